@@ -109,7 +109,7 @@ class Incident:
             phases[root.phase] = phases.get(root.phase, 0.0) + votes
         ahead = max(phases, key=phases.__getitem__, default=None)
         if self.lead is not None and phases.get(self.lead.phase, 0.0) < LEAST_VOTES:
-            self.lead = None
+            self.lead = self._shown = None
         if ahead is None or phases[ahead] < FEWEST_VOTES:
             return
         led = None if self.lead is None else self.lead.phase

@@ -169,18 +169,25 @@ class Pod(Learner):
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
             engine_waiting=None if now is None else now.engine_waiting,
-            restart_unseen=now is None or now.engine_waiting is None,
+            restart_unseen=not self._numbers_read,
             costs_unseen=self._costs_unseen(soon, decode, costs),
             cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),
             young=self.young,
         )
 
     def _costs_unseen(self, since: float, decode: Factor | None, costs: Costs) -> int:
-        """See `Signs.costs_unseen`. `since`: first tokens of before tell nothing of now."""
-        if self._last is not None and self._last.engine_waiting is not None:
+        """See `Signs.costs_unseen`. `since`: gaps and first tokens of before tell nothing of now."""
+        if self._numbers_read:
             return 0
+        pace = self._pace.since(since)
+        usual_pace = pace is not None and chance(pace, DEARER) < 0.5
         told = any(costs.prefill) or self._reported.since(since) is not None
-        return (decode is None) + (not told)
+        return (decode is None and not usual_pace) + (not told)
+
+    @property
+    def _numbers_read(self) -> bool:
+        """Whether the engine's own numbers are read: in the last minute, as one scrape may fail."""
+        return any(each.engine_waiting is not None for each in self._readings)
 
     def _now(self, comparison: Comparison, at: float, cause: Cause) -> Factor | None:
         """The present ratio, over the window in which it is clearer: what has just changed is clear in the short one."""

@@ -120,14 +120,14 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
     given.give(Cause.SIDECAR_LATE, SURE * _between(signs.late_ratio, LATE_FROM, LATE_AT))
     if facts.fault is not None:
         given.give(facts.fault, SURE)
+    if signs.maybe_mute and not signs.limited and facts.waited_in is None and not facts.tpot:
+        given.give_all({unknown(Unknown.UNCLEAR): MAYBE_HANGS})
     waited_in: Blame | None = facts.waited_in if facts.waited_in is not Blame.UNATTRIBUTED else None
     if waited_in is None and not facts.tpot:
         waited_in = _mostly(signs.waited)
     _give_held(given, waited_in, facts, signs)
     if waited_in is Blame.FIRST_TOKEN or (signs.front_end and waited_in in (None, Blame.QUEUE)):
         given.give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
-    if signs.maybe_mute and not signs.limited:
-        given.give_all({unknown(Unknown.UNCLEAR): MAYBE_HANGS})
     _give_grown(given, facts, signs)
     if facts.waited_in is Blame.PREFILL and not signs.young:
         # Nothing has grown, and its own prompt took the time: it is long for its threshold. A report of the engine says

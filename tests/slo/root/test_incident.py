@@ -111,6 +111,19 @@ def test_a_lead_that_was_shown_for_a_minute_explains_the_backlog_that_it_left() 
     assert not incident.left_behind(30.0, 90.0 + LEFT_SECONDS), "no backlog is worked off for so long"
 
 
+def test_a_lead_that_fell_and_came_back_was_not_shown_meanwhile() -> None:
+    """What showed it before it fell says nothing of the time between."""
+    incident = Incident()
+    voted(incident, QUEUE, 0, 90)
+    for second in range(90, 600):
+        incident.tick(float(second), burning=True)
+    assert incident.lead is None
+
+    voted(incident, QUEUE, 600, 640)
+    assert incident.lead == QUEUE
+    assert not incident.left_behind(630.0, 650.0)
+
+
 def test_a_lead_of_a_moment_leaves_no_backlog_behind() -> None:
     incident = Incident()
     voted(incident, PREFILL, 0, 30)

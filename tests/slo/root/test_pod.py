@@ -236,13 +236,25 @@ def test_without_the_engines_own_numbers_a_restart_would_not_be_seen() -> None:
     assert (story.reads().restart_unseen, story.reads(engine_waiting=0.0).restart_unseen) == (True, False)
 
 
+def test_one_failed_scrape_hides_nothing() -> None:
+    """What was read in the last minute tells who reads the engine's numbers; a minute without them, that it is over."""
+    story = Story()
+    story.costs = Costs()
+    story.reads(engine_waiting=0.0)
+
+    failed = story.reads(1, engine_waiting=None)
+    assert (failed.restart_unseen, failed.costs_unseen, failed.engine_waiting) == (False, 0, None)
+    assert story.reads(13, engine_waiting=None).restart_unseen
+
+
 def test_a_cost_is_unseen_where_neither_steps_nor_requests_of_now_tell_it() -> None:
     """A prompt of half a minute ago tells what prompts cost then."""
     story = Story()
     assert story.reads(30).costs_unseen == 0, "the steps tell both"
 
     story.costs = Costs()
-    assert story.reads(3).costs_unseen == 1, "first tokens of prompts that met no queue tell theirs"
+    assert story.reads(3).costs_unseen == 0, "gaps as usual tell that of decodes, first tokens that of prompts"
+    assert story.reads(14, gap=0.06, reported=False).costs_unseen == 1, "longer gaps may have another reason"
     assert story.reads(4, requests=0.0).costs_unseen == 2
     assert story.reads(engine_waiting=0.0).costs_unseen == 0, "the engine's own numbers tell the rest"
 

@@ -338,9 +338,15 @@ def test_where_no_request_gets_output_the_wait_is_no_usual_queue() -> None:
 def test_an_engine_that_may_hang_while_it_answers_a_request_unseen_halves_what_has_grown() -> None:
     dearer = {Cause.PREFILL_COST: sharp(2.0)}
 
-    found = weigh(WAITED, Signs(maybe_mute=True, grown=dearer)).weights
+    found = weigh(Facts(), Signs(maybe_mute=True, grown=dearer)).weights
     assert found[root_of(Cause.PREFILL_COST)] == pytest.approx(0.5, abs=0.01)
     assert found[unknown(Unknown.UNCLEAR)] == pytest.approx(0.5, abs=0.01)
 
-    full = weigh(WAITED, Signs(maybe_mute=True, limited=True)).weights
+    front = weigh(Facts(), Signs(maybe_mute=True, front_end=True)).weights
+    assert front[root_of(Cause.FRONT_END)] == pytest.approx(0.45, abs=0.01)
+
+    full = weigh(Facts(), Signs(maybe_mute=True, limited=True)).weights
     assert full[root_of(Cause.SLOTS)] == pytest.approx(0.9), "it runs as many requests as it can: that is known"
+
+    for answered in (WAITED, Facts(tpot=True)):
+        assert weigh(answered, Signs(maybe_mute=True, grown=dearer)).weights[root_of(Cause.PREFILL_COST)] > 0.99
