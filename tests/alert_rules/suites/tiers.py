@@ -39,10 +39,18 @@ LOOSE, MIDDLE, USUAL, STRICT = 0.8, 0.9, 0.95, 0.99
 """Targets. At the first no burn rate reaches 6, so that only shares of requests count."""
 
 for told in (
-    ("half-of-a-minute", "An outage after one minute, where traffic is enough.", LOOSE, ((1, 0.51, 120),), "outage"),
-    ("less-than-half-of-a-minute", "None.", LOOSE, ((1, 0.49, 120),)),
-    ("twenty-misses-in-a-minute", "They are enough.", LOOSE, ((1, 0.51, 40),), "outage"),
-    ("nineteen-misses-in-a-minute", "They are too few for one minute.", LOOSE, ((1, 0.51, 38),)),
+    ("all-of-three-quarters-of-a-minute", "An outage, where traffic is enough.", LOOSE, ((0.75, 1.0, 120),), "outage"),
+    (
+        "half-of-a-minute",
+        "An outage, if a third of two minutes misses.",
+        LOOSE,
+        ((1, 0.2, 120), (1, 0.51, 120)),
+        "outage",
+    ),
+    ("less-than-half-of-a-minute", "None.", LOOSE, ((1, 0.2, 120), (1, 0.49, 120))),
+    ("half-of-a-minute-alone", "Less than a third of two minutes: none.", LOOSE, ((1, 0.14, 120), (1, 0.51, 120))),
+    ("twenty-misses-in-a-minute", "They are enough.", LOOSE, ((1, 0.2, 40), (1, 0.51, 40)), "outage"),
+    ("nineteen-misses-in-a-minute", "They are too few for one minute.", LOOSE, ((1, 0.2, 38), (1, 0.51, 38))),
     ("half-of-two-minutes", "Ten misses in two minutes are an outage.", LOOSE, ((2, 0.51, 10),), "outage"),
     ("less-than-half-of-two-minutes", "None.", LOOSE, ((2, 0.49, 11),)),
     ("nine-misses-in-two-minutes", "They are too few.", LOOSE, ((2, 0.51, 9),)),
