@@ -109,7 +109,8 @@ class Pod(Learner):
         self._readings.append(now)
         if last is None:
             return
-        self._faults.note(last, now, dearer=any(_dearer(each) for each in (*costs.decode, *costs.prefill)))
+        dearer = any(_dearer(each) for each in (*costs.decode, *costs.prefill)) or self._cold_cache(now.at)
+        self._faults.note(last, now, dearer=dearer)
         self._compare(last, now, calm=calm)
 
     def _compare(self, last: Reading, now: Reading, *, calm: bool) -> None:
@@ -133,6 +134,17 @@ class Pod(Learner):
             (self._pace, brought.gap_seconds, told_gap_seconds),
         ):
             comparison.add(now.at, value, expected, calm=calm)
+
+    def _cold_cache(self, at: float) -> bool:
+        """Whether prompts are computed that the cache usually holds, and no more of them than usually: where load has grown,
+        they may be other ones.
+        """
+        causes = {Cause.UNCACHED: self._uncached, Cause.LOAD: self._load}
+        grown = {cause: comparison.since(at - RECENT_SECONDS) for cause, comparison in causes.items()}
+        uncached, load = (
+            factor is not None and chance(factor, WORTH_NAMING[cause]) > 0.5 for cause, factor in grown.items()
+        )
+        return uncached and not load
 
     # --- what it shows --------------------------------------------------------------------------------------------------
 

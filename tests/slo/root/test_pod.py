@@ -298,6 +298,21 @@ def test_faults_are_signs_with_their_beginning_and_a_restart_lasts_while_work_is
     assert cold.faults[1].ended_at > story.last.at
 
 
+def test_a_restart_lasts_while_its_cache_is_cold_and_no_more_requests_come_than_usually() -> None:
+    """Its costs are not known yet. More requests than usually may be others, which the cache never held."""
+
+    def lasts(**traffic: float) -> bool:
+        story = Story()
+        story.reads(1, restarts=1.0)
+        story.costs = Costs()
+        (restart,) = story.reads(20, **traffic).faults
+        return restart.ended_at > story.last.at
+
+    assert lasts(cached=0.0)
+    assert not lasts()
+    assert not lasts(cached=0.0, requests=20.0)
+
+
 def test_a_restart_is_over_after_five_minutes_whatever_work_costs() -> None:
     """Ten minutes after a restart, decode is still dearer: that is no warming up."""
     story = Story()
