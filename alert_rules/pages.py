@@ -26,13 +26,11 @@ _HOLD = {Blame.UNATTRIBUTED: "1m"}
 """Roots are decided within 15 s of a miss; a page that names none waits until that has lasted."""
 
 _POD_HOLD = "3m"
-"""Of a pod's page that names no root: an engine whose own numbers are not read may have been restarted as planned. That
-misses for a minute, and stands in windows of two minutes for longer."""
+"""A pod's page that names no root waits so long: an engine whose own numbers are not read may have been restarted as planned. It
+misses for a minute then, and windows of two minutes hold that for longer."""
 
-_POD_LEADER = f"""max by ({WHICH_POD}, phase) (
-    {pod_roots('phase!="unattributed"')}
-      / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) ({pod_roots()}) >= {FEWEST_DECIDED})
-  ) >= {LEADS}"""
+_POD_LEADER = f"""max by ({WHICH_POD}, phase) ({pod_roots('phase!="unattributed"')}
+    / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) ({pod_roots()}) >= {FEWEST_DECIDED})) >= {LEADS}"""
 
 
 def pages(bases: tuple[str, str]) -> tuple[Alert, ...]:

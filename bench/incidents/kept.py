@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / ".cache" / "incidents"
-"""Of this checkout; git ignores it."""
+"""The folder belongs to this checkout, and git ignores it."""
 _I = TypeVar("_I")
 _O = TypeVar("_O")
 

@@ -112,7 +112,7 @@ def test_a_lead_that_was_shown_for_a_minute_explains_the_backlog_that_it_left() 
 
 
 def test_a_lead_that_fell_and_came_back_was_not_shown_meanwhile() -> None:
-    """What showed it before it fell says nothing of the time between."""
+    """Its misses of before say nothing of the time between."""
     incident = Incident()
     voted(incident, QUEUE, 0, 90)
     for second in range(90, 600):

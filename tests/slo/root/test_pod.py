@@ -237,7 +237,7 @@ def test_without_the_engines_own_numbers_a_restart_would_not_be_seen() -> None:
 
 
 def test_one_failed_scrape_hides_nothing() -> None:
-    """What was read in the last minute tells who reads the engine's numbers; a minute without them, that it is over."""
+    """The numbers of the last minute count: after a minute without any, they are no longer read."""
     story = Story()
     story.costs = Costs()
     story.reads(engine_waiting=0.0)
@@ -301,15 +301,15 @@ def test_faults_are_signs_with_their_beginning_and_a_restart_lasts_while_work_is
 def test_a_restart_lasts_while_its_cache_is_cold_and_no_more_requests_come_than_usually() -> None:
     """Its costs are not known yet. More requests than usually may be others, which the cache never held."""
 
-    def lasts(**traffic: float) -> bool:
+    def lasts(cached: float, requests: float = 10.0) -> bool:
         story = Story()
         story.reads(1, restarts=1.0)
         story.costs = Costs()
-        (restart,) = story.reads(20, **traffic).faults
+        (restart,) = story.reads(20, cached=cached, requests=requests).faults
         return restart.ended_at > story.last.at
 
     assert lasts(cached=0.0)
-    assert not lasts()
+    assert not lasts(cached=40.0)
     assert not lasts(cached=0.0, requests=20.0)
 
 
