@@ -66,7 +66,7 @@ for name, promise, happens, pages in (
         fleet((WELL, FIRST[1]), FINE),
         {9: "", 10.75: "unattributed"},
     ),
-    ("three decided misses", "They are enough.", fleet((WELL, THREE), FINE), {8: "decode", 9.5: "decode"}),
+    ("three decided misses", "They are enough.", fleet((WELL, THREE), FINE), {8: "decode", 11: "decode"}),
     ("two decided misses", "They are too few.", fleet((WELL, TWO), FINE), {11: "unattributed"}),
     ("a pod that decides nothing", "Its page says so.", fleet((WELL, undecided()), FINE), {11: "unattributed"}),
 ):
