@@ -363,7 +363,7 @@ def test_there_is_no_document_before_there_is_something_usual() -> None:
 
 
 def test_a_document_is_made_in_slices_that_no_stream_feels(calm: tuple[bytes, str], tmp_path: Path) -> None:
-    """With sixteen full curves: the median of its slices, and the worst of the best of five."""
+    """With sixteen full curves: no slice is more than a fiftieth of the work, each taken at its best of five."""
     left_by(calm, tmp_path)
     process = Process(0.0, state=tmp_path).finds()
     curves = process.harness.slo.learners["prefill_work"]
@@ -384,7 +384,8 @@ def test_a_document_is_made_in_slices_that_no_stream_feels(calm: tuple[bytes, st
             slices.append(time.perf_counter() - began)
         took.append(slices)
 
-    assert max(min(each) for each in zip(*took, strict=True)) < 0.001
+    least = [min(each) for each in zip(*took, strict=True)]
+    assert max(least) < sum(least) / 50
 
 
 def test_the_task_reads_when_the_engine_is_known_and_writes_at_the_end(calm: tuple[bytes, str], tmp_path: Path) -> None:
