@@ -42,8 +42,8 @@ class Row:
 
 
 TIERS = (
-    # A queue at 90 % utilisation can grow and be gone within a minute, by chance: 27 % of two minutes missed then, of 120 requests a
-    # minute.
+    # A queue at 90 % utilisation can grow and be gone within a minute or so, by chance. On the incident bench's healthy day 1 more than
+    # half of a minute's requests and 27 % of two minutes' missed.
     Row("outage", REQUESTS, 0.5, "1m", 20, 0.33, "2m"),
     Row("outage", REQUESTS, 0.5, "2m", 10),
     # The middle of a fleet, such as 7 pods of 16. Pods that miss all are odd while the others miss less than a third

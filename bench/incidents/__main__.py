@@ -96,7 +96,7 @@ def main() -> int:
         print("promtool is missing: install the Debian package prometheus", file=sys.stderr)
         return 2
     began = time.perf_counter()
-    todo = _whole(arguments) if arguments.whole else _todo(arguments)
+    todo = whole(arguments.drawn_seed, _engines(arguments)) if arguments.whole else _todo(arguments)
     finished = _runs(todo, arguments)
     days = _healthy(arguments)
     heard = {
@@ -173,15 +173,17 @@ def _todo(arguments: argparse.Namespace) -> list[Job]:
     ]
 
 
-def _whole(arguments: argparse.Namespace) -> list[Job]:
-    """Unkind worlds take their seeds in turn; the kind world begins at the first one again."""
+def whole(text: str, engines: Sequence[str]) -> list[Job]:
+    """The jobs of a whole run, on seeds that this text draws. Unkind worlds take theirs in turn; the kind world begins at
+    the first one again.
+    """
     kinds = [kind.name for kind in KINDS]
-    first = {True: first_seed(arguments.drawn_seed), False: first_seed(arguments.drawn_seed)}
+    first = dict.fromkeys((True, False), first_seed(text))
     todo = []
     for part in WHOLE:
         seeds = range(first[part.unkind], first[part.unkind] + part.seeds)
         first[part.unkind] = seeds.stop
-        todo += jobs(kinds, _engines(arguments), seeds, part.modes, unkind=part.unkind)
+        todo += jobs(kinds, engines, seeds, part.modes, unkind=part.unkind)
     return todo
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.incidents.__main__ import NEVER_SEEN, REPORTED, SAMPLE, TUNING, WHOLE, first_seed
+from bench.incidents.__main__ import REPORTED, SAMPLE, TUNING, whole
 from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES
 from bench.incidents.healthy import curve, healthy_day
@@ -58,15 +58,16 @@ def test_the_sample_has_a_reported_seed_of_kinds_of_every_phase() -> None:
 
 
 def test_a_whole_run_has_300_runs_with_reports_on_seeds_that_the_commit_draws() -> None:
-    """Two commits play different seeds, and neither plays one that was looked at."""
-    alone = sum(kind.topologies is not None for kind in KINDS)
-    runs = sum(part.seeds * (len(KINDS) - (0 if part.unkind else alone)) for part in WHOLE)
+    """Two commits play different seeds, no run is played twice, and none has a seed that was looked at."""
+    found = whole("8f94c88f98ca", ["unchunked", "drawn-8f94c88f98ca-0"])
 
-    assert runs >= 300
-    assert all(Mode.REPORTS in part.modes for part in WHOLE)
-    assert {mode for part in WHOLE for mode in part.modes} == set(Mode)
-    assert first_seed("8f94c88f98ca") != first_seed("647d7bc")
-    assert not set(NEVER_SEEN) & {*TUNING, *REPORTED, *SAMPLE.values()}
+    assert sum(Mode.REPORTS in job.modes for job in found) >= 300
+    assert {mode for job in found for mode in job.modes} == set(Mode)
+    assert len({(job.kind, job.seed, job.unkind) for job in found}) == len(found)
+    assert {job.engine for job in found} == {"unchunked", "drawn-8f94c88f98ca-0"}
+    seeds = {job.seed for job in found}
+    assert not seeds & {*TUNING, *REPORTED, *SAMPLE.values()}
+    assert not seeds & {job.seed for job in whole("647d7bc", ["unchunked"])}
 
 
 @pytest.mark.bench
