@@ -62,12 +62,14 @@ def _restarts(window: str) -> str:
 
 
 _OF_RESTART = f'sum by ({WHICH_POD}) (increase({SLO_ROOT_CAUSE_MISSES_TOTAL.name}{{cause="{Cause.RESTART}"}}[2m]))'
+_STILL_COLD = f"{pod_burns('1m')} >= {_FEWEST_POD_MISSES // 2}"
 WARMS_UP = f"""({_OF_RESTART} >= 0.5 * sum by ({WHICH_POD}) ({pod_roots(f'phase="{PHASE_OF[Cause.RESTART]}"')})
-    and on ({POD}) ({_restarts("150s")} > 0 or ({_restarts("5m")} > 0 unless on ({POD}) {pod_burns("1m")}))
+    and on ({POD}) ({_restarts("150s")} > 0 or ({_restarts("5m")} > 0 unless on ({POD}) {_STILL_COLD}))
     and on ({POD}) {_restarts("15m")} < 1.5)"""
 """A new process of the engine that may still warm up. A planned restart of a busy pod can miss most of its requests for a
 minute, and stands in windows of two minutes for another one: it is no reason to wake a person. After 150 s it has to be
-over. A second restart within 15 minutes is not planned."""
+over: the last minute no longer burns, or it has fewer misses than a pod that burns has in a minute. A second restart within
+15 minutes is not planned."""
 
 
 ODD = Record(

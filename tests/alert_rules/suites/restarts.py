@@ -35,15 +35,16 @@ def a_cold_engine(scenario: Scenario) -> None:
     scenario.pages(9, "LLMPodBurn", phase="engine")
 
 
-for name, missing, target, told in (
-    ("a quarter of its requests", 0.26, 0.8, True),
-    ("less than a quarter", 0.24, 0.8, False),
-    ("six times its budget", 0.062, 0.99, True),
-    ("less than six times its budget", 0.058, 0.99, False),
+for name, rest, target, told in (
+    ("a quarter of its requests", broken("engine", 0.26), 0.8, True),
+    ("less than a quarter", broken("engine", 0.24), 0.8, False),
+    ("six times its budget", broken("engine", 0.062), 0.99, True),
+    ("less than six times its budget", broken("engine", 0.058), 0.99, False),
+    ("six requests of a minute", broken("engine", 0.6, per_minute=10), 0.8, True),
+    ("four requests of a minute", broken("engine", 0.4, per_minute=10), 0.8, False),
 ):
 
-    def warms(scenario: Scenario, missing: float = missing, target: float = target, told: bool = told) -> None:
-        rest = broken("engine", missing)
+    def warms(scenario: Scenario, rest: Traffic = rest, target: float = target, told: bool = told) -> None:
         pod(scenario, (WELL, COLD, COLD, rest), 0, 4, 0, 0, target=target)
         scenario.pages(9.25, *(["LLMPodBurn"] if told else []), phase="engine")
 
