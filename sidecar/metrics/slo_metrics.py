@@ -181,11 +181,12 @@ ENGINE_STALLED_SECONDS_TOTAL = Counter(
 
 EVIDENCE_RATIO = Gauge(
     "llm_evidence_ratio",
-    "How many times its usual value each cause shows now: load (arrivals a second) and longer_outputs (output tokens a request)"
-    " over the last minute; prompt_mix (prompt tokens a request), uncached (uncached prompt tokens, as far as the cache explains"
-    " them), prefill_cost and decode_cost (the same work) over the last 20 s or the last 60 to 90 s, whichever shows a change"
-    " more clearly. Costs come from steps or, where these say nothing, from reported prefills and the gaps between tokens. The usual value is learned while no objective burns:"
-    " an estimate. Absent while unknown.",
+    "How many times its usual value each cause shows now: load (arrivals a second) over the last minute; longer_outputs (output"
+    " tokens of an answer over the last minute, or all output over what the requests that came usually bring, since a queue"
+    " began if one stands), prompt_mix (prompt tokens a request), uncached (uncached prompt tokens, as far as the cache explains them),"
+    " prefill_cost and decode_cost (the same work) over the last 20 s or the last 60 to 90 s, whichever shows a change more"
+    " clearly. Costs come from steps or, where these say nothing, from reported prefills and the gaps between tokens. The usual"
+    " value is learned while no objective burns: an estimate. Absent while unknown.",
     (Label("cause", RATIO_CAUSES),),
 )
 INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(

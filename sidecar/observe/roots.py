@@ -23,7 +23,7 @@ from sidecar.slo.root.comparison import CALM_AFTER_SECONDS
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
-from sidecar.slo.root.pod import Costs, Pod
+from sidecar.slo.root.pod import RECENT_SECONDS, Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import Facts, Failed, Root, Weighed, weigh
@@ -213,7 +213,7 @@ class Roots:
         return self._evidence.costs(at)
 
     def _see(self, at: float, costs: Costs) -> None:
-        self._signs = self._pod.signs(at, costs)
+        self._signs = self._pod.signs(at, costs, queued_since=self._backlog.stood_since(at - RECENT_SECONDS))
         self._weighed.clear()
         self._held_up.clear()
 

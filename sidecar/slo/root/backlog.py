@@ -54,3 +54,7 @@ class Backlog(Learner):
         if began_at is not None and received_at >= began_at:
             return began_at
         return next((since for since, until in self._ended if since <= received_at <= until), None)
+
+    def stood_since(self, at: float) -> float | None:
+        """The instant at which the oldest backlog began that stood at this instant or after it; None if none did."""
+        return next((since for since, until in self._ended if until >= at), self._began_at)

@@ -19,7 +19,7 @@ FEWEST_OF_LANE = 20.0
 
 @dataclass(slots=True)
 class Brought:
-    """Sums over lanes: of a slice, and of as many requests as came in it if they were usual ones."""
+    """Sums over lanes: of a slice, and of as many usual requests as came in it, were answered in it or sent output."""
 
     work: float = 0.0
     """Arrivals; one of a lane with twice the usual prompts and answers of all lanes counts twice."""
@@ -29,6 +29,9 @@ class Brought:
     usual_uncached_tokens: float = 0.0
     output_tokens: float = 0.0
     usual_output_tokens: float = 0.0
+    sent_events: float = 0.0
+    """Output of all requests, also of those that came before; the usual one is what the requests that came bring."""
+    usual_sent_events: float = 0.0
     events: float = 0.0
     usual_events: float = 0.0
     gap_seconds: float = 0.0
@@ -40,6 +43,7 @@ class _Usual(Learner):
 
     __slots__ = (
         "answered",
+        "arrivals",
         "cached_tokens",
         "events",
         "gap_seconds",
@@ -53,6 +57,7 @@ class _Usual(Learner):
     KEPT: ClassVar = dict.fromkeys(__slots__, Amount())
 
     def __init__(self) -> None:
+        self.arrivals = 0.0
         self.prompts = self.prompt_tokens = 0.0
         self.outputs = self.output_tokens = 0.0
         self.answered = self.cached_tokens = 0.0
@@ -62,6 +67,7 @@ class _Usual(Learner):
     def learn(self, grown: LaneCounts) -> None:
         for name in self.__slots__:
             setattr(self, name, FADES * getattr(self, name))
+        self.arrivals += grown.arrivals
         self.prompts += grown.measured
         self.prompt_tokens += grown.received_tokens
         self.outputs += grown.outputs
@@ -86,10 +92,14 @@ class Lanes(Learner):
         """The traffic between two readings. `learn`: it is usual."""
         brought = Brought()
         prompt, answer = self._mean_lengths()
+        sent = self._mean_events()
         for lane, counts in now.items():
             grown = _growth(last.get(lane, LaneCounts()), counts)
             usual = self._usual.setdefault(lane, _Usual())
             brought.work += grown.arrivals * _work(usual, prompt, answer)
+            brought.sent_events += grown.events
+            known = usual.arrivals >= FEWEST_OF_LANE
+            brought.usual_sent_events += grown.arrivals * (usual.events / usual.arrivals if known else sent)
             _add(brought, grown, usual)
             if learn and any(grown):
                 usual.learn(grown)
@@ -101,6 +111,12 @@ class Lanes(Learner):
         prompt_tokens, prompts = sum(each.prompt_tokens for each in lanes), sum(each.prompts for each in lanes)
         output_tokens, outputs = sum(each.output_tokens for each in lanes), sum(each.outputs for each in lanes)
         return prompt_tokens / prompts if prompts else 0.0, output_tokens / outputs if outputs else 0.0
+
+    def _mean_events(self) -> float:
+        """Usual output events of a request, over all lanes; 0 if unknown."""
+        lanes = self._usual.values()
+        arrivals = sum(each.arrivals for each in lanes)
+        return sum(each.events for each in lanes) / arrivals if arrivals else 0.0
 
 
 def _work(usual: _Usual, prompt: float, answer: float) -> float:

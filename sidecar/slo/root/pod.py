@@ -17,7 +17,7 @@ from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor
 from sidecar.slo.learner import Inner, Learner
 from sidecar.slo.root.backlog import FEWEST_WAITING
-from sidecar.slo.root.comparison import Comparison
+from sidecar.slo.root.comparison import KEPT_SLICES, Comparison
 from sidecar.slo.root.faults import Faults
 from sidecar.slo.root.lanes import Lanes
 from sidecar.slo.root.reading import READING_SECONDS, Reading
@@ -29,6 +29,7 @@ from sidecar.slo.waits import Doing
 
 RECENT_SECONDS = 60.0
 SOON_SECONDS = 20.0
+COMPARED_SECONDS = SOON_SECONDS, RECENT_SECONDS
 """The windows that are compared with the usual: a short one, and a long one for what is seldom."""
 EMPTY_SECONDS = 300.0
 """After so long without an arrival, time teaches no usual load: or a night would make each morning an overload."""
@@ -62,7 +63,7 @@ class Costs(NamedTuple):
 class Pod(Learner):
     """The signs of one process's engine and of its traffic."""
 
-    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_outputs", "_reported", "_together", "_pace")
+    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_outputs", "_sent", "_reported", "_together", "_pace")
     KEPT: ClassVar = {"_lanes": Inner(Lanes), **dict.fromkeys(COMPARED, Inner(Comparison))}
 
     def __init__(self) -> None:
@@ -74,6 +75,7 @@ class Pod(Learner):
         self._mix = Comparison()
         self._uncached = Comparison()
         self._outputs = Comparison()
+        self._sent = Comparison()
         self._reported = Comparison()
         self._together = Comparison()
         self._pace = Comparison()
@@ -129,6 +131,7 @@ class Pod(Learner):
             (self._mix, brought.prompt_tokens, brought.usual_prompt_tokens),
             (self._uncached, brought.uncached_tokens, brought.usual_uncached_tokens),
             (self._outputs, brought.output_tokens, brought.usual_output_tokens),
+            (self._sent, brought.sent_events, brought.usual_sent_events),
             (self._reported, now.own_seconds - last.own_seconds, now.expected_seconds - last.expected_seconds),
             (self._together, brought.events, brought.usual_events),
             (self._pace, brought.gap_seconds, told_gap_seconds),
@@ -148,8 +151,8 @@ class Pod(Learner):
 
     # --- what it shows --------------------------------------------------------------------------------------------------
 
-    def signs(self, at: float, costs: Costs) -> Signs:
-        """All signs at this instant."""
+    def signs(self, at: float, costs: Costs, *, queued_since: float | None = None) -> Signs:
+        """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute."""
         soon = at - SOON_SECONDS
         stepwise = clearest(costs.decode, DEARER)
         decode = stepwise or self._paced(at)
@@ -157,7 +160,7 @@ class Pod(Learner):
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
-            Cause.LONGER_OUTPUTS: self._outputs.since(at - RECENT_SECONDS),
+            Cause.LONGER_OUTPUTS: self._longer_outputs(at, queued_since),
             Cause.DECODE_COST: decode,
             Cause.PREFILL_COST: self._prefill(at, decode, clearest(costs.prefill, DEARER)),
         }
@@ -203,9 +206,20 @@ class Pod(Learner):
 
     def _now(self, comparison: Comparison, at: float, cause: Cause) -> Factor | None:
         """The present ratio, over the window in which it is clearer: what has just changed is clear in the short one."""
-        return clearest(
-            [comparison.since(at - seconds) for seconds in (SOON_SECONDS, RECENT_SECONDS)], WORTH_NAMING[cause]
-        )
+        return clearest([comparison.since(at - seconds) for seconds in COMPARED_SECONDS], WORTH_NAMING[cause])
+
+    def _longer_outputs(self, at: float, queued_since: float | None) -> Factor | None:
+        """Answers that have ended tell it late. Those that are still being sent tell it by more output than the requests
+        that came usually bring: an engine that is slow sends no more, and one that works off a backlog sends what came
+        since the backlog began. Slices are forgotten: of an older backlog it is not known.
+        """
+        ended = self._outputs.since(at - RECENT_SECONDS)
+        starts = [
+            at - seconds if queued_since is None else min(at - seconds, queued_since) for seconds in COMPARED_SECONDS
+        ]
+        if min(starts) < at - KEPT_SLICES * READING_SECONDS:
+            return ended
+        return clearest([ended, *(self._sent.since(start) for start in starts)], WORTH_NAMING[Cause.LONGER_OUTPUTS])
 
     def _paced(self, at: float) -> Factor | None:
         """The cost of decode by the gaps between tokens, where steps say nothing: an estimate.
@@ -219,7 +233,7 @@ class Pod(Learner):
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
         }
         explained = any(each is not None and chance(each, WORTH_NAMING[cause]) > 0.5 for cause, each in more.items())
-        windows = [self._pace.since(at - seconds) for seconds in (SOON_SECONDS, RECENT_SECONDS)]
+        windows = [self._pace.since(at - seconds) for seconds in COMPARED_SECONDS]
         # Gaps scatter more than steps: a cost that has grown shows in both windows.
         if explained or any(each is not None and each.low <= 1.0 for each in windows):
             return None

@@ -34,13 +34,15 @@ class Story:
         prompt: float = 100.0,
         cached: float = 40.0,
         output: float = 50.0,
-        events: float = 1.0,
+        together: float = 1.0,
+        sent: float = 1.0,
         own: float = 1.0,
         gap: float = 0.02,
         reported: bool = True,
         **stated: float | bool | None,
     ) -> Signs:
-        """So many readings; returns the signs at the last one. `own`: prefill seconds; `stated`: fields of `Reading`,
+        """So many readings; returns the signs at the last one. `own`: prefill seconds; `together`: output events per read;
+        `sent`: output events, times the usual; `stated`: fields of `Reading`,
         in which counters state their growth.
         """
         for number in range(count):
@@ -55,8 +57,8 @@ class Story:
                 came * cached,
                 came,
                 came * output,
-                came,
-                came * events,
+                came * sent / together,
+                came * sent,
                 came * output,
                 came * output * gap * wave,
             )

@@ -54,3 +54,15 @@ def test_a_backlog_does_not_become_usual_while_an_objective_burns() -> None:
     last = 100.0 + 61 * 59
 
     assert backlog.since(last + 30.0) == last
+
+
+def test_the_oldest_backlog_of_a_stretch_of_time_is_told_while_it_stands_and_after_it() -> None:
+    """One from 100 to 110, and one that stands since 130."""
+    backlog = after(*[9] * 10, calm=False, backlog=after(*[1] * 100), at=100.0)
+    assert backlog.stood_since(105.0) == 100.0
+
+    after(*[0] * 20, calm=False, backlog=backlog, at=110.0)
+    after(*[9] * 5, calm=False, backlog=backlog, at=130.0)
+
+    assert [backlog.stood_since(at) for at in (90.0, 110.0, 111.0, 134.0)] == [100.0, 100.0, 130.0, 130.0]
+    assert after(*[1] * 100).stood_since(0.0) is None

@@ -21,7 +21,7 @@ class Traffic:
         prompt: float = 1.0,
         cached: float = 1.0,
         output: float = 1.0,
-        events: float = 1.0,
+        together: float = 1.0,
         learn: bool = False,
     ) -> Brought:
         """So many requests come and end. Factors: prompt tokens, cached tokens, output tokens, events in a read."""
@@ -37,8 +37,8 @@ class Traffic:
                 cached_tokens=0.4 * tokens * cached,
                 outputs=count,
                 output_tokens=tokens * output,
-                reads=10 * count,
-                events=10 * count * events,
+                reads=10 * count * output / together,
+                events=10 * count * output,
             )
             self._counts[lane] = LaneCounts(*(old + new for old, new in zip(before[lane], came, strict=True)))
         return self.lanes.compare(before, self._counts, learn=learn)
@@ -94,12 +94,28 @@ def test_longer_prompts_with_the_same_cached_beginning_are_no_lost_cache() -> No
 
 def test_longer_answers_and_collected_events_are_told_apart() -> None:
     traffic = Traffic().usual()
-    longer, collected = traffic.slice(output=2.0), traffic.slice(events=4.0)
+    longer, collected = traffic.slice(output=2.0), traffic.slice(together=4.0)
 
     assert ratio(longer.output_tokens, longer.usual_output_tokens) == pytest.approx(2.0)
     assert ratio(longer.events, longer.usual_events) == pytest.approx(1.0)
     assert ratio(collected.events, collected.usual_events) == pytest.approx(4.0)
     assert ratio(collected.output_tokens, collected.usual_output_tokens) == pytest.approx(1.0)
+
+
+def test_output_of_requests_that_came_before_is_more_than_the_present_ones_bring() -> None:
+    traffic = Traffic().usual()
+    usual, longer = traffic.slice(), traffic.slice(output=3.0)
+
+    assert ratio(usual.sent_events, usual.usual_sent_events) == pytest.approx(1.0)
+    assert ratio(longer.sent_events, longer.usual_sent_events) == pytest.approx(3.0)
+
+
+def test_a_request_of_a_new_lane_brings_as_much_output_as_the_mean_of_the_others() -> None:
+    traffic = Traffic()
+    for _ in range(100):
+        traffic.slice(chat=3, rag=0, learn=True)
+
+    assert traffic.slice(chat=0, rag=7).usual_sent_events == pytest.approx(7 * 10.0)
 
 
 def test_a_lane_with_few_requests_has_no_usual_value_and_a_request_of_it_is_one() -> None:

@@ -13,6 +13,7 @@ from sidecar.slo.waits import Doing
 from tests.slo.root.pod_readings import DEAR, USUAL, Story, grown
 
 
+FORGOTTEN_SECONDS = 600.0
 RATIOS = (Cause.LOAD, Cause.PROMPT_MIX, Cause.UNCACHED, Cause.LONGER_OUTPUTS)
 
 
@@ -99,11 +100,28 @@ def test_one_request_in_two_minutes_is_a_load_like_any_other() -> None:
 
 
 def test_events_that_come_together_are_told_apart_from_longer_answers() -> None:
-    signs = Story().reads(events=4.0)
+    signs = Story().reads(together=4.0)
 
     assert grown(signs) == set()
     assert signs.together is not None
     assert signs.together.low > 3.0
+
+
+def test_longer_answers_show_by_their_output_before_they_end() -> None:
+    """As many requests come as usually, and the engine sends three times the output that they usually bring."""
+    assert grown(Story().reads(sent=3.0)) == {Cause.LONGER_OUTPUTS}
+
+
+def test_a_queue_that_is_worked_off_is_no_longer_answers() -> None:
+    """An engine sends nothing for a minute, and then more than comes in: no more than has come since the queue began."""
+    story = Story()
+    began_at = story.last.at
+    story.reads(12, sent=0.0)
+    story.reads(4, sent=4.0)
+
+    assert grown(story.pod.signs(story.last.at, story.costs)) == {Cause.LONGER_OUTPUTS}
+    assert grown(story.pod.signs(story.last.at, story.costs, queued_since=began_at)) == set()
+    assert grown(story.pod.signs(story.last.at, story.costs, queued_since=began_at - FORGOTTEN_SECONDS)) == set()
 
 
 # --- costs ---------------------------------------------------------------------------------------------------------------

@@ -92,6 +92,13 @@ def test_of_two_that_have_grown_the_larger_one_is_the_root() -> None:
     assert leader(WAITED, signs) == root_of(Cause.PREFILL_COST)
 
 
+def test_a_full_batch_of_longer_answers_is_no_dear_decode_on_a_machine_that_is_a_little_slower() -> None:
+    """As on a real vLLM whose slots long answers took, beside a neighbour on its machine."""
+    found = weigh(WAITED, Signs(grown={Cause.DECODE_COST: sharp(1.4), Cause.LONGER_OUTPUTS: sharp(3.0)}, limited=True))
+
+    assert found.weights[root_of(Cause.LONGER_OUTPUTS)] > 0.85
+
+
 @pytest.mark.parametrize(("decode_share", "root"), [(0.95, Cause.DECODE_COST), (0.2, Cause.PREFILL_COST)])
 def test_where_all_work_is_dearer_the_root_is_the_cost_that_adds_most_seconds(decode_share: float, root: Cause) -> None:
     """A slower clock makes both dearer by the same factor, and estimates of it differ by chance."""
