@@ -19,6 +19,7 @@ from pathlib import Path
 import uvloop
 
 from bench.bounds.added_latency import added_latency
+from bench.bounds.baseline_stalls import baseline_stalls
 from bench.bounds.bound import Bound, table
 from bench.bounds.leaving import leaving
 from bench.bounds.loop_stalls import body_peek_stalls, scrape_stalls, upload_stalls
@@ -53,6 +54,7 @@ async def measured() -> list[Bound]:
     bounds += await beside(asyncio.to_thread(body_peek_stalls))
     bounds += await beside(upload_stalls())
     bounds += await beside(span_stalls())
+    bounds += await beside(asyncio.to_thread(baseline_stalls))
     return bounds
 
 

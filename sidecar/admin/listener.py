@@ -77,7 +77,7 @@ class AdminListener:
         traces: Handler | None = None,
         traces_from_anywhere: bool = False,
         incidents: IncidentLog | None = None,
-        baseline: Callable[[], Sliced[bytes]] | None = None,
+        baseline: Callable[[], Sliced[bytearray]] | None = None,
     ) -> None:
         self._app = app
         self._take_traces = traces
@@ -222,7 +222,7 @@ class AdminListener:
         return await self._take_traces(request)
 
 
-def nothing_usual() -> Sliced[bytes]:
+def nothing_usual() -> Sliced[bytearray]:
     """For a process that keeps no usual values."""
     yield
     raise RefusedError("no usual values are kept")

@@ -137,7 +137,7 @@ class Baselines:
         except TimeoutError:
             self._failed("baseline_not_saved", str(self._directory), f"not within {LAST_SAVE_SECONDS:g} s")
 
-    def document(self) -> Sliced[bytes]:
+    def document(self) -> Sliced[bytearray]:
         """The usual values of now, as JSON. Raises RefusedError if nothing is, and if it is too long."""
         slo = self._slo
         if self._key is None:
@@ -150,17 +150,22 @@ class Baselines:
         learned: dict[str, object] = {}
         told = head(self._key, self._unix(), burning=burning, provisional=slo.learning.provisional)
         for name, learner in slo.learners.items():
-            learned[name] = learner.state()
-            yield
-        pieces: list[str] = []
+            for learned_so_far in learner.slices():
+                learned[name] = learned_so_far
+                yield
+        pieces, text = list[str](), bytearray()
         encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
         for piece in encoder.iterencode({**told, "learners": learned}):
             pieces.append(piece)
-            if len(pieces) % PIECES == 0:
+            if len(pieces) == PIECES:
+                text += "".join(pieces).encode()
+                pieces.clear()
                 yield
-        text = "".join(pieces).encode()
+        text += "".join(pieces).encode()
         if len(text) > MOST_BYTES:
             raise RefusedError(f"it is longer than {MOST_BYTES} bytes")
+        learned.clear()  # in a slice of its own: it is a hundred thousand values
+        yield
         return text
 
     def _read(self, path: Path, key: Key) -> Baseline:
@@ -198,7 +203,7 @@ def _text_of(path: Path) -> bytes:
         return file.read(MOST_BYTES + 1)
 
 
-def _write(path: Path, text: bytes) -> None:
+def _write(path: Path, text: bytearray) -> None:
     """Replace the file as a whole: a reader, and a crash, see the old one or the new one. Only its owner may read it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".baseline-")
     written = Path(name)

@@ -5,7 +5,7 @@ against the same shapes, and changes nothing; `take` puts what was checked into 
 (instants, requests in flight) has no shape here. It refuses to know what the numbers mean, and where they are kept.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from math import inf, isfinite
 from typing import Any, ClassVar, Protocol
 
@@ -185,7 +185,22 @@ class Learner:
 
     def state(self) -> dict[str, Any]:
         """A copy of all that was learned, in values that JSON knows."""
-        return {_name(name): shape.written(getattr(self, name)) for name, shape in self.KEPT.items()}
+        *_, told = self.slices()
+        return told
+
+    def slices(self) -> Iterator[dict[str, Any]]:
+        """The same, more complete with each slice: a table is copied value by value. Complete at the end."""
+        told: dict[str, Any] = {}
+        for name, shape in self.KEPT.items():
+            value = getattr(self, name)
+            if isinstance(shape, Table):
+                rows = told[_name(name)] = list[Any]()
+                for item in list(value.items()):
+                    rows += shape.written(dict([item]))
+                    yield told
+            else:
+                told[_name(name)] = shape.written(value)
+        yield told
 
     def restore(self, state: Any) -> None:
         """Know what was learned when this state was written. Raises OddStateError, and changes nothing then."""

@@ -19,18 +19,19 @@ from tests.support.admin import Double, Visit, metrics, visit
 KEY = Key("vllm", "0.9.1", ("llama",), None, None)
 
 
-def document(*, burning: bool = False, provisional: bool = False) -> Sliced[bytes]:
+def document(*, burning: bool = False, provisional: bool = False) -> Sliced[bytearray]:
     yield
-    return json.dumps({**head(KEY, 1.8e9, burning=burning, provisional=provisional), "learners": {}}).encode()
+    text = json.dumps({**head(KEY, 1.8e9, burning=burning, provisional=provisional), "learners": {}})
+    return bytearray(text.encode())
 
 
-def young() -> Sliced[bytes]:
+def young() -> Sliced[bytearray]:
     yield
     raise RefusedError("no usual values are known yet")
 
 
 @contextmanager
-def served(made: Sliced[bytes] | None) -> Iterator[str]:
+def served(made: Sliced[bytearray] | None) -> Iterator[str]:
     """The URL of an admin listener in a thread of its own, whose next baseline is this one."""
     ready, urls, loop = threading.Event(), list[str](), asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -75,7 +76,7 @@ def test_a_healthy_pod_is_written_to_the_file(tmp_path: Path, capsys: pytest.Cap
     ],
 )
 def test_a_pod_that_is_no_example_is_refused_and_nothing_is_written(
-    made: Sliced[bytes] | None, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    made: Sliced[bytearray] | None, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "baseline.json"
     with served(made) as url:

@@ -4,109 +4,16 @@ import asyncio
 import json
 import os
 import stat
-import time
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from sidecar.config.schema import Config
-from sidecar.engines.engine import Engine
 from sidecar.history.slices import run_now
-from sidecar.ledger.report import EngineReport
-from sidecar.metrics import slo_metrics as slo
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
-from sidecar.observe.baselines import MOST_FILES, Baselines
+from sidecar.observe.baselines import MOST_FILES
 from sidecar.slo.baseline import RefusedError
 from sidecar.slo.learning import Came
-from tests.support.slo_harness import Request, SloHarness
-
-
-CALM_SECONDS = 600.0
-
-
-class Process:
-    """One process of a pod with requests that come at a steady pace."""
-
-    def __init__(
-        self,
-        now: float,
-        *,
-        state: Path | None = None,
-        file: Path | None = None,
-        version: str = "0.9",
-        models: tuple[str, ...] = (),
-        unix: float = 1.8e9,
-    ) -> None:
-        """`models`: in the engine's own list, adapters after the first; none: the config states the model."""
-        self.harness = SloHarness()
-        self.harness.now = now
-        config = Config.model_validate(
-            {
-                "engine": {"url": "http://127.0.0.1:8000"},
-                "state": {"directory": "" if state is None else str(state)},
-                "baseline": {"file": "" if file is None else str(file)},
-            }
-        )
-        self.engine = Engine("vllm", () if models else ("llama",))
-        self.engine.serves(models, models[1:])
-        self.baselines = Baselines(
-            config,
-            self.harness.slo,
-            self.engine,
-            clock=lambda: self.harness.now,
-            unix=lambda: unix,
-            dropped=self._dropped,
-        )
-        self.engine.up, self.engine.asked_what, self.engine.version = True, True, version
-
-    def finds(self) -> "Process":
-        """The engine is known."""
-        asyncio.run(self.baselines.find())
-        return self
-
-    def saves(self) -> "Process":
-        asyncio.run(self.baselines.save())
-        return self
-
-    def lives(self, seconds: float, *, per_second: float = 1.0, ttft_seconds: float = 0.2) -> "Process":
-        """Requests come evenly, each with so long a time to its first token, all but 0.2 s of it in the queue."""
-        harness, answering = self.harness, list[tuple[float, Request]]()
-        end, next_at, tick_at = harness.now + seconds, harness.now, harness.now
-        while harness.now < end:
-            while answering and answering[0][0] <= harness.now:
-                request = answering.pop(0)[1]
-                request.speaks()
-                request.settles(request.ends(tokens=1), EngineReport(ttft_seconds - 0.2, 0.2, 0.0))
-            if next_at <= harness.now:
-                next_at += 1.0 / per_second
-                answering.append((harness.now + ttft_seconds, harness.comes()))
-            if tick_at <= harness.now:
-                tick_at += 1.0
-                harness.slo.tick(harness.now)
-            harness.now += 0.1
-        return self
-
-    def roots(self) -> dict[tuple[str, str], float]:
-        """Phase and cause to misses."""
-        children = self.harness.metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL).children
-        return {(key[1], key[2]): child.value for key, child in children.items() if child.value}
-
-    def load(self) -> float | None:
-        self.harness.page()
-        return self.harness.metrics.gauge(slo.EVIDENCE_RATIO).child("load").value
-
-    def info(self) -> list[tuple[str, ...]]:
-        """The labels of the one series that is there."""
-        self.harness.page()
-        children = self.harness.metrics.gauge(slo.BASELINE_INFO).children
-        return [key for key, child in children.items() if child.value == 1]
-
-    def errors(self) -> float:
-        return self.harness.metrics.counter(DROPPED_TOTAL).child("baseline_failed").value
-
-    def _dropped(self, reason: str) -> None:
-        self.harness.metrics.counter(DROPPED_TOTAL).child(reason).inc()
+from tests.support.baseline_process import CALM_SECONDS, Process
 
 
 @pytest.fixture(scope="module")
@@ -360,32 +267,6 @@ def test_there_is_no_document_before_there_is_something_usual() -> None:
         run_now(process.baselines.document())
     with pytest.raises(RefusedError, match="no usual values are known yet"):
         run_now(process.finds().baselines.document())
-
-
-def test_a_document_is_made_in_slices_that_no_stream_feels(calm: tuple[bytes, str], tmp_path: Path) -> None:
-    """With sixteen full curves: no slice is more than a fiftieth of the work, each taken at its best of five."""
-    left_by(calm, tmp_path)
-    process = Process(0.0, state=tmp_path).finds()
-    curves = process.harness.slo.learners["prefill_work"]
-    lone = [[number, [[100.0 + step / 7, step / 3000] for step in range(61)]] for number in range(30)]
-    full = {"rings": lone, "errors": [0.1] * 101, "learned": 5000}
-    models = [[[f"model-{number}", "tokens"], full] for number in range(16)]
-    curves.restore(curves.state() | {"curves": models})
-
-    took = []
-    for _ in range(5):
-        slices, work = [], process.baselines.document()
-        while True:
-            began = time.perf_counter()  # what a stream would wait
-            try:
-                next(work)
-            except StopIteration:
-                break
-            slices.append(time.perf_counter() - began)
-        took.append(slices)
-
-    least = [min(each) for each in zip(*took, strict=True)]
-    assert max(least) < sum(least) / 50
 
 
 def test_the_task_reads_when_the_engine_is_known_and_writes_at_the_end(calm: tuple[bytes, str], tmp_path: Path) -> None:

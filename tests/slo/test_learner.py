@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from math import inf, nan
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -202,6 +202,23 @@ def test_a_restored_step_model_compares_at_once() -> None:
     assert decode.value == pytest.approx(1.0, abs=0.1)
     assert not isinstance(prefill, str)
     assert prefill.value == pytest.approx(1.0, abs=0.35)
+
+
+class Words(Learner):
+    """Two words, and how often each was read."""
+
+    KEPT: ClassVar = {"_times": Table(Text(), Amount())}
+
+    def __init__(self) -> None:
+        self._times = {"la": 3.0, "to": 1.0}
+
+
+def test_a_state_is_copied_one_value_of_a_table_after_the_other() -> None:
+    """A copy of all values at once would hold up every stream."""
+    slices = [json.dumps(each) for each in Words().slices()]
+
+    assert slices == ['{"times": [["la", 3.0]]}', *['{"times": [["la", 3.0], ["to", 1.0]]}'] * 2]
+    assert json.loads(slices[-1]) == Words().state()
 
 
 def test_a_young_learner_comes_back_young() -> None:

@@ -1,0 +1,47 @@
+"""Time for which a document of usual values holds the event loop: its longest slice, with as many full curves as are kept.
+
+Runs in this process. Measured by the thread's own CPU clock, which a busy machine does not falsify.
+"""
+
+import time
+from statistics import median
+
+from bench.bounds.bound import Bound, spread
+from sidecar.slo.prefill_work import MAX_CURVES
+from tests.support.baseline_process import CALM_SECONDS, Process
+
+
+ROUNDS = 5
+BOUND_MS = 1.0
+_DONE = object()
+
+
+def _full() -> Process:
+    """A process that has lived, with the largest curves of prefill that it keeps."""
+    process = Process(100.0).finds().lives(CALM_SECONDS)
+    curves = process.harness.slo.learners["prefill_work"]
+    rings = [[number, [[100.0 + step / 7, step / 3000] for step in range(61)]] for number in range(30)]
+    curve = {"rings": rings, "errors": [0.1] * 101, "learned": 5000}
+    curves.restore(
+        curves.state() | {"curves": [[[f"model-{number}", "tokens"], curve] for number in range(MAX_CURVES)]}
+    )
+    return process
+
+
+def _longest_slice(process: Process) -> float:
+    """CPU milliseconds."""
+    longest, work = 0.0, process.baselines.document()
+    more = True
+    while more:
+        began = time.thread_time()
+        more = next(work, _DONE) is not _DONE
+        longest = max(longest, time.thread_time() - began)
+    return longest * 1e3
+
+
+def baseline_stalls() -> list[Bound]:
+    """One bound: the longest slice of a document."""
+    process = _full()
+    slices = [_longest_slice(process) for _ in range(ROUNDS)]
+    words = f"longest slice while usual values are written with {MAX_CURVES} full curves of prefill"
+    return [Bound(words, BOUND_MS, median(slices), "ms", spread(slices), "0.000 ms without a document")]
