@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import inf
+from math import inf, prod
 from typing import ClassVar, NamedTuple
 
 from sidecar.slo.attribution import Blame
@@ -224,18 +224,23 @@ class Pod(Learner):
     def _paced(self, at: float) -> Factor | None:
         """The cost of decode by the gaps between tokens, where steps say nothing: an estimate.
 
-        Gaps grow with more load and with more prompt tokens too. They grow with dearer prompts, but less than reported
-        prefills do then.
+        Gaps grow with more load and with more prompt tokens too: at most as the square of these, as a step that takes longer
+        also holds more sequences. They grow with dearer prompts, but less than reported prefills do then.
         """
         more = {
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
         }
-        explained = any(each is not None and chance(each, WORTH_NAMING[cause]) > 0.5 for cause, each in more.items())
-        windows = [self._pace.since(at - seconds) for seconds in COMPARED_SECONDS]
+        explained = prod(
+            max(1.0, each.value) ** 2
+            for cause, each in more.items()
+            if each is not None and chance(each, WORTH_NAMING[cause]) > 0.5
+        )
+        found = [self._pace.since(at - seconds) for seconds in COMPARED_SECONDS]
+        windows = [None if each is None else Factor(*(value / explained for value in each)) for each in found]
         # Gaps scatter more than steps: a cost that has grown shows in both windows.
-        if explained or any(each is not None and each.low <= 1.0 for each in windows):
+        if any(each is not None and each.low <= 1.0 for each in windows):
             return None
         pace, reported = clearest(windows, DEARER), self._now(self._reported, at, Cause.DECODE_COST)
         if pace is None or reported is None or not self._reports() or pace.value < reported.value:

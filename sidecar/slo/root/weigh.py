@@ -10,7 +10,7 @@ It knows the signs of a pod (`signs.py`) and the facts of one miss. It refuses t
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from math import erf, log, sqrt
+from math import erf, log, prod, sqrt
 from typing import NamedTuple
 
 from sidecar.slo.attribution import Blame
@@ -159,7 +159,8 @@ class _Given:
 def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:
     """Give what something held back between the engine and the client."""
     if facts.transferred and facts.waited_in is not Blame.STREAM:
-        given.give(Cause.KV_TRANSFER, WAITS)
+        # A queue before a decode worker stands in the same place.
+        given.give(Cause.KV_TRANSFER, WAITS * (1.0 - _any(_chances(facts, signs, Blame.QUEUE))))
     if facts.paused and facts.waited_in is Blame.STREAM:
         given.give(Cause.CLIENT, SURE)
     elif waited_in is Blame.STREAM:
@@ -198,25 +199,17 @@ def _own_prompt(facts: Facts, signs: Signs) -> bool:
 
 def _grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
     """Shares of the causes that have grown; in sum, the chance that any of them has."""
-    chances = {
-        cause: chance(factor, WORTH_NAMING[cause])
-        for cause, factor in signs.grown.items()
-        # However many requests come, and however long their answers are, an engine sends output, and it computes a
-        # prompt in the time that the prompt takes.
-        if not ((signs.mute or _own_prompt(facts, signs)) and PHASE_OF[cause] == Blame.QUEUE)
-    }
+    chances = _chances(facts, signs)
     if signs.cache_unseen and Cause.PREFILL_COST in chances:
         chances[Cause.PREFILL_COST] = _dearer_than_load_explains(signs)
-    none = 1.0
-    for each in chances.values():
-        none *= 1.0 - each
     # A cause that has grown much more than another explains much more of the waiting: queues are not linear.
     size = {cause: chances[cause] * log(max(signs.grown[cause].value, 1.0)) ** 2 for cause in chances}
     size.update(_costs_by_their_seconds(size, chances, signs))
     total = sum(size.values())
     if total <= 0.0:
         return {}
-    shares = {cause: (1.0 - none) * each / total for cause, each in size.items()}
+    any_of_them = _any(chances)
+    shares = {cause: any_of_them * each / total for cause, each in size.items()}
     for cause in (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX):
         if cause in shares:
             shares[cause] *= _computes(signs)
@@ -227,6 +220,23 @@ def _grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
         # Longer prompts that the cache has no room for wait for blocks, and not for compute.
         shares[Cause.KV] = shares.pop(Cause.PROMPT_MIX)
     return shares
+
+
+def _chances(facts: Facts, signs: Signs, phase: Blame | None = None) -> dict[Cause, float]:
+    """Each cause that may have grown, with the chance that it has; `phase`: those of this phase alone."""
+    return {
+        cause: chance(factor, WORTH_NAMING[cause])
+        for cause, factor in signs.grown.items()
+        # However many requests come, and however long their answers are, an engine sends output, and it computes a
+        # prompt in the time that the prompt takes.
+        if not ((signs.mute or _own_prompt(facts, signs)) and PHASE_OF[cause] == Blame.QUEUE)
+        and phase in (None, PHASE_OF[cause])
+    }
+
+
+def _any(chances: Mapping[Cause, float]) -> float:
+    """The chance that any of them has grown."""
+    return 1.0 - prod(1.0 - each for each in chances.values())
 
 
 def _costs_by_their_seconds(

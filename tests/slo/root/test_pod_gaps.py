@@ -36,6 +36,16 @@ def test_gaps_that_grow_with_the_work_are_no_dearer_decode(more: dict[str, Any],
     assert grown(story.reads(12, gap=0.05, **more)) == {cause}
 
 
+def test_gaps_that_grow_by_far_more_than_the_work_are_a_dearer_decode() -> None:
+    """Three times the gaps, with a fifth more uncached prompt tokens: these explain 1.2 x 1.2 of them at most."""
+    story = Story()
+    story.costs = Costs()
+    found = story.reads(12, gap=0.06, cached=28.0).grown
+
+    assert found[Cause.UNCACHED].value == pytest.approx(1.2)
+    assert found[Cause.DECODE_COST].value == pytest.approx(3.0 / 1.44, rel=0.05)
+
+
 def test_gaps_say_nothing_while_a_long_prompt_is_computed() -> None:
     """Each step of that time holds a chunk of it."""
     story = Story()

@@ -197,6 +197,15 @@ def test_an_answer_that_waited_for_its_kv_cache_is_a_transfers_unless_its_client
     assert leader(transferred._replace(waited_in=Blame.STREAM), Signs()) != root_of(Cause.KV_TRANSFER)
 
 
+@pytest.mark.parametrize("cause", [Cause.LOAD, Cause.LONGER_OUTPUTS])
+def test_an_answer_that_waited_after_its_first_token_waited_in_a_queue_if_one_has_a_reason(cause: Cause) -> None:
+    """Before a decode worker that has too much to do, as many requests wait as for a slow transfer."""
+    waited = Facts(tpot=True, transferred=True)
+
+    assert leader(waited, Signs(grown={cause: sharp(3.0)})) == root_of(cause)
+    assert leader(waited, Signs(grown={cause: sharp(1.0)})) == root_of(Cause.KV_TRANSFER)
+
+
 def test_waiting_outside_the_engine_is_the_front_end() -> None:
     assert leader(Facts(waited_in=Blame.FIRST_TOKEN), Signs()) == root_of(Cause.FRONT_END)
     assert leader(Facts(), Signs(front_end=True)) == root_of(Cause.FRONT_END)
