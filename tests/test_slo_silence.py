@@ -41,7 +41,7 @@ def test_an_answer_that_is_not_streamed_explains_the_silence_for_as_long_as_it_i
 
     assert walk.value("llm_engine_silence_seconds") == 60
     assert walk.value("llm_engine_stalled_seconds_total") == 0
-    tick(walk, 120.0)
+    tick(walk, 60.0)
     assert walk.value("llm_engine_stalled_seconds_total") == 60
 
 

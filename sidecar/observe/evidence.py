@@ -88,6 +88,9 @@ class Evidence:
             if cost is None:
                 # A length that no request had which was alone; the steps know the cost of a token.
                 cost = self.steps.prefill_seconds(tokens)
+            if cost is None:
+                at_most = [self._work.most_seconds(model, Length(tokens, each)) for each in (_REPORTED_TOKENS, _IDLE)]
+                cost = next((each for each in at_most if each is not None), None)
         whole = self._whole.expected(labels.lane)
         self._silence.received(
             key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer_seconds, whole=whole

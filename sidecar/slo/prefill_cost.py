@@ -86,7 +86,7 @@ class Curve(Learner):
         self._errors: deque[float] = deque(maxlen=RECENT_ERRORS)
         self._lengths: list[float] = []
         self._seconds: list[float] = []
-        self._shortest = self._longest = 0.0
+        self._shortest = self._longest = self._most = 0.0
         self._stale = False
         self.samples = 0
         self._learned = 0
@@ -122,6 +122,13 @@ class Curve(Learner):
             return self._refusal
         return self._at(length) if self._reaches(length) else Refusal.OUTSIDE
 
+    def most(self, length: float) -> float | None:
+        """Seconds that such a prompt takes at most, by the slowest sample, whether length explains the samples or not; None
+        before there are enough.
+        """
+        self._freshen()
+        return self._most * max(1.0, length / self._longest) if self._learned >= READY_SAMPLES and self._most else None
+
     def _reaches(self, length: float) -> bool:
         self._freshen()
         return bool(self._lengths) and self._shortest / REACH <= length <= self._longest * REACH
@@ -141,6 +148,7 @@ class Curve(Learner):
         if groups:
             self._shortest = min(length for length, _ in groups[0])
             self._longest = max(length for length, _ in groups[-1])
+            self._most = max(seconds for group in groups for _, seconds in group)
         if not groups or self._learned < READY_SAMPLES or len(self._errors) < READY_SAMPLES // 2:
             self._refusal = Refusal.FEW_SAMPLES
         else:

@@ -134,6 +134,11 @@ class PrefillWork(Learner):
         cost = curve.cost(length.value)
         return None if isinstance(cost, Refusal) else cost
 
+    def most_seconds(self, model: str, length: Length) -> float | None:
+        """Seconds that such a prompt takes at most, where its cost is not known; None if even that is unknown."""
+        curve = self._curves.get((model, length.measure))
+        return None if curve is None else curve.most(length.value)
+
     def prefilled(
         self, model: str, length: Length | None, seen: FirstToken, seconds: float, *, learn: bool
     ) -> Work | None:

@@ -23,8 +23,8 @@ STALL_SECONDS = 8.0
 EXCUSE = 3.0
 """A silence of up to this many times the pending prefill work is explained by that work."""
 UNKNOWN_SECONDS = 20.0
-"""Assumed seconds of prefill if the cost of a prompt is not known: long, so that a guess reports a stall late rather
-than wrongly."""
+"""Assumed seconds of prefill of all prompts together whose cost is not known: long, so that a guess reports a stall late
+rather than wrongly. For each of them, ten waiting prompts would excuse a hang of ten minutes."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
 
@@ -44,7 +44,7 @@ class _Unseen(NamedTuple):
     """A request with output that cannot be read as it comes. It excuses the silences that began at `at` or later."""
 
     at: float
-    cost_seconds: float
+    cost_seconds: float | None
     answer_seconds: float
 
 
@@ -52,9 +52,10 @@ class Silence:
     """The silence of one engine. Each call is a few dictionary steps."""
 
     def __init__(self) -> None:
-        self._pending: dict[Hashable, float] = {}
-        """Streams without output yet, to the seconds of their prefill alone."""
+        self._pending: dict[Hashable, float | None] = {}
+        """Streams without output yet, to the seconds of their prefill alone; None: unknown."""
         self._pending_seconds = 0.0
+        self._pending_unknown = 0
         self._heard: set[Hashable] = set()
         """Streams that the sidecar reads, with output or without."""
         self._paused: set[Hashable] = set()
@@ -85,12 +86,11 @@ class Silence:
         whole answer; None if it has none. `whole`: if it is a stream, it will probably come all at once.
         """
         self.check(at)
-        cost = UNKNOWN_SECONDS if cost_seconds is None else cost_seconds
         if streaming:
-            self._await(key, cost, at)
+            self._await(key, cost_seconds, at)
         if whole or not streaming:
             # The prefill of a stream is pending already.
-            unseen_cost = 0.0 if streaming else cost
+            unseen_cost = 0.0 if streaming else cost_seconds
             self._opaque[key] = _Unseen(at, unseen_cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
@@ -99,7 +99,7 @@ class Silence:
             self._await(key, self._opaque[key].cost_seconds, at)
             self._seen(key, at)
         elif not streaming and (key in self._heard or key in self._paused):
-            cost = self._pending.get(key, UNKNOWN_SECONDS)
+            cost = self._pending.get(key)
             self.left(key, at)
             self._opaque[key] = _Unseen(at, cost, UNKNOWN_ANSWER_SECONDS)
             self._begin(at)
@@ -179,16 +179,19 @@ class Silence:
             self.stalled_seconds += at - max(excused_until, checked_at)
         return Silent(at - since, self._expected_seconds)
 
-    def _await(self, key: Hashable, cost_seconds: float, at: float) -> None:
+    def _await(self, key: Hashable, cost_seconds: float | None, at: float) -> None:
         self._pending[key] = cost_seconds
-        self._pending_seconds += cost_seconds
+        self._pending_seconds += cost_seconds or 0.0
+        self._pending_unknown += cost_seconds is None
         self._hear(key, at)
 
     def _unawait(self, key: Hashable) -> None:
-        cost = self._pending.pop(key, None)
-        if cost is not None:
-            # Float sums drift: with nothing pending the sum is set to exactly 0.
-            self._pending_seconds = max(0.0, self._pending_seconds - cost) if self._pending else 0.0
+        if key not in self._pending:
+            return
+        cost = self._pending.pop(key)
+        self._pending_unknown -= cost is None
+        # Float sums drift: with nothing pending the sum is set to exactly 0.
+        self._pending_seconds = max(0.0, self._pending_seconds - (cost or 0.0)) if self._pending else 0.0
 
     def _hear(self, key: Hashable, at: float) -> None:
         self._heard.add(key)
@@ -213,8 +216,11 @@ class Silence:
     @property
     def _work_seconds(self) -> float:
         """Seconds of prefill work that may be pending now. An unseen request counts: its prefill may be over or not."""
-        unseen = self._opaque.values()
-        return self._pending_seconds + (sum(each.cost_seconds for each in unseen) if unseen else 0.0)
+        known, unknown = self._pending_seconds, self._pending_unknown > 0
+        for each in self._opaque.values():
+            known += each.cost_seconds or 0.0
+            unknown = unknown or each.cost_seconds is None
+        return known + UNKNOWN_SECONDS * unknown
 
     def _settle(self) -> None:
         """End the silence if no stream is left that the sidecar reads."""

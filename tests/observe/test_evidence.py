@@ -211,11 +211,16 @@ def test_a_restarted_engine_is_expected_anew() -> None:
 
 
 def test_a_silence_shows_its_length_and_what_explains_it() -> None:
-    """A known cost comes from reports, or else from first tokens; an unknown one is assumed to be 20 s."""
+    """A known cost comes from reports, or else from first tokens. That of a far longer prompt is bounded by the slowest
+    prompts, in proportion; an unknown one is assumed to be 20 s."""
     for harness in (EvidenceHarness().taught(), EvidenceHarness().taught(reports=False)):
         harness.comes()
         harness.now += 5.0
         assert harness.silence() == (5.0, PREFILL_SECONDS)
+    longer = EvidenceHarness().taught()
+    longer.comes(tokens=10 * TOKENS)
+    longer.now += 5.0
+    assert longer.silence() == (5.0, pytest.approx(10 * PREFILL_SECONDS))
     blind = EvidenceHarness()
     blind.comes(tokens=None)
     blind.now += 5.0

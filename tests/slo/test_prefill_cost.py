@@ -72,6 +72,15 @@ def test_samples_that_length_does_not_explain_are_refused() -> None:
     assert (curve.refusal, curve.cost(1000)) == (Refusal.INCONSISTENT, Refusal.INCONSISTENT)
 
 
+def test_what_a_prompt_takes_at_most_is_told_although_length_explains_nothing() -> None:
+    """The slowest sample, and in proportion for a longer prompt than any; nothing before there are enough samples."""
+    young, curve = Curve(), taught((1_000, 0.2), (1_000, 3.0), (2_000, 0.1))
+    young.learn(1_000, 3.0)
+
+    assert (curve.refusal, young.most(1_000)) == (Refusal.INCONSISTENT, None)
+    assert [curve.most(length) for length in (10, 1_000, 2_000, 6_000)] == [3.0, 3.0, 3.0, 9.0]
+
+
 def test_lengths_whose_costs_fall_share_one_cost() -> None:
     """A longer prompt cannot cost less, so the difference is an error of the samples."""
     curve = taught((1000, 0.4), (4000, 0.3))

@@ -84,6 +84,20 @@ def test_a_prompt_of_unknown_cost_is_taken_as_a_long_one() -> None:
     assert engine.stalled(161.0) == 1.0
 
 
+def test_prompts_of_unknown_cost_are_one_long_one_together() -> None:
+    """Each for itself, ten waiting prompts would excuse a hang of ten minutes."""
+    engine = Engine()
+    engine.asked(100.0, "known", cost=2.0)
+    for key in range(10):
+        engine.asked(100.0, key, cost=None)
+    engine.silence.began(0, 101.0)
+    assert engine.checked(102.0) == (1.0, UNKNOWN_SECONDS + 2.0)
+
+    for key in range(1, 10):
+        engine.silence.began(key, 103.0)
+    assert engine.checked(104.0) == (1.0, 2.0)
+
+
 def test_output_of_any_request_ends_a_silence() -> None:
     engine = Engine()
     engine.streams(100.0, "a")
