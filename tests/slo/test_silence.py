@@ -88,12 +88,12 @@ def test_prompts_of_unknown_cost_are_one_long_one_together() -> None:
     """Each for itself, ten waiting prompts would excuse a hang of ten minutes."""
     engine = Engine()
     engine.asked(100.0, "known", cost=2.0)
-    for key in range(10):
+    for key in "abcdefghij":
         engine.asked(100.0, key, cost=None)
-    engine.silence.began(0, 101.0)
+    engine.silence.began("a", 101.0)
     assert engine.checked(102.0) == (1.0, UNKNOWN_SECONDS + 2.0)
 
-    for key in range(1, 10):
+    for key in "bcdefghij":
         engine.silence.began(key, 103.0)
     assert engine.checked(104.0) == (1.0, 2.0)
 

@@ -154,13 +154,13 @@ class Pod(Learner):
     def signs(self, at: float, costs: Costs, *, queued_since: float | None = None) -> Signs:
         """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute."""
         soon = at - SOON_SECONDS
-        stepwise = clearest(costs.decode, DEARER)
-        decode = stepwise or self._paced(at)
+        stepwise, longer_outputs = clearest(costs.decode, DEARER), self._longer_outputs(at, queued_since)
+        decode = stepwise or self._paced(at, longer_outputs)
         found = {
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
-            Cause.LONGER_OUTPUTS: self._longer_outputs(at, queued_since),
+            Cause.LONGER_OUTPUTS: longer_outputs,
             Cause.DECODE_COST: decode,
             Cause.PREFILL_COST: self._prefill(at, decode, clearest(costs.prefill, DEARER)),
         }
@@ -210,8 +210,8 @@ class Pod(Learner):
 
     def _longer_outputs(self, at: float, queued_since: float | None) -> Factor | None:
         """Answers that have ended tell it late. Those that are still being sent tell it by more output than the requests
-        that came usually bring: an engine that is slow sends no more, and one that works off a backlog sends what came
-        since the backlog began. Slices are forgotten: of an older backlog it is not known.
+        that came usually bring, if it is clearly more. An engine that is slow sends no more, and one that works off a
+        backlog sends what came since the backlog began. Slices are forgotten: of an older backlog it is not known.
         """
         ended = self._outputs.since(at - RECENT_SECONDS)
         starts = [
@@ -219,18 +219,21 @@ class Pod(Learner):
         ]
         if min(starts) < at - KEPT_SLICES * READING_SECONDS:
             return ended
-        return clearest([ended, *(self._sent.since(start) for start in starts)], WORTH_NAMING[Cause.LONGER_OUTPUTS])
+        sent = (self._sent.since(start) for start in starts)
+        clear = [each for each in sent if each is not None and each.low > 1.0]
+        return clearest([ended, *clear], WORTH_NAMING[Cause.LONGER_OUTPUTS])
 
-    def _paced(self, at: float) -> Factor | None:
+    def _paced(self, at: float, longer_outputs: Factor | None) -> Factor | None:
         """The cost of decode by the gaps between tokens, where steps say nothing: an estimate.
 
-        Gaps grow with more load and with more prompt tokens too: at most as the square of these, as a step that takes longer
-        also holds more sequences. They grow with dearer prompts, but less than reported prefills do then.
+        Gaps grow with more load, more prompt tokens and longer answers too: at most as the square of these, as a step that
+        takes longer also holds more sequences. They grow with dearer prompts, but less than prefills do then.
         """
         more = {
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
+            Cause.LONGER_OUTPUTS: longer_outputs,
         }
         explained = prod(
             max(1.0, each.value) ** 2
@@ -243,9 +246,10 @@ class Pod(Learner):
         if any(each is not None and each.low <= 1.0 for each in windows):
             return None
         pace, reported = clearest(windows, DEARER), self._now(self._reported, at, Cause.DECODE_COST)
-        if pace is None or reported is None or not self._reports() or pace.value < reported.value:
+        if pace is None or reported is None:
             return None
-        return pace
+        guess = 1.0 if self._reports() else IDLE_SPREAD
+        return pace if pace.value >= guess * reported.value else None
 
     def _prefill(self, at: float, decode: Factor | None, stepwise: Factor | None) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""

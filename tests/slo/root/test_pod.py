@@ -272,7 +272,8 @@ def test_a_cost_is_unseen_where_neither_steps_nor_requests_of_now_tell_it() -> N
 
     story.costs = Costs()
     assert story.reads(3).costs_unseen == 0, "gaps as usual tell that of decodes, first tokens that of prompts"
-    assert story.reads(14, gap=0.06, reported=False).costs_unseen == 1, "longer gaps may have another reason"
+    dearer = story.reads(14, gap=0.06, own=3.0, reported=False)
+    assert dearer.costs_unseen == 1, "as much dearer prompts may be the reason for longer gaps"
     assert story.reads(4, requests=0.0).costs_unseen == 2
     assert story.reads(engine_waiting=0.0).costs_unseen == 0, "the engine's own numbers tell the rest"
 

@@ -25,8 +25,23 @@ def test_where_steps_say_nothing_gaps_tell_dear_decodes_from_dear_prompts() -> N
     assert grown(story.reads(gap=0.03, own=3.0)) == {Cause.PREFILL_COST}
 
 
+@pytest.mark.parametrize(("own", "told"), [(1.0, True), (2.5, False)])
+def test_without_reports_gaps_tell_dear_decodes_if_the_guess_at_prefills_is_far_below(own: float, told: bool) -> None:
+    """The first token of a request that did not queue is a guess at its prefill, and may be wrong by half."""
+    story = Story()
+    story.costs = Costs()
+    story.reads(14, reported=False)
+
+    assert (Cause.DECODE_COST in story.reads(14, gap=0.06, own=own, reported=False).grown) is told
+
+
 @pytest.mark.parametrize(
-    ("more", "cause"), [({"requests": 30.0}, Cause.LOAD), ({"prompt": 300.0, "cached": 120.0}, Cause.PROMPT_MIX)]
+    ("more", "cause"),
+    [
+        ({"requests": 30.0}, Cause.LOAD),
+        ({"output": 150.0}, Cause.LONGER_OUTPUTS),
+        ({"prompt": 300.0, "cached": 120.0}, Cause.PROMPT_MIX),
+    ],
 )
 def test_gaps_that_grow_with_the_work_are_no_dearer_decode(more: dict[str, Any], cause: Cause) -> None:
     """A step has more sequences, or holds more of a prompt."""
