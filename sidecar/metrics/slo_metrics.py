@@ -172,7 +172,8 @@ ENGINE_SILENCE_SECONDS = Gauge(
 ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
     "llm_engine_silence_expected_seconds",
     "Seconds of prefill work that were pending when the present silence began: an estimate; 0 if there is no silence. A prompt"
-    " whose cost is unknown counts with the slowest one that was seen; without one, all of them together count as 20 s.",
+    " whose cost is unknown counts as the slowest one that was seen, longer ones in proportion, and as 20 s if none was; all such"
+    " prompts together count as 20 s at most.",
 )
 ENGINE_STALLED_SECONDS_TOTAL = Counter(
     "llm_engine_stalled_seconds_total",

@@ -79,7 +79,7 @@ class Evidence:
         """
         self._catch_up()
         self.steps.received(key, labels.lane, prompt_tokens, streaming=streaming)
-        cost, model = None, labels.model
+        cost, most, model = None, None, labels.model
         if prompt_tokens is not None:
             tokens = max(1.0, prompt_tokens)
             cost = self._work.cost_seconds(model, Length(tokens, _REPORTED_TOKENS))
@@ -89,11 +89,17 @@ class Evidence:
                 # A length that no request had which was alone; the steps know the cost of a token.
                 cost = self.steps.prefill_seconds(tokens)
             if cost is None:
-                at_most = [self._work.most_seconds(model, Length(tokens, each)) for each in (_REPORTED_TOKENS, _IDLE)]
-                cost = next((each for each in at_most if each is not None), None)
+                guesses = [self._work.most_seconds(model, Length(tokens, each)) for each in (_REPORTED_TOKENS, _IDLE)]
+                most = next((each for each in guesses if each is not None), None)
         whole = self._whole.expected(labels.lane)
         self._silence.received(
-            key, at, streaming=streaming, cost_seconds=cost, answer_seconds=answer_seconds, whole=whole
+            key,
+            at,
+            streaming=streaming,
+            cost_seconds=cost,
+            most_seconds=most,
+            answer_seconds=answer_seconds,
+            whole=whole,
         )
         self._work.received(key, at)
 

@@ -23,8 +23,9 @@ STALL_SECONDS = 8.0
 EXCUSE = 3.0
 """A silence of up to this many times the pending prefill work is explained by that work."""
 UNKNOWN_SECONDS = 20.0
-"""Assumed seconds of prefill of all prompts together whose cost is not known: long, so that a guess reports a stall late
-rather than wrongly. For each of them, ten waiting prompts would excuse a hang of ten minutes."""
+"""Assumed seconds of prefill of a prompt whose cost is not known, and the most for all such prompts together: long, so
+that a guess reports a stall late rather than wrongly. Each for itself, ten waiting prompts would excuse a hang of ten
+minutes."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
 
@@ -40,11 +41,18 @@ class Silent:
     `seconds` is 0 then. An answer that comes whole waits for itself alone, and explains no silence of others."""
 
 
+class _Cost(NamedTuple):
+    """Seconds of a prompt's prefill alone: known, or guessed at."""
+
+    known_seconds: float = 0.0
+    guessed_seconds: float = 0.0
+
+
 class _Unseen(NamedTuple):
     """A request with output that cannot be read as it comes. It excuses the silences that began at `at` or later."""
 
     at: float
-    cost_seconds: float | None
+    cost: _Cost
     answer_seconds: float
 
 
@@ -52,10 +60,10 @@ class Silence:
     """The silence of one engine. Each call is a few dictionary steps."""
 
     def __init__(self) -> None:
-        self._pending: dict[Hashable, float | None] = {}
-        """Streams without output yet, to the seconds of their prefill alone; None: unknown."""
-        self._pending_seconds = 0.0
-        self._pending_unknown = 0
+        self._pending: dict[Hashable, _Cost] = {}
+        """Streams without output yet."""
+        self._pending_known = self._pending_guessed = 0.0
+        """Sums of their seconds."""
         self._heard: set[Hashable] = set()
         """Streams that the sidecar reads, with output or without."""
         self._paused: set[Hashable] = set()
@@ -77,29 +85,33 @@ class Silence:
         *,
         streaming: bool,
         cost_seconds: float | None,
+        most_seconds: float | None = None,
         answer_seconds: float | None = None,
         whole: bool = False,
     ) -> None:
-        """A request is on its way to the engine. `cost_seconds`: its prefill alone; None if unknown.
+        """A request is on its way to the engine. `cost_seconds`: its prefill alone; None if unknown. `most_seconds`: what
+        that takes at most, if its cost is unknown; None if that is unknown too.
 
         `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: the threshold for its
         whole answer; None if it has none. `whole`: if it is a stream, it will probably come all at once.
         """
         self.check(at)
+        guess = UNKNOWN_SECONDS if most_seconds is None else most_seconds
+        cost = _Cost(guessed_seconds=guess) if cost_seconds is None else _Cost(cost_seconds)
         if streaming:
-            self._await(key, cost_seconds, at)
+            self._await(key, cost, at)
         if whole or not streaming:
             # The prefill of a stream is pending already.
-            unseen_cost = 0.0 if streaming else cost_seconds
+            unseen_cost = _Cost() if streaming else cost
             self._opaque[key] = _Unseen(at, unseen_cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The head of the answer shows whether its output will be seen as it comes."""
         if streaming and key in self._opaque and key not in self._pending:
-            self._await(key, self._opaque[key].cost_seconds, at)
+            self._await(key, self._opaque[key].cost, at)
             self._seen(key, at)
         elif not streaming and (key in self._heard or key in self._paused):
-            cost = self._pending.get(key)
+            cost = self._pending.get(key, _Cost(guessed_seconds=UNKNOWN_SECONDS))
             self.left(key, at)
             self._opaque[key] = _Unseen(at, cost, UNKNOWN_ANSWER_SECONDS)
             self._begin(at)
@@ -179,19 +191,19 @@ class Silence:
             self.stalled_seconds += at - max(excused_until, checked_at)
         return Silent(at - since, self._expected_seconds)
 
-    def _await(self, key: Hashable, cost_seconds: float | None, at: float) -> None:
-        self._pending[key] = cost_seconds
-        self._pending_seconds += cost_seconds or 0.0
-        self._pending_unknown += cost_seconds is None
+    def _await(self, key: Hashable, cost: _Cost, at: float) -> None:
+        self._pending[key] = cost
+        self._pending_known += cost.known_seconds
+        self._pending_guessed += cost.guessed_seconds
         self._hear(key, at)
 
     def _unawait(self, key: Hashable) -> None:
-        if key not in self._pending:
-            return
-        cost = self._pending.pop(key)
-        self._pending_unknown -= cost is None
-        # Float sums drift: with nothing pending the sum is set to exactly 0.
-        self._pending_seconds = max(0.0, self._pending_seconds - (cost or 0.0)) if self._pending else 0.0
+        cost = self._pending.pop(key, None)
+        if cost is not None:
+            # Float sums drift: with nothing pending they are set to exactly 0.
+            left = 1.0 if self._pending else 0.0
+            self._pending_known = left * max(0.0, self._pending_known - cost.known_seconds)
+            self._pending_guessed = left * max(0.0, self._pending_guessed - cost.guessed_seconds)
 
     def _hear(self, key: Hashable, at: float) -> None:
         self._heard.add(key)
@@ -216,11 +228,11 @@ class Silence:
     @property
     def _work_seconds(self) -> float:
         """Seconds of prefill work that may be pending now. An unseen request counts: its prefill may be over or not."""
-        known, unknown = self._pending_seconds, self._pending_unknown > 0
+        known, guessed = self._pending_known, self._pending_guessed
         for each in self._opaque.values():
-            known += each.cost_seconds or 0.0
-            unknown = unknown or each.cost_seconds is None
-        return known + UNKNOWN_SECONDS * unknown
+            known += each.cost.known_seconds
+            guessed += each.cost.guessed_seconds
+        return known + min(guessed, UNKNOWN_SECONDS)
 
     def _settle(self) -> None:
         """End the silence if no stream is left that the sidecar reads."""

@@ -98,6 +98,22 @@ def test_prompts_of_unknown_cost_are_one_long_one_together() -> None:
     assert engine.checked(104.0) == (1.0, 2.0)
 
 
+def test_a_guess_at_a_prompts_cost_counts_up_to_that_of_a_long_one() -> None:
+    """A hundred prompts of at most a second each are no hundred seconds of work that is known."""
+    engine = Engine()
+    for key in range(100):
+        engine.silence.received(key, 100.0, streaming=True, cost_seconds=None, most_seconds=1.0)
+    assert engine.checked(101.0)[1] == 1.0, "one was pending when the silence began"
+
+    for key in range(90):
+        engine.silence.began(key, 102.0)
+    assert engine.checked(103.0) == (1.0, 10.0)
+    for key in range(100, 200):
+        engine.silence.received(key, 104.0, streaming=True, cost_seconds=None, most_seconds=1.0)
+    engine.silence.spoke(105.0)
+    assert engine.checked(106.0) == (1.0, UNKNOWN_SECONDS)
+
+
 def test_output_of_any_request_ends_a_silence() -> None:
     engine = Engine()
     engine.streams(100.0, "a")
@@ -245,4 +261,5 @@ def test_no_order_of_calls_leaves_a_request_behind(told: list[tuple[str, int, fl
 
     tables = (silence._pending, silence._heard, silence._paused, silence._opaque)
     assert [len(table) for table in tables] == [0, 0, 0, 0]
-    assert (silence._pending_seconds, engine.checked(now + 1e6)) == (0.0, (0.0, 0.0))
+    assert (silence._pending_known, silence._pending_guessed) == (0.0, 0.0)
+    assert engine.checked(now + 1e6) == (0.0, 0.0)
