@@ -14,7 +14,8 @@ from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import ROOT_PHASES, Cause
 from sidecar.slo.objective import Objective
 from sidecar.slo.root.open_misses import WAIT_SECONDS
-from sidecar.slo.root.pod import Costs
+from sidecar.slo.root.pod import Costs, Pod
+from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import root_of
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -305,6 +306,24 @@ def test_a_backlog_is_the_roots_of_the_fault_that_left_it_until_it_is_worked_off
 
     assert leader(before) == Blame.PREFILL
     assert growth[Blame.PREFILL] > 0.8 * sum(growth.values())
+
+
+def test_the_signs_of_a_pod_are_asked_with_the_beginning_of_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a queue that is worked off would look like longer answers."""
+    asked: list[float | None] = []
+    signs = Pod.signs
+
+    def noted(pod: Pod, at: float, costs: Costs, *, queued_since: float | None = None) -> Signs:
+        asked.append(queued_since)
+        return signs(pod, at, costs, queued_since=queued_since)
+
+    monkeypatch.setattr(Pod, "signs", noted)
+    pod = PodStory().calm()
+    calm, began_at = asked[-1], pod.now
+    pod.waits(30)
+
+    assert calm is None
+    assert asked[-1] == pytest.approx(began_at, abs=5.0)
 
 
 # --- the page ------------------------------------------------------------------------------------------------------------

@@ -209,9 +209,11 @@ class Pod(Learner):
         return clearest([comparison.since(at - seconds) for seconds in COMPARED_SECONDS], WORTH_NAMING[cause])
 
     def _longer_outputs(self, at: float, queued_since: float | None) -> Factor | None:
-        """Answers that have ended tell it late. Those that are still being sent tell it by more output than the requests
-        that came usually bring, if it is clearly more. An engine that is slow sends no more, and one that works off a
-        backlog sends what came since the backlog began. Slices are forgotten: of an older backlog it is not known.
+        """Output tokens of an answer, over the usual ones: by answers that have ended or, sooner, by output that is clearly
+        more than the requests that came usually bring.
+
+        An engine that is slow sends no more, and one that works off a backlog sends what came since the backlog began. Slices
+        are forgotten: of an older backlog, output tells nothing.
         """
         ended = self._outputs.since(at - RECENT_SECONDS)
         starts = [

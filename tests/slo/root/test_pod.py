@@ -7,13 +7,13 @@ import pytest
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
+from sidecar.slo.root.comparison import KEPT_SLICES
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS, LaneCounts, Reading
 from sidecar.slo.waits import Doing
-from tests.slo.root.pod_readings import DEAR, USUAL, Story, grown
+from tests.slo.root.pod_readings import CALM, DEAR, USUAL, Story, grown
 
 
-FORGOTTEN_SECONDS = 600.0
 RATIOS = (Cause.LOAD, Cause.PROMPT_MIX, Cause.UNCACHED, Cause.LONGER_OUTPUTS)
 
 
@@ -121,7 +121,25 @@ def test_a_queue_that_is_worked_off_is_no_longer_answers() -> None:
 
     assert grown(story.pod.signs(story.last.at, story.costs)) == {Cause.LONGER_OUTPUTS}
     assert grown(story.pod.signs(story.last.at, story.costs, queued_since=began_at)) == set()
-    assert grown(story.pod.signs(story.last.at, story.costs, queued_since=began_at - FORGOTTEN_SECONDS)) == set()
+
+
+def test_output_tells_no_longer_answers_of_a_queue_that_is_older_than_what_is_remembered() -> None:
+    """Five minutes of a queue that is worked off are remembered, and the five minutes in which it grew are not."""
+    story = Story()
+    began_at = story.last.at
+    story.reads(KEPT_SLICES, sent=0.0)
+    story.reads(KEPT_SLICES, sent=2.0)
+
+    assert grown(story.pod.signs(story.last.at, story.costs, queued_since=began_at)) == set()
+
+
+def test_more_output_by_chance_tells_no_longer_answers() -> None:
+    """Usual slices have a tenth of the mean output, or nearly twice: a third more in four of them is no sign."""
+    story = Story()
+    for number in range(CALM):
+        story.reads(1, calm=True, sent=0.1 if number % 2 else 1.9)
+
+    assert story.reads(sent=1.3).grown[Cause.LONGER_OUTPUTS].value == pytest.approx(1.0)
 
 
 # --- costs ---------------------------------------------------------------------------------------------------------------
