@@ -5,7 +5,9 @@ Read from the shipped files as trees. What pint checks and cannot be installed h
 
 import re
 import subprocess
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import promql_parser as promql
 import pytest
@@ -29,7 +31,7 @@ from tests.alert_rules.syntax import (
     rules,
     selectors,
 )
-from tests.support.tools import need_tool
+from tests.support.tools import need_newer, need_tool
 
 
 CHECKOUT = FOLDER.parent
@@ -72,9 +74,10 @@ def asked_in(rule: Shipped) -> list[str]:
 # --- what promtool says ----------------------------------------------------------------------------------------------------
 
 
-def test_promtool_has_nothing_to_say() -> None:
+@pytest.mark.parametrize("needed", [need_tool, need_newer])
+def test_promtool_has_nothing_to_say(needed: Callable[[str], Path]) -> None:
     """Not even a rule that stands twice."""
-    command = [str(need_tool("promtool")), "check", "rules", "--lint=all", "--lint-fatal"]
+    command = [str(needed("promtool")), "check", "rules", "--lint=all", "--lint-fatal"]
     judged = subprocess.run(
         [*command, *(str(FOLDER / name) for name in FILES)], capture_output=True, text=True, check=False, timeout=60
     )

@@ -12,6 +12,7 @@ import pytest
 from tests.alert_rules import promtool
 from tests.alert_rules.promtool import RULES, Scenario, Suite, complaints, run
 from tests.alert_rules.suites import SUITES
+from tests.support.tools import need_newer
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +36,15 @@ def test_promtool_finds_what_the_scenario_tells(suite: Suite, scenario: Scenario
     found = "".join(complaints(suite, scenario, answers))
 
     assert found == "", f"{scenario.promise}\n{found}"
+
+
+@pytest.mark.parametrize("suite", [pytest.param(suite, id=suite.name) for suite in SUITES])
+def test_prometheus_3_finds_the_same(suite: Suite, tmp_path: Path) -> None:
+    """Since 3.0 a window no longer holds the sample at its very beginning."""
+    test_file = tmp_path / suite.file_name
+    test_file.write_text(suite.text())
+
+    assert run(test_file, need_newer("promtool")) == ""
 
 
 def test_the_suites_are_written_for_promtool(tmp_path: Path) -> None:

@@ -30,6 +30,14 @@ def need_tool(name: str) -> Path:
     return Path(found)
 
 
+def need_newer(name: str) -> Path:
+    """Program `name` of a Prometheus 3.x, which stands beside the one that is installed. Missing: as `need_tool`."""
+    found = Path(__file__).parents[2] / ".cache/prometheus3/usr/bin" / name
+    if not found.exists():
+        missing(f"there is no {name} of Prometheus 3.x (.ci/prometheus3 fetches it)")
+    return found
+
+
 def missing(what: str) -> NoReturn:
     """Skip the calling test for the reason `what`, or fail it when `CI` is set."""
     if os.environ.get("CI"):

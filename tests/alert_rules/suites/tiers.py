@@ -117,14 +117,18 @@ def a_lane_without_use(scenario: Scenario) -> None:
     scenario.records("lane:llm_slo_burn:tier", 10)
 
 
-@SUITE.scenario(6, 2)
+@SUITE.scenario(6, 6, 3)
 def two_pods_of_a_lane(scenario: Scenario) -> None:
     """They are one lane, and their numbers are sums."""
     for pod in ("engine-0", "engine-1"):
-        lane(scenario, Traffic(0.01), Traffic(0.2), pod=pod)
+        lane(scenario, Traffic(0.01), Traffic(0.2), Traffic(0.01), pod=pod)
 
     scenario.records("lane:llm_slo_misses:increase2m", 8, (WHO, 96))
     scenario.records("lane:llm_slo_miss:ratio_rate2m", 8, (WHO, 0.2))
-    scenario.records("lane:llm_slo_miss:ratio_rate5m", 8, (WHO, 0.086))
     scenario.records("lane:llm_slo_burn:ratio_rate2m", 8, (WHO, 4))
-    scenario.records("lane:llm_slo_burn:ratio_rate5m", 8, (WHO, 1.72))
+    scenario.records("lane:llm_slo_miss:ratio_rate5m", 12, (WHO, 0.2))
+    scenario.records("lane:llm_slo_burn:ratio_rate5m", 12, (WHO, 4))
+    scenario.records("lane:llm_slo_burn:ratio_rate2m", 15, (WHO, 0.2))
+    mine = f'{{namespace="{scenario.name}"}}'
+    longer = f"lane:llm_slo_burn:ratio_rate5m{mine} > bool lane:llm_slo_burn:ratio_rate2m{mine}"
+    scenario.yields(longer, 15, ("", {"namespace": scenario.name, "job": JOB, **WHO}, 1))

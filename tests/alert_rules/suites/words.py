@@ -10,7 +10,7 @@ from tests.alert_rules.world import WELL, Traffic, broken, causes, lane, undecid
 SUITE = Suite("words", apart=True)
 STATE = Suite("words-of-state", rules=(ALERTS,), evaluation_seconds=60, apart=True)
 SINCE = Suite("words-of-hours", rules=(ALERTS,), step_seconds=60, evaluation_seconds=120, apart=True)
-WEEKS = Suite("words-of-weeks", rules=(ALERTS,), step_seconds=1800, evaluation_seconds=1800, apart=True)
+WEEKS = Suite("words-of-weeks", rules=(ALERTS,), step_seconds=600, evaluation_seconds=1800, apart=True)
 WHO = {"model": MODEL, "lane": LANE}
 ENDED = {**WHO, "prompt_bucket": "512-4k"}
 PAGE = "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
