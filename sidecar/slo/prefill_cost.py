@@ -127,7 +127,8 @@ class Curve(Learner):
         before there are enough.
         """
         self._freshen()
-        return self._most * max(1.0, length / self._longest) if self._learned >= READY_SAMPLES and self._most else None
+        longer = length / max(1.0, self._longest)
+        return self._most * max(1.0, longer) if self._learned >= READY_SAMPLES and self._most else None
 
     def _reaches(self, length: float) -> bool:
         self._freshen()

@@ -23,9 +23,11 @@ STALL_SECONDS = 8.0
 EXCUSE = 3.0
 """A silence of up to this many times the pending prefill work is explained by that work."""
 UNKNOWN_SECONDS = 20.0
-"""Assumed seconds of prefill of a prompt whose cost is not known, and the most for all such prompts together: long, so
-that a guess reports a stall late rather than wrongly. Each for itself, ten waiting prompts would excuse a hang of ten
-minutes."""
+"""Assumed seconds of prefill of a prompt whose cost is not known. All such prompts together count as so many, or as the
+slowest of them if that is more: long, so that a guess reports a stall late rather than wrongly. Each for itself, ten
+waiting prompts would excuse a hang of ten minutes."""
+NOTHING_SECONDS = 1e-6
+"""A sum of seconds below this is one of float errors."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
 
@@ -64,6 +66,8 @@ class Silence:
         """Streams without output yet."""
         self._pending_known = self._pending_guessed = 0.0
         """Sums of their seconds."""
+        self._most_guessed = 0.0
+        """The largest guess since a prompt with one began to wait."""
         self._heard: set[Hashable] = set()
         """Streams that the sidecar reads, with output or without."""
         self._paused: set[Hashable] = set()
@@ -195,6 +199,7 @@ class Silence:
         self._pending[key] = cost
         self._pending_known += cost.known_seconds
         self._pending_guessed += cost.guessed_seconds
+        self._most_guessed = max(self._most_guessed, cost.guessed_seconds)
         self._hear(key, at)
 
     def _unawait(self, key: Hashable) -> None:
@@ -204,6 +209,8 @@ class Silence:
             left = 1.0 if self._pending else 0.0
             self._pending_known = left * max(0.0, self._pending_known - cost.known_seconds)
             self._pending_guessed = left * max(0.0, self._pending_guessed - cost.guessed_seconds)
+            if self._pending_guessed <= NOTHING_SECONDS:
+                self._most_guessed = 0.0
 
     def _hear(self, key: Hashable, at: float) -> None:
         self._heard.add(key)
@@ -228,11 +235,12 @@ class Silence:
     @property
     def _work_seconds(self) -> float:
         """Seconds of prefill work that may be pending now. An unseen request counts: its prefill may be over or not."""
-        known, guessed = self._pending_known, self._pending_guessed
+        known, guessed, most = self._pending_known, self._pending_guessed, self._most_guessed
         for each in self._opaque.values():
             known += each.cost.known_seconds
             guessed += each.cost.guessed_seconds
-        return known + min(guessed, UNKNOWN_SECONDS)
+            most = max(most, each.cost.guessed_seconds)
+        return known + min(guessed, max(UNKNOWN_SECONDS, most))
 
     def _settle(self) -> None:
         """End the silence if no stream is left that the sidecar reads."""

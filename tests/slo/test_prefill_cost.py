@@ -81,6 +81,15 @@ def test_what_a_prompt_takes_at_most_is_told_although_length_explains_nothing() 
     assert [curve.most(length) for length in (10, 1_000, 2_000, 6_000)] == [3.0, 3.0, 3.0, 9.0]
 
 
+def test_prompts_of_no_length_take_what_they_took() -> None:
+    """An engine may report that all of a prompt was cached."""
+    curve = Curve(1_000)
+    for number in range(READY_SAMPLES):
+        curve.learn(0.0, 1.0 + number)
+
+    assert curve.most(1.0) == float(READY_SAMPLES)
+
+
 def test_lengths_whose_costs_fall_share_one_cost() -> None:
     """A longer prompt cannot cost less, so the difference is an error of the samples."""
     curve = taught((1000, 0.4), (4000, 0.3))

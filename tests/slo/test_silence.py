@@ -114,6 +114,27 @@ def test_a_guess_at_a_prompts_cost_counts_up_to_that_of_a_long_one() -> None:
     assert engine.checked(106.0) == (1.0, UNKNOWN_SECONDS)
 
 
+def test_a_guess_at_one_very_long_prompt_counts_in_full() -> None:
+    """A prompt that may take three minutes explains three minutes, and the next ones nothing more. So does one whose output
+    will not be seen."""
+    engine = Engine()
+    for key, most in (("long", 173.0), ("a", 5.0), ("b", 5.0)):
+        engine.silence.received(key, 100.0, streaming=True, cost_seconds=None, most_seconds=most)
+    engine.silence.spoke(101.0)
+    assert engine.checked(102.0) == (1.0, 173.0)
+
+    for key in ("long", "a", "b"):
+        engine.silence.began(key, 103.0)
+    for key in "cdefgh":
+        engine.silence.received(key, 104.0, streaming=True, cost_seconds=None, most_seconds=5.0)
+    engine.silence.spoke(105.0)
+    assert engine.checked(106.0) == (1.0, UNKNOWN_SECONDS)
+
+    engine.silence.received("unseen", 107.0, streaming=False, cost_seconds=None, most_seconds=90.0)
+    engine.silence.spoke(108.0)
+    assert engine.checked(109.0)[1] == 90.0
+
+
 def test_output_of_any_request_ends_a_silence() -> None:
     engine = Engine()
     engine.streams(100.0, "a")
