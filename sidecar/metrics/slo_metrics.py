@@ -172,8 +172,8 @@ ENGINE_SILENCE_SECONDS = Gauge(
 ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
     "llm_engine_silence_expected_seconds",
     "Seconds of prefill work that were pending when the present silence began: an estimate; 0 if there is no silence. A prompt"
-    " whose cost is unknown counts as the slowest one that was seen, longer ones in proportion, and as 20 s if none was; all such"
-    " prompts together count as 20 s at most.",
+    " whose cost is unknown counts as the slowest of at least 30 that were learned from, longer ones in proportion, and as 20 s"
+    " before; all such prompts together count as 20 s at most, or as the slowest of them if that is more.",
 )
 ENGINE_STALLED_SECONDS_TOTAL = Counter(
     "llm_engine_stalled_seconds_total",
@@ -183,8 +183,9 @@ ENGINE_STALLED_SECONDS_TOTAL = Counter(
 EVIDENCE_RATIO = Gauge(
     "llm_evidence_ratio",
     "How many times its usual value each cause shows now: load (arrivals a second) over the last minute; longer_outputs (output"
-    " tokens of an answer over the last minute, or all output over what the requests that came usually bring, since a queue"
-    " began if one stands), prompt_mix (prompt tokens a request), uncached (uncached prompt tokens, as far as the cache explains them),"
+    " tokens of an answer that ended in the last minute or, if they are clearly more, the output events of streams over what both"
+    " the requests that came and the streams that ended usually bring, in the last 20 s, the last 60 s or since the queue began"
+    " that stood in the last minute), prompt_mix (prompt tokens a request), uncached (uncached prompt tokens, as far as the cache explains them),"
     " prefill_cost and decode_cost (the same work) over the last 20 s or the last 60 to 90 s, whichever shows a change more"
     " clearly. Costs come from steps or, where these say nothing, from reported prefills and the gaps between tokens. The usual"
     " value is learned while no objective burns: an estimate. Absent while unknown.",

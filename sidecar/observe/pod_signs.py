@@ -4,7 +4,11 @@ Knows which metric holds which number; so nothing is counted a second time on th
 (`slo/root/`).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
+from math import log, sqrt
+from typing import Any
 
 from sidecar.ledger.account import Source
 from sidecar.metrics import catalogue as c
@@ -12,9 +16,17 @@ from sidecar.metrics import self_metrics as own
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.children import CounterChild, GaugeChild
 from sidecar.metrics.registry import Family, Metrics
-from sidecar.metrics.vocabulary import LANE
+from sidecar.metrics.vocabulary import INTER_TOKEN_EDGES, LANE
 from sidecar.observe.evidence import Inside
 from sidecar.slo.root.reading import LaneCounts, Reading
+
+
+_LOGS = (
+    0.0,
+    *(log(sqrt(low * high) / INTER_TOKEN_EDGES[0]) for low, high in pairwise(INTER_TOKEN_EDGES)),
+    log(INTER_TOKEN_EDGES[-1] / INTER_TOKEN_EDGES[0]),
+)
+"""Of a gap between two edges, its middle: in units of the lowest edge."""
 
 
 class PodReader:
@@ -31,18 +43,22 @@ class PodReader:
         self._kv_usage = metrics.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO)
         self._engine_waiting = metrics.gauge(c.ENGINE_REQUESTS_WAITING)
         self._engine_running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING)
-        self._counters = tuple(
-            metrics.counter(metric)
-            for metric in (
-                *(slo.REQUESTS_RECEIVED_TOTAL, slo.RECEIVED_MEASURED_REQUESTS_TOTAL),
-                *(slo.RECEIVED_PROMPT_TOKENS_TOTAL, c.CACHED_PROMPT_TOKENS_TOTAL),
-            )
-        )
+        self._counters = {
+            "arrivals": metrics.counter(slo.REQUESTS_RECEIVED_TOTAL),
+            "measured": metrics.counter(slo.RECEIVED_MEASURED_REQUESTS_TOTAL),
+            "received_tokens": metrics.counter(slo.RECEIVED_PROMPT_TOKENS_TOTAL),
+            "cached_tokens": metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL),
+        }
         self._split = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
-        self._histograms = tuple(
-            metrics.histogram(metric)
-            for metric in (c.PROMPT_TOKENS, c.OUTPUT_TOKENS, c.STREAM_EVENTS_PER_READ, c.INTER_TOKEN_SECONDS)
-        )
+        self._histograms = {
+            ("answered", "prompt_tokens"): metrics.histogram(c.PROMPT_TOKENS),
+            ("outputs", "output_tokens"): metrics.histogram(c.OUTPUT_TOKENS),
+            ("reads", "events"): metrics.histogram(c.STREAM_EVENTS_PER_READ),
+            ("gaps", "gap_seconds"): metrics.histogram(c.INTER_TOKEN_SECONDS),
+            # One sample for each stream with output, at its end.
+            ("streams", None): metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS),
+        }
+        """Fields of a lane's counts that hold number and sum."""
 
     def read(self, at: float, inside: Inside, *, long_prompts: bool) -> Reading:
         """The present values. `inside`: the requests in the engine at this instant. `long_prompts`: whether unusually long
@@ -81,22 +97,28 @@ class PodReader:
         return next((child.value for child in family.children.values()), None)
 
     def _lanes(self) -> dict[str, LaneCounts]:
-        found: dict[str, list[float]] = {}
-
-        def counts(lane: str) -> list[float]:
-            return found.setdefault(lane, [0.0] * len(LaneCounts._fields))
-
-        for place, family in zip((0, 1, 2, 5), self._counters, strict=True):
-            of_lane = [label.name for label in family.metric.labels].index(LANE.name)
-            for child in family.children.values():
-                counts(child.labels[of_lane])[place] += child.value
-        for place, histogram in zip((3, 6, 8, 10), self._histograms, strict=True):
-            of_lane = [label.name for label in histogram.metric.labels].index(LANE.name)
+        found: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for name, counter in self._counters.items():
+            of_lane = _place_of_lane(counter)
+            for child in counter.children.values():
+                found[child.labels[of_lane]][name] += child.value
+        for (number, total), histogram in self._histograms.items():
+            of_lane = _place_of_lane(histogram)
             for each in histogram.children.values():
-                numbers = counts(each.labels[of_lane])
-                numbers[place] += each.count
-                numbers[place + 1] += each.sum
-        return {lane: LaneCounts(*numbers) for lane, numbers in found.items()}
+                counts = found[each.labels[of_lane]]
+                counts[number] += each.count
+                if total is not None:
+                    counts[total] += each.sum
+        gaps = self._histograms["gaps", "gap_seconds"]
+        of_lane = _place_of_lane(gaps)
+        for each in gaps.children.values():
+            logs = sum(log * count for log, count in zip(_LOGS, each.counts, strict=True) if count)
+            found[each.labels[of_lane]]["gap_logs"] += logs
+        return {lane: LaneCounts(**counts) for lane, counts in found.items()}
+
+
+def _place_of_lane(family: Family[Any]) -> int:
+    return [label.name for label in family.metric.labels].index(LANE.name)
 
 
 def _total(children: Iterable[CounterChild]) -> float:

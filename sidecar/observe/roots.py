@@ -19,11 +19,11 @@ from sidecar.slo.judge import Case
 from sidecar.slo.learner import Learner
 from sidecar.slo.objective import Aims, Objective
 from sidecar.slo.root.backlog import Backlog
-from sidecar.slo.root.comparison import CALM_AFTER_SECONDS
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
-from sidecar.slo.root.pod import RECENT_SECONDS, Costs, Pod
+from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import Facts, Failed, Root, Weighed, weigh

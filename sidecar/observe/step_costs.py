@@ -11,7 +11,8 @@ from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
 from sidecar.slo.factor import Factor
 from sidecar.slo.learner import Learner
-from sidecar.slo.root.pod import SOON_SECONDS, Costs
+from sidecar.slo.root.comparison import SOON_SECONDS
+from sidecar.slo.root.pod import Costs
 from sidecar.slo.step_model import DECODE_SECONDS, PREFILL_SECONDS, Part, Reason, StepModel
 from sidecar.slo.steps import Prompt, Steps
 

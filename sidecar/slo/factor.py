@@ -1,4 +1,5 @@
-"""Ratios of a cost now to its usual cost, with intervals: by the median, the densest part, or two sums. Pure.
+"""Ratios of a cost now to its usual cost, with intervals: by the median, the densest part, or two sums; how likely one is above
+a threshold. Pure.
 
 The intervals are estimates of 95 % ones: they take steps as independent. It knows numbers. It refuses to know where
 they come from (`step_model.py`).
@@ -7,13 +8,14 @@ they come from (`step_model.py`).
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from math import sqrt
+from math import erf, log, sqrt
 from typing import NamedTuple
 
 
 Z = 1.96
 LEAST_MARGIN = 0.03
 """Steps of one minute are not independent: no interval is narrower than this share to each side."""
+LEAST_RATIO = 1e-6
 
 
 class Factor(NamedTuple):
@@ -32,6 +34,20 @@ class Excess(NamedTuple):
     """Beyond its decodes at the cost that they had then."""
     work: float
     """Expected of its prompts."""
+
+
+def chance(factor: Factor, threshold: float) -> float:
+    """The chance that the true ratio is above this threshold, 0 to 1: an estimate, as the interval is one."""
+    # A difference of costs may be below 0 by noise; a ratio is not.
+    low, value, high = (max(each, LEAST_RATIO) for each in (factor.low, factor.value, factor.high))
+    spread = max(log(high / low) / (2 * Z), 1e-3)
+    return 0.5 * (1.0 + erf(log(value / threshold) / spread / sqrt(2)))
+
+
+def clearest(factors: Sequence[Factor | None], threshold: float) -> Factor | None:
+    """The one that is most likely above this threshold; None if none is known."""
+    known = [factor for factor in factors if factor is not None]
+    return max(known, key=lambda factor: chance(factor, threshold), default=None)
 
 
 def median_of(ratios: Sequence[float], weights: Sequence[float] = ()) -> Factor:

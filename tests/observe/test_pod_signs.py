@@ -1,10 +1,15 @@
 """A reading holds what the page shows, lane by lane, and nothing where the engine states nothing."""
 
+from math import exp
+
+import pytest
+
 from sidecar.ledger.account import Reason, Source
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
+from sidecar.metrics.vocabulary import INTER_TOKEN_EDGES
 from sidecar.observe.evidence import Inside
 from sidecar.observe.pod_signs import PodReader
 from sidecar.slo.root.reading import LaneCounts, Reading
@@ -58,6 +63,7 @@ def test_each_number_of_a_lane_is_summed_over_models() -> None:
         metrics.histogram(c.PROMPT_TOKENS).child(model, "chat").observe(4 * weight)
         metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child(model, "chat").inc(5 * weight)
         metrics.histogram(c.OUTPUT_TOKENS).child(model, "chat").observe(6 * weight)
+        metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child(model, "chat", "0-512").observe(0.1)
     metrics.histogram(c.STREAM_EVENTS_PER_READ).child("chat").observe(7)
     metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "rag").inc(8)
     lanes = reader.read(7.0, INSIDE, long_prompts=False).lanes
@@ -73,8 +79,22 @@ def test_each_number_of_a_lane_is_summed_over_models() -> None:
         output_tokens=66,
         reads=1,
         events=7,
+        streams=2,
     )
     assert lanes["rag"] == LaneCounts(arrivals=8)
+
+
+def test_gaps_are_told_by_their_sum_and_by_that_of_their_logarithms() -> None:
+    """To the width of a bucket: 15 to 20 % in the range of gaps."""
+    metrics = page()
+    reader = PodReader(metrics)
+    gaps = metrics.histogram(c.INTER_TOKEN_SECONDS).child("llama", "chat")
+    for seconds in (*[0.022] * 97, 5.0, 0.0, 20.0):
+        gaps.observe(seconds)
+    counts = reader.read(7.0, INSIDE, long_prompts=False).lanes["chat"]
+
+    assert (counts.gaps, counts.gap_seconds) == (100.0, pytest.approx(27.134))
+    assert INTER_TOKEN_EDGES[0] * exp(counts.gap_logs / counts.gaps) == pytest.approx(0.022, rel=0.2)
 
 
 def test_answers_with_phases_of_the_engine_are_told_from_those_without() -> None:

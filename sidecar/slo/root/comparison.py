@@ -21,6 +21,9 @@ CALM_AFTER_SECONDS = 120.0
 """A slice teaches only if no objective burned for so long after it."""
 FADES = 0.9981
 """Weight of a learned slice once one more is learned: of slices of 5 s, half of the weight is half an hour old."""
+SOON_SECONDS, RECENT_SECONDS = 20.0, 60.0
+COMPARED_SECONDS = SOON_SECONDS, RECENT_SECONDS
+"""The windows that are compared with the usual: a short one, and a long one for what is seldom."""
 FEWEST_SLICES = 12
 KEPT_SLICES = 60
 """Slices that are kept to compare: five minutes of slices of 5 s."""

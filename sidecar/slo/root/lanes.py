@@ -6,6 +6,7 @@ to know time, and to say whether a ratio is large (`comparison.py`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import exp
 from typing import ClassVar
 
 from sidecar.slo.learner import Amount, Inner, Learner, Table, Text
@@ -32,10 +33,17 @@ class Brought:
     sent_events: float = 0.0
     """Output of all requests, also of those that came before; the usual one is what the requests that came bring."""
     usual_sent_events: float = 0.0
+    ended_events: float = 0.0
+    """Output that as many usual streams bring as have ended."""
+    stream_events: float = 0.0
+    """Usual output of one stream, over all lanes; 0 if unknown."""
     events: float = 0.0
     usual_events: float = 0.0
     gap_seconds: float = 0.0
     usual_gap_seconds: float = 0.0
+    typical_seconds: float = 0.0
+    """The same of geometric means: few long gaps hardly change them."""
+    usual_typical_seconds: float = 0.0
 
 
 class _Usual(Learner):
@@ -46,6 +54,7 @@ class _Usual(Learner):
         "arrivals",
         "cached_tokens",
         "events",
+        "gap_logs",
         "gap_seconds",
         "gaps",
         "output_tokens",
@@ -53,6 +62,7 @@ class _Usual(Learner):
         "prompt_tokens",
         "prompts",
         "reads",
+        "streams",
     )
     KEPT: ClassVar = dict.fromkeys(__slots__, Amount())
 
@@ -62,7 +72,8 @@ class _Usual(Learner):
         self.outputs = self.output_tokens = 0.0
         self.answered = self.cached_tokens = 0.0
         self.reads = self.events = 0.0
-        self.gaps = self.gap_seconds = 0.0
+        self.gaps = self.gap_seconds = self.gap_logs = 0.0
+        self.streams = 0.0
 
     def learn(self, grown: LaneCounts) -> None:
         for name in self.__slots__:
@@ -78,6 +89,8 @@ class _Usual(Learner):
         self.events += grown.events
         self.gaps += grown.gaps
         self.gap_seconds += grown.gap_seconds
+        self.gap_logs += grown.gap_logs
+        self.streams += grown.streams
 
 
 class Lanes(Learner):
@@ -90,9 +103,9 @@ class Lanes(Learner):
 
     def compare(self, last: Mapping[str, LaneCounts], now: Mapping[str, LaneCounts], *, learn: bool) -> Brought:
         """The traffic between two readings. `learn`: it is usual."""
-        brought = Brought()
         prompt, answer = self._mean_lengths()
-        sent = self._mean_events()
+        sent, stream = self._mean_events()
+        brought = Brought(stream_events=stream)
         for lane, counts in now.items():
             grown = _growth(last.get(lane, LaneCounts()), counts)
             usual = self._usual.setdefault(lane, _Usual())
@@ -100,6 +113,8 @@ class Lanes(Learner):
             brought.sent_events += grown.events
             known = usual.arrivals >= FEWEST_OF_LANE
             brought.usual_sent_events += grown.arrivals * (usual.events / usual.arrivals if known else sent)
+            known = usual.streams >= FEWEST_OF_LANE
+            brought.ended_events += grown.streams * (usual.events / usual.streams if known else stream)
             _add(brought, grown, usual)
             if learn and any(grown):
                 usual.learn(grown)
@@ -112,11 +127,12 @@ class Lanes(Learner):
         output_tokens, outputs = sum(each.output_tokens for each in lanes), sum(each.outputs for each in lanes)
         return prompt_tokens / prompts if prompts else 0.0, output_tokens / outputs if outputs else 0.0
 
-    def _mean_events(self) -> float:
-        """Usual output events of a request, over all lanes; 0 if unknown."""
+    def _mean_events(self) -> tuple[float, float]:
+        """Usual output events of a request and of a stream, over all lanes; 0 if unknown."""
         lanes = self._usual.values()
-        arrivals = sum(each.arrivals for each in lanes)
-        return sum(each.events for each in lanes) / arrivals if arrivals else 0.0
+        events = sum(each.events for each in lanes)
+        arrivals, streams = sum(each.arrivals for each in lanes), sum(each.streams for each in lanes)
+        return events / arrivals if arrivals else 0.0, events / streams if streams else 0.0
 
 
 def _work(usual: _Usual, prompt: float, answer: float) -> float:
@@ -144,6 +160,8 @@ def _add(brought: Brought, grown: LaneCounts, usual: _Usual) -> None:
     if usual.gaps >= FEWEST_OF_LANE:
         brought.gap_seconds += grown.gap_seconds
         brought.usual_gap_seconds += grown.gaps * usual.gap_seconds / usual.gaps
+        brought.typical_seconds += grown.gaps * exp(grown.gap_logs / grown.gaps) if grown.gaps else 0.0
+        brought.usual_typical_seconds += grown.gaps * exp(usual.gap_logs / usual.gaps)
 
 
 def _growth(before: LaneCounts, now: LaneCounts) -> LaneCounts:

@@ -6,7 +6,6 @@ burns.
 """
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import inf, prod
@@ -14,23 +13,20 @@ from typing import ClassVar, NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
-from sidecar.slo.factor import Factor
+from sidecar.slo.factor import Factor, chance, clearest
 from sidecar.slo.learner import Inner, Learner
 from sidecar.slo.root.backlog import FEWEST_WAITING
-from sidecar.slo.root.comparison import KEPT_SLICES, Comparison
+from sidecar.slo.root.comparison import COMPARED_SECONDS, RECENT_SECONDS, SOON_SECONDS, Comparison
 from sidecar.slo.root.faults import Faults
-from sidecar.slo.root.lanes import Lanes
+from sidecar.slo.root.lanes import Brought, Lanes
+from sidecar.slo.root.output import Output
 from sidecar.slo.root.reading import READING_SECONDS, Reading
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import COMPUTES, DEARER, WORTH_NAMING, chance
+from sidecar.slo.root.weigh import COMPUTES, DEARER, WORTH_NAMING
 from sidecar.slo.silence import STALL_SECONDS
 from sidecar.slo.waits import Doing
 
 
-RECENT_SECONDS = 60.0
-SOON_SECONDS = 20.0
-COMPARED_SECONDS = SOON_SECONDS, RECENT_SECONDS
-"""The windows that are compared with the usual: a short one, and a long one for what is seldom."""
 EMPTY_SECONDS = 300.0
 """After so long without an arrival, time teaches no usual load: or a night would make each morning an overload."""
 LATE_SECONDS = 15.0
@@ -63,8 +59,8 @@ class Costs(NamedTuple):
 class Pod(Learner):
     """The signs of one process's engine and of its traffic."""
 
-    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_outputs", "_sent", "_reported", "_together", "_pace")
-    KEPT: ClassVar = {"_lanes": Inner(Lanes), **dict.fromkeys(COMPARED, Inner(Comparison))}
+    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_reported", "_together", "_pace", "_typical")
+    KEPT: ClassVar = {"_lanes": Inner(Lanes), "_output": Inner(Output), **dict.fromkeys(COMPARED, Inner(Comparison))}
 
     def __init__(self) -> None:
         self._lanes = Lanes()
@@ -74,11 +70,11 @@ class Pod(Learner):
         self._load = Comparison()
         self._mix = Comparison()
         self._uncached = Comparison()
-        self._outputs = Comparison()
-        self._sent = Comparison()
+        self._output = Output()
         self._reported = Comparison()
         self._together = Comparison()
         self._pace = Comparison()
+        self._typical = Comparison()
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / READING_SECONDS) + 1)
         self._faults = Faults()
         self._waited: deque[tuple[float, Blame]] = deque(maxlen=512)
@@ -102,6 +98,7 @@ class Pod(Learner):
         """A slice teaches once it stayed calm for so long after its end: CALM_AFTER_SECONDS unless told."""
         for name in self.COMPARED:
             getattr(self, name).calm_after_seconds = calm_seconds
+        self._output.teach_after(calm_seconds)
 
     def read(self, now: Reading, costs: Costs, *, calm: bool) -> None:
         """A slice has ended. `calm`: no objective burns."""
@@ -117,6 +114,7 @@ class Pod(Learner):
 
     def _compare(self, last: Reading, now: Reading, *, calm: bool) -> None:
         brought = self._lanes.compare(last.lanes, now.lanes, learn=calm)
+        self._output.add(now.at, brought, calm=calm)
         if brought.work > 0.0:
             self._arrived_at = now.at
         # A process that stood still for an hour saw no hour without traffic.
@@ -125,16 +123,15 @@ class Pod(Learner):
         # While a queue stands or long prompts are computed, each step may hold as much of a prompt as it can: gaps then tell
         # no cost of decode.
         full_steps = min(last.waiting, now.waiting) >= FEWEST_WAITING or now.long_prompts
-        told_gap_seconds = 0.0 if full_steps else brought.usual_gap_seconds
+        told = Brought() if full_steps else brought
         for comparison, value, expected in (
             (self._load, brought.work, busy_seconds),
             (self._mix, brought.prompt_tokens, brought.usual_prompt_tokens),
             (self._uncached, brought.uncached_tokens, brought.usual_uncached_tokens),
-            (self._outputs, brought.output_tokens, brought.usual_output_tokens),
-            (self._sent, brought.sent_events, brought.usual_sent_events),
             (self._reported, now.own_seconds - last.own_seconds, now.expected_seconds - last.expected_seconds),
             (self._together, brought.events, brought.usual_events),
-            (self._pace, brought.gap_seconds, told_gap_seconds),
+            (self._pace, told.gap_seconds, told.usual_gap_seconds),
+            (self._typical, told.typical_seconds, told.usual_typical_seconds),
         ):
             comparison.add(now.at, value, expected, calm=calm)
 
@@ -154,7 +151,7 @@ class Pod(Learner):
     def signs(self, at: float, costs: Costs, *, queued_since: float | None = None) -> Signs:
         """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute."""
         soon = at - SOON_SECONDS
-        stepwise, longer_outputs = clearest(costs.decode, DEARER), self._longer_outputs(at, queued_since)
+        stepwise, longer_outputs = clearest(costs.decode, DEARER), self._output.longer(at, queued_since)
         decode = stepwise or self._paced(at, longer_outputs)
         found = {
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
@@ -208,28 +205,12 @@ class Pod(Learner):
         """The present ratio, over the window in which it is clearer: what has just changed is clear in the short one."""
         return clearest([comparison.since(at - seconds) for seconds in COMPARED_SECONDS], WORTH_NAMING[cause])
 
-    def _longer_outputs(self, at: float, queued_since: float | None) -> Factor | None:
-        """Output tokens of an answer, over the usual ones: by answers that have ended or, sooner, by output that is clearly
-        more than the requests that came usually bring.
-
-        An engine that is slow sends no more, and one that works off a backlog sends what came since the backlog began. Slices
-        are forgotten: of an older backlog, output tells nothing.
-        """
-        ended = self._outputs.since(at - RECENT_SECONDS)
-        starts = [
-            at - seconds if queued_since is None else min(at - seconds, queued_since) for seconds in COMPARED_SECONDS
-        ]
-        if min(starts) < at - KEPT_SLICES * READING_SECONDS:
-            return ended
-        sent = (self._sent.since(start) for start in starts)
-        clear = [each for each in sent if each is not None and each.low > 1.0]
-        return clearest([ended, *clear], WORTH_NAMING[Cause.LONGER_OUTPUTS])
-
     def _paced(self, at: float, longer_outputs: Factor | None) -> Factor | None:
         """The cost of decode by the gaps between tokens, where steps say nothing: an estimate.
 
         Gaps grow with more load, more prompt tokens and longer answers too: at most as the square of these, as a step that
-        takes longer also holds more sequences. They grow with dearer prompts, but less than prefills do then.
+        takes longer also holds more sequences. They grow with dearer prompts, but less than prefills do then; and as prefills
+        are told at the end of an answer, the typical gap has to have grown too, which few steps with prompts do not change.
         """
         more = {
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
@@ -242,7 +223,10 @@ class Pod(Learner):
             for cause, each in more.items()
             if each is not None and chance(each, WORTH_NAMING[cause]) > 0.5
         )
-        found = [self._pace.since(at - seconds) for seconds in COMPARED_SECONDS]
+        found = [
+            _lower(self._pace.since(since), self._typical.since(since))
+            for since in (at - each for each in COMPARED_SECONDS)
+        ]
         windows = [None if each is None else Factor(*(value / explained for value in each)) for each in found]
         # Gaps scatter more than steps: a cost that has grown shows in both windows.
         if any(each is not None and each.low <= 1.0 for each in windows):
@@ -346,10 +330,9 @@ class Pod(Learner):
         return {phase: recent.count(phase) / len(recent) for phase in dict.fromkeys(recent)}
 
 
-def clearest(factors: Sequence[Factor | None], threshold: float) -> Factor | None:
-    """The one that is most likely above this threshold; None if none is known."""
-    known = [factor for factor in factors if factor is not None]
-    return max(known, key=lambda factor: chance(factor, threshold), default=None)
+def _lower(one: Factor | None, other: Factor | None) -> Factor | None:
+    """The factor of the lower value; None if either is unknown."""
+    return None if one is None or other is None else min(one, other, key=lambda factor: factor.value)
 
 
 def _is_limited(doing: Doing | None, *, waits_inside: bool | None) -> bool:

@@ -31,6 +31,10 @@ class LaneCounts(NamedTuple):
     gaps: float = 0.0
     gap_seconds: float = 0.0
     """Sum of the gaps between the events of a stream."""
+    gap_logs: float = 0.0
+    """Sum of their natural logarithms, in units of the shortest that is told apart: 0 or more."""
+    streams: float = 0.0
+    """Streams with output that have ended."""
 
 
 @dataclass(frozen=True, slots=True)

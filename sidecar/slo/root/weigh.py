@@ -10,12 +10,12 @@ It knows the signs of a pod (`signs.py`) and the facts of one miss. It refuses t
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from math import erf, log, prod, sqrt
+from math import log, prod
 from typing import NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import PHASE_OF, Cause, Unknown
-from sidecar.slo.factor import Factor, Z
+from sidecar.slo.factor import Factor, chance
 from sidecar.slo.root.signs import Signs
 
 
@@ -69,7 +69,6 @@ DEARER = 1.2
 """The same for a cost, whatever it is needed for."""
 MOST_CACHED = 0.75
 """Share of the usual prompt tokens that a cache which is not seen may hold: most of long conversations."""
-LEAST_RATIO = 1e-6
 SURE = 0.95
 """Weight of direct evidence."""
 LATE_FROM, LATE_AT = 0.08, 0.2
@@ -83,6 +82,9 @@ WAITS = 0.9
 """Weight of the queue where requests are known to wait in it and nothing has grown."""
 MAYBE_WAITS = 0.7
 """Weight of a root that the place of the wait suggests, without a sign beside it."""
+CLEARLY = 0.8, 0.975
+"""Chances that a cause has grown: below the first it takes nothing from what the request itself shows; the second is that of
+an interval which begins at the threshold."""
 UNSEEN_DEARER = 0.5
 """The chance that decodes are dearer, where prompts are and nothing tells the cost of decodes."""
 MAYBE_HANGS = 0.5
@@ -159,8 +161,9 @@ class _Given:
 def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:
     """Give what something held back between the engine and the client."""
     if facts.transferred and facts.waited_in is not Blame.STREAM:
-        # A queue before a decode worker stands in the same place.
-        given.give(Cause.KV_TRANSFER, WAITS * (1.0 - _any(_chances(facts, signs, Blame.QUEUE))))
+        # A queue before a decode worker stands in the same place. A ratio that scatters about its usual value tells of none.
+        queues = {cause: _between(each, *CLEARLY) for cause, each in _chances(facts, signs, Blame.QUEUE).items()}
+        given.give(Cause.KV_TRANSFER, WAITS * (1.0 - _any(queues)))
     if facts.paused and facts.waited_in is Blame.STREAM:
         given.give(Cause.CLIENT, SURE)
     elif waited_in is Blame.STREAM:
@@ -182,14 +185,6 @@ def _give_grown(given: _Given, facts: Facts, signs: Signs) -> None:
         grown[cause] = share * (1.0 - new_process)
         given_up += share * new_process
     given.give_all({**{root_of(cause): share for cause, share in grown.items()}, unknown(Unknown.UNCLEAR): given_up})
-
-
-def chance(factor: Factor, threshold: float) -> float:
-    """The chance that the true ratio is above this threshold, 0 to 1: an estimate, as the interval is one."""
-    # A difference of costs may be below 0 by noise; a ratio is not.
-    low, value, high = (max(each, LEAST_RATIO) for each in (factor.low, factor.value, factor.high))
-    spread = max(log(high / low) / (2 * Z), 1e-3)
-    return 0.5 * (1.0 + erf(log(value / threshold) / spread / sqrt(2)))
 
 
 def _own_prompt(facts: Facts, signs: Signs) -> bool:

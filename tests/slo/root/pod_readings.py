@@ -1,6 +1,7 @@
 """A pod in readings: `Story().reads(4, gap=0.06)` returns its signs after 20 s in which gaps were three times as long."""
 
 from dataclasses import replace
+from math import log
 
 from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor
@@ -13,6 +14,8 @@ CALM = 60
 """Readings of five minutes."""
 USUAL = Factor(1.0, 0.95, 1.05)
 DEAR = Factor(2.0, 1.8, 2.2)
+SHORTEST_GAP = 0.0001
+"""Seconds."""
 
 
 class Story:
@@ -31,27 +34,31 @@ class Story:
         *,
         calm: bool = False,
         requests: float = 10.0,
+        arriving: float = 1.0,
         prompt: float = 100.0,
         cached: float = 40.0,
         output: float = 50.0,
         together: float = 1.0,
         sent: float = 1.0,
+        ended: float = 1.0,
         own: float = 1.0,
         gap: float = 0.02,
+        typical: float | None = None,
         reported: bool = True,
         **stated: float | bool | None,
     ) -> Signs:
-        """So many readings; returns the signs at the last one. `own`: prefill seconds; `together`: output events per read;
-        `sent`: output events, times the usual; `stated`: fields of `Reading`,
-        in which counters state their growth.
+        """So many readings; returns the signs at the last one. `own`: prefill seconds; `arriving`: share of the requests
+        that come now, and not before; `together`: output events per read;
+        `sent`: output events, and `ended`: streams that end, times the usual; `typical`: geometric mean of the gaps, the mean unless told; `stated`: fields of `Reading`, in which
+        counters state their growth.
         """
         for number in range(count):
             wave = 1.0 + 0.1 * (-1) ** number
             came = requests * wave
             grown = (
-                came,
-                came,
-                came * prompt,
+                came * arriving,
+                came * arriving,
+                came * arriving * prompt,
                 came,
                 came * prompt,
                 came * cached,
@@ -61,6 +68,8 @@ class Story:
                 came * sent,
                 came * output,
                 came * output * gap * wave,
+                came * output * log((typical or gap) * wave / SHORTEST_GAP),
+                came * ended,
             )
             self._counts = LaneCounts(*(old + new for old, new in zip(self._counts, grown, strict=True)))
             counted = {

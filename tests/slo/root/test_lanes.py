@@ -1,5 +1,7 @@
 """The traffic of a slice beside as much usual traffic of the same lanes."""
 
+from math import exp
+
 import pytest
 
 from sidecar.slo.root.lanes import FEWEST_OF_LANE, Brought, Lanes
@@ -22,9 +24,12 @@ class Traffic:
         cached: float = 1.0,
         output: float = 1.0,
         together: float = 1.0,
+        gap: float = 1.0,
+        typical: float = 1.0,
         learn: bool = False,
     ) -> Brought:
-        """So many requests come and end. Factors: prompt tokens, cached tokens, output tokens, events in a read."""
+        """So many requests come and end. Factors: prompt tokens, cached tokens, output tokens, events in a read, gaps and the logarithms of
+        gaps."""
         before = dict(self._counts)
         for lane, count, size in (("chat", chat, 100.0), ("rag", rag, 1000.0)):
             tokens = count * size
@@ -37,8 +42,12 @@ class Traffic:
                 cached_tokens=0.4 * tokens * cached,
                 outputs=count,
                 output_tokens=tokens * output,
-                reads=10 * count * output / together,
-                events=10 * count * output,
+                reads=tokens / 10 * output / together,
+                events=tokens / 10 * output,
+                gaps=10 * count,
+                gap_seconds=10 * count * gap,
+                gap_logs=10 * count * typical * size / 100.0,
+                streams=count,
             )
             self._counts[lane] = LaneCounts(*(old + new for old, new in zip(before[lane], came, strict=True)))
         return self.lanes.compare(before, self._counts, learn=learn)
@@ -137,3 +146,27 @@ def test_what_is_not_usual_teaches_nothing() -> None:
     now = traffic.slice()
 
     assert ratio(now.prompt_tokens, now.usual_prompt_tokens) == pytest.approx(1.0)
+
+
+def test_streams_that_end_have_brought_what_those_of_their_lane_usually_bring() -> None:
+    """Those of a lane that is not known yet: what all bring."""
+    traffic = Traffic().usual()
+    found = traffic.slice(chat=0, rag=2)
+    assert (found.ended_events, found.sent_events) == (pytest.approx(200.0), 200.0)
+
+    traffic.lanes = Lanes()
+    assert (found := traffic.slice(learn=True)).ended_events == found.stream_events == 0.0
+    found = traffic.slice(learn=True)
+    assert found.stream_events == pytest.approx(300.0 / 12)
+    assert found.ended_events == pytest.approx(300.0)
+
+
+def test_a_typical_gap_is_compared_with_the_typical_one_of_its_lane() -> None:
+    """Of `rag` it is larger by the ninth power of e: as much in both, it is as usual."""
+    traffic = Traffic().usual()
+    found = traffic.slice()
+    assert found.typical_seconds == pytest.approx(found.usual_typical_seconds)
+
+    found = traffic.slice(typical=1.1)
+    assert ratio(found.typical_seconds, found.usual_typical_seconds) == pytest.approx(exp(1.0), rel=0.01)
+    assert ratio(found.gap_seconds, found.usual_gap_seconds) == pytest.approx(1.0)

@@ -7,11 +7,10 @@ import pytest
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
-from sidecar.slo.root.comparison import KEPT_SLICES
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS, LaneCounts, Reading
 from sidecar.slo.waits import Doing
-from tests.slo.root.pod_readings import CALM, DEAR, USUAL, Story, grown
+from tests.slo.root.pod_readings import DEAR, USUAL, Story, grown
 
 
 RATIOS = (Cause.LOAD, Cause.PROMPT_MIX, Cause.UNCACHED, Cause.LONGER_OUTPUTS)
@@ -105,41 +104,6 @@ def test_events_that_come_together_are_told_apart_from_longer_answers() -> None:
     assert grown(signs) == set()
     assert signs.together is not None
     assert signs.together.low > 3.0
-
-
-def test_longer_answers_show_by_their_output_before_they_end() -> None:
-    """As many requests come as usually, and the engine sends three times the output that they usually bring."""
-    assert grown(Story().reads(sent=3.0)) == {Cause.LONGER_OUTPUTS}
-
-
-def test_a_queue_that_is_worked_off_is_no_longer_answers() -> None:
-    """An engine sends nothing for a minute, and then more than comes in: no more than has come since the queue began."""
-    story = Story()
-    began_at = story.last.at
-    story.reads(12, sent=0.0)
-    story.reads(4, sent=4.0)
-
-    assert grown(story.pod.signs(story.last.at, story.costs)) == {Cause.LONGER_OUTPUTS}
-    assert grown(story.pod.signs(story.last.at, story.costs, queued_since=began_at)) == set()
-
-
-def test_output_tells_no_longer_answers_of_a_queue_that_is_older_than_what_is_remembered() -> None:
-    """Five minutes of a queue that is worked off are remembered, and the five minutes in which it grew are not."""
-    story = Story()
-    began_at = story.last.at
-    story.reads(KEPT_SLICES, sent=0.0)
-    story.reads(KEPT_SLICES, sent=2.0)
-
-    assert grown(story.pod.signs(story.last.at, story.costs, queued_since=began_at)) == set()
-
-
-def test_more_output_by_chance_tells_no_longer_answers() -> None:
-    """Usual slices have a tenth of the mean output, or nearly twice: a third more in four of them is no sign."""
-    story = Story()
-    for number in range(CALM):
-        story.reads(1, calm=True, sent=0.1 if number % 2 else 1.9)
-
-    assert story.reads(sent=1.3).grown[Cause.LONGER_OUTPUTS].value == pytest.approx(1.0)
 
 
 # --- costs ---------------------------------------------------------------------------------------------------------------

@@ -35,6 +35,24 @@ def test_without_reports_gaps_tell_dear_decodes_if_the_guess_at_prefills_is_far_
     assert (Cause.DECODE_COST in story.reads(14, gap=0.06, own=own, reported=False).grown) is told
 
 
+def test_a_few_very_long_gaps_are_no_dearer_decode() -> None:
+    """Prompts that take far longer hold up all streams: their steps are few, and the typical gap is as it was. What they cost
+    is told when their answers end."""
+    story = Story()
+    story.costs = Costs()
+
+    assert Cause.DECODE_COST not in story.reads(12, gap=0.06, typical=0.02).grown
+    assert Cause.DECODE_COST in story.reads(12, gap=0.06, typical=0.06).grown
+
+
+def test_gaps_of_which_fewer_are_empty_are_no_dearer_decode() -> None:
+    """Something that collected tokens has gone: the typical gap is longer, and the mean as it was."""
+    story = Story()
+    story.costs = Costs()
+
+    assert Cause.DECODE_COST not in story.reads(12, gap=0.02, typical=0.06).grown
+
+
 @pytest.mark.parametrize(
     ("more", "cause"),
     [

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import ROOTS, Cause, Unknown
-from sidecar.slo.factor import Factor
+from sidecar.slo.factor import Factor, chance
 from sidecar.slo.root.signs import Fault, Signs
-from sidecar.slo.root.weigh import Facts, Failed, Root, chance, root_of, unknown, weigh
+from sidecar.slo.root.weigh import WAITS, Facts, Failed, Root, root_of, unknown, weigh
 
 
 def sharp(value: float) -> Factor:
@@ -204,6 +204,15 @@ def test_an_answer_that_waited_after_its_first_token_waited_in_a_queue_if_one_ha
 
     assert leader(waited, Signs(grown={cause: sharp(3.0)})) == root_of(cause)
     assert leader(waited, Signs(grown={cause: sharp(1.0)})) == root_of(Cause.KV_TRANSFER)
+
+
+@pytest.mark.parametrize("scattered", [Factor(1.0, 0.7, 1.4), Factor(1.2, 0.8, 1.8)])
+def test_a_load_that_scatters_takes_nothing_from_a_slow_transfer(scattered: Factor) -> None:
+    """Ten requests a minute: their number tells neither that load has grown nor that it has not."""
+    signs = Signs(grown={Cause.LOAD: scattered, Cause.LONGER_OUTPUTS: scattered})
+    found = weigh(Facts(tpot=True, transferred=True), signs).weights
+
+    assert found[root_of(Cause.KV_TRANSFER)] == pytest.approx(WAITS)
 
 
 def test_waiting_outside_the_engine_is_the_front_end() -> None:
