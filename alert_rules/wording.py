@@ -143,12 +143,17 @@ def _chosen(branches: Sequence[tuple[str, str]]) -> str:
 
 
 def _since(phase: str, labels: tuple[str, ...]) -> str:
-    """` since 10:15 UTC`, or nothing."""
+    """` since 10:15 UTC` or alike, or nothing."""
+    # Where no root leads, the pods may have incidents with several.
+    any_phase = phase == Blame.UNATTRIBUTED
+    since = ", incident open since " if any_phase else " since "
     own = tuple(label for label in (labels if phase else (*labels, "phase")) if label != "model")
-    began = _query("llm_incident_began_timestamp_seconds", own, *([f'phase="{phase}"'] if phase else []))
+    began = _query(
+        "llm_incident_began_timestamp_seconds", own, *([f'phase="{phase}"'] if phase and not any_phase else [])
+    )
     hour, minute = (
         _asked(f"{part}(min({_of_these(began, labels)}))", _names(own), before + _FIRST % 'printf "%02.0f"' + after)
-        for part, before, after in (("hour", " since ", ":"), ("minute", "", " UTC"))
+        for part, before, after in (("hour", since, ":"), ("minute", "", " UTC"))
     )
     return hour + minute
 

@@ -1,19 +1,21 @@
 """The last incidents of one process, to be attached to a bug report: instants, roots, votes and evidence.
 
 It knows what it is told, and holds no text of requests, no lane and no client. It refuses to judge: the code that decides
-roots says when an incident begins, when its leading root changes, and when it ends. Pure: instants are passed in, in Unix
+roots says what an incident shows while it is open, and when it ends. Pure: instants are passed in, in Unix
 seconds. No method raises, whatever the order of the calls.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import log
 from typing import Any
 
 
 INCIDENTS_KEPT = 20
-CHANGES_KEPT = 20
-"""Changes of the leading root that one incident keeps: the newest ones."""
+LEADS_KEPT = 20
+"""Leading roots that one incident keeps: the newest ones."""
+LEAST_RATIO_TOLD = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +29,16 @@ class Lead:
 
 @dataclass(slots=True)
 class Incident:
-    began: Lead
-    changes: deque[Lead] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
+    began_at_unix: float
+    leads: deque[Lead] = field(default_factory=lambda: deque(maxlen=LEADS_KEPT))
     ended_at_unix: float | None = None
     """None while it lasts."""
     votes: Mapping[str, float] = field(default_factory=dict)
-    """Phase of the root to its misses, over the whole incident; empty until it ended."""
-    evidence: Mapping[str, float] = field(default_factory=dict)
-    """Cause to its number over the usual one, at the end."""
-
-    @property
-    def lead(self) -> Lead:
-        return self.changes[-1] if self.changes else self.began
+    """Phase of the root to its misses, from the beginning on."""
+    ratios: dict[str, float] = field(default_factory=dict)
+    """Cause to its number over the usual one: of all that was seen, the one that is farthest from 1."""
+    signs: set[str] = field(default_factory=set)
+    """Signs that are no ratio, of all that were seen."""
 
 
 class IncidentLog:
@@ -46,47 +46,56 @@ class IncidentLog:
         self._kept: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
         self._live: Incident | None = None
 
-    def opened(self, at_unix: float, phase: str, cause: str) -> None:
-        """An incident begins. If one is open, it stays open, and this is a change of its root."""
-        if self._live is not None:
-            self.changed(at_unix, phase, cause)
-            return
-        self._live = Incident(Lead(at_unix, str(phase), str(cause)))
-        self._kept.append(self._live)
-
-    def changed(self, at_unix: float, phase: str, cause: str) -> None:
-        """The open incident has another leading root. Nothing happens without one, or if the root is the same."""
-        live = self._live
-        if live is not None and (live.lead.phase, live.lead.cause) != (phase, cause):
-            live.changes.append(Lead(at_unix, str(phase), str(cause)))
-
-    def closed(self, at_unix: float, votes: Mapping[str, float], evidence: Mapping[str, float]) -> None:
-        """The open incident ends. `votes`: phase to misses over the whole incident; `evidence`: cause to its ratio.
-
-        Nothing happens without an open incident.
+    def goes_on(
+        self,
+        at_unix: float,
+        root: tuple[str, str],
+        *,
+        began_at_unix: float,
+        votes: Mapping[str, float],
+        ratios: Mapping[str, float],
+        signs: Iterable[str] = (),
+    ) -> None:
+        """An incident is open. `root`: leading phase and cause; `votes`: phase to misses since it began; `ratios`: cause to
+        its number over the usual one; `signs`: names of those that are no ratio.
         """
-        if self._live is None:
-            return
-        self._live.ended_at_unix = at_unix
-        self._live.votes = {str(phase): count for phase, count in votes.items()}
-        self._live.evidence = {str(cause): ratio for cause, ratio in evidence.items()}
-        self._live = None
+        live = self._live
+        if live is None:
+            live = self._live = Incident(began_at_unix)
+            self._kept.append(live)
+        phase, cause = map(str, root)
+        if not live.leads or (live.leads[-1].phase, live.leads[-1].cause) != (phase, cause):
+            live.leads.append(Lead(at_unix, phase, cause))
+        live.votes = {str(name): count for name, count in votes.items()}
+        for name, ratio in ratios.items():
+            if _distance(ratio) >= _distance(live.ratios.get(str(name), 1.0)):
+                live.ratios[str(name)] = ratio
+        live.signs.update(map(str, signs))
+
+    def closed(self, at_unix: float) -> None:
+        """The open incident ends. Nothing happens without one."""
+        if self._live is not None:
+            self._live.ended_at_unix = at_unix
+            self._live = None
 
     def as_json(self) -> list[dict[str, Any]]:
         """The incidents as values that JSON has, newest first. The first one is open if its end is null."""
         return [_written(one) for one in reversed(self._kept)]
 
 
+def _distance(ratio: float) -> float:
+    return abs(log(max(ratio, LEAST_RATIO_TOLD)))
+
+
 def _written(one: Incident) -> dict[str, Any]:
+    lead = one.leads[-1]
     return {
-        "began_timestamp_seconds": one.began.at_unix,
+        "began_timestamp_seconds": one.began_at_unix,
         "ended_timestamp_seconds": one.ended_at_unix,
-        "phase": one.lead.phase,
-        "cause": one.lead.cause,
-        "leads": [
-            {"timestamp_seconds": lead.at_unix, "phase": lead.phase, "cause": lead.cause}
-            for lead in (one.began, *one.changes)
-        ],
+        "phase": lead.phase,
+        "cause": lead.cause,
+        "leads": [{"timestamp_seconds": each.at_unix, "phase": each.phase, "cause": each.cause} for each in one.leads],
         "votes": dict(one.votes),
-        "evidence_ratios": dict(one.evidence),
+        "evidence_ratios": dict(one.ratios),
+        "signs": sorted(one.signs),
     }

@@ -192,20 +192,27 @@ class Roots:
             self._ratios.child(cause).set(None if factor is None else factor.value)
         for child in self._began.children.values():
             child.set(None)
-        lead, began_at = self.incident.lead, self.incident.began_at
-        if lead is not None and began_at is not None and self.unix_of is not None:
-            self._began.child(*lead).set(self.unix_of(began_at))
+        root, began_at = self.incident.root, self.incident.began_at
+        if root is not None and began_at is not None and self.unix_of is not None:
+            self._began.child(*root).set(self.unix_of(began_at))
 
     def _log(self, at: float) -> None:
-        """Write down that an incident has begun, has another lead, or is over."""
-        lead, began_at = self.incident.lead, self.incident.began_at
+        """Write down the incident that is open, or that it is over."""
+        root, began_at = self.incident.root, self.incident.began_at
         if self.unix_of is None:
             return
         if began_at is None:
-            grown = {str(cause): factor.value for cause, factor in self._signs.grown.items()}
-            self.incidents.closed(self.unix_of(at), self.incident.votes, grown)
-        elif lead is not None:
-            self.incidents.opened(self.unix_of(at), *lead)
+            self.incidents.closed(self.unix_of(at))
+        elif root is not None:
+            ratios = {str(cause): factor.value for cause, factor in self._signs.grown.items()}
+            self.incidents.goes_on(
+                self.unix_of(at),
+                root,
+                began_at_unix=self.unix_of(began_at),
+                votes=self.incident.votes,
+                ratios=ratios,
+                signs=self._signs.direct,
+            )
 
     # --- one miss -------------------------------------------------------------------------------------------------------
 

@@ -128,7 +128,7 @@ def test_the_last_incidents_can_be_attached_to_a_bug() -> None:
 
     async def scenario(visit: Visit) -> None:
         before = json.loads((await visit.ask("/incident.json"))[2])
-        log.opened(1_790_000_000.0, "prefill", "uncached")
+        log.goes_on(1_790_000_010.0, ("prefill", "uncached"), began_at_unix=1_790_000_000.0, votes={}, ratios={})
 
         status, headers, body = await visit.ask("/incident.json")
         answer = json.loads(body)

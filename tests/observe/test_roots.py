@@ -340,22 +340,6 @@ def test_all_roots_of_a_lane_are_on_the_page_at_zero_from_the_start() -> None:
     assert [undecided["llama", "chat", of].value for of in Objective] == [0.0, 0.0, 0.0]
 
 
-def test_an_incident_is_on_the_page_with_its_beginning_while_it_is_open() -> None:
-    pod = PodStory().calm()
-    pod.harness.slo.roots.unix_of = lambda at: 1_000_000.0 + at
-    began_at = pod.now
-    pod.waits(60)
-    pod.harness.page()
-    family = pod.metrics.gauge(slo.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
-    open_ones = {key: child.value for key, child in family.children.items() if child.value is not None}
-    pod.calm(1500)
-    pod.harness.page()
-
-    assert list(open_ones) == [("engine", "silence")]
-    assert open_ones["engine", "silence"] == pytest.approx(1_000_000.0 + began_at, abs=5.0)
-    assert [child.value for child in family.children.values() if child.value is not None] == []
-
-
 def test_the_ratios_of_causes_are_absent_until_they_are_known() -> None:
     pod = PodStory()
     pod.harness.page()
@@ -377,21 +361,3 @@ def test_an_error_in_a_root_leaves_the_page_and_is_counted(monkeypatch: pytest.M
 
     assert pod.metrics.counter(DROPPED_TOTAL).child("observer_error").value > 0
     assert pod.misses("ttft") == 2
-
-
-def test_the_log_of_incidents_has_each_with_its_root_and_its_votes() -> None:
-    """Tokens are dear for a minute, and then all is well again."""
-    pod = PodStory().calm()
-    roots = pod.harness.slo.roots
-    roots.unix_of = lambda at: 1_000_000.0 + at
-    for _ in range(60):
-        decodes_dearly(pod)
-    open_one = roots.incidents.as_json()[0]
-    pod.calm(900)
-    over = roots.incidents.as_json()[0]
-
-    assert open_one["ended_timestamp_seconds"] is None
-    assert len(roots.incidents.as_json()) == 1
-    assert over["phase"] == Blame.DECODE
-    assert over["ended_timestamp_seconds"] > over["began_timestamp_seconds"] > 1_000_000.0
-    assert leader(over["votes"]) == Blame.DECODE

@@ -42,6 +42,8 @@ class Incident:
         self.lead: Root | None = None
         self.votes: dict[str, float] = {}
         """Phase to its votes since this incident was noticed or, without one, since the last one was."""
+        self._unknown: dict[Root, float] = {}
+        """Votes of this incident for each reason for which a root was not known."""
         self._votes: dict[Root, float] = {}
         self._faded_at = 0.0
         self._challenger: tuple[str, float] | None = None
@@ -63,11 +65,22 @@ class Incident:
         self._fade(at)
         for root, weight in weights.items():
             self.votes[root.phase] = self.votes.get(root.phase, 0.0) + times * weight
-            if root.phase != Blame.UNATTRIBUTED:
+            if root.phase == Blame.UNATTRIBUTED:
+                self._unknown[root] = self._unknown.get(root, 0.0) + times * weight
+            else:
                 own = weight - inherited if root == self.lead else weight
                 self._votes[root] = self._votes.get(root, 0.0) + times * (weight if behind else own)
                 if own > SHOWN:
                     self._show(root.phase, at)
+
+    @property
+    def root(self) -> Root | None:
+        """The lead or, without one, the leading reason for which it is not known; None without an incident, and before a
+        miss of it is decided.
+        """
+        if self.began_at is None:
+            return None
+        return self.lead or max(self._unknown, key=self._unknown.__getitem__, default=None)
 
     @property
     def shown_lead(self) -> Root | None:
@@ -94,7 +107,7 @@ class Incident:
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
             self.began_at = min(recent, default=at)
-            self.votes = {}
+            self.votes, self._unknown = {}, {}
         self._lead(at)
 
     def _show(self, phase: str, at: float) -> None:

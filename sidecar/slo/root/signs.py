@@ -72,3 +72,9 @@ class Signs:
     """No answer has stated that tokens of its prompt were cached."""
     young: bool = False
     """No usual values are known yet."""
+
+    @property
+    def direct(self) -> tuple[str, ...]:
+        """Names of the signs that are no ratio, as far as they are there now."""
+        names = ("kv_full", "preempts", "front_end", "mute", "maybe_mute", "limited", "young")
+        return (*(name for name in names if getattr(self, name)), *sorted({str(each.cause) for each in self.faults}))

@@ -92,10 +92,14 @@ def roots_that_are_split(scenario: Scenario) -> None:
     spans = (WELL, broken("unattributed", 0.8, queue=0.45))
     lane(scenario, *spans)
     causes(scenario, *spans, unattributed="young")
-
-    summary = (
-        f"the root is not known: there is no baseline yet; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
+    # The first pod has misses of several roots, and its incident is older.
+    scenario.shows("llm_incident_began_timestamp_seconds", None, 37_000, phase="queue", cause="load")
+    scenario.shows(
+        "llm_incident_began_timestamp_seconds", None, 37_300, phase="unattributed", cause="young", pod="engine-1"
     )
+
+    unknown = "the root is not known: there is no baseline yet, incident open since 10:16 UTC"
+    summary = f"{unknown}; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
     rest = (
         "192 misses in 2m. No root leads: the nearest is queue with 45%. A baseline would tell: two quiet minutes, or a file"
         " by `sidecar baseline export` from a healthy pod."

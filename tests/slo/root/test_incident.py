@@ -40,6 +40,22 @@ def test_a_lead_needs_three_votes_and_no_vote_for_an_unknown_root() -> None:
     assert incident.lead == QUEUE
 
 
+def test_the_root_is_the_leading_reason_while_none_leads() -> None:
+    """Those of the next incident begin anew."""
+    incident = Incident()
+    voted(incident, unknown(Unknown.YOUNG), 0, 20)
+    assert incident.root == unknown(Unknown.YOUNG)
+    voted(incident, unknown(Unknown.UNCLEAR), 20, 45)
+    assert incident.root == unknown(Unknown.UNCLEAR)
+    voted(incident, QUEUE, 45, 50)
+    assert incident.root == QUEUE
+
+    incident.tick(50.0, burning=False)
+    assert incident.root is None
+    incident.tick(500.0, burning=True)
+    assert incident.root is None
+
+
 def test_twice_the_votes_take_the_lead_at_once() -> None:
     incident = Incident()
     voted(incident, QUEUE, 0, 5)

@@ -1,0 +1,63 @@
+"""The incident that is open, on the page and in the log: since when, its root, and what spoke for it."""
+
+import pytest
+
+from sidecar.metrics import slo_metrics as slo
+from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
+from tests.observe.pod_story import PodStory
+from tests.observe.test_roots import decodes_dearly, leader
+
+
+def open_ones(pod: PodStory) -> dict[tuple[str, ...], float]:
+    pod.harness.page()
+    family = pod.metrics.gauge(slo.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
+    return {key: child.value for key, child in family.children.items() if child.value is not None}
+
+
+def test_an_incident_is_on_the_page_with_its_beginning_while_it_is_open() -> None:
+    pod = PodStory().calm()
+    pod.harness.slo.roots.unix_of = lambda at: 1_000_000.0 + at
+    began_at = pod.now
+    pod.waits(60)
+    found = open_ones(pod)
+    pod.calm(1500)
+
+    assert found == {("engine", "silence"): pytest.approx(1_000_000.0 + began_at, abs=5.0)}
+    assert open_ones(pod) == {}
+
+
+def test_an_incident_of_unknown_root_has_a_beginning_and_a_log_too() -> None:
+    """A process that knows nothing usual yet: its page says since when, and why no root is known."""
+    pod = PodStory()
+    pod.harness.slo.roots.unix_of = lambda at: 1_000_000.0 + at
+    for _ in range(60):
+        pod.second(prefill=20.0)
+    found = open_ones(pod)
+    (logged,) = pod.harness.slo.roots.incidents.as_json()
+
+    assert list(found) == [("unattributed", "young")]
+    assert (logged["phase"], logged["cause"]) == ("unattributed", "young")
+    assert logged["began_timestamp_seconds"] == found["unattributed", "young"]
+    assert logged["signs"] == ["young"]
+
+
+def test_the_log_of_incidents_has_each_with_its_root_and_its_votes() -> None:
+    """Tokens are dear for a minute, and then all is well again."""
+    pod = PodStory().calm()
+    roots = pod.harness.slo.roots
+    roots.unix_of = lambda at: 1_000_000.0 + at
+    for _ in range(60):
+        decodes_dearly(pod)
+    open_one = roots.incidents.as_json()[0]
+    pod.calm(900)
+    over = roots.incidents.as_json()[0]
+
+    assert open_one["ended_timestamp_seconds"] is None
+    assert len(roots.incidents.as_json()) == 1
+    assert over["phase"] == Blame.DECODE
+    assert over["ended_timestamp_seconds"] > over["began_timestamp_seconds"] > 1_000_000.0
+    assert leader(over["votes"]) == Blame.DECODE
+    assert open_one["votes"][Blame.DECODE] > 0.0
+    assert over["evidence_ratios"][Cause.DECODE_COST] == pytest.approx(3.0, rel=0.2)
+    assert over["began_timestamp_seconds"] < over["leads"][0]["timestamp_seconds"]
