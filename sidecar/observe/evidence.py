@@ -210,7 +210,7 @@ class Evidence:
     def tick(self, *, learn: bool) -> None:
         """Price the steps that have ended. `learn`: no objective burns. Call it about once a second."""
         self._catch_up()
-        self.steps.tick(learn=learn)
+        self.steps.tick(learn=learn, in_flight=self._work.waiting + self._work.streaming)
 
     def inside(self, at: float) -> Inside:
         """The engine's silence and the requests inside it at this instant."""

@@ -72,7 +72,8 @@ class Reason(StrEnum):
     RESIDUALS = "residuals"
     """Steps of the same shape take different times."""
     COVERAGE = "coverage"
-    """Streams do not speak at each step: several schedulers, several tokens in an event, or traffic that passes by."""
+    """Streams do not speak at each step: several schedulers, or several tokens in an event. Or the engine runs requests that
+    pass the sidecar by."""
     FEW = "few"
     """Too few steps or prompts now."""
 
@@ -153,6 +154,8 @@ class StepModel(Learner):
         self._prefill_guard = CostGuard(RECENT // 3)
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
+        self.seen = 1.0
+        """Share of the engine's running requests that pass the sidecar, 0 to 1, as the caller says."""
         self._pure: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
         """Instant, ratio to its cost, and weight: its seconds, of a hiccup no more than `OUTLIER` times its cost."""
         self._alike = AlikeSteps()
@@ -194,7 +197,7 @@ class StepModel(Learner):
     @property
     def unknown(self) -> Reason | None:
         """The reason for which there are no factors; None if there may be some."""
-        if self._coverage < LEAST_COVERAGE:
+        if min(self._coverage, self.seen) < LEAST_COVERAGE:
             return Reason.COVERAGE
         if self.costs is None:
             return Reason.YOUNG

@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
+from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
@@ -99,6 +100,29 @@ def test_steps_that_have_become_dearer_show_and_are_not_learned_while_an_objecti
     assert value == pytest.approx(3.0, rel=0.05)
     assert low is not None
     assert low > 2.5
+
+
+def test_an_engine_that_runs_requests_of_others_has_no_cost_and_teaches_none() -> None:
+    """Clients that bypass the sidecar make its steps wider: what they cost is not known until those are gone."""
+    page = Page()
+    page.streams(1, FEWEST_STEPS + 100)
+    page.evidence.tick(learn=True)
+    running = page.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child()
+
+    def runs(count: float) -> list[str]:
+        running.set(count)
+        page.evidence.received("in flight", LABELS, 200.0, page.now, streaming=True)
+        for _ in range(180):
+            page.evidence.tick(learn=True)
+        page.streams(2, 60)
+        page.evidence.tick(learn=True)
+        return page.unknown()
+
+    assert runs(1.0) == []
+    assert runs(1.3) == [Reason.COVERAGE]
+    assert not page.evidence.steps._model.learning
+    assert runs(1.2) == []
+    assert page.evidence.steps._model.learning
 
 
 def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
