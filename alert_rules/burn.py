@@ -69,7 +69,7 @@ PAGING = "outage|fast|steady"
 _WHY = {
     "outage": "Half of the requests miss: reachable for every target. A third is for fleets, 5 minutes and more for little traffic.",
     "fast": "A month's budget would be gone in three days.",
-    "steady": "A month's budget would be gone in five days (the SRE workbook's second page).",
+    "steady": "A month's budget would be gone in five days (the SRE workbook pages at this rate over six hours).",
     "slow": "Twice what the target allows for half an hour and still, or all of it for six hours.",
 }
 

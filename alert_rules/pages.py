@@ -4,9 +4,10 @@ The phase of a lane's alert is static, so that a route can be read from the file
 """
 
 from alert_rules.burn import PAGING, POD, WHICH_POD, WHO
-from alert_rules.roots import FEWEST_DECIDED, LEADS, WARMS_UP, pod_burns, pod_roots
+from alert_rules.roots import WARMS_UP, pod_burns, pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import burn_annotations, pod_annotations
+from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
 from sidecar.slo.attribution import SIDECAR, Blame
 
 
@@ -30,7 +31,7 @@ _POD_HOLD = "3m"
 misses for a minute then, and windows of two minutes hold that for longer."""
 
 _POD_LEADER = f"""max by ({WHICH_POD}, phase) ({pod_roots('phase!="unattributed"')}
-    / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) ({pod_roots()}) >= {FEWEST_DECIDED})) >= {LEADS}"""
+    / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) ({pod_roots()}) >= {FEWEST_DECIDED:g})) >= {LEAST_CONFIDENCE:g}"""
 
 
 def pages(bases: tuple[str, str]) -> tuple[Alert, ...]:
@@ -49,10 +50,10 @@ def _leading(phase: str, tiers: str) -> str:
     if phase == Blame.UNATTRIBUTED:
         return f"""
         max by ({WHO}) ({burning})
-        unless on ({WHO}) lane:llm_slo_root:share{{phase!="unattributed"}} >= {LEADS}
+        unless on ({WHO}) lane:llm_slo_root:share{{phase!="unattributed"}} >= {LEAST_CONFIDENCE:g}
         """
     return f"""
-        max by ({WHO}) (lane:llm_slo_root:share{{phase="{phase}"}}) >= {LEADS}
+        max by ({WHO}) (lane:llm_slo_root:share{{phase="{phase}"}}) >= {LEAST_CONFIDENCE:g}
         and on ({WHO}) {burning}
         """
 

@@ -5,14 +5,12 @@ Each sidecar decides the root of each miss (`sidecar/slo/`); these rules add and
 
 from alert_rules.burn import ALLOWED, POD, REQUESTS, WHICH_POD, WHO, grown, without_odd_pods
 from alert_rules.rule import Record
+from sidecar.diagnosis.verdict import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
 from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
 from sidecar.metrics.slo_metrics import SLO_ROOT_CAUSE_MISSES_TOTAL
 from sidecar.slo.causes import PHASE_OF, Cause
 
 
-LEADS = 0.6
-"""From this share of the decided misses on, a root is the phase of the page; below it, the page is `unattributed`."""
-FEWEST_DECIDED = 3
 ODD_TIMES = 3
 _COMPARED = 20
 """Judged requests in 2 minutes, from which on a pod is compared."""
@@ -54,7 +52,11 @@ _BURNING = f"({_MISSES} >= 0.5 * {_REQUESTS} or {_MISSES} >= 10 * {_ALLOWED}) >=
 def pod_burns(window: str = "2m") -> str:
     """A pod that still burns: as of a lane's shortest verdict (`_BURNS`). The few misses of a healed pod are no fault."""
     misses, requests, allowed = _of_pods(window)
-    return f"({misses} >= 0.25 * {requests} or {misses} >= 6 * {allowed})"
+    return _still_burns(misses, requests, allowed)
+
+
+def _still_burns(misses: str, requests: str, allowed: str) -> str:
+    return f"({misses} >= {BURNS_RATIO:g} * {requests} or {misses} >= {BURNS_TIMES:g} * {allowed})"
 
 
 def _restarts(window: str) -> str:
@@ -102,7 +104,7 @@ _ROOTS_OVER = {
 LATER_ROOTS = Record("lane:llm_slo_roots:increase5m", _ROOTS_OVER["5m"], "The same, about 5m.")
 
 _BURNS = {
-    "2m": f"({grown('misses', '2m')} >= 0.25 * {grown(REQUESTS, '2m')} or {grown('misses', '2m')} >= 6 * {grown(ALLOWED, '2m')})",
+    "2m": _still_burns(*(grown(what, "2m") for what in ("misses", REQUESTS, ALLOWED))),
     "5m": f"{grown('misses', '5m')} >= {grown(ALLOWED, '5m')}",
     "30m": f"{grown('misses', '30m')} >= {grown(ALLOWED, '30m')}",
 }
@@ -111,7 +113,7 @@ _BURNS = {
 
 def _share(window: str) -> str:
     roots = _ROOTS_OVER[window]
-    of_all = f"sum by ({WHO}) ({roots}) >= {FEWEST_DECIDED} and {_BURNS[window]}"
+    of_all = f"sum by ({WHO}) ({roots}) >= {FEWEST_DECIDED:g} and {_BURNS[window]}"
     return f"""label_replace({roots} / on ({WHO}) group_left () (
       {of_all}
     ), "window", "{window}", "", "")"""

@@ -290,7 +290,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             """,
             "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
             "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while its lanes"
-            " or this pod burn. Its other pages are held back: what a late sidecar measures names no phase.",
+            " or this pod burn. The page of this pod alone is held back. A lane's page counts all pods and may stand beside this one: begin here, as what a late sidecar measures names no phase.",
             hold="",
             kept=_MUTING_KEPT,
             severity="page",

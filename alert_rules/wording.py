@@ -115,6 +115,13 @@ def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> st
     return _asked(leading, _names(own), '{{ $cause := . | first | label "cause" }}' + then, otherwise)
 
 
+def _size(phase: str, labels: tuple[str, ...]) -> str:
+    """`2.2`, of the leading cause if it has a size; else `unknown`."""
+    where = tuple(label for label in labels if label != "model")
+    largest = f"max({_of_these(_query('llm_evidence_ratio', (*where, 'cause')), labels)})"
+    return _cause(phase, labels, _asked(largest, f"{_names(where)} $cause", _FIRST % _TENTHS, "unknown"), "unknown")
+
+
 def _said(phases: tuple[str, ...], labels: tuple[str, ...]) -> str:
     """The words for $cause; of sized ones with `llm_evidence_ratio` of the worst pod."""
     causes = [cause for phase in phases for cause in CAUSES_BY_PHASE.get(phase, ())]
@@ -144,18 +151,29 @@ def _chosen(branches: Sequence[tuple[str, str]]) -> str:
 
 def _since(phase: str, labels: tuple[str, ...]) -> str:
     """` since 10:15 UTC` or alike, or nothing."""
-    # Where no root leads, the pods may have incidents with several.
-    any_phase = phase == Blame.UNATTRIBUTED
-    since = ", incident open since " if any_phase else " since "
-    own = tuple(label for label in (labels if phase else (*labels, "phase")) if label != "model")
-    began = _query(
-        "llm_incident_began_timestamp_seconds", own, *([f'phase="{phase}"'] if phase and not any_phase else [])
-    )
+    began, names = _began(phase, labels)
+    since = ", incident open since " if phase == Blame.UNATTRIBUTED else " since "
     hour, minute = (
-        _asked(f"{part}(min({_of_these(began, labels)}))", _names(own), before + _FIRST % 'printf "%02.0f"' + after)
+        _asked(f"{part}({began})", names, before + _FIRST % 'printf "%02.0f"' + after)
         for part, before, after in (("hour", since, ":"), ("minute", "", " UTC"))
     )
     return hour + minute
+
+
+def _since_at(phase: str, labels: tuple[str, ...]) -> str:
+    """The Unix time, or `unknown`."""
+    began, names = _began(phase, labels)
+    return _asked(began, names, _FIRST % 'printf "%.0f"', "unknown")
+
+
+def _began(phase: str, labels: tuple[str, ...]) -> tuple[str, str]:
+    """The query for the beginning of the incident, with the names for its printf."""
+    # Where no root leads, the pods may have incidents with several.
+    any_phase = phase == Blame.UNATTRIBUTED
+    own = tuple(label for label in (labels if phase else (*labels, "phase")) if label != "model")
+    matchers = [f'phase="{phase}"'] if phase and not any_phase else []
+    began = _query("llm_incident_began_timestamp_seconds", own, *matchers)
+    return f"min({_of_these(began, labels)})", _names(own)
 
 
 # --- burn alerts ---------------------------------------------------------------------------------------------------------
@@ -206,17 +224,20 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
         if unattributed
         else f"Confidence: {{{{ $value | humanizePercentage }}}} of the decided misses say {phase}."
     )
+    sure = "" if unattributed else ", confidence {{ $value | humanizePercentage }}"
     counted = _of_window(
         "lane:llm_slo_misses:increase%s", phase, " " + _FIRST % 'printf "%.0f"' + " misses in {{ $window }}."
     )
     tell = _cause(phase, _MODEL, " " + _chosen(tuple(WOULD_TELL.items())), "") if unattributed else ""
     return {
-        "summary": f"{_headline(phase, _MODEL)}; {{{{ $labels.lane }}}} misses {OBJECTIVES}{misses}{waited}{_asked(*_WORST)}",
+        "summary": f"{_headline(phase, _MODEL)}{sure}; {{{{ $labels.lane }}}} misses {OBJECTIVES}{misses}{waited}{_asked(*_WORST)}",
         "description": (
             f"{MEANING[phase]} Lane {{{{ $labels.lane }}}} of model {{{{ $labels.model }}}} in namespace"
             f" {{{{ $labels.namespace }}}} misses its {OBJECTIVES} objective ({windows}).{counted} {certain}{tell}"
         ),
         "cause": _cause(phase, _MODEL, "{{ $cause }}", NO_CAUSE),
+        "size": _size(phase, _MODEL),
+        "since": _since_at(phase, _MODEL),
         "confidence": confidence,
         "worst_pod": most_on("llm_slo_misses_total", "", "5m", _LANE, bare=True),
         "window": _of_window("", phase, "{{ $window }}"),
@@ -261,6 +282,8 @@ def pod_annotations(name: str, bases: tuple[str, str], phase: str = "") -> dict[
             + ", over 2 minutes of this pod's decided misses."
         ),
         "cause": _cause(phase, pod, "{{ $cause }}", NO_CAUSE),
+        "size": _size(phase, pod),
+        "since": _since_at(phase, pod),
         "confidence": '{{ $value | printf "%.2f" }}',
         "worst_pod": "{{ $labels.pod }}",
         "window": "2m",

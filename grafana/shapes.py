@@ -4,10 +4,10 @@ Knows the phases' histograms and the recorded series of the roots. Refuses to kn
 """
 
 from alert_rules.burn import PAGING, WHO
-from alert_rules.roots import LEADS
 from grafana.panel import ORANGE, PHASE_COLOURS, RED, YELLOW, Kind, Panel
 from grafana.query import ENGINE_OF, LANE, Query, gauge, quantiles
 from grafana.surroundings import kept
+from sidecar.diagnosis.verdict import LEAST_CONFIDENCE
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.step_model import Part
 
@@ -304,7 +304,7 @@ def verdict_table() -> Panel:
     return Panel(
         Kind.TABLE,
         "Verdict: which phase, which lane",
-        f"The series that the alerts read. phase is what broke: the root of most decided misses, and of how many; below {LEADS:.0%}"
+        f"The series that the alerts read. phase is what broke: the root of most decided misses, and of how many; below {LEAST_CONFIDENCE:.0%}"
         " the page is unattributed. cause leads within the phase, over the time shown. waited_in is where most of the missed requests"
         " waited. severity is there while an alert's condition holds. Click the phase.",
         DECIDED,
@@ -346,13 +346,13 @@ def verdict_table() -> Panel:
 def verdict_timeline(*, width: int = 24, height: int = 6) -> Panel:
     """The verdict over time, one bar for each lane and objective."""
     numbered = " or ".join(
-        f'{number} * group by ({WHO}) (lane:llm_slo_root:share{{phase="{phase}"}} >= {LEADS})'
+        f'{number} * group by ({WHO}) (lane:llm_slo_root:share{{phase="{phase}"}} >= {LEAST_CONFIDENCE:g})'
         for number, phase in enumerate(_ROOT_COLOURS, 1)
     )
     return Panel(
         Kind.TIMELINE,
         "Verdict over time",
-        f"Which phase broke when: the root of {LEADS:.0%} of the decided misses or more; empty where none has so many, or a lane does not burn.",
+        f"Which phase broke when: the root of {LEAST_CONFIDENCE:.0%} of the decided misses or more; empty where none has so many, or a lane does not burn.",
         DECIDED,
         "none",
         (Query(numbered, f"{{{{lane}}}} {{{{objective}}}} {ENGINE_OF}"),),

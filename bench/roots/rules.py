@@ -3,7 +3,7 @@
 These are the tiers, the odd pod and the phase of a page as PromQL will have them, without promtool, so that a run is
 judged in milliseconds. It knows windows and thresholds. It refuses to know the truth: `verdicts.py` grades.
 
-A tier fires by a window of 2 or 5 minutes (or 1, if asked for). The phase of its page has `LEAST_SHARE` of the decided
+A tier fires by a window of 2 or 5 minutes (or 1, if asked for). The phase of its page has `LEAST_CONFIDENCE` of the decided
 roots of that window. Without such a phase the page is `unattributed`, and fires only after it lasted for a minute.
 """
 
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from bench.incidents.grade import UNATTRIBUTED
 from bench.roots.growth import NOTHING_GROWS, Growth, by, together
 from bench.roots.passage import ALLOWED, MISSES, REQUESTS, ROOTS, Columns, Scraped
+from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
 
 
 MINUTE_SCRAPES = 4
@@ -26,7 +27,6 @@ FEWEST_MISSES, FEWEST_MISSES_IN_A_MINUTE = 10, 20
 ODD_FEWEST_REQUESTS, ODD_TIMES = 20, 3.0
 """A pod is odd if it and another one decided so many requests in two minutes, and its share of misses is so many times
 that of all others together."""
-LEAST_SHARE, FEWEST_ROOTS = 0.6, 3.0
 PAGES_AFTER_SCRAPES = 4
 """A page `unattributed` waits for so many scrapes."""
 
@@ -193,7 +193,7 @@ def leading(roots: Mapping[str, float]) -> tuple[str, float]:
     phase = max(roots, key=lambda each: roots[each])
     share = roots[phase] / decided
     # Sums of fractions are not exact.
-    return (phase if share >= LEAST_SHARE - 1e-9 and decided >= FEWEST_ROOTS - 1e-9 else UNATTRIBUTED), share
+    return (phase if share >= LEAST_CONFIDENCE - 1e-9 and decided >= FEWEST_DECIDED - 1e-9 else UNATTRIBUTED), share
 
 
 def _pod(columns: Columns, votes: str) -> Pod:

@@ -243,7 +243,7 @@ def test_an_alert_carries_what_routes_need(rule: Shipped) -> None:
 
 @each_alert
 def test_an_alert_says_four_things_and_a_burn_gives_plain_values_for_programs(rule: Shipped) -> None:
-    plain = {"cause", "confidence", "worst_pod", "window"} if rule.name.endswith("Burn") else set()
+    plain = {"cause", "size", "since", "confidence", "worst_pod", "window"} if rule.name.endswith("Burn") else set()
     ranked = {"rank"} if rule.name in NAMES.values() else set()
     assert set(rule.fields["annotations"]) == {
         "dashboard_url",

@@ -107,5 +107,5 @@ def test_vmalert_pages_the_root_in_words(servers: tuple[str, str]) -> None:
     assert second > HEALTHY_SECONDS
     assert [one["labels"]["alertname"] for one in pages] == ["LLMPrefillBurn"]
     (page,) = pages
-    assert page["annotations"]["summary"].startswith("prefill costs 2.2x; chat misses TTFT")
+    assert page["annotations"]["summary"].startswith("prefill costs 2.2x, confidence ")
     assert (page["annotations"]["cause"], page["annotations"]["confidence"]) == ("prefill_cost", "1.00")

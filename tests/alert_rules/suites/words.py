@@ -3,6 +3,8 @@
 Each scenario is played alone, because promtool compares the words of all alerts of one name at once.
 """
 
+import re
+
 from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Scenario, Suite
 from tests.alert_rules.world import WELL, Traffic, broken, causes, lane, undecided
 
@@ -31,7 +33,10 @@ def told(scenario: Scenario, minute: float, one: str, summary: str, rest: str, *
     objective = annotations.get("objective", "ttft").upper()
     lane_of = f"Lane interactive of model small in namespace {scenario.name} misses its {objective} objective"
     description = f"{MEANINGS[name]} {lane_of} ({PAGE if severity == 'page' else TICKET}). {rest}"
-    plain = {"cause": "none", "confidence": "1.00", "worst_pod": "engine-0", "window": "2m", "rank": "first"}
+    plain = {"cause": "none", "size": "unknown", "since": "unknown", "confidence": "1.00", "worst_pod": "engine-0"}
+    plain |= {"window": "2m", "rank": "first"}
+    if sure := re.search(r"Confidence: (\S+%)", rest):
+        summary = summary.replace(";", f", confidence {sure[1]};", 1)
     scenario.reads(minute, one, summary, description, **{**plain, **annotations})
 
 
@@ -52,7 +57,17 @@ def dear_prompts(scenario: Scenario) -> None:
 
     summary = "prefill costs 2.2x since 10:16 UTC; interactive misses TTFT 12.0x, waited in queue, worst pod engine-0 (44.44% of the misses)"
     rest = "432 misses in 2m. Confidence: 84.44% of the decided misses say prefill."
-    told(scenario, 12, "LLMPrefillBurn page", summary, rest, cause="prefill_cost", confidence="0.84")
+    told(
+        scenario,
+        12,
+        "LLMPrefillBurn page",
+        summary,
+        rest,
+        cause="prefill_cost",
+        size="2.2",
+        since="37000",
+        confidence="0.84",
+    )
 
 
 @SUITE.scenario(6, 6)
@@ -104,7 +119,7 @@ def roots_that_are_split(scenario: Scenario) -> None:
         "192 misses in 2m. No root leads: the nearest is queue with 45%. A baseline would tell: two quiet minutes, or a file"
         " by `sidecar baseline export` from a healthy pod."
     )
-    told(scenario, 12, "LLMUnattributedBurn page", summary, rest, cause="young", confidence="0.55")
+    told(scenario, 12, "LLMUnattributedBurn page", summary, rest, cause="young", since="37000", confidence="0.55")
 
 
 @SUITE.scenario(6, 6)
@@ -149,6 +164,8 @@ def one_pod_of_two(scenario: Scenario) -> None:
         pod="engine-1",
         phase="decode",
         cause="decode_cost",
+        size="2.5",
+        since="390",
         confidence="1.00",
         worst_pod="engine-1",
         window="2m",
@@ -174,7 +191,17 @@ def a_lane_beside_an_odd_pod(scenario: Scenario) -> None:
     worst = "worst pod engine-1 (26.19% of the misses)"
     summary = f"prefill costs 2.2x since 00:06 UTC; interactive misses TTFT 10.5x, waited in queue, {worst}"
     rest = "76 misses in 2m. Confidence: 100% of the decided misses say prefill."
-    told(scenario, 12, "LLMPrefillBurn page", summary, rest, cause="prefill_cost", worst_pod="engine-1")
+    told(
+        scenario,
+        12,
+        "LLMPrefillBurn page",
+        summary,
+        rest,
+        cause="prefill_cost",
+        size="2.2",
+        since="400",
+        worst_pod="engine-1",
+    )
 
 
 # --- state -----------------------------------------------------------------------------------------------------------------
