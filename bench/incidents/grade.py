@@ -14,6 +14,7 @@ owner can mend the fault, S2 only the phases of the injected causes, and S1 thes
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bench.incidents.burn import FAST_WINDOW_SECONDS
 from bench.incidents.prometheus import CONFIDENCE, Firing, Heard
@@ -79,6 +80,8 @@ class Case:
     confidence: float | None = None
     """Share of the page's phase in the decided misses, 0 to 1, as its annotation states it. None for `unattributed`,
     which claims no phase, and for alerts that state none."""
+    changes: int = 0
+    """How many times the lane's own pages changed their phase until the heal; `unattributed` is a phase here."""
 
     @property
     def run(self) -> tuple[str, int]:
@@ -180,7 +183,13 @@ def _case(who: Who, truth: Truth, key: Key, heard: Heard, fault_at: float) -> Ca
         at_fault=truth.at_fault,
         named_pod=None if first is None else first.labels.get("pod") or words.get("worst_pod"),
         confidence=None if said == UNATTRIBUTED or CONFIDENCE not in words else float(words[CONFIDENCE]),
+        changes=_phase_changes(key, heard.during, truth.heals_at),
     )
+
+
+def _phase_changes(key: Key, during: Iterable[Firing], heals_at: float) -> int:
+    own = sorted((each for each in _pages(during) if each.lane == key and each.at < heals_at), key=lambda each: each.at)
+    return sum(one.labels["phase"] != other.labels["phase"] for one, other in pairwise(own))
 
 
 def _began(truth: LaneTruth, fault_at: float) -> float:

@@ -77,6 +77,7 @@ class Figure(StrEnum):
     NOTIFICATIONS = "new notifications per incident"
     NOTIFICATIONS_OF_TWO = "new notifications per incident of two faults"
     PAGES_SENT = "new notifications of pages per incident"
+    CHANGED_AGAIN = "lanes whose page changed its phase more than once"
     RIGHT_POD = "right pod"
     MEDIAN_SECONDS = "median seconds to page"
     P95_SECONDS = "95th percentile of seconds to page"
@@ -180,6 +181,7 @@ def figures(cases: Iterable[Case], woken: Iterable[Woken] = ()) -> dict[Figure, 
         Figure.NOTIFICATIONS: _mean([each for each in told if not each.two_faults], lambda each: each.new),
         Figure.NOTIFICATIONS_OF_TWO: _mean([each for each in told if each.two_faults], lambda each: each.new),
         Figure.PAGES_SENT: _mean([each for each in told if not each.two_faults], lambda each: each.new_pages),
+        Figure.CHANGED_AGAIN: measured([(case.run, float(case.changes > 1)) for case in burning]),
         Figure.RIGHT_POD: right_pod(owed),
         Figure.MEDIAN_SECONDS: measured(timed, median),
         Figure.P95_SECONDS: measured(timed, late),

@@ -4,7 +4,20 @@ import pytest
 
 from bench.incidents.grade import graded
 from bench.incidents.prometheus import Firing
-from tests.incidents.made_up_cases import BURNS, CALM, CHAT, CODE, FAULT_AT, WHO, case_of, fired, heard, lane, truth
+from tests.incidents.made_up_cases import (
+    BURNS,
+    CALM,
+    CHAT,
+    CODE,
+    FAULT_AT,
+    HEALS_AT,
+    WHO,
+    case_of,
+    fired,
+    heard,
+    lane,
+    truth,
+)
 
 
 LATER = lane(must_page=True, burns_at=1000.0)
@@ -29,6 +42,19 @@ def test_a_lane_that_begins_to_burn_late_is_timed_from_the_window_in_which_it_do
 def test_no_page_is_missed_and_unattributed_is_neither_right_nor_wrong() -> None:
     assert case_of([]).result == "missed"
     assert case_of([fired(660.0, "unattributed")]).result == "unattributed"
+
+
+def test_the_changes_of_a_lanes_phase_are_counted_until_the_heal() -> None:
+    """Those of other lanes and of the engine are not its own, and a page that fires again in its phase is no change."""
+    own = [
+        fired(at, phase)
+        for at, phase in ((660.0, "unattributed"), (700.0, "queue"), (800.0, "queue"), (900.0, "decode"))
+    ]
+    others = [fired(720.0, "prefill", "code"), fired(730.0, "engine", None), fired(740.0, "stream", severity="ticket")]
+
+    assert case_of(own[:1]).changes == 0
+    assert case_of([*reversed(own), *others]).changes == 2
+    assert case_of([*own, fired(HEALS_AT + 1.0, "prefill")]).changes == 2
 
 
 def test_a_page_is_graded_by_three_sets_of_phases() -> None:

@@ -52,6 +52,13 @@ def test_runs_of_one_seed_and_two_kinds_are_two_runs() -> None:
     assert measured([(("burst", 1), 1.0), (("hang", 1), 0.0)]).runs == 2
 
 
+def test_a_page_may_change_its_phase_once() -> None:
+    """From `unattributed` to the root, as a rule."""
+    changed = [replace(RIGHT, changes=changes) for changes in (0, 1, 2, 3)]
+
+    assert figures(of_seeds(*changed))[Figure.CHANGED_AGAIN].value == 0.5
+
+
 def test_nothing_to_measure_is_no_number() -> None:
     found = measured([])
 
