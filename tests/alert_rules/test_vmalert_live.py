@@ -1,4 +1,5 @@
-"""The same rules on VictoriaMetrics: Debian's vmalert takes the files, evaluates them, fills in the words and pages.
+"""The same rules on VictoriaMetrics: Debian's vmalert takes the files, evaluates them, fills in the words and pages through
+a real Alertmanager with the shipped routes.
 
 Durations are a fifteenth of the shipped ones, so that a page takes seconds. Series are pushed, as a scrape a second would bring them.
 """
@@ -11,21 +12,24 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from alert_rules.rule import scaled
-from sidecar.demo.shipped import FASTEST
+from sidecar.demo.shipped import FASTEST, find
 from tests.alert_rules.syntax import FILES, FOLDER
+from tests.support.alertmanager import running_alertmanager
 from tests.support.ports import free_port
+from tests.support.sink import Sink, listening_sink
 from tests.support.tools import need_tool
 
 
 pytestmark = pytest.mark.live
 
 LANE = 'namespace="vm",job="llm",model="small",lane="chat",objective="ttft"'
-HEALTHY_SECONDS, PATIENCE_SECONDS = 15, 60
+HEALTHY_SECONDS, BROKEN_SECONDS, PATIENCE_SECONDS = 15, 30, 90
+PAGER = "/prefill/page"
 
 
 @pytest.fixture(scope="module")
@@ -39,22 +43,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+class Servers(NamedTuple):
+    """VictoriaMetrics, the vmalert that reads and writes it, and what the Alertmanager behind it has sent."""
+
+    store_url: str
+    alert_url: str
+    sink: Sink
+
+
 @pytest.fixture(scope="module")
-def servers(folder: Path) -> Iterator[tuple[str, str]]:
-    """Addresses of a VictoriaMetrics and of the vmalert that reads and writes it."""
+def servers(folder: Path) -> Iterator[Servers]:
     store, alert = (f"127.0.0.1:{free_port()}" for _ in range(2))
     kept = [f"-storageDataPath={folder / 'data'}", "-search.latencyOffset=0s", "-memory.allowedBytes=256MB"]
     asked = [f"-rule={folder / name}" for name in FILES]
     asked += [f"-{use}.url=http://{store}" for use in ("datasource", "remoteRead", "remoteWrite")]
-    asked += ["-notifier.url=http://127.0.0.1:9", "-remoteWrite.flushInterval=200ms", "-datasource.queryStep=1s"]
+    asked += ["-remoteWrite.flushInterval=200ms", "-datasource.queryStep=1s"]
+    shipped = find(FASTEST)
+    assert shipped is not None
     with ExitStack() as stack, (folder / "log").open("wb") as log:
+        sink = stack.enter_context(listening_sink())
+        told = stack.enter_context(running_alertmanager(shipped.routes(sink.url, folder), folder))
+        asked.append(f"-notifier.url={told.url}")
         for program, address, flags in (("victoria-metrics", store, kept), ("vmalert", alert, asked)):
             command = [str(need_tool(program)), f"-httpListenAddr={address}", *flags]
             process = subprocess.Popen(command, stdout=log, stderr=log)
             stack.callback(process.wait, 10)
             stack.callback(process.kill)
             _wait_until_up(f"http://{address}/health")
-        yield f"http://{store}", f"http://{alert}"
+        yield Servers(f"http://{store}", f"http://{alert}", sink)
 
 
 def _wait_until_up(url: str) -> None:
@@ -91,21 +107,34 @@ def _firing(alert: str) -> list[dict[str, Any]]:
     return [one for one in told if one["state"] == "firing" and one["labels"].get("severity") == "page"]
 
 
-def test_vmalert_pages_the_root_in_words(servers: tuple[str, str]) -> None:
-    """Nothing while all is well, and then one page."""
-    store, alert = servers
-    pages: list[Any] = []
+def _plays(servers: Servers) -> Iterator[float]:
+    """A lane that is well, then misses nearly all for half a minute, and is well again: a second at each step. Yields the
+    seconds since it broke.
+    """
     misses, second = 0.0, 0
-    deadline = time.monotonic() + HEALTHY_SECONDS + PATIENCE_SECONDS
-    while not pages and time.monotonic() < deadline:
+    began = time.monotonic()
+    while second < HEALTHY_SECONDS + BROKEN_SECONDS + PATIENCE_SECONDS:
         second += 1
-        misses += 28 if second > HEALTHY_SECONDS else 0
-        _push(store, second, misses)
-        time.sleep(1)
-        pages = _firing(alert)
+        misses += 28 if HEALTHY_SECONDS < second <= HEALTHY_SECONDS + BROKEN_SECONDS else 0
+        _push(servers.store_url, second, misses)
+        time.sleep(max(0.0, began + second - time.monotonic()))
+        yield second - HEALTHY_SECONDS
 
-    assert second > HEALTHY_SECONDS
-    assert [one["labels"]["alertname"] for one in pages] == ["LLMPrefillBurn"]
-    (page,) = pages
+
+def test_vmalert_pages_the_root_in_words_once_and_tells_its_end(servers: Servers) -> None:
+    """Nothing while all is well; then one page at the pager of the root, and that it is over."""
+    pages: dict[str, dict[str, Any]] = {}
+    for broken_seconds in _plays(servers):
+        found = _firing(servers.alert_url)
+        assert broken_seconds > 0 or not found
+        pages |= {one["labels"]["alertname"]: one for one in found}
+        if any(told.body["status"] == "resolved" for told in servers.sink.at(PAGER)):
+            break
+
+    (page,) = pages.values()
+    assert page["labels"]["alertname"] == "LLMPrefillBurn"
     assert page["annotations"]["summary"].startswith("prefill costs 2.2x, confidence ")
     assert (page["annotations"]["cause"], page["annotations"]["confidence"]) == ("prefill_cost", "1.00")
+    assert [told.body["status"] for told in servers.sink.at(PAGER)] == ["firing", "resolved"]
+    others = {told.path for told in servers.sink.notifications if told.path.endswith("/page")} - {PAGER}
+    assert others == set()
