@@ -10,7 +10,7 @@ from sidecar.slo.causes import Cause
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS, LaneCounts, Reading
 from sidecar.slo.waits import Doing
-from tests.slo.root.pod_readings import DEAR, USUAL, Story, grown
+from tests.slo.root.pod_readings import CALM, DEAR, USUAL, Story, grown
 
 
 RATIOS = (Cause.LOAD, Cause.PROMPT_MIX, Cause.UNCACHED, Cause.LONGER_OUTPUTS)
@@ -297,6 +297,19 @@ def test_faults_are_signs_with_their_beginning_and_a_restart_lasts_while_work_is
     assert [(fault.cause, fault.began_at, fault.ended_at) for fault in down.faults] == [(Cause.DOWN, up_at, inf)]
     assert [fault.cause for fault in cold.faults] == [Cause.DOWN, Cause.RESTART]
     assert cold.faults[1].ended_at > story.last.at
+
+
+def test_after_a_restart_prefills_are_compared_with_those_of_the_new_process() -> None:
+    """What prompts cost is learned anew from the new process: a usual ratio to the old costs would look like dearer or cheaper
+    prompts for as long as it is remembered."""
+    story = Story()
+    story.costs = Costs()
+    story.reads(1, restarts=1)
+
+    assert Cause.PREFILL_COST not in story.reads(24, own=1.4).grown
+    story.reads(CALM, calm=True, own=1.4)
+    assert story.reads(12, own=1.4).grown[Cause.PREFILL_COST].value == pytest.approx(1.0, rel=0.01)
+    assert story.reads(12, own=2.8).grown[Cause.PREFILL_COST].value == pytest.approx(2.0, rel=0.01)
 
 
 def test_a_restart_lasts_while_its_cache_is_cold_and_no_more_requests_come_than_usually() -> None:
