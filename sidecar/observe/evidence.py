@@ -71,13 +71,16 @@ class Evidence:
         *,
         streaming: bool,
         answer_seconds: float | None = None,
+        several: bool = False,
     ) -> None:
         """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown.
 
         `streaming`: it asked for a stream. `answer_seconds`: how long its whole answer may take; None without an e2e
-        objective.
+        objective. `several`: the engine may run it as several, one for each choice or prompt.
         """
         self._catch_up()
+        if several:
+            self.steps.seen.received(key)
         self.steps.received(key, labels.lane, prompt_tokens, streaming=streaming)
         cost, most, model = None, None, labels.model
         if prompt_tokens is not None:
@@ -143,6 +146,7 @@ class Evidence:
         self._silence.left(key, at)
         self._rebuilt.left(key, answered=True)
         self._work.left(key, at)
+        self.steps.seen.left(key)
 
     def paused(self, key: Hashable, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""
@@ -172,6 +176,7 @@ class Evidence:
             self._silence.given_up(account.key, at)
             self._rebuilt.left(account.key, answered=False)
             self._work.left(account.key, at)
+            self.steps.seen.left(account.key)
             self._seen.pop(account.key, None)
 
     def settled(self, account: Account, *, learn: bool) -> None:

@@ -184,6 +184,7 @@ class RequestObserver:
             # A body without `stream` gets no stream; in a body that was not read whole, `stream` is unknown.
             streaming=False if seen.stream is None and seen.whole else seen.stream,
             prompt_tokens=tokens,
+            several=seen.choices != 1,
         )
 
     def mark(self, mark: Mark, at: float) -> None:

@@ -90,11 +90,19 @@ class Slo:
     # --- while a request runs --------------------------------------------------------------------------------------------
 
     def received(
-        self, key: Hashable, at: float, labels: RequestLabels, *, streaming: bool | None, prompt_tokens: float | None
+        self,
+        key: Hashable,
+        at: float,
+        labels: RequestLabels,
+        *,
+        streaming: bool | None,
+        prompt_tokens: float | None,
+        several: bool = False,
     ) -> None:
         """A request is complete and on its way. `prompt_tokens`: counted or estimated; None if unknown.
 
-        `streaming`: whether its answer will be a stream; None if that is unknown until the response head.
+        `streaming`: whether its answer will be a stream; None if that is unknown until the response head. `several`: the
+        engine may run it as several.
         """
         self._received.child_for(labels).inc()
         if prompt_tokens is not None:
@@ -104,7 +112,9 @@ class Slo:
         self._judge.received(key, case)
         self.roots.received(key, labels.lane, prompt_tokens, at)
         answer = None if case.aims.e2e is None else case.aims.e2e.threshold_seconds
-        self._evidence.received(key, labels, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer)
+        self._evidence.received(
+            key, labels, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer, several=several
+        )
 
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
         """The response head came. `streaming`: the answer is a stream; None: its tokens cannot be seen from now on."""

@@ -14,14 +14,13 @@ from sidecar.slo.factor import Factor
 from sidecar.slo.learner import Learner
 from sidecar.slo.root.comparison import SOON_SECONDS
 from sidecar.slo.root.pod import Costs
+from sidecar.slo.seen_share import SeenShare
 from sidecar.slo.step_model import DECODE_SECONDS, LEAST_COVERAGE, PREFILL_SECONDS, Part, Reason, StepModel
 from sidecar.slo.steps import Prompt, Steps
 
 
 PRICED_AT_ONCE = 400
 """Steps that are priced in one turn of the loop. Where more end each second, the newest are dropped in the end."""
-SEEN_WEIGHT = 1 / 30
-"""Weight of a new second in the mean numbers of requests: the engine's own is some seconds old."""
 
 
 class StepCosts:
@@ -36,8 +35,7 @@ class StepCosts:
         self._high = metrics.gauge(slo.ENGINE_COST_RATIO_HIGH)
         self._unknown = metrics.gauge(slo.ENGINE_COST_UNKNOWN)
         self._running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING)
-        self._mean_running = self._mean_in_flight = 0.0
-        """Requests that the engine says it runs, and those that the sidecar has sent it."""
+        self.seen = SeenShare()
         self._step_seconds = metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child()
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, *, streaming: bool) -> None:
@@ -63,11 +61,8 @@ class StepCosts:
         """Price the steps that have ended; call it about once a second. `learn`: no objective burns. `in_flight`: requests that
         the sidecar has sent the engine, and that it has not answered.
         """
-        running = next((child.value for child in self._running.children.values()), None)
-        if running is not None:
-            self._mean_running += (running - self._mean_running) * SEEN_WEIGHT
-            self._mean_in_flight += (in_flight - self._mean_in_flight) * SEEN_WEIGHT
-        self._model.seen = min(1.0, self._mean_in_flight / self._mean_running) if self._mean_running >= 1.0 else 1.0
+        self.seen.tick(in_flight, next((child.value for child in self._running.children.values()), None))
+        self._model.seen = self.seen.value
         self._model.learning = learn and self._model.seen >= LEAST_COVERAGE
         for step in self.rebuilt.take(PRICED_AT_ONCE):
             self._model.step(step)

@@ -72,8 +72,7 @@ class Reason(StrEnum):
     RESIDUALS = "residuals"
     """Steps of the same shape take different times."""
     COVERAGE = "coverage"
-    """Streams do not speak at each step: several schedulers, or several tokens in an event. Or the engine runs requests that
-    pass the sidecar by."""
+    """Streams do not speak at each step: several schedulers, several tokens in an event, or traffic that passes by."""
     FEW = "few"
     """Too few steps or prompts now."""
 
@@ -154,15 +153,13 @@ class StepModel(Learner):
         self._prefill_guard = CostGuard(RECENT // 3)
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
-        self.seen = 1.0
-        """Share of the engine's running requests that pass the sidecar, 0 to 1, as the caller says."""
+        self.seen = 1.0  # share of the engine's running requests that pass the sidecar (`seen_share.py`)
         self._pure: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
         """Instant, ratio to its cost, and weight: its seconds, of a hiccup no more than `OUTLIER` times its cost."""
         self._alike = AlikeSteps()
         self._parts = WorkParts()
         self._stretch: _Stretch | None = None
-        self._near: tuple[float, float] = (float("-inf"), 1.0)
-        """Instant and decode factor of the last seconds, as last computed."""
+        self._near: tuple[float, float] = (float("-inf"), 1.0)  # instant and decode factor, as last computed
         self._waits = Waits()
         self._excesses: deque[Excess] = deque(maxlen=KEPT_STEPS)
         self._learned_batches: dict[int, int] = {}
