@@ -23,7 +23,7 @@ WRITTEN = {
     "docs/evidence/incidents.md",  # by the incident bench: takes most of an hour
 }
 """Every committed file that a command writes from its first line to its last."""
-MOST_LINES = 22_700
+MOST_LINES = 22_900
 """50,334 before the ConfigMaps, promtool's files and the rules of an earlier mutant check were removed; the dashboards
 alone are 19,000."""
 LONG_LINES = 250

@@ -8,14 +8,12 @@ seconds. No method raises, whatever the order of the calls.
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import log
 from typing import Any
 
 
 INCIDENTS_KEPT = 20
 LEADS_KEPT = 20
 """Leading roots that one incident keeps: the newest ones."""
-LEAST_RATIO_TOLD = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Incident:
     votes: Mapping[str, float] = field(default_factory=dict)
     """Phase of the root to its misses, from the beginning on."""
     ratios: dict[str, float] = field(default_factory=dict)
-    """Cause to its number over the usual one: of all that was seen, the one that is farthest from 1."""
+    """Cause to its number over the usual one: the largest that was seen."""
     signs: set[str] = field(default_factory=set)
     """Signs that are no ratio, of all that were seen."""
 
@@ -68,8 +66,7 @@ class IncidentLog:
             live.leads.append(Lead(at_unix, phase, cause))
         live.votes = {str(name): count for name, count in votes.items()}
         for name, ratio in ratios.items():
-            if _distance(ratio) >= _distance(live.ratios.get(str(name), 1.0)):
-                live.ratios[str(name)] = ratio
+            live.ratios[str(name)] = max(ratio, live.ratios.get(str(name), 0.0))
         live.signs.update(map(str, signs))
 
     def closed(self, at_unix: float) -> None:
@@ -81,10 +78,6 @@ class IncidentLog:
     def as_json(self) -> list[dict[str, Any]]:
         """The incidents as values that JSON has, newest first. The first one is open if its end is null."""
         return [_written(one) for one in reversed(self._kept)]
-
-
-def _distance(ratio: float) -> float:
-    return abs(log(max(ratio, LEAST_RATIO_TOLD)))
 
 
 def _written(one: Incident) -> dict[str, Any]:

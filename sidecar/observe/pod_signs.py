@@ -26,7 +26,7 @@ _LOGS = (
     *(log(sqrt(low * high) / INTER_TOKEN_EDGES[0]) for low, high in pairwise(INTER_TOKEN_EDGES)),
     log(INTER_TOKEN_EDGES[-1] / INTER_TOKEN_EDGES[0]),
 )
-"""Of a gap between two edges, its middle: in units of the lowest edge."""
+"""Logarithm of a gap in each bucket: of the bucket's middle, in units of the lowest edge."""
 
 
 class PodReader:

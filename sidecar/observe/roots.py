@@ -211,7 +211,7 @@ class Roots:
                 began_at_unix=self.unix_of(began_at),
                 votes=self.incident.votes,
                 ratios=ratios,
-                signs=self._signs.direct,
+                signs=self._signs.direct(began_at),
             )
 
     # --- one miss -------------------------------------------------------------------------------------------------------

@@ -26,8 +26,6 @@ UNKNOWN_SECONDS = 20.0
 """Assumed seconds of prefill of a prompt whose cost is not known. All such prompts together count as so many, or as the
 slowest of them if that is more: long, so that a guess reports a stall late rather than wrongly. Each for itself, ten
 waiting prompts would excuse a hang of ten minutes."""
-NOTHING_SECONDS = 1e-6
-"""A sum of seconds below this is one of float errors."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
 
@@ -67,7 +65,7 @@ class Silence:
         self._pending_known = self._pending_guessed = 0.0
         """Sums of their seconds."""
         self._most_guessed = 0.0
-        """The largest guess since a prompt with one began to wait."""
+        """The largest of the guesses."""
         self._heard: set[Hashable] = set()
         """Streams that the sidecar reads, with output or without."""
         self._paused: set[Hashable] = set()
@@ -209,8 +207,8 @@ class Silence:
             left = 1.0 if self._pending else 0.0
             self._pending_known = left * max(0.0, self._pending_known - cost.known_seconds)
             self._pending_guessed = left * max(0.0, self._pending_guessed - cost.guessed_seconds)
-            if self._pending_guessed <= NOTHING_SECONDS:
-                self._most_guessed = 0.0
+            if 0.0 < self._most_guessed <= cost.guessed_seconds:
+                self._most_guessed = max((each.guessed_seconds for each in self._pending.values()), default=0.0)
 
     def _hear(self, key: Hashable, at: float) -> None:
         self._heard.add(key)

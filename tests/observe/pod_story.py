@@ -123,3 +123,11 @@ class PodStory:
         self.harness.page()
         children = self.metrics.gauge(slo.SLO_UNDECIDED_MISSES).children
         return sum(child.value or 0.0 for key, child in children.items() if {*labels} <= {*key})
+
+
+def leader(votes: dict[str, float]) -> str:
+    return max(votes, key=votes.__getitem__)
+
+
+def decodes_dearly(pod: PodStory) -> None:
+    pod.second(decode=3.0)

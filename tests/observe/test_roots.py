@@ -19,14 +19,10 @@ from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import root_of
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from tests.observe.pod_story import OUTPUT_TOKENS, PodStory
+from tests.observe.pod_story import OUTPUT_TOKENS, PodStory, decodes_dearly, leader
 
 
 TICK_SECONDS = 1.0
-
-
-def leader(votes: dict[str, float]) -> str:
-    return max(votes, key=votes.__getitem__)
 
 
 # --- with no ledger closed -----------------------------------------------------------------------------------------------
@@ -195,10 +191,6 @@ def waits_in_front(pod: PodStory) -> None:
     pod.set(c.ENGINE_REQUESTS_WAITING, 0.0)
     pod.set(c.ENGINE_REQUESTS_RUNNING, 1.0)
     pod.steps(1.0, decode=1.0)
-
-
-def decodes_dearly(pod: PodStory) -> None:
-    pod.second(decode=3.0)
 
 
 def speaks_in_lumps(pod: PodStory) -> None:

@@ -5,8 +5,7 @@ import pytest
 from sidecar.metrics import slo_metrics as slo
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
-from tests.observe.pod_story import PodStory
-from tests.observe.test_roots import decodes_dearly, leader
+from tests.observe.pod_story import PodStory, decodes_dearly, leader
 
 
 def open_ones(pod: PodStory) -> dict[tuple[str, ...], float]:

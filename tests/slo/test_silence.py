@@ -130,6 +130,11 @@ def test_a_guess_at_one_very_long_prompt_counts_in_full() -> None:
     engine.silence.spoke(105.0)
     assert engine.checked(106.0) == (1.0, UNKNOWN_SECONDS)
 
+    engine.silence.received("very long", 106.5, streaming=True, cost_seconds=None, most_seconds=90.0)
+    engine.silence.began("very long", 106.6)
+    engine.silence.spoke(106.7)
+    assert engine.checked(106.8)[1] == UNKNOWN_SECONDS, "others still wait, and none of them is so long"
+
     engine.silence.received("unseen", 107.0, streaming=False, cost_seconds=None, most_seconds=90.0)
     engine.silence.spoke(108.0)
     assert engine.checked(109.0)[1] == 90.0

@@ -42,8 +42,8 @@ class Incident:
         self.lead: Root | None = None
         self.votes: dict[str, float] = {}
         """Phase to its votes since this incident was noticed or, without one, since the last one was."""
-        self._unknown: dict[Root, float] = {}
-        """Votes of this incident for each reason for which a root was not known."""
+        self._given: dict[Root, float] = {}
+        """Votes of this incident, which do not fade."""
         self._votes: dict[Root, float] = {}
         self._faded_at = 0.0
         self._challenger: tuple[str, float] | None = None
@@ -65,9 +65,8 @@ class Incident:
         self._fade(at)
         for root, weight in weights.items():
             self.votes[root.phase] = self.votes.get(root.phase, 0.0) + times * weight
-            if root.phase == Blame.UNATTRIBUTED:
-                self._unknown[root] = self._unknown.get(root, 0.0) + times * weight
-            else:
+            self._given[root] = self._given.get(root, 0.0) + times * weight
+            if root.phase != Blame.UNATTRIBUTED:
                 own = weight - inherited if root == self.lead else weight
                 self._votes[root] = self._votes.get(root, 0.0) + times * (weight if behind else own)
                 if own > SHOWN:
@@ -75,12 +74,12 @@ class Incident:
 
     @property
     def root(self) -> Root | None:
-        """The lead or, without one, the leading reason for which it is not known; None without an incident, and before a
-        miss of it is decided.
+        """The lead or, without one, the root with most of the votes, which may be a reason for which it is not known; None
+        without an incident, and before a miss of it is decided.
         """
         if self.began_at is None:
             return None
-        return self.lead or max(self._unknown, key=self._unknown.__getitem__, default=None)
+        return self.lead or max(self._given, key=self._given.__getitem__, default=None)
 
     @property
     def shown_lead(self) -> Root | None:
@@ -107,7 +106,7 @@ class Incident:
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
             self.began_at = min(recent, default=at)
-            self.votes, self._unknown = {}, {}
+            self.votes, self._given = {}, {}
         self._lead(at)
 
     def _show(self, phase: str, at: float) -> None:

@@ -27,14 +27,16 @@ class Output(Learner):
         self._unexpected_events = 0.0
         """Output since the last arrival: it counts beside the next, or thin traffic would seem to send little."""
         self._slices: deque[tuple[float, Brought]] = deque(maxlen=KEPT_SLICES)
+        self._streaming = 0.0
 
     def teach_after(self, calm_seconds: float) -> None:
         """See `Pod.teach_after`."""
         self._ended.calm_after_seconds = self._sent.calm_after_seconds = calm_seconds
 
-    def add(self, at: float, brought: Brought, *, calm: bool) -> None:
-        """A slice ended at this instant. `calm`: no objective burns."""
+    def add(self, at: float, brought: Brought, *, streaming: float, calm: bool) -> None:
+        """A slice ended at this instant, with so many streams in flight. `calm`: no objective burns."""
         self._slices.append((at, brought))
+        self._streaming = streaming
         self._ended.add(at, brought.output_tokens, brought.usual_output_tokens, calm=calm)
         sent_events = self._unexpected_events + brought.sent_events
         self._unexpected_events = 0.0 if brought.work > 0.0 else sent_events
@@ -59,11 +61,12 @@ class Output(Learner):
         return clearest([ended, *clear], WORTH_NAMING[Cause.LONGER_OUTPUTS])
 
     def _per_stream(self, since: float) -> float:
-        """Output since then, over what the streams that have ended since then usually bring, and one more: a lower bound,
-        as each that ends may have sent a part before.
+        """Output since then, over what the streams usually bring that have ended since then or are in flight: less than the
+        true ratio, as some of it was sent before or is still to come.
         """
         recent = [brought for at, brought in self._slices if at > since]
-        usual = sum(each.ended_events for each in recent) + (recent[-1].stream_events if recent else 0.0)
+        in_flight = max(1.0, self._streaming) * recent[-1].stream_events if recent else 0.0
+        usual = in_flight + sum(each.ended_events for each in recent)
         return sum(each.sent_events for each in recent) / usual if usual > 0.0 else 0.0
 
 

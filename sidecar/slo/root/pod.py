@@ -117,7 +117,7 @@ class Pod(Learner):
 
     def _compare(self, last: Reading, now: Reading, *, calm: bool) -> None:
         brought = self._lanes.compare(last.lanes, now.lanes, learn=calm)
-        self._output.add(now.at, brought, calm=calm)
+        self._output.add(now.at, brought, streaming=now.streaming, calm=calm)
         if brought.work > 0.0:
             self._arrived_at = now.at
         # A process that stood still for an hour saw no hour without traffic.

@@ -73,8 +73,10 @@ class Signs:
     young: bool = False
     """No usual values are known yet."""
 
-    @property
-    def direct(self) -> tuple[str, ...]:
-        """Names of the signs that are no ratio, as far as they are there now."""
+    def direct(self, since: float) -> tuple[str, ...]:
+        """Names of the signs that are no ratio: those that are there now, and the faults of the time since this instant."""
         names = ("kv_full", "preempts", "front_end", "mute", "maybe_mute", "limited", "young")
-        return (*(name for name in names if getattr(self, name)), *sorted({str(each.cause) for each in self.faults}))
+        return (
+            *(name for name in names if getattr(self, name)),
+            *(str(each.cause) for each in self.faults if each.overlaps(since, self.at)),
+        )

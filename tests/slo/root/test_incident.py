@@ -40,6 +40,16 @@ def test_a_lead_needs_three_votes_and_no_vote_for_an_unknown_root() -> None:
     assert incident.lead == QUEUE
 
 
+def test_misses_that_are_too_few_for_a_lead_have_a_root_all_the_same() -> None:
+    """One every half minute: votes fade before there are three, and the little that is unclear in each is not the root."""
+    incident = Incident()
+    for second in range(0, 600, 30):
+        incident.voted({PREFILL: 0.95, unknown(Unknown.UNCLEAR): 0.05}, float(second))
+        incident.tick(float(second), burning=True)
+
+    assert (incident.lead, incident.root) == (None, PREFILL)
+
+
 def test_the_root_is_the_leading_reason_while_none_leads() -> None:
     """Those of the next incident begin anew."""
     incident = Incident()

@@ -163,7 +163,7 @@ def test_streams_that_end_have_brought_what_those_of_their_lane_usually_bring() 
 
 
 def test_a_typical_gap_is_compared_with_the_typical_one_of_its_lane() -> None:
-    """Of `rag` it is larger by the ninth power of e: as much in both, it is as usual."""
+    """That of `rag` is larger by the ninth power of e: as much in both, it is as usual."""
     traffic = Traffic().usual()
     found = traffic.slice()
     assert found.typical_seconds == pytest.approx(found.usual_typical_seconds)

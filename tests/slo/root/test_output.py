@@ -53,6 +53,11 @@ def test_streams_of_which_none_ends_are_longer_answers() -> None:
     assert longer(Story().reads(sent=2.0, ended=0.0)) == pytest.approx(2.0, rel=0.01)
 
 
+def test_streams_that_began_before_may_send_what_they_usually_bring() -> None:
+    """Eighty of them go on, and none of those that have come ends within these twenty seconds."""
+    assert longer(Story().reads(sent=2.0, ended=0.0, streaming=80.0)) == pytest.approx(1.0)
+
+
 def test_fewer_requests_are_no_longer_answers() -> None:
     """A balancer sends a tenth of them: those that came before are answered as usual, and end as usual."""
     assert longer(Story().reads(requests=1.0, sent=10.0, ended=10.0)) == pytest.approx(1.0)

@@ -300,8 +300,8 @@ def test_faults_are_signs_with_their_beginning_and_a_restart_lasts_while_work_is
 
 
 def test_after_a_restart_prefills_are_compared_with_those_of_the_new_process() -> None:
-    """What prompts cost is learned anew from the new process: a usual ratio to the old costs would look like dearer or cheaper
-    prompts for as long as it is remembered."""
+    """The cost of prompts is learned anew: a usual ratio to the old one would look like dearer or cheaper prompts for as long as
+    it is remembered."""
     story = Story()
     story.costs = Costs()
     story.reads(1, restarts=1)
