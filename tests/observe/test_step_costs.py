@@ -125,6 +125,25 @@ def test_an_engine_that_runs_requests_of_others_has_no_cost_and_teaches_none() -
     assert page.evidence.steps._model.learning
 
 
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.CLIENT_CANCELLED])
+def test_a_request_of_several_choices_is_no_bypass_while_it_is_in_the_engine(outcome: Outcome) -> None:
+    """It runs as four, however it ends; what the engine runs after it is judged again."""
+    page = Page()
+    page.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child().set(4.0)
+    page.evidence.received("four", LABELS, 200.0, page.now, streaming=True, several=True)
+    for _ in range(60):
+        page.evidence.tick(learn=True)
+    during = page.evidence.steps.seen.value
+    marks = Marks(page.now, page.now)
+    page.evidence.ended(Account(LABELS, True, outcome, marks, None, key="four"), page.now)
+    page.evidence.received("one", LABELS, 200.0, page.now, streaming=True)
+    for _ in range(60):
+        page.evidence.tick(learn=True)
+
+    assert during == 1.0
+    assert page.evidence.steps.seen.value == pytest.approx(0.25)
+
+
 def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
     """The silence is told once per request's event and once a second, and never believes an older instant."""
     page = Page()

@@ -9,6 +9,7 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS, LaneCounts, Reading
+from sidecar.slo.root.signs import Fault, Signs
 from sidecar.slo.waits import Doing
 from tests.slo.root.pod_readings import CALM, DEAR, USUAL, Story, grown
 
@@ -357,3 +358,12 @@ def test_the_shares_of_phases_are_those_of_the_last_minute_that_are_known() -> N
         story.pod.waited(at, phase)
 
     assert story.reads(1).waited == {Blame.QUEUE: 0.75, Blame.PREFILL: 0.25}
+
+
+def test_direct_signs_are_those_of_now_and_the_faults_since_an_instant() -> None:
+    """A planned restart of eight minutes before tells nothing of the overload that is open."""
+    faults = (Fault(Cause.RESTART, 95.0, 165.0), Fault(Cause.SILENCE, 610.0, 640.0))
+    signs = Signs(at=700.0, kv_full=True, faults=faults)
+
+    assert signs.direct(600.0) == ("kv_full", "silence")
+    assert signs.direct(100.0) == ("kv_full", "restart", "silence")
