@@ -40,10 +40,8 @@ class Incident:
         self.began_at: float | None = None
         """None: no incident is open."""
         self.lead: Root | None = None
-        self.votes: dict[str, float] = {}
-        """Phase to its votes since this incident was noticed or, without one, since the last one was."""
         self._given: dict[Root, float] = {}
-        """Votes of this incident, which do not fade."""
+        """Votes since this incident was noticed or, without one, since the last one was. They do not fade."""
         self._votes: dict[Root, float] = {}
         self._faded_at = 0.0
         self._challenger: tuple[str, float] | None = None
@@ -64,13 +62,20 @@ class Incident:
         """
         self._fade(at)
         for root, weight in weights.items():
-            self.votes[root.phase] = self.votes.get(root.phase, 0.0) + times * weight
             self._given[root] = self._given.get(root, 0.0) + times * weight
             if root.phase != Blame.UNATTRIBUTED:
                 own = weight - inherited if root == self.lead else weight
                 self._votes[root] = self._votes.get(root, 0.0) + times * (weight if behind else own)
                 if own > SHOWN:
                     self._show(root.phase, at)
+
+    @property
+    def votes(self) -> dict[str, float]:
+        """Phase to its votes since this incident was noticed."""
+        phases: dict[str, float] = {}
+        for root, votes in self._given.items():
+            phases[root.phase] = phases.get(root.phase, 0.0) + votes
+        return phases
 
     @property
     def root(self) -> Root | None:
@@ -106,7 +111,7 @@ class Incident:
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
             self.began_at = min(recent, default=at)
-            self.votes, self._given = {}, {}
+            self._given = {}
         self._lead(at)
 
     def _show(self, phase: str, at: float) -> None:
