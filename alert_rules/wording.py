@@ -168,7 +168,7 @@ def _since_at(phase: str, labels: tuple[str, ...]) -> str:
 
 def _began(phase: str, labels: tuple[str, ...]) -> tuple[str, str]:
     """The query for the beginning of the incident, with the names for its printf."""
-    # Where no root leads, the pods may have incidents with several.
+    # The pods may have incidents with several roots, where none leads.
     any_phase = phase == Blame.UNATTRIBUTED
     own = tuple(label for label in (labels if phase else (*labels, "phase")) if label != "model")
     matchers = [f'phase="{phase}"'] if phase and not any_phase else []

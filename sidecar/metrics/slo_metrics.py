@@ -193,8 +193,8 @@ EVIDENCE_RATIO = Gauge(
 )
 INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(
     "llm_incident_began_timestamp_seconds",
-    "Unix time at which the present incident of this pod began: misses above the budget, with this leading root. Absent while"
-    " there is none.",
+    "Unix time at which the present incident of this pod began: misses above the budget, with this leading root or, where"
+    " none leads, the one with most of the misses or the reason for which it is not known. Absent while there is none.",
     (ROOT_PHASE, ROOT_CAUSE),
     together=ROOTS,
 )

@@ -109,7 +109,7 @@ class Pod(Learner):
         if last is None:
             return
         if now.restarts > last.restarts:
-            # What prompts cost is learned anew (`PrefillWork.forget`): the usual ratio to it is another one.
+            # The cost of prompts is learned anew (`PrefillWork.forget`): the usual ratio to it is another one.
             self._reported = Comparison()
         dearer = any(_dearer(each) for each in (*costs.decode, *costs.prefill)) or self._cold_cache(now.at)
         self._faults.note(last, now, dearer=dearer)
