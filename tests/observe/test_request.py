@@ -8,6 +8,7 @@ import pytest
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Phase, Source
 from sidecar.ledger.request_labels import RequestLabels
+from sidecar.metrics import catalogue as c
 from sidecar.timeline.outcome import Outcome, Stage
 from tests.support.vllm_stream import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
 from tests.support.walk import Walk
@@ -78,6 +79,23 @@ def test_in_flight_says_who_waits_and_who_streams() -> None:
         walk.value("llm_requests_in_flight", state="waiting"),
         walk.value("llm_requests_in_flight", state="streaming"),
     ) == (0, 1)
+
+
+@pytest.mark.parametrize(("choices", "unknown"), [(1, 1.0), (4, 0.0)])
+def test_a_request_with_four_choices_runs_as_four_and_hides_no_other_client(choices: int, unknown: float) -> None:
+    """The engine runs four sequences and this sidecar has sent one request. One choice would mean three requests that pass it
+    by, and then no step has a known cost.
+    """
+    walk = Walk()
+    walk.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child().set(4.0)
+
+    walk.client().send(post({"stream": True, "n": choices}))
+    walk.engine.send(STREAM + chunk(ROLE))
+    for _ in range(60):
+        walk.clock.later(1)
+        walk.slo.tick(walk.clock.now)
+
+    assert walk.value("llm_engine_cost_unknown", part="decode", reason="coverage") == unknown
 
 
 def test_a_client_that_does_not_read_holds_its_stream_and_the_page_can_say_so() -> None:
