@@ -48,8 +48,9 @@ SLO_ALLOWED_MISSES_TOTAL = Counter(
 SLO_BLAMED_MISSES_TOTAL = Counter(
     "llm_slo_blamed_misses_total",
     "Misses by the phase to which each is attributed, counted when the request's ledger is closed, which may be long after the"
-    " miss. The phase says where the request waited; the cause may lie elsewhere. A request that was given up or has no report"
-    " counts as unattributed, one that the engine failed as engine, a rejected one as queue.",
+    " miss. The phase says where the request waited; the cause may lie elsewhere. A request that was given up, has no report or"
+    " was measured while the sidecar's own loop was late counts as unattributed, one that the engine failed as engine, a rejected"
+    " one as queue.",
     (*PER_LANE, OBJECTIVE, BLAMED_PHASE),
     together=BLAMED_TOGETHER,
     typical=0.6,

@@ -72,7 +72,6 @@ class PodReader:
             unreported=self._splits(reported=False),
             own_seconds=_total(self._own.children.values()),
             expected_seconds=_total(self._expected.children.values()),
-            late_seconds=sum(child.sum for child in self._late.children.values()),
             preemptions=_total(self._preemptions.children.values()),
             restarts=_total(self._restarts.children.values()),
             stalled_seconds=_total(self._stalled.children.values()),
@@ -87,6 +86,11 @@ class PodReader:
             streaming=inside.streaming,
             long_prompts=long_prompts,
         )
+
+    @property
+    def late_seconds(self) -> float:
+        """Sum of the seconds by which the loop's timer has fired late."""
+        return sum(child.sum for child in self._late.children.values())
 
     def _splits(self, *, reported: bool) -> float:
         sources = (Source.ENGINE, Source.DERIVED)

@@ -6,6 +6,7 @@ weight belongs to which counter, and how old the signs of the pod may be. It ref
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
+from math import ceil, floor
 
 from sidecar.history.incident_log import IncidentLog
 from sidecar.ledger.account import Account
@@ -21,6 +22,7 @@ from sidecar.slo.objective import Aims, Objective
 from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.slo.root.incident import Incident
+from sidecar.slo.root.lateness import Lateness, explained_by
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import Costs, Pod
@@ -37,6 +39,8 @@ LOOK_SECONDS = 0.5
 CLEAR = 0.92
 """A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a
 hang shows as silence, they wait in its queue too."""
+LATE_SECONDS = 15.0
+"""A loop that was late in the last seconds may still have misled the signs of the pod."""
 QUIET_SECONDS = 1.5
 """After so long without any output, what has grown on the pod needs further evidence as well: it may be such a hang."""
 _FAILED = {
@@ -69,6 +73,8 @@ class Roots:
         self._backlog = Backlog()
         self._weighed: dict[Facts, Weighed] = {}
         self._held_up: dict[tuple[int, float | None], bool] = {}
+        self._lateness = Lateness()
+        self._late: dict[tuple[int, int], float] = {}
         self._decided: dict[tuple[RequestLabels, Objective, Facts], int] = {}
         """Misses that this turn decided: in a storm most are alike, and each kind is written once."""
         self._next_slice_at = self._looked_at = float("-inf")
@@ -139,6 +145,7 @@ class Roots:
 
     def _look(self, at: float, *, burning: bool, learn: bool, hurried: bool) -> None:
         self._looked_at = at
+        self._lateness.add(at, self._reader.late_seconds)
         self.incident.tick(at, burning=burning)
         self._log(at)
         inside = self._evidence.inside(at)
@@ -223,6 +230,7 @@ class Roots:
         self._signs = self._pod.signs(at, costs, queued_since=self._backlog.stood_since(at - RECENT_SECONDS))
         self._weighed.clear()
         self._held_up.clear()
+        self._late.clear()
 
     def _decide(self, miss: Miss, at: float) -> bool:
         since = self._backlog.since(miss.received_at)
@@ -237,6 +245,7 @@ class Roots:
             tpot=miss.objective is Objective.TPOT,
             transferred=miss.transferred,
             left_behind=self.incident.left_behind(self._backlog.began(miss.received_at), at),
+            late_ratio=max(self._late_ratio(miss.received_at, miss.missed_at), self._late_ratio(at - LATE_SECONDS, at)),
         )
         found = self._weighed.get(facts)
         if found is None:
@@ -264,6 +273,18 @@ class Roots:
                 self._roots.child_for(labels, objective, root.phase).inc(times * weight)
                 self._causes.child_for(labels, *root).inc(times * weight)
             self.incident.voted(found.weights, at, times=times, inherited=found.inherited, behind=facts.left_behind)
+
+    def explained_by_lateness(self, began_at: float, ended_at: float) -> bool:
+        """Whether the sidecar's own loop was so late in this time that what was measured in it tells nothing."""
+        return explained_by(self._lateness.ratio(began_at, ended_at)) > 0.5
+
+    def _late_ratio(self, began_at: float, ended_at: float) -> float:
+        """Share of this time by which the loop was late, in steps of a hundredth; asked once a look for each pair of seconds."""
+        asked = floor(began_at), ceil(ended_at)
+        known = self._late.get(asked)
+        if known is None:
+            known = self._late[asked] = round(self._lateness.ratio(*asked), 2)
+        return known
 
     def _behind_long_prompt(self, since: int, at: float, threshold_seconds: float | None) -> bool:
         """Whether long prompts held up a request since then; asked once a look for each second and threshold."""

@@ -204,7 +204,11 @@ class Slo:
     def _settled(self, key: Hashable, account: Account) -> None:
         case = self._closing.pop(key, None)
         if case is not None:
-            votes = {of: blame_of_ledger(of, account.ledger, account.marks, case.aims) for of in case.missed}
+            ended_at = account.marks.ended_at or self._now
+            if self.roots.explained_by_lateness(case.received_at, ended_at):
+                votes = dict.fromkeys(case.missed, Blame.UNATTRIBUTED)
+            else:
+                votes = {of: blame_of_ledger(of, account.ledger, account.marks, case.aims) for of in case.missed}
             self._vote(case, account, votes)
 
     def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:

@@ -44,6 +44,11 @@ def chance(factor: Factor, threshold: float) -> float:
     return 0.5 * (1.0 + erf(log(value / threshold) / spread / sqrt(2)))
 
 
+def between(value: float, low: float, high: float) -> float:
+    """How far a value is from `low` (0) to `high` (1), with a weight of 0 below and of 1 above."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
 def clearest(factors: Sequence[Factor | None], threshold: float) -> Factor | None:
     """The one that is most likely above this threshold; None if none is known."""
     known = [factor for factor in factors if factor is not None]

@@ -29,7 +29,6 @@ from sidecar.slo.waits import Doing
 
 EMPTY_SECONDS = 300.0
 """After so long without an arrival, time teaches no usual load: or a night would make each morning an overload."""
-LATE_SECONDS = 15.0
 MOST_READINGS = 3.0
 """A longer time between two readings counts as so many."""
 IDLE_SPREAD = 1.5
@@ -172,7 +171,6 @@ class Pod(Learner):
             together=self._together.since(soon) or self._together.since(at - RECENT_SECONDS),
             faults=self._faults.since(at - 10 * RECENT_SECONDS),
             reports=reports,
-            late_ratio=self._late(),
             kv_full=self._kv_full(soon),
             preempts=self._preempts(at - RECENT_SECONDS),
             front_end=not reports and self._in_front(soon, costs.doing),
@@ -260,13 +258,6 @@ class Pod(Learner):
 
     def _recent(self, since: float) -> list[Reading]:
         return [each for each in self._readings if each.at > since]
-
-    def _late(self) -> float:
-        if not self._readings:
-            return 0.0
-        now = self._readings[-1]
-        before = next((each for each in self._readings if each.at >= now.at - LATE_SECONDS), now)
-        return (now.late_seconds - before.late_seconds) / (now.at - before.at) if now.at > before.at else 0.0
 
     def _kv_full(self, since: float) -> bool:
         seen = [(each.kv_usage, each.engine_waiting) for each in self._recent(since)]

@@ -49,8 +49,6 @@ class Reading:
     own_seconds: float = 0.0
     """Prefill seconds of measured prompts."""
     expected_seconds: float = 0.0
-    late_seconds: float = 0.0
-    """Sum of the lateness of the loop's timer."""
     preemptions: float = 0.0
     restarts: float = 0.0
     stalled_seconds: float = 0.0

@@ -37,8 +37,6 @@ class Signs:
     faults: tuple[Fault, ...] = ()
     reports: bool = False
     """The engine reports the phases of most answers."""
-    late_ratio: float = 0.0
-    """Share of the last seconds by which the sidecar's own loop was late, 0 to 1."""
     kv_full: bool = False
     """Requests wait in the engine, and its KV cache has no room for them."""
     preempts: bool = False

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import PHASE_OF, Cause, Unknown
-from sidecar.slo.factor import Factor, chance
+from sidecar.slo.factor import Factor, between, chance
+from sidecar.slo.root.lateness import explained_by
 from sidecar.slo.root.signs import Signs
 
 
@@ -53,6 +54,9 @@ class Facts(NamedTuple):
     """Most of its excess lies between its first output and its second."""
     left_behind: bool = False
     """It waited in a backlog that the open incident left behind."""
+    late_ratio: float = 0.0
+    """Share of its time until it was missed, or of the last seconds if that is more, by which the sidecar's own loop was
+    late."""
 
 
 WORTH_NAMING = {
@@ -71,8 +75,6 @@ MOST_CACHED = 0.75
 """Share of the usual prompt tokens that a cache which is not seen may hold: most of long conversations."""
 SURE = 0.95
 """Weight of direct evidence."""
-LATE_FROM, LATE_AT = 0.08, 0.2
-"""Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
 TOGETHER_FROM = 1.5
 """Events per read, over the usual number, from which on something collects tokens."""
 COMPUTES = 0.65, 0.9
@@ -119,7 +121,7 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
         down = facts.failed is Failed.UNREACHABLE or facts.fault is Cause.DOWN
         return Weighed({root_of(Cause.DOWN if down else Cause.ERRORS): 1.0})
     given = _Given()
-    given.give(Cause.SIDECAR_LATE, SURE * _between(signs.late_ratio, LATE_FROM, LATE_AT))
+    given.give(Cause.SIDECAR_LATE, SURE * explained_by(facts.late_ratio))
     if facts.fault is not None:
         given.give(facts.fault, SURE)
     if signs.maybe_mute and not signs.limited and facts.waited_in is None and not facts.tpot:
@@ -162,7 +164,7 @@ def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
     """Give what something held back between the engine and the client."""
     if facts.transferred and facts.waited_in is not Blame.STREAM:
         # A queue before a decode worker stands in the same place. A ratio that scatters about its usual value tells of none.
-        queues = {cause: _between(each, *CLEARLY) for cause, each in _chances(facts, signs, Blame.QUEUE).items()}
+        queues = {cause: between(each, *CLEARLY) for cause, each in _chances(facts, signs, Blame.QUEUE).items()}
         given.give(Cause.KV_TRANSFER, WAITS * (1.0 - _any(queues)))
     if facts.paused and facts.waited_in is Blame.STREAM:
         given.give(Cause.CLIENT, SURE)
@@ -323,13 +325,9 @@ def _seen(signs: Signs) -> float:
 
 def _computes(signs: Signs) -> float:
     """The chance that requests wait for prompts to be computed: only if that is what the engine does meanwhile."""
-    return 1.0 if signs.computes_ratio is None else _between(signs.computes_ratio, *COMPUTES)
+    return 1.0 if signs.computes_ratio is None else between(signs.computes_ratio, *COMPUTES)
 
 
 def _mostly(waited: Mapping[Blame, float]) -> Blame | None:
     phase = max(waited, key=waited.__getitem__, default=None)
     return phase if phase is not None and waited[phase] > MOST_WAIT else None
-
-
-def _between(value: float, low: float, high: float) -> float:
-    return min(1.0, max(0.0, (value - low) / (high - low)))

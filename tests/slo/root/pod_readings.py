@@ -74,7 +74,7 @@ class Story:
             self._counts = LaneCounts(*(old + new for old, new in zip(self._counts, grown, strict=True)))
             counted = {
                 name: getattr(self.last, name) + stated.get(name, 0.0)
-                for name in ("restarts", "stalled_seconds", "late_seconds", "preemptions")
+                for name in ("restarts", "stalled_seconds", "preemptions")
             }
             self.last = replace(
                 self.last,

@@ -8,7 +8,7 @@ import pytest
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.root.pod import Costs, Pod
-from sidecar.slo.root.reading import READING_SECONDS, LaneCounts, Reading
+from sidecar.slo.root.reading import LaneCounts, Reading
 from sidecar.slo.root.signs import Fault, Signs
 from sidecar.slo.waits import Doing
 from tests.slo.root.pod_readings import CALM, DEAR, USUAL, Story, grown
@@ -276,16 +276,7 @@ def test_where_the_engine_reports_phases_the_ledger_tells_who_waited_in_front_of
     assert not story.reads(14, engine_waiting=0.0).front_end
 
 
-# --- the sidecar, faults, votes ------------------------------------------------------------------------------------------
-
-
-def test_lateness_is_the_share_of_the_last_fifteen_seconds() -> None:
-    story = Story()
-    late = story.reads(4, late_seconds=1.0)
-    over = story.reads(5)
-
-    assert late.late_ratio == pytest.approx(1.0 / READING_SECONDS)
-    assert over.late_ratio == 0.0
+# --- faults, votes ------------------------------------------------------------------------------------------------------
 
 
 def test_faults_are_signs_with_their_beginning_and_a_restart_lasts_while_work_is_dearer() -> None:

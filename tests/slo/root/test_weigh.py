@@ -40,7 +40,6 @@ _signs = st.builds(
     Signs,
     grown=st.dictionaries(st.sampled_from(_ratio_causes), _factors),
     together=st.none() | _factors,
-    late_ratio=st.floats(0.0, 1.0),
     kv_full=st.booleans(),
     preempts=st.booleans(),
     front_end=st.booleans(),
@@ -66,6 +65,7 @@ _facts = st.builds(
     tpot=st.booleans(),
     transferred=st.booleans(),
     left_behind=st.booleans(),
+    late_ratio=st.floats(0.0, 1.0),
     fault=st.none() | st.sampled_from((Cause.DOWN, Cause.RESTART, Cause.SILENCE)),
 )
 _lead = st.none() | st.builds(lambda root: Root(*root), st.sampled_from(ROOTS))
@@ -180,8 +180,8 @@ def test_a_fault_of_the_engine_in_its_life_is_the_root() -> None:
 
 def test_a_sidecar_that_was_late_blames_itself_and_no_other() -> None:
     dear = {Cause.PREFILL_COST: sharp(5.0)}
-    assert leader(WAITED, Signs(grown=dear, late_ratio=0.5)) == root_of(Cause.SIDECAR_LATE)
-    assert leader(WAITED, Signs(grown=dear, late_ratio=0.02)) == root_of(Cause.PREFILL_COST)
+    assert leader(WAITED._replace(late_ratio=0.5), Signs(grown=dear)) == root_of(Cause.SIDECAR_LATE)
+    assert leader(WAITED._replace(late_ratio=0.02), Signs(grown=dear)) == root_of(Cause.PREFILL_COST)
 
 
 def test_held_output_is_the_clients_if_it_paused_and_else_a_hops() -> None:

@@ -1,0 +1,46 @@
+"""The share of a time by which the sidecar's own loop was late. Pure.
+
+A request that was measured meanwhile tells little of the engine: it may have waited in the sidecar. It knows the sum of the
+lateness at each look. It refuses to know requests, and what a miss is worth.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from operator import itemgetter
+
+from sidecar.slo.factor import between
+
+
+KEPT_LOOKS = 600
+"""Ten minutes of one look a second."""
+LATE_FROM, LATE_AT = 0.08, 0.2
+"""Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
+_AT = itemgetter(0)
+
+
+class Lateness:
+    """The lateness of one process's loop in the last minutes."""
+
+    def __init__(self) -> None:
+        self._looks: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOKS)
+        """Instant, and the sum of the lateness until then in seconds."""
+
+    def add(self, at: float, sum_seconds: float) -> None:
+        """Take in the sum of the lateness until this instant."""
+        self._looks.append((at, sum_seconds))
+
+    def ratio(self, began_at: float, ended_at: float) -> float:
+        """Share of this time, 0 or more, by which the loop was late: from the look before it to the look after it, as far as
+        these are kept or have come.
+        """
+        looks = self._looks
+        if not looks:
+            return 0.0
+        first = looks[max(0, bisect_right(looks, began_at, key=_AT) - 1)]
+        last = looks[min(len(looks) - 1, bisect_left(looks, ended_at, key=_AT))]
+        return (last[1] - first[1]) / (last[0] - first[0]) if last[0] > first[0] else 0.0
+
+
+def explained_by(late_ratio: float) -> float:
+    """The chance, 0 to 1, that this lateness explains a miss."""
+    return between(late_ratio, LATE_FROM, LATE_AT)

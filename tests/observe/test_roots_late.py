@@ -1,0 +1,52 @@
+"""A request that was measured while the sidecar's own loop was late blames the sidecar, and no phase of the engine."""
+
+import pytest
+
+from sidecar.ledger.report import EngineReport
+from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
+from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.slo.root.open_misses import WAIT_SECONDS
+from tests.observe.pod_story import OUTPUT_TOKENS, PodStory, decodes_dearly, leader
+
+
+def is_late(pod: PodStory, seconds: float, of: int = 3) -> None:
+    """The loop is late by so many seconds of so many, and nothing else happens."""
+    for _ in range(of):
+        pod.metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(seconds / of)
+        pod.harness.later(1.0)
+
+
+def test_a_miss_of_a_late_time_is_the_sidecars_though_the_loop_is_well_again_when_it_is_decided() -> None:
+    """Fifteen seconds without lateness have passed by then."""
+    pod = PodStory().calm()
+    pod.harness.comes()
+    is_late(pod, 1.2)
+    for _ in range(int(WAIT_SECONDS)):
+        decodes_dearly(pod)
+
+    assert pod.undecided("ttft") == 0
+    assert leader(pod.roots("ttft")) == SIDECAR
+
+
+def test_a_miss_of_a_long_life_is_not_the_sidecars_for_a_moment_in_it() -> None:
+    """The answer takes twice its eight seconds; the loop was late by one of them."""
+    pod = PodStory().calm()
+    pod.harness.comes(streaming=False)
+    is_late(pod, 0.6)
+    for _ in range(int(WAIT_SECONDS) + 10):
+        decodes_dearly(pod)
+
+    assert pod.misses("e2e") >= 1
+    assert pod.roots("e2e").get(SIDECAR, 0.0) < 0.25
+
+
+@pytest.mark.parametrize(("late_seconds", "phase"), [(0.0, Blame.QUEUE), (1.2, Blame.UNATTRIBUTED)])
+def test_where_a_request_waited_is_unknown_if_the_loop_was_late(late_seconds: float, phase: Blame) -> None:
+    """The engine reports a queue; what of it was the sidecar's own nobody can tell."""
+    pod = PodStory().calm()
+    request = pod.harness.comes()
+    is_late(pod, late_seconds)
+    request.speaks()
+    request.settles(request.ends(tokens=OUTPUT_TOKENS), EngineReport(2.5, 0.5))
+
+    assert pod.harness.votes() == {("ttft", phase): 1}

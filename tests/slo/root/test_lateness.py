@@ -1,0 +1,43 @@
+"""The lateness of the loop is asked for any time of the last ten minutes, and stands for the looks around it."""
+
+import pytest
+
+from sidecar.slo.root.lateness import KEPT_LOOKS, LATE_AT, LATE_FROM, Lateness, explained_by
+
+
+def late(*each_second: float) -> Lateness:
+    """A look each second from 0 on; so many seconds of lateness come to light at each."""
+    found, total = Lateness(), 0.0
+    for at, seconds in enumerate(each_second):
+        total += seconds
+        found.add(float(at), total)
+    return found
+
+
+def test_the_ratio_is_that_of_the_asked_time_alone() -> None:
+    found = late(0.0, 0.0, 0.5, 0.5, 0.0, 0.0)
+
+    assert found.ratio(1.0, 3.0) == 0.5
+    assert found.ratio(0.0, 5.0) == 0.2
+    assert (found.ratio(0.0, 1.0), found.ratio(3.0, 5.0)) == (0.0, 0.0)
+
+
+def test_a_time_between_two_looks_has_the_ratio_between_them() -> None:
+    assert late(0.0, 0.0, 0.6, 0.0).ratio(1.4, 1.6) == 0.6
+
+
+@pytest.mark.parametrize("looks", [(), (3.0,)])
+def test_before_two_looks_nothing_is_known_to_be_late(looks: tuple[float, ...]) -> None:
+    """The sum may have begun to grow long ago."""
+    assert late(*looks).ratio(-9.0, 9.0) == 0.0
+
+
+def test_a_time_that_began_before_what_is_kept_or_has_not_ended_has_the_ratio_of_what_is_known() -> None:
+    found = late(*[1.0] * 9, *[0.25] * KEPT_LOOKS)
+
+    assert found.ratio(0.0, float("inf")) == pytest.approx(0.25)
+
+
+def test_little_lateness_explains_no_miss_and_much_explains_them() -> None:
+    assert [explained_by(each) for each in (0.0, LATE_FROM, LATE_AT, 1.0)] == [0.0, 0.0, 1.0, 1.0]
+    assert 0.0 < explained_by((LATE_FROM + LATE_AT) / 2) < 1.0
