@@ -212,10 +212,14 @@ class Evidence:
         self._own.begin()
         self._expected.begin()
 
-    def tick(self, *, learn: bool) -> None:
-        """Price the steps that have ended. `learn`: no objective burns. Call it about once a second."""
+    def tick(self, *, learn: bool, again: bool = False) -> bool:
+        """Price the steps that have ended. `learn`: no objective burns. Call it about once a second, and again while it
+        returns True; `again`: this is such a further turn.
+        """
         self._catch_up()
-        self.steps.tick(learn=learn, in_flight=self._work.waiting + self._work.streaming)
+        if not again:
+            self.steps.tick(in_flight=self._work.waiting + self._work.streaming)
+        return self.steps.price(learn=learn)
 
     def inside(self, at: float) -> Inside:
         """The engine's silence and the requests inside it at this instant."""

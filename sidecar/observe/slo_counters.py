@@ -50,7 +50,7 @@ class Slo:
         self._now = 0.0
         self._teaches = True
         """Whether a sample teaches what is usual, as of the last tick; a miss ends that at once."""
-        self._more_due = False
+        self._more_due = self._more_steps = False
         """More deadlines have passed than were decided in one turn."""
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
@@ -151,11 +151,11 @@ class Slo:
         it again after other work had its turn.
         """
         self._now = at
-        again = self._more_due
+        again, steps_again = self._more_due or self._more_steps, self._more_steps
         self._contained(self._judged, at)
-        self._contained(self._price_steps, at)
+        self._contained(self._price_steps, at, steps_again)
         self._contained(self._root, at, again)
-        return self._more_due or self.roots.more
+        return self._more_due or self._more_steps or self.roots.more
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
@@ -224,9 +224,9 @@ class Slo:
     def _judged(self, at: float) -> None:
         self._more_due = self._judge.tick(at)
 
-    def _price_steps(self, at: float) -> None:
-        self._teaches = self.learning.teaches(at)
-        self._evidence.tick(learn=self._teaches)
+    def _price_steps(self, at: float, again: bool) -> None:
+        self._teaches, self._more_steps = self.learning.teaches(at), False
+        self._more_steps = self._evidence.tick(learn=self._teaches, again=again)
 
     def _root(self, at: float, again: bool) -> None:
         learning = self.learning

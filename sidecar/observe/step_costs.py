@@ -19,8 +19,8 @@ from sidecar.slo.step_model import DECODE_SECONDS, LEAST_COVERAGE, PREFILL_SECON
 from sidecar.slo.steps import Prompt, Steps
 
 
-PRICED_AT_ONCE = 400
-"""Steps that are priced in one turn of the loop. Where more end each second, the newest are dropped in the end."""
+PRICED_AT_ONCE = 128
+"""Steps that are priced in one turn of the loop: about half a millisecond."""
 
 
 class StepCosts:
@@ -57,15 +57,22 @@ class StepCosts:
         self.rebuilt.forget()
         self._model.forget()
 
-    def tick(self, *, learn: bool, in_flight: int) -> None:
-        """Price the steps that have ended; call it about once a second. `learn`: no objective burns. `in_flight`: requests that
-        the sidecar has sent the engine, and that it has not answered.
+    def tick(self, *, in_flight: int) -> None:
+        """Note the share of the engine's requests that is seen; call it about once a second. `in_flight`: requests that the
+        sidecar has sent the engine, and that it has not answered.
         """
         self.seen.tick(in_flight, next((child.value for child in self._running.children.values()), None))
         self._model.seen = self.seen.value
+
+    def price(self, *, learn: bool) -> bool:
+        """Price the oldest steps that have ended. `learn`: no objective burns. True: more may be due, so call it again after
+        other work had its turn.
+        """
         self._model.learning = learn and self._model.seen >= LEAST_COVERAGE
-        for step in self.rebuilt.take(PRICED_AT_ONCE):
+        ended = self.rebuilt.take(PRICED_AT_ONCE)
+        for step in ended:
             self._model.step(step)
+        return len(ended) == PRICED_AT_ONCE
 
     @property
     def learners(self) -> dict[str, Learner]:

@@ -11,10 +11,12 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
+from sidecar.observe.step_costs import PRICED_AT_ONCE, StepCosts
 from sidecar.slo.step_model import FEWEST_STEPS, Part, Reason
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
+from tests.support.slo_harness import SloHarness
 
 
 LABELS = RequestLabels("llama", "chat", "0-512")
@@ -59,6 +61,13 @@ class Page:
         )
         self.evidence.ended(Account(LABELS, True, Outcome.OK, marks, None, key=key), self.now)
 
+    def ticks(self, *, learn: bool) -> int:
+        """A tick and its further turns; returns how many turns they took."""
+        turns = 1
+        while self.evidence.tick(learn=learn, again=turns > 1):
+            turns += 1
+        return turns
+
     def ratio(self) -> tuple[float | None, ...]:
         self.metrics.refresh(self.now)
         families = (slo.ENGINE_COST_RATIO_LOW, slo.ENGINE_COST_RATIO, slo.ENGINE_COST_RATIO_HIGH)
@@ -74,7 +83,7 @@ def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
     page = Page()
     before = (page.ratio(), page.unknown())
     page.streams(1, FEWEST_STEPS + 100)
-    page.evidence.tick(learn=True)
+    page.ticks(learn=True)
 
     low, value, high = page.ratio()
 
@@ -87,13 +96,43 @@ def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
     assert page.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value == pytest.approx(STEP_SECONDS, rel=0.2)
 
 
+def test_steps_are_priced_some_in_a_turn_and_none_is_left() -> None:
+    """A turn stays under a millisecond however many steps have ended."""
+    page = Page()
+    page.streams(1, 2 * PRICED_AT_ONCE + 7)
+
+    assert (page.ticks(learn=True), page.ticks(learn=True)) == (3, 1)
+
+
+def test_the_loop_is_asked_for_as_many_turns_as_the_steps_take() -> None:
+    """Other work has its turn in between."""
+    harness = SloHarness()
+    stream = harness.comes(lane="batch").speaks(after=0.1)
+    for _ in range(2 * PRICED_AT_ONCE + 7):
+        stream.speaks(after=0.01)
+
+    assert [harness.slo.tick(harness.now) for _ in range(4)] == [True, True, False, False]
+
+
+def test_further_turns_do_not_count_as_further_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of the engine's requests that is seen is a mean over seconds."""
+    looks: list[int] = []
+    monkeypatch.setattr(StepCosts, "tick", lambda _costs, *, in_flight: looks.append(in_flight))
+    page = Page()
+    page.streams(1, 2 * PRICED_AT_ONCE + 7)
+
+    page.ticks(learn=True)
+
+    assert len(looks) == 1
+
+
 def test_steps_that_have_become_dearer_show_and_are_not_learned_while_an_objective_burns() -> None:
     page = Page()
     page.streams(1, FEWEST_STEPS + 100)
-    page.evidence.tick(learn=True)
+    page.ticks(learn=True)
     page.now += 600.0
     page.streams(2, 300, seconds=3 * STEP_SECONDS)
-    page.evidence.tick(learn=False)
+    page.ticks(learn=False)
 
     low, value, _ = page.ratio()
 
@@ -106,16 +145,16 @@ def test_an_engine_that_runs_requests_of_others_has_no_cost_and_teaches_none() -
     """Clients that bypass the sidecar make its steps wider: what they cost is not known until those are gone."""
     page = Page()
     page.streams(1, FEWEST_STEPS + 100)
-    page.evidence.tick(learn=True)
+    page.ticks(learn=True)
     running = page.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child()
 
     def runs(count: float) -> list[str]:
         running.set(count)
         page.evidence.received("in flight", LABELS, 200.0, page.now, streaming=True)
         for _ in range(180):
-            page.evidence.tick(learn=True)
+            page.ticks(learn=True)
         page.streams(2, 60)
-        page.evidence.tick(learn=True)
+        page.ticks(learn=True)
         return page.unknown()
 
     assert runs(1.0) == []
@@ -132,13 +171,13 @@ def test_a_request_of_several_choices_is_no_bypass_while_it_is_in_the_engine(out
     page.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child().set(4.0)
     page.evidence.received("four", LABELS, 200.0, page.now, streaming=True, several=True)
     for _ in range(60):
-        page.evidence.tick(learn=True)
+        page.ticks(learn=True)
     during = page.evidence.steps.seen.value
     marks = Marks(page.now, page.now)
     page.evidence.ended(Account(LABELS, True, outcome, marks, None, key="four"), page.now)
     page.evidence.received("one", LABELS, 200.0, page.now, streaming=True)
     for _ in range(60):
-        page.evidence.tick(learn=True)
+        page.ticks(learn=True)
 
     assert during == 1.0
     assert page.evidence.steps.seen.value == pytest.approx(0.25)
@@ -156,7 +195,7 @@ def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
     for _ in range(3):
         page.now += 7.0
         spoke(page.now, 1)
-        page.evidence.tick(learn=True)
+        page.ticks(learn=True)
     page.now += 2.0
     page.evidence.received(2, LABELS, 200.0, page.now, streaming=True)
     page.metrics.refresh(page.now)
@@ -174,12 +213,12 @@ def test_a_silence_is_not_longer_because_it_is_told_late_that_it_is_over() -> No
     page.evidence.output(1, page.now, 1)
     spoke = page.evidence.spoke_of(1)
     assert spoke is not None
-    page.evidence.tick(learn=True)
+    page.ticks(learn=True)
     page.now += 7.3
     for _ in range(9):
         spoke(page.now, 1)
         page.now += 0.1
-    page.evidence.tick(learn=True)
+    page.ticks(learn=True)
     page.metrics.refresh(page.now)
 
     assert page.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
@@ -210,12 +249,12 @@ def test_steps_among_which_most_answers_arrive_whole_have_no_cost() -> None:
     """One stream is seen, and beside it two answers at a time that come in one event."""
     page = Page()
     page.streams(1, FEWEST_STEPS + 100)
-    page.evidence.tick(learn=True)
+    page.ticks(learn=True)
     before = page.unknown()
     for number in range(2, 20):
         page.streams(number, 100)
         for _ in range(2):
             page.whole(200)
-        page.evidence.tick(learn=True)
+        page.ticks(learn=True)
 
     assert (before, page.unknown()) == ([], [Reason.COVERAGE])
