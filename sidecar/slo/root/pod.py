@@ -285,11 +285,11 @@ class Pod(Learner):
         for before, each in pairwise(self._recent(since)):
             if each.engine_waiting is None or each.engine_running is None:
                 continue
-            # The engine's numbers may be some seconds old: those who came since do not count.
-            waits = min(before.waiting, each.waiting)
+            # The engine's numbers may be some seconds old: those who came or began to get output since do not count.
+            waits, streaming = min(before.waiting, each.waiting), min(before.streaming, each.streaming)
             known += 1
             waiting += waits
-            outside += waits - each.engine_waiting - max(0.0, each.engine_running - each.streaming)
+            outside += waits - each.engine_waiting - max(0.0, each.engine_running - streaming)
         return known >= 2 and waiting >= FEWEST_OUTSIDE * known and outside >= OUTSIDE * waiting
 
     def _is_mute(self) -> bool:

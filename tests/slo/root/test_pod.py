@@ -182,6 +182,20 @@ def test_requests_that_came_since_the_engine_stated_its_numbers_do_not_wait_in_f
     assert not signs.front_end
 
 
+def test_requests_that_got_output_since_the_engine_stated_its_numbers_do_not_make_room_for_others_in_front_of_it() -> (
+    None
+):
+    """A process begins under full traffic: the engine's numbers are those of five seconds ago, and more streams run each time."""
+    story = Story()
+    story.reads(14, reported=False)
+    for streams in (0.0, 9.0, 17.0, 23.0):
+        running = story.last.waiting + story.last.streaming
+        signs = story.reads(
+            1, waiting=10.0, engine_waiting=0.0, engine_running=running, streaming=streams, reported=False
+        )
+        assert not signs.front_end
+
+
 def test_where_the_engine_states_no_numbers_its_steps_tell_who_waits_in_front_of_it() -> None:
     """Requests wait while hardly a step holds prompts and the batch has room."""
     story = Story()
