@@ -4,9 +4,9 @@ The phase of a lane's alert is static, so that a route can be read from the file
 """
 
 from alert_rules.burn import PAGING, POD, WHICH_POD, WHO
-from alert_rules.roots import WARMS_UP, pod_burns, pod_roots
+from alert_rules.roots import IS_ODD, WARMS_UP, WORSE, later_pod_roots, pod_burns, pod_roots
 from alert_rules.rule import Alert
-from alert_rules.wording import burn_annotations, pod_annotations
+from alert_rules.wording import SLOWLY, burn_annotations, pod_annotations
 from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
 from sidecar.slo.attribution import SIDECAR, Blame
 
@@ -30,8 +30,14 @@ _POD_HOLD = "3m"
 """A pod's page that names no root waits so long: an engine whose own numbers are not read may have been restarted as planned. It
 misses for a minute then, and windows of two minutes hold that for longer."""
 
-_POD_LEADER = f"""max by ({WHICH_POD}, phase) ({pod_roots('phase!="unattributed"')}
-    / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) ({pod_roots()}) >= {FEWEST_DECIDED:g})) >= {LEAST_CONFIDENCE:g}"""
+
+def _pod_leader(named: str, every: str) -> str:
+    """The phase that leads on a pod. `named`: its decided misses with a root; `every`: all of them."""
+    return f"""max by ({WHICH_POD}, phase) ({named}
+    / on ({WHICH_POD}) group_left () (sum by ({WHICH_POD}) ({every}) >= {FEWEST_DECIDED:g})) >= {LEAST_CONFIDENCE:g}"""
+
+
+_POD_LEADER, _LATER_POD_LEADER = (_pod_leader(of('phase!="unattributed"'), of()) for of in (pod_roots, later_pod_roots))
 
 
 def pages(bases: tuple[str, str]) -> tuple[Alert, ...]:
@@ -40,8 +46,8 @@ def pages(bases: tuple[str, str]) -> tuple[Alert, ...]:
 
 
 def tickets(bases: tuple[str, str]) -> tuple[Alert, ...]:
-    """The tickets of lanes."""
-    return tuple(_ticket(phase, name, bases) for phase, name in NAMES.items())
+    """The tickets of lanes and of single pods."""
+    return (*(_ticket(phase, name, bases) for phase, name in NAMES.items()), *_pod_tickets(bases))
 
 
 def _leading(phase: str, tiers: str) -> str:
@@ -86,18 +92,48 @@ def _ticket(phase: str, name: str, bases: tuple[str, str]) -> Alert:
 
 _FIRST_MINUTES = "(time() - process_start_time_seconds < 300)"
 """A process that has just begun decides little, and its engine may be cold: misses without a root tell no fault yet."""
-_ODD = "max_over_time(pod:llm_slo:odd[5m]) == 1"
-"""A lane leaves a pod out for as long: the pod must page for as long too."""
+
+
+_POD = "LLMPodBurn"
+_POD_TICKET_HOLD = "15m"
+"""A pod that gets the long prompts for some minutes is no bad pod."""
+
+
+def _pod_tickets(bases: tuple[str, str]) -> tuple[Alert, Alert]:
+    unattributed = str(Blame.UNATTRIBUTED)
+    named = Alert(
+        _POD,
+        f"""
+  {_LATER_POD_LEADER}
+  and on ({WHICH_POD}) ({WORSE})
+  """,
+        "One pod of many burns slowly, with the root that leads on it, and no alert of a lane and no page has said so.",
+        {"severity": "ticket"},
+        pod_annotations(_POD, bases, burns=SLOWLY),
+        _POD_TICKET_HOLD,
+    )
+    unnamed = Alert(
+        _POD,
+        f"""
+  {WORSE}
+  unless on ({WHICH_POD}) {_LATER_POD_LEADER}
+  """,
+        "The same, where no root leads.",
+        {"severity": "ticket", "phase": unattributed},
+        {**pod_annotations(_POD, bases, unattributed, burns=SLOWLY), "confidence": "unknown"},
+        _POD_TICKET_HOLD,
+    )
+    return named, unnamed
 
 
 def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
-    name = "LLMPodBurn"
+    name = _POD
     annotations = pod_annotations(name, bases)
     named = Alert(
         name,
         f"""
   {_POD_LEADER}
-  and on ({WHICH_POD}) {_ODD}
+  and on ({WHICH_POD}) {IS_ODD}
   and on ({WHICH_POD}) {pod_burns()}
   unless on ({WHICH_POD}) {WARMS_UP}
   """,
@@ -110,7 +146,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
     unnamed = Alert(
         name,
         f"""
-  max by ({WHICH_POD}) ({_ODD})
+  max by ({WHICH_POD}) ({IS_ODD})
   and on ({WHICH_POD}) {pod_burns()}
   unless on ({WHICH_POD}) {_POD_LEADER}
   unless on ({POD}) {_FIRST_MINUTES}

@@ -13,7 +13,7 @@ from sidecar.slo.causes import PHASE_OF, Cause
 
 ODD_TIMES = 3
 _COMPARED = 20
-"""Judged requests in 2 minutes, from which on a pod is compared."""
+"""Judged requests in the window, from which on a pod is compared."""
 _FEWEST_POD_MISSES = 10
 _EACH = f"{WHICH_POD}, objective"
 _FLEET = "namespace, job, model, objective"
@@ -25,12 +25,23 @@ def _of_pods(window: str) -> tuple[str, ...]:
     return tuple(f"sum by ({_EACH}) (increase(instance:llm_slo_{what}:sum[{window}]))" for what in of)
 
 
-_MISSES, _REQUESTS, _ALLOWED = _of_pods("2m")
-
-
 def _times(of_pod: str) -> str:
     """How many times the pod's own number the whole fleet has."""
     return f"sum by ({_FLEET}) ({of_pod}) / on ({_FLEET}) group_right () {of_pod}"
+
+
+def _sticks_out(window: str, burning: str) -> str:
+    """The pods that burn, and whose miss ratio over this window is three times that of the others together, by objective.
+
+    `burning`: a condition in which {misses}, {requests} and {allowed} are the pod's own. With the fleet's sums F and G,
+    m / r >= 3 (F - m) / (G - r) is the same as G / r + 2 >= 3 F / m, which reads each number once.
+    """
+    misses, requests, allowed = _of_pods(window)
+    own = burning.format(misses=misses, requests=requests, allowed=allowed)
+    return f"""({own}) >= {_FEWEST_POD_MISSES}
+      and {requests} >= {_COMPARED}
+      and on ({_FLEET}) count by ({_FLEET}) ({requests} >= {_COMPARED}) >= 2
+      and {_times(requests)} + {ODD_TIMES - 1} >= {ODD_TIMES} * ({_times(misses)})"""
 
 
 POD_ROOTS = Record(
@@ -42,11 +53,16 @@ POD_ROOTS = Record(
 
 def pod_roots(matcher: str = "") -> str:
     """The pods' decided misses of 2 minutes. Where scrapes are a minute apart and one is lost, the number before counts."""
-    return f"last_over_time({POD_ROOTS.name}{{{matcher}}}[3m])" if matcher else f"last_over_time({POD_ROOTS.name}[3m])"
+    return f"last_over_time({_selected(matcher)}[3m])"
 
 
-_BURNING = f"({_MISSES} >= 0.5 * {_REQUESTS} or {_MISSES} >= 10 * {_ALLOWED}) >= {_FEWEST_POD_MISSES}"
-"""A pod that would page on its own: half of its requests miss, or it burns ten times what the target allows."""
+def later_pod_roots(matcher: str = "") -> str:
+    """A sample of the pods' decided misses: those of 6 of the last 15 minutes, so that few numbers are read."""
+    return f"sum_over_time({_selected(matcher)}[15m:5m])"
+
+
+def _selected(matcher: str) -> str:
+    return f"{POD_ROOTS.name}{{{matcher}}}" if matcher else POD_ROOTS.name
 
 
 def pod_burns(window: str = "2m") -> str:
@@ -78,17 +94,23 @@ ODD = Record(
     "pod:llm_slo:odd",
     f"""
     group by ({WHICH_POD}) (
-      {_BURNING}
-      and {_REQUESTS} >= {_COMPARED}
-      and on ({_FLEET}) count by ({_FLEET}) ({_REQUESTS} >= {_COMPARED}) >= 2
-      and {_times(_REQUESTS)} + {ODD_TIMES - 1} >= {ODD_TIMES} * ({_times(_MISSES)})
+      {_sticks_out("2m", "{misses} >= 0.5 * {requests} or {misses} >= 10 * {allowed}")}
     )
     """,
     """
-    This pod burns, and its miss ratio is three times that of the others together: it has a page of its own. With the fleet's sums F
-    and G, m / r >= 3 (F - m) / (G - r) is the same as G / r + 2 >= 3 F / m, which reads each number once.
+    Half of this pod's requests miss, or it burns ten times what the target allows, and its miss ratio is three times that of the
+    others together: it has a page of its own. With the fleet's sums F and G, m / r >= 3 (F - m) / (G - r) is the same as
+    G / r + 2 >= 3 F / m, which reads each number once.
     """,
 )
+IS_ODD = f"max_over_time({ODD.name}[5m]) == 1"
+"""A lane leaves a pod out for as long: the pod must page for as long too."""
+WORSE = f"""group by ({WHICH_POD}) (
+    {_sticks_out("5m", "{misses} >= 2 * {allowed}")}
+    unless on ({_FLEET}) group by ({_FLEET}) (lane:llm_slo_burn:tier)
+  )
+  unless on ({WHICH_POD}) {IS_ODD}"""
+"""A pod that burns slowly, three times as fast as the others, and that neither its own page nor an alert of a lane tells."""
 
 ROOTS = Record(
     "lane:llm_slo_roots:increase2m",

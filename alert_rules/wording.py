@@ -262,31 +262,50 @@ def _headline(phase: str, labels: tuple[str, ...]) -> str:
     return _cause(phase, labels, _said(tuple(map(str, phases)), labels), plain) + _since(phase, labels)
 
 
-def pod_annotations(name: str, bases: tuple[str, str], phase: str = "") -> dict[str, str]:
-    """The annotations of the page about one pod of many; its value is the share of the root on that pod.
+QUICKLY = (
+    "misses half of its requests, or ten times what the target allows",
+    "Lane alerts leave its misses out.",
+    "2 minutes",
+)
+SLOWLY = (
+    "misses twice what the target allows, for a quarter of an hour",
+    "No alert of a lane says so: the other pods are well.",
+    "15 minutes",
+)
+"""How a pod burns, what lanes make of it, and the window of its roots."""
+
+
+def pod_annotations(
+    name: str, bases: tuple[str, str], phase: str = "", *, burns: tuple[str, str, str] = QUICKLY
+) -> dict[str, str]:
+    """The annotations of an alert about one pod of many; its value is the share of the root on that pod.
 
     `phase`: where the rule states it; empty: that of the alert's label, which a template cannot read from a rule.
     """
     pod = (*_MODEL, "pod")
-    missing = _asked(
-        f"sum({_query('pod:llm_slo_roots:increase2m', pod)})",
+    how, lanes, window = burns
+    misses = f"sum by (lane, objective) (increase({_query('llm_slo_misses_total', pod)}[5m]))"
+    worst = _asked(
+        f"topk(1, {misses} > 0)",
         _names(pod),
-        "; " + _FIRST % 'printf "%.0f"' + " decided misses in 2m",
+        '; {{ . | first | label "lane" }} misses {{ $objective := . | first | label "objective" }}'
+        + OBJECTIVES.replace("$labels.objective", "$objective")
+        + " most",
     )
+    sure = "" if phase else ", confidence {{ $value | humanizePercentage }}"
+    tell = _cause(phase, pod, " " + _chosen(tuple(WOULD_TELL.items())), "") if phase == Blame.UNATTRIBUTED else ""
     return {
-        "summary": f"{{{{ $labels.pod }}}} misses more than other pods: {_headline(phase, pod)}{missing}",
+        "summary": f"{{{{ $labels.pod }}}} misses more than other pods: {_headline(phase, pod)}{sure}{worst}",
         "description": (
-            "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
-            " same lanes. Lane alerts leave its misses out. Phase: "
-            + (phase or "{{ $labels.phase }}")
-            + ", over 2 minutes of this pod's decided misses."
+            f"This pod {how}, and at least three times as much as the other pods of its model together, with the same lanes."
+            f" {lanes} Phase: {phase or '{{ $labels.phase }}'}, by this pod's decided misses of {window}.{tell}"
         ),
         "cause": _cause(phase, pod, "{{ $cause }}", NO_CAUSE),
         "size": _size(phase, pod),
         "since": _since_at(phase, pod),
         "confidence": '{{ $value | printf "%.2f" }}',
         "worst_pod": "{{ $labels.pod }}",
-        "window": "2m",
+        "window": window.replace(" minutes", "m"),
         **links(name, bases, "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}", "llm-fleet"),
     }
 

@@ -45,7 +45,7 @@ ALERTS = (
     *_burn("LLMStreamBurn", "stream"),
     *_burn("LLMEngineBurn", "engine"),
     *_burn("LLMSidecarBurn", "sidecar"),
-    *(Alert("LLMPodBurn", "page", phase, (*_POD, "model")) for phase in PHASES),
+    *(Alert("LLMPodBurn", severity, phase, (*_POD, "model")) for severity in ("page", "ticket") for phase in PHASES),
     Alert("LLMNothingComesBack", "page", "engine", _POD),
     Alert("LLMEngineDown", "page", "engine", _POD),
     Alert("LLMEngineRestarted", "ticket", "engine", _POD),

@@ -42,7 +42,7 @@ def test_a_miss_of_a_long_life_is_not_the_sidecars_for_a_moment_in_it() -> None:
 
 @pytest.mark.parametrize(("late_seconds", "phase"), [(0.0, Blame.QUEUE), (1.2, Blame.UNATTRIBUTED)])
 def test_where_a_request_waited_is_unknown_if_the_loop_was_late(late_seconds: float, phase: Blame) -> None:
-    """The engine reports a queue; what of it was the sidecar's own nobody can tell."""
+    """The engine reports a queue; nothing tells how much of it was the sidecar's own."""
     pod = PodStory().calm()
     request = pod.harness.comes()
     is_late(pod, late_seconds)

@@ -11,6 +11,7 @@ from tests.alert_rules.suites import (
     roots,
     tiers,
     words,
+    worse,
 )
 
 
@@ -21,6 +22,7 @@ SUITES = (
         hours.SIX,
         roots.SUITE,
         odd.SUITE,
+        worse.SUITE,
         restarts.SUITE,
         minute.SUITE,
         minute.LOST,

@@ -51,7 +51,7 @@ def a_healthy_lane(scenario: Scenario) -> None:
 
 LOST = Suite("lost-scrape", step_seconds=60, evaluation_seconds=14)
 """Rules are never evaluated at the instant of a scrape, so that a window of two minutes has two samples, as in Prometheus 3."""
-UNNAMED = 'ALERTS{{namespace="{}",alertname="{}",phase="unattributed"}}'
+UNNAMED = 'ALERTS{{namespace="{}",alertname="{}",phase="unattributed",severity="page"}}'
 
 
 @LOST.scenario(10, 4, 1, 7)

@@ -158,9 +158,10 @@ def one_pod_of_two(scenario: Scenario) -> None:
     scenario.reads(
         9,
         "LLMPodBurn page",
-        "engine-1 misses more than other pods: decode costs 2.5x since 00:06 UTC; 216 decided misses in 2m",
-        "This pod burns its budget and misses at least three times as much as the other pods of its model together, with the"
-        " same lanes. Lane alerts leave its misses out. Phase: decode, over 2 minutes of this pod's decided misses.",
+        "engine-1 misses more than other pods: decode costs 2.5x since 00:06 UTC, confidence 100%; interactive misses TTFT most",
+        "This pod misses half of its requests, or ten times what the target allows, and at least three times as much as the"
+        " other pods of its model together, with the same lanes. Lane alerts leave its misses out. Phase: decode, by this pod's"
+        " decided misses of 2 minutes.",
         pod="engine-1",
         phase="decode",
         cause="decode_cost",
