@@ -12,7 +12,7 @@ import yaml
 from alert_rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
 from alert_rules.operator import alertmanager_config, as_yaml, prometheus_rule
 from alert_rules.pages import pages, tickets
-from alert_rules.roots import LATER_ROOTS, ODD, POD_ROOTS, ROOTS, SHARE, WAITED, WAITED_IN
+from alert_rules.roots import LATER_ROOTS, ODD, POD_ROOTS, POD_SUMS, ROOTS, SHARE, WAITED, WAITED_IN
 from alert_rules.rule import Group, written
 from alert_rules.state import engine_alerts, sidecar_alerts, traffic_alerts
 from alert_rules.wording import DASHBOARDS, RUNBOOKS
@@ -27,7 +27,7 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
     recording = (
         Group(
             "llm-phase-sums",
-            (*INSTANCES, POD_ROOTS, ODD, *SUMS, ROOTS),
+            (*INSTANCES, POD_ROOTS, POD_SUMS, ODD, *SUMS, ROOTS),
             why="Growth of the sidecars' counters, by pod and by lane.",
         ),
         Group(

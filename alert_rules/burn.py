@@ -150,9 +150,6 @@ NUMBERS = (
         )
         for window in ("2m", "5m")
     ),
-    *(
-        Record(f"lane:llm_slo_misses:increase{window}", grown("misses", window), f"Misses, {window}.")
-        for window in ("30m", "6h")
-    ),
+    Record("lane:llm_slo_misses:increase30m", grown("misses", "30m"), "Misses, 30m."),
 )
 """For dashboards, messages and diagnosis; no tier reads them."""

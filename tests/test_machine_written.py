@@ -23,10 +23,10 @@ WRITTEN = {
     "docs/evidence/incidents.md",  # by the incident bench: takes most of an hour
 }
 """Every committed file that a command writes from its first line to its last."""
-MOST_LINES = 22_900
+MOST_LINES = 23_000
 """50,334 before the ConfigMaps, promtool's files and the rules of an earlier mutant check were removed; the dashboards
 alone are 19,000."""
-LONG_LINES = 250
+LONG_LINES = 260
 """No hand-written file of data is longer: the longest is Alertmanager's example."""
 
 

@@ -159,7 +159,7 @@ def test_an_earlier_phase_and_a_page_mute_what_follows_from_them(stack: Alertman
     """A queue that prefill made, and tickets of both. Free are a pod of its own, an earlier phase and another engine."""
     here = {"namespace": "order", "job": "llm"}
     prefill, queue = (alert(name, "page").example(**here) for name in ("LLMPrefillBurn", "LLMQueueBurn"))
-    pod = alert("LLMPodBurn", phase="decode").example(**here, pod="llama-0")
+    pod = alert("LLMPodBurn", "page", "decode").example(**here, pod="llama-0")
     tickets = [alert(name, "ticket").example(**here) for name in ("LLMQueueBurn", "LLMEngineKvCacheFull")]
     free = [
         prefill,
@@ -175,7 +175,7 @@ def test_an_earlier_phase_and_a_page_mute_what_follows_from_them(stack: Alertman
 
 def test_a_starved_sidecar_mutes_its_own_pods_pages_and_nothing_elses(stack: AlertmanagerStack) -> None:
     here = {"namespace": "starved", "job": "llm"}
-    mine = alert("LLMPodBurn", phase="decode").example(**here, pod="llama-0")
+    mine = alert("LLMPodBurn", "page", "decode").example(**here, pod="llama-0")
     free = [mine | {"pod": "llama-1"}, alert("LLMDecodeBurn", "page").example(**here | {"job": "llm-2"})]
     stack.fire(alert("LLMSidecarStarved").example(**here, pod="llama-0"), mine, *free)
 
@@ -188,9 +188,9 @@ def test_an_alert_that_lost_its_job_or_pod_mutes_nothing(stack: AlertmanagerStac
     here = {"namespace": "lost", "job": "llm"}
     bystanders = [
         alert("LLMQueueBurn", "page").example(namespace="lost", job=""),
-        alert("LLMPodBurn", phase="queue").example(**here, pod=""),
+        alert("LLMPodBurn", "page", "queue").example(**here, pod=""),
     ]
-    same_pod = alert("LLMPodBurn", phase="queue").example(**here, pod="llama-0")
+    same_pod = alert("LLMPodBurn", "page", "queue").example(**here, pod="llama-0")
     stack.fire(
         alert("LLMPrefillBurn", "page").example(namespace="lost", job=""),
         *(alert("LLMEngineDown").example(**here, pod=pod) for pod in ("", "llama-0")),

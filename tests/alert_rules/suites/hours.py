@@ -81,7 +81,6 @@ def six_even_hours(scenario: Scenario) -> None:
     """Sums of recorded sums are the sums."""
     lane(scenario, broken("queue", 0.02))
 
-    scenario.records("lane:llm_slo_misses:increase6h", 376, (WHO, 864))
     scenario.records("lane:llm_slo_burn:ratio_rate6h", 376, (WHO, 0.4))
 
 
