@@ -156,7 +156,7 @@ class Durations(NamedTuple):
 
 
 def durations(url: str) -> Durations:
-    """Of the last evaluation."""
+    """Read the seconds of the last evaluation."""
     with urllib.request.urlopen(f"{url}/api/v1/rules", timeout=30) as answer:
         groups = json.load(answer)["data"]["groups"]
     rules = {
