@@ -56,9 +56,9 @@ class Candidate:
 
     @cached_property
     def cost(self) -> float:
-        """Length of a run, in evaluations of rules."""
+        """Length of a run, in evaluations of rules, times the series that they read."""
         seconds = max(int(question["eval_time"].removesuffix("s")) for question in self._asked)
-        return seconds / self.suite.evaluation_seconds * len(self.played)
+        return seconds / self.suite.evaluation_seconds * len(self.played) * len(self.scenario.series)
 
     @cached_property
     def _asked(self) -> list[dict[str, Any]]:
@@ -100,23 +100,33 @@ def noticed(some: Sequence[Candidate], mutants: Sequence[Mutant]) -> dict[int, S
 
     A mutant is noticed when promtool has anything against the scenario, be it that the rule cannot be evaluated.
     """
-    pairs = [(one, at) for one in some for at in range(len(mutants))]
-    if not any(one.alone for one in some):
+    return {
+        at: one.scenario for one, at in _complained([(one, at) for one in some for at in range(len(mutants))], mutants)
+    }
+
+
+Pair = tuple[Candidate, int]
+"""A scenario, and the index of the mistake that it is played with."""
+
+
+def _complained(pairs: Sequence[Pair], mutants: Sequence[Mutant]) -> list[Pair]:
+    """Those that promtool has anything against. They are played together; where it does not say which, each half of them is."""
+    if len(pairs) == 1:
+        ((one, at),) = pairs
+        return [*pairs] if _said([one], [one.copy()], [{**mutants[at].rule.fields, "expr": mutants[at].expr}]) else []
+    if not any(one.alone for one, _ in pairs):
         copies = {f"{one.scenario.name}--{at}": (one, at) for one, at in pairs}
         said = _said(
-            some,
+            [one for one, _ in pairs],
             [one.copy(name) for name, (one, _) in copies.items()],
             [_confined(mutants[at], name) for name, (_, at) in copies.items()],
         )
         named = set(re.findall(r'namespace=\\?"([\w-]+)\\?"', said))
         # After a rule that cannot be evaluated nothing is judged, and a complaint that names no copy is about all of them.
         if " err: " not in said and bool(named) == bool(said):
-            return {at: one.scenario for name, (one, at) in copies.items() if name in named}
-    return {
-        at: one.scenario
-        for one, at in pairs
-        if _said([one], [one.copy()], [{**mutants[at].rule.fields, "expr": mutants[at].expr}])
-    }
+            return [pair for name, pair in copies.items() if name in named]
+    half = len(pairs) // 2
+    return [*_complained(pairs[:half], mutants), *_complained(pairs[half:], mutants)]
 
 
 def _confined(mutant: Mutant, namespace: str) -> dict[str, Any]:
