@@ -12,7 +12,7 @@ import yaml
 from alert_rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
 from alert_rules.operator import alertmanager_config, as_yaml, prometheus_rule
 from alert_rules.pages import pages, tickets
-from alert_rules.roots import LATER_ROOTS, ODD, POD_ROOTS, POD_SUMS, ROOTS, SHARE, WAITED, WAITED_IN
+from alert_rules.roots import LATER_POD_SUMS, ODD, POD_ROOTS, POD_SUMS, ROOTS, SHARE, WAITED, WAITED_IN, WORSE
 from alert_rules.rule import Group, written
 from alert_rules.state import engine_alerts, sidecar_alerts, traffic_alerts
 from alert_rules.wording import DASHBOARDS, RUNBOOKS
@@ -38,8 +38,8 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
         ),
         Group(
             "llm-phase-numbers",
-            (*NUMBERS, LATER_ROOTS, WAITED, WAITED_IN),
-            why="For messages, dashboards and diagnosis.",
+            (*NUMBERS, LATER_POD_SUMS, WORSE, WAITED, WAITED_IN),
+            why="For messages, dashboards, diagnosis and the tickets of pods.",
         ),
     )
     alerts = (

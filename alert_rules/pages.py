@@ -4,7 +4,7 @@ The phase of a lane's alert is static, so that a route can be read from the file
 """
 
 from alert_rules.burn import PAGING, POD, WHICH_POD, WHO
-from alert_rules.roots import IS_ODD, WARMS_UP, WORSE, later_pod_roots, pod_burns, pod_roots
+from alert_rules.roots import IS_ODD, IS_WORSE, WARMS_UP, later_pod_roots, pod_burns, pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import SLOWLY, burn_annotations, pod_annotations
 from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
@@ -26,6 +26,7 @@ KEPT = "3m"
 _HOLD = {Blame.UNATTRIBUTED: "1m"}
 """Roots are decided within 15 s of a miss; a page that names none waits until that has lasted."""
 
+_TICKET_HOLD = "2m"
 _POD_HOLD = "3m"
 """A pod's page that names no root waits so long: an engine whose own numbers are not read may have been restarted as planned. It
 misses for a minute then, and windows of two minutes hold that for longer."""
@@ -86,7 +87,7 @@ def _ticket(phase: str, name: str, bases: tuple[str, str]) -> Alert:
         f"The budget burns slowly, the root is {phase}, and no page has said so within half an hour.",
         {"severity": "ticket", "phase": str(phase)},
         burn_annotations(name, phase, windows, bases),
-        "2m",
+        _TICKET_HOLD,
     )
 
 
@@ -95,8 +96,6 @@ _FIRST_MINUTES = "(time() - process_start_time_seconds < 300)"
 
 
 _POD = "LLMPodBurn"
-_POD_TICKET_HOLD = "15m"
-"""A pod that gets the long prompts for some minutes is no bad pod."""
 
 
 def _pod_tickets(bases: tuple[str, str]) -> tuple[Alert, Alert]:
@@ -105,23 +104,25 @@ def _pod_tickets(bases: tuple[str, str]) -> tuple[Alert, Alert]:
         _POD,
         f"""
   {_LATER_POD_LEADER}
-  and on ({WHICH_POD}) ({WORSE})
+  and on ({WHICH_POD}) ({IS_WORSE})
   """,
         "One pod of many burns slowly, with the root that leads on it, and no alert of a lane and no page has said so.",
         {"severity": "ticket"},
         pod_annotations(_POD, bases, burns=SLOWLY),
-        _POD_TICKET_HOLD,
+        _TICKET_HOLD,
+        KEPT,
     )
     unnamed = Alert(
         _POD,
         f"""
-  {WORSE}
+  {IS_WORSE}
   unless on ({WHICH_POD}) {_LATER_POD_LEADER}
   """,
         "The same, where no root leads.",
         {"severity": "ticket", "phase": unattributed},
         {**pod_annotations(_POD, bases, unattributed, burns=SLOWLY), "confidence": "unknown"},
-        _POD_TICKET_HOLD,
+        _TICKET_HOLD,
+        KEPT,
     )
     return named, unnamed
 

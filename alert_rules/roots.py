@@ -3,7 +3,7 @@
 Each sidecar decides the root of each miss (`sidecar/slo/`); these rules add and divide. They refuse to weigh evidence.
 """
 
-from alert_rules.burn import ALLOWED, POD, REQUESTS, WHICH_POD, WHO, grown, without_odd_pods
+from alert_rules.burn import ALLOWED, POD, REQUESTS, SLOW, WHICH_POD, WHO, grown, without_odd_pods
 from alert_rules.rule import Record
 from sidecar.diagnosis.verdict import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
 from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
@@ -31,14 +31,23 @@ POD_SUMS = Record(
     "\nor\n".join(f'label_replace({_increase(what, "2m")}, "of", "{what}", "", "")' for what in _COUNTED),
     "Misses, judged requests and allowed misses of each pod, 2m: summed over its lanes once, because alerts read them often.",
 )
-_OVER_2M = {"2m": f"{POD_SUMS.name}{{%s}}", "5m": f"sum_over_time({POD_SUMS.name}{{%s}}[5m:1m]) / 2"}
-"""Windows that are read from the recorded sums: in 5 minutes, each miss stands in 2 of those that are a minute apart."""
+LATER_POD_SUMS = Record(
+    "pod:llm_slo:increase30m",
+    f"sum_over_time({POD_SUMS.name}[30m:2m])",
+    "The same, about 30m: each miss stands in one of the sums that are 2 minutes apart.",
+)
+_RECORDED = {
+    "2m": f"{POD_SUMS.name}{{%s}}",
+    "5m": f"sum_over_time({POD_SUMS.name}{{%s}}[5m:1m]) / 2",
+    "30m": f"{LATER_POD_SUMS.name}{{%s}}",
+}
+"""Windows that are read from recorded sums: each miss stands in 2 of those that are a minute apart."""
 
 
 def _of_pods(window: str) -> tuple[str, ...]:
     """Misses, judged requests and allowed misses of each pod over this window."""
-    if window in _OVER_2M:
-        return tuple(f"sum by ({_EACH}) (" + _OVER_2M[window] % f'of="{what}"' + ")" for what in _COUNTED)
+    if window in _RECORDED:
+        return tuple(f"sum by ({_EACH}) (" + _RECORDED[window] % f'of="{what}"' + ")" for what in _COUNTED)
     return tuple(_increase(what, window) for what in _COUNTED)
 
 
@@ -50,8 +59,7 @@ def _times(of_pod: str) -> str:
 def _sticks_out(of_pods: tuple[str, ...], burning: str) -> str:
     """The pods that burn, and whose miss ratio is three times that of the others together, by objective.
 
-    `burning`: a condition in which {misses}, {requests} and {allowed} are the pod's own. With the fleet's sums F and G,
-    m / r >= 3 (F - m) / (G - r) is the same as G / r + 2 >= 3 F / m, which reads each number once.
+    `burning`: a condition in which {misses}, {requests} and {allowed} are the pod's own. The comment on `ODD` explains the form.
     """
     misses, requests, allowed = of_pods
     own = burning.format(misses=misses, requests=requests, allowed=allowed)
@@ -74,8 +82,8 @@ def pod_roots(matcher: str = "") -> str:
 
 
 def later_pod_roots(matcher: str = "") -> str:
-    """A sample of the pods' decided misses: those of 6 of the last 15 minutes, so that few numbers are read."""
-    return f"sum_over_time({_selected(matcher)}[15m:5m])"
+    """The pods' decided misses of half an hour, each of them once. Most roots of most pods have none: they are not kept in memory."""
+    return f"sum_over_time(({_selected(matcher)} > 0)[{SLOW.window}:2m])"
 
 
 def _selected(matcher: str) -> str:
@@ -107,6 +115,7 @@ over: the last minute no longer burns, or it has fewer misses than a pod that bu
 15 minutes is not planned."""
 
 
+# It does not read `POD_SUMS`: the lanes' tiers read it, and they would be five rules deep.
 ODD = Record(
     "pod:llm_slo:odd",
     f"""
@@ -122,12 +131,24 @@ ODD = Record(
 )
 IS_ODD = f"max_over_time({ODD.name}[5m]) == 1"
 """A lane leaves a pod out for as long: the pod must page for as long too."""
-WORSE = f"""group by ({WHICH_POD}) (
-    {_sticks_out(_of_pods("5m"), "{misses} >= 2 * {allowed}")}
-    unless on ({_FLEET}) group by ({_FLEET}) (lane:llm_slo_burn:tier)
-  )
-  unless on ({WHICH_POD}) {IS_ODD}"""
-"""A pod that burns slowly, three times as fast as the others, and that neither its own page nor an alert of a lane tells."""
+
+
+def _burns_slowly() -> str:
+    misses, _, allowed = _of_pods(SLOW.still_in)
+    return f"""group by ({_EACH}) (
+  {_sticks_out(_of_pods(SLOW.window), f"{{misses}} >= {SLOW.at_least} * {{allowed}}")}
+  and {misses} > {SLOW.still} * {allowed}
+)"""
+
+
+WORSE = Record(
+    "pod:llm_slo:worse",
+    _burns_slowly(),
+    "This pod burns slowly, as a lane of the tier `slow` does, and three times as fast as the others: a ticket, unless a lane burns.",
+)
+IS_WORSE = f"""group by ({WHICH_POD}) ({WORSE.name} unless on ({_FLEET}) group by ({_FLEET}) (lane:llm_slo_burn:tier))
+  unless on ({WHICH_POD}) max_over_time({ODD.name}[{SLOW.window}])"""
+"""Neither an alert of a lane nor its own page of the last half hour tells it."""
 
 ROOTS = Record(
     "lane:llm_slo_roots:increase2m",
@@ -140,7 +161,6 @@ _ROOTS_OVER = {
     "30m": f"(sum_over_time({ROOTS.name}[30m:1m]) / 2)",
 }
 """Longer windows are sums of recorded 2-minute sums: each miss stands in 4 of those that are 30 s apart."""
-LATER_ROOTS = Record("lane:llm_slo_roots:increase5m", _ROOTS_OVER["5m"], "The same, about 5m.")
 
 _BURNS = {
     "2m": _still_burns(*(grown(what, "2m") for what in ("misses", REQUESTS, ALLOWED))),

@@ -268,9 +268,9 @@ QUICKLY = (
     "2 minutes",
 )
 SLOWLY = (
-    "misses twice what the target allows, for a quarter of an hour",
-    "No alert of a lane says so: the other pods are well.",
-    "15 minutes",
+    "misses twice what the target allows over half an hour",
+    "No lane burns in this objective yet; the misses of this pod stay in its lanes.",
+    "30 minutes",
 )
 """How a pod burns, what lanes make of it, and the window of its roots."""
 
@@ -288,9 +288,8 @@ def pod_annotations(
     worst = _asked(
         f"topk(1, {misses} > 0)",
         _names(pod),
-        '; {{ . | first | label "lane" }} misses {{ $objective := . | first | label "objective" }}'
-        + OBJECTIVES.replace("$labels.objective", "$objective")
-        + " most",
+        '; most misses: {{ . | first | label "lane" }}, {{ $objective := . | first | label "objective" }}'
+        + OBJECTIVES.replace("$labels.objective", "$objective"),
     )
     sure = "" if phase else ", confidence {{ $value | humanizePercentage }}"
     tell = _cause(phase, pod, " " + _chosen(tuple(WOULD_TELL.items())), "") if phase == Blame.UNATTRIBUTED else ""

@@ -19,7 +19,7 @@ REASONS = (
     "ALERTS",
     "up",
     "lane:llm_slo_burn:tier",
-    "lane:llm_slo_miss:ratio_rate2m",
+    "lane:llm_slo_miss:ratio_rate5m",
     "lane:llm_slo_misses:increase2m",
     "lane:llm_slo_waited_in:ratio",
     "lane:llm_slo_root:share",

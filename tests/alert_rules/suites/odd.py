@@ -75,7 +75,7 @@ for name, promise, happens, pages in (
         happens(scenario)
         for minute, phase in pages.items():
             scenario.pages(minute, *(["LLMPodBurn"] if phase else []), phase=phase)
-        scenario.records("lane:llm_slo_miss:ratio_rate2m", 8, (WHO, 0))
+        scenario.records("lane:llm_slo_miss:ratio_rate5m", 8, (WHO, 0))
 
     page.__name__, page.__doc__ = name, promise
     SUITE.scenario(6, 6)(page)

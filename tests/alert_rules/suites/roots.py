@@ -18,14 +18,6 @@ def decided(missing: float, many: float, minutes: float) -> Traffic:
     return Traffic(missing, {"queue": many / minutes / (120 * missing)})
 
 
-@SUITE.scenario(15)
-def even_roots(scenario: Scenario) -> None:
-    """Sums of recorded two-minute sums: about five minutes."""
-    lane(scenario, broken("queue", 0.5))
-
-    scenario.records("lane:llm_slo_roots:increase5m", 14.25, ({**WHO, "phase": "queue"}, 300), phase="queue")
-
-
 @SUITE.scenario(6, 6)
 def every_root_has_its_page(scenario: Scenario) -> None:
     """One name per phase, on a lane each."""

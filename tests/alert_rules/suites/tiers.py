@@ -124,7 +124,6 @@ def two_pods_of_a_lane(scenario: Scenario) -> None:
         lane(scenario, Traffic(0.01), Traffic(0.2), Traffic(0.01), pod=pod)
 
     scenario.records("lane:llm_slo_misses:increase2m", 8, (WHO, 96))
-    scenario.records("lane:llm_slo_miss:ratio_rate2m", 8, (WHO, 0.2))
     scenario.records("lane:llm_slo_burn:ratio_rate2m", 8, (WHO, 4))
     scenario.records("lane:llm_slo_miss:ratio_rate5m", 12, (WHO, 0.2))
     scenario.records("lane:llm_slo_burn:ratio_rate5m", 12, (WHO, 4))

@@ -158,7 +158,7 @@ def one_pod_of_two(scenario: Scenario) -> None:
     scenario.reads(
         9,
         "LLMPodBurn page",
-        "engine-1 misses more than other pods: decode costs 2.5x since 00:06 UTC, confidence 100%; interactive misses TTFT most",
+        "engine-1 misses more than other pods: decode costs 2.5x since 00:06 UTC, confidence 100%; most misses: interactive, TTFT",
         "This pod misses half of its requests, or ten times what the target allows, and at least three times as much as the"
         " other pods of its model together, with the same lanes. Lane alerts leave its misses out. Phase: decode, by this pod's"
         " decided misses of 2 minutes.",
@@ -170,6 +170,73 @@ def one_pod_of_two(scenario: Scenario) -> None:
         confidence="1.00",
         worst_pod="engine-1",
         window="2m",
+    )
+
+
+POD_WORDS = (
+    "and at least three times as much as the other pods of its model together, with the same lanes."
+    " {lanes} Phase: {phase}, by this pod's decided misses of {window}.{more}"
+)
+
+
+@SUITE.scenario(6, 6)
+def a_page_of_one_pod_of_many_without_a_root(scenario: Scenario) -> None:
+    """It says what would tell."""
+    spans = (WELL, broken("unattributed", 0.9))
+    lane(scenario, *spans, pod="engine-1")
+    lane(scenario, WELL, WELL)
+    causes(scenario, *spans, pod="engine-1")
+
+    scenario.reads(
+        11,
+        "LLMPodBurn page",
+        "engine-1 misses more than other pods: the root is not known: the evidence is for nothing, or for several causes alike;"
+        " most misses: interactive, TTFT",
+        "This pod misses half of its requests, or ten times what the target allows, "
+        + POD_WORDS.format(
+            lanes="Lane alerts leave its misses out.",
+            phase="unattributed",
+            window="2 minutes",
+            more=" Reports of the engine on each request would tell: the status page names the flag. `/diagnosis` lists the evidence.",
+        ),
+        pod="engine-1",
+        phase="unattributed",
+        cause="unclear",
+        size="unknown",
+        since="unknown",
+        confidence="unknown",
+        worst_pod="engine-1",
+        window="2m",
+    )
+
+
+@SUITE.scenario(15)
+def a_ticket_of_one_pod_of_many(scenario: Scenario) -> None:
+    """It says for how long the pod has burned, and where its misses are."""
+    spans = (broken("decode", 0.3, 20),)
+    lane(scenario, *spans, pod="engine-1")
+    lane(scenario, WELL)
+    causes(scenario, *spans, pod="engine-1")
+
+    scenario.reads(
+        15,
+        "LLMPodBurn ticket",
+        "engine-1 misses more than other pods: decode costs more, confidence 100%; most misses: interactive, TTFT",
+        "This pod misses twice what the target allows over half an hour, "
+        + POD_WORDS.format(
+            lanes="No lane burns in this objective yet; the misses of this pod stay in its lanes.",
+            phase="decode",
+            window="30 minutes",
+            more="",
+        ),
+        pod="engine-1",
+        phase="decode",
+        cause="decode_cost",
+        size="unknown",
+        since="unknown",
+        confidence="1.00",
+        worst_pod="engine-1",
+        window="30m",
     )
 
 
