@@ -91,7 +91,9 @@ class Roots:
     def missed(self, key: Hashable, case: Case, objective: Objective, at: float) -> None:
         """A miss was counted."""
         self.incident.missed(at)
-        self._open.missed(key, Miss(case.labels, objective, case.received_at, at, _ttft_seconds(case.aims)))
+        timed_from_at, _ = case.timed(objective, at)
+        ttft_seconds = _ttft_seconds(case.aims)
+        self._open.missed(key, Miss(case.labels, objective, case.received_at, at, timed_from_at, ttft_seconds))
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, at: float) -> None:
         """A request is on its way to the engine."""
@@ -236,6 +238,7 @@ class Roots:
         since = self._backlog.since(miss.received_at)
         faults = self._signs.faults
         fault = next((each for each in faults if each.overlaps(since, at)), None) if faults else None
+        late_ratio = self._late_ratio(miss.timed_from_at, miss.missed_at)
         facts = Facts(
             waited_in=miss.waited_in,
             failed=miss.failed,
@@ -245,7 +248,7 @@ class Roots:
             tpot=miss.objective is Objective.TPOT,
             transferred=miss.transferred,
             left_behind=self.incident.left_behind(self._backlog.began(miss.received_at), at),
-            late_ratio=max(self._late_ratio(miss.received_at, miss.missed_at), self._late_ratio(at - LATE_SECONDS, at)),
+            late_ratio=max(late_ratio, self._late_ratio(at - LATE_SECONDS, at)),
         )
         found = self._weighed.get(facts)
         if found is None:
@@ -274,9 +277,12 @@ class Roots:
                 self._causes.child_for(labels, *root).inc(times * weight)
             self.incident.voted(found.weights, at, times=times, inherited=found.inherited, behind=facts.left_behind)
 
-    def explained_by_lateness(self, began_at: float, ended_at: float) -> bool:
-        """Whether the sidecar's own loop was so late in this time that what was measured in it tells nothing."""
-        return explained_by(self._lateness.ratio(began_at, ended_at)) > 0.5
+    def explained_by_lateness(self, began_at: float, ended_at: float, at: float) -> bool:
+        """Whether the sidecar's own loop was so late in this time that what was measured in it tells nothing.
+
+        As far as the loop knows by `at`: lateness that ends in this very turn is known in the next one.
+        """
+        return explained_by(self._lateness.ratio(began_at, ended_at, (at, self._reader.late_seconds))) > 0.5
 
     def _late_ratio(self, began_at: float, ended_at: float) -> float:
         """Share of this time by which the loop was late, in steps of a hundredth; asked once a look for each pair of seconds."""

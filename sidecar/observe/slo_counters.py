@@ -50,8 +50,10 @@ class Slo:
         self._now = 0.0
         self._teaches = True
         """Whether a sample teaches what is usual, as of the last tick; a miss ends that at once."""
-        self._more_due = self._more_steps = False
+        self._more_due = False
         """More deadlines have passed than were decided in one turn."""
+        self._more_steps = False
+        """More steps have ended than were priced in one turn."""
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
         self._requests = metrics.counter(slo.SLO_REQUESTS_TOTAL)
@@ -204,12 +206,14 @@ class Slo:
     def _settled(self, key: Hashable, account: Account) -> None:
         case = self._closing.pop(key, None)
         if case is not None:
-            ended_at = account.marks.ended_at or self._now
-            if self.roots.explained_by_lateness(case.received_at, ended_at):
-                votes = dict.fromkeys(case.missed, Blame.UNATTRIBUTED)
-            else:
-                votes = {of: blame_of_ledger(of, account.ledger, account.marks, case.aims) for of in case.missed}
-            self._vote(case, account, votes)
+            self._vote(case, account, {of: self._blame(of, case, account) for of in case.missed})
+
+    def _blame(self, objective: Objective, case: Case, account: Account) -> Blame:
+        """The phase in which a request waited; unknown if the sidecar was late meanwhile."""
+        timed = case.timed(objective, account.marks.ended_at or self._now)
+        if self.roots.explained_by_lateness(*timed, self._now):
+            return Blame.UNATTRIBUTED
+        return blame_of_ledger(objective, account.ledger, account.marks, case.aims)
 
     def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:
         for objective, blame in votes.items():

@@ -50,3 +50,56 @@ def test_where_a_request_waited_is_unknown_if_the_loop_was_late(late_seconds: fl
     request.settles(request.ends(tokens=OUTPUT_TOKENS), EngineReport(2.5, 0.5))
 
     assert pod.harness.votes() == {("ttft", phase): 1}
+
+
+def test_a_miss_is_the_sidecars_if_the_loop_is_late_before_its_root_is_decided() -> None:
+    """The engine's signs come from the same loop."""
+    pod = PodStory().calm()
+    pod.harness.comes()
+    for _ in range(3):
+        decodes_dearly(pod)
+    assert pod.misses("ttft") >= 1
+    is_late(pod, 8.0, of=10)
+
+    assert leader(pod.roots("ttft")) == SIDECAR
+
+
+@pytest.mark.parametrize(("late_seconds", "phase"), [(0.0, Blame.QUEUE), (0.5, Blame.UNATTRIBUTED)])
+def test_lateness_counts_though_the_loop_has_not_looked_since(late_seconds: float, phase: Blame) -> None:
+    """The request begins and ends between two looks."""
+    pod = PodStory().calm()
+    request = pod.harness.comes()
+    pod.metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(late_seconds)
+    request.speaks(after=1.2)
+    request.settles(request.ends(tokens=OUTPUT_TOKENS), EngineReport(1.0, 0.2))
+
+    assert pod.harness.votes() == {("ttft", phase): 1}
+
+
+def test_each_objective_asks_for_lateness_in_its_own_time() -> None:
+    """The loop is late after the first token, so that where the first token waited is known."""
+    pod = PodStory().calm()
+    request = pod.harness.comes()
+    pod.harness.later(1.5)
+    request.speaks()
+    is_late(pod, 1.8)
+    request.speaks()
+    request.settles(request.ends(tokens=OUTPUT_TOKENS), EngineReport(1.3, 0.2))
+
+    assert pod.harness.votes() == {("ttft", Blame.QUEUE): 1, ("tpot", Blame.UNATTRIBUTED): 1}
+
+
+def test_a_miss_of_tpot_is_not_the_sidecars_for_lateness_before_the_first_token() -> None:
+    pod = PodStory().calm()
+    request = pod.harness.comes()
+    is_late(pod, 6.0, of=8)
+    request.speaks()
+    for _ in range(7):
+        decodes_dearly(pod)
+    before = pod.roots("tpot")[SIDECAR]
+    request.speaks()
+    request.settles(request.ends(tokens=OUTPUT_TOKENS), EngineReport(1.0, 0.2))
+    pod.harness.later(1.0)
+
+    assert leader(pod.roots("ttft")) == SIDECAR
+    assert pod.roots("tpot")[SIDECAR] == before

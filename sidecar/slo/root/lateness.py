@@ -12,7 +12,7 @@ from sidecar.slo.factor import between
 
 
 KEPT_LOOKS = 600
-"""Ten minutes of one look a second."""
+"""Ten minutes of one look a second, and at least five: a scrape looks too, but not twice in half a second."""
 LATE_FROM, LATE_AT = 0.08, 0.2
 """Shares of time by which the loop is late: below the first it explains no miss, above the second it explains them."""
 _AT = itemgetter(0)
@@ -29,15 +29,18 @@ class Lateness:
         """Take in the sum of the lateness until this instant."""
         self._looks.append((at, sum_seconds))
 
-    def ratio(self, began_at: float, ended_at: float) -> float:
+    def ratio(self, began_at: float, ended_at: float, now: tuple[float, float] | None = None) -> float:
         """Share of this time, 0 or more, by which the loop was late: from the look before it to the look after it, as far as
         these are kept or have come.
+
+        `now`: a look that need not be kept, if the asked time may have ended since the last one.
         """
         looks = self._looks
         if not looks:
             return 0.0
         first = looks[max(0, bisect_right(looks, began_at, key=_AT) - 1)]
-        last = looks[min(len(looks) - 1, bisect_left(looks, ended_at, key=_AT))]
+        at = bisect_left(looks, ended_at, key=_AT)
+        last = looks[at] if at < len(looks) else now or looks[-1]
         return (last[1] - first[1]) / (last[0] - first[0]) if last[0] > first[0] else 0.0
 
 

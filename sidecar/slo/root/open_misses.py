@@ -28,6 +28,8 @@ class Miss:
     objective: Objective
     received_at: float
     missed_at: float
+    timed_from_at: float
+    """Beginning of the time that the objective measures."""
     threshold_seconds: float | None = None
     """Threshold of the TTFT objective of its lane; None without one."""
     waited_in: Blame | None = None

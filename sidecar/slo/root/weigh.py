@@ -162,7 +162,8 @@ class _Given:
 
 def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:
     """Give what something held back between the engine and the client."""
-    # Before anything is known as usual, a pause there may be usual too: long prompts of the other rank behind this port.
+    # Until usual values are known, such a pause may be normal here, for example while another rank of the same engine
+    # computes a long prompt.
     if facts.transferred and facts.waited_in is not Blame.STREAM and not signs.young:
         # A queue before a decode worker stands in the same place. A ratio that scatters about its usual value tells of none.
         queues = {cause: between(each, *CLEARLY) for cause, each in _chances(facts, signs, Blame.QUEUE).items()}

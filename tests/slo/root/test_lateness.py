@@ -38,6 +38,14 @@ def test_a_time_that_began_before_what_is_kept_or_has_not_ended_has_the_ratio_of
     assert found.ratio(0.0, float("inf")) == pytest.approx(0.25)
 
 
+def test_a_look_that_is_not_kept_ends_a_time_that_goes_on_after_the_last_one() -> None:
+    found = late(0.0, 0.5, 0.0)
+
+    assert found.ratio(2.1, 2.4, (3.0, 0.9)) == pytest.approx(0.4)
+    assert found.ratio(0.0, 1.0, (3.0, 9.9)) == 0.5
+    assert found.ratio(2.1, 2.4) == 0.0
+
+
 def test_little_lateness_explains_no_miss_and_much_explains_them() -> None:
     assert [explained_by(each) for each in (0.0, LATE_FROM, LATE_AT, 1.0)] == [0.0, 0.0, 1.0, 1.0]
     assert 0.0 < explained_by((LATE_FROM + LATE_AT) / 2) < 1.0

@@ -20,7 +20,7 @@ class Story:
         return True
 
     def missed(self, key: str, at: float, objective: Objective = Objective.TTFT) -> Miss:
-        miss = Miss(RequestLabels("m", "chat", "0-512"), objective, at - 1.0, at)
+        miss = Miss(RequestLabels("m", "chat", "0-512"), objective, at - 1.0, at, at - 1.0)
         self.open.missed(key, miss)
         return miss
 
