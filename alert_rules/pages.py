@@ -4,7 +4,7 @@ The phase of a lane's alert is static, so that a route can be read from the file
 """
 
 from alert_rules.burn import PAGING, POD, WHICH_POD, WHO
-from alert_rules.roots import IS_ODD, IS_WORSE, WARMS_UP, later_pod_roots, pod_burns, pod_roots
+from alert_rules.roots import FLEET, IS_ODD, WARMS_UP, WORSE, later_pod_roots, pod_burns, pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import SLOWLY, burn_annotations, pod_annotations
 from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
@@ -96,6 +96,11 @@ _FIRST_MINUTES = "(time() - process_start_time_seconds < 300)"
 
 
 _POD = "LLMPodBurn"
+_WORSE = f"""group by ({WHICH_POD}) ({WORSE.name} unless on ({FLEET}) group by ({FLEET}) (lane:llm_slo_burn:tier))
+  unless on ({WHICH_POD}) {IS_ODD}"""
+"""No alert of a lane tells it, and it is not so bad that it may have a page."""
+_POD_KEPT = "10m"
+"""A pod that misses some requests in an hour has times of several minutes without a miss."""
 
 
 def _pod_tickets(bases: tuple[str, str]) -> tuple[Alert, Alert]:
@@ -104,25 +109,25 @@ def _pod_tickets(bases: tuple[str, str]) -> tuple[Alert, Alert]:
         _POD,
         f"""
   {_LATER_POD_LEADER}
-  and on ({WHICH_POD}) ({IS_WORSE})
+  and on ({WHICH_POD}) ({_WORSE})
   """,
-        "One pod of many burns slowly, with the root that leads on it, and no alert of a lane and no page has said so.",
+        "One pod of many burns slowly, with the root that leads on it, and no lane burns.",
         {"severity": "ticket"},
         pod_annotations(_POD, bases, burns=SLOWLY),
         _TICKET_HOLD,
-        KEPT,
+        _POD_KEPT,
     )
     unnamed = Alert(
         _POD,
         f"""
-  {IS_WORSE}
+  {_WORSE}
   unless on ({WHICH_POD}) {_LATER_POD_LEADER}
   """,
         "The same, where no root leads.",
         {"severity": "ticket", "phase": unattributed},
         {**pod_annotations(_POD, bases, unattributed, burns=SLOWLY), "confidence": "unknown"},
         _TICKET_HOLD,
-        KEPT,
+        _POD_KEPT,
     )
     return named, unnamed
 

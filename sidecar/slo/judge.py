@@ -75,11 +75,11 @@ class Case:
         return tuple([objective for objective, missed in self.decided.items() if missed])
 
     def timed(self, objective: Objective, until_at: float) -> tuple[float, float]:
-        """Beginning and end of the time that an objective measures, as far as it is over by `until_at`."""
+        """Beginning and end of the time that an objective measures. `until_at`: the end, if no earlier one is known."""
         first = self.first_token_at
         if first is None or objective is Objective.E2E:
             return self.received_at, until_at
-        return (self.received_at, min(first, until_at)) if objective is Objective.TTFT else (first, until_at)
+        return (self.received_at, first) if objective is Objective.TTFT else (first, until_at)
 
     def due_at(self, objective: Objective) -> float | None:
         """Instant after which this objective is missed; None if the request has no such objective."""

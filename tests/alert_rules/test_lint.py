@@ -297,7 +297,7 @@ def test_an_alert_compares_something(rule: Shipped) -> None:
 def test_pages_of_burns_are_kept_firing_and_what_mutes_them() -> None:
     """A page that touches its threshold must not end and begin again; the order of inhibition tells two phases apart meanwhile.
 
-    So must a pod's ticket: the few requests of one pod scatter more than those of a lane.
+    Nor must a pod's ticket: the few requests of one pod scatter more than those of a lane.
     """
     kept = {(rule.name, rule.labels["severity"]) for rule in RULES if "keep_firing_for" in rule.fields}
 

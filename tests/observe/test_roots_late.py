@@ -103,3 +103,15 @@ def test_a_miss_of_tpot_is_not_the_sidecars_for_lateness_before_the_first_token(
 
     assert leader(pod.roots("ttft")) == SIDECAR
     assert pod.roots("tpot")[SIDECAR] == before
+
+
+def test_lateness_after_the_end_of_a_request_changes_nothing() -> None:
+    """Its ledger is closed some seconds later."""
+    pod = PodStory().calm()
+    request = pod.harness.comes(streaming=False)
+    pod.harness.later(9.0)
+    ended = request.ends(tokens=OUTPUT_TOKENS)
+    is_late(pod, 6.0, of=6)
+    request.settles(ended, EngineReport(8.0, 0.5))
+
+    assert pod.harness.votes() == {("e2e", Blame.QUEUE): 1}

@@ -9,11 +9,34 @@ from hypothesis import strategies as st
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.slo.judge import DEADLINES_AT_ONCE, FEW_DUE, pace_seconds
-from sidecar.slo.objective import NO_AIMS, Aim, Aims
+from sidecar.slo.judge import DEADLINES_AT_ONCE, FEW_DUE, Case, pace_seconds
+from sidecar.slo.objective import NO_AIMS, Aim, Aims, Objective
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.slo.judging import AIMS, E2E, TPOT, TTFT, JudgeHarness
+
+
+# --- the time that an objective measures ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objective", "first_token_at", "timed"),
+    [
+        (TTFT, None, (1.0, 9.0)),
+        (TTFT, 3.0, (1.0, 3.0)),
+        (TPOT, 3.0, (3.0, 9.0)),
+        (TPOT, None, (1.0, 9.0)),
+        (E2E, None, (1.0, 9.0)),
+        (E2E, 3.0, (1.0, 9.0)),
+    ],
+)
+def test_each_objective_measures_a_time_of_its_own(
+    objective: Objective, first_token_at: float | None, timed: tuple[float, float]
+) -> None:
+    """A request that came at 1 s and is looked at 9 s; one without a first token may have missed TPOT by an error."""
+    case = Case(RequestLabels("llama", "chat", "0-512"), AIMS, 1.0, streaming=None, first_token_at=first_token_at)
+
+    assert case.timed(objective, 9.0) == timed
 
 
 # --- the first token -----------------------------------------------------------------------------------------------------

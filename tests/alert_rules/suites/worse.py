@@ -6,7 +6,7 @@ a lane's alert comes first.
 
 from tests.alert_rules.promtool import Happens, Scenario, Suite
 from tests.alert_rules.suites.odd import Pod, fleet
-from tests.alert_rules.world import Traffic, broken, lane
+from tests.alert_rules.world import WELL, Traffic, broken, lane
 
 
 SUITE = Suite("worse-pods", step_seconds=30, evaluation_seconds=30)
@@ -76,53 +76,126 @@ SUITE.cases(
 )
 
 
-def then(*shares: float) -> Happens:
-    """A worse pod whose misses change."""
-    pod = tuple(broken("prefill", share, FEW / COUNTED) for share in shares)
-    return fleet(pod, well() * len(shares))
+def then(*shares: float, per_minute: float = FEW / COUNTED, others: tuple[float, ...] = ()) -> Happens:
+    """A worse pod whose misses change. `others`: what the other pod misses meanwhile; none, unless told."""
+    pod = tuple(broken("prefill", share, per_minute) for share in shares)
+    other = tuple(broken("prefill", share) for share in others or (0,) * len(shares))
+    return fleet(pod, other)
+
+
+def no_longer(*phases: str) -> Happens:
+    """A worse pod whose root changes."""
+    pod = tuple(broken(phase, 0.12, FEW / COUNTED) for phase in phases)
+    return fleet(pod, well() * len(phases))
 
 
 SUITE.cases(
-    (10, 15),
+    (14, 18),
     (
         "a pod that grows worse",
-        "Half an hour has to miss twice the budget, for two minutes.",
+        "It has a ticket when its misses stand in five times of 2 minutes, two minutes later.",
         then(0, 0.3),
-        {16.5: NONE, 18: PREFILL},
+        {25.5: NONE, 27: PREFILL},
     ),
     (
         "a worse pod that is nearly well",
-        "Its ticket ends when five minutes are within the budget.",
+        "Its ticket ends ten minutes after the five that are within the budget.",
         then(0.3, 0.048),
-        {10: PREFILL, 24: NONE},
+        {14: PREFILL, 28: PREFILL, 32: NONE},
     ),
     (
         "a worse pod that still spends more",
         "Its ticket goes on while it spends more than its budget.",
         then(0.3, 0.052),
-        {24: PREFILL},
+        {32: PREFILL},
+    ),
+)
+SUITE.cases(
+    (18, 20),
+    (
+        "a worse pod beside one that grows as bad",
+        "In five minutes, it no longer misses three times as much.",
+        then(0.12, 0.12, per_minute=10, others=(0, 0.041)),
+        {18: PREFILL, 37: NONE},
+    ),
+    (
+        "a worse pod beside one that grows nearly as bad",
+        "It still misses three times as much.",
+        then(0.12, 0.12, per_minute=10, others=(0, 0.039)),
+        {37: PREFILL},
+    ),
+    (
+        "a worse pod beside one that was as bad",
+        "In half an hour, it does not miss three times as much.",
+        then(0.105, 0.105, per_minute=10, others=(0.06, 0)),
+        {30.5: NONE},
+    ),
+    (
+        "a worse pod beside one that was nearly as bad",
+        "It does.",
+        then(0.105, 0.105, per_minute=10, others=(0.043, 0)),
+        {29: PREFILL},
+    ),
+)
+SUITE.cases(
+    (40, 30),
+    (
+        "a pod that slowly grows worse",
+        "It has spent twice the budget of half an hour after most of it.",
+        then(0, 0.13),
+        {62: NONE, 68: PREFILL},
+    ),
+    (
+        "a worse pod with another root",
+        "The root of the last half hour counts.",
+        no_longer("decode", "prefill"),
+        {70: PREFILL},
     ),
 )
 
 
-@SUITE.scenario(*(2, 3) * 8)
+@SUITE.scenario(10, 6, 32, 6, 10)
+def bad_times_of_six_minutes(scenario: Scenario) -> None:
+    """Each is over, and neither is a slow burn."""
+    then(0, 0.9, 0, 0.9, 0, per_minute=9)(scenario)
+    mine = f'ALERTS{{namespace="{scenario.name}",alertstate="firing",severity="ticket"}}'
+
+    scenario.yields(f"count_over_time({mine}[1h])", 64)
+
+
+@SUITE.scenario(20, 15)
+def pods_that_begin_when_all_grow_bad(scenario: Scenario) -> None:
+    """A new pod has not seen the good times of the others: no ticket."""
+    bad = broken("queue", 0.12)
+    fleet((Traffic(per_minute=0), bad), (WELL, bad), (WELL, bad))(scenario)
+    mine = f'ALERTS{{namespace="{scenario.name}",alertstate="firing",alertname="LLMPodBurn"}}'
+
+    scenario.yields(f"count_over_time({mine}[35m])", 35)
+
+
+@SUITE.scenario(*(7, 3) * 6)
 def a_worse_pod_of_uneven_traffic(scenario: Scenario) -> None:
     """Requests that come in heaps leave minutes without a miss: one ticket, and no gap in it."""
-    fleet((Traffic(per_minute=4), broken("prefill", 0.4, 12)) * 8, well() * 16)(scenario)
+    fleet((Traffic(per_minute=4), broken("prefill", 0.4, 12)) * 6, well() * 12)(scenario)
     mine = f'ALERTS{{namespace="{scenario.name}",alertstate="firing"}}'
 
-    scenario.alerts(15, PREFILL)
-    scenario.yields(f"min(count_over_time({mine}[19m45s]))", 35, ("", {}, 40))
+    scenario.alerts(34, PREFILL)
+    scenario.yields(f"min(count_over_time({mine}[25m45s]))", 60, ("", {}, 52))
 
 
-@SUITE.scenario(3, 6, 39)
-def a_pod_that_paged_and_goes_on_more_slowly(scenario: Scenario) -> None:
-    """Half an hour after its page it has a ticket."""
-    then(0, 0.9, 0.3)(scenario)
+for queue, page, ticket in ((0.0, "LLMPodBurn page prefill", PREFILL), (0.41, "LLMPodBurn page unattributed", UNNAMED)):
 
-    scenario.alerts(9, "LLMPodBurn page prefill")
-    scenario.alerts(36)
-    scenario.alerts(47, PREFILL)
+    def paged(scenario: Scenario, queue: float = queue, page: str = page, ticket: str = ticket) -> None:
+        pod = (Traffic(per_minute=20), *(broken("prefill", share, 20, queue=queue) for share in (0.9, 0.3)))
+        fleet(pod, well() * 3)(scenario)
+
+        scenario.alerts(9, page)
+        scenario.alerts(16, page)
+        scenario.alerts(20, ticket)
+
+    paged.__name__ = f"a pod that had its {page} and goes on more slowly".replace("LLMPodBurn ", "")
+    paged.__doc__ = "Its page ends, and it has a ticket."
+    SUITE.scenario(3, 6, 11)(paged)
 
 
 @SUITE.scenario(TOLD)
