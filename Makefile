@@ -45,7 +45,7 @@ test-live: .venv/.dev ## what needs real time and the machine for itself, such a
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)
 
-mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some five minutes on two cores, and it needs promtool
+mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool
 	$(BIN)/python -m tests.alert_rules.mutants
 
 bounds: .venv/.dev ## bounds in milliseconds, measured on this machine

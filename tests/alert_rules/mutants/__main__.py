@@ -1,4 +1,4 @@
-"""`make mutants`: every mistake that a rule can have, held against the scenarios, on all cores; some four minutes on two.
+"""`make mutants`: every mistake that a rule can have, held against the scenarios, on all cores; some ten minutes on two.
 
 Exits with 1 where a scenario does not come true with the rules as they are, where no scenario notices a mutant without an excuse, where
 one notices a mutant with an excuse, and where promtool is missing.
