@@ -98,6 +98,7 @@ ISSUE_10 = Limits(
         (Mode.REPORTS, Figure.RECEIVERS): Limit(at_most=1.1),
         (Mode.REPORTS, Figure.NOTIFICATIONS): Limit(at_most=1.5),
         (Mode.REPORTS, Figure.NOTIFICATIONS_OF_TWO): Limit(at_most=2.0),
+        (Mode.REPORTS, Figure.WOKEN_AFTER_HEAL): Limit(at_most=0.0),
         (Mode.REPORTS, Figure.CHANGED_AGAIN): Limit(at_most=0.0),
         (Mode.REPORTS, Figure.RIGHT_POD): Limit(at_least=0.98),
         (Mode.REPORTS, Figure.MEDIAN_SECONDS): Limit(at_most=75.0),

@@ -77,6 +77,7 @@ class Figure(StrEnum):
     NOTIFICATIONS = "new notifications per incident"
     NOTIFICATIONS_OF_TWO = "new notifications per incident of two faults"
     PAGES_SENT = "new notifications of pages per incident"
+    WOKEN_AFTER_HEAL = "receivers woken by another phase after the heal, per incident"
     CHANGED_AGAIN = "lanes whose page changed its phase more than once"
     RIGHT_POD = "right pod"
     MEDIAN_SECONDS = "median seconds to page"
@@ -96,6 +97,9 @@ class Woken(NamedTuple):
     """New notifications of all receivers (`notifications.py` says which are new)."""
     new_pages: int
     """Those of receivers of pages."""
+    after_heal: int
+    """Receivers of pages that heard of the incident after its heal alone, while others had heard of it before: each is
+    woken by another phase."""
 
 
 class Band(NamedTuple):
@@ -181,6 +185,7 @@ def figures(cases: Iterable[Case], woken: Iterable[Woken] = ()) -> dict[Figure, 
         Figure.NOTIFICATIONS: _mean([each for each in told if not each.two_faults], lambda each: each.new),
         Figure.NOTIFICATIONS_OF_TWO: _mean([each for each in told if each.two_faults], lambda each: each.new),
         Figure.PAGES_SENT: _mean([each for each in told if not each.two_faults], lambda each: each.new_pages),
+        Figure.WOKEN_AFTER_HEAL: _mean(told, lambda each: each.after_heal),
         Figure.CHANGED_AGAIN: measured([(case.run, float(case.changes > 1)) for case in burning]),
         Figure.RIGHT_POD: right_pod(owed),
         Figure.MEDIAN_SECONDS: measured(timed, median),

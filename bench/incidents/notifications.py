@@ -87,14 +87,19 @@ class Counted(NamedTuple):
     new: int
     new_pages: int
     """New notifications of receivers of pages."""
+    after_heal: int
+    """Receivers of pages that hear of the incident after its heal, and heard nothing of it before."""
 
 
 def counted(told: Sequence[Told], fault_at: float, heals_at: float) -> Counted:
     """Count the notifications of one run; earlier ones only say which alerts its receivers know already."""
     counts = [each for each in told if fault_at <= each.at <= heals_at + COUNTED_SECONDS]
     fresh = [each for each in new_of(told) if each in counts]
-    woken = {each.receiver for each in counts if each.status == "firing" and each.receiver.endswith(PAGE_SUFFIX)}
-    return Counted(len(woken), len(fresh), sum(each.receiver.endswith(PAGE_SUFFIX) for each in fresh))
+    pages = [each for each in counts if each.status == "firing" and each.receiver.endswith(PAGE_SUFFIX)]
+    woken = {each.receiver for each in pages}
+    in_time = {each.receiver for each in pages if each.at <= heals_at}
+    new_pages = sum(each.receiver.endswith(PAGE_SUFFIX) for each in fresh)
+    return Counted(len(woken), len(fresh), new_pages, len(woken - in_time) if in_time else 0)
 
 
 def new_of(told: Sequence[Told]) -> list[Told]:

@@ -36,7 +36,13 @@ MODE_SIGNS = {Mode.REPORTS: "", Mode.ESTIMATOR: "e:", Mode.BLIND: "b:"}
 MODE_TITLES = {Mode.REPORTS: "with reports", Mode.ESTIMATOR: "estimator only", Mode.BLIND: "blind"}
 _M = TypeVar("_M", Case, FalsePage, Woken)
 SECONDS = (Figure.MEDIAN_SECONDS, Figure.P95_SECONDS)
-COUNTS = (Figure.RECEIVERS, Figure.NOTIFICATIONS, Figure.NOTIFICATIONS_OF_TWO, Figure.PAGES_SENT)
+COUNTS = (
+    Figure.RECEIVERS,
+    Figure.NOTIFICATIONS,
+    Figure.NOTIFICATIONS_OF_TWO,
+    Figure.PAGES_SENT,
+    Figure.WOKEN_AFTER_HEAL,
+)
 
 
 def line(done: Done, left: int) -> str:

@@ -65,9 +65,7 @@ def woken(finished: Sequence[Done]) -> list[Woken]:
     for (number, mode), notifications in told.items():
         of = finished[number]
         counts = counted(notifications, of.fault_at, of.truth.heals_at)
-        found.append(
-            Woken(of.job.kind, of.job.seed, mode, of.two_faults, counts.receivers, counts.new, counts.new_pages)
-        )
+        found.append(Woken(of.job.kind, of.job.seed, mode, of.two_faults, *counts))
     return found
 
 

@@ -102,13 +102,14 @@ def test_seconds_to_page_are_those_of_the_lanes_that_are_owed_a_page() -> None:
 
 
 def test_notifications_of_two_faults_are_counted_apart() -> None:
-    one = [Woken("burst", seed, Mode.REPORTS, False, 1 + seed % 2, 4, 3) for seed in range(4)]
-    two = Woken("two-faults", 9, Mode.REPORTS, True, 3, 12, 8)
+    one = [Woken("burst", seed, Mode.REPORTS, False, 1 + seed % 2, 4, 3, 0) for seed in range(4)]
+    two = Woken("two-faults", 9, Mode.REPORTS, True, 3, 12, 8, 1)
     found = figures([], [*one, two])
 
     assert found[Figure.RECEIVERS].value == (1 + 2 + 1 + 2 + 3) / 5
     assert (found[Figure.NOTIFICATIONS].value, found[Figure.NOTIFICATIONS].size) == (4.0, 4)
     assert (found[Figure.PAGES_SENT].value, found[Figure.NOTIFICATIONS_OF_TWO].value) == (3.0, 12.0)
+    assert found[Figure.WOKEN_AFTER_HEAL].value == 1 / 5
 
 
 def test_the_right_pod_is_asked_of_the_first_page_of_each_run_with_one_bad_pod_of_several() -> None:

@@ -63,11 +63,21 @@ def test_what_is_told_before_the_injection_or_long_after_the_heal_does_not_count
 
     found = counted([early, again, ticket, page, last, too_late], 600.0, 1200.0)
 
-    assert found == Counted(receivers=2, new=3, new_pages=2)
+    assert found == Counted(receivers=2, new=3, new_pages=2, after_heal=0)
 
 
 def test_a_receiver_that_hears_only_that_all_is_over_is_not_woken() -> None:
-    assert counted([told(500.0, A), told(700.0)], 600.0, 1200.0) == Counted(0, 0, 0)
+    assert counted([told(500.0, A), told(700.0)], 600.0, 1200.0) == Counted(0, 0, 0, 0)
+
+
+def test_a_receiver_that_hears_first_after_the_heal_is_woken_by_another_phase() -> None:
+    """The lanes that page late are no other phase: their receiver knows, or nobody was told in time."""
+    queue, prefill = told(700.0, A), told(1300.0, B, receiver="prefill-page", group="prefill")
+    queue_again = told(1310.0, A, B)
+
+    assert counted([queue, prefill, queue_again], 600.0, 1200.0).after_heal == 1
+    assert counted([queue, queue_again], 600.0, 1200.0).after_heal == 0
+    assert counted([prefill], 600.0, 1200.0).after_heal == 0
 
 
 # --- the file ----------------------------------------------------------------------------------------------------------

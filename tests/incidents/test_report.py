@@ -40,7 +40,7 @@ def test_a_bench_in_which_no_lane_had_to_page_says_so() -> None:
 
 def test_the_scoreboard_has_a_column_for_each_mode_and_one_for_the_past() -> None:
     estimated = [replace(case, mode=Mode.ESTIMATOR) for case in CASES[:8]]
-    woken = [Woken("burst", seed, Mode.REPORTS, False, 2, 5, 3) for seed in range(10)]
+    woken = [Woken("burst", seed, Mode.REPORTS, False, 2, 5, 3, 0) for seed in range(10)]
 
     text = scoreboard([*CASES, *estimated, WELCOME], [FALSE], woken)
 
