@@ -6,7 +6,7 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 """
 
 from alert_rules.burn import PAGING, POD
-from alert_rules.roots import pod_roots
+from alert_rules.roots import ODD, pod_roots
 from alert_rules.rule import Alert
 from alert_rules.wording import links, most_on
 from sidecar.slo.attribution import SIDECAR
@@ -189,11 +189,14 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
               sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[15m]))
                 < 3 * sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[30m] offset 3h))
             )
+            unless on ({who}) max_over_time(lane:llm_slo_burn:tier{{tier=~"{PAGING}"}}[30m])
+            unless on (namespace, job, model) max_over_time({ODD.name}[30m])
             """,
             "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token"
             + most_on("llm_client_cancels_total", 'stage="waiting"', "15m", _WHO),
-            "Clients give up while they wait, three times as often as before. They are no misses where they leave before the"
-            " threshold, so the objective may look better than the users' day.",
+            "Clients give up while they wait, three times as often as before, and no page has been there for half an hour."
+            " They are no misses where they leave before the threshold, so the objective may look better than the users'"
+            " day.",
             bases=bases,
             hold="5m",
             variables=_BY_LANE,

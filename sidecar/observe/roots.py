@@ -16,6 +16,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
 from sidecar.slo.attribution import Blame, SecondOutput, client_held, waited_between
+from sidecar.slo.causes import Cause
 from sidecar.slo.judge import Case
 from sidecar.slo.learner import Learner
 from sidecar.slo.objective import Aims, Objective
@@ -230,6 +231,9 @@ class Roots:
 
     def _see(self, at: float, costs: Costs) -> None:
         self._signs = self._pod.signs(at, costs, queued_since=self._backlog.stood_since(at - RECENT_SECONDS))
+        uncached = self._signs.grown.get(Cause.UNCACHED)
+        if uncached is not None:
+            self.incident.saw(uncached.value, at)
         self._weighed.clear()
         self._held_up.clear()
         self._late.clear()
@@ -239,6 +243,7 @@ class Roots:
         faults = self._signs.faults
         fault = next((each for each in faults if each.overlaps(since, at)), None) if faults else None
         late_ratio = self._late_ratio(miss.timed_from_at, miss.missed_at)
+        left_behind = self.incident.left_behind(self._backlog.began(miss.received_at), at)
         facts = Facts(
             waited_in=miss.waited_in,
             failed=miss.failed,
@@ -247,7 +252,8 @@ class Roots:
             behind_long_prompt=self._behind_long_prompt(round(since), at, miss.threshold_seconds),
             tpot=miss.objective is Objective.TPOT,
             transferred=miss.transferred,
-            left_behind=self.incident.left_behind(self._backlog.began(miss.received_at), at),
+            left_behind=left_behind,
+            evicted=self.incident.evicted if left_behind else 1.0,
             late_ratio=max(late_ratio, self._late_ratio(at - LATE_SECONDS, at)),
         )
         found = self._weighed.get(facts)

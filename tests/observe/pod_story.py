@@ -44,12 +44,14 @@ class PodStory:
         prefill: float = 1.0,
         decode: float = 1.0,
         events: int = 1,
+        cached: int = CACHED_TOKENS,
         answered: Request | None = None,
         queue_seconds: float = 0.0,
     ) -> None:
         """Five steps with one answer of three tokens in them; a second if nothing is dearer.
 
-        `prefill`, `decode`: cost over the usual one; `events`: output events in a read; `answered`: a request that has
+        `prefill`, `decode`: cost over the usual one; `events`: output events in a read; `cached`: prompt tokens
+        from the cache; `answered`: a request that has
         waited for `queue_seconds`, and not one that comes now.
         """
         prefill_seconds = STEP_SECONDS * prefill
@@ -59,7 +61,7 @@ class PodStory:
         self._step(STEP_SECONDS * decode, request, events)
         request.settles(request.ends(tokens=OUTPUT_TOKENS), EngineReport(queue_seconds, prefill_seconds))
         self.metrics.histogram(c.PROMPT_TOKENS).child("llama", "chat").observe(PROMPT_TOKENS)
-        self.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(CACHED_TOKENS)
+        self.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(cached)
         self.metrics.histogram(c.OUTPUT_TOKENS).child("llama", "chat").observe(OUTPUT_TOKENS)
         self.metrics.counter(c.PHASE_ATTRIBUTION_TOTAL).child("chat", Source.ENGINE, Reason.IN_BAND).inc()
         self._step(STEP_SECONDS * decode)

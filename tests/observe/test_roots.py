@@ -16,10 +16,10 @@ from sidecar.slo.objective import Objective
 from sidecar.slo.root.open_misses import WAIT_SECONDS
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import root_of
+from sidecar.slo.root.weigh import Facts, Root, Weighed, root_of, weigh
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
-from tests.observe.pod_story import OUTPUT_TOKENS, PodStory, decodes_dearly, leader
+from tests.observe.pod_story import CACHED_TOKENS, OUTPUT_TOKENS, PROMPT_TOKENS, PodStory, decodes_dearly, leader
 
 
 TICK_SECONDS = 1.0
@@ -298,6 +298,30 @@ def test_a_backlog_is_the_roots_of_the_fault_that_left_it_until_it_is_worked_off
 
     assert leader(before) == Blame.PREFILL
     assert growth[Blame.PREFILL] > 0.8 * sum(growth.values())
+
+
+def test_a_miss_in_a_backlog_is_weighed_with_what_the_backlog_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as many requests came for a minute, and then those that waited left the cache: 100 tokens of each prompt are
+    computed and no longer 60. Requests that wait for no backlog are asked for nothing more.
+    """
+    weighed: set[tuple[bool, float]] = set()
+
+    def noted(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
+        weighed.add((facts.left_behind, round(facts.evicted, 2)))
+        return weigh(facts, signs, lead)
+
+    monkeypatch.setattr("sidecar.observe.roots.weigh", noted)
+    pod = PodStory().calm()
+    waiting = [pod.harness.comes() for _ in range(3)]
+    for number in range(100):
+        waiting += [pod.harness.comes(), pod.harness.comes()]
+        pod.second(cached=0 if number > 40 else CACHED_TOKENS)
+    for _ in range(120):
+        waiting.append(pod.harness.comes())
+        pod.second(answered=waiting.pop(0), queue_seconds=80.0, cached=0)
+
+    assert (True, round(PROMPT_TOKENS / (PROMPT_TOKENS - CACHED_TOKENS), 2)) in weighed
+    assert {evicted for left_behind, evicted in weighed if not left_behind} == {1.0}
 
 
 def test_the_signs_of_a_pod_are_asked_with_the_beginning_of_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ LEADS_SECONDS = 60.0
 that it leaves behind."""
 LEFT_SECONDS = 600.0
 """A miss so long after the lead was last shown waits for another reason."""
+SHOWN_SECONDS = 15.0
+"""A lead that was shown so long ago still stands."""
 SHOWN = 1 / 3
 """A miss shows the lead if evidence of its own gives more than this share to the lead's phase."""
 FEWEST_VOTES = 3.0
@@ -48,6 +50,7 @@ class Incident:
         """A phase that is ahead of the lead, and since when."""
         self._shown: tuple[str, float, float] | None = None
         """The phase that the misses of this incident showed, with the first and the last instant."""
+        self._evicted = 1.0
         self._misses: deque[float] = deque(maxlen=REMEMBERED_MISSES)
 
     def missed(self, at: float) -> None:
@@ -102,11 +105,30 @@ class Incident:
         lasted = phase == self.lead.phase and until - since >= LEADS_SECONDS
         return lasted and began_at <= until and at - until <= LEFT_SECONDS
 
+    def saw(self, uncached: float, at: float) -> None:
+        """So many times the usual share of the prompt tokens is not cached now. Requests that wait for long lose their
+        beginnings from the cache, so that this is a consequence while another lead is shown.
+        """
+        lead = self.shown_lead
+        if (
+            lead is not None
+            and lead.phase != Blame.PREFILL
+            and self._shown is not None
+            and at - self._shown[2] <= SHOWN_SECONDS
+        ):
+            self._evicted = max(self._evicted, uncached)
+
+    @property
+    def evicted(self) -> float:
+        """The most that was not cached beside the lead, over the usual; at least 1. The backlog that it leaves has no cause in that."""
+        return self._evicted
+
     def tick(self, at: float, *, burning: bool) -> None:
         """Open, lead or close the incident. Call it about once a second."""
         self._fade(at)
         if not burning:
             self.began_at = self.lead = self._challenger = self._shown = None
+            self._evicted = 1.0
             return
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)

@@ -54,6 +54,9 @@ class Facts(NamedTuple):
     """Most of its excess lies between its first output and its second."""
     left_behind: bool = False
     """It waited in a backlog that the open incident left behind."""
+    evicted: float = 1.0
+    """So many times the usual share of the prompt tokens was not cached in that incident, as a consequence of it; 1 without
+    such a backlog."""
     late_ratio: float = 0.0
     """Share of its time until it was missed, or of the last seconds if that is more, by which the sidecar's own loop was
     late."""
@@ -224,7 +227,7 @@ def _grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
 def _chances(facts: Facts, signs: Signs, phase: Blame | None = None) -> dict[Cause, float]:
     """Each cause that may have grown, with the chance that it has; `phase`: those of this phase alone."""
     return {
-        cause: chance(factor, WORTH_NAMING[cause])
+        cause: chance(factor, WORTH_NAMING[cause] * (facts.evicted if cause is Cause.UNCACHED else 1.0))
         for cause, factor in signs.grown.items()
         # However many requests come, and however long their answers are, an engine sends output, and it computes a
         # prompt in the time that the prompt takes.

@@ -5,7 +5,7 @@ Sums are asked between two of their summands: a window that begins at one holds 
 
 from typing import Any
 
-from tests.alert_rules.promtool import ALERTS, LANE, MODEL, RECORDING, Happens, Scenario, Suite, counter, of
+from tests.alert_rules.promtool import ALERTS, LANE, MODEL, RECORDING, Happens, Scenario, Suite, counter, gauge, of
 from tests.alert_rules.suites.tiers import STRICT, USUAL, WHO, burns
 from tests.alert_rules.world import HEALTHY_PER_MINUTE, Traffic, broken, lane
 
@@ -120,6 +120,30 @@ SINCE.cases(
     ("twice as many clients give up", "Some clients always do.", giving_up(0.1, 0.29), {268: ""}),
     ("ten clients give up", "Of few: they are enough.", giving_up(0, 0.5, 10.2 / 15 / 0.5), {268: LEAVING}),
     ("nine clients give up", "They are too few.", giving_up(0, 0.5, 9.8 / 15 / 0.5), {268: ""}),
+    (
+        "clients that give up while their lane pages",
+        "The page tells it.",
+        of(
+            giving_up(0, 0.2),
+            gauge("lane:llm_slo_burn:tier", None, 1, model=MODEL, lane=LANE, objective="ttft", tier="outage"),
+        ),
+        {268: "LLMUnattributedBurn page"},
+    ),
+    (
+        "clients that give up while their lane burns slowly",
+        "No page tells it.",
+        of(
+            giving_up(0, 0.2),
+            gauge("lane:llm_slo_burn:tier", None, 1, model=MODEL, lane=LANE, objective="ttft", tier="slow"),
+        ),
+        {268: f"{LEAVING}, LLMUnattributedBurn ticket"},
+    ),
+    (
+        "clients that give up while a pod pages",
+        "Its page tells it.",
+        of(giving_up(0, 0.2), gauge("pod:llm_slo:odd", None, 1, model=MODEL)),
+        {268: ""},
+    ),
 )
 
 

@@ -3,7 +3,7 @@
 from math import exp
 
 from sidecar.slo.causes import Cause, Unknown
-from sidecar.slo.root.incident import LEFT_SECONDS, VOTES_SECONDS, Incident
+from sidecar.slo.root.incident import LEFT_SECONDS, SHOWN_SECONDS, VOTES_SECONDS, Incident
 from sidecar.slo.root.weigh import root_of, unknown
 
 
@@ -186,3 +186,26 @@ def test_misses_behind_what_the_lead_left_keep_it_and_show_nothing() -> None:
 
     assert incident.lead == PREFILL
     assert not incident.left_behind(30.0, 90.0 + LEFT_SECONDS)
+
+
+def test_what_is_evicted_from_the_cache_while_a_lead_is_shown_is_remembered_until_the_incident_is_over() -> None:
+    incident = Incident()
+    incident.saw(1.9, 0.0)
+    assert incident.evicted == 1.0, "before the incident"
+    voted(incident, QUEUE, 0, 90)
+    incident.saw(1.4, 89.0)
+    incident.saw(1.2, 90.0)
+    incident.saw(3.0, 89.0 + SHOWN_SECONDS + 1.0)
+    assert incident.evicted == 1.4, "a cache that is lost later is a cause of its own"
+    incident.tick(200.0, burning=False)
+
+    assert incident.evicted == 1.0
+
+
+def test_an_incident_of_prompts_explains_no_eviction() -> None:
+    """A lost cache is its own lead."""
+    incident = Incident()
+    voted(incident, PREFILL, 0, 90)
+    incident.saw(2.5, 89.0)
+
+    assert incident.evicted == 1.0

@@ -66,6 +66,7 @@ _facts = st.builds(
     transferred=st.booleans(),
     left_behind=st.booleans(),
     late_ratio=st.floats(0.0, 1.0),
+    evicted=st.floats(1.0, 9.0),
     fault=st.none() | st.sampled_from((Cause.DOWN, Cause.RESTART, Cause.SILENCE)),
 )
 _lead = st.none() | st.builds(lambda root: Root(*root), st.sampled_from(ROOTS))
@@ -282,6 +283,18 @@ def test_a_backlog_that_the_open_incident_left_is_its_own_although_the_batch_is_
     assert leader(WAITED, drains, lead) == root_of(Cause.SLOTS)
     assert leader(WAITED._replace(left_behind=True), drains, lead) == lead
     assert leader(WAITED._replace(left_behind=True), drains) == root_of(Cause.SLOTS)
+
+
+def test_what_a_backlog_evicted_from_the_cache_is_no_cause_of_it() -> None:
+    """Only what is lost beyond that is."""
+    lead = root_of(Cause.LONGER_OUTPUTS)
+    drains = WAITED._replace(left_behind=True, evicted=1.6)
+
+    assert leader(drains, Signs(grown={Cause.UNCACHED: sharp(1.5)}), lead) == lead
+    assert leader(drains, Signs(grown={Cause.UNCACHED: sharp(2.5)}), lead) == root_of(Cause.UNCACHED)
+    assert leader(drains._replace(evicted=1.0), Signs(grown={Cause.UNCACHED: sharp(1.5)}), lead) == root_of(
+        Cause.UNCACHED
+    )
 
 
 def test_behind_a_long_prompt_long_gaps_are_no_dearer_decode() -> None:
