@@ -18,6 +18,7 @@ from sidecar.slo.causes import PHASE_OF, Cause, Unknown
 from sidecar.slo.factor import Factor, between, chance
 from sidecar.slo.root.lateness import explained_by
 from sidecar.slo.root.signs import Signs
+from sidecar.slo.step_model import WORST_RESIDUAL
 
 
 class Root(NamedTuple):
@@ -227,13 +228,26 @@ def _grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
 def _chances(facts: Facts, signs: Signs, phase: Blame | None = None) -> dict[Cause, float]:
     """Each cause that may have grown, with the chance that it has; `phase`: those of this phase alone."""
     return {
-        cause: chance(factor, WORTH_NAMING[cause] * (facts.evicted if cause is Cause.UNCACHED else 1.0))
+        cause: chance(factor, WORTH_NAMING[cause] * _consequence(cause, facts))
         for cause, factor in signs.grown.items()
         # However many requests come, and however long their answers are, an engine sends output, and it computes a
         # prompt in the time that the prompt takes.
         if not ((signs.mute or _own_prompt(facts, signs)) and PHASE_OF[cause] == Blame.QUEUE)
         and phase in (None, PHASE_OF[cause])
     }
+
+
+def _consequence(cause: Cause, facts: Facts) -> float:
+    """So many times its usual value a cause may show in the backlog that a fault left, as a consequence of it; else 1.
+
+    A cost is estimated there from work that calm times never hold, such as many prompts in every step: it may be wrong by
+    as much as a model may that still speaks.
+    """
+    if not facts.left_behind:
+        return 1.0
+    if cause is Cause.UNCACHED:
+        return facts.evicted
+    return 1.0 + WORST_RESIDUAL if cause in (Cause.DECODE_COST, Cause.PREFILL_COST) else 1.0
 
 
 def _any(chances: Mapping[Cause, float]) -> float:

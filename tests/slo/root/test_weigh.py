@@ -297,6 +297,17 @@ def test_what_a_backlog_evicted_from_the_cache_is_no_cause_of_it() -> None:
     )
 
 
+@pytest.mark.parametrize("cause", [Cause.DECODE_COST, Cause.PREFILL_COST])
+def test_a_cost_that_is_estimated_in_a_backlog_may_be_wrong_by_a_quarter(cause: Cause) -> None:
+    """A full batch with prompts in every step is no calm time, from which the model of costs was learned."""
+    lead = root_of(Cause.SLOTS)
+    drains = WAITED._replace(left_behind=True)
+
+    assert leader(drains, Signs(grown={cause: sharp(1.4)}, limited=True), lead) == lead
+    assert leader(drains, Signs(grown={cause: sharp(1.7)}, limited=True), lead) == root_of(cause)
+    assert leader(WAITED, Signs(grown={cause: sharp(1.4)}, limited=True), lead) == root_of(cause)
+
+
 def test_behind_a_long_prompt_long_gaps_are_no_dearer_decode() -> None:
     signs = Signs(grown={Cause.DECODE_COST: sharp(1.6)}, paced=True)
 
