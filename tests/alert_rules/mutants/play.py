@@ -50,9 +50,12 @@ class Candidate:
         return min(reach(self.suite, question)[self.place] for question in self._asked)
 
     @cached_property
-    def untold(self) -> int:
-        """The number of series that the rule depends on and the scenario does not tell: without them it records nothing."""
-        return len(_needed(self.place) - {name.partition("{")[0] for name in self.scenario.series})
+    def untold(self) -> tuple[int, int]:
+        """The number of series that the scenario does not tell, of those that the rule reads itself, and of all that it depends on:
+        without them it records nothing.
+        """
+        told = {name.partition("{")[0] for name in self.scenario.series}
+        return len(_outside(frozenset({self.place})) - told), len(_outside(frozenset(above(self.place))) - told)
 
     @cached_property
     def cost(self) -> float:
@@ -157,9 +160,9 @@ def _said(some: Sequence[Candidate], scenarios: Sequence[Scenario], instead: Seq
 
 
 @cache
-def _needed(place: Place) -> frozenset[str]:
-    """The series from outside that a rule depends on, whether it reads them itself or through other rules."""
-    names = {node.name or "" for one in above(place) for node in selectors(promql.parse(rules()[one].expr))}
+def _outside(places: frozenset[Place]) -> frozenset[str]:
+    """The series that these rules read and no rule records."""
+    names = {node.name or "" for one in places for node in selectors(promql.parse(rules()[one].expr))}
     return frozenset(name for name in names if ":" not in name)
 
 
