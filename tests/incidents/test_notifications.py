@@ -71,7 +71,7 @@ def test_a_receiver_that_hears_only_that_all_is_over_is_not_woken() -> None:
 
 
 def test_a_receiver_that_hears_first_after_the_heal_is_woken_by_another_phase() -> None:
-    """The lanes that page late are no other phase: their receiver knows, or nobody was told in time."""
+    """The lanes that page late are no other phase: their receiver knows already, or none was told before."""
     queue, prefill = told(700.0, A), told(1300.0, B, receiver="prefill-page", group="prefill")
     queue_again = told(1310.0, A, B)
 

@@ -23,7 +23,7 @@ LEADS_SECONDS = 60.0
 that it leaves behind."""
 LEFT_SECONDS = 600.0
 """A miss so long after the lead was last shown waits for another reason."""
-SHOWN_SECONDS = 15.0
+STANDS_SECONDS = 15.0
 """A lead that was shown so long ago still stands."""
 SHOWN = 1 / 3
 """A miss shows the lead if evidence of its own gives more than this share to the lead's phase."""
@@ -114,7 +114,7 @@ class Incident:
             lead is not None
             and lead.phase != Blame.PREFILL
             and self._shown is not None
-            and at - self._shown[2] <= SHOWN_SECONDS
+            and at - self._shown[2] <= STANDS_SECONDS
         ):
             self._evicted = max(self._evicted, uncached)
 

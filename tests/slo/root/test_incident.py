@@ -3,7 +3,7 @@
 from math import exp
 
 from sidecar.slo.causes import Cause, Unknown
-from sidecar.slo.root.incident import LEFT_SECONDS, SHOWN_SECONDS, VOTES_SECONDS, Incident
+from sidecar.slo.root.incident import LEFT_SECONDS, STANDS_SECONDS, VOTES_SECONDS, Incident
 from sidecar.slo.root.weigh import root_of, unknown
 
 
@@ -195,7 +195,7 @@ def test_what_is_evicted_from_the_cache_while_a_lead_is_shown_is_remembered_unti
     voted(incident, QUEUE, 0, 90)
     incident.saw(1.4, 89.0)
     incident.saw(1.2, 90.0)
-    incident.saw(3.0, 89.0 + SHOWN_SECONDS + 1.0)
+    incident.saw(3.0, 89.0 + STANDS_SECONDS + 1.0)
     assert incident.evicted == 1.4, "a cache that is lost later is a cause of its own"
     incident.tick(200.0, burning=False)
 
