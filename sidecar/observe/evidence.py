@@ -85,15 +85,17 @@ class Evidence:
         cost, most, model = None, None, labels.model
         if prompt_tokens is not None:
             tokens = max(1.0, prompt_tokens)
-            cost = self._work.cost_seconds(model, Length(tokens, _REPORTED_TOKENS))
+            reported, idle = Length(tokens, _REPORTED_TOKENS), Length(tokens, _IDLE)
+            cost = self._work.cost_seconds(model, reported)
             if cost is None:
-                cost = self._work.cost_seconds(model, Length(tokens, _IDLE))
+                cost = self._work.cost_seconds(model, idle)
             if cost is None:
                 # A length that no request had which was alone; the steps know the cost of a token.
                 cost = self.steps.prefill_seconds(tokens)
             if cost is None:
-                guesses = [self._work.most_seconds(model, Length(tokens, each)) for each in (_REPORTED_TOKENS, _IDLE)]
-                most = next((each for each in guesses if each is not None), None)
+                most = self._work.most_seconds(model, reported)
+                if most is None:
+                    most = self._work.most_seconds(model, idle)
         whole = self._whole.expected(labels.lane)
         self._silence.received(
             key,

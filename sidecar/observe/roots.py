@@ -23,7 +23,7 @@ from sidecar.slo.objective import Aims, Objective
 from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.slo.root.incident import Incident
-from sidecar.slo.root.lateness import Lateness, explained_by
+from sidecar.slo.root.lateness import Lateness
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import Costs, Pod
@@ -288,7 +288,7 @@ class Roots:
 
         As far as the loop knows by `at`: lateness that ends in this very turn is known in the next one.
         """
-        return explained_by(self._lateness.ratio(began_at, ended_at, (at, self._reader.late_seconds))) > 0.5
+        return self._lateness.explains(began_at, ended_at, (at, self._reader.late_seconds)) > 0.5
 
     def _late_ratio(self, began_at: float, ended_at: float) -> float:
         """Share of this time by which the loop was late, in steps of a hundredth; asked once a look for each pair of seconds."""

@@ -6,6 +6,7 @@ does (`slo/root/`). Refuses to guess: a ledger without a split votes `unattribut
 
 from collections.abc import Mapping
 from enum import StrEnum
+from operator import itemgetter
 from typing import NamedTuple
 
 from sidecar.ledger.account import Ledger, Phase
@@ -88,18 +89,15 @@ def blame_of_ledger(objective: Objective, ledger: Ledger | None, marks: Marks, a
     seconds = {share.phase: share.seconds for share in ledger.shares}
     if Phase.QUEUE not in seconds:
         return Blame.UNATTRIBUTED
-    if objective is Objective.TTFT:
-        spent = {phase: seconds[phase] for phase in aims.shares if phase in seconds}
-        # Output that was held back is part of the ledger's stream phase, which has no share of the threshold.
-        return _most_over({**spent, Phase.STREAM: ledger.held_seconds}, aims.shares, aim.threshold_seconds)
     # An answer that was a stream after all has further phases, which have no share of an e2e threshold.
-    spent = {phase: seconds[phase] for phase in E2E_SHARES if phase in seconds}
-    return _most_over(spent, E2E_SHARES, aim.threshold_seconds)
-
-
-def _most_over(spent: Mapping[Phase, float], shares: Mapping[Phase, float], threshold_seconds: float) -> Blame:
-    over = {phase: seconds - shares.get(phase, 0.0) * threshold_seconds for phase, seconds in spent.items()}
-    return Blame(max(over, key=over.__getitem__).value)
+    shares = aims.shares if objective is Objective.TTFT else E2E_SHARES
+    over = [
+        (seconds[phase] - share * aim.threshold_seconds, phase) for phase, share in shares.items() if phase in seconds
+    ]
+    if objective is Objective.TTFT:
+        # Output that was held back is part of the ledger's stream phase, which has no share of the threshold.
+        over.append((ledger.held_seconds, Phase.STREAM))
+    return Blame(max(over, key=itemgetter(0))[1].value)
 
 
 def client_held(marks: Marks, aims: Aims) -> bool:

@@ -7,7 +7,7 @@ contain a path and header fields, which readers of the page must not see.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sidecar.ledger.account import Account, Phase
 from sidecar.ledger.request_labels import RequestLabels
@@ -20,8 +20,7 @@ from sidecar.timeline.outcome import Outcome, Stage
 KEPT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class RecentFailure:
+class RecentFailure(NamedTuple):
     """One slow or failed request. Durations in seconds; None or absent: unknown."""
 
     ended_at: float

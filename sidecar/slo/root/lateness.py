@@ -24,10 +24,28 @@ class Lateness:
     def __init__(self) -> None:
         self._looks: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOKS)
         """Instant, and the sum of the lateness until then in seconds."""
+        self._late_until = float("-inf")
+        """The last look since the one before which the loop was late enough to explain a miss."""
 
     def add(self, at: float, sum_seconds: float) -> None:
         """Take in the sum of the lateness until this instant."""
+        if self._has_been_late(at, sum_seconds):
+            self._late_until = at
         self._looks.append((at, sum_seconds))
+
+    def explains(self, began_at: float, ended_at: float, now: tuple[float, float]) -> float:
+        """The chance, 0 to 1, that lateness in this time explains a miss. `now`: as in `ratio`.
+
+        Every miss asks this at its end, and a loop that was late in no part of a time was not late in all of it.
+        """
+        if began_at >= self._late_until and not self._has_been_late(*now):
+            return 0.0
+        return explained_by(self.ratio(began_at, ended_at, now))
+
+    def _has_been_late(self, at: float, sum_seconds: float) -> bool:
+        """Whether the loop was late since the last look by a share that explains something."""
+        last_at, last_seconds = self._looks[-1] if self._looks else (at, sum_seconds)
+        return sum_seconds - last_seconds > LATE_FROM * (at - last_at)
 
     def ratio(self, began_at: float, ended_at: float, now: tuple[float, float] | None = None) -> float:
         """Share of this time, 0 or more, by which the loop was late: from the look before it to the look after it, as far as

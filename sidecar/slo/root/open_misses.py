@@ -92,9 +92,8 @@ class OpenMisses:
         if miss not in self._in_order or not self._decide(miss, at):
             return False
         key = self._in_order.pop(miss)
-        left = [each for each in self._by_key[key] if each is not miss]
-        if left:
-            self._by_key[key] = left
-        else:
+        of_request = self._by_key[key]
+        of_request.remove(miss)
+        if not of_request:
             del self._by_key[key]
         return True

@@ -46,6 +46,31 @@ def test_a_look_that_is_not_kept_ends_a_time_that_goes_on_after_the_last_one() -
     assert found.ratio(2.1, 2.4) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("began_at", "ended_at", "now", "chance"),
+    [
+        (4.0, 4.9, (5.0, 1.0), 0.0),
+        (2.5, 2.9, (5.0, 1.0), 1.0),
+        (4.0, 4.9, (5.0, 1.5), 1.0),
+        (3.0, 4.9, (5.0, 1.06), 0.0),
+        (1.0, 2.0, (5.0, 1.0), 0.0),
+    ],
+    ids=["since it was late", "while it was late", "late since the last look", "a little late", "before it was late"],
+)
+def test_lateness_explains_what_was_measured_meanwhile_and_no_more(
+    began_at: float, ended_at: float, now: tuple[float, float], chance: float
+) -> None:
+    """The loop was late for the whole third second, and in no other."""
+    found = late(0.0, 0.0, 0.0, 1.0, 0.0)
+
+    assert found.explains(began_at, ended_at, now) == chance
+    assert found.explains(began_at, ended_at, now) == explained_by(found.ratio(began_at, ended_at, now))
+
+
+def test_before_the_first_look_lateness_explains_nothing() -> None:
+    assert Lateness().explains(0.0, 1.0, (1.0, 0.9)) == 0.0
+
+
 def test_little_lateness_explains_no_miss_and_much_explains_them() -> None:
     assert [explained_by(each) for each in (0.0, LATE_FROM, LATE_AT, 1.0)] == [0.0, 0.0, 1.0, 1.0]
     assert 0.0 < explained_by((LATE_FROM + LATE_AT) / 2) < 1.0
