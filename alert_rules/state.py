@@ -189,14 +189,14 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
               sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[15m]))
                 < 3 * sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[30m] offset 3h))
             )
-            unless on ({who}) max_over_time(lane:llm_slo_burn:tier{{tier=~"{PAGING}"}}[30m])
-            unless on (namespace, job, model) max_over_time({ODD.name}[30m])
+            unless on ({who}) max_over_time(lane:llm_slo_burn:tier{{tier=~"{PAGING}"}}[10m])
+            unless on (namespace, job, model) max_over_time({ODD.name}[10m])
             """,
             "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token"
             + most_on("llm_client_cancels_total", 'stage="waiting"', "15m", _WHO),
-            "Clients give up while they wait, three times as often as before, and no page has been there for half an hour."
-            " They are no misses where they leave before the threshold, so the objective may look better than the users'"
-            " day.",
+            "Clients give up while they wait, three times as often as before. For ten minutes this lane has not burned so fast that it"
+            " pages, and no pod of its model has stood out. Clients that leave before the threshold are no misses, so the"
+            " objective may look better than the users' day.",
             bases=bases,
             hold="5m",
             variables=_BY_LANE,

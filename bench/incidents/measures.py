@@ -98,8 +98,7 @@ class Woken(NamedTuple):
     new_pages: int
     """Those of receivers of pages."""
     after_heal: int
-    """Receivers of pages that heard of the incident after its heal alone, while others had heard of it before: each is
-    woken by another phase."""
+    """Those receivers that another phase woke after the heal (`notifications.py` says which)."""
 
 
 class Band(NamedTuple):

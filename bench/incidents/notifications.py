@@ -88,7 +88,9 @@ class Counted(NamedTuple):
     new_pages: int
     """New notifications of receivers of pages."""
     after_heal: int
-    """Receivers of pages that hear of the incident after its heal, and heard nothing of it before."""
+    """Receivers of pages that hear of the incident first after its heal. Where none hears of it before, the first one to hear
+    does not count: its page is late, and no other phase.
+    """
 
 
 def counted(told: Sequence[Told], fault_at: float, heals_at: float) -> Counted:
@@ -99,7 +101,7 @@ def counted(told: Sequence[Told], fault_at: float, heals_at: float) -> Counted:
     woken = {each.receiver for each in pages}
     in_time = {each.receiver for each in pages if each.at <= heals_at}
     new_pages = sum(each.receiver.endswith(PAGE_SUFFIX) for each in fresh)
-    return Counted(len(woken), len(fresh), new_pages, len(woken - in_time) if in_time else 0)
+    return Counted(len(woken), len(fresh), new_pages, max(0, len(woken - in_time) - (0 if in_time else 1)))
 
 
 def new_of(told: Sequence[Told]) -> list[Told]:

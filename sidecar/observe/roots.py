@@ -29,7 +29,7 @@ from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import Facts, Failed, Root, Weighed, weigh
+from sidecar.slo.root.weigh import Facts, Failed, Root, Weighed, has_grown, weigh
 from sidecar.timeline.outcome import Outcome
 
 
@@ -231,9 +231,9 @@ class Roots:
 
     def _see(self, at: float, costs: Costs) -> None:
         self._signs = self._pod.signs(at, costs, queued_since=self._backlog.stood_since(at - RECENT_SECONDS))
-        uncached = self._signs.grown.get(Cause.UNCACHED)
-        if uncached is not None:
-            self.incident.saw(uncached.value, at)
+        lead, uncached = self.incident.lead, self._signs.grown.get(Cause.UNCACHED)
+        grown = None if lead is None else has_grown(lead, self._signs)
+        self.incident.saw(at, grown=grown, uncached=1.0 if uncached is None else uncached.low)
         self._weighed.clear()
         self._held_up.clear()
         self._late.clear()
@@ -243,7 +243,7 @@ class Roots:
         faults = self._signs.faults
         fault = next((each for each in faults if each.overlaps(since, at)), None) if faults else None
         late_ratio = self._late_ratio(miss.timed_from_at, miss.missed_at)
-        left_behind = self.incident.left_behind(self._backlog.began(miss.received_at), at)
+        queued_since = self._backlog.began(miss.received_at)
         facts = Facts(
             waited_in=miss.waited_in,
             failed=miss.failed,
@@ -252,8 +252,8 @@ class Roots:
             behind_long_prompt=self._behind_long_prompt(round(since), at, miss.threshold_seconds),
             tpot=miss.objective is Objective.TPOT,
             transferred=miss.transferred,
-            left_behind=left_behind,
-            evicted=self.incident.evicted if left_behind else 1.0,
+            left_behind=self.incident.left_behind(queued_since, at),
+            evicted=self.incident.evicted(queued_since, at),
             late_ratio=max(late_ratio, self._late_ratio(at - LATE_SECONDS, at)),
         )
         found = self._weighed.get(facts)

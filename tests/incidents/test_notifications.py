@@ -78,6 +78,8 @@ def test_a_receiver_that_hears_first_after_the_heal_is_woken_by_another_phase() 
     assert counted([queue, prefill, queue_again], 600.0, 1200.0).after_heal == 1
     assert counted([queue, queue_again], 600.0, 1200.0).after_heal == 0
     assert counted([prefill], 600.0, 1200.0).after_heal == 0
+    late = told(1290.0, A)
+    assert counted([late, prefill], 600.0, 1200.0).after_heal == 1
 
 
 # --- the file ----------------------------------------------------------------------------------------------------------

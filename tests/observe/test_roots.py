@@ -300,14 +300,14 @@ def test_a_backlog_is_the_roots_of_the_fault_that_left_it_until_it_is_worked_off
     assert growth[Blame.PREFILL] > 0.8 * sum(growth.values())
 
 
-def test_a_miss_in_a_backlog_is_weighed_with_what_the_backlog_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice as many requests came for a minute, and then those that waited left the cache: 100 tokens of each prompt are
-    computed and no longer 60. Requests that wait for no backlog are asked for nothing more.
+def test_a_miss_in_a_left_backlog_is_weighed_with_what_was_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as many requests came for some minutes, and then those that waited left the cache: 100 tokens of each prompt
+    are computed and no longer 60. Once that is over, the misses of what still waits know it.
     """
-    weighed: set[tuple[bool, float]] = set()
+    weighed: list[Facts] = []
 
     def noted(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
-        weighed.add((facts.left_behind, round(facts.evicted, 2)))
+        weighed.append(facts)
         return weigh(facts, signs, lead)
 
     monkeypatch.setattr("sidecar.observe.roots.weigh", noted)
@@ -316,12 +316,15 @@ def test_a_miss_in_a_backlog_is_weighed_with_what_the_backlog_evicted(monkeypatc
     for number in range(100):
         waiting += [pod.harness.comes(), pod.harness.comes()]
         pod.second(cached=0 if number > 40 else CACHED_TOKENS)
+    assert {facts.evicted for facts in weighed} == {None}
     for _ in range(120):
         waiting.append(pod.harness.comes())
         pod.second(answered=waiting.pop(0), queue_seconds=80.0, cached=0)
 
-    assert (True, round(PROMPT_TOKENS / (PROMPT_TOKENS - CACHED_TOKENS), 2)) in weighed
-    assert {evicted for left_behind, evicted in weighed if not left_behind} == {1.0}
+    uncached = PROMPT_TOKENS / (PROMPT_TOKENS - CACHED_TOKENS)
+    left = [facts for facts in weighed if facts.evicted is not None]
+    assert {facts.left_behind for facts in left} == {True}
+    assert [facts.evicted for facts in left] == pytest.approx([uncached] * len(left), rel=0.05)
 
 
 def test_the_signs_of_a_pod_are_asked_with_the_beginning_of_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ that it leaves behind."""
 LEFT_SECONDS = 600.0
 """A miss so long after the lead was last shown waits for another reason."""
 STANDS_SECONDS = 15.0
-"""A lead that was shown so long ago still stands."""
+"""A lead counts as present for so long after the last miss that showed it."""
 SHOWN = 1 / 3
 """A miss shows the lead if evidence of its own gives more than this share to the lead's phase."""
 FEWEST_VOTES = 3.0
@@ -50,7 +50,10 @@ class Incident:
         """A phase that is ahead of the lead, and since when."""
         self._shown: tuple[str, float, float] | None = None
         """The phase that the misses of this incident showed, with the first and the last instant."""
-        self._evicted = 1.0
+        self._present = False
+        """Whether the fault that leads is there at the last look."""
+        self._evicted: float | None = None
+        """None: the lead was not present at any look."""
         self._misses: deque[float] = deque(maxlen=REMEMBERED_MISSES)
 
     def missed(self, at: float) -> None:
@@ -105,30 +108,31 @@ class Incident:
         lasted = phase == self.lead.phase and until - since >= LEADS_SECONDS
         return lasted and began_at <= until and at - until <= LEFT_SECONDS
 
-    def saw(self, uncached: float, at: float) -> None:
-        """So many times the usual share of the prompt tokens is not cached now. Requests that wait for long lose their
-        beginnings from the cache, so that this is a consequence while another lead is shown.
-        """
-        lead = self.shown_lead
-        if (
-            lead is not None
-            and lead.phase != Blame.PREFILL
-            and self._shown is not None
-            and at - self._shown[2] <= STANDS_SECONDS
-        ):
-            self._evicted = max(self._evicted, uncached)
+    def saw(self, at: float, *, grown: bool | None, uncached: float = 1.0) -> None:
+        """Take in a look at the pod. `grown`: whether the cause of the lead has grown; None: nothing measures it, and it counts
+        as present while misses show it. `uncached`: at least so many times the usual share of the prompt tokens is not cached.
 
-    @property
-    def evicted(self) -> float:
-        """The most that was not cached beside the lead, over the usual; at least 1. The backlog that it leaves has no cause in that."""
-        return self._evicted
+        The cache drops the prompts of requests that wait for long: what is not cached may be a consequence of the lead.
+        """
+        stands = self.shown_lead is not None and self._shown is not None and at - self._shown[2] <= STANDS_SECONDS
+        self._present = self.lead is not None and (stands if grown is None else grown)
+        if self._present:
+            self._evicted = max(self._evicted or 1.0, uncached)
+
+    def evicted(self, began_at: float | None, at: float) -> float | None:
+        """The most that was not cached while the lead was present, over the usual share and at least 1, if the lead's fault is
+        over and explains the backlog that began at the first instant (`left_behind`). None: it is not over, or was one of prompts.
+        """
+        if self.lead is None or self.lead.phase == Blame.PREFILL or self._present:
+            return None
+        return self._evicted if self.left_behind(began_at, at) else None
 
     def tick(self, at: float, *, burning: bool) -> None:
         """Open, lead or close the incident. Call it about once a second."""
         self._fade(at)
         if not burning:
             self.began_at = self.lead = self._challenger = self._shown = None
-            self._evicted = 1.0
+            self._present, self._evicted = False, None
             return
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
@@ -159,7 +163,7 @@ class Incident:
                 self._challenger = ahead, at
             beaten = led is None or phases[ahead] >= TAKES_OVER * phases.get(led, 0.0)
             if beaten or at - self._challenger[1] >= LEADS_SECONDS:
-                led, self._challenger = ahead, None
+                led, self._challenger, self._present, self._evicted = ahead, None, False, None
         of_lead = [root for root in self._votes if root.phase == led]
         if of_lead:
             self.lead = max(of_lead, key=self._votes.__getitem__)

@@ -25,7 +25,7 @@ class Lateness:
         self._looks: deque[tuple[float, float]] = deque(maxlen=KEPT_LOOKS)
         """Instant, and the sum of the lateness until then in seconds."""
         self._late_until = float("-inf")
-        """The last look since the one before which the loop was late enough to explain a miss."""
+        """Instant of the last look that ended a time in which the loop was late enough to explain a miss."""
 
     def add(self, at: float, sum_seconds: float) -> None:
         """Take in the sum of the lateness until this instant."""
@@ -36,7 +36,8 @@ class Lateness:
     def explains(self, began_at: float, ended_at: float, now: tuple[float, float]) -> float:
         """The chance, 0 to 1, that lateness in this time explains a miss. `now`: as in `ratio`.
 
-        Every miss asks this at its end, and a loop that was late in no part of a time was not late in all of it.
+        Every miss asks this at its end. If the loop was late by more than `LATE_FROM` in no part of a time, it was not in the
+        whole.
         """
         if began_at >= self._late_until and not self._has_been_late(*now):
             return 0.0

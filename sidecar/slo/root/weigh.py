@@ -55,9 +55,9 @@ class Facts(NamedTuple):
     """Most of its excess lies between its first output and its second."""
     left_behind: bool = False
     """It waited in a backlog that the open incident left behind."""
-    evicted: float = 1.0
-    """So many times the usual share of the prompt tokens was not cached in that incident, as a consequence of it; 1 without
-    such a backlog."""
+    evicted: float | None = None
+    """So many times the usual share of the prompt tokens was not cached because of a fault that is over, and in whose backlog
+    it waited; None for another miss."""
     late_ratio: float = 0.0
     """Share of its time until it was missed, or of the last seconds if that is more, by which the sidecar's own loop was
     late."""
@@ -107,6 +107,12 @@ def root_of(cause: Cause) -> Root:
 def unknown(reason: Unknown) -> Root:
     """The root of a miss that cannot be told, for this reason."""
     return Root(Blame.UNATTRIBUTED.value, str(reason))
+
+
+def has_grown(root: Root, signs: Signs) -> bool | None:
+    """Whether the cause of this root has grown enough to be named; None: its ratio is not known."""
+    factor = next((factor for cause, factor in signs.grown.items() if cause == root.cause), None)
+    return None if factor is None else factor.value > WORTH_NAMING[Cause(root.cause)]
 
 
 class Weighed(NamedTuple):
@@ -204,7 +210,7 @@ def _grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
     """Shares of the causes that have grown; in sum, the chance that any of them has."""
     chances = _chances(facts, signs)
     if signs.cache_unseen and Cause.PREFILL_COST in chances:
-        chances[Cause.PREFILL_COST] = _dearer_than_load_explains(signs)
+        chances[Cause.PREFILL_COST] = _dearer_than_load_explains(facts, signs)
     # A cause that has grown much more than another explains much more of the waiting: queues are not linear.
     size = {cause: chances[cause] * log(max(signs.grown[cause].value, 1.0)) ** 2 for cause in chances}
     size.update(_costs_by_their_seconds(size, chances, signs))
@@ -238,16 +244,14 @@ def _chances(facts: Facts, signs: Signs, phase: Blame | None = None) -> dict[Cau
 
 
 def _consequence(cause: Cause, facts: Facts) -> float:
-    """So many times its usual value a cause may show in the backlog that a fault left, as a consequence of it; else 1.
+    """So many times its usual value a cause of prompts may show in the backlog of a fault that is over; else 1.
 
-    A cost is estimated there from work that calm times never hold, such as many prompts in every step: it may be wrong by
-    as much as a model may that still speaks.
+    The cost of prompts is estimated there from steps that hold many of them, as calm times never do: it may be wrong by as
+    much as a model may that still speaks.
     """
-    if not facts.left_behind:
+    if facts.evicted is None:
         return 1.0
-    if cause is Cause.UNCACHED:
-        return facts.evicted
-    return 1.0 + WORST_RESIDUAL if cause in (Cause.DECODE_COST, Cause.PREFILL_COST) else 1.0
+    return {Cause.UNCACHED: facts.evicted, Cause.PREFILL_COST: 1.0 + WORST_RESIDUAL}.get(cause, 1.0)
 
 
 def _any(chances: Mapping[Cause, float]) -> float:
@@ -274,7 +278,7 @@ def _costs_by_their_seconds(
     return {cause: both * each / total for cause, each in more.items()} if total > 0.0 else {}
 
 
-def _dearer_than_load_explains(signs: Signs) -> float:
+def _dearer_than_load_explains(facts: Facts, signs: Signs) -> float:
     """The chance that prompts are dearer than their number makes them look, where no cache is seen.
 
     Prompts that come on top may have nothing in the cache, while `MOST_CACHED` of the usual ones is: at a load of L the
@@ -283,7 +287,8 @@ def _dearer_than_load_explains(signs: Signs) -> float:
     cost, load = signs.grown[Cause.PREFILL_COST], signs.grown.get(Cause.LOAD)
     more = 0.0 if load is None else max(0.0, load.value - 1.0)
     explained = (1.0 + more / (1.0 - MOST_CACHED)) / (1.0 + more)
-    return chance(Factor(*(each / explained for each in cost)), WORTH_NAMING[Cause.PREFILL_COST])
+    threshold = WORTH_NAMING[Cause.PREFILL_COST] * _consequence(Cause.PREFILL_COST, facts)
+    return chance(Factor(*(each / explained for each in cost)), threshold)
 
 
 def _may_be_new_process(signs: Signs) -> float:

@@ -96,12 +96,12 @@ def cached(before: float, after: float, queries: float = 60_000) -> Happens:
     return of(hits, counter("llm_engine_prefix_cache_queries_total", 60_000, queries))
 
 
-def giving_up(before: float, after: float, per_minute: float = HEALTHY_PER_MINUTE) -> Happens:
+def giving_up(*shares: float, per_minute: float = HEALTHY_PER_MINUTE) -> Happens:
     """Share of the clients that leave while they wait. Half of the others stop reading an answer, which does not count."""
     who = {"model": MODEL, "lane": LANE}
     return of(
         counter("llm_requests_received_total", per_minute, **who),
-        counter("llm_client_cancels_total", per_minute * before, per_minute * after, **who, stage="waiting"),
+        counter("llm_client_cancels_total", *(per_minute * share for share in shares), **who, stage="waiting"),
         counter("llm_client_cancels_total", per_minute / 2, **who, stage="streaming"),
     )
 
@@ -118,31 +118,47 @@ SINCE.cases(
     ("fewer than one client in twenty give up", "None.", giving_up(0, 0.049), {268: ""}),
     ("three times as many clients give up", "More than before: a ticket.", giving_up(0.1, 0.31), {268: LEAVING}),
     ("twice as many clients give up", "Some clients always do.", giving_up(0.1, 0.29), {268: ""}),
-    ("ten clients give up", "Of few: they are enough.", giving_up(0, 0.5, 10.2 / 15 / 0.5), {268: LEAVING}),
-    ("nine clients give up", "They are too few.", giving_up(0, 0.5, 9.8 / 15 / 0.5), {268: ""}),
+    ("ten clients give up", "Of few: they are enough.", giving_up(0, 0.5, per_minute=10.2 / 15 / 0.5), {268: LEAVING}),
+    ("nine clients give up", "They are too few.", giving_up(0, 0.5, per_minute=9.8 / 15 / 0.5), {268: ""}),
+)
+
+
+def burning(tier: str) -> Happens:
+    """A lane is in this tier for 14 minutes."""
+    return gauge("lane:llm_slo_burn:tier", None, 1, None, model=MODEL, lane=LANE, objective="ttft", tier=tier)
+
+
+def standing_out(model: str) -> Happens:
+    return gauge("pod:llm_slo:odd", None, 1, None, model=model)
+
+
+LEAVES = giving_up(0, 0.2, 0.2)
+SINCE.cases(
+    (240, 14, 20),
+    ("clients leave while no page stands", "A ticket within minutes.", LEAVES, {252: LEAVING, 274: LEAVING}),
     (
-        "clients that give up while their lane pages",
-        "The page tells it.",
-        of(
-            giving_up(0, 0.2),
-            gauge("lane:llm_slo_burn:tier", None, 1, model=MODEL, lane=LANE, objective="ttft", tier="outage"),
-        ),
-        {268: "LLMUnattributedBurn page"},
+        "clients leave while their lane pages",
+        "A consequence, until ten minutes later.",
+        of(LEAVES, burning("outage")),
+        {252: "LLMUnattributedBurn page", 267: "", 274: LEAVING},
     ),
     (
-        "clients that give up while their lane burns slowly",
+        "clients leave while a pod of their model stands out",
+        "A consequence, until ten minutes later.",
+        of(LEAVES, standing_out(MODEL)),
+        {252: "", 267: "", 274: LEAVING},
+    ),
+    (
+        "clients leave while a pod of another model stands out",
+        "It serves none of them.",
+        of(LEAVES, standing_out("other")),
+        {252: LEAVING},
+    ),
+    (
+        "clients leave while their lane burns slowly",
         "No page tells it.",
-        of(
-            giving_up(0, 0.2),
-            gauge("lane:llm_slo_burn:tier", None, 1, model=MODEL, lane=LANE, objective="ttft", tier="slow"),
-        ),
-        {268: f"{LEAVING}, LLMUnattributedBurn ticket"},
-    ),
-    (
-        "clients that give up while a pod pages",
-        "Its page tells it.",
-        of(giving_up(0, 0.2), gauge("pod:llm_slo:odd", None, 1, model=MODEL)),
-        {268: ""},
+        of(LEAVES, burning("slow")),
+        {252: f"{LEAVING}, LLMUnattributedBurn ticket"},
     ),
 )
 

@@ -188,24 +188,47 @@ def test_misses_behind_what_the_lead_left_keep_it_and_show_nothing() -> None:
     assert not incident.left_behind(30.0, 90.0 + LEFT_SECONDS)
 
 
-def test_what_is_evicted_from_the_cache_while_a_lead_is_shown_is_remembered_until_the_incident_is_over() -> None:
+def test_what_was_evicted_while_the_lead_was_present_is_told_once_its_fault_is_over() -> None:
     incident = Incident()
-    incident.saw(1.9, 0.0)
-    assert incident.evicted == 1.0, "before the incident"
+    incident.saw(0.0, grown=True, uncached=1.9)
     voted(incident, QUEUE, 0, 90)
-    incident.saw(1.4, 89.0)
-    incident.saw(1.2, 90.0)
-    incident.saw(3.0, 89.0 + STANDS_SECONDS + 1.0)
-    assert incident.evicted == 1.4, "a cache that is lost later is a cause of its own"
+    assert incident.evicted(30.0, 90.0) is None, "the lead was present at no look: it was a guess"
+    incident.saw(89.0, grown=True, uncached=1.4)
+    incident.saw(90.0, grown=True, uncached=1.2)
+    assert incident.evicted(30.0, 90.0) is None, "the fault goes on: what is lost now may be one of its own"
+    incident.saw(91.0, grown=False, uncached=3.0)
+
+    assert incident.evicted(30.0, 91.0) == 1.4, "neither what was lost before the fault, nor what is lost after it"
+    assert incident.evicted(91.0, 91.0) is None, "this backlog is another one"
     incident.tick(200.0, burning=False)
+    voted(incident, QUEUE, 200, 290)
+    assert incident.evicted(230.0, 290.0) is None, "another incident"
 
-    assert incident.evicted == 1.0
 
-
-def test_an_incident_of_prompts_explains_no_eviction() -> None:
-    """A lost cache is its own lead."""
+def test_a_lead_that_nothing_measures_is_present_while_misses_show_it() -> None:
     incident = Incident()
-    voted(incident, PREFILL, 0, 90)
-    incident.saw(2.5, 89.0)
+    voted(incident, QUEUE, 0, 90)
+    incident.saw(89.0, grown=None, uncached=1.4)
+    assert incident.evicted(30.0, 89.0) is None
+    over_at = 89.0 + STANDS_SECONDS + 1.0
+    incident.saw(over_at, grown=None, uncached=3.0)
 
-    assert incident.evicted == 1.0
+    assert incident.evicted(30.0, over_at) == 1.4
+
+
+def test_a_fault_of_prompts_explains_no_eviction() -> None:
+    """Requests were taken to wait for slots until a lost cache was named: what was seen meanwhile was the loss itself."""
+    incident = Incident()
+    voted(incident, QUEUE, 0, 30)
+    incident.saw(29.0, grown=True, uncached=2.5)
+    voted(incident, PREFILL, 30, 150)
+    incident.saw(149.0, grown=True, uncached=2.5)
+    incident.saw(150.0, grown=False)
+    assert incident.lead == PREFILL
+    assert incident.evicted(100.0, 150.0) is None
+
+    voted(incident, QUEUE, 150, 400)
+    incident.saw(400.0, grown=True)
+    incident.saw(401.0, grown=False)
+    assert incident.lead == QUEUE
+    assert incident.evicted(380.0, 401.0) == 1.0

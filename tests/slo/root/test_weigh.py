@@ -11,7 +11,7 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import ROOTS, Cause, Unknown
 from sidecar.slo.factor import Factor, chance
 from sidecar.slo.root.signs import Fault, Signs
-from sidecar.slo.root.weigh import WAITS, Facts, Failed, Root, root_of, unknown, weigh
+from sidecar.slo.root.weigh import WAITS, Facts, Failed, Root, has_grown, root_of, unknown, weigh
 
 
 def sharp(value: float) -> Factor:
@@ -66,7 +66,7 @@ _facts = st.builds(
     transferred=st.booleans(),
     left_behind=st.booleans(),
     late_ratio=st.floats(0.0, 1.0),
-    evicted=st.floats(1.0, 9.0),
+    evicted=st.none() | st.floats(1.0, 9.0),
     fault=st.none() | st.sampled_from((Cause.DOWN, Cause.RESTART, Cause.SILENCE)),
 )
 _lead = st.none() | st.builds(lambda root: Root(*root), st.sampled_from(ROOTS))
@@ -285,27 +285,47 @@ def test_a_backlog_that_the_open_incident_left_is_its_own_although_the_batch_is_
     assert leader(WAITED._replace(left_behind=True), drains) == root_of(Cause.SLOTS)
 
 
-def test_what_a_backlog_evicted_from_the_cache_is_no_cause_of_it() -> None:
+def test_what_a_fault_evicted_from_the_cache_is_no_cause_of_the_backlog_that_it_left() -> None:
     """Only what is lost beyond that is."""
     lead = root_of(Cause.LONGER_OUTPUTS)
     drains = WAITED._replace(left_behind=True, evicted=1.6)
+    lost = Signs(grown={Cause.UNCACHED: sharp(1.5)})
 
-    assert leader(drains, Signs(grown={Cause.UNCACHED: sharp(1.5)}), lead) == lead
+    assert leader(drains, lost, lead) == lead
     assert leader(drains, Signs(grown={Cause.UNCACHED: sharp(2.5)}), lead) == root_of(Cause.UNCACHED)
-    assert leader(drains._replace(evicted=1.0), Signs(grown={Cause.UNCACHED: sharp(1.5)}), lead) == root_of(
-        Cause.UNCACHED
-    )
+    assert leader(drains._replace(evicted=None), lost, lead) == root_of(Cause.UNCACHED)
 
 
-@pytest.mark.parametrize("cause", [Cause.DECODE_COST, Cause.PREFILL_COST])
-def test_a_cost_that_is_estimated_in_a_backlog_may_be_wrong_by_a_quarter(cause: Cause) -> None:
+def test_a_cause_has_grown_from_where_it_is_worth_naming() -> None:
+    """A limit has no usual value to grow from."""
+    signs = Signs(grown={Cause.LOAD: sharp(1.2), Cause.PREFILL_COST: sharp(1.1)})
+
+    assert [has_grown(root_of(cause), signs) for cause in (Cause.LOAD, Cause.PREFILL_COST)] == [True, False]
+    assert [has_grown(root_of(cause), signs) for cause in (Cause.SLOTS, Cause.DECODE_COST)] == [None, None]
+
+
+@pytest.mark.parametrize("cache_unseen", [False, True])
+def test_the_cost_of_prompts_that_is_estimated_in_a_left_backlog_may_be_wrong_by_a_quarter(
+    *, cache_unseen: bool
+) -> None:
     """A full batch with prompts in every step is no calm time, from which the model of costs was learned."""
     lead = root_of(Cause.SLOTS)
-    drains = WAITED._replace(left_behind=True)
+    drains = WAITED._replace(left_behind=True, evicted=1.0)
 
-    assert leader(drains, Signs(grown={cause: sharp(1.4)}, limited=True), lead) == lead
-    assert leader(drains, Signs(grown={cause: sharp(1.7)}, limited=True), lead) == root_of(cause)
-    assert leader(WAITED, Signs(grown={cause: sharp(1.4)}, limited=True), lead) == root_of(cause)
+    def costs(value: float) -> Signs:
+        return Signs(grown={Cause.PREFILL_COST: sharp(value)}, limited=True, cache_unseen=cache_unseen)
+
+    assert leader(drains, costs(1.4), lead) == lead
+    assert leader(drains, costs(1.7), lead) == root_of(Cause.PREFILL_COST)
+    assert leader(drains._replace(evicted=None), costs(1.4), lead) == root_of(Cause.PREFILL_COST)
+
+
+@pytest.mark.parametrize("objective", [False, True], ids=["ttft", "tpot"])
+def test_decodes_that_are_dearer_are_named_in_any_backlog(*, objective: bool) -> None:
+    drains = WAITED._replace(left_behind=True, evicted=1.6, tpot=objective)
+    dearer = Signs(grown={Cause.DECODE_COST: sharp(1.4)}, limited=True)
+
+    assert leader(drains, dearer, root_of(Cause.SLOTS)) == root_of(Cause.DECODE_COST)
 
 
 def test_behind_a_long_prompt_long_gaps_are_no_dearer_decode() -> None:
