@@ -51,8 +51,7 @@ class PodStory:
         """Five steps with one answer of three tokens in them; a second if nothing is dearer.
 
         `prefill`, `decode`: cost over the usual one; `events`: output events in a read; `cached`: prompt tokens
-        from the cache; `answered`: a request that has
-        waited for `queue_seconds`, and not one that comes now.
+        from the cache; `answered`: a request that has waited for `queue_seconds`, and not one that comes now.
         """
         prefill_seconds = STEP_SECONDS * prefill
         request = answered or self.harness.comes()

@@ -3,7 +3,8 @@
 An incident is open while objectives burn. Its lead is the phase with most of the recent votes, with the cause that has
 most of them. Another phase takes the lead once it has twice the votes of the old one, or has been ahead of it for a
 minute: so a queue that drains does not change the name of the fault. The lead also explains the backlog that it leaves
-behind, if the misses showed it by themselves for a minute. It refuses to know how a root is decided (`weigh.py`).
+behind, if the misses showed it by themselves for a minute, and what was evicted from the prompt cache meanwhile. It
+refuses to know how a root is decided (`weigh.py`).
 """
 
 from collections import deque

@@ -12,18 +12,8 @@ from sidecar.slo.causes import ROOTS, Cause, Unknown
 from sidecar.slo.factor import Factor, chance
 from sidecar.slo.root.signs import Fault, Signs
 from sidecar.slo.root.weigh import WAITS, Facts, Failed, Root, has_grown, root_of, unknown, weigh
+from tests.slo.root.weighing import WAITED, leader, sharp
 
-
-def sharp(value: float) -> Factor:
-    return Factor(value, value * 0.95, value * 1.05)
-
-
-def leader(facts: Facts, signs: Signs, lead: Root | None = None) -> Root:
-    found = weigh(facts, signs, lead).weights
-    return max(found, key=found.__getitem__)
-
-
-WAITED = Facts(waited_in=Blame.QUEUE)
 
 _factors = st.builds(
     lambda value, spread: Factor(value, value / spread, value * spread), st.floats(0.05, 50.0), st.floats(1.01, 4.0)
@@ -275,57 +265,12 @@ def test_a_prefill_that_is_only_estimated_may_be_a_queue() -> None:
     assert leader(Facts(waited_in=Blame.PREFILL), signs) == root_of(Cause.LOAD)
 
 
-def test_a_backlog_that_the_open_incident_left_is_its_own_although_the_batch_is_full_now() -> None:
-    """The prompts cost what they always did again; what waits now waits for a slot behind those that waited for them."""
-    drains = Signs(limited=True, computes_ratio=0.1, engine_waiting=40.0)
-    lead = root_of(Cause.PREFILL_COST)
-
-    assert leader(WAITED, drains, lead) == root_of(Cause.SLOTS)
-    assert leader(WAITED._replace(left_behind=True), drains, lead) == lead
-    assert leader(WAITED._replace(left_behind=True), drains) == root_of(Cause.SLOTS)
-
-
-def test_what_a_fault_evicted_from_the_cache_is_no_cause_of_the_backlog_that_it_left() -> None:
-    """Only what is lost beyond that is."""
-    lead = root_of(Cause.LONGER_OUTPUTS)
-    drains = WAITED._replace(left_behind=True, evicted=1.6)
-    lost = Signs(grown={Cause.UNCACHED: sharp(1.5)})
-
-    assert leader(drains, lost, lead) == lead
-    assert leader(drains, Signs(grown={Cause.UNCACHED: sharp(2.5)}), lead) == root_of(Cause.UNCACHED)
-    assert leader(drains._replace(evicted=None), lost, lead) == root_of(Cause.UNCACHED)
-
-
 def test_a_cause_has_grown_from_where_it_is_worth_naming() -> None:
     """A limit has no usual value to grow from."""
     signs = Signs(grown={Cause.LOAD: sharp(1.2), Cause.PREFILL_COST: sharp(1.1)})
 
     assert [has_grown(root_of(cause), signs) for cause in (Cause.LOAD, Cause.PREFILL_COST)] == [True, False]
     assert [has_grown(root_of(cause), signs) for cause in (Cause.SLOTS, Cause.DECODE_COST)] == [None, None]
-
-
-@pytest.mark.parametrize("cache_unseen", [False, True])
-def test_the_cost_of_prompts_that_is_estimated_in_a_left_backlog_may_be_wrong_by_a_quarter(
-    *, cache_unseen: bool
-) -> None:
-    """A full batch with prompts in every step is no calm time, from which the model of costs was learned."""
-    lead = root_of(Cause.SLOTS)
-    drains = WAITED._replace(left_behind=True, evicted=1.0)
-
-    def costs(value: float) -> Signs:
-        return Signs(grown={Cause.PREFILL_COST: sharp(value)}, limited=True, cache_unseen=cache_unseen)
-
-    assert leader(drains, costs(1.4), lead) == lead
-    assert leader(drains, costs(1.7), lead) == root_of(Cause.PREFILL_COST)
-    assert leader(drains._replace(evicted=None), costs(1.4), lead) == root_of(Cause.PREFILL_COST)
-
-
-@pytest.mark.parametrize("objective", [False, True], ids=["ttft", "tpot"])
-def test_decodes_that_are_dearer_are_named_in_any_backlog(*, objective: bool) -> None:
-    drains = WAITED._replace(left_behind=True, evicted=1.6, tpot=objective)
-    dearer = Signs(grown={Cause.DECODE_COST: sharp(1.4)}, limited=True)
-
-    assert leader(drains, dearer, root_of(Cause.SLOTS)) == root_of(Cause.DECODE_COST)
 
 
 def test_behind_a_long_prompt_long_gaps_are_no_dearer_decode() -> None:

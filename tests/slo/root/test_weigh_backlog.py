@@ -1,0 +1,53 @@
+"""The root of a miss in the backlog that a fault left: the fault, unless more has grown than the backlog explains."""
+
+import pytest
+
+from sidecar.slo.causes import Cause
+from sidecar.slo.root.signs import Signs
+from sidecar.slo.root.weigh import root_of
+from tests.slo.root.weighing import WAITED, leader, sharp
+
+
+def test_a_backlog_that_the_open_incident_left_is_its_own_although_the_batch_is_full_now() -> None:
+    """The prompts cost what they always did again; what waits now waits for a slot behind those that waited for them."""
+    drains = Signs(limited=True, computes_ratio=0.1, engine_waiting=40.0)
+    lead = root_of(Cause.PREFILL_COST)
+
+    assert leader(WAITED, drains, lead) == root_of(Cause.SLOTS)
+    assert leader(WAITED._replace(left_behind=True), drains, lead) == lead
+    assert leader(WAITED._replace(left_behind=True), drains) == root_of(Cause.SLOTS)
+
+
+def test_what_a_fault_evicted_from_the_cache_is_no_cause_of_the_backlog_that_it_left() -> None:
+    """Only what is lost beyond that is."""
+    lead = root_of(Cause.LONGER_OUTPUTS)
+    drains = WAITED._replace(left_behind=True, evicted=1.6)
+    lost = Signs(grown={Cause.UNCACHED: sharp(1.5)})
+
+    assert leader(drains, lost, lead) == lead
+    assert leader(drains, Signs(grown={Cause.UNCACHED: sharp(2.5)}), lead) == root_of(Cause.UNCACHED)
+    assert leader(drains._replace(evicted=None), lost, lead) == root_of(Cause.UNCACHED)
+
+
+@pytest.mark.parametrize("cache_unseen", [False, True])
+def test_the_cost_of_prompts_that_is_estimated_in_a_left_backlog_may_be_wrong_by_a_quarter(
+    *, cache_unseen: bool
+) -> None:
+    """A full batch with prompts in every step is no calm time, from which the model of costs was learned."""
+    lead = root_of(Cause.SLOTS)
+    drains = WAITED._replace(left_behind=True, evicted=1.0)
+
+    def costs(value: float) -> Signs:
+        return Signs(grown={Cause.PREFILL_COST: sharp(value)}, limited=True, cache_unseen=cache_unseen)
+
+    assert leader(drains, costs(1.4), lead) == lead
+    assert leader(drains, costs(1.7), lead) == root_of(Cause.PREFILL_COST)
+    assert leader(drains._replace(evicted=None), costs(1.4), lead) == root_of(Cause.PREFILL_COST)
+
+
+@pytest.mark.parametrize("tpot", [False, True])
+def test_decodes_that_are_dearer_are_named_in_any_backlog(*, tpot: bool) -> None:
+    drains = WAITED._replace(left_behind=True, evicted=1.6, tpot=tpot)
+    dearer = Signs(grown={Cause.DECODE_COST: sharp(1.4)}, limited=True)
+
+    assert leader(drains, dearer, root_of(Cause.SLOTS)) == root_of(Cause.DECODE_COST)
