@@ -194,8 +194,8 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             """,
             "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token"
             + most_on("llm_client_cancels_total", 'stage="waiting"', "15m", _WHO),
-            "Clients give up while they wait, three times as often as before. For ten minutes this lane has not burned so fast that it"
-            " pages, and no pod of its model has stood out. Clients that leave before the threshold are no misses, so the"
+            "Clients give up while they wait, three times as often as before. In the last ten minutes this lane did not burn fast"
+            " enough to page, and no pod of its model stood out. Clients that leave before the threshold are no misses, so the"
             " objective may look better than the users' day.",
             bases=bases,
             hold="5m",
