@@ -47,7 +47,13 @@ class Failure(Enum):
         400,
         "connection_names_end_to_end_field",
         Outcome.CLIENT_ERROR,
-        "The Connection field names a field that is meant for the engine.",
+        "The Connection field may name only options of this connection, and no field that is meant for the engine.",
+    )
+    UNDERSCORE_TWIN = Answer(
+        400,
+        "underscore_twin",
+        Outcome.CLIENT_ERROR,
+        "A field name with an underscore can be mistaken for one that proxies act on; write it with a hyphen.",
     )
     HEAD_TIMEOUT = Answer(
         408, "request_head_timeout", Outcome.CLIENT_CANCELLED, "The request head did not arrive in time."

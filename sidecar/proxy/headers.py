@@ -27,14 +27,31 @@ class Framing(Enum):
 
 
 HOP_BY_HOP = frozenset(
-    {b"connection", b"proxy-connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"trailer"}
+    (
+        *(b"connection", b"proxy-connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"trailer"),
+        b"http2-settings",
+    )
 )
-"""RFC 9110 7.6.1. `Trailer` as well, since trailers are not relayed (RFC 9110 6.5.1 lets an intermediary drop them)."""
+"""RFC 9110 7.6.1. `Trailer` as well, since trailers are not relayed (RFC 9110 6.5.1 lets an intermediary drop them), and
+`HTTP2-Settings` (RFC 7540 3.2.1), which Java's HttpClient sends with every request over plain HTTP.
 
-PROTECTED = frozenset(
-    {b"host", b"content-length", b"content-type", b"content-encoding", b"authorization", b"cookie", b"x-api-key"}
+Exactly these fields stay on their hop, in both directions. `Connection` cannot add to them: RFC 9110 7.6.1 lets it name any
+field, and so it is a known way to have a gateway drop what the next hop relies on (CVE-2024-45410: X-Forwarded-*)."""
+
+CONNECTION_OPTIONS = HOP_BY_HOP | {b"close"}
+"""The options that a request's `Connection` may name; any other one is refused. In an answer any other one is passed over:
+the field that it names still reaches the client, since only the engine could tell that it was meant for one hop."""
+
+TWINNED = frozenset(
+    (
+        *(b"content-length", b"content-type", b"content-encoding", b"proxy-authorization", b"x-api-key", b"x-real-ip"),
+        *(field for field in HOP_BY_HOP if b"-" in field),
+    )
 )
-"""Fields for all recipients: naming one in `Connection` is forbidden (RFC 9110 7.6.1) and a known way to make a gateway drop them."""
+TWINNED_FAMILIES = (b"x-forwarded-", b"x-auth-", b"x-remote-", b"x-original-", b"x-rewrite-", b"x-envoy-")
+"""Fields that an edge acts on: it frames by them, and sets or strips them to say who the client is. A server that follows
+CGI (RFC 3875 4.1.18) reads the same name with `_` as the same field, so that such a twin gets past the edge. Twins of all
+other fields pass: `my_field` and `api_key` are legal names that real clients send."""
 
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]{0,5})?\Z")
 """uri-host [ ":" port ] (RFC 9110 7.2), without userinfo."""
@@ -109,6 +126,8 @@ def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -
         name = field.lower()
         if name in _CHECKED:
             found.setdefault(name, []).append(value)
+        elif b"_" in name and _is_twin(name.replace(b"_", b"-")):
+            return Failure.UNDERSCORE_TWIN
     # RFC 9112 3.2: 400 for any HTTP/1.1 request without Host, and for any request with more than one or an invalid one.
     hosts = found.get(b"host", ())
     if len(hosts) > 1 or (not hosts and head.version == "1.1") or (hosts and not HOST.match(hosts[0])):
@@ -119,6 +138,10 @@ def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -
         or (_check_connection(head, found) if b"connection" in found else None)
         or (_check_expect(head, found[b"expect"]) if b"expect" in found else None)
     )
+
+
+def _is_twin(hyphened: bytes) -> bool:
+    return hyphened in TWINNED or hyphened.startswith(TWINNED_FAMILIES)
 
 
 def _check_target(head: RequestHead) -> Failure | None:
@@ -167,7 +190,7 @@ def _check_framing(head: RequestHead, found: _Found, max_body_bytes: int) -> Fai
 
 def _check_connection(head: RequestHead, found: _Found) -> Failure | None:
     options = _members(found[b"connection"])
-    if not PROTECTED.isdisjoint(options):
+    if not CONNECTION_OPTIONS.issuperset(options):
         return Failure.PROTECTED_FIELD
     # Only a GET without a body may become a tunnel; `Upgrade: h2c` is dropped with the other hop-by-hop fields and the request goes on.
     head.websocket = (
@@ -191,9 +214,11 @@ def _check_expect(head: RequestHead, values: list[bytes]) -> Failure | None:
 
 
 def end_to_end(fields: Fields) -> list[tuple[bytes, bytes]]:
-    """The fields that cross this hop: all but the hop-by-hop ones and those that `Connection` names (RFC 9110 7.6.1)."""
-    named = HOP_BY_HOP.union(tokens_of(fields, b"connection")) - PROTECTED
-    return [field for field in fields if field[0].lower() not in named]
+    """The fields that cross this hop: all but the hop-by-hop ones."""
+    return [field for field in fields if field[0].lower() not in HOP_BY_HOP]
+
+
+_NOT_FOR_THE_ENGINE = HOP_BY_HOP | {b"expect"}
 
 
 def request_bytes(
@@ -214,12 +239,12 @@ def request_bytes(
     """
     if identity:
         instead = (*instead, (b"Accept-Encoding", b"identity"))
-    dropped = {b"expect", *(name.lower() for name, _ in instead)}
-    fields = [field for field in end_to_end(head.fields) if field[0].lower() not in dropped]
+    dropped = _NOT_FOR_THE_ENGINE.union([name.lower() for name, _ in instead]) if instead else _NOT_FOR_THE_ENGINE
+    fields = [field for field in head.fields if field[0].lower() not in dropped]
     if content_length is not None:
         length = b"%d" % content_length
         fields = [(name, length if name.lower() == b"content-length" else value) for name, value in fields]
-    if not values_of(fields, b"host"):
+    if head.version == "1.0" and not values_of(fields, b"host"):  # HTTP/1.1 without it is refused
         fields.insert(0, (b"Host", engine_authority))
     fields += instead
     if head.framing is Framing.CHUNKED:
@@ -249,7 +274,7 @@ def response_bytes(
 
 def _head_bytes(start_line: bytes, fields: Fields) -> bytes:
     lines = [start_line]
-    lines += [b"%s: %s" % field for field in fields]
+    lines += [b": ".join(field) for field in fields]
     lines.append(b"\r\n")
     return b"\r\n".join(lines)
 

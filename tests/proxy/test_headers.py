@@ -2,10 +2,14 @@
 
 import pytest
 
+from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import (
+    TWINNED,
+    TWINNED_FAMILIES,
     Framing,
     RequestHead,
     ResponseHead,
+    check_request,
     end_to_end,
     read_response_framing,
     request_bytes,
@@ -22,12 +26,12 @@ def request(
 
 
 def test_fields_for_this_hop_stay_here_and_the_others_keep_order_case_and_duplicates() -> None:
-    """RFC 9110 7.6.1: Connection, the fields that it names, and the classic ones are dropped."""
+    """RFC 9110 7.6.1: Connection and the fields for one connection are dropped."""
     fields = [
         (b"X-One", b"1"),
-        (b"connection", b"Keep-Alive, x-hop"),
+        (b"connection", b"Keep-Alive"),
         (b"x-one", b"2"),
-        (b"X-HOP", b"3"),
+        (b"HTTP2-Settings", b"AAMAAABk"),
         (b"Keep-Alive", b"timeout=5"),
         (b"TE", b"trailers"),
         (b"Trailer", b"X-Sum"),
@@ -40,11 +44,27 @@ def test_fields_for_this_hop_stay_here_and_the_others_keep_order_case_and_duplic
     assert end_to_end(fields) == [(b"X-One", b"1"), (b"x-one", b"2"), (b"X-One", b"1")]
 
 
-def test_an_answer_cannot_hide_its_own_length_behind_connection() -> None:
-    """Requests that try this are refused; in a response the field is kept."""
+def test_an_answer_cannot_delete_its_own_fields_by_connection() -> None:
+    """Requests that try this are refused; an answer keeps the fields, whatever `Connection` says about them."""
     fields = [(b"Connection", b"content-length, set-cookie"), (b"Content-Length", b"2"), (b"Set-Cookie", b"a")]
 
-    assert end_to_end(fields) == [(b"Content-Length", b"2")]
+    assert end_to_end(fields) == fields[1:]
+
+
+@pytest.mark.parametrize("field", sorted(TWINNED | {family + b"x" for family in TWINNED_FAMILIES}))
+def test_each_field_that_an_edge_acts_on_is_refused_with_an_underscore(field: bytes) -> None:
+    """One underscore among the hyphens is enough, in any case; with hyphens the same field passes."""
+    one, all_of_them = field.replace(b"-", b"_", 1), field.replace(b"-", b"_").upper()
+    verdicts = [
+        check_request(
+            RequestHead(b"GET", b"/x", "1.1", [(b"Host", b"pod"), (name, b"1")], True, 0.0),
+            max_headers=2,
+            max_body_bytes=1,
+        )
+        for name in (one, all_of_them, b"x" + field)
+    ]
+
+    assert verdicts == [Failure.UNDERSCORE_TWIN, Failure.UNDERSCORE_TWIN, None]
 
 
 def test_lists_are_read_over_all_their_lines() -> None:
@@ -58,13 +78,17 @@ def test_lists_are_read_over_all_their_lines() -> None:
 def test_a_request_is_forwarded_as_it_came() -> None:
     """Fields meant for the sidecar are left out; a request without Host gets the engine's."""
     with_host = request([(b"host", b"pod"), (b"Expect", b"100-continue"), (b"Content-Length", b"2")])
-    without = request([(b"X", b"y")], framing=Framing.CHUNKED)
+    without = RequestHead(b"POST", b"/x", "1.0", [(b"X", b"y"), (b"Content-Length", b"2")], True, 0.0)
+    chunked = request([(b"Host", b"pod"), (b"Transfer-Encoding", b"chunked")], framing=Framing.CHUNKED)
 
     assert request_bytes(with_host, engine_authority=b"e:1") == (
         b"POST /x HTTP/1.1\r\nhost: pod\r\nContent-Length: 2\r\n\r\n"
     )
     assert request_bytes(without, engine_authority=b"e:1", via=b"1.1 sidecar") == (
-        b"POST /x HTTP/1.1\r\nHost: e:1\r\nX: y\r\nTransfer-Encoding: chunked\r\nVia: 1.1 sidecar\r\n\r\n"
+        b"POST /x HTTP/1.1\r\nHost: e:1\r\nX: y\r\nContent-Length: 2\r\nVia: 1.1 sidecar\r\n\r\n"
+    )
+    assert request_bytes(chunked, engine_authority=b"e:1") == (
+        b"POST /x HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
 
 
