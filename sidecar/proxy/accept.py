@@ -13,12 +13,13 @@ from typing import cast
 
 from sidecar.proxy.errors import Failure, error_response
 from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.leavers import Watch
 from sidecar.proxy.observer import End
 from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit
 from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.road import Road
-from sidecar.proxy.tcp import SendTimes, peer_has_left, send_times
+from sidecar.proxy.tcp import SendTimes, send_times
 
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -65,6 +66,8 @@ class ClientConnection(ReadLimit):
         self._lingered_bytes = 0
         self._idle_since = 0.0
         self._after_upgrade: list[bytes] | None = None
+        self._watch: Watch | None = None
+        """While reading is paused: the kernel's word that the client has left."""
 
     # --- asyncio -----------------------------------------------------------------------------------------------------
 
@@ -80,18 +83,27 @@ class ClientConnection(ReadLimit):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         self._all_open.discard(self)
-        exchange, self.exchange = self.exchange, None
-        if exchange is not None:
-            exchange.client_left(self.road.clock())
+        self._unwatch()
+        self._end_exchange()
         self.transport = None  # not earlier: the unsent bytes decide whether the client has everything
 
     def eof_received(self) -> bool:
         # A half-closed client cannot be told from one that has left; every proxy that aborts work for clients that have
         # left treats both alike.
+        self._end_exchange()
+        return False
+
+    def _left_unread(self) -> None:
+        """The client has left, and its last bytes are not read: they do not matter, unless they belong to a tunnel."""
+        self._watch = None
+        if self.exchange is not None and not self.exchange.tunnel:
+            self._end_exchange()
+            self.abort()
+
+    def _end_exchange(self) -> None:
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
             exchange.client_left(self.road.clock())
-        return False
 
     def data_received(self, data: bytes) -> None:
         if len(data) > TURN_BYTES:
@@ -236,8 +248,17 @@ class ClientConnection(ReadLimit):
             return
         if pause:
             self.pause_reading()
+            sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+            if sock is not None:
+                self._watch = self.road.leavers.watch(sock, self._left_unread)
         else:
+            self._unwatch()
             self.resume_reading()
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            self.road.leavers.unwatch(self._watch)
+            self._watch = None
 
     # --- writing and closing -----------------------------------------------------------------------------------------
 
@@ -346,11 +367,7 @@ class ClientConnection(ReadLimit):
             self.abort()
 
     def _sweep_exchange(self, exchange: Exchange, at: float) -> None:
-        if self.reading_paused and self._peer_has_left():
-            self.exchange = None
-            exchange.client_left(at)
-            self.abort()
-        elif (failure := exchange.overdue(at)) is not None:
+        if (failure := exchange.overdue(at)) is not None:
             exchange.fail(failure, at)
             if failure is Failure.CLIENT_WRITE_STALLED:
                 self.abort()
@@ -359,10 +376,6 @@ class ClientConnection(ReadLimit):
         """The kernel's times of sending on this connection, since it began; None if it has none."""
         sock = self.transport.get_extra_info("socket") if self.transport is not None else None
         return None if sock is None else send_times(sock)
-
-    def _peer_has_left(self) -> bool:
-        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
-        return sock is not None and peer_has_left(sock)
 
     @property
     def idle(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.leavers import Leavers
 from sidecar.proxy.observer import Observer, guarded
 from sidecar.proxy.pool import EnginePool
 
@@ -73,6 +74,7 @@ class Road:
         self.engine_heard_at = float("-inf")
         """When the engine last sent a byte."""
         self.observe = guarded(observe, dropped)
+        self.leavers = Leavers()
         self.tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

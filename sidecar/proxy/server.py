@@ -33,6 +33,7 @@ class Traffic:
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Accept connections; returns the address actually bound (port 0 picks a free one). Raises OSError."""
         loop = asyncio.get_running_loop()
+        self.road.leavers.start()
         self._server = await loop.create_server(self.connection, host, port, backlog=BACKLOG, reuse_address=True)
         self._sweeper = loop.create_task(self._sweep_forever())
         bound: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
@@ -68,6 +69,7 @@ class Traffic:
         for connection in list(self._connections):
             connection.abort()
         self.road.pool.close()
+        self.road.leavers.close()
         tasks = [task for task in (self._sweeper, *self.road.tasks) if task is not None]
         for task in tasks:
             task.cancel()
