@@ -13,7 +13,7 @@ from typing import Protocol, cast
 import httptools
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import Framing, ResponseHead, read_response_framing, tokens_of, values_of
+from sidecar.proxy.headers import NOT_IN_A_REASON, Framing, ResponseHead, read_response_framing, tokens_of, values_of
 from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit, Soon
 from sidecar.proxy.tcp import is_quiet
 
@@ -22,7 +22,11 @@ LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
 """`Server` of engines that announce keep-alive and yet close after each stream, a millisecond later (seen on llama.cpp
 b11434, after every chunked answer). The next request would race with that, and a POST is never sent twice."""
 FRAMING_BYTES = 65536
-"""Bytes without any body between them (chunk extensions, trailers, a head) past which a response is refused."""
+"""Bytes of a head, and bytes by which the framing (chunk extensions, leading zeros, trailers) may exceed the body, past
+which a response is refused."""
+CHUNK_FRAMING_BYTES = 8
+"""Framing that a chunk may have on top, whatever its length: so tiny chunks alone, as from an engine that streams plain
+text token by token, are never too many."""
 MOST_PIECES = 64
 """Most chunks of one read that are passed on as they are. More are joined: each costs some Python, and chunk boundaries
 mean nothing (RFC 9112 7.1)."""
@@ -76,7 +80,9 @@ class EngineConnection(ReadLimit):
         self._pieces_of_message = 0
         self._complete = False
         self._excess = False
-        self._bytes_without_body = 0
+        self._framing_bytes = 0
+        self._began: list[bytes] | None = None
+        """The reads that hold the head, from the first one until a final head is complete."""
         self._failure: Failure | None = None
         self._tunnel = False
 
@@ -94,7 +100,8 @@ class EngineConnection(ReadLimit):
         self._begin_message()
         self._complete = self._excess = False
         self._failure = None
-        self._bytes_without_body = 0
+        self._framing_bytes = 0
+        self._began = []
 
     def release(self, *, upload_complete: bool) -> None:
         """The exchange is over: into the pool if both messages ended exactly, else closed."""
@@ -193,7 +200,9 @@ class EngineConnection(ReadLimit):
         if self._tunnel:
             consumer.engine_read(at, [data], complete=False)
             return
-        self._bytes_without_body += len(data)
+        self._framing_bytes += len(data)
+        if self._began is not None:
+            self._began.append(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -201,7 +210,7 @@ class EngineConnection(ReadLimit):
         except httptools.HttpParserError:
             self._unparseable()
         pieces = self._body()
-        if self._bytes_without_body > FRAMING_BYTES and not self._complete:
+        if self._framing_bytes > FRAMING_BYTES and not self._complete:
             self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
         if self._failure is None:
             consumer.engine_read(at, pieces, complete=self._complete)
@@ -220,7 +229,12 @@ class EngineConnection(ReadLimit):
             self._excess = True
             del pieces[self._pieces_of_message :]
         if pieces:
-            self._bytes_without_body = 0
+            # The body's own bytes were counted when they came, and each of them allows one byte of framing.
+            if 2 * len(pieces[0]) < self._framing_bytes:
+                allowed = 2 * sum(map(len, pieces)) + CHUNK_FRAMING_BYTES * len(pieces)
+                self._framing_bytes = max(0, self._framing_bytes - allowed)
+            else:
+                self._framing_bytes = 0
         return pieces if len(pieces) <= MOST_PIECES else [b"".join(pieces)]
 
     def _unparseable(self) -> None:
@@ -234,7 +248,7 @@ class EngineConnection(ReadLimit):
     def _upgraded(self, rest: bytes) -> None:
         if self._head is not None and self._head.status == 101 and not self._failure:
             self._tunnel = True
-            self._bytes_without_body = 0
+            self._framing_bytes = 0
             if rest:
                 self._pieces.append(rest)
         else:
@@ -272,7 +286,8 @@ class EngineConnection(ReadLimit):
         agreed = status != 101 or (
             self._websocket and b"upgrade" in options and tokens_of(self._fields, b"upgrade") == [b"websocket"]
         )
-        if framing is None or not agreed or version not in ("1.0", "1.1") or len(self._fields) > self.pool.max_headers:
+        spoken = self._is_http(status) and version in ("1.0", "1.1") and not NOT_IN_A_REASON.search(self._reason)
+        if framing is None or not agreed or not spoken or len(self._fields) > self.pool.max_headers:
             self._failure = Failure.ENGINE_BAD_RESPONSE
             return
         reusable = (
@@ -286,10 +301,17 @@ class EngineConnection(ReadLimit):
         self.consumer.engine_head(self._head)
         if status < 200:
             return
-        self._bytes_without_body = 0
+        self._framing_bytes = 0
         if framing[0] is Framing.NONE:
             # llhttp cannot know that this answers a HEAD and would wait for a body that never comes.
             self._message_complete()
+
+    def _is_http(self, status: int) -> bool:
+        """Whether the head that is now complete says HTTP/1: llhttp reads RTSP/1.0 and ICE/1.0 in the same way."""
+        began = b"".join(self._began or ()).lstrip(b"\r\n")
+        # No body follows an interim head: the next head begins where it ends.
+        self._began = [began.partition(b"\r\n\r\n")[2]] if status < 200 and status != 101 else None
+        return began.startswith(b"HTTP/1.")
 
     def on_message_complete(self) -> None:
         if not self._complete and self._head is not None and self._head.status >= 200:

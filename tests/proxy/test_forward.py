@@ -43,6 +43,16 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
         ("more fields than agreed", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 33 + b"Content-Length: 2\r\n\r\nok"),
         ("a head without end", b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000),
         ("interim answers without end", b"HTTP/1.1 102 Processing\r\nX: " + b"y" * 70_000),
+        ("RTSP, which llhttp reads too", b"RTSP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        ("ICE, which llhttp reads too", b"ICE/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        ("RTSP behind empty lines", b"\r\n\r\nRTSP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        ("an interim answer in RTSP", b"RTSP/1.0 103 Early Hints\r\n\r\n" + OK),
+        ("RTSP behind an interim answer", b"HTTP/1.1 100 Continue\r\n\r\nRTSP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        ("a NUL in the reason", b"HTTP/1.1 200 O\x00K\r\nContent-Length: 2\r\n\r\nok"),
+        ("a control character in the reason", b"HTTP/1.1 200 \x1b[31mOK\r\nContent-Length: 2\r\n\r\nok"),
+        ("DEL in the reason", b"HTTP/1.1 200 OK\x7f\r\nContent-Length: 2\r\n\r\nok"),
+        ("a CR in the reason", b"HTTP/1.1 200 O\rK\r\nContent-Length: 2\r\n\r\nok"),
+        ("a NUL in the reason of a switch", b"HTTP/1.1 101 S\x00\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"),
         ("no HTTP at all", b"SSH-2.0-OpenSSH_9.2p1\r\n"),
         (
             "a switch of protocol without a request for it",
@@ -51,13 +61,14 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
 )
-def test_an_answer_that_cannot_be_trusted_is_a_502(name: str, answer: bytes) -> None:
-    """Not one byte of it reaches the client, and its connection is closed."""
+@pytest.mark.parametrize("size", [None, 1, 7])
+def test_an_answer_that_cannot_be_trusted_is_a_502(name: str, answer: bytes, size: int | None) -> None:
+    """Whole and in pieces: not one byte of it reaches the client, and its connection is closed."""
     road = Road()
     client = road.client()
 
     client.send(GET)
-    road.engine.send(answer)
+    road.engine.send(answer, size)
     road.turn()
 
     assert client.taken.startswith(b"HTTP/1.1 502 Bad Gateway\r\n"), name
@@ -146,6 +157,82 @@ def test_a_body_where_none_may_be_costs_the_connection(request_bytes: bytes, ans
     assert not own.endswith(b"hello")
     assert own + OK == client.taken
     assert road.outcomes == [Outcome.OK, Outcome.OK]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 200 Fine\t\xc3\xa9 ~!\r\nContent-Length: 2\r\n\r\nok", id="a tab and obs-text"),
+        pytest.param(b"HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nok", id="an empty reason"),
+        pytest.param(
+            b"HTTP/1.1 103 Early Hints\r\nX: RTSP/1.0\r\n\r\nHTTP/1.1 103 Hints\r\n\r\n"
+            b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nRTSP/1.0",
+            id="interim answers, and RTSP where it means nothing",
+        ),
+    ],
+)
+def test_an_answer_passes_whole_wherever_its_head_is_split(answer: bytes) -> None:
+    """At every split: the check of the status line and of the reason sees the same bytes."""
+    for split in range(len(answer)):
+        road = Road()
+        client = road.client()
+        client.send(GET)
+        road.engine.send(answer[:split])
+        road.engine.send(answer[split:])
+        client.send(GET)
+        road.engine.send(OK)
+
+        assert client.taken == answer + OK
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [1000, 65536])
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        pytest.param(b"1;" + b"x" * 20 + b"\r\na\r\n", id="an extension around each byte"),
+        pytest.param(b"2;" + b"x" * 1000 + b"\r\naa\r\n", id="a long extension in each read"),
+        pytest.param(b"0" * 40 + b"1\r\na\r\n", id="leading zeros"),
+    ],
+)
+def test_an_answer_whose_framing_outweighs_its_body_by_64_kib_is_broken_off(chunk: bytes, size: int) -> None:
+    """Body bytes in between change nothing about it; what came before the bound has been passed on."""
+    road = Road()
+    client = road.client()
+    client.send(GET)
+    road.engine.send(CHUNKED)
+
+    came = 0
+    stream = chunk * (300_000 // len(chunk))
+    while not road.engine.lost:
+        road.engine.send(stream[came : came + size])
+        came += size
+        road.turn()
+
+    body = stream[:came].count(b"\na")
+    assert 65536 < came <= 65536 + 2 * size + (2 + 8) * 2 * body
+    assert not client.taken.endswith(b"0\r\n\r\n")
+    assert road.recordings[0].closed == [(Outcome.ENGINE_ERROR, Failure.ENGINE_BAD_RESPONSE, 200)]
+
+
+@pytest.mark.parametrize("size", [1000, 65536])
+@pytest.mark.parametrize("text", [b"a", b"ab", b"token", b"x" * 300])
+def test_tiny_chunks_alone_are_never_too_many(text: bytes, size: int) -> None:
+    """An engine may stream plain text token by token, for as long as it likes."""
+    road = Road()
+    client = road.client()
+    client.send(GET)
+
+    road.engine.send(CHUNKED)
+    stream = b"%x\r\n%b\r\n" % (len(text), text) * (400_000 // (len(text) + 5)) + b"0\r\n\r\n"
+    for start in range(0, len(stream), size):
+        road.engine.send(stream[start : start + size])
+        road.turn()
+
+    assert client.taken.endswith(b"0\r\n\r\n")
+    assert road.outcomes == [Outcome.OK]
 
 
 def test_spaces_behind_a_length_are_no_part_of_it() -> None:
