@@ -21,6 +21,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
+from sidecar.slo.progress import Progress, State
 
 
 CLIENT = """
@@ -45,6 +46,9 @@ class QuietApp:
 
     def healthy(self) -> tuple[bool, str]:
         return True, ""
+
+    def engine_progress(self) -> Progress:
+        return Progress(State.FINE, "")
 
     async def reload(self) -> list[str]:
         return []

@@ -28,17 +28,20 @@ from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed
 from sidecar.engines.reports.fetcher import ReportFetcher, readers_of
 from sidecar.engines.reports.sink import ReportSink
+from sidecar.health.health import Health
 from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
 from sidecar.logs.sanitise import allowed_headers
 from sidecar.logs.setup import Logs
 from sidecar.metrics import self_metrics as own
 from sidecar.observe.baselines import Baselines
+from sidecar.observe.engine_progress import EngineProgress
 from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.instruments import Instruments
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
 from sidecar.proxy.server import Traffic
+from sidecar.slo.progress import Progress
 from sidecar.wiring import metrics_of, observers_of, reload, road_of
 
 
@@ -117,6 +120,15 @@ class App:
         settlement.on_ended = self.report_fetcher.ended
         self.road = road_of(config, self.observers, clock)
         self.traffic = Traffic(self.road)
+        self.progress = EngineProgress(
+            self.metrics,
+            self.engine,
+            self.readiness,
+            clock=clock,
+            flow=self.slo.flow,
+            grew_at=lambda: self.engine_side.state.grew_at,
+        )
+        self.health = Health(lambda: self.traffic.lost, self.progress.look)
         self.spans = Spans(
             config.spans,
             settlement.span,
@@ -176,6 +188,7 @@ class App:
         loop.add_signal_handler(signal.SIGHUP, lambda: self.road.spawn(self._reload_on_signal()))
         tasks = [
             *(loop.create_task(task) for task in self.engine_side.tasks()),
+            loop.create_task(self.health.run()),
             loop.create_task(self._measure_lag()),
             loop.create_task(self._expire()),
             loop.create_task(self.report_fetcher.run()),
@@ -248,11 +261,16 @@ class App:
     def ready(self) -> tuple[bool, str]:
         """Whether traffic may come, and the reason."""
         self.readiness.heard(self.road.engine_heard_at)
+        self.progress.look()
         return self.readiness.ready(self._clock())
 
     def healthy(self) -> tuple[bool, str]:
-        """Whether this process works: always True, because an event loop that runs this method works."""
-        return True, "healthy"
+        """Whether this process works, and the reason."""
+        return self.health.healthy()
+
+    def engine_progress(self) -> Progress:
+        """Whether the engine makes progress, for the probe of its container."""
+        return self.progress.look()
 
     def facts(self) -> Facts:
         """The facts about the process that the status page shows."""
@@ -315,6 +333,7 @@ class App:
 
     def _engine_restarted(self) -> None:
         """The objectives and the estimator forget values learned from the engine's previous process."""
+        self.progress.restarted()
         self.slo.engine_restarted()
         if self.estimates is not None:
             self.estimates.forget()

@@ -3,7 +3,7 @@
 Pure; instants are passed in. Readiness latches once the engine has answered. After that it drops only if several health
 checks in a row (3) have failed *and* no byte has come from the engine for some time (15 s): an engine that streams to a
 hundred clients and is too busy for `/health` is not down, and removing its pod would only move the overload to the next
-one.
+one. It drops as well while the engine is stalled: silent for longer than its pending work explains (`slo/progress.py`).
 """
 
 from enum import StrEnum
@@ -29,6 +29,8 @@ class Readiness:
 
     def __init__(self) -> None:
         self.life = Life.SERVING
+        self.stalled: str | None = None
+        """The reason why the engine is taken to have stopped in the middle of its work; None while it is not."""
         self._answered = False
         self._failed_in_a_row = 0
         self._heard_at = float("-inf")
@@ -59,4 +61,4 @@ class Readiness:
                 False,
                 f"the engine failed {self._failed_in_a_row} health checks and has been silent for {silent_seconds:.0f} s",
             )
-        return True, "ready"
+        return (True, "ready") if self.stalled is None else (False, self.stalled)

@@ -39,6 +39,7 @@ ONE_USER = {
     "admin": "a listener of its own, started by the hallway",
     "capacity": "a command of its own",
     "demo": "a command of its own",
+    "health": "of the process itself, with a thread of its own; started by the hallway",
     "otlp": "a listener of its own, started by the hallway",
     "simulator": "bench/ and the tests play it without the demo",
 }

@@ -56,3 +56,13 @@ def test_shutting_down_is_not_ready_at_once(life: Life) -> None:
     readiness.life = life
 
     assert (False, f"shutting down ({life.value})") == readiness.ready(at=0)
+
+
+def test_a_stalled_engine_takes_its_pod_out_with_the_reason() -> None:
+    readiness = Readiness()
+    readiness.answered(at=0)
+    readiness.stalled = "the engine has stopped"
+
+    assert readiness.ready(at=1) == (False, "the engine has stopped")
+    readiness.stalled = None
+    assert readiness.ready(at=2) == (True, "ready")

@@ -6,6 +6,7 @@
 | `/metrics` | GET | the page of metrics: text 0.0.4 or OpenMetrics 1.0, gzipped where accepted |
 | `/-/healthy` | GET | 200 while the process can work, else 503 and why |
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
+| `/-/engine` | GET | for a probe of the engine's container: 503 once its stall is proven, else 200: JSON (`slo/progress.py`) |
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
 | `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
@@ -36,6 +37,7 @@ from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPES_TOTAL
 from sidecar.slo.baseline import RefusedError
+from sidecar.slo.progress import Progress
 
 
 SERVER = "llm-phase-sidecar"
@@ -53,6 +55,9 @@ _log = logging.getLogger(__name__)
 
 class App(StatusSource, Protocol):
     """The rest of the process, as far as the listener needs it."""
+
+    def engine_progress(self) -> Progress:
+        """Whether the engine makes progress, and why (or why not)."""
 
     async def reload(self) -> list[str]:
         """Load the config again; returns its errors, none when the new one is in force."""
@@ -106,6 +111,7 @@ class AdminListener:
         application.router.add_get("/baseline.json", self._baseline)
         application.router.add_get("/-/healthy", self._healthy)
         application.router.add_get("/-/ready", self._ready)
+        application.router.add_get("/-/engine", self._engine)
         application.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
         application.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
         application.router.add_routes([*self._status.routes(), *self._runbooks.routes(), *self._diagnoses.routes()])
@@ -192,6 +198,10 @@ class AdminListener:
 
     async def _ready(self, _request: web.Request) -> web.Response:
         return _verdict(self._app.ready())
+
+    async def _engine(self, _request: web.Request) -> web.Response:
+        progress = self._app.engine_progress()
+        return web.json_response(progress.as_json(), status=503 if progress.proven else 200, headers=JSON_HEADERS)
 
     async def _incident(self, _request: web.Request) -> web.Response:
         document = {"schema_version": INCIDENT_VERSION, "incidents": self._incidents.as_json()}

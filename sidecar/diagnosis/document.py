@@ -22,7 +22,7 @@ DOCUMENT_VERSION = 3
 
 
 def document(diagnoses: Iterable[Diagnosis], down: Iterable[EngineDown] = ()) -> dict[str, Any]:
-    """The whole document. `down`: engines that fail their health checks now, also if no lane had a request."""
+    """The whole document. `down`: engines that are down or stalled now, also if no lane had a request."""
     return {
         "schema_version": DOCUMENT_VERSION,
         "engines_down": [_down(engine) for engine in down],

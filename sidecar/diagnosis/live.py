@@ -17,7 +17,7 @@ from sidecar.history.series import LONG_SECONDS, SHOWN_SECONDS
 from sidecar.history.slices import Sliced
 from sidecar.history.snapshot import Snapshot
 from sidecar.metrics import slo_metrics as slo
-from sidecar.metrics.catalogue import ENGINE_UP
+from sidecar.metrics.catalogue import ENGINE_STALLED, ENGINE_UP
 
 
 class LiveDiagnosis:
@@ -37,12 +37,13 @@ class LiveDiagnosis:
         self._was_up = self._was_up or now.gauges[ENGINE_UP.name].get(()) == 1
 
     def engine_down(self, now: Snapshot) -> EngineDown | None:
-        """The engine, if it fails its health checks as of this snapshot."""
+        """The engine, if it fails its health checks or is stalled as of this snapshot."""
         if not _is_down(now):
             return None
         return EngineDown(
             seconds=None if self._down_at is None else now.at - self._down_at,
             coming_up=not self._was_up and now.at - self._history.began_at < COMING_UP_SECONDS,
+            stalled=now.gauges[ENGINE_STALLED.name].get(()) == 1,
         )
 
     def lanes(self, now: Snapshot, *, engine: str | None = None, hints: tuple[str, ...] = ()) -> Sliced[list[Measured]]:

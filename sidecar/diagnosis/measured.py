@@ -170,7 +170,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineDown:
-    """An engine that fails its health checks (no answer, or 5xx), or several of one job."""
+    """An engine that fails its health checks (no answer, or 5xx) or is stalled, or several of one job."""
 
     namespace: str | None = None
     job: str | None = None
@@ -182,3 +182,5 @@ class EngineDown:
     """Seconds for which it has been down, as far as the source saw it; None if unknown."""
     coming_up: bool = False
     """Whether it has not come up yet since the sidecar began, and still has time to (`COMING_UP_SECONDS`)."""
+    stalled: bool = False
+    """Whether it has stopped in the middle of its work: it may pass its health checks all the same."""

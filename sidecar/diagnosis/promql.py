@@ -236,8 +236,13 @@ _WAS_UP_WINDOW = "2h"
 
 
 def engine_up(fleet: Fleet) -> str:
-    """Query for the health of each pod's engine: 1 if it passes its health checks, else 0."""
+    """Query for the health of each pod's engine: 1 if it passes its health checks and is not stalled, else 0."""
     return f"min by (pod) (llm_engine_up{{{fleet.of()}}})"
+
+
+def engine_stalled(fleet: Fleet) -> str:
+    """Query for the pods with an engine that has stopped in the middle of its work."""
+    return f"max by (pod) (llm_engine_stalled{{{fleet.of()}}}) == 1"
 
 
 def engines_coming_up(fleet: Fleet) -> str:
@@ -250,14 +255,20 @@ def engines_coming_up(fleet: Fleet) -> str:
     )
 
 
-def engines_down(answer: Samples, coming_up: Samples, fleet: Fleet) -> list[EngineDown]:
-    """The pods of a fleet with an engine that is down, as one entry; empty if there are none.
+def engines_down(answer: Samples, coming_up: Samples, fleet: Fleet, stalled: Samples | None = None) -> list[EngineDown]:
+    """The pods of a fleet with an engine that is down, as one entry, and those with a stalled one, as another.
 
-    `coming_up`: pods that still have time for their first start; they are left out.
+    `coming_up`: pods that still have time for their first start; they are left out. `stalled`: answer to that query.
     """
-    starting = {labels.get("pod", "") for labels, _ in coming_up}
-    pods = tuple(sorted({labels.get("pod", "") for labels, value in answer if value == 0} - starting))
-    return [EngineDown(namespace=fleet.namespace, job=fleet.job, pods=pods, of_pods=len(answer))] if pods else []
+    starting, hung = ({labels.get("pod", "") for labels, _ in samples} for samples in (coming_up, stalled or []))
+    down = {labels.get("pod", "") for labels, value in answer if value == 0} - starting
+    return [
+        EngineDown(
+            namespace=fleet.namespace, job=fleet.job, pods=tuple(sorted(pods)), of_pods=len(answer), stalled=stopped
+        )
+        for stopped, pods in ((False, down - hung), (True, down & hung))
+        if pods
+    ]
 
 
 def samples(answer: Mapping[str, Any]) -> Samples:

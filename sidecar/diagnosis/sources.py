@@ -63,8 +63,9 @@ async def fleet(
         found: list[Diagnosis] = []
         down: list[EngineDown] = []
         for of in promql.fleets_of(await prometheus.ask(promql.fleets(asked)), asked):
-            up, coming_up = promql.engine_up(of), promql.engines_coming_up(of)
-            down += promql.engines_down(await prometheus.ask(up), await prometheus.ask(coming_up), of)
+            queries = promql.engine_up(of), promql.engines_coming_up(of), promql.engine_stalled(of)
+            up, coming_up, stalled = [await prometheus.ask(query) for query in queries]
+            down += promql.engines_down(up, coming_up, of, stalled)
             lanes = await _lanes(prometheus, of, window_seconds)
             found += [
                 contained(one)

@@ -56,9 +56,10 @@ def _down(engine: Mapping[str, Any]) -> Iterable[str]:
     pods, namespace = engine["pods"], f"namespace {engine['namespace']}" if engine["namespace"] else ""
     job = f"job {engine['job']}" if engine.get("job") else ""
     about = ", ".join(filter(None, (namespace, job, f"pod {', '.join(pods)}" if pods else "")))
-    many = "THE ENGINE IS DOWN"
+    state = "STALLED" if engine.get("stalled") else "DOWN"
+    many = f"THE ENGINE IS {state}"
     if engine["of_pods"] is not None:
-        many = f"{len(pods)} OF {engine['of_pods']} ENGINES {'IS' if len(pods) == 1 else 'ARE'} DOWN"
+        many = f"{len(pods)} OF {engine['of_pods']} ENGINES {'IS' if len(pods) == 1 else 'ARE'} {state}"
     if engine.get("coming_up"):
         many = "THE ENGINE HAS NOT COME UP YET"
     yield f"{many}{f'  [{about}]' if about else ''}"
@@ -68,7 +69,8 @@ def _down(engine: Mapping[str, Any]) -> Iterable[str]:
         if age is None or round(age) == 0
         else f" for {seconds(float(round(age) if age < 119.5 else 60 * round(age / 60)))}"
     )
-    yield f"  {'They have' if len(pods) > 1 else 'It has'} not passed a health check{since}."
+    what = "stopped in the middle of work" if engine.get("stalled") else "not passed a health check"
+    yield f"  {'They have' if len(pods) > 1 else 'It has'} {what}{since}."
     yield f"  Runbook: {engine['runbook']} (/runbooks/{engine['runbook']} on the sidecar's admin port)"
 
 

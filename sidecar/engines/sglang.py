@@ -115,6 +115,7 @@ class SGLang(EngineKind):
             Count.PREFIX_CACHE_QUERIES: (Name("sglang:prompt_tokens_total"),),
             Count.PREFIX_CACHE_HITS: (Name("sglang:cached_tokens_total"),),
             Count.PREEMPTIONS: (Name("sglang:num_retracted_requests_total"),),
+            Count.OUTPUT_TOKENS: (Name("sglang:generation_tokens_total"),),
             Count.REQUESTS: (Name("sglang:num_requests_total"),),
             Count.QUEUE_SECONDS: (Name("sglang:queue_time_seconds_sum"),),
         },

@@ -75,6 +75,7 @@ class GaugeSeries:
 
 GAUGE_SERIES = (
     GaugeSeries(c.ENGINE_UP, reduce="min"),
+    GaugeSeries(c.ENGINE_STALLED, reduce="max"),
     GaugeSeries(c.ENGINE_REQUESTS_WAITING, reduce="sum", minute=True),
     GaugeSeries(c.ENGINE_REQUESTS_RUNNING, reduce="sum", minute=True, peak=True),
     GaugeSeries(c.ENGINE_KV_CACHE_USAGE_RATIO, minute=True),

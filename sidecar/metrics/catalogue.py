@@ -185,7 +185,15 @@ PASSTHROUGH_REQUESTS_TOTAL = Counter(
 ENGINE_UP = Gauge(
     "llm_engine_up",
     "1 while the engine answers its health checks; 0 once it refuses connections or states that it cannot work. A silent engine"
-    " counts as busy (1) until it has missed three checks and sent no byte on any connection for 15 s. Absent before the first check.",
+    " counts as busy (1) until it has missed three checks and sent no byte on any connection for 15 s. 0 also while llm_engine_stalled"
+    " is 1. Absent before the first check.",
+)
+ENGINE_STALLED = Gauge(
+    "llm_engine_stalled",
+    "1 while the engine has stopped in the middle of its work: it answers its health checks, streams are read from it, and it is"
+    " silent for longer than its pending work explains (more than 8 s and more than 3 x llm_engine_silence_expected_seconds). It"
+    " stays 1 until output comes, its own counts of work grow, it restarts, or 75 s have passed since the last silent request"
+    " left. 0 also while that cannot be known.",
 )
 ENGINE_REQUESTS_WAITING = Gauge(
     "llm_engine_requests_waiting", "Requests in the engine's queue, by the engine's own metrics, summed over ranks."

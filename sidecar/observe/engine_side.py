@@ -51,6 +51,7 @@ class EngineSide:
         self._url = config.url
         self._metrics = metrics
         self._recorder = recorder
+        self._readiness = readiness
         self._known = known
         self._tally = Tally()
         self._advisor = Advisor(self.engine)
@@ -115,7 +116,7 @@ class EngineSide:
     def _changed(self) -> None:
         engine = self.engine
         self._known()
-        self._metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True))
+        self._metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True and self._readiness.stalled is None))
         if not engine.up:
             self.state.unknown()
         if engine.kind not in (AUTO, NONE):

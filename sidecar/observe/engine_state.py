@@ -6,6 +6,7 @@ sees the first growth; before that it is unknown, and unknown is not 0.
 """
 
 from collections.abc import Callable
+from math import inf
 
 from sidecar.engines.probe.agreement import COUNTED_PHASES, Agreement
 from sidecar.engines.probe.state import EngineState, Growth
@@ -40,6 +41,8 @@ class EngineStateRecorder:
         self._agreed = {phase: metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).child(phase) for phase in COUNTED_PHASES}
         self._counters = {name: metrics.counter(metric) for name, metric in _COUNTERS.items()}
         self._restarts = metrics.counter(c.ENGINE_RESTARTS_TOTAL)
+        self.grew_at = -inf
+        """When a scrape last showed that the engine's counts of its work had grown: it works, whatever the wire shows."""
         self.on_restart: Callable[[], None] = lambda: None
         """Called after an engine restart: what was learned about the old engine process must be forgotten."""
         self._scrapes = metrics.counter(c.ENGINE_SCRAPES_TOTAL)
@@ -57,6 +60,8 @@ class EngineStateRecorder:
         for name, grown in growth.counters.items():
             if name in self._counters:
                 self._counters[name].child().inc(grown)
+        if any(growth.counters.values()):
+            self.grew_at, _ = self._now()
         self._restarts.child().inc(int(growth.restarted))
         if growth.restarted:
             self.on_restart()

@@ -20,7 +20,7 @@ from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
-from sidecar.slo.silence import EXCUSE, Silence
+from sidecar.slo.silence import EXCUSE, Flow, Silence
 from sidecar.slo.whole_answers import WholeAnswers
 from sidecar.timeline.held_back import first_token_seen, tokens_held_back
 from sidecar.timeline.outcome import Outcome
@@ -230,6 +230,11 @@ class Evidence:
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
         excused_seconds = EXCUSE * silent.expected_seconds
         return Inside(silent.seconds, excused_seconds, self._work.waiting, self._work.streaming, silent.unseen_seconds)
+
+    def flow(self, at: float) -> Flow:
+        """The silence at this instant, and the streams that show the engine's output or do not."""
+        self._catch_up()
+        return self._silence.flow(at)
 
     @property
     def learners(self) -> dict[str, Learner]:

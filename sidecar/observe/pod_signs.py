@@ -40,6 +40,7 @@ class PodReader:
         self._restarts = metrics.counter(c.ENGINE_RESTARTS_TOTAL)
         self._stalled = metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL)
         self._up = metrics.gauge(c.ENGINE_UP)
+        self._engine_stalled = metrics.gauge(c.ENGINE_STALLED)
         self._kv_usage = metrics.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO)
         self._engine_waiting = metrics.gauge(c.ENGINE_REQUESTS_WAITING)
         self._engine_running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING)
@@ -78,7 +79,8 @@ class PodReader:
             silent_seconds=inside.silent_seconds,
             excused_seconds=inside.excused_seconds,
             unseen_seconds=inside.unseen_seconds,
-            engine_up=None if up is None else up > 0,
+            # A stalled engine is not down: it is silent, and it has not restarted when it goes on.
+            engine_up=None if up is None else up > 0 or bool(self._gauge(self._engine_stalled)),
             kv_usage=self._gauge(self._kv_usage),
             engine_waiting=self._gauge(self._engine_waiting),
             engine_running=self._gauge(self._engine_running),

@@ -23,6 +23,7 @@ from sidecar.slo.judge import Case, Judge, TokenDeadlines
 from sidecar.slo.learner import Learner
 from sidecar.slo.learning import Came, Learning
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
+from sidecar.slo.silence import Flow
 from sidecar.timeline.outcome import Outcome
 
 
@@ -261,6 +262,10 @@ class Slo:
         for name, learner in self.learners.items():
             learner.restore(self._unlearned[name])
         self.learning.dropped()
+
+    def flow(self, at: float) -> Flow:
+        """The silence at this instant, and the streams that show the engine's output or do not."""
+        return self._evidence.flow(at)
 
     def engine_restarted(self) -> None:
         """Forget what was learned about the old engine process."""

@@ -5,6 +5,9 @@ share, and each connection handles its own bytes (`accept.py`).
 """
 
 import asyncio
+import os
+import socket
+from contextlib import suppress
 
 from sidecar.proxy.accept import ClientConnection
 from sidecar.proxy.errors import Failure
@@ -38,6 +41,11 @@ class Traffic:
         self._sweeper = loop.create_task(self._sweep_forever())
         bound: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
         return bound
+
+    @property
+    def lost(self) -> bool:
+        """Whether a listening socket does not listen any more, although `stop_accepting` was not called."""
+        return self._server is not None and not all(_listens(each.fileno()) for each in self._server.sockets)
 
     def drain(self) -> None:
         """From now on every answer says `Connection: close`. New requests are still served, on idle connections too.
@@ -98,3 +106,10 @@ class Traffic:
     def open_connections(self) -> int:
         """Client connections open now."""
         return len(self._connections)
+
+
+def _listens(number: int) -> bool:
+    """Whether this file is a listening socket, as the kernel sees it."""
+    with suppress(OSError), socket.socket(fileno=os.dup(number)) as listening:
+        return bool(listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    return False

@@ -16,6 +16,7 @@ its output comes it excuses as an unseen request does.
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 
@@ -39,6 +40,27 @@ class Silent:
     unseen_seconds: float = 0.0
     """Silence, in seconds, that pending prompts do not explain, and that a request whose output is not seen may explain:
     `seconds` is 0 then. An answer that comes whole waits for itself alone, and explains no silence of others."""
+
+
+class Flow(NamedTuple):
+    """The engine's silence, its last output, and the numbers of requests that show it or do not."""
+
+    silent: Silent
+    quiet_seconds: float = 0.0
+    """Seconds since the last output while a stream was read, explained or not."""
+    spoke_at: float = -inf
+    """Instant of the last output of any request."""
+    read: int = 0
+    """Streams that the sidecar reads."""
+    paused: int = 0
+    """Streams whose clients do not read."""
+    unseen: int = 0
+    """Requests whose output is not seen before they end."""
+
+
+def excused_seconds(silent: Silent) -> float:
+    """Seconds of a silence that are no stall, by the work that was pending when it began."""
+    return max(STALL_SECONDS, EXCUSE * silent.expected_seconds)
 
 
 class _Cost(NamedTuple):
@@ -75,6 +97,7 @@ class Silence:
         """Set exactly while a stream is being read."""
         self._expected_seconds = 0.0
         self._checked_at = 0.0
+        self._spoke_at = -inf
         self.stalled_seconds = 0.0
         """Total seconds of silence that no work explains; never decreases."""
 
@@ -114,13 +137,15 @@ class Silence:
             self._seen(key, at)
         elif not streaming and (key in self._heard or key in self._paused):
             cost = self._pending.get(key, _Cost(guessed_seconds=UNKNOWN_SECONDS))
-            self.left(key, at)
+            self.given_up(key, at)
             self._opaque[key] = _Unseen(at, cost, UNKNOWN_ANSWER_SECONDS)
             self._begin(at)
 
     def left(self, key: Hashable, at: float) -> None:
         """The engine has sent the whole answer. A second call changes nothing."""
         self.check(at)
+        if key in self._opaque or key in self._heard or key in self._paused:
+            self._spoke_at = max(self._spoke_at, at)
         self._seen(key, at)
         self._forget(key)
 
@@ -150,6 +175,7 @@ class Silence:
 
     def spoke(self, at: float) -> None:
         """Output of any request was read."""
+        self._spoke_at = max(self._spoke_at, at)
         since = self._since
         if since is None:
             return
@@ -181,7 +207,7 @@ class Silence:
         since = self._since
         if since is None:
             return Silent(0.0, 0.0)
-        excused_until = since + max(STALL_SECONDS, EXCUSE * self._expected_seconds)
+        excused_until = since + excused_seconds(Silent(at - since, self._expected_seconds))
         if self._opaque and not self._flowing:
             in_time = (each.answer_seconds for each in self._opaque.values() if each.at <= since)
             unseen_until = since + max(in_time, default=0.0)
@@ -192,6 +218,11 @@ class Silence:
         if at > excused_until:
             self.stalled_seconds += at - max(excused_until, checked_at)
         return Silent(at - since, self._expected_seconds)
+
+    def flow(self, at: float) -> Flow:
+        """The silence at this instant, and what can be seen of the engine's output."""
+        quiet = 0.0 if self._since is None else at - self._since
+        return Flow(self.check(at), quiet, self._spoke_at, len(self._heard), len(self._paused), len(self._opaque))
 
     def _await(self, key: Hashable, cost: _Cost, at: float) -> None:
         self._pending[key] = cost

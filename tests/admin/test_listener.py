@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
+from sidecar.slo.progress import Progress, State
 from tests.support.admin import Double, Visit, metrics, visit
 from tests.support.promtool import check_metrics, samples
 
@@ -75,6 +77,35 @@ def test_ready_and_healthy_say_why_not() -> None:
         assert (await visit.ask("/-/healthy"))[::2] == (503, b"the loop lags\n")
         assert (await visit.ask("/metrics"))[0] == 200
         assert (await visit.ask("/"))[0] == 200
+
+    visit(scenario)
+
+
+def test_the_probe_of_the_engines_container_fails_only_when_a_stall_is_proven() -> None:
+    """A stall takes the pod out of its Service at once; the container may be restarted half a minute later."""
+
+    async def scenario(visit: Visit) -> None:
+        found = []
+        for state, beyond_seconds in (
+            (State.FINE, 0.0),
+            (State.UNSURE, 90.0),
+            (State.STALLED, 29.0),
+            (State.STALLED, 30.0),
+        ):
+            visit.app.progress = Progress(state, "why", 41.26, 8.0, beyond_seconds)
+            status, _, body = await visit.ask("/-/engine")
+            found.append((status, json.loads(body)["state"]))
+        _, headers, body = await visit.ask("/-/engine")
+
+        assert found == [(200, "fine"), (200, "unsure"), (200, "stalled"), (503, "stalled")]
+        assert json.loads(body) == {
+            "state": "stalled",
+            "reason": "why",
+            "silent_seconds": 41.3,
+            "explained_seconds": 8.0,
+            "beyond_seconds": 30.0,
+        }
+        assert headers["Cache-Control"] == "no-store"
 
     visit(scenario)
 

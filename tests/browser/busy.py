@@ -18,6 +18,7 @@ from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
 from sidecar.observe.slo_counters import Slo
 from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.slo.progress import Progress, State
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -49,6 +50,9 @@ class BusyApp:
 
     def healthy(self) -> tuple[bool, str]:
         return True, ""
+
+    def engine_progress(self) -> Progress:
+        return Progress(State.FINE, "")
 
     async def reload(self) -> list[str]:
         return []

@@ -214,6 +214,17 @@ def test_an_engine_that_is_down_is_known_without_traffic_and_since_when() -> Non
     assert life.engine_down() is None
 
 
+def test_an_engine_that_has_stopped_in_the_middle_of_its_work_is_told_apart() -> None:
+    life = Life()
+    life.metrics.gauge(c.ENGINE_UP).child().set(1)
+    life.minutes(2, rate=0)
+    life.metrics.gauge(c.ENGINE_UP).child().set(0)
+    life.metrics.gauge(c.ENGINE_STALLED).child().set(1)
+    life.minutes(1, rate=0)
+
+    assert life.engine_down() == EngineDown(seconds=60.0 - STEP_SECONDS, stalled=True)
+
+
 def test_an_engine_that_was_never_up_has_half_an_hour_to_come_up() -> None:
     """As in the alert LLMEngineDown; one that was up and restarts has none."""
     life = Life()

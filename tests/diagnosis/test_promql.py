@@ -27,6 +27,7 @@ def test_every_question_is_promql(of: Fleet) -> None:
         *promql.peaks(of, 300).values(),
         *promql.pods(of, 300).values(),
         promql.engine_up(of),
+        promql.engine_stalled(of),
         promql.engines_coming_up(of),
     ]
 
@@ -102,6 +103,15 @@ def test_the_pods_with_an_engine_that_is_down_are_named() -> None:
 
     assert promql.engines_down(answer, [], Fleet("llm")) == [EngineDown(namespace="llm", pods=("a", "b"), of_pods=3)]
     assert promql.engines_down(answer[1:2], [], Fleet("llm")) == []
+
+
+def test_pods_with_a_stalled_engine_are_named_apart() -> None:
+    answer: Samples = [({"pod": "b"}, 0.0), ({"pod": "c"}, 1.0), ({"pod": "a"}, 0.0)]
+
+    assert promql.engines_down(answer, [], Fleet("llm"), [({"pod": "b"}, 1.0), ({"pod": "c"}, 1.0)]) == [
+        EngineDown(namespace="llm", pods=("a",), of_pods=3),
+        EngineDown(namespace="llm", pods=("b",), of_pods=3, stalled=True),
+    ]
 
 
 def test_a_pod_that_still_loads_its_model_is_not_down() -> None:

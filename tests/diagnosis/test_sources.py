@@ -200,6 +200,7 @@ def test_a_fleet_with_engines_that_are_down_and_no_traffic_has_an_answer() -> No
             "of_pods": 2,
             "seconds": None,
             "coming_up": False,
+            "stalled": False,
             "runbook": "LLMEngineDown",
         }
     ]

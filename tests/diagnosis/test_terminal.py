@@ -97,6 +97,10 @@ def test_an_engine_that_is_down_is_the_first_line_also_without_a_lane() -> None:
     assert "It has not passed a health check for 3 min." in said
     assert "/runbooks/LLMEngineDown" in said
     assert "It has not passed a health check.\n" in text(document([], [EngineDown(seconds=0.0)]))
+    assert titles(down=[EngineDown(stalled=True)])[0] == "THE ENGINE IS STALLED"
+    assert "It has stopped in the middle of work for 3 min." in text(
+        document([], [EngineDown(seconds=185.0, stalled=True)])
+    )
     assert titles(down=[EngineDown(seconds=185.0, coming_up=True)])[0] == "THE ENGINE HAS NOT COME UP YET"
 
 

@@ -59,3 +59,15 @@ def test_the_comparison_with_our_own_sums_stands_beside_the_state_and_goes_with_
     recorder.unknown()
 
     assert [line for line in shown(metrics) if "ratio" in line] == []
+
+
+def test_an_engine_whose_counts_grow_works_at_that_instant() -> None:
+    now = 100.0
+    recorder = EngineStateRecorder(Metrics(lanes=["chat"], prompt_buckets=["0-512"]), now=lambda: (now, 0))
+    grew_at = [recorder.grew_at]
+    for count in (0.0, 5.0, 0.0):
+        now += 5.0
+        recorder.read(EngineState(), Growth({Count.OUTPUT_TOKENS: count}))
+        grew_at.append(recorder.grew_at)
+
+    assert grew_at == [float("-inf"), float("-inf"), 110.0, 110.0]

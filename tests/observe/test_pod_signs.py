@@ -113,3 +113,12 @@ def test_answers_with_phases_of_the_engine_are_told_from_those_without() -> None
 
     assert (found.reported, found.unreported) == (3.0, 12.0)
     assert (found.own_seconds, found.expected_seconds) == (0.75, 0.125)
+
+
+def test_a_stalled_engine_is_not_down() -> None:
+    """Its silence is a sign of its own; and when it goes on, it has not restarted."""
+    metrics = page()
+    metrics.gauge(c.ENGINE_UP).child().set(0.0)
+    metrics.gauge(c.ENGINE_STALLED).child().set(1.0)
+
+    assert PodReader(metrics).read(7.0, INSIDE, long_prompts=False).engine_up is True

@@ -1,8 +1,12 @@
 """The traffic listener at its end: draining, closing idle connections, and cutting requests after the grace period."""
 
+import os
+import socket
+
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
 from tests.support.memory import Road
+from tests.support.scenario_loop import play
 
 
 def test_while_draining_requests_are_served_and_answers_say_close() -> None:
@@ -40,3 +44,21 @@ def test_when_the_grace_is_over_what_is_left_is_cut_and_counted() -> None:
     assert waiting.taken.startswith(b"HTTP/1.1 503 ")
     assert road.outcomes == [Outcome.SIDECAR_ERROR, Outcome.SIDECAR_ERROR]
     assert road.in_flight == 0
+
+
+def test_a_listening_socket_that_is_gone_is_noticed_and_one_that_was_closed_in_order_is_not_missed() -> None:
+    async def scenario() -> list[bool]:
+        traffic = Road().traffic
+        found = [traffic.lost]
+        await traffic.listen("127.0.0.1", 0)
+        found.append(traffic.lost)
+        assert traffic._server is not None
+        # What a bug would do to it: from now on the socket does not listen.
+        number = traffic._server.sockets[0].fileno()
+        with socket.socket() as other:
+            os.dup2(other.fileno(), number)
+            found.append(traffic.lost)
+        await traffic.close()
+        return [*found, traffic.lost]
+
+    assert play(scenario()) == [False, False, True, False]

@@ -15,6 +15,7 @@ from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
+from sidecar.slo.progress import Progress, State
 
 
 class Double:
@@ -25,6 +26,7 @@ class Double:
         self.recent_failures = RecentFailures(lambda: 0.0)
         self.is_ready = (True, "ready")
         self.is_healthy = (True, "healthy")
+        self.progress = Progress(State.FINE, "idle")
         self.errors: list[str] = []
         self.reloads = 0
         self.reloading_at_once = 0
@@ -34,6 +36,9 @@ class Double:
 
     def healthy(self) -> tuple[bool, str]:
         return self.is_healthy
+
+    def engine_progress(self) -> Progress:
+        return self.progress
 
     async def reload(self) -> list[str]:
         self.reloads += 1

@@ -28,12 +28,13 @@ def engine_now(metrics: Metrics) -> dict[str, str]:
         child = family.children.get(())
         return None if child is None else child.value
 
-    up, silence_seconds = value(c.ENGINE_UP), value(slo.ENGINE_SILENCE_SECONDS) or 0.0
+    up, stalled = value(c.ENGINE_UP), value(c.ENGINE_STALLED)
+    silence_seconds = value(slo.ENGINE_SILENCE_SECONDS) or 0.0
     hits, queries = value(c.ENGINE_PREFIX_CACHE_HITS_TOTAL), value(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL)
     cached = hits / queries if hits is not None and queries else None
     agreement = metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).children.values()
     told = {
-        "answers": "" if up is None else "yes" if up else '<span class="bad">no</span>',
+        "answers": "" if up is None else "yes" if up else f'<span class="bad">{"stalled" if stalled else "no"}</span>',
         "waiting in its queue": _or_empty(digits, value(c.ENGINE_REQUESTS_WAITING)),
         "running": _or_empty(digits, value(c.ENGINE_REQUESTS_RUNNING)),
         "KV cache in use": _or_empty(percent, value(c.ENGINE_KV_CACHE_USAGE_RATIO)),

@@ -78,7 +78,7 @@ def headline(
     """The section with the one sentence on what is wrong, or that nothing is. `ordered`: worst first."""
     said, evidence, kind, phase = _said(ordered, anatomy, ready)
     if _is_bad(down):
-        said, evidence, kind, phase = _engine_down(down, ordered)
+        said, evidence, kind, phase = _engine_down(down, ordered, ready[1])
     elif down is not None and not any(d.outcome is Outcome.VERDICT for d in ordered):
         said, evidence, kind, phase = f"The engine has not come up yet{_since(down)}", "", "", ""
     first = f' data-phase="{phase}"' if phase else ""
@@ -92,7 +92,7 @@ def headline(
 def in_short(ordered: Sequence[Diagnosis], down: EngineDown | None = None) -> str:
     """Text for the browser tab: an engine that is down, or the first phase and its lane if a lane is broken, else empty."""
     if _is_bad(down):
-        return "engine down · "
+        return f"engine {_state(down)} · "
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
     return f"{_phase(broken[0])}, {_who(broken[0], ordered)} · " if broken else ""
 
@@ -105,12 +105,17 @@ def _since(down: EngineDown) -> str:
     return "" if down.seconds is None or round(down.seconds) == 0 else f", for {span(down.seconds)}"
 
 
-def _engine_down(down: EngineDown, ordered: Sequence[Diagnosis]) -> tuple[str, str, str, str]:
+def _state(down: EngineDown) -> str:
+    return "stalled" if down.stalled else "down"
+
+
+def _engine_down(down: EngineDown, ordered: Sequence[Diagnosis], why: str) -> tuple[str, str, str, str]:
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
     also = f" {len(broken)} {'lane is' if len(broken) == 1 else 'lanes are'} broken." if broken else ""
-    sentence = f"It fails its health checks.{also}"
+    what = f"Not ready: {why}." if down.stalled else "It fails its health checks."
+    sentence = f"{what}{also}"
     link = f'<a href="/runbooks/{DOWN_RUNBOOK}">Runbook {DOWN_RUNBOOK}</a>'
-    said = f'<span class="chip p-{Blame.ENGINE}">{Blame.ENGINE}</span> The engine is down{_since(down)}'
+    said = f'<span class="chip p-{Blame.ENGINE}">{Blame.ENGINE}</span> The engine is {_state(down)}{_since(down)}'
     return said, f"{escape(sentence)} {link}", "bad", Blame.ENGINE.value
 
 

@@ -75,3 +75,8 @@ def test_names_sources_and_hints_are_escaped() -> None:
 
     assert "Split of the time before the first token: by <b>spans</b>" in page
     assert "To know more: start it with --a & <i>." in page
+
+
+def test_an_engine_that_has_stopped_in_its_work_is_told_from_one_that_does_not_answer() -> None:
+    assert "answers no" in shown({c.ENGINE_UP: 0.0, c.ENGINE_STALLED: 0.0})
+    assert "answers stalled" in shown({c.ENGINE_UP: 0.0, c.ENGINE_STALLED: 1.0})

@@ -190,6 +190,17 @@ def test_an_engine_that_is_down_is_the_headline_with_and_without_traffic() -> No
     )
 
 
+def test_an_engine_that_is_stalled_is_the_headline_with_the_reason() -> None:
+    stalled = EngineDown(seconds=185.0, stalled=True)
+    page = Reader(headline([], BUSY, (False, "the engine has stopped: no output for 190 s"), stalled))
+
+    assert page.text == (
+        "engine The engine is stalled, for 3 min Not ready: the engine has stopped: no output for 190 s."
+        " Runbook LLMEngineDown"
+    )
+    assert in_short([], stalled) == "engine stalled · "
+
+
 def test_an_engine_that_has_not_come_up_yet_is_no_fault() -> None:
     starting = EngineDown(seconds=185.0, coming_up=True)
     page = headline([], BUSY, (False, "no engine yet"), starting)

@@ -1,0 +1,39 @@
+"""Whether this process works, for `/-/healthy`: its loop turns, and its listeners listen.
+
+Nothing that a client or the engine does may make it fail, because then a stranger could have the pod restarted: load, full
+budgets, errors and an engine that is away are no reasons. It fails if the traffic listener's socket is lost, and, since
+nothing answers then, while no turn of the loop ends (`watchdog.py` writes the reason).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from sidecar.health.watchdog import Watchdog
+
+
+TURN_SECONDS = 1.0
+"""Interval at which the loop shows that it turns, and the engine's progress is looked at."""
+
+
+class Health:
+    """The health of one process. `lost`: whether the traffic listener is lost; `look`: called once a second, never raises."""
+
+    def __init__(self, lost: Callable[[], bool], look: Callable[[], object], watchdog: Watchdog | None = None) -> None:
+        self._lost = lost
+        self._look = look
+        self._watchdog = watchdog or Watchdog()
+
+    async def run(self) -> None:
+        """Show for ever that the loop turns. Cancel to stop."""
+        self._watchdog.start()
+        try:
+            while True:
+                await asyncio.sleep(TURN_SECONDS)
+                self._watchdog.turned()
+                self._look()
+        finally:
+            self._watchdog.stop()
+
+    def healthy(self) -> tuple[bool, str]:
+        """Whether this process works, and the reason. A loop that runs this method turns."""
+        return (False, "the traffic listener's socket is lost") if self._lost() else (True, "healthy")

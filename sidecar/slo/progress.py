@@ -1,0 +1,145 @@
+"""Whether the engine makes progress: its silence, judged against the work that explains it. Pure.
+
+`silence.py` measures how long no output came and how much of that the pending prompts explain. This module makes a state
+of it: fine, unsure, or stalled. It counts a silence only while the sidecar's own loop turns on time, because unread output
+is no silence. It keeps a stall until the engine shows life, as clients who give up prove nothing. It refuses to claim
+anything where the wire cannot show it: each such state has its reason.
+"""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from math import inf
+
+from sidecar.slo.silence import STALL_SECONDS, UNKNOWN_ANSWER_SECONDS, Flow, Silent, excused_seconds
+
+
+PROVEN_SECONDS = 30.0
+"""Silence beyond the engine's work after which its container may be restarted."""
+LATE_LOOK_SECONDS = 2.0
+"""Looks come once a second. A time without a look that is longer than this is the sidecar's own, and no silence."""
+LATE_KEPT_SECONDS = 5.0
+"""So long after a late turn of the loop nothing is claimed: the output that came meanwhile has to be read first."""
+YOUNG_SECONDS = 30.0
+"""So long after the start of the sidecar or of the engine nothing is claimed: the first requests of an engine warm it up."""
+KEPT_SECONDS = UNKNOWN_ANSWER_SECONDS + 15.0
+"""So long a stall is kept after its last silent request has left: longer than a probe needs to restart the container. Then
+traffic may try again, since without a request nothing can show that the engine works again."""
+
+
+class State(StrEnum):
+    """The claim about the engine's progress."""
+
+    FINE = "fine"
+    UNSURE = "unsure"
+    """No claim is made; the reason says why."""
+    STALLED = "stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The answer at one instant, in words for operators. Durations in seconds."""
+
+    state: State
+    reason: str
+    silent_seconds: float = 0.0
+    """Time without output, seen by a loop that turned on time, while at least one stream was read."""
+    explained_seconds: float = 0.0
+    """As much of a silence as the pending prompts explain."""
+    beyond_seconds: float = 0.0
+    """Proven silence beyond that, summed since the engine's last sign of life."""
+
+    @property
+    def stalled(self) -> bool:
+        return self.state is State.STALLED
+
+    @property
+    def proven(self) -> bool:
+        """Whether the stall has lasted so long that the engine's container may be restarted."""
+        return self.stalled and self.beyond_seconds >= PROVEN_SECONDS
+
+    def as_json(self) -> dict[str, str | float]:
+        """The answer of `/-/engine`; seconds to a tenth."""
+        return {name: value if isinstance(value, str) else round(value, 1) for name, value in asdict(self).items()}
+
+
+class ForwardProgress:
+    """The progress of one engine. Call `look` about once a second; further calls between these change nothing."""
+
+    def __init__(self, at: float) -> None:
+        self._young_until = at + YOUNG_SECONDS
+        self._looked_at = at
+        self._late_until = -inf
+        self._quiet_seconds = 0.0
+        """The present silence, as far as the loop turned on time."""
+        self._beyond_seconds = 0.0
+        self._stalled_at: float | None = None
+        self._proven_at = -inf
+        """The last instant at which the silence exceeded its work."""
+        self._longest_seconds = 0.0
+        """Length of the silence that proved the stall."""
+
+    def began(self, at: float) -> None:
+        """The engine came up, or was seen to restart: the old process's silence is not the new one's."""
+        self._young_until = at + YOUNG_SECONDS
+        self._recover()
+        self._quiet_seconds = 0.0
+
+    def look(self, at: float, flow: Flow, *, grew_at: float = -inf, doubt: str | None = None) -> Progress:
+        """The progress at this instant. `grew_at`: when the engine's own counts of its work last grew. `doubt`: a reason of
+        the caller for which no claim can be made; None if there is none.
+        """
+        passed, self._looked_at = at - self._looked_at, at
+        if passed > LATE_LOOK_SECONDS:
+            self._late_until = at + LATE_KEPT_SECONDS
+            passed = 0.0
+        self._quiet_seconds = min(self._quiet_seconds + passed, flow.quiet_seconds, at - grew_at)
+        explained = excused_seconds(flow.silent)
+        if self._stalled_at is not None and (
+            max(flow.spoke_at, grew_at) > self._stalled_at or at - self._proven_at > KEPT_SECONDS
+        ):
+            self._recover()
+        if doubt is None and at < self._young_until:
+            doubt = "the sidecar or the engine has just begun: its first requests may take longer"
+        if doubt is None and at < self._late_until:
+            doubt = "the sidecar's own event loop was late: output may wait to be read"
+        if doubt is not None:
+            return self._told(State.UNSURE, doubt, explained)
+        # A silence of 0 s is one that a request may explain whose output is not seen.
+        beyond = self._quiet_seconds - explained if flow.silent.seconds > 0.0 else 0.0
+        if beyond > 0.0:
+            self._stalled_at = at if self._stalled_at is None else self._stalled_at
+            self._proven_at, self._longest_seconds = at, self._quiet_seconds
+            self._beyond_seconds += min(passed, beyond)
+        if self._stalled_at is not None:
+            work = f"its pending work explains {explained:.0f} s" if beyond > 0.0 else "it has shown no life since"
+            reason = (
+                f"the engine has stopped in the middle of its work: no output for {self._longest_seconds:.0f} s, {work}"
+            )
+            return self._told(State.STALLED, reason, explained)
+        return self._told(*_unproven(flow, self._quiet_seconds, explained), explained)
+
+    def _told(self, state: State, reason: str, explained: float) -> Progress:
+        return Progress(state, reason, self._quiet_seconds, explained, self._beyond_seconds)
+
+    def _recover(self) -> None:
+        self._stalled_at = None
+        self._proven_at = -inf
+        self._beyond_seconds = self._longest_seconds = 0.0
+
+
+def _unproven(flow: Flow, quiet: float, explained: float) -> tuple[State, str]:
+    """State and reason of an engine whose silence does not exceed its work."""
+    if flow.silent.unseen_seconds > STALL_SECONDS or (flow.unseen and not flow.read):
+        return State.UNSURE, "requests are in flight whose output is not seen before they end"
+    if flow.read:
+        if quiet > STALL_SECONDS:
+            return State.FINE, f"silent for {quiet:.0f} s: its pending prompts explain {explained:.0f} s"
+        return State.FINE, "no output is overdue"
+    if flow.paused:
+        return State.UNSURE, "the clients of all streams do not read"
+    return State.FINE, "idle: it has no request that the sidecar knows of"
+
+
+def idle() -> Flow:
+    """An engine without requests."""
+    return Flow(Silent(0.0, 0.0))

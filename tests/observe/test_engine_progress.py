@@ -1,0 +1,140 @@
+"""The engine's progress on the page, for probes and for readiness: one stall, told everywhere, and never by mistake."""
+
+from structlog.testing import capture_logs
+
+from sidecar.engines.engine import Engine
+from sidecar.lifecycle import Life, Readiness
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from sidecar.observe.engine_progress import EngineProgress
+from sidecar.slo.progress import State
+from sidecar.slo.silence import Flow
+from tests.slo.silent_engine import Engine as Silent
+from tests.support.memory import Clock
+
+
+class Pod:
+    """One process whose engine streams to one client; a look each second."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
+        self.readiness = Readiness()
+        self.engine = Engine("vllm", ["tiny"])
+        self.silent = Silent()
+        self.progress = EngineProgress(
+            self.metrics,
+            self.engine,
+            self.readiness,
+            clock=self.clock,
+            flow=self.flow,
+            grew_at=lambda: float("-inf"),
+        )
+        self.broken = False
+
+    def flow(self, at: float) -> Flow:
+        if self.broken:
+            raise RuntimeError
+        return self.silent.silence.flow(at)
+
+    def comes_up(self) -> "Pod":
+        self.engine.up = True
+        self.readiness.answered(self.clock())
+        return self
+
+    def passes(self, seconds: float) -> "Pod":
+        for _ in range(round(seconds)):
+            self.clock.later(1.0)
+            self.progress.look()
+        return self
+
+    def told(self) -> tuple[bool, float | None, float | None]:
+        """(ready, llm_engine_up, llm_engine_stalled)"""
+        up, stalled = (self.metrics.gauge(of).child().value for of in (c.ENGINE_UP, c.ENGINE_STALLED))
+        return self.readiness.ready(self.clock())[0], up, stalled
+
+
+def serving() -> Pod:
+    pod = Pod().comes_up().passes(100.0)
+    pod.silent.streams(pod.clock(), "a")
+    return pod
+
+
+def test_a_stalled_engine_is_not_ready_and_not_up_and_the_reason_is_logged_once() -> None:
+    pod = serving()
+    before = pod.passes(8.0).told()
+    with capture_logs() as lines:
+        stalled = pod.passes(30.0).told()
+        why = pod.readiness.ready(pod.clock())[1]
+        pod.silent.silence.spoke(pod.clock())
+        after = pod.passes(1.0).told()
+
+    assert (before, stalled, after) == ((True, 1, 0), (False, 0, 1), (True, 1, 0))
+    assert why == "the engine has stopped in the middle of its work: no output for 38 s, its pending work explains 8 s"
+    assert [line["event"] for line in lines] == ["engine_stalled", "engine_goes_on"]
+
+
+def test_a_scrape_looks_for_itself() -> None:
+    pod = serving().passes(8.0)
+    pod.clock.later(1.0)
+    pod.metrics.refresh(pod.clock())
+
+    assert pod.told() == (False, 0, 1)
+
+
+def test_an_engine_that_has_not_come_up_or_is_down_is_no_stall() -> None:
+    """It loads its model for an hour, while a stream waits; later it refuses connections."""
+    pod = Pod()
+    pod.silent.asked(pod.clock(), "early")
+    loading = pod.passes(3600.0).progress.look()
+    pod.comes_up().passes(60.0)
+    pod.engine.up = False
+    down = pod.passes(60.0).progress.look()
+
+    assert (loading.state, loading.reason) == (State.UNSURE, "the engine has not answered a health check yet")
+    assert (down.state, down.reason) == (
+        State.UNSURE,
+        "the engine fails its health checks: it is down, or still loads its model",
+    )
+    assert pod.told()[1:] == (0, 0)
+
+
+def test_before_the_first_health_check_nothing_is_known() -> None:
+    assert Pod().passes(1.0).told() == (False, None, 0)
+
+
+def test_an_engine_that_has_come_up_again_has_time_for_its_first_requests() -> None:
+    pod = serving().passes(60.0)
+    pod.engine.up = False
+    pod.passes(5.0).engine.up = True
+    young = pod.passes(29.0).told()
+    old = pod.passes(2.0).told()
+
+    assert (young, old) == ((True, 1, 0), (False, 0, 1))
+
+
+def test_an_engine_whose_counters_show_a_restart_has_that_time_too() -> None:
+    pod = serving().passes(60.0)
+    pod.progress.restarted()
+
+    assert pod.passes(29.0).told() == (True, 1, 0)
+
+
+def test_while_the_process_shuts_down_no_stall_is_claimed() -> None:
+    pod = serving().passes(60.0)
+    pod.readiness.life = Life.DRAINING
+    found = pod.passes(1.0).progress.look()
+
+    assert (found.state, found.proven) == (State.UNSURE, False)
+    assert found.reason == "the sidecar is shutting down (draining)"
+
+
+def test_an_error_in_the_measurement_claims_nothing_and_is_counted() -> None:
+    pod = serving().passes(60.0)
+    pod.broken = True
+    found = pod.passes(1.0).progress.look()
+
+    assert (found.state, found.reason) == (State.UNSURE, "the sidecar failed to measure it")
+    assert pod.told() == (True, 1, 0)
+    assert pod.metrics.counter(DROPPED_TOTAL).child("observer_error").value == 2
