@@ -40,6 +40,7 @@ from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.instruments import Instruments
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
+from sidecar.proxy import parser_check
 from sidecar.proxy.server import Traffic
 from sidecar.slo.progress import Progress
 from sidecar.wiring import metrics_of, observers_of, reload, road_of
@@ -54,7 +55,7 @@ log = structlog.get_logger()
 
 
 def run(config: Config, reload: Callable[[], Config]) -> int:
-    """Serve until a signal stops it. Returns the exit code: 0 after an orderly end, 1 if a listener cannot be bound."""
+    """Serve until a signal stops it. Returns the exit code: 0 after an orderly end, 1 if a listener cannot be bound or the parser is unsafe."""
     return uvloop.run(App(config, reload).serve())
 
 
@@ -161,6 +162,10 @@ class App:
     async def serve(self) -> int:
         """Start the listeners, serve until stopped, and shut down. Returns the exit code."""
         config = self.config
+        if faults := parser_check.faults():
+            log.error("parser_unsafe", faults=faults, hint=parser_check.advice())
+            await self._end([])
+            return 1
         try:
             admin = await self.admin.start(config.web.address.host, config.web.address.port)
             grpc = await self.spans.start()
