@@ -19,6 +19,7 @@ import structlog
 import uvloop
 
 from sidecar import __version__
+from sidecar.admin.access import Access
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
@@ -154,7 +155,9 @@ class App:
             traces_from_anywhere=self.spans.from_anywhere,
             incidents=self.slo.roots.incidents,
             baseline=self.baselines.document,
+            access=Access(config.web.config_file, self.metrics, clock),
         )
+        self.admin.access.on_loaded = self._reload_gauges
         self._state_at_scrape()
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -178,14 +181,14 @@ class App:
             )
             await self._end([])
             return 1
-        self._reload_gauges(succeeded=True)
+        self._reload_gauges()
         log.info(
             "listening", traffic=_shown(traffic), admin=_shown(admin[0]), engine=config.engine.url, version=__version__
         )
         for note in notes(config, os.environ):
             log.warning(note.event, **{note.about: note.names}, hint=note.hint)
         if config.spans.receive:
-            told_at = f"http://{_shown(admin[0])}{TRACES}"
+            told_at = f"http{'' if self.admin.access.tls is None else 's'}://{_shown(admin[0])}{TRACES}"
             log.info("takes_spans", http=told_at, grpc=None if grpc is None else _shown(grpc))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -279,7 +282,8 @@ class App:
 
     def facts(self) -> Facts:
         """The facts about the process that the status page shows."""
-        notes = [] if self._reload_refused is None else [f"The last reload was refused: {self._reload_refused}"]
+        refused = [why for why in (self._reload_refused, self.admin.access.refused) if why is not None]
+        notes = [f"The last reload was refused: {why}" for why in refused]
         return Facts(
             version=__version__,
             engine=self.engine_side.name,
@@ -308,13 +312,13 @@ class App:
         reload(config, self.observers, self.road)
         self.logs.apply(config.log)
         self._reload_refused = None
-        self._reload_gauges(succeeded=True)
+        self._reload_gauges()
         log.info("config_reloaded")
-        return []
+        return await self.admin.access.reload()
 
     def _refuse_reload(self, errors: list[str]) -> list[str]:
         self._reload_refused = errors[0]
-        self._reload_gauges(succeeded=False)
+        self._reload_gauges()
         log.error("config_reload_refused", errors=errors)
         return errors
 
@@ -323,7 +327,8 @@ class App:
 
     # --- metrics of the process itself -------------------------------------------------------------------------------
 
-    def _reload_gauges(self, *, succeeded: bool) -> None:
+    def _reload_gauges(self) -> None:
+        succeeded = self._reload_refused is None and self.admin.access.refused is None
         self.metrics.gauge(own.CONFIG_LAST_RELOAD_SUCCESSFUL).child().set(int(succeeded))
         if succeeded:
             self.metrics.gauge(own.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS).child().set(time.time())  # noqa: TID251  a timestamp, by its name

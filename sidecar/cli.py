@@ -69,6 +69,7 @@ _SERVE_FLAGS = {
     "engine.url": ("URL", "the engine, http://host:port"),
     "proxy.listen_address": ("ADDRESS", "address for clients (default 0.0.0.0:8900)"),
     "web.listen_address": ("ADDRESS", "address for metrics, health and the status page (default 0.0.0.0:9901)"),
+    "web.config_file": ("FILE", "TLS and passwords of the admin listener, as for Prometheus' exporters (default none)"),
     "log.level": ("LEVEL", "debug, info, warning or error (default info)"),
     "log.format": ("FORMAT", "json, console or auto (default auto: console on a terminal)"),
 }
@@ -111,6 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         config = reload()
+        _check_web_config(config.web.config_file)
     except ConfigErrors as errors:
         count = len(errors.lines)
         sys.stderr.write(f"{errors}\nsidecar: the config is refused: {count} error{'s' if count > 1 else ''}\n")
@@ -121,6 +123,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     from sidecar.app import run  # noqa: PLC0415  the traffic side is loaded only to serve
 
     return run(config, reload)
+
+
+def _check_web_config(file: str) -> None:
+    """Raises ConfigErrors if the admin listener could not use this file."""
+    if file:
+        from sidecar.admin.web_config import load as load_web_config  # noqa: PLC0415  few have one, and it imports ssl
+
+        load_web_config(file)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -106,6 +106,30 @@ def test_a_config_that_is_refused_changes_nothing_and_a_gauge_says_so(
     asyncio.run(scenario())
 
 
+def test_a_reload_reads_the_web_config_again_and_a_bad_one_is_told_in_the_same_places(tmp_path: Path) -> None:
+    """The errors, the gauge and the status page are those of the config; a good one takes the words back."""
+
+    async def scenario() -> None:
+        web = tmp_path / "web.yml"
+        web.write_text("")
+        text = f"{FIRST}web: {{config_file: {web}}}\n"
+        file = tmp_path / "sidecar.yml"
+        file.write_text(text)
+        app = App(load(str(file)), lambda: load(str(file)))
+        seen = []
+        for written in ("", "wrong: 1", ""):
+            web.write_text(written)
+            errors = await app.reload()
+            told = value(app, "llm_sidecar_config_last_reload_successful")
+            seen.append((len(errors), told, [note.partition(": ")[0] for note in app.facts().notes]))
+
+        assert seen == [(0, 1, []), (1, 0, ["The last reload was refused"]), (0, 1, [])]
+        app.admin.access.close()
+        app.logs.close()
+
+    asyncio.run(scenario())
+
+
 def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
     """The gauge `llm_sidecar_ready` agrees with the answer of `/-/ready`."""
 

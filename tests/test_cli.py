@@ -108,6 +108,18 @@ def test_check_prints_every_error_and_exits_2(tmp_path: Path, capsys: pytest.Cap
     assert printed.err.endswith("sidecar: the config is refused: 3 errors\n")
 
 
+def test_check_reads_the_web_config_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "web.yml"
+    file.write_text("basic_auth_users: {a: nonsense}\nwrong: 1\n")
+    flags = ["check", "--engine.url=http://127.0.0.1:8000", f"--web.config.file={file}"]
+
+    assert main(flags) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [f"{file}:1:23", f"{file}:2:1", "sidecar"]
+    file.write_text("")
+    assert main(flags) == 0
+
+
 @pytest.mark.parametrize(
     "arguments",
     [[], ["fly"], ["serve", "--engine.uri=x"], ["serve", "--engine.ur=http://a"], ["serve"], ["check", "x"]],

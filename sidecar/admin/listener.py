@@ -14,18 +14,19 @@
 | `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
-No traffic limit applies to it, and it answers while the process drains. It knows the rest of the process only through
+`access.py` says who may ask: with a web config, all but the probes and the loopback paths need what that file asks for. No
+traffic limit applies to it, and it answers while the process drains. It knows the rest of the process only through
 `App`. A slow scraper holds one of 8 places for at most 30 s, and delays no other request.
 """
 
 import asyncio
-import ipaddress
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import hdrs, web
 
+from sidecar.admin.access import Access, Handler, is_loopback
 from sidecar.admin.diagnosis import JSON_HEADERS, Diagnoses
 from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
@@ -63,13 +64,11 @@ class App(StatusSource, Protocol):
         """Load the config again; returns its errors, none when the new one is in force."""
 
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
 class AdminListener:
     """The listener of one process. `clock`: monotonic seconds; `traces`: handler of `/v1/traces`, None without it.
 
     `traces_from_anywhere`: other hosts than this one may send spans too. `incidents`: the log that the judge of roots writes.
+    `access`: the gate, which is closed with the listener; None: plain HTTP, open to all.
     `baseline`: makes the document of usual values, or raises RefusedError with the reason why there is none.
     """
 
@@ -83,7 +82,9 @@ class AdminListener:
         traces_from_anywhere: bool = False,
         incidents: IncidentLog | None = None,
         baseline: Callable[[], Sliced[bytearray]] | None = None,
+        access: Access | None = None,
     ) -> None:
+        self.access = access or Access("", metrics, clock)
         self._app = app
         self._take_traces = traces
         self._traces_from_anywhere = traces_from_anywhere
@@ -101,11 +102,11 @@ class AdminListener:
         self._scrapes.begin()
         self._reloading = asyncio.Lock()
         self._runner: web.AppRunner | None = None
-        self._ticking: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
         """Listen; returns the addresses. Port 0 takes any free one; an empty host every interface. Raises OSError."""
-        application = web.Application(middlewares=[_contained], client_max_size=4096)
+        application = web.Application(middlewares=[_contained, self._guarded], client_max_size=4096)
         application.router.add_get("/metrics", self._page)
         application.router.add_get("/incident.json", self._incident)
         application.router.add_get("/baseline.json", self._baseline)
@@ -117,7 +118,7 @@ class AdminListener:
         application.router.add_routes([*self._status.routes(), *self._runbooks.routes(), *self._diagnoses.routes()])
         if self._take_traces is not None:
             application.router.add_post("/v1/traces", self._traces)
-        application.on_response_prepare.append(_own_server)
+        application.on_response_prepare.extend([_own_server, self.access.add_headers])
         self._runner = web.AppRunner(
             application,
             access_log=None,
@@ -130,20 +131,24 @@ class AdminListener:
         )
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host or None, port).start()
+            await web.TCPSite(self._runner, host or None, port, ssl_context=self.access.tls).start()
         except OSError:
             await self._runner.cleanup()
             raise
-        self._ticking = asyncio.create_task(self._tick(), name="admin.history")
+        self._tasks = [
+            asyncio.create_task(self._tick(), name="admin.history"),
+            asyncio.create_task(self.access.watch(), name="admin.web_config"),
+        ]
         return [(address[0], address[1]) for address in self._runner.addresses]
 
     async def stop(self) -> None:
         """Stop listening; answers under way get 1 s."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.gather(self._ticking, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._runner is not None:
             await self._runner.cleanup()
+        self.access.close()
 
     async def _tick(self) -> None:
         while True:
@@ -154,6 +159,10 @@ class AdminListener:
             except Exception:  # noqa: BLE001  the ticks must go on, or every window would grow without end
                 self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
                 _log.exception("admin.tick_failed")
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await self.access.refusal(request) or await handler(request)
 
     # --- handlers ----------------------------------------------------------------------------------------------------
 
@@ -215,7 +224,7 @@ class AdminListener:
         return web.Response(body=text, content_type="application/json", headers=JSON_HEADERS)
 
     async def _reload(self, request: web.Request) -> web.Response:
-        if not _is_loopback(request.remote) or _from_browser(request):
+        if not is_loopback(request.remote) or _from_browser(request):
             return web.Response(status=403, text="Only a process on this host may reload, not a browser.\n")
         async with self._reloading:
             errors = await self._app.reload()
@@ -224,7 +233,7 @@ class AdminListener:
         return web.Response(text="Reloaded.\n")
 
     async def _traces(self, request: web.Request) -> web.StreamResponse:
-        if _from_browser(request) or not (self._traces_from_anywhere or _is_loopback(request.remote)):
+        if _from_browser(request) or not (self._traces_from_anywhere or is_loopback(request.remote)):
             return web.Response(
                 status=403, text="Only a process on this host may send spans (spans.receive_from), not a browser.\n"
             )
@@ -246,15 +255,6 @@ def _verdict(verdict: tuple[bool, str]) -> web.Response:
 def _from_browser(request: web.Request) -> bool:
     """Whether a browser sent it: any web page could make a browser do so. It then sets `Origin` or `Sec-Fetch-Site`."""
     return hdrs.ORIGIN in request.headers or "Sec-Fetch-Site" in request.headers
-
-
-def _is_loopback(remote: str | None) -> bool:
-    try:
-        address = ipaddress.ip_address((remote or "").partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 async def _own_server(_request: web.Request, response: web.StreamResponse) -> None:

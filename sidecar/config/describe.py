@@ -31,20 +31,20 @@ def dotted(path: Path) -> str:
     return text.removeprefix(".")
 
 
-def model_at(path: Path) -> type[BaseModel] | None:
-    """The section at a path; None if the path leads to a value or to nothing."""
-    found, _ = _type_at(path)
+def model_at(path: Path, root: type[BaseModel] = Config) -> type[BaseModel] | None:
+    """The section at a path; None if the path leads to a value or to nothing. `root`: the shape of the whole file."""
+    found, _ = _type_at(path, root)
     return found if isinstance(found, type) and issubclass(found, BaseModel) else None
 
 
-def expected(path: Path) -> str:
+def expected(path: Path, root: type[BaseModel] = Config) -> str:
     """The accepted values at a path: "a number above 0 and at most 86400", "one of: auto, never"."""
-    return _words(*_type_at(path))
+    return _words(*_type_at(path, root))
 
 
-def is_secret(path: Path) -> bool:
+def is_secret(path: Path, root: type[BaseModel] = Config) -> bool:
     """Whether the value at a path, or one inside it, must not be shown."""
-    return _has_secret(*_type_at(path))
+    return _has_secret(*_type_at(path, root))
 
 
 def _has_secret(kind: Any, notes: list[object]) -> bool:
@@ -62,9 +62,9 @@ def _field(field: FieldInfo) -> tuple[Any, list[object]]:
     return _unwrap(field.annotation, list(field.metadata))
 
 
-def _type_at(path: Path) -> tuple[Any, list[object]]:
+def _type_at(path: Path, root: type[BaseModel]) -> tuple[Any, list[object]]:
     """The bare type at a path, with its constraints; (None, []) for a path that the model does not have."""
-    kind: Any = Config
+    kind: Any = root
     notes: list[object] = []
     for step in path:
         if isinstance(kind, type) and issubclass(kind, BaseModel):

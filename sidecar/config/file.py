@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from sidecar.config.checks import WRONG, SeriesTypical, contradictions
 from sidecar.config.describe import KEY_MARK, Path, dotted, expected, is_secret, model_at
@@ -25,15 +25,19 @@ ENVIRONMENT = {
     "SIDECAR_GPU_TYPE": ("labels", "gpu_type"),
 }
 """Variables whose value a key takes if neither a flag nor the file has it."""
-SHORT_FLAGS = ("engine.url", "proxy.listen_address", "web.listen_address", "log.level", "log.format")
+SHORT_FLAGS = (
+    *("engine.url", "proxy.listen_address", "web.listen_address", "web.config_file", "log.level", "log.format"),
+)
 """Keys that are flags too."""
+_USUAL_FLAGS = {"web.config_file": "--web.config.file"}
+"""Flags with the name that every exporter gives them."""
 _LARGEST_FILE_BYTES = 4 << 20
 _VARIABLE = re.compile(r"\$\{\w[^}]*\}|\$\(\w+\)|^\$\w+$")
 
 
 def flag_of(key: str) -> str:
     """`--proxy.listen-address`."""
-    return f"--{key.replace('_', '-')}"
+    return _USUAL_FLAGS.get(key) or f"--{key.replace('_', '-')}"
 
 
 class ConfigErrors(Exception):  # noqa: N818  there may be many
@@ -42,6 +46,18 @@ class ConfigErrors(Exception):  # noqa: N818  there may be many
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
         self.lines = tuple(lines)
+
+
+def text_of(file: str) -> bytes:
+    """The bytes of a config file. Raises ConfigErrors for one that cannot be read or is above 4 MiB."""
+    try:
+        with FilePath(file).open("rb") as opened:
+            text = opened.read(_LARGEST_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigErrors([f"{file}: cannot be read: {error.strerror}"]) from error
+    if len(text) > _LARGEST_FILE_BYTES:
+        raise ConfigErrors([f"{file}: is above {_LARGEST_FILE_BYTES} bytes"])
+    return text
 
 
 def load(
@@ -54,14 +70,7 @@ def load(
     """Read a config. `flags` are values by dotted key (`engine.url`). Raises ConfigErrors with all errors at once."""
     document = Document()
     if file is not None:
-        try:
-            with FilePath(file).open("rb") as opened:
-                text = opened.read(_LARGEST_FILE_BYTES + 1)
-        except OSError as error:
-            raise ConfigErrors([f"{file}: cannot be read: {error.strerror}"]) from error
-        if len(text) > _LARGEST_FILE_BYTES:
-            raise ConfigErrors([f"{file}: is above {_LARGEST_FILE_BYTES} bytes"])
-        document = read(text)
+        document = read(text_of(file))
     draft = _Draft(file, document, flags or {}, environment or {})
     config, errors = draft.errors(series_typical)
     if config is None:
@@ -111,7 +120,7 @@ class _Draft:
                     if any(path == complaint.path for complaint in self._document.complaints):
                         continue
                     place = self._place(path, at_key=each["type"] == "extra_forbidden" or KEY_MARK in path)
-                    found.append((place, path, _say(path, each["type"], each["msg"], each["input"])))
+                    found.append((place, path, say(path, each["type"], each["msg"], each["input"])))
             known = _Values(self._tree, wrong)
             for path, text in contradictions(known, series_typical):
                 found.append((self._place(path, at_key=KEY_MARK in path), path, text))
@@ -120,22 +129,20 @@ class _Draft:
 
     def _place(self, path: Path, *, at_key: bool = False) -> Place | str:
         path = tuple(step for step in path if step != KEY_MARK)
-        if at_key and path in self._document.keys:
-            return self._document.keys[path]
-        for length in range(len(path), 0, -1):
-            if path[:length] in self._origins:
-                return self._origins[path[:length]]
-            if path[:length] in self._document.values:
-                return self._document.values[path[:length]]
-        if self._file is None:
-            return flag_of(dotted(path))
-        return Place(1, 1)
+        if path[:2] in self._origins:
+            return self._origins[path[:2]]
+        nowhere = flag_of(dotted(path)) if self._file is None else Place(1, 1)
+        return self._document.place_of(path, at_key=at_key) or nowhere
 
     def _line(self, place: Place | str, path: Path, text: str) -> str:
-        where = place if isinstance(place, str) else f"{self._file}:{place.line}:{place.column}"
-        key = dotted(path)
-        key = key if key.isprintable() else json.dumps(key)
-        return f"{where}: {key}: {text}" if key else f"{where}: {text}"
+        return line_of(place if isinstance(place, str) else f"{self._file}:{place.line}:{place.column}", path, text)
+
+
+def line_of(where: str, path: Path, text: str) -> str:
+    """One error of a config: place, dotted key, mistake."""
+    key = dotted(path)
+    key = key if key.isprintable() else json.dumps(key)
+    return f"{where}: {key}: {text}" if key else f"{where}: {text}"
 
 
 def _order(place: Place | str) -> tuple[int, int, int, str]:
@@ -193,22 +200,22 @@ class _Values:
         ]
 
 
-def _say(path: Path, kind: str, message: str, value: object) -> str:
-    """The text for one of pydantic's errors: the mistake and the allowed values."""
+def say(path: Path, kind: str, message: str, value: object, root: type[BaseModel] = Config) -> str:
+    """The text for one of pydantic's errors: the mistake and the allowed values. `root`: the shape of the whole file."""
     if kind == "extra_forbidden":
-        section = model_at(path[:-1])
+        section = model_at(path[:-1], root)
         allowed = list(section.model_fields) if section is not None else []
         return f"unknown key{did_you_mean(str(path[-1]), allowed)}; allowed here: {', '.join(allowed)}"
     if kind == "missing":
-        return f"is required, and missing: must be {expected(path)}"
-    if isinstance(value, str) and _VARIABLE.search(value):
+        return f"is required, and missing: must be {expected(path, root)}"
+    if root is Config and isinstance(value, str) and _VARIABLE.search(value):
         return _variable(path)
-    secret = is_secret(path)
+    secret = is_secret(path, root)
     quote = " (put it in quotes)" if kind == "string_type" and isinstance(value, int | float) else ""
     if kind == "value_error":
         reason = message.removeprefix("Value error, ")
-        return f"{'' if secret else _shown(value) + ' '}{reason}: must be {expected(path)}"
-    return f"must be {expected(path)}" + ("" if secret else f"; it is {_shown(value)}{quote}")
+        return f"{'' if secret else _shown(value) + ' '}{reason}: must be {expected(path, root)}"
+    return f"must be {expected(path, root)}" + ("" if secret else f"; it is {_shown(value)}{quote}")
 
 
 def _variable(path: Path) -> str:

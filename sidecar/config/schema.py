@@ -38,6 +38,7 @@ from sidecar.config.values import (
     Threshold,
     Tokens,
     TokenThreshold,
+    WebConfigFile,
     empty_is_unsaid,
     none_is_off,
     parse_address,
@@ -143,6 +144,8 @@ class WebConfig(_Section):
 
     listen_address: ListenAddress = "0.0.0.0:9901"
     """Apart from traffic, because the engine has a /metrics of its own. Write endpoints answer loopback only."""
+    config_file: WebConfigFile = ""
+    """TLS and passwords of the admin listener, in the format of Prometheus' exporters; its content is read again when it changes. Without it: plain HTTP, no password."""
 
     @property
     def address(self) -> Address:
@@ -355,7 +358,13 @@ class Config(_Section):
 NEEDS_RESTART = (
     *("engine.url", "engine.kind", "engine.models", "engine.metrics_port", "engine.scrape_llama_cpp"),
     *("engine.sglang_metrics_dir", "engine.poll_perf_metrics", "engine.estimate"),
-    *("proxy.listen_address", "proxy.max_headers", "proxy.client_buffer_bytes", "web.listen_address"),
+    *(
+        "proxy.listen_address",
+        "proxy.max_headers",
+        "proxy.client_buffer_bytes",
+        "web.listen_address",
+        "web.config_file",
+    ),
     *("prompt_buckets.edges", "labels.quantization", "labels.gpu_type"),
     *("metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
     *("state.directory", "baseline.file"),

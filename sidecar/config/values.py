@@ -173,6 +173,12 @@ def _folder(text: str) -> str:
     return text
 
 
+def path_text(text: str) -> str:
+    if len(text) > 4096 or not text.isprintable():
+        raise ValueError("is not a path")
+    return text
+
+
 def _target(value: object) -> object:
     number = isinstance(value, int | float) and not isinstance(value, bool) and 2 <= value <= 100
     if number or (isinstance(value, str) and re.fullmatch(r"\s*[0-9]+(?:\.[0-9]+)?\s*%\s*", value)):
@@ -222,6 +228,7 @@ CollectorUrl = Annotated[
 ]
 Folder = Annotated[str, AfterValidator(_folder), Description('the absolute path of a directory, or "" for none')]
 FileName = Annotated[str, AfterValidator(_folder), Description('the absolute path of a file, or "" for none')]
+WebConfigFile = Annotated[str, AfterValidator(path_text), Description('the path of a file, or "" for none')]
 EngineUrl = Annotated[
     str, AfterValidator(_engine_url), Description("a URL http://host:port without a path", secret=True)
 ]

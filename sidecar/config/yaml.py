@@ -70,6 +70,13 @@ class Document:
     """The first character of each key."""
     complaints: list[Complaint] = field(default_factory=list)
 
+    def place_of(self, path: Path, *, at_key: bool = False) -> Place | None:
+        """The place of a value (or of its key), else of the nearest value around it; None for an empty document."""
+        if at_key and path in self.keys:
+            return self.keys[path]
+        around = (path[:length] for length in range(len(path), 0, -1))
+        return next((self.values[each] for each in around if each in self.values), None)
+
 
 def read(text: bytes) -> Document:
     """Read one YAML document. Never raises: errors are in `complaints`, and the rest is read as far as possible."""

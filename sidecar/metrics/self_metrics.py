@@ -38,7 +38,8 @@ OVERHEAD_SECONDS = Histogram(
 )
 CONFIG_LAST_RELOAD_SUCCESSFUL = Gauge(
     "llm_sidecar_config_last_reload_successful",
-    "1 if the last load of the config succeeded; 0 if it was refused and the previous config stays in force.",
+    "1 if the last load of the config succeeded, and that of the file in web.config_file; 0 if one was refused, so that its"
+    " previous content stays in force.",
 )
 CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS = Gauge(
     "llm_sidecar_config_last_reload_success_timestamp_seconds",
@@ -92,6 +93,17 @@ SCRAPES_TOTAL = Counter(
     "llm_sidecar_scrapes_total",
     "Scrapes of this page that began before the present one, by result.",
     (Label("result", ("ok", "abandoned", "refused")),),
+)
+LOGINS_TOTAL = Counter(
+    "llm_sidecar_admin_logins_total",
+    "Requests to the admin listener that needed a password, by result: ok, missing (no user and password were sent), wrong, or"
+    " busy (too many waited for a check, and this one was refused unread).",
+    (Label("result", ("ok", "missing", "wrong", "busy")),),
+)
+WEB_CONFIG_LOADS_TOTAL = Counter(
+    "llm_sidecar_web_config_loads_total",
+    "Loads of the file that web.config_file names, by result. After refused, the content of before stays in force.",
+    (Label("result", ("ok", "refused")),),
 )
 
 OWN: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from sidecar.admin import listener as listening
-from sidecar.admin.listener import AdminListener, _is_loopback
+from sidecar.admin.access import is_loopback
+from sidecar.admin.listener import AdminListener
 from sidecar.history.slices import Sliced
 from sidecar.history.snapshot import Snapshot
 from sidecar.metrics import catalogue as c
@@ -156,11 +157,11 @@ def test_a_browser_cannot_be_led_to_reload() -> None:
 )
 def test_only_loopback_may_write(peer: str | None, loopback: bool) -> None:
     """The peer's address decides, never a header that a client can write."""
-    assert loopback == _is_loopback(peer)
+    assert loopback == is_loopback(peer)
 
 
 def test_a_write_from_elsewhere_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "_is_loopback", lambda _peer: False)
+    monkeypatch.setattr(listening, "is_loopback", lambda _peer: False)
 
     async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST", X_Forwarded_For="127.0.0.1"))[0] == 403

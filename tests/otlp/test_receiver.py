@@ -181,14 +181,14 @@ def test_only_this_host_may_send_spans_and_no_browser(monkeypatch: pytest.Monkey
     async def closed(visit: Visit) -> None:
         assert (await visit.send(GOOD))[0] == 200
         assert (await visit.send(GOOD, Origin="http://evil.example"))[0] == 403
-        monkeypatch.setattr(listening, "_is_loopback", lambda _: False)
+        monkeypatch.setattr(listening, "is_loopback", lambda _: False)
         assert (await visit.send(GOOD))[0] == 403
         assert len(visit.spans) == 1
         async with visit.session.get(f"{visit.url}/v1/traces") as answer:
             assert answer.status == 405
 
     async def opened(visit: Visit) -> None:
-        monkeypatch.setattr(listening, "_is_loopback", lambda _: False)
+        monkeypatch.setattr(listening, "is_loopback", lambda _: False)
         assert (await visit.send(GOOD))[0] == 200
         assert (await visit.send(GOOD, Origin="http://evil.example"))[0] == 403
 

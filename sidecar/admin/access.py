@@ -1,0 +1,241 @@
+"""The gate of the admin listener: which requests need a password or a certificate, and TLS as the web config has it now.
+
+It reads the file again when it or a certificate changes, and keeps the old content while the new one is wrong. Probes and the
+loopback paths pass without a password: a kubelet and an `exec` hook have none. It knows routes and headers. It refuses to know
+what a password costs (`passwords.py`) and what the file may say (`web_config.py`).
+"""
+
+import asyncio
+import base64
+import binascii
+import ipaddress
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import structlog
+from aiohttp import hdrs, web
+
+from sidecar.admin.passwords import BusyError, Passwords
+from sidecar.admin.web_config import Loaded, RateLimit, files_named, load
+from sidecar.config.file import ConfigErrors
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import LOGINS_TOTAL, WEB_CONFIG_LOADS_TOTAL
+
+
+PROBES = frozenset({"/-/healthy", "/-/ready", "/-/engine"})
+"""Routes that need no password, because the kubelet sends none. They tell a state in one line."""
+FROM_LOOPBACK = frozenset({"/-/reload", "/-/drain", "/v1/traces"})
+"""Routes that need no password from this host; their handlers refuse browsers, and other hosts by a rule of their own."""
+FILES_LOOKED_AT_SECONDS = 5.0
+"""Interval at which the files are looked at."""
+BUSY_RETRY_AFTER_SECONDS = 2
+CHALLENGE = 'Basic realm="llm-phase-sidecar", charset="UTF-8"'
+
+log = structlog.get_logger()
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+class Access:
+    """The gate of one listener. `file`: the web config, or "" for plain HTTP without passwords; `clock`: monotonic seconds.
+
+    Raises ConfigErrors where the file is wrong.
+    """
+
+    def __init__(self, file: str, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self._file = file
+        self._clock = clock
+        self._passwords = Passwords()
+        self._bucket = _Bucket(RateLimit(), clock)
+        self._logins = metrics.counter(LOGINS_TOTAL)
+        self._logins.begin()
+        self._loads = metrics.counter(WEB_CONFIG_LOADS_TOTAL)
+        self._loads.begin()
+        self._tls: _CurrentTls | None = None
+        self._loaded: Loaded | None = None
+        self._paths: tuple[Path, ...] = ()
+        self._stamp: _Stamp = ()
+        self._changing = asyncio.Lock()
+        self.refused: str | None = None
+        """The first error of the file as it is now; None if it is in force."""
+        self.on_loaded: Callable[[], None] = lambda: None
+        """Called after each load, good or bad."""
+        if file:
+            self._take(self._read())
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The context for the listener; its connections take the certificates of the moment. None: plain HTTP."""
+        return self._tls
+
+    @property
+    def users(self) -> frozenset[str]:
+        """The names of the users that have a password now; none: no password is asked for."""
+        return frozenset() if self._loaded is None else frozenset(self._loaded.web.basic_auth_users)
+
+    async def reload(self) -> list[str]:
+        """Read the file again; returns its errors, none when it is in force. Without a file nothing is done."""
+        if not self._file:
+            return []
+        async with self._changing:
+            try:
+                loaded = await asyncio.to_thread(self._read)
+                self._take(loaded)
+            except ConfigErrors as errors:
+                self.refused = errors.lines[0]
+                self._loads.child("refused").inc()
+                log.error("web_config_refused", errors=list(errors.lines))
+                self.on_loaded()
+                return list(errors.lines)
+        log.info("web_config_loaded", tls=self._tls is not None, users=len(self.users))
+        self.on_loaded()
+        return []
+
+    async def watch(self) -> None:
+        """Read the file again whenever it changes, for as long as the task runs."""
+        while self._file:
+            await asyncio.sleep(FILES_LOOKED_AT_SECONDS)
+            if await asyncio.to_thread(_stamp_of, self._paths) != self._stamp:
+                await self.reload()
+
+    def close(self) -> None:
+        self._passwords.close()
+
+    def _read(self) -> Loaded:
+        # The stamp is taken before the files are read: one that changes in between is read once more.
+        self._paths = files_named(self._file)
+        self._stamp = _stamp_of(self._paths)
+        return load(self._file)
+
+    def _take(self, loaded: Loaded) -> None:
+        if self._loaded is not None and (loaded.context is None) != (self._tls is None):
+            text = "TLS cannot be switched on or off while the process runs; restart the sidecar"
+            raise ConfigErrors([f"{self._file}: tls_server_config: {text}"])
+        if loaded.context is not None:
+            self._tls = self._tls or _CurrentTls(ssl.PROTOCOL_TLS_SERVER)
+            self._tls.current = loaded.context
+        self._passwords.admit(loaded.web.basic_auth_users)
+        if self._loaded is None or self._loaded.web.rate_limit != loaded.web.rate_limit:
+            self._bucket = _Bucket(loaded.web.rate_limit, self._clock)
+        self._loaded = loaded
+        self.refused = None
+        self._loads.child("ok").inc()
+
+    # --- for the listener ------------------------------------------------------------------------------------------------
+
+    async def add_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
+        """Set the headers of the file; a page that has one of them keeps its own."""
+        if self._loaded is not None:
+            for name, value in self._loaded.web.http_server_config.headers.items():
+                if value:
+                    response.headers.setdefault(name, value)
+
+    async def refusal(self, request: web.Request) -> web.Response | None:
+        """The answer to a request that may not pass, or None."""
+        if self._loaded is None or self._is_open(request):
+            return None
+        tls = self._loaded.web.tls_server_config
+        if tls is not None and tls.client_allowed_sans and not _named(request, tls.client_allowed_sans):
+            return _answer(403, "The client's certificate is none of those that may ask (client_allowed_sans).")
+        if not self._bucket.take():
+            return _answer(429, "Too many requests (rate_limit).", {hdrs.RETRY_AFTER: "1"})
+        return await self._login(request) if self._loaded.web.basic_auth_users else None
+
+    def _is_open(self, request: web.Request) -> bool:
+        # By the route that was found, not by the path's text: both sides would have to read that alike.
+        resource = request.match_info.route.resource
+        path = "" if resource is None else resource.canonical
+        return path in PROBES or (path in FROM_LOOPBACK and is_loopback(request.remote))
+
+    async def _login(self, request: web.Request) -> web.Response | None:
+        told = _credentials(request.headers.getall(hdrs.AUTHORIZATION, []))
+        if told is None:
+            result = "missing"
+        else:
+            try:
+                good = await self._passwords.right(*told, peer=request.remote or "")
+            except BusyError:
+                self._logins.child("busy").inc()
+                return _answer(429, "Too many passwords at once.", {hdrs.RETRY_AFTER: str(BUSY_RETRY_AFTER_SECONDS)})
+            result = "ok" if good else "wrong"
+        self._logins.child(result).inc()
+        if result == "ok":
+            return None
+        return _answer(401, "A user and a password are needed.", {hdrs.WWW_AUTHENTICATE: CHALLENGE})
+
+
+class _CurrentTls(ssl.SSLContext):
+    """A context whose new connections are those of another one, which may be replaced while the listener listens."""
+
+    current: ssl.SSLContext
+
+    def wrap_bio(self, *given: Any, **named: Any) -> ssl.SSLObject:
+        return self.current.wrap_bio(*given, **named)
+
+
+class _Bucket:
+    """A token bucket: `burst` requests at once, then one per `interval`. An interval of 0 lets all pass."""
+
+    def __init__(self, limit: RateLimit, clock: Callable[[], float]) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._tokens = float(limit.burst)
+        self._at = clock()
+
+    def take(self) -> bool:
+        if not self._limit.interval:
+            return True
+        now = self._clock()
+        self._tokens = min(self._limit.burst, self._tokens + (now - self._at) / self._limit.interval)
+        self._at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+def is_loopback(remote: str | None) -> bool:
+    """Whether this address of a peer is this host's own."""
+    try:
+        address = ipaddress.ip_address((remote or "").partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def _credentials(told: list[str]) -> tuple[bytes, bytes] | None:
+    """User and password of RFC 7617; None for no header, several, another scheme or nonsense."""
+    scheme, _, encoded = (told[0] if len(told) == 1 else "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+    except (binascii.Error, ValueError):
+        return None
+    return (user, password) if colon else None
+
+
+def _named(request: web.Request, allowed: Iterable[str]) -> bool:
+    """Whether the client's certificate, which TLS has verified, has one of these names."""
+    certificate = request.get_extra_info("peercert") or {}
+    return not set(allowed).isdisjoint(value for _, value in certificate.get("subjectAltName", ()))
+
+
+def _answer(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(status=status, text=f"{text}\n", headers={"Cache-Control": "no-store", **(headers or {})})
+
+
+def _stamp_of(paths: Iterable[Path]) -> _Stamp:
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,0 +1,326 @@
+"""`--web.config.file`: TLS, passwords and headers of the admin listener, in the format of Prometheus' exporter-toolkit.
+
+Source: https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md, as of July 2026. It knows which of
+the format's keys this process can honour. It refuses the others with the reason, because a key that is ignored is a lock that
+does not lock. It holds no connection: `access.py` uses what this module reads.
+"""
+
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from sidecar.config.describe import KEY_MARK, dotted
+from sidecar.config.describe import Path as Keys
+from sidecar.config.file import ConfigErrors, line_of, say, text_of
+from sidecar.config.values import Description, empty_is_unsaid, path_text, several
+from sidecar.config.yaml import Document, Place, read
+
+
+CIPHERS = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+}
+"""Go's names of the suites of TLS 1.2 with forward secrecy and authenticated encryption, and OpenSSL's. TLS 1.3 has its own."""
+CURVES = {"X25519": "X25519", "CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1"}
+"""Go's names of curves, and OpenSSL's."""
+HEADERS: dict[str, tuple[str, ...]] = {
+    "Content-Security-Policy": (),
+    "X-Frame-Options": ("deny", "sameorigin"),
+    "X-Content-Type-Options": ("nosniff",),
+    "X-XSS-Protection": (),
+    "Strict-Transport-Security": (),
+}
+"""Headers that the format can set, each with its values; none: any."""
+VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+CLIENTS = {
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+DEAREST_HASH = 14
+"""The highest cost of a hash: one check takes a second of a core there, and twice as long for each more."""
+NOT_SUPPORTED = {
+    "tls_server_config.cert": "is not supported: write it to a file and name that in cert_file",
+    "tls_server_config.key": "is not supported: write it to a file and name that in key_file",
+    "tls_server_config.client_ca": "is not supported: write it to a file and name that in client_ca_file",
+}
+"""Keys of the format that this process cannot honour, each with the way out."""
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_GO_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|ms|s|m|h)")
+
+
+def _hash(text: str) -> str:
+    if re.fullmatch(r"\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}", text) is None:
+        raise ValueError("is no bcrypt hash")
+    if not 4 <= int(text[4:6]) <= DEAREST_HASH:
+        raise ValueError(f"has a cost outside 4 to {DEAREST_HASH}, the figure between its second and third $")
+    return text
+
+
+def _user(text: str) -> str:
+    if ":" in text or not text.isprintable() or not 1 <= len(text) <= 256:
+        raise ValueError("is no user name")
+    return text
+
+
+def _go_duration(value: object) -> object:
+    """Seconds of a Go duration such as 1s or 1m30s. A number without a unit is nanoseconds in Go, and only 0 is meant."""
+    if isinstance(value, str) and re.fullmatch(f"(?:{_GO_DURATION.pattern})+", value):
+        return sum(float(number) * _UNITS[unit] for number, unit in _GO_DURATION.findall(value))
+    return 0.0 if value in (0, "0") and value is not False else str(value)
+
+
+def _header_value(text: str) -> str:
+    if not text.isprintable() or not text.isascii() or len(text) > 4096:
+        raise ValueError("is no header value")
+    return text
+
+
+def _plain_http(value: bool) -> bool:
+    if value:
+        raise ValueError("is not supported (this listener speaks HTTP/1.1)")
+    return value
+
+
+def _one_of(names: Mapping[str, object], why: str) -> AfterValidator:
+    def named(text: str) -> str:
+        if text not in names:
+            raise ValueError(why)
+        return text
+
+    return AfterValidator(named)
+
+
+def _listed(names: Mapping[str, object]) -> Description:
+    return Description("one of: " + ", ".join(names))
+
+
+_File = Annotated[
+    str,
+    AfterValidator(path_text),
+    Field(min_length=1),
+    # A key that is pasted in the place of its file's name must not be shown.
+    Description("the path of a file, as seen from the directory of this one", secret=True),
+]
+_Version = Annotated[str, _one_of(VERSIONS, "is not supported (TLS 1.0 and 1.1 are broken)"), _listed(VERSIONS)]
+_ClientAuth = Annotated[
+    str, _one_of(CLIENTS, "is not supported (a certificate that is not verified proves nothing)"), _listed(CLIENTS)
+]
+_Cipher = Annotated[str, _one_of(CIPHERS, "is not supported (no forward secrecy, or unknown)"), _listed(CIPHERS)]
+_Curve = Annotated[str, _one_of(CURVES, "is not supported (unknown to Python's ssl)"), _listed(CURVES)]
+_San = Annotated[str, Field(min_length=1), Description("a DNS name, IP address, e-mail address or URI")]
+_HeaderName = Annotated[str, _one_of(HEADERS, "cannot be set"), _listed(HEADERS)]
+_HeaderValue = Annotated[str, AfterValidator(_header_value), Description("printable text")]
+_User = Annotated[str, AfterValidator(_user), Description("a user name: 1 to 256 printable characters without a colon")]
+_Hash = Annotated[
+    str,
+    AfterValidator(_hash),
+    Description("a bcrypt hash, as `htpasswd -nBC 10 NAME` prints behind the colon", secret=True),
+]
+_Users = Annotated[Mapping[_User, _Hash], BeforeValidator(empty_is_unsaid), Field(max_length=100)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class TlsServer(_Part):
+    """`tls_server_config`."""
+
+    cert_file: _File
+    key_file: _File
+    client_auth_type: _ClientAuth = "NoClientCert"
+    client_ca_file: _File | None = None
+    client_allowed_sans: Annotated[tuple[_San, ...], BeforeValidator(several), Field(max_length=100)] = ()
+    min_version: _Version = "TLS12"
+    max_version: _Version = "TLS13"
+    cipher_suites: Annotated[tuple[_Cipher, ...], BeforeValidator(several), Field(max_length=len(CIPHERS))] = ()
+    prefer_server_cipher_suites: bool = True
+    curve_preferences: Annotated[tuple[_Curve, ...], BeforeValidator(several), Field(max_length=1)] = ()
+    """One at most: Python 3.11's ssl takes no list."""
+
+
+class HttpServer(_Part):
+    """`http_server_config`. A page that sets one of the headers itself keeps its own."""
+
+    http2: Annotated[bool, AfterValidator(_plain_http), Description("false, or left out")] = False
+    headers: Annotated[Mapping[_HeaderName, _HeaderValue], BeforeValidator(empty_is_unsaid)] = Field(
+        default_factory=dict
+    )
+
+
+class RateLimit(_Part):
+    """`rate_limit`: a token bucket for requests that need to prove who sends them."""
+
+    interval: Annotated[
+        float,
+        BeforeValidator(_go_duration),
+        Field(ge=0, le=3600),
+        Description("a duration such as 100ms or 1m30s, at most 1h; 0 for no limit"),
+    ] = 0.0
+    burst: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+
+
+class WebFile(_Part):
+    """A whole file."""
+
+    tls_server_config: TlsServer | None = None
+    http_server_config: Annotated[HttpServer, BeforeValidator(empty_is_unsaid)] = HttpServer()
+    basic_auth_users: _Users = Field(default_factory=dict)
+    rate_limit: Annotated[RateLimit, BeforeValidator(empty_is_unsaid)] = RateLimit()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A file that is right, with the certificates that it names."""
+
+    web: WebFile
+    context: ssl.SSLContext | None
+    """None: plain HTTP."""
+
+
+def load(file: str) -> Loaded:
+    """Read the file and the certificates that it names. Raises ConfigErrors with all errors at once."""
+    document = read(text_of(file))
+    found: list[tuple[Keys, str]] = []
+    unknown: set[Keys] = set()
+    web: WebFile | None = None
+    if document.tree or not document.complaints:
+        try:
+            web = WebFile.model_validate(document.tree)
+        except ValidationError as error:
+            unknown = {each["loc"] for each in error.errors() if each["type"] == "extra_forbidden"}
+            found = [
+                (each["loc"], NOT_SUPPORTED.get(dotted(each["loc"])) or _said(each["loc"], each))
+                for each in error.errors(include_url=False)
+                if not any(each["loc"] == complaint.path for complaint in document.complaints)
+            ]
+    wrong = [*(complaint.path for complaint in document.complaints), *(path for path, _ in found)]
+    tree = document.tree
+    found += [each for each in _contradictions(tree) if not any(_within(each[0], path) for path in wrong)]
+    context = None
+    if web is not None and not found and not document.complaints and web.tls_server_config is not None:
+        context, unusable = _context(web.tls_server_config, Path(file).parent)
+        found += unusable
+    lines = [(place, path, text) for path, place, text in document.complaints]
+    lines += [(_place(document, path, at_key=path in unknown), path, text) for path, text in found]
+    if web is None or lines:
+        raise ConfigErrors(
+            [line_of(f"{file}:{place.line}:{place.column}", path, text) for place, path, text in sorted(lines)]
+        )
+    return Loaded(web, context)
+
+
+def files_named(file: str) -> tuple[Path, ...]:
+    """The file itself and the files that it names, right or wrong: those whose change is a reason to read again."""
+    try:
+        tls = read(text_of(file)).tree.get("tls_server_config")
+    except ConfigErrors:
+        tls = None
+    named = [tls.get(key) for key in ("cert_file", "key_file", "client_ca_file")] if isinstance(tls, dict) else []
+    return (Path(file), *(Path(file).parent / name for name in named if isinstance(name, str)))
+
+
+def _said(path: Keys, error: Any) -> str:
+    return say(path, error["type"], error["msg"], error["input"], WebFile)
+
+
+def _within(path: Keys, wrong: Keys) -> bool:
+    return path[: len(wrong)] == wrong or wrong[: len(path)] == path
+
+
+def _place(document: Document, path: Keys, *, at_key: bool) -> Place:
+    keys = tuple(step for step in path if step != KEY_MARK)
+    return document.place_of(keys, at_key=at_key or KEY_MARK in path) or Place(1, 1)
+
+
+def _contradictions(tree: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
+    """Mistakes that no single value shows, from the values as written."""
+    tls = tree.get("tls_server_config")
+    if isinstance(tls, dict):
+        here, auth = "tls_server_config", tls.get("client_auth_type", "NoClientCert")
+        if tls.get("client_ca_file") is not None and auth == "NoClientCert":
+            yield (here, "client_ca_file"), "has no use while client_auth_type is NoClientCert"
+        if tls.get("client_ca_file") is None and auth in CLIENTS and auth != "NoClientCert":
+            yield (here, "client_auth_type"), f"{auth} needs client_ca_file"
+        if tls.get("client_allowed_sans") and auth != "RequireAndVerifyClientCert":
+            text = "needs client_auth_type: RequireAndVerifyClientCert, or a client without a certificate passes"
+            yield (here, "client_allowed_sans"), text
+        if (tls.get("min_version"), tls.get("max_version")) == ("TLS13", "TLS12"):
+            yield (here, "max_version"), "must be at least min_version (TLS13)"
+        if tls.get("cipher_suites") and tls.get("min_version") == "TLS13":
+            yield (here, "cipher_suites"), "has no use while min_version is TLS13, which has suites of its own"
+    http = tree.get("http_server_config")
+    headers = http.get("headers") if isinstance(http, dict) else None
+    for name, value in headers.items() if isinstance(headers, dict) else ():
+        if value and value not in HEADERS.get(name, ()) and HEADERS.get(name):
+            yield ("http_server_config", "headers", name), f"must be one of: {', '.join(HEADERS[name])}"
+    limit = tree.get("rate_limit")
+    if isinstance(limit, dict) and limit.get("interval") not in (None, 0, "0", "0s") and not limit.get("burst"):
+        yield ("rate_limit", "burst"), "must be at least 1 where an interval is set, or every request is refused"
+
+
+def _bare_context(tls: TlsServer) -> ssl.SSLContext:
+    """The TLS side of a server, without certificates."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version, context.maximum_version = VERSIONS[tls.min_version], VERSIONS[tls.max_version]
+    context.verify_mode = CLIENTS[tls.client_auth_type]
+    context.set_ciphers(":".join(CIPHERS[name] for name in tls.cipher_suites or CIPHERS))
+    context.set_alpn_protocols(["http/1.1"])
+    if tls.prefer_server_cipher_suites:
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    else:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    for curve in tls.curve_preferences:
+        context.set_ecdh_curve(CURVES[curve])
+    return context
+
+
+def _context(tls: TlsServer, folder: Path) -> tuple[ssl.SSLContext | None, list[tuple[Keys, str]]]:
+    """The TLS side of a server, or what is wrong with the files."""
+    context = _bare_context(tls)
+    wrong: list[tuple[Keys, str]] = []
+    for key in ("cert_file", "key_file", "client_ca_file"):
+        name = getattr(tls, key)
+        try:
+            if name is not None:
+                (folder / name).read_bytes()
+        except OSError as error:
+            wrong.append((("tls_server_config", key), f"cannot be read: {error.strerror}"))
+    if wrong:
+        return None, wrong
+    try:
+        context.load_cert_chain(folder / tls.cert_file, folder / tls.key_file, password=_no_password)
+    except _EncryptedError:
+        wrong.append((("tls_server_config", "key_file"), "is encrypted, which is not supported: store it in the clear"))
+    except ssl.SSLError as error:
+        text = f"is not PEM, or the key is not that of the certificate ({_reason(error)})"
+        wrong.append((("tls_server_config", "cert_file"), text))
+    if tls.client_ca_file is not None:
+        try:
+            context.load_verify_locations(folder / tls.client_ca_file)
+        except ssl.SSLError as error:
+            wrong.append((("tls_server_config", "client_ca_file"), f"is no PEM of certificates ({_reason(error)})"))
+    return (None if wrong else context), wrong
+
+
+class _EncryptedError(Exception):
+    pass
+
+
+def _no_password() -> str:
+    # Otherwise OpenSSL asks the terminal, and the process hangs.
+    raise _EncryptedError
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "unknown").lower().replace("_", " ")
