@@ -1,4 +1,4 @@
-"""Time until the engine sees that a client has left: in upload, while it waits (without or with a head), mid-stream.
+"""Time until the engine sees that a client has left: in upload, while it waits (without or with a head), mid-stream, unread.
 
 Measured from just before the client closes its socket until the origin's connection is gone. Both are in this process,
 the sidecar in its own. The floor is a client that leaves the origin directly. FIN and RST alternate. p99 = second
@@ -20,11 +20,14 @@ BOUND_MS = 10.0
 PATIENCE_SECONDS = 5.0
 UPLOAD = b"POST /v1/completions HTTP/1.1\r\nHost: bench\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 1_200_000
 """A body larger than the sidecar buffers to read it: the rest is forwarded to the engine at once."""
+PAUSE = question("silence") * 100
+"""More pipelined requests than may wait in the sidecar: it reads no further."""
 STAGES = {
     "upload": UPLOAD,
     "queue": question("silence"),
     "prefill": question("head"),
     "decode": question("1000000 events 0.005 seconds"),
+    "a pause of its reading": PAUSE,
 }
 
 
