@@ -16,7 +16,8 @@ from tools.docs import blocks, whole
 
 
 CHECKOUT = Path(__file__).parents[1]
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+FRONT = [CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+PAGES = [*FRONT, *sorted((CHECKOUT / "docs").rglob("*.md"))]
 KUBERNETES = CHECKOUT / "deploy" / "kubernetes.yaml"
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 WHOLE, TABLES = set(whole()), set(blocks())

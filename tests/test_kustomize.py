@@ -1,13 +1,11 @@
 """The objects that `kubectl apply -k` creates hold the committed files, as the kustomize inside kubectl makes them."""
 
 import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from tests.support.tools import need_tool
+from tests.support.kustomize import keyed, made
 
 
 CHECKOUT = Path(__file__).parents[1]
@@ -15,35 +13,6 @@ DASHBOARDS = CHECKOUT / "grafana" / "dashboards"
 ALERT_RULES = CHECKOUT / "alert_rules"
 CONFIG_MAP_BYTES = 1 << 20
 """The most bytes that Kubernetes takes in one ConfigMap."""
-_Objects = dict[tuple[str, str], Any]
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as kustomize writes it: a bare `=` is text there, and an unknown tag for PyYAML."""
-
-
-def _text(_loader: yaml.SafeLoader, node: yaml.Node) -> str:
-    return str(node.value)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:value", _text)
-
-
-def made(folder: Path) -> _Objects:
-    """The objects of the kustomization in `folder`, by kind and name."""
-    command = [str(need_tool("kubectl")), "kustomize", str(folder)]
-    built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-    assert (built.returncode, built.stderr) == (0, "")
-    return keyed(yaml.load_all(built.stdout, _Loader))
-
-
-def keyed(objects: Any) -> _Objects:
-    """Keyed by kind and name, by which Kubernetes tells objects apart."""
-    found = [((one["kind"], one["metadata"]["name"]), one) for one in objects]
-
-    assert len(dict(found)) == len(found)
-    return dict(found)
 
 
 def test_each_dashboard_is_a_config_map_that_grafanas_loader_finds() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from sidecar.admin import listener as listening
 from sidecar.admin.access import BUSY_RETRY_AFTER_SECONDS, CHALLENGE, FROM_LOOPBACK, PROBES, Access, _Bucket
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.passwords import BusyError
-from sidecar.admin.web_config import RateLimit
+from sidecar.admin.web_config import RateLimit, load
 from sidecar.config.file import ConfigErrors
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
@@ -24,6 +25,7 @@ from tests.support.admin import Double, metrics
 from tests.support.certificates import Authority
 
 
+DOCS = Path(__file__).parents[2] / "docs" / "access.md"
 PASSWORD = "pw-CANARY"
 HASH = "$2b$04$fW.W7YBUr5WJmr8w8DXSYuPqmij6ebLHjzwHswgHUL9zRU9GRBYeK"
 USERS = f"basic_auth_users: {{prometheus: {HASH}}}\n"
@@ -209,6 +211,25 @@ def test_a_process_on_this_host_writes_without_a_password_and_no_other(
 
 def test_no_route_passes_both_as_a_probe_and_as_a_write() -> None:
     assert PROBES.isdisjoint(FROM_LOOPBACK)
+
+
+def test_the_page_lists_the_routes_that_need_no_password() -> None:
+    rows = re.findall(r"^\| (`/.*?) \| (anywhere|this pod) \|", DOCS.read_text(), re.MULTILINE)
+    listed = {(path, where) for paths, where in rows for path in re.findall(r"`(.+?)`", paths)}
+
+    assert listed == {(path, "anywhere") for path in PROBES} | {(path, "this pod") for path in FROM_LOOPBACK}
+
+
+def test_the_example_of_the_page_is_a_good_one(tmp_path: Path) -> None:
+    example = next(
+        block for block in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "cert_file" in block
+    )
+    Authority(tmp_path)
+    (tmp_path / "cert.pem").rename(tmp_path / "tls.crt")
+    (tmp_path / "key.pem").rename(tmp_path / "tls.key")
+    (tmp_path / "web.yml").write_text(example)
+
+    assert set(load(str(tmp_path / "web.yml")).web.basic_auth_users) == {"prometheus"}
 
 
 # --- headers and rate ----------------------------------------------------------------------------------------------------
