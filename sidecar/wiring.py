@@ -97,6 +97,7 @@ def road_of(config: Config, observers: Observers, clock: Callable[[], float]) ->
         dropped=recorder.dropped,
         refused=lambda failure: recorder.failed(failure.reason),
         overhead=recorder.overhead,
+        resent=recorder.resent,
         via=via_of(config),
     )
 

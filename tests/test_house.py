@@ -220,6 +220,7 @@ TESTED_THROUGH = {
     "otlp/limits.py": "otlp/test_intake.py",
     "otlp/received.py": "otlp/test_protobuf.py",
     "proxy/road.py": "proxy/test_relay.py",
+    "proxy/sending.py": "proxy/test_idle_edge.py",
     "simulator/operating_point.py": "simulator/test_replica_presets.py",
     "simulator/simulated_request.py": "simulator/test_simulation.py",
     "simulator/vllm_metrics.py": "simulator/test_http_face.py",

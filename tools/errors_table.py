@@ -14,5 +14,6 @@ def block() -> Block:
 
 def _cells(failure: Failure) -> tuple[str, ...]:
     answer = failure.value
-    retry = f" `Retry-After: {answer.retry_after_seconds}`." if answer.retry_after_seconds is not None else ""
+    seconds = "from the drain of the queue" if answer.by_drain else answer.retry_after_seconds
+    retry = f" `Retry-After`: {seconds}." if seconds is not None else ""
     return f"`{answer.reason}`", str(answer.status), f"`{answer.outcome.value}`", answer.message + retry

@@ -57,6 +57,11 @@ FAILURES_TOTAL = Counter(
     "Requests, inference or not, that the sidecar answered in the engine's place or cut short, by the reason in x-sidecar-error.",
     (Label("reason", tuple(failure.reason for failure in Failure)),),
 )
+RESENT_TOTAL = Counter(
+    "llm_sidecar_resent_total",
+    "Requests, inference or not, that were sent once more on a new connection, with proof: the engine had closed the idle connection"
+    " before they came, and its kernel acknowledged no byte of them.",
+)
 LABEL_OVERFLOW_TOTAL = Counter(
     "llm_sidecar_label_overflow_total",
     "Observations with a label value outside its closed set, by label; they are counted under the label's fallback. series: the"

@@ -51,6 +51,8 @@ class Recorder:
         self._spans = metrics.counter(own.SPANS_TOTAL)
         self.overhead = metrics.histogram(own.OVERHEAD_SECONDS).child().observe
         """Takes the seconds from reading response bytes to having written them."""
+        self.resent = metrics.counter(own.RESENT_TOTAL).child().inc
+        """Counts one request that is sent once more."""
         self._counters = (
             *(self._cached, self._uncached, self._cancels, self._requests, self._paused, self._attribution),
             *(self._passthrough, self._dropped, self._failures, self._injection, self._spans, self._held_back),

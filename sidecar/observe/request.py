@@ -366,6 +366,8 @@ class RequestObserver:
             notes["status"] = str(end.status)
         if end.failure is not None:
             notes["error"] = end.failure.reason
+        if end.resent is not None:
+            notes["resent"] = end.resent
         # For how long, by the kernel, the last hop held the answer back; it overlaps with decode, so it is no phase.
         if end.delivery is not None and end.delivery.receive_window_limited_seconds > 0:
             notes["client_window_limited_seconds"] = f"{end.delivery.receive_window_limited_seconds:.6f}"

@@ -285,7 +285,8 @@ class ClientConnection(ReadLimit):
     def answer(self, failure: Failure, *, bodyless: bool, upload_complete: bool) -> None:
         """Answer in the engine's place, and close: at once if the request had been read whole, else after its rest."""
         self.exchange = None
-        self.write(error_response(failure, close=True, bodyless=bodyless))
+        again = self.road.retry_after_seconds() if failure.value.by_drain else None
+        self.write(error_response(failure, close=True, bodyless=bodyless, retry_after_seconds=again))
         if upload_complete:
             self.close_when_flushed()
         else:

@@ -1,9 +1,11 @@
 """All failures of the relay in one table: the status that the client gets, the value of `x-sidecar-error`, the outcome.
 
 A failure is either answered (if the engine's response has not begun) or cuts the response short; the relay decides
-which. The body has the OpenAI error shape, which the clients of every engine can show.
+which. The body has the OpenAI error shape, which the clients of every engine can show. An error of connecting is the
+engine's only if it was not our own lack of files, memory or ports: `of_connecting` tells them apart.
 """
 
+import errno
 import json
 from dataclasses import dataclass
 from enum import Enum
@@ -23,10 +25,17 @@ class Answer:
     outcome: Outcome
     message: str
     retry_after_seconds: int | None = None
+    """Value of `Retry-After`; None for no such field."""
+    by_drain: bool = False
+    """`Retry-After` is computed from the drain of the queue (`drain.py`); `retry_after_seconds` while that is not known."""
+
+
+ENGINE_AWAY_SECONDS = 5
+"""`Retry-After` while nothing listens: a restart takes longer, but a load balancer may send the next try to another pod."""
 
 
 class Failure(Enum):
-    """All failures, by cause: the client (4xx, 501, 505), the engine (502, 504), the sidecar (500, 503)."""
+    """All failures, by cause: the client (4xx, 501, 505), the engine (502, 503 while it is away, 504), the sidecar (500, 503)."""
 
     # The client's request
     BAD_REQUEST = Answer(400, "bad_request", Outcome.CLIENT_ERROR, "The request is not well-formed HTTP.")
@@ -84,7 +93,11 @@ class Failure(Enum):
     )
     # The engine's response
     ENGINE_REFUSED = Answer(
-        502, "engine_connect_failed", Outcome.ENGINE_UNREACHABLE, "The engine does not accept connections."
+        503,
+        "engine_connect_failed",
+        Outcome.ENGINE_UNREACHABLE,
+        "The engine does not accept connections.",
+        retry_after_seconds=ENGINE_AWAY_SECONDS,
     )
     ENGINE_CONNECT_TIMEOUT = Answer(
         504, "engine_connect_timeout", Outcome.ENGINE_UNREACHABLE, "The engine did not accept a connection in time."
@@ -112,9 +125,24 @@ class Failure(Enum):
         Outcome.REJECTED,
         "proxy.max_in_flight requests are already in flight.",
         retry_after_seconds=1,
+        by_drain=True,
     )
     SHUTTING_DOWN = Answer(
         503, "shutting_down", Outcome.SIDECAR_ERROR, "The sidecar is shutting down.", retry_after_seconds=1
+    )
+    NO_FILES = Answer(
+        503,
+        "no_files",
+        Outcome.SIDECAR_ERROR,
+        "The sidecar has no file descriptor left for a connection to the engine.",
+        retry_after_seconds=1,
+    )
+    NO_NETWORK = Answer(
+        503,
+        "no_network",
+        Outcome.SIDECAR_ERROR,
+        "The sidecar's kernel has no memory or no port left for a connection to the engine.",
+        retry_after_seconds=1,
     )
     INTERNAL = Answer(500, "sidecar_error", Outcome.SIDECAR_ERROR, "The sidecar failed.")
 
@@ -144,10 +172,27 @@ REASON_PHRASES = {
 }
 
 
-def error_response(failure: Failure, *, close: bool, bodyless: bool = False) -> bytes:
+_OURS = {
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), Failure.NO_FILES),
+    **dict.fromkeys((errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL), Failure.NO_NETWORK),
+}
+"""The errors of socket(2) and connect(2) that say nothing about the engine. EADDRNOTAVAIL: no local port is free."""
+
+
+def of_connecting(error: OSError) -> Failure:
+    """The failure that this error of opening a connection to the engine means: ours, the time limit's or the engine's."""
+    if isinstance(error, TimeoutError):
+        return Failure.ENGINE_CONNECT_TIMEOUT
+    return _OURS.get(error.errno or 0, Failure.ENGINE_REFUSED)
+
+
+def error_response(
+    failure: Failure, *, close: bool, bodyless: bool = False, retry_after_seconds: int | None = None
+) -> bytes:
     """The whole response for one failure; its text is constant, so nothing that a client sent can come back in it.
 
-    `bodyless`: the request was a HEAD; the length is stated all the same (RFC 9110 9.3.2).
+    `bodyless`: the request was a HEAD; the length is stated all the same (RFC 9110 9.3.2). `retry_after_seconds`: from the
+    drain of the queue, for a failure with `by_drain`; it is ignored for the others.
     """
     answer = failure.value
     error = {
@@ -163,8 +208,9 @@ def error_response(failure: Failure, *, close: bool, bodyless: bool = False) -> 
         b"content-length: %d" % len(body),
         b"%s: %s" % (ERROR_HEADER, answer.reason.encode()),
     ]
-    if answer.retry_after_seconds is not None:
-        lines.append(b"retry-after: %d" % answer.retry_after_seconds)
+    again = retry_after_seconds if answer.by_drain and retry_after_seconds is not None else answer.retry_after_seconds
+    if again is not None:
+        lines.append(b"retry-after: %d" % again)
     if close:
         lines.append(b"connection: close")
     return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if bodyless else body)

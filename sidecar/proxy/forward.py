@@ -6,7 +6,6 @@ said, with nothing behind it and nothing of the upload missing; `pool.py` keeps 
 """
 
 import asyncio
-import socket
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -14,7 +13,8 @@ import httptools
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import NOT_IN_A_REASON, Framing, ResponseHead, read_response_framing, tokens_of, values_of
-from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit, Soon
+from sidecar.proxy.read_limit import TURN_BYTES, Soon
+from sidecar.proxy.sending import Consumer, Sending
 from sidecar.proxy.tcp import is_quiet
 
 
@@ -32,19 +32,6 @@ MOST_PIECES = 64
 mean nothing (RFC 9112 7.1)."""
 
 
-class Consumer(Protocol):
-    """The owner of an engine connection for the time of one exchange."""
-
-    def engine_head(self, head: ResponseHead) -> None: ...
-    def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:
-        """All of one read has been parsed. `pieces`: its pieces of body. `complete`: the response ended with them."""
-        ...
-
-    def engine_failed(self, failure: Failure, at: float) -> None: ...
-    def engine_blocked(self) -> None: ...
-    def engine_unblocked(self) -> None: ...
-
-
 class Pool(Protocol):
     """Keeps the connections that are open, and those that are idle."""
 
@@ -58,16 +45,13 @@ class Pool(Protocol):
     def closed(self, connection: "EngineConnection") -> None: ...
 
 
-class EngineConnection(ReadLimit):
+class EngineConnection(Sending):
     """One connection to the engine, and the parser of its responses."""
 
     def __init__(self, pool: Pool) -> None:
         super().__init__(pool.soon)
         self.pool = pool
-        self.consumer: Consumer | None = None
-        self.socket: socket.socket | None = None
         self.idle_since = 0.0
-        self.blocked = False
         self._method = b""
         self._websocket = False
         self._parser: httptools.HttpResponseParser | None = None
@@ -94,6 +78,7 @@ class EngineConnection(ReadLimit):
         `method` decides whether the answer has a body, `websocket` whether it may be a 101.
         """
         self.consumer = consumer
+        self.begin_request()
         self._method = method
         self._websocket = websocket
         self._parser = httptools.HttpResponseParser(self)
@@ -134,11 +119,6 @@ class EngineConnection(ReadLimit):
             return False
         return self.socket is None or is_quiet(self.socket)
 
-    def write(self, data: bytes) -> None:
-        """Hand bytes to the engine's socket."""
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.write(data)
-
     # --- asyncio -----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -148,17 +128,10 @@ class EngineConnection(ReadLimit):
         self.transport.set_write_buffer_limits(high=0)
         self.pool.opened(self)
 
-    def pause_writing(self) -> None:
-        self.blocked = True
-        if self.consumer is not None:
-            self.consumer.engine_blocked()
-
-    def resume_writing(self) -> None:
-        self.blocked = False
-        if self.consumer is not None:
-            self.consumer.engine_unblocked()
-
     def eof_received(self) -> bool:
+        nothing_came = self._began == [] and not self._unread
+        if nothing_came and self.seek_proof(self._proven):
+            return True  # what is still unsent must go out: the engine's answer to it is the proof
         # At once, not when `close` has flushed: an engine that answers and closes may never take the upload's rest.
         self._lost(None)
         return False
@@ -166,7 +139,22 @@ class EngineConnection(ReadLimit):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(exc)
 
+    def _proven(self, never_had_it: bool) -> None:
+        consumer = self.consumer
+        if never_had_it and consumer is not None:
+            self.pool.closed(self)
+            self.abort()
+            consumer.engine_never_had_it(
+                f"the engine's end, then a reset, 0 of {self.request_bytes} bytes acknowledged"
+            )
+            return
+        self._lost(None)
+        self.abort()
+
     def _lost(self, exc: Exception | None) -> None:
+        if self.in_question:
+            self.pool.closed(self)
+            return  # `_proven` ends the exchange
         while self._unread and self.consumer is not None:
             self._read_on()  # these bytes came before the end of the connection
         self.pool.closed(self)

@@ -55,6 +55,8 @@ class End(NamedTuple):
     """Status of the response; None if no response came."""
     delivery: SendTimes | None = None
     """Kernel times for which the last hop held the response back; None if it was not delivered whole."""
+    resent: str | None = None
+    """The request was sent twice; the proof that the engine never had the first."""
 
 
 class Cutter(Protocol):

@@ -1,12 +1,15 @@
 """The connections to the one engine: how one is opened, and how long an idle one may be kept.
 
-Nothing is ever retried here: a request that loses its connection is answered 502, because a POST may have reached the
-engine (RFC 9110 9.2.2). That is why idle connections are kept for a shorter time than any engine keeps them.
+Nothing is retried here: a POST that loses its connection may have reached the engine (RFC 9110 9.2.2), and only `forward.py`
+can prove that it has not. That is why idle connections are kept for a shorter time than any engine keeps them.
 """
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.read_limit import Soon, soon
@@ -16,6 +19,56 @@ SHORTEST_IDLE_SECONDS = 0.01
 """An engine that closes sooner than this after an answer closes after every answer: then nothing is reused."""
 LEARNED_FOR_SECONDS = 300.0
 """A learned limit lasts so long: an engine's restart closes connections early too, and must not end reuse for ever."""
+
+
+FULL_QUEUE_SECONDS = 0.01
+"""Interval of trying again at a Unix socket whose accept queue is full."""
+ONE_TURN_SECONDS = 0.001
+"""A timer of this length fires in a later turn of the loop, after its sockets and threads have been looked at."""
+
+_Address = tuple[int, int, int, Any]
+"""Family, type, protocol and address, as socket(2) and connect(2) take them."""
+
+
+async def _connect(loop: asyncio.AbstractEventLoop, sock: socket.socket, address: Any, timeout_seconds: float) -> None:
+    """Connect, within the time. Raises OSError.
+
+    The request for a connection goes out before the time begins, and the kernel is asked before the time limit is believed:
+    if our loop was late, the engine has long accepted, and only this process has not looked. That is never charged to the engine.
+    """
+    failed, until = sock.connect_ex(address), loop.time() + timeout_seconds
+    while failed == errno.EAGAIN:  # a Unix socket whose accept queue is full; a TCP socket waits by itself
+        if loop.time() > until:
+            raise TimeoutError
+        await asyncio.sleep(FULL_QUEUE_SECONDS)
+        failed = sock.connect_ex(address)
+    if failed == errno.EINPROGRESS and not _is_connected(sock):
+        writable: asyncio.Future[None] = loop.create_future()
+        loop.add_writer(sock, _done, writable)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await writable
+        except TimeoutError:
+            if not _is_connected(sock):
+                raise
+        finally:
+            loop.remove_writer(sock)
+        failed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if failed not in (0, errno.EINPROGRESS):
+        raise OSError(failed, os.strerror(failed))
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _is_connected(sock: socket.socket) -> bool:
+    try:
+        sock.getpeername()
+    except OSError:
+        return False
+    return True
 
 
 class EnginePool:
@@ -34,10 +87,13 @@ class EnginePool:
         idle_seconds: float,
         max_headers: int,
         receive_buffer_bytes: int,
+        unix_path: str = "",
         soon: Soon = soon,
     ) -> None:
+        """`unix_path`: the engine listens on this Unix socket; `host` and `port` are then only what it is called."""
         self.host = host
         self.port = port
+        self.unix_path = unix_path
         self.clock = clock
         self.soon = soon
         self.configured_idle_seconds = idle_seconds
@@ -61,10 +117,10 @@ class EnginePool:
             connection.abort()
         return None
 
-    async def connect(self) -> EngineConnection:
-        """Open a connection. Raises OSError; the caller sets the time limit."""
+    async def connect(self, timeout_seconds: float) -> EngineConnection:
+        """Open a connection. Raises OSError; TimeoutError if the engine did not accept one in time."""
         loop = asyncio.get_running_loop()
-        sock = await self._connected_socket(loop)
+        sock = await self._connected_socket(loop, timeout_seconds)
         connection = EngineConnection(self)
         try:
             await loop.create_connection(lambda: connection, sock=sock)
@@ -74,17 +130,17 @@ class EnginePool:
             self._open.discard(connection)
             sock.close()
             raise
-        connection.socket = sock
+        connection.opened_on(sock)
         return connection
 
-    async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
+    async def _connected_socket(self, loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> socket.socket:
         failure: OSError | None = None
-        for family, kind, proto, _, address in await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
+        for family, kind, proto, address in await self._addresses(loop, timeout_seconds):
             sock = socket.socket(family, kind | socket.SOCK_NONBLOCK, proto)
             try:
                 # Before connecting: the receive window is negotiated from it. A small one makes a paused stream stop in the engine.
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
-                await loop.sock_connect(sock, address)
+                await _connect(loop, sock, address, timeout_seconds)
             except OSError as error:
                 sock.close()
                 failure = error
@@ -94,6 +150,24 @@ class EnginePool:
             else:
                 return sock
         raise failure or OSError(f"no address for {self.host}")
+
+    async def _addresses(self, loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> list[_Address]:
+        if self.unix_path:
+            return [(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.unix_path)]
+        lookup = loop.create_task(loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM))
+        try:
+            await asyncio.wait({lookup}, timeout=timeout_seconds)
+            if not lookup.done():
+                await asyncio.sleep(ONE_TURN_SECONDS)  # a late loop may have the answer before it
+            if not lookup.done():
+                raise TimeoutError
+            found = lookup.result()
+        except socket.gaierror:
+            socket.socket().close()  # a resolver without a file to open says that the name is unknown; this says the truth
+            raise
+        finally:
+            lookup.cancel()
+        return [(family, kind, proto, address) for family, kind, proto, _, address in found]
 
     def keep_for(self, idle_seconds: float) -> None:
         """Set a new configured limit, in seconds."""

@@ -11,7 +11,7 @@ left, the engine failed, a limit was exceeded, or the sidecar is shutting down.
 import asyncio
 from typing import Protocol
 
-from sidecar.proxy.errors import Failure
+from sidecar.proxy.errors import Failure, of_connecting
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
 from sidecar.proxy.observer import Cutter, End, Mark, Observer
@@ -87,6 +87,7 @@ class Exchange:
         self._response: ResponseHead | None = None
         self._framing = Framing.NONE
         self._keep_alive = False
+        self._proof: str | None = None
         self._out: list[bytes] = []
         self._cutter: Cutter | None = None
         self._response_complete = False
@@ -125,19 +126,18 @@ class Exchange:
         if idle is not None:
             self._use(idle)
             return
+        self._open()
+
+    def _open(self) -> None:
         self.observer.mark(Mark.CONNECTING, self.road.clock())
         self._connecting = self.road.spawn(self._connect())
 
     async def _connect(self) -> None:
         try:
-            async with asyncio.timeout(self.road.engine_limits.connect_timeout_seconds):
-                engine = await self.road.pool.connect()
-        except TimeoutError:
+            engine = await self.road.pool.connect(self.road.engine_limits.connect_timeout_seconds)
+        except OSError as error:
             self._connecting = None
-            self.fail(Failure.ENGINE_CONNECT_TIMEOUT, self.road.clock())
-        except OSError:
-            self._connecting = None
-            self.fail(Failure.ENGINE_REFUSED, self.road.clock())
+            self.fail(of_connecting(error), self.road.clock())
         except Exception:  # noqa: BLE001  no caller awaits this task: an unexpected error must end the request too
             self._connecting = None
             self.fail(Failure.INTERNAL, self.road.clock())
@@ -154,8 +154,24 @@ class Exchange:
         self._engine = engine
         engine.serve(self, self.head.method, websocket=self.head.websocket)
         self.client.resume_upload()
-        self.upload.start(engine, authority=self.road.engine_authority, via=self.road.via)
+        if self._proof is None:
+            self.upload.start(engine, authority=self.road.engine_authority, via=self.road.via)
+        else:
+            self.upload.start_again(engine)
         self._engine_read_at = self.road.clock()
+
+    @property
+    def may_send_again(self) -> bool:
+        """Whether the whole request is still in memory, and was sent only once."""
+        return self._proof is None and self._response is None and self.upload.whole_in_memory
+
+    def engine_never_had_it(self, proof: str) -> None:
+        """The engine had closed before the request came (`idle_edge.py`): send it once more, on a new connection."""
+        if self._ended:
+            return
+        self._engine, self._proof = None, proof
+        self.road.resent()
+        self._open()
 
     def engine_blocked(self) -> None:
         """The engine's socket is full: stop reading the upload."""
@@ -178,6 +194,7 @@ class Exchange:
                 self._out.append(response_bytes(head, Framing.NONE, close=False))
             return
         self._response = head
+        self.upload.forget()
         self._framing = head.framing
         if head.framing is Framing.CHUNKED and self.head.version == "1.0":
             self._framing = Framing.UNTIL_CLOSE
@@ -347,14 +364,16 @@ class Exchange:
             else:
                 engine.abort()
         status = None if self._response is None else self._response.status
-        self.observer.close(at, End(outcome, failure, status, self._delivery))
+        self.observer.close(at, End(outcome, failure, status, self._delivery, self._proof))
         self.road.in_flight -= 1
+        self.road.drain.count += 1
 
     def overdue(self, at: float) -> Failure | None:
         """The time limit that has passed, or None. Asked a few times a second, so that no event has to move a timer."""
         limits, engine_limits = self.road.limits, self.road.engine_limits
         if self._ended or self.tunnel:
             return None
+        self.upload.swept()
         if self._client_blocked or self._response_complete:
             if self.client.unsent_bytes < self._stalled_bytes:
                 self._watch_for_progress(at)

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from sidecar.proxy.drain import Drain
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.leavers import Leavers
@@ -56,6 +57,7 @@ class Road:
         dropped: Callable[[str], None],
         refused: Callable[[Failure], None],
         overhead: Callable[[float], None],
+        resent: Callable[[], None],
         via: bytes | None = None,
     ) -> None:
         self.limits = limits
@@ -63,6 +65,8 @@ class Road:
         self.pool = pool
         self.clock = clock
         self.refused = refused
+        self.resent = resent
+        """Called when a request is sent once more, because the engine proves never to have had it."""
         self.overhead = overhead
         """Called with the seconds between a read and the write of the same bytes, for one read in OVERHEAD_SAMPLE."""
         self.writes = 0
@@ -71,11 +75,17 @@ class Road:
         self.draining = False
         self.in_flight = 0
         """Exchanges that have begun and are not over."""
+        self.drain = Drain(clock())
+        """Counts the exchanges that are over."""
         self.engine_heard_at = float("-inf")
         """When the engine last sent a byte."""
         self.observe = guarded(observe, dropped)
         self.leavers = Leavers()
         self.tasks: set[asyncio.Task[None]] = set()
+
+    def retry_after_seconds(self) -> int | None:
+        """Seconds until the requests in flight are done, as far as the drain of late tells; None while it does not."""
+        return self.drain.retry_after_seconds(self.in_flight, self.clock())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine beside the callbacks, kept from the garbage collector until it is done."""

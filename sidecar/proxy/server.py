@@ -96,6 +96,7 @@ class Traffic:
     def sweep(self, at: float) -> None:
         """Enforce every time limit once."""
         self.road.pool.sweep(at)
+        self.road.drain.sample(at)
         for connection in list(self._connections):
             if self._closes_idle and connection.idle:
                 connection.close_when_flushed()

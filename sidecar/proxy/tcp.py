@@ -1,6 +1,7 @@
 """Facts that the kernel has about a connection (Linux `struct tcp_info`, include/uapi/linux/tcp.h).
 
-They say whether the connection is quiet, whether the peer has left, and what held the stream back.
+They say whether the connection is quiet, whether the peer has left, how much of what was sent it has acknowledged, and what
+held the stream back.
 """
 
 import socket
@@ -10,6 +11,9 @@ from typing import NamedTuple
 
 TCP_CLOSE = 7
 TCP_CLOSE_WAIT = 8
+_ACKNOWLEDGED_OFFSET = 120
+"""tcpi_bytes_acked: u64, since Linux 4.1. It counts the SYN too."""
+_ACKNOWLEDGED = struct.Struct("=Q")
 _BUSY_OFFSET = 168
 """tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited: three u64 of microseconds, since Linux 4.9."""
 _TIMES = struct.Struct("=QQQ")
@@ -45,6 +49,28 @@ def send_times(sock: socket.socket) -> SendTimes | None:
         return None
     busy, window, buffer = _TIMES.unpack_from(info, _BUSY_OFFSET)
     return SendTimes(busy / 1e6, window / 1e6, buffer / 1e6)
+
+
+class Heard(NamedTuple):
+    """The bytes that the peer's kernel has acknowledged, and whether the connection is closed on both sides."""
+
+    acknowledged_bytes: int
+    """Since the connection began, the SYN included."""
+    closed: bool
+    """Both sides have ended it: after the peer's own end this means that it has reset what was sent to it later."""
+
+
+def heard(sock: socket.socket) -> Heard | None:
+    """How far the peer has heard this connection, or None if the kernel does not say so, as for a Unix socket."""
+    if sock.family == socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
+        return None
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKNOWLEDGED_OFFSET + _ACKNOWLEDGED.size)
+    except OSError:
+        return None
+    if len(info) < _ACKNOWLEDGED_OFFSET + _ACKNOWLEDGED.size:
+        return None
+    return Heard(_ACKNOWLEDGED.unpack_from(info, _ACKNOWLEDGED_OFFSET)[0], info[0] == TCP_CLOSE)
 
 
 def is_quiet(sock: socket.socket) -> bool:

@@ -14,6 +14,8 @@ from sidecar.proxy.observer import UNCHANGED, Mark, Observer
 CHUNK = b"%x\r\n%b\r\n"
 """One chunk of RFC 9112 7.1: its length and its bytes are filled in."""
 LAST_CHUNK = b"0\r\n\r\n"
+AGAIN_BYTES = 65536
+"""Most bytes that are kept for a second sending, if the request did not go out in one piece."""
 
 
 class Upload:
@@ -38,6 +40,8 @@ class Upload:
         self._instead = UNCHANGED
         self._engine: EngineConnection | None = None
         self._unwanted = False
+        self._again: list[bytes] | None = None
+        self._swept = False
 
     def body(self, data: bytes) -> None:
         """A piece of the body: sent on, or kept until the observer has seen it and a connection is open."""
@@ -45,7 +49,7 @@ class Upload:
         if self._unwanted:
             return
         if self._engine is not None:
-            self._engine.write(self._framed(data))
+            self._send(self._engine, self._framed(data))
             return
         self._waiting.append(data)
         self.waiting_bytes += len(data)
@@ -60,7 +64,7 @@ class Upload:
             self._show_body(whole=True)
         elif self._engine is not None:
             if self._head.framing is Framing.CHUNKED:
-                self._engine.write(LAST_CHUNK)
+                self._send(self._engine, LAST_CHUNK)
             self.written()
 
     def _show_body(self, *, whole: bool) -> None:
@@ -92,8 +96,45 @@ class Upload:
             out.append(LAST_CHUNK)
         self._waiting, self.waiting_bytes = [], 0
         self._engine = engine
-        engine.write(b"".join(out))
+        request = b"".join(out)
+        if engine.reused:
+            self._again = [request]
+        engine.write(request)
         self.written()
+
+    # --- a second sending, if the engine proves never to have had the first ------------------------------------------
+
+    def _send(self, engine: EngineConnection, data: bytes) -> None:
+        engine.write(data)
+        if self._again is not None:
+            self._again.append(data)
+            if sum(map(len, self._again)) > AGAIN_BYTES:
+                self._again = None
+
+    @property
+    def whole_in_memory(self) -> bool:
+        """Whether the request can be sent once more: all of it has come, and none of it has been forgotten."""
+        return self.complete and self._again is not None
+
+    def start_again(self, engine: EngineConnection) -> None:
+        """Send the same bytes over this new connection."""
+        request, self._again = b"".join(self._again or ()), None
+        self._engine, self.sent_at = engine, None
+        engine.write(request)
+        self.written()
+
+    def forget(self) -> None:
+        """The engine has begun to answer: the request cannot be sent again."""
+        self._again = None
+
+    def swept(self) -> None:
+        """A sweep came by. At the second one the request is forgotten: an idle connection that closes does so at once.
+
+        Sweeps and not seconds, because a loop that was late has not looked at its sockets in these seconds.
+        """
+        if self._swept:
+            self._again = None
+        self._swept = True
 
     def stop(self) -> None:
         """The engine has answered, or its connection is gone: body bytes that still come are thrown away."""

@@ -1,11 +1,13 @@
 """The table of failures: each has a status, a reason and an outcome, and becomes one whole response of constant text."""
 
+import errno
 import json
+import os
 from collections import Counter
 
 import pytest
 
-from sidecar.proxy.errors import REASON_PHRASES, Failure, error_response
+from sidecar.proxy.errors import REASON_PHRASES, Failure, error_response, of_connecting
 from sidecar.timeline.outcome import Outcome
 from tests.support.messages import read
 
@@ -48,5 +50,29 @@ def test_a_client_that_is_turned_away_is_told_when_to_come_again() -> None:
     """Retry-After stands on the 503 of a full gate, and on no refusal that would be the same a second later."""
     asked = {failure for failure in Failure if b"\r\nretry-after: " in error_response(failure, close=False)}
 
-    assert Failure.TOO_MANY_IN_FLIGHT in asked
+    assert {Failure.TOO_MANY_IN_FLIGHT, Failure.ENGINE_REFUSED} <= asked
     assert {failure.value.status for failure in asked} == {503}
+
+
+@pytest.mark.parametrize(
+    ("number", "failure"),
+    [
+        (errno.EMFILE, Failure.NO_FILES),
+        (errno.ENFILE, Failure.NO_FILES),
+        (errno.ENOBUFS, Failure.NO_NETWORK),
+        (errno.ENOMEM, Failure.NO_NETWORK),
+        (errno.EADDRNOTAVAIL, Failure.NO_NETWORK),
+        (errno.ECONNREFUSED, Failure.ENGINE_REFUSED),
+        (errno.ENOENT, Failure.ENGINE_REFUSED),
+        (errno.ETIMEDOUT, Failure.ENGINE_CONNECT_TIMEOUT),
+    ],
+)
+def test_what_the_sidecar_lacks_is_not_the_engines_failure(number: int, failure: Failure) -> None:
+    """Without files, memory or ports no engine can be reached, and none is to blame."""
+    assert of_connecting(OSError(number, os.strerror(number))) is failure
+
+
+def test_no_lack_of_the_sidecars_own_is_an_outcome_of_the_engine() -> None:
+    ours = {Failure.NO_FILES, Failure.NO_NETWORK, Failure.SHUTTING_DOWN, Failure.INTERNAL}
+
+    assert {failure.outcome for failure in ours} == {Outcome.SIDECAR_ERROR}

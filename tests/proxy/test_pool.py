@@ -25,7 +25,7 @@ def take_after(happens: Callable[[socket.socket], None]) -> EngineConnection | N
             pool = EnginePool(
                 "127.0.0.1", port, clock=Clock(), idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536
             )
-            connection = await pool.connect()
+            connection = await pool.connect(2.0)
             engine, _ = listener.accept()
             pool.put(connection)
             with engine:
@@ -66,8 +66,8 @@ def test_a_connection_that_is_closing_or_has_spoken_is_not_taken(happens: Callab
 class Connected(EnginePool):
     """A pool with sockets that are already connected, so that `connect` takes a known number of turns of the loop."""
 
-    async def _connected_socket(self, loop: asyncio.AbstractEventLoop) -> socket.socket:
-        del loop
+    async def _connected_socket(self, loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> socket.socket:
+        del loop, timeout_seconds
         ours, self.engine = socket.socketpair()
         return ours
 
@@ -79,7 +79,7 @@ def test_a_connect_without_a_waiting_request_leaves_nothing_open() -> None:
         left = []
         for turns in range(6):
             pool = Connected("x", 1, clock=Clock(), idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536)
-            connecting = asyncio.create_task(pool.connect())
+            connecting = asyncio.create_task(pool.connect(2.0))
             for _ in range(turns):
                 await asyncio.sleep(0)
             connecting.cancel()

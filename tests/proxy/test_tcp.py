@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from sidecar.proxy.tcp import SendTimes, is_quiet, peer_has_left, send_times
+from sidecar.proxy.tcp import Heard, SendTimes, heard, is_quiet, peer_has_left, send_times
 
 
 @pytest.fixture
@@ -77,3 +77,35 @@ def test_a_socket_that_is_no_connection_has_no_times(ends: Ends) -> None:
         assert (send_times(closed), send_times(datagram)) == (None, None)
 
     assert send_times(ours) == SendTimes(0.0, 0.0, 0.0)
+
+
+def test_the_peer_has_heard_what_it_acknowledged(ends: Ends) -> None:
+    """Its kernel acknowledges what it takes; the process need not have read it. Then the peer's answer is its end."""
+    ours, theirs = ends
+    before = heard(ours)
+    ours.sendall(b"x" * 40)
+    theirs.recv(40)
+    theirs.shutdown(socket.SHUT_WR)
+    ours.recv(1)
+    after = heard(ours)
+
+    assert before is not None
+    assert after == Heard(before.acknowledged_bytes + 40, closed=False)
+
+
+def test_a_peer_that_had_closed_has_heard_nothing(ends: Ends) -> None:
+    """It resets what comes after its end: the connection is closed, and not one byte is acknowledged."""
+    ours, theirs = ends
+    before = heard(ours)
+    theirs.close()
+    ours.sendall(b"x" * 40)
+    ours.settimeout(10)
+
+    assert before is not None
+    assert (ours.recv(1), heard(ours)) == (b"", Heard(before.acknowledged_bytes, closed=True))
+
+
+def test_a_unix_socket_says_nothing_about_what_was_heard() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert heard(ours) is None

@@ -174,7 +174,7 @@ def test_a_body_until_close_ends_for_the_client_as_it_ended_for_us(reset: bool) 
 
 
 def test_no_listener() -> None:
-    """502, with the reason in a header, and the connection may be tried again."""
+    """503 at once, with the reason in a header and the time of the next try."""
 
     async def scenario() -> None:
         async with Origin(answering(OK)).listening() as origin:
@@ -183,8 +183,8 @@ def test_no_listener() -> None:
             client = await RawClient.connect(relay.port)
             client.send(GET)
             answer, reset = await client.rest()
-            assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
-            assert b"x-sidecar-error: engine_connect_failed\r\n" in answer
+            assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+            assert b"x-sidecar-error: engine_connect_failed\r\nretry-after: 5\r\n" in answer
             assert not reset
             assert relay.ends == [(Outcome.ENGINE_UNREACHABLE, Failure.ENGINE_REFUSED, None)]
             await client.close()

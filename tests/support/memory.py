@@ -235,6 +235,7 @@ class Road:
             dropped=self.dropped.append,
             refused=self.refused.append,
             overhead=lambda _seconds: None,
+            resent=lambda: None,
         )
         self.traffic = Traffic(self.shared)
 

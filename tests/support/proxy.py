@@ -53,6 +53,7 @@ class Relay:
         self.port = 0
         self.recordings: list[Recording] = []
         self.dropped: list[str] = []
+        self.resent = 0
         self.loop_errors: list[dict[str, object]] = []
         self.pool = EnginePool(
             "127.0.0.1",
@@ -71,8 +72,12 @@ class Relay:
             dropped=self.dropped.append,
             refused=lambda _failure: None,
             overhead=lambda _seconds: None,
+            resent=self._count_resent,
         )
         self.traffic = Traffic(self.road)
+
+    def _count_resent(self) -> None:
+        self.resent += 1
 
     def _record(self, head: RequestHead) -> Observer:
         recording = Recording(head, wants_body=head.target == b"/v1/chat/completions")

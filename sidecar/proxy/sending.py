@@ -1,0 +1,134 @@
+"""The sending half of an engine connection: how much was written to it, what its socket has not taken, what it has heard.
+
+Knows sockets and counts of bytes; the answer is read in `forward.py`. Refuses to know what the bytes mean. A long request
+over an idle connection goes out in two parts, so that the end of a connection that the engine has closed is read in between.
+"""
+
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import ResponseHead
+from sidecar.proxy.idle_edge import Evidence
+from sidecar.proxy.read_limit import ReadLimit, Soon
+from sidecar.proxy.tcp import heard
+
+
+FIRST_BYTES = 65536
+"""Bytes of a long request that an idle connection gets first; the rest follows after the next look at the sockets. If the
+engine had closed, its end is read then. Otherwise writing on could fail first, and such a failure leaves nothing to prove."""
+
+
+class Consumer(Protocol):
+    """The owner of an engine connection for the time of one exchange."""
+
+    @property
+    def may_send_again(self) -> bool:
+        """Whether the whole request is still in memory, and was sent only once."""
+        ...
+
+    def engine_never_had_it(self, proof: str) -> None:
+        """The engine had closed before the request came: it may be sent once more."""
+        ...
+
+    def engine_head(self, head: ResponseHead) -> None: ...
+    def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:
+        """All of one read has been parsed. `pieces`: its pieces of body. `complete`: the response ended with them."""
+        ...
+
+    def engine_failed(self, failure: Failure, at: float) -> None: ...
+    def engine_blocked(self) -> None: ...
+    def engine_unblocked(self) -> None: ...
+
+
+class Sending(ReadLimit):
+    """Base of `EngineConnection`: everything that is written."""
+
+    def __init__(self, soon: Soon) -> None:
+        super().__init__(soon)
+        self.consumer: Consumer | None = None
+        self.socket: socket.socket | None = None
+        self._full = False
+        self._rest: memoryview | None = None
+        self.reused = False
+        """This exchange is not the connection's first."""
+        self._written_bytes = 0
+        self._written_before = 0
+        self._acknowledged_at_first = 0
+        self.in_question = False
+        """The engine has closed, and it is being found out whether it ever had the request."""
+
+    def opened_on(self, sock: socket.socket) -> None:
+        """The connection is open on this socket, and nothing has been sent."""
+        self.socket = sock
+        at_first = heard(sock)
+        self._acknowledged_at_first = 0 if at_first is None else at_first.acknowledged_bytes
+
+    def begin_request(self) -> None:
+        """Bytes that are written from now on belong to another request."""
+        self.reused = self._written_bytes > 0
+        self._written_before = self._written_bytes
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes of the present request that were written."""
+        return self._written_bytes - self._written_before
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the engine's socket."""
+        self._written_bytes += len(data)
+        if self.transport is None or self.transport.is_closing():
+            return
+        if self.reused and len(data) > FIRST_BYTES and self.consumer is not None and self.consumer.may_send_again:
+            self._rest = memoryview(data)[FIRST_BYTES:]
+            # Two turns: uvloop writes at the end of the next one, and then looks at the sockets.
+            self._soon(self._turn_before_rest)
+            data = data[:FIRST_BYTES]
+        self.transport.write(data)
+
+    def _turn_before_rest(self) -> None:
+        self._soon(self._write_rest)
+
+    def _write_rest(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is None or self.consumer is None or self.transport is None or self.transport.is_closing():
+            return
+        if not self.in_question:
+            self.transport.write(rest)
+        if not self._full:
+            self.consumer.engine_unblocked()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether its socket has not taken everything."""
+        return self._full or self._rest is not None
+
+    def pause_writing(self) -> None:
+        self._full = True
+        if self.consumer is not None:
+            self.consumer.engine_blocked()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        if self.consumer is not None and self._rest is None:
+            self.consumer.engine_unblocked()
+
+    def seek_proof(self, proven: Callable[[bool], None]) -> bool:
+        """Whether it can be found out that the engine never had the request; then `proven` is told, now or soon."""
+        if not self.reused or self.consumer is None or not self.consumer.may_send_again:
+            return False
+        if self.socket is None or self.socket.family == socket.AF_UNIX:
+            return False
+
+        def verdict(never_had_it: bool) -> None:
+            self.in_question = False
+            proven(never_had_it)
+
+        try:
+            evidence = Evidence(self.socket, self._acknowledged_at_first + self._written_before, verdict)
+        except OSError:
+            return False
+        self.in_question = True
+        evidence.look()
+        return True

@@ -1,0 +1,132 @@
+"""A connection to the engine that does not come about: whose failure it is, how soon it is told, and when service is back."""
+
+import asyncio
+import resource
+import socket
+import time
+from contextlib import AsyncExitStack
+
+import pytest
+import uvloop
+
+from sidecar.proxy.errors import Failure
+from sidecar.proxy.pool import EnginePool
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import Clock
+from tests.support.origin import Origin, Visit, answering
+from tests.support.proxy import RawClient, running
+from tests.support.scenario_loop import play
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+GET = b"GET /health HTTP/1.1\r\nHost: pod\r\n\r\n"
+
+
+def pool_to(host: str, port: int) -> EnginePool:
+    return EnginePool(host, port, clock=Clock(), idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_late_loop_is_not_charged_to_the_engine(host: str) -> None:
+    """The loop sleeps through the whole time limit: the kernel has the connection, so it is used, and there is no 504."""
+
+    async def scenario() -> bool:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            pool = pool_to(host, listener.getsockname()[1])
+            connecting = asyncio.create_task(pool.connect(0.05))
+            await asyncio.sleep(0)
+            time.sleep(0.2)  # noqa: ASYNC251  the loop is late, which is the story
+            connection = await connecting
+            quiet = connection.quiet
+            pool.close()
+            await asyncio.sleep(0)
+            return quiet
+
+    assert uvloop.run(scenario())
+
+
+def test_an_engine_that_accepts_nothing_is_out_of_time() -> None:
+    """Its accept queue is full, by the kernel's own word."""
+
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+            pool = pool_to("127.0.0.1", listener.getsockname()[1])
+            try:
+                for _ in range(8):
+                    await pool.connect(0.05)
+            finally:
+                pool.close()
+                await asyncio.sleep(0)
+
+    with pytest.raises(TimeoutError):
+        uvloop.run(scenario())
+
+
+def test_without_a_free_file_the_sidecar_blames_itself() -> None:
+    """503 `no_files`, outcome `sidecar_error`; with a file again, the engine answers."""
+
+    async def scenario() -> None:
+        async with Origin(answering(OK)).listening() as origin, running(origin.port) as relay:
+            client = await RawClient.connect(relay.port)
+            second = await RawClient.connect(relay.port)
+            client.send(GET)
+            await client.until(b"ok")
+            relay.sweep_in(4)
+            while relay.pool.open_connections:  # noqa: ASYNC110  the kernel closes it
+                await asyncio.sleep(0.001)
+            before = resource.getrlimit(resource.RLIMIT_NOFILE)
+            with socket.socket() as lowest:
+                used = lowest.fileno()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (used, before[1]))
+            try:
+                client.send(GET)
+                answer, _ = await client.rest()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            assert b"\r\nx-sidecar-error: no_files\r\nretry-after: 1\r\n" in answer
+            second.send(GET)
+            assert await second.until(b"ok") == OK
+            await client.close()
+            await second.close()
+            await relay.settled()
+            assert relay.ends[1:] == [(Outcome.SIDECAR_ERROR, Failure.NO_FILES, None), (Outcome.OK, None, 200)]
+
+    play(scenario())
+
+
+async def begins(visit: Visit) -> None:
+    await visit.request()
+    visit.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+    await visit.until_left()
+
+
+def test_an_engine_that_goes_away_and_comes_back() -> None:
+    """Its streams are cut short; what comes is answered 503 at once; the first request after its return is served."""
+
+    async def scenario() -> None:
+        engine = Origin(begins)
+        first_life = AsyncExitStack()
+        await first_life.enter_async_context(engine.listening())
+        async with running(engine.port) as relay:
+            stream = await RawClient.connect(relay.port)
+            stream.send(GET)
+            await stream.until(b"hello")
+            await first_life.aclose()
+            streamed, _ = await stream.rest()
+            assert streamed == b"\r\n"
+            comes = await RawClient.connect(relay.port)
+            comes.send(GET)
+            assert (await comes.rest())[0].startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+            engine.script = answering(OK)
+            async with engine.listening():
+                back = await RawClient.connect(relay.port)
+                back.send(GET)
+                assert await back.until(b"ok") == OK
+                await back.close()
+            await comes.close()
+            await stream.close()
+            await relay.settled()
+            outcomes = [end[0] for end in relay.ends]
+            assert outcomes == [Outcome.ENGINE_TRUNCATED, Outcome.ENGINE_UNREACHABLE, Outcome.OK]
+
+    play(scenario())
