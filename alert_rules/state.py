@@ -8,7 +8,7 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 from alert_rules.burn import PAGING, POD
 from alert_rules.roots import ODD, pod_roots
 from alert_rules.rule import Alert
-from alert_rules.wording import links, most_on
+from alert_rules.wording import links, most_on, told_apart
 from sidecar.slo.attribution import SIDECAR
 from sidecar.slo.causes import PHASE_OF, Cause
 
@@ -79,9 +79,16 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
               )
             )
             """,
-            "{{ $labels.pod }}: the engine does not answer",
-            "The sidecar is up and its engine refuses connections, or says itself that it cannot work. One that has not come up"
-            " yet since its pod began has half an hour to load its model.",
+            "{{ $labels.pod }}: the engine "
+            + told_apart(
+                "llm_engine_stalled",
+                ("namespace", "job", "pod"),
+                "has stopped in the middle of its work (/health may still say 200)",
+                "does not answer",
+            ),
+            "The sidecar is up, and its engine refuses connections, says itself that it cannot work, or has stopped in the middle of"
+            " its work: it is silent for longer than its pending work explains. One that has not come up yet since its pod began"
+            " has half an hour to load its model.",
             bases=bases,
             kept=_MUTING_KEPT,
             severity="page",

@@ -94,6 +94,11 @@ def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...], *,
     return _asked(f"{ranked} / scalar(sum({growth}))", _names(labels, labels), then)
 
 
+def told_apart(metric: str, labels: tuple[str, ...], then: str, otherwise: str) -> str:
+    """`then` if this gauge of the alert's own pod was 1 within the last minute, else `otherwise`."""
+    return _asked(f"max_over_time({_query(metric, labels)}[1m]) == 1", _names(labels), then, otherwise)
+
+
 # --- the cause ---------------------------------------------------------------------------------------------------------
 
 

@@ -276,6 +276,16 @@ def a_lane_beside_an_odd_pod(scenario: Scenario) -> None:
 
 
 @STATE.scenario(5, 70)
+def an_engine_that_stops_in_the_middle_of_its_work(scenario: Scenario) -> None:
+    """Its page is told from that of an engine that does not answer."""
+    scenario.shows("llm_engine_up", 1, 0)
+    scenario.shows("llm_engine_stalled", 0, 1)
+
+    stopped = "the engine has stopped in the middle of its work (/health may still say 200)"
+    scenario.reads(70, "LLMEngineDown page", f"engine-0: {stopped}")
+
+
+@STATE.scenario(5, 70)
 def an_engine_in_all_its_troubles(scenario: Scenario) -> None:
     """Each of its alerts says one number, in a unit."""
     scenario.shows("llm_engine_up", 1, 0)
