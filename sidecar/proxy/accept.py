@@ -248,12 +248,18 @@ class ClientConnection(ReadLimit):
             return
         if pause:
             self.pause_reading()
-            sock = self.transport.get_extra_info("socket") if self.transport is not None else None
-            if sock is not None:
-                self._watch = self.road.leavers.watch(sock, self._left_unread)
         else:
-            self._unwatch()
             self.resume_reading()
+
+    def pause_reading(self) -> None:
+        super().pause_reading()
+        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+        if sock is not None and self._watch is None:
+            self._watch = self.road.leavers.watch(sock, self._left_unread)
+
+    def resume_reading(self) -> None:
+        self._unwatch()
+        super().resume_reading()
 
     def _unwatch(self) -> None:
         if self._watch is not None:

@@ -6,13 +6,22 @@ said, with nothing behind it and nothing of the upload missing; `pool.py` keeps 
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Protocol, cast
 
 import httptools
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import NOT_IN_A_REASON, Framing, ResponseHead, read_response_framing, tokens_of, values_of
+from sidecar.proxy.headers import (
+    FRAMING_ABOVE_BODY_BYTES,
+    NOT_IN_A_REASON,
+    Framing,
+    ResponseHead,
+    read_response_framing,
+    tokens_of,
+    values_of,
+)
 from sidecar.proxy.read_limit import TURN_BYTES, Soon
 from sidecar.proxy.sending import Consumer, Sending
 from sidecar.proxy.tcp import is_quiet
@@ -21,15 +30,16 @@ from sidecar.proxy.tcp import is_quiet
 LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
 """`Server` of engines that announce keep-alive and yet close after each stream, a millisecond later (seen on llama.cpp
 b11434, after every chunked answer). The next request would race with that, and a POST is never sent twice."""
-FRAMING_BYTES = 65536
-"""Bytes of a head, and bytes by which the framing (chunk extensions, leading zeros, trailers) may exceed the body, past
-which a response is refused."""
 CHUNK_FRAMING_BYTES = 8
 """Framing that a chunk may have on top, whatever its length: so tiny chunks alone, as from an engine that streams plain
 text token by token, are never too many."""
 MOST_PIECES = 64
 """Most chunks of one read that are passed on as they are. More are joined: each costs some Python, and chunk boundaries
 mean nothing (RFC 9112 7.1)."""
+
+
+_FIRST_BYTE = re.compile(rb"[^\r\n]")
+"""The first byte of a message: a parser skips empty lines before it (RFC 9112 2.2)."""
 
 
 class Pool(Protocol):
@@ -66,7 +76,9 @@ class EngineConnection(Sending):
         self._excess = False
         self._framing_bytes = 0
         self._began: list[bytes] | None = None
-        """The reads that hold the head, from the first one until a final head is complete."""
+        """The reads from the first one until a final head is complete."""
+        self._head_from = 0
+        """The place in them at which the next head begins."""
         self._failure: Failure | None = None
         self._tunnel = False
 
@@ -87,6 +99,7 @@ class EngineConnection(Sending):
         self._failure = None
         self._framing_bytes = 0
         self._began = []
+        self._head_from = 0
 
     def release(self, *, upload_complete: bool) -> None:
         """The exchange is over: into the pool if both messages ended exactly, else closed."""
@@ -198,7 +211,7 @@ class EngineConnection(Sending):
         except httptools.HttpParserError:
             self._unparseable()
         pieces = self._body()
-        if self._framing_bytes > FRAMING_BYTES and not self._complete:
+        if self._framing_bytes > FRAMING_ABOVE_BODY_BYTES and not self._complete:
             self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
         if self._failure is None:
             consumer.engine_read(at, pieces, complete=self._complete)
@@ -236,6 +249,7 @@ class EngineConnection(Sending):
     def _upgraded(self, rest: bytes) -> None:
         if self._head is not None and self._head.status == 101 and not self._failure:
             self._tunnel = True
+            self._began = None
             self._framing_bytes = 0
             if rest:
                 self._pieces.append(rest)
@@ -296,10 +310,13 @@ class EngineConnection(Sending):
 
     def _is_http(self, status: int) -> bool:
         """Whether the head that is now complete says HTTP/1: llhttp reads RTSP/1.0 and ICE/1.0 in the same way."""
-        began = b"".join(self._began or ()).lstrip(b"\r\n")
-        # No body follows an interim head: the next head begins where it ends.
-        self._began = [began.partition(b"\r\n\r\n")[2]] if status < 200 and status != 101 else None
-        return began.startswith(b"HTTP/1.")
+        reads, self._began = self._began or [b""], None
+        began = reads[0] if len(reads) == 1 else b"".join(reads)
+        begin = _FIRST_BYTE.search(began, self._head_from)
+        at = len(began) if begin is None else begin.start()
+        if status < 200:  # no body follows an interim head: the next head begins where it ends
+            self._began, self._head_from = [began], began.find(b"\r\n\r\n", at) + 4
+        return began.startswith(b"HTTP/1.", at)
 
     def on_message_complete(self) -> None:
         if not self._complete and self._head is not None and self._head.status >= 200:

@@ -57,6 +57,9 @@ HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-
 """uri-host [ ":" port ] (RFC 9110 7.2), without userinfo."""
 
 MAX_CONTENT_LENGTH_DIGITS = 18
+FRAMING_ABOVE_BODY_BYTES = 65536
+"""Bytes by which a message's framing (chunk sizes, chunk extensions, trailers; of an answer also its heads) may exceed its
+body. A chunk of at least five bytes makes up for its own framing."""
 NOT_IN_A_REASON = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
 """Bytes that a reason phrase must not have (RFC 9112 4: HTAB, SP, VCHAR and obs-text). llhttp takes any but CR and LF."""
 

@@ -11,14 +11,11 @@ from collections.abc import Callable
 import httptools
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import Framing, RequestHead, check_request
+from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES, Framing, RequestHead, check_request
 
 
 Part = RequestHead | bytes | None
 """A head, a piece of body, or None for the end of the message."""
-FRAMING_ABOVE_BODY_BYTES = 65536
-"""Bytes by which a request's framing (chunk sizes, chunk extensions, trailers) may exceed its body. A chunk of at least
-five bytes makes up for its own framing."""
 
 
 class RequestReader:

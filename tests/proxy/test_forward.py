@@ -185,6 +185,20 @@ def test_an_answer_passes_whole_wherever_its_head_is_split(answer: bytes) -> Non
         assert client.taken == answer + OK
 
 
+def test_interim_answers_may_be_many() -> None:
+    """The head of each is looked at where it begins, also if thousands come in one read."""
+    early = b"HTTP/1.1 103 E\r\n\r\n"
+    for end, last in ((OK, OK), (b"RTSP/1.0 200 OK\r\n\r\n", b"HTTP/1.1 502 Bad Gateway\r\n")):
+        road = Road()
+        client = road.client()
+        client.send(GET)
+        road.engine.send(early * 3000 + end)
+        while road.turn():
+            pass
+
+        assert client.taken.startswith(early * 3000 + last)
+
+
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
