@@ -27,6 +27,7 @@ from bench.bounds.memory import stuck_readers
 from bench.bounds.span_stalls import span_stalls
 from bench.bounds.speed import QUICK, slowness
 from bench.bounds.status_page import status_page_stalls
+from bench.bounds.wrong_passwords import USERS, wrong_passwords
 from bench.origin import running_origin
 from tests.support.sidecar_process import running_sidecar
 
@@ -39,13 +40,18 @@ async def measured() -> list[Bound]:
     """Measure every bound, one group after the other."""
     bounds = []
     with tempfile.TemporaryDirectory() as folder:
+        web_config = Path(folder) / "web.yml"
+        web_config.write_text(USERS)
         async with running_origin() as origin:
             # The origin answers in this loop while the sidecar becomes ready, so that the wait for it needs a thread.
-            running = running_sidecar(origin.url, Path(folder), flags=["--log.level=warning"])
+            running = running_sidecar(
+                origin.url, Path(folder), flags=["--log.level=warning", f"--web.config.file={web_config}"]
+            )
             sidecar = await asyncio.to_thread(running.__enter__)
             try:
                 bounds += await beside(added_latency(origin, sidecar.port))
                 bounds += await beside(leaving(origin, sidecar.port))
+                bounds += await beside(wrong_passwords(origin, sidecar.port, sidecar.web_port))
                 bounds += await beside(stuck_readers(sidecar.port, sidecar.process.pid))
             finally:
                 await asyncio.to_thread(running.__exit__, None, None, None)

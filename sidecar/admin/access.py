@@ -59,6 +59,7 @@ class Access:
         self._paths: tuple[Path, ...] = ()
         self._stamp: _Stamp = ()
         self._changing = asyncio.Lock()
+        self._refusing = asyncio.Lock()
         self.refused: str | None = None
         """The first error of the file as it is now; None if it is in force."""
         self.on_loaded: Callable[[], None] = lambda: None
@@ -134,15 +135,24 @@ class Access:
                     response.headers.setdefault(name, value)
 
     async def refusal(self, request: web.Request) -> web.Response | None:
-        """The answer to a request that may not pass, or None."""
-        if self._loaded is None or self._is_open(request):
+        """The answer to a request that may not pass, or None. One refusal per turn of the loop: a burst delays no stream."""
+        if (
+            self._loaded is None
+            or self._is_open(request)
+            or (refused := await self._judge(self._loaded, request)) is None
+        ):
             return None
-        tls = self._loaded.web.tls_server_config
+        async with self._refusing:
+            await asyncio.sleep(0)
+        return refused
+
+    async def _judge(self, loaded: Loaded, request: web.Request) -> web.Response | None:
+        tls = loaded.web.tls_server_config
         if tls is not None and tls.client_allowed_sans and not _named(request, tls.client_allowed_sans):
             return _answer(403, "The client's certificate is none of those that may ask (client_allowed_sans).")
         if not self._bucket.take():
             return _answer(429, "Too many requests (rate_limit).", {hdrs.RETRY_AFTER: "1"})
-        return await self._login(request) if self._loaded.web.basic_auth_users else None
+        return await self._login(request) if loaded.web.basic_auth_users else None
 
     def _is_open(self, request: web.Request) -> bool:
         # By the route that was found, not by the path's text: both sides would have to read that alike.

@@ -162,7 +162,8 @@ class AdminListener:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        return await self.access.refusal(request) or await handler(request)
+        refused = await self.access.refusal(request)
+        return await handler(request) if refused is None else refused
 
     # --- handlers ----------------------------------------------------------------------------------------------------
 

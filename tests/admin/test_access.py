@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 import uvloop
+from aiohttp.test_utils import make_mocked_request
 
 from sidecar.admin import access as gate
 from sidecar.admin import listener as listening
@@ -188,6 +189,32 @@ def test_who_finds_no_place_is_told_when_to_ask_again(tmp_path: Path, monkeypatc
         assert visit.headers["Retry-After"] == str(BUSY_RETRY_AFTER_SECONDS)
         assert (await visit.ask("/-/healthy"))[0] == 200
         assert visit.logins() == {"busy": 1}
+
+    visit(tmp_path, USERS, scenario)
+
+
+def test_each_refusal_has_a_turn_of_the_loop_to_itself(tmp_path: Path) -> None:
+    """Twenty that come at once would hold the loop for two milliseconds, and streams with it."""
+
+    async def scenario(visit: Visit) -> None:
+        turns, answered = 0, list[int]()
+
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        async def refuse() -> None:
+            request = make_mocked_request("GET", "/metrics")
+            assert await visit.access.refusal(request) is not None
+            answered.append(turns)
+
+        turning = asyncio.create_task(turn())
+        await asyncio.gather(*(refuse() for _ in range(20)))
+        turning.cancel()
+
+        assert len(set(answered)) == len(answered)
 
     visit(tmp_path, USERS, scenario)
 
