@@ -15,7 +15,7 @@ from sidecar.proxy.errors import Failure, error_response
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.leavers import Watch
 from sidecar.proxy.observer import End
-from sidecar.proxy.read_limit import TURN_BYTES, ReadLimit
+from sidecar.proxy.read_limit import SMALL_BYTES, ReadLimit
 from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.road import Road
@@ -45,7 +45,7 @@ class ClientConnection(ReadLimit):
 
     def __init__(self, road: Road, all_open: "set[ClientConnection]") -> None:
         """`all_open`: holds this connection for as long as its socket lives."""
-        super().__init__(road.pool.soon)
+        super().__init__(road.pool.turns)
         self.road = road
         self._all_open = all_open
         self.exchange: Exchange | None = None
@@ -106,8 +106,9 @@ class ClientConnection(ReadLimit):
             exchange.client_left(self.road.clock())
 
     def data_received(self, data: bytes) -> None:
-        if len(data) > TURN_BYTES:
-            data = self.first_part(data)
+        if not self.slicing and (len(data) > SMALL_BYTES or self._turns.busy):
+            self.take_in_turn(data)
+            return
         self._at = at = self.road.clock()
         if self._lingering_since is not None:
             self._lingered_bytes += len(data)
@@ -122,6 +123,8 @@ class ClientConnection(ReadLimit):
             self._hold_after_upgrade(data)
         else:
             self._read(data, at)
+            if not self.slicing:
+                self._turns.spend(at)
 
     def pause_writing(self) -> None:
         if self.exchange is not None:
@@ -143,18 +146,18 @@ class ClientConnection(ReadLimit):
     def _read(self, data: bytes, at: float) -> None:
         behind = self._requests.feed(data, at)
         if behind is not None:
-            self._upgrade_asked(behind, at)
+            self._upgrade_asked(behind)
         if self._requests.refusal is not None:
             self._refuse(self._requests.refusal, at)
 
-    def _upgrade_asked(self, rest: bytes, at: float) -> None:
+    def _upgrade_asked(self, rest: bytes) -> None:
         exchange = self.exchange
         if exchange is not None and exchange.head.websocket and not self._waiting:
             self._after_upgrade = []
             self._hold_after_upgrade(rest)
         elif rest:
             # An upgrade that the sidecar does not support (h2c): the request went on without it; the rest is HTTP.
-            self._read(rest, at)
+            self.put_back(rest)
 
     def _hold_after_upgrade(self, data: bytes) -> None:
         """Hold bytes behind a websocket request: tunnel bytes if the engine agrees, else the next request."""
@@ -218,7 +221,7 @@ class ClientConnection(ReadLimit):
         self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
         self._idle_since = self.road.clock()
         if rest := self.early_tunnel_bytes():
-            self._read(rest, self._idle_since)
+            self.put_back(rest)
         self._take_waiting(self._idle_since)
 
     def _take_waiting(self, at: float) -> None:
@@ -387,4 +390,4 @@ class ClientConnection(ReadLimit):
     @property
     def idle(self) -> bool:
         """Whether no request is in flight or half read."""
-        return self.exchange is None and self._requests.began_at is None and not self._closing
+        return not (self.exchange or self._closing or self.unread_bytes) and self._requests.began_at is None

@@ -8,6 +8,7 @@ said, with nothing behind it and nothing of the upload missing; `pool.py` keeps 
 import asyncio
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 import httptools
@@ -22,7 +23,7 @@ from sidecar.proxy.headers import (
     tokens_of,
     values_of,
 )
-from sidecar.proxy.read_limit import TURN_BYTES, Soon
+from sidecar.proxy.read_limit import SMALL_BYTES, Turns
 from sidecar.proxy.sending import Consumer, Sending
 from sidecar.proxy.tcp import is_quiet
 
@@ -47,7 +48,7 @@ class Pool(Protocol):
 
     clock: Callable[[], float]
     max_headers: int
-    soon: Soon
+    turns: Turns
 
     def opened(self, connection: "EngineConnection") -> None: ...
     def put(self, connection: "EngineConnection") -> None: ...
@@ -59,7 +60,7 @@ class EngineConnection(Sending):
     """One connection to the engine, and the parser of its responses."""
 
     def __init__(self, pool: Pool) -> None:
-        super().__init__(pool.soon)
+        super().__init__(pool.turns)
         self.pool = pool
         self.idle_since = 0.0
         self._method = b""
@@ -103,7 +104,7 @@ class EngineConnection(Sending):
 
     def release(self, *, upload_complete: bool) -> None:
         """The exchange is over: into the pool if both messages ended exactly, else closed."""
-        exact = self._complete and not self._excess and not self._unread and not self._tunnel and upload_complete
+        exact = self._complete and not self._excess and not self.unread_bytes and not self._tunnel and upload_complete
         reusable = exact and self._head is not None and self._head.reusable and not self.blocked
         self.consumer = None
         self._parser = None
@@ -116,12 +117,14 @@ class EngineConnection(Sending):
     def abort(self) -> None:
         """Close at once, so that the engine stops working for this request."""
         self.consumer = None
+        self.drop_unread()
         if self.transport is not None:
             self.transport.abort()
 
     def close(self) -> None:
         """Close once the socket has taken what was written: the end of a tunnel."""
         self.consumer = None
+        self.drop_unread()
         if self.transport is not None:
             self.transport.close()
 
@@ -146,11 +149,11 @@ class EngineConnection(Sending):
         if nothing_came and self.seek_proof(self._proven):
             return True  # what is still unsent must go out: the engine's answer to it is the proof
         # At once, not when `close` has flushed: an engine that answers and closes may never take the upload's rest.
-        self._lost(None)
+        self.after_unread(partial(self._lost, None))  # the unread bytes came before the end of the connection
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost(exc)
+        self.after_unread(partial(self._lost, exc))
 
     def _proven(self, never_had_it: bool) -> None:
         consumer = self.consumer
@@ -168,8 +171,6 @@ class EngineConnection(Sending):
         if self.in_question:
             self.pool.closed(self)
             return  # `_proven` ends the exchange
-        while self._unread and self.consumer is not None:
-            self._read_on()  # these bytes came before the end of the connection
         self.pool.closed(self)
         consumer, self.consumer = self.consumer, None
         if consumer is None:
@@ -189,14 +190,15 @@ class EngineConnection(Sending):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
-        if len(data) > TURN_BYTES:
-            data = self.first_part(data)
         at = self.pool.clock()
         consumer = self.consumer
         if consumer is None or self._parser is None:
             # No bytes are expected on an idle connection: these would be read as the next client's answer.
             self.pool.discard(self)
             self.abort()
+            return
+        if len(data) > SMALL_BYTES and not self.slicing:
+            self.take_in_turn(data)
             return
         if self._tunnel:
             consumer.engine_read(at, [data], complete=False)

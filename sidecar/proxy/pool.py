@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sidecar.proxy.forward import EngineConnection
-from sidecar.proxy.read_limit import Soon, soon
+from sidecar.proxy.read_limit import Soon, Turns, soon
 
 
 SHORTEST_IDLE_SECONDS = 0.01
@@ -95,7 +95,7 @@ class EnginePool:
         self.port = port
         self.unix_path = unix_path
         self.clock = clock
-        self.soon = soon
+        self.turns = Turns(clock, soon)
         self.configured_idle_seconds = idle_seconds
         self.idle_seconds = idle_seconds
         self._learned_at = 0.0

@@ -1,15 +1,36 @@
-"""At most 64 KiB of one connection are parsed in one turn of the event loop; then every other connection has its turn.
+"""One connection gets at most 64 KiB and about 200 us of parsing in a turn of the event loop; then the others have theirs.
 
-Knows the transport and when to stop it. It does not know what the bytes mean, nor why its connection wants to stop
-reading. uvloop reads up to 256,000 bytes at once, and libuv repeats a read that filled this buffer up to 32 times in
-the same turn: 8 MB of one connection, during which no other one is read.
+Knows the bytes that were read and are not parsed yet, the order of the connections that have such bytes, and when a
+transport must stop. It does not know what the bytes mean, nor why a connection wants to stop reading. uvloop reads up to
+256,000 bytes at once, and libuv repeats a read that filled this buffer up to 32 times in the same turn: 8 MB of one
+connection, during which no other one is read. While bytes of a connection wait here, its transport does not read: so at
+most one such read (READ_BYTES) is held for each connection.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 
+SMALL_BYTES = 1024
+"""Up to this a read from the engine is parsed as it comes, with no bookkeeping: one token is some 230 bytes. It did not
+fill uvloop's buffer either, so libuv does not read this connection again in this turn."""
+READ_BYTES = 256_000
+"""The most that uvloop reads at once: the bound of the bytes that wait for one connection."""
 TURN_BYTES = 65536
+"""Bytes of one connection that are parsed in one turn of the loop."""
+PARSE_SECONDS = 0.0002
+"""Time in which one connection is parsed in one turn of the loop; checked between two pieces."""
+LOOP_SECONDS = 0.001
+"""Time in which all connections together are parsed in one turn of the loop: then the sockets are polled again, and a
+token that has come in the meantime goes out."""
+MOST_FED_BYTES = 16384
+"""The most that a parser is fed at once; see `_fit` for less."""
+FIRST_FED_BYTES = 1024
+"""The first piece of a connection: its bytes have not been timed yet."""
+LEAST_FED_BYTES = 512
+MOST_HEADS = 8
+"""Empty lines in one piece, about: bytes that were cheap so far may go on as heads of 26 bytes, the dearest of all."""
 
 Soon = Callable[[Callable[[], None]], object]
 
@@ -19,27 +40,134 @@ def soon(work: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(work)
 
 
-class ReadLimit(asyncio.Protocol):
-    """Base of both kinds of connection. Their `data_received` passes a read of more than TURN_BYTES through `first_part`.
+class Turns:
+    """Gives the connections of one process their turns, one after the other.
 
-    A shorter read needs nothing: it did not fill uvloop's buffer, so libuv does not read this connection again in this
-    turn.
+    A connection is parsed at once if this turn of the loop has time left and it had no turn in it yet. Else it waits behind
+    the others that wait; those come first in the next turn of the loop. A token event never waits here (SMALL_BYTES): whatever the others send, it waits for
+    at most LOOP_SECONDS and one piece.
     """
 
-    def __init__(self, soon: Soon) -> None:
+    def __init__(self, clock: Callable[[], float], soon: Soon = soon) -> None:
+        self.clock = clock
+        self.busy = False
+        """This turn of the loop has no time left: nothing may be parsed at once."""
+        self.soon = soon
+        self._waiting: deque[ReadLimit] = deque()
+        self._number = 0
+        self._spent_seconds = 0.0
+        self._planned = False
+
+    def ask(self, connection: "ReadLimit") -> None:
+        """Let the connection parse now if that is fair, else later."""
+        if self.busy or connection.had_turn == self._number:
+            self.wait(connection)
+        else:
+            self._give(connection)
+
+    def wait(self, connection: "ReadLimit") -> None:
+        """Let the connection parse in a later turn of the loop, behind those that wait already."""
+        if not connection.waits_for_turn:
+            connection.waits_for_turn = True
+            self._waiting.append(connection)
+        self._plan()
+
+    def spend(self, began_at: float) -> None:
+        """Work that began at `began_at` has ended now: it counts for this turn of the loop."""
+        self._spent_seconds += self.clock() - began_at
+        if self._spent_seconds >= LOOP_SECONDS:
+            self.busy = True
+        if not self._planned:
+            self._plan()
+
+    def _plan(self) -> None:
+        if not self._planned:
+            self._planned = True
+            self.soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._planned = self.busy = False
+        self._number += 1
+        self._spent_seconds = 0.0
+        try:
+            for _ in range(len(self._waiting)):
+                connection = self._waiting.popleft()
+                connection.waits_for_turn = False
+                self._give(connection)
+                if self._spent_seconds >= LOOP_SECONDS:
+                    break
+        finally:  # an error of one connection must not stop the others
+            if self._waiting:
+                self._plan()
+
+    def _give(self, connection: "ReadLimit") -> None:
+        connection.had_turn = self._number
+        began_at = self.clock()
+        try:
+            more = connection.have_turn(began_at)
+        finally:
+            self.spend(began_at)
+        if more:
+            self.wait(connection)
+
+
+class ReadLimit(asyncio.Protocol):
+    """Base of both kinds of connection. Their `data_received` hands a read to `take_in_turn`, unless it is `slicing`:
+    then it is called for a piece of an earlier read.
+    """
+
+    def __init__(self, turns: Turns) -> None:
         self.transport: asyncio.Transport | None = None
         self.reading_paused = False
-        """Whether `pause_reading` is in force; the end of a turn, which also stops the transport, does not count."""
-        self._soon = soon
+        """Whether `pause_reading` is in force; unread bytes, which also stop the transport, do not count."""
+        self.slicing = False
+        """`data_received` is called for a piece."""
+        self.had_turn = -1
+        self.waits_for_turn = False
+        self._turns = turns
         self._unread = b""
-        self._turn_over = False
+        self._read_to = 0
+        self._piece_bytes = FIRST_FED_BYTES
+        self._at_end: Callable[[], None] | None = None
         self._stopped = False
 
-    def first_part(self, data: bytes) -> bytes:
-        """The bytes of `data` for this turn. The rest comes through `data_received` in the next turns; then reading goes on."""
-        self._unread = data[TURN_BYTES:]
-        self._wait_for_turn()
-        return data[:TURN_BYTES]
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that were read from the socket and not parsed; at most READ_BYTES."""
+        return len(self._unread) - self._read_to
+
+    def take_in_turn(self, data: bytes) -> None:
+        """Parse `data` in pieces, through `data_received`: as much as is fair now, the rest in later turns."""
+        self._unread = self._unread[self._read_to :] + data
+        self._read_to = 0
+        self._turns.ask(self)
+        if self._unread:
+            self._steer()
+
+    def put_back(self, rest: bytes) -> None:
+        """Bytes that were given and not parsed: they come again, before all others. Of a piece, its end."""
+        if self.slicing:
+            self._read_to -= len(rest)
+            return
+        self._unread = rest + self._unread[self._read_to :]
+        self._read_to = 0
+        self._turns.wait(self)
+        self._steer()
+
+    def after_unread(self, end: Callable[[], None]) -> None:
+        """Call `end` once everything that was read is parsed. The first call counts."""
+        if not self._unread:
+            end()
+        elif self._at_end is None:
+            self._at_end = end
+            self._turns.wait(self)
+
+    def drop_unread(self) -> None:
+        """The connection is over: throw away what was not parsed."""
+        self._unread, self._read_to = b"", 0
+        end, self._at_end = self._at_end, None
+        if end is not None:
+            end()
 
     def pause_reading(self) -> None:
         """Take nothing more until `resume_reading`: the other side does not keep up, or too much waits here."""
@@ -47,32 +175,68 @@ class ReadLimit(asyncio.Protocol):
         self._steer()
 
     def resume_reading(self) -> None:
-        """Read on: the rest of an earlier read first, in a turn of its own."""
+        """Read on: the rest of an earlier read first, in a later turn."""
         self.reading_paused = False
-        if self._unread and not self._turn_over:
-            self._wait_for_turn()
+        if self._unread and not self.slicing:
+            self._turns.wait(self)
         self._steer()
 
-    def _wait_for_turn(self) -> None:
-        self._turn_over = True
+    def have_turn(self, began_at: float) -> bool:
+        """Parse until the turn is over. Returns whether the connection wants another one."""
+        if not self._may_parse():
+            return False
+        left, at = TURN_BYTES, began_at
+        self.slicing = True
+        try:
+            while True:
+                piece = self._next_piece(left)
+                left -= len(piece)
+                self._read_to += len(piece)
+                self.data_received(piece)
+                now = self._turns.clock()
+                self._fit(len(piece), now - at)
+                if not self._may_parse() or left <= 0 or now - began_at >= PARSE_SECONDS:
+                    break
+                at = now
+        except BaseException:
+            self.drop_unread()
+            if self.transport is not None:
+                self.transport.abort()
+            raise
+        finally:
+            self.slicing = False
         self._steer()
-        self._soon(self._next_turn)
+        return self._may_parse()
 
-    def _next_turn(self) -> None:
-        self._turn_over = False
-        if self._unread and not self.reading_paused and self.transport is not None and not self.transport.is_closing():
-            self._wait_for_turn()  # the rest of a read and a new read never share a turn
-            self._read_on()
-        self._steer()
+    def _next_piece(self, left: int) -> bytes:
+        at = self._read_to
+        piece = self._unread[at : at + min(self._piece_bytes, left)]
+        lines = piece.split(b"\n\r\n", MOST_HEADS)
+        return piece if len(lines) <= MOST_HEADS else piece[: len(piece) - len(lines[-1])]
 
-    def _read_on(self) -> None:
-        data, self._unread = self._unread[:TURN_BYTES], self._unread[TURN_BYTES:]
-        self.data_received(data)
+    def _fit(self, size: int, took_seconds: float) -> None:
+        """Make the next piece about so large that it takes one turn.
+
+        By steps, and never below LEAST_FED_BYTES: a part of the time is the same for any size (a write, a machine
+        that is busy elsewhere), and smaller pieces would only multiply it.
+        """
+        if took_seconds > PARSE_SECONDS:
+            self._piece_bytes = max(LEAST_FED_BYTES, size // 2)
+        elif size >= self._piece_bytes:
+            more = 2 * size if took_seconds < PARSE_SECONDS / 2 else size + size // 8
+            self._piece_bytes = min(MOST_FED_BYTES, more)
+
+    def _may_parse(self) -> bool:
+        """Whether there are bytes that may be parsed; those that may never be parsed are dropped."""
+        closed = self._at_end is None and (self.transport is None or self.transport.is_closing())
+        if closed or self._read_to == len(self._unread):
+            self.drop_unread()
+        return bool(self._unread) and not self.reading_paused
 
     def _steer(self) -> None:
         """Pause or resume the transport, if the reasons to stop reading have changed."""
-        stop = self.reading_paused or self._turn_over
-        if stop == self._stopped or self.transport is None or self.transport.is_closing():
+        stop = self.reading_paused or bool(self._unread)
+        if stop == self._stopped or self.slicing or self.transport is None or self.transport.is_closing():
             return
         self._stopped = stop
         if stop:

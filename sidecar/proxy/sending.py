@@ -11,7 +11,7 @@ from typing import Protocol
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
 from sidecar.proxy.idle_edge import Evidence
-from sidecar.proxy.read_limit import ReadLimit, Soon
+from sidecar.proxy.read_limit import ReadLimit, Turns
 from sidecar.proxy.tcp import heard
 
 
@@ -45,8 +45,8 @@ class Consumer(Protocol):
 class Sending(ReadLimit):
     """Base of `EngineConnection`: everything that is written."""
 
-    def __init__(self, soon: Soon) -> None:
-        super().__init__(soon)
+    def __init__(self, turns: Turns) -> None:
+        super().__init__(turns)
         self.consumer: Consumer | None = None
         self.socket: socket.socket | None = None
         self._full = False
@@ -83,12 +83,12 @@ class Sending(ReadLimit):
         if self.reused and len(data) > FIRST_BYTES and self.consumer is not None and self.consumer.may_send_again:
             self._rest = memoryview(data)[FIRST_BYTES:]
             # Two turns: uvloop writes at the end of the next one, and then looks at the sockets.
-            self._soon(self._turn_before_rest)
+            self._turns.soon(self._turn_before_rest)
             data = data[:FIRST_BYTES]
         self.transport.write(data)
 
     def _turn_before_rest(self) -> None:
-        self._soon(self._write_rest)
+        self._turns.soon(self._write_rest)
 
     def _write_rest(self) -> None:
         rest, self._rest = self._rest, None

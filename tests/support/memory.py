@@ -66,6 +66,8 @@ class Socket(asyncio.Transport):
         self._high, self._low = 65536, 16384
         self._paused = False
         self._closing = False
+        self.then: Callable[[], object] = lambda: None
+        """Called when the far end has sent or taken: the turns of the loop that follow."""
 
     # --- what the relay does ---
 
@@ -123,6 +125,7 @@ class Socket(asyncio.Transport):
             self.protocol.resume_writing()
         if self._closing and not self._unsent:
             self.lose()
+        self.then()
 
     def send(self, data: bytes, size: int | None = None) -> None:
         """The far end sends bytes, in pieces of `size` if given. The relay must be reading, or the test is wrong."""
@@ -132,6 +135,7 @@ class Socket(asyncio.Transport):
                 return
             assert self.reading, "the relay is not reading"
             self.protocol.data_received(data[start : start + step])
+            self.then()
 
     def end(self) -> None:
         """The far end closes its side."""
@@ -143,6 +147,7 @@ class Socket(asyncio.Transport):
         if not self.lost:
             self.lost = self._closing = True
             self.protocol.connection_lost(error)
+            self.then()
 
     def _drain(self) -> None:
         size = len(self._unsent) if self.room is None else min(self.room, len(self._unsent))
@@ -165,6 +170,7 @@ class InstantPool(EnginePool):
             "engine", 8000, clock=clock, idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536, soon=soon
         )
         self.sockets: list[Socket] = []
+        self.then: Callable[[], object] = lambda: None
 
     def take(self) -> EngineConnection:
         idle = super().take()
@@ -172,6 +178,7 @@ class InstantPool(EnginePool):
             return idle
         connection = EngineConnection(self)
         socket = Socket(connection)
+        socket.then = self.then
         self.sockets.append(socket)
         connection.connection_made(socket)
         return connection
@@ -184,7 +191,7 @@ class Recording(Unobserved):
         self.request = head
         self.wants_body = wants_body
         self.told: list[tuple[str, object]] = []
-        self.body = b""
+        self.body = bytearray()
         self.response: ResponseHead | None = None
         self.instead: bytes | None = None
         """Bytes that `request_body` sends to the engine in the body's place."""
@@ -219,7 +226,14 @@ class Recording(Unobserved):
 class Road:
     """A whole relay in memory."""
 
-    def __init__(self, limits: Limits = LIMITS, observe: Callable[[RequestHead], Observer] | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits = LIMITS,
+        observe: Callable[[RequestHead], Observer] | None = None,
+        *,
+        turns_by_itself: bool = True,
+    ) -> None:
+        """`turns_by_itself`: the loop turns after each read until no work is scheduled; else only in `turn`."""
         self.clock = Clock()
         self._next_turn: list[Callable[[], None]] = []
         self.pool = InstantPool(self.clock, self._next_turn.append)
@@ -238,6 +252,15 @@ class Road:
             resent=lambda: None,
         )
         self.traffic = Traffic(self.shared)
+        if turns_by_itself:
+            self.pool.then = self.turns
+
+    def turns(self) -> int:
+        """Turn until no work is scheduled; returns the number of turns."""
+        count = 0
+        while self.turn():
+            count += 1
+        return count
 
     def turn(self) -> bool:
         """One turn of the event loop: scheduled work is called. False if there was none."""
@@ -255,6 +278,7 @@ class Road:
         """A new client connection."""
         connection = self.traffic.connection()
         socket = Socket(connection)
+        socket.then = self.pool.then
         connection.connection_made(socket)
         return socket
 
