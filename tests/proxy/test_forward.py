@@ -1,6 +1,8 @@
 """Which answers of an engine are accepted, and which of its connections serve again: lying engines, in memory."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
@@ -183,6 +185,22 @@ def test_an_answer_passes_whole_wherever_its_head_is_split(answer: bytes) -> Non
         road.engine.send(OK)
 
         assert client.taken == answer + OK
+
+
+@given(reason=st.text(alphabet=st.characters(max_codepoint=255, exclude_characters="\n"), max_size=12))
+@example(reason="")
+@example(reason="\x7f")
+def test_a_reason_phrase_passes_as_it_is_or_not_at_all(reason: str) -> None:
+    """RFC 9112 4: tabs, spaces, visible characters and obs-text pass, each byte of them; any other byte is a 502."""
+    road = Road()
+    client = road.client()
+    line = b"HTTP/1.1 200 " + reason.encode("latin-1")
+    allowed = all(byte == "\t" or " " <= byte <= "~" or byte >= "\x80" for byte in reason)
+
+    client.send(GET)
+    road.engine.send(line + b"\r\nContent-Length: 0\r\n\r\n")
+
+    assert client.taken.split(b"\r\n")[0] == (line if allowed else b"HTTP/1.1 502 Bad Gateway")
 
 
 def test_interim_answers_may_be_many() -> None:
