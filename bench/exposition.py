@@ -17,6 +17,8 @@ import uvloop
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.budgets.budgets import Budgets, limits_of
+from sidecar.config.proxy_section import ProxyConfig
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
@@ -40,6 +42,7 @@ class QuietApp:
     def __init__(self, metrics: Metrics) -> None:
         self.inside = InFlight(metrics)
         self.recent_failures = RecentFailures(time.monotonic)
+        self.budgets = Budgets(limits_of(1 << 30, 4096, ProxyConfig()))
 
     def ready(self) -> tuple[bool, str]:
         return True, ""

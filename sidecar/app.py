@@ -23,6 +23,8 @@ from sidecar.admin.access import Access
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.budgets.heap import give_back_large_blocks
+from sidecar.budgets.machine import Machine, this_machine
 from sidecar.config.file import ConfigErrors
 from sidecar.config.notes import notes
 from sidecar.config.objectives import objectives_of
@@ -36,6 +38,7 @@ from sidecar.logs.sanitise import allowed_headers
 from sidecar.logs.setup import Logs
 from sidecar.metrics import self_metrics as own
 from sidecar.observe.baselines import Baselines
+from sidecar.observe.budget_metrics import BudgetMetrics
 from sidecar.observe.engine_progress import EngineProgress
 from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.instruments import Instruments
@@ -44,7 +47,7 @@ from sidecar.otlp.spans import Spans
 from sidecar.proxy import parser_check
 from sidecar.proxy.server import Traffic
 from sidecar.slo.progress import Progress
-from sidecar.wiring import metrics_of, observers_of, reload, road_of
+from sidecar.wiring import budgets_of, metrics_of, observers_of, reload, road_of
 
 
 LAG_SECONDS = 0.25
@@ -57,19 +60,27 @@ log = structlog.get_logger()
 
 def run(config: Config, reload: Callable[[], Config]) -> int:
     """Serve until a signal stops it. Returns the exit code: 0 after an orderly end, 1 if a listener cannot be bound or the parser is unsafe."""
-    return uvloop.run(App(config, reload).serve())
+    give_back_large_blocks()
+    return uvloop.run(App(config, reload, machine=this_machine()).serve())
 
 
 class App:
     """One process: one engine, one traffic listener, one admin listener."""
 
     def __init__(
-        self, config: Config, reload: Callable[[], Config], clock: Callable[[], float] = time.monotonic
+        self,
+        config: Config,
+        reload: Callable[[], Config],
+        clock: Callable[[], float] = time.monotonic,
+        machine: Machine | None = None,
     ) -> None:
+        """`machine`: None asks the kernel."""
         self.config = config
         self._load = reload
         self._clock = clock
         self._began_at = clock()
+        self._machine = this_machine() if machine is None else machine
+        self.budgets = budgets_of(config, self._machine)
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._reload_refused: str | None = None
@@ -120,7 +131,7 @@ class App:
         )
         settlement.listens = self.report_fetcher.listens
         settlement.on_ended = self.report_fetcher.ended
-        self.road = road_of(config, self.observers, clock)
+        self.road = road_of(config, self.observers, clock, self.budgets)
         self.traffic = Traffic(self.road)
         self.progress = EngineProgress(
             self.metrics,
@@ -138,6 +149,13 @@ class App:
             minted=settlement.minted,
             sampled=settlement.sampled_traces,
             clock=clock,
+        )
+        self.budget_metrics = BudgetMetrics(
+            self.metrics,
+            self.budgets,
+            sockets=lambda: self.traffic.open_connections + self.road.pool.open_connections,
+            ledgers=lambda: (len(settlement.pending), settlement.pending.evicted),
+            spans=lambda: (self.spans.intake.inside, self.spans.intake.found_no_room),
         )
         self.baselines = Baselines(
             config,
@@ -198,6 +216,7 @@ class App:
             *(loop.create_task(task) for task in self.engine_side.tasks()),
             loop.create_task(self.health.run()),
             loop.create_task(self._measure_lag()),
+            loop.create_task(self.budget_metrics.watch_files()),
             loop.create_task(self._expire()),
             loop.create_task(self.report_fetcher.run()),
             loop.create_task(self.baselines.run()),
@@ -309,7 +328,7 @@ class App:
         self.config = config
         self.recorder.admit_lanes(config.lanes.declared)
         self.slo.replace(objectives_of(config))
-        reload(config, self.observers, self.road)
+        reload(config, self.observers, self.road, self._machine)
         self.logs.apply(config.log)
         self._reload_refused = None
         self._reload_gauges()

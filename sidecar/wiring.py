@@ -7,6 +7,8 @@ import secrets
 import time
 from collections.abc import Callable
 
+from sidecar.budgets.budgets import Budgets, limits_of
+from sidecar.budgets.machine import Machine
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
@@ -76,7 +78,7 @@ def observers_of(
     return Observers(settlement, config, headers_for_log)
 
 
-def road_of(config: Config, observers: Observers, clock: Callable[[], float]) -> Road:
+def road_of(config: Config, observers: Observers, clock: Callable[[], float], budgets: Budgets) -> Road:
     """The road to the config's engine; each of its requests is observed."""
     recorder = observers.settlement.instruments.recorder
     address = config.engine.address
@@ -92,6 +94,7 @@ def road_of(config: Config, observers: Observers, clock: Callable[[], float]) ->
         config.proxy,
         config.engine,
         pool,
+        budgets,
         clock=clock,
         observe=observers,
         dropped=recorder.dropped,
@@ -102,9 +105,15 @@ def road_of(config: Config, observers: Observers, clock: Callable[[], float]) ->
     )
 
 
-def reload(config: Config, observers: Observers, road: Road) -> None:
+def budgets_of(config: Config, machine: Machine) -> Budgets:
+    """The budgets of a process on this machine."""
+    return Budgets(limits_of(machine.memory_bytes, machine.files, config.proxy))
+
+
+def reload(config: Config, observers: Observers, road: Road, machine: Machine) -> None:
     """Apply another config to the settings that may change while the process runs."""
     observers.apply(config)
+    road.budgets.apply(limits_of(machine.memory_bytes, machine.files, config.proxy))
     road.limits = config.proxy
     road.engine_limits = config.engine
     road.via = via_of(config)

@@ -65,7 +65,7 @@ def test_a_reload_takes_new_lanes_and_limits_into_force_and_their_series_begin_a
 
         assert await reloading.reload(SECOND) == []
 
-        assert app.road.limits.max_in_flight == 7
+        assert app.budgets.requests.limit == 7
         assert app.road.via == b"1.1 llm-phase-sidecar"
         assert app.observers.rules.lanes == ("batch", "chat", "other")
         assert 'lane="batch"' in b"".join(slices(app.metrics, openmetrics=False, at=0.0)).decode()

@@ -202,6 +202,7 @@ TESTED_THROUGH = {
     "admin/page/failure_table.py": "admin/page/test_recent_failures.py",
     "capacity/answer.py": "capacity/test_answers.py",
     "capacity/gpus.py": "capacity/test_bandwidth.py",
+    "config/proxy_section.py": "config/test_schema.py",
     "demo/load.py": "demo/test_stage.py",
     "demo/servers.py": "demo/test_demo.py",
     "diagnosis/asked.py": "diagnosis/test_tree.py",
@@ -219,6 +220,7 @@ TESTED_THROUGH = {
     "observe/instruments.py": "observe/test_request.py",
     "otlp/limits.py": "otlp/test_intake.py",
     "otlp/received.py": "otlp/test_protobuf.py",
+    "proxy/client.py": "proxy/test_relay.py",
     "proxy/road.py": "proxy/test_relay.py",
     "proxy/sending.py": "proxy/test_idle_edge.py",
     "simulator/operating_point.py": "simulator/test_replica_presets.py",
@@ -323,9 +325,10 @@ def test_only_the_road_and_the_demo_ask_the_loop_for_a_socket(call: str) -> None
 
 
 def test_the_road_does_not_know_what_is_measured() -> None:
-    """The proxy reports instants and bytes to an observer. Only the outcomes are shared by both sides."""
+    """The proxy reports instants and bytes to an observer. Only outcomes and budgets are shared by both sides."""
     known = importers("sidecar", among=modules("proxy"))
-    others = [name for name in known if ": sidecar.proxy" not in name and ": sidecar.timeline.outcome" not in name]
+    shared = (": sidecar.proxy", ": sidecar.timeline.outcome", ": sidecar.budgets.budgets")
+    others = [name for name in known if not any(part in name for part in shared)]
 
     assert others == []
     assert importers("structlog", "logging", "prometheus_client", "msgspec", among=modules("proxy")) == []

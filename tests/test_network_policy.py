@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from sidecar.cli import main
-from sidecar.config.schema import ProxyConfig, WebConfig
+from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import WebConfig
 from tests.support.kustomize import Objects, keyed, made
 
 

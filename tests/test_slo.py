@@ -158,14 +158,14 @@ def test_a_clients_error_is_in_neither_counter() -> None:
 
 
 def test_who_is_turned_away_at_the_door_has_missed_too() -> None:
-    """The sidecar's own limit refuses the request; its body was never read."""
+    """The sidecar's own limit refuses the request."""
     walk = promising()
-    walk.shared.limits = LIMITS.model_copy(update={"max_in_flight": 0})
+    walk.budgets.requests.limit = 0
     ask(walk, stream=True)
 
     assert [account.outcome for account in walk.accounts] == [Outcome.REJECTED]
     assert (verdicts(walk, "ttft"), votes(walk)) == ((1, 1), {"ttft": "queue"})
-    assert walk.value("llm_requests_received_total") == 0
+    assert walk.value("llm_requests_received_total") == 1
 
 
 def test_an_engine_that_breaks_off_has_missed_the_pace() -> None:

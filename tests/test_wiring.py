@@ -1,13 +1,17 @@
 """The components are joined by the config: label values to the registry, limits and addresses to the road."""
 
+from sidecar.budgets.machine import Machine
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, FAILURES_TOTAL
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.errors import Failure
 from sidecar.slo.objective import Objectives
-from sidecar.wiring import RandomHex, metrics_of, observers_of, reload, road_of, via_of
+from sidecar.wiring import RandomHex, budgets_of, metrics_of, observers_of, reload, road_of, via_of
 from tests.support.memory import Clock
+
+
+MACHINE = Machine(1 << 30, 4096)
 
 
 def config(**sections: dict[str, object]) -> Config:
@@ -36,15 +40,15 @@ def test_a_reload_changes_the_limits_of_a_running_road_and_not_its_engine() -> N
     first = config()
     instruments = Instruments.on(metrics_of(first), Objectives())
     observers = observers_of(first, instruments, Engine("vllm", ["tiny"]), clock=Clock(), log=lambda _account: None)
-    road = road_of(first, observers, Clock())
+    road = road_of(first, observers, Clock(), budgets_of(first, MACHINE))
     assert (road.engine_authority, road.pool.idle_seconds, road.via) == (b"[::1]:8000", 3.0, None)
 
     second = config(
         engine={"pool_idle_seconds": 1.0, "gap_timeout_seconds": 7.0}, proxy={"max_in_flight": 5, "via": "on"}
     )
-    reload(second, observers, road)
+    reload(second, observers, road, MACHINE)
 
-    assert (road.limits.max_in_flight, road.engine_limits.gap_timeout_seconds) == (5, 7.0)
+    assert (road.budgets.requests.limit, road.engine_limits.gap_timeout_seconds) == (5, 7.0)
     assert (road.pool.idle_seconds, road.via, road.engine_authority) == (1.0, via_of(second), b"[::1]:8000")
 
 
@@ -55,7 +59,7 @@ def test_a_refusal_and_a_request_that_cannot_be_observed_are_counted() -> None:
     observers = observers_of(
         of, Instruments.on(metrics, Objectives()), Engine("vllm", ["tiny"]), clock=Clock(), log=lambda _account: None
     )
-    road = road_of(of, observers, Clock())
+    road = road_of(of, observers, Clock(), budgets_of(of, MACHINE))
 
     road.refused(Failure.TOO_MANY_IN_FLIGHT)
     road.observe(None)  # type: ignore[arg-type]  # no observer can be made of this

@@ -10,7 +10,15 @@ from functools import reduce
 from pathlib import Path
 
 from sidecar.diagnosis.interventions import chapters
-from tools import configuration_tables, engines_page, errors_table, metrics_page, promises_page, runbook_texts
+from tools import (
+    budgets_page,
+    configuration_tables,
+    engines_page,
+    errors_table,
+    metrics_page,
+    promises_page,
+    runbook_texts,
+)
 from tools.markdown import Block, replaced
 
 
@@ -20,6 +28,7 @@ CHECKOUT = Path(__file__).parents[1]
 def whole() -> Mapping[str, str]:
     """Pages that are written from the first line to the last, by path below the checkout."""
     return {
+        "docs/budgets.md": budgets_page.page(),
         "docs/engines.md": engines_page.page(),
         "docs/metrics.md": metrics_page.page(),
         "docs/promises.md": promises_page.page(),

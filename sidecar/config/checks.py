@@ -86,6 +86,13 @@ def _limits(known: Known) -> Iterator[Finding]:
     look, body = known(("proxy", "look_in_bytes")), known(("proxy", "max_body_bytes"))
     if _number(look) and _number(body) and look > body:
         yield ("proxy", "look_in_bytes"), f"must be at most proxy.max_body_bytes ({body})"
+    idle, total = known(("proxy", "tunnel_idle_timeout_seconds")), known(("proxy", "tunnel_total_timeout_seconds"))
+    if _number(idle) and _number(total) and idle > total:
+        text = f"must be at most proxy.tunnel_total_timeout_seconds ({total})"
+        yield ("proxy", "tunnel_idle_timeout_seconds"), text
+    share, most = known(("proxy", "max_connections_per_peer")), known(("proxy", "max_connections"))
+    if _number(share) and _number(most) and share > most > 0:
+        yield ("proxy", "max_connections_per_peer"), f"must be at most proxy.max_connections ({most})"
 
 
 def _number(value: object) -> TypeGuard[float]:

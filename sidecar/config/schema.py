@@ -8,8 +8,9 @@ the defaults of other proxies (nginx, HAProxy, Envoy, linkerd).
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.values import (
     OR_NONE,
     Address,
@@ -32,6 +33,7 @@ from sidecar.config.values import (
     Patterns,
     Priority,
     Seconds,
+    Section,
     Sha256,
     Share,
     Target,
@@ -57,11 +59,7 @@ else:
     KindName = Literal[AUTO, *KINDS, NONE]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class EngineConfig(_Section):
+class EngineConfig(Section):
     """The one inference server behind this sidecar."""
 
     url: EngineUrl
@@ -102,44 +100,7 @@ class EngineConfig(_Section):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.metrics_port}"
 
 
-class ProxyConfig(_Section):
-    """The traffic listener and its limits."""
-
-    listen_address: ListenAddress = "0.0.0.0:8900"
-    """The address for clients: the Service's target port."""
-    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 1024
-    """Requests at once, above which 503 and Retry-After are answered and counted (Envoy's breaker: 1024)."""
-    max_head_bytes: Annotated[int, Field(ge=1024, le=1 << 20)] = 65536
-    """Request line and headers together, above which 431 (Envoy 60 KiB, nginx 4 x 8 KiB)."""
-    max_headers: Annotated[int, Field(ge=8, le=10_000)] = 128
-    """Header fields in a request, above which 431 (Envoy 100, HAProxy 101, aiohttp 128)."""
-    max_body_bytes: Annotated[int, Field(ge=1024, le=1 << 40)] = 64 << 20
-    """Request body, above which 413. Bodies are streamed, so this bounds uploads and not memory; room for several images."""
-    look_in_bytes: Annotated[int, Field(ge=0, le=16 << 20)] = 1 << 20
-    """Bytes of a body that are held to read `model`, `stream` and the like; a longer body passes unread."""
-    head_timeout_seconds: Seconds = 75.0
-    """A request head must be complete within this time, so that slow headers cannot hold sockets for ever (nginx 60 s)."""
-    keep_alive_seconds: Seconds = 75.0
-    """An idle client connection is closed after this time (nginx 75 s)."""
-    body_gap_timeout_seconds: Seconds = 60.0
-    """The longest pause inside an upload (nginx 60 s between reads)."""
-    client_write_timeout_seconds: Seconds = 60.0
-    """A client that takes no byte for this long is disconnected (nginx send_timeout 60 s)."""
-    client_buffer_bytes: Annotated[int, Field(ge=4096, le=16 << 20)] = 65536
-    """High-water mark per stream, above which reading from the engine pauses (Envoy's edge advice 32 KiB)."""
-    max_event_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 256 << 10
-    """One server-sent event. Beyond it the event is not observed, and its bytes still flow (Envoy's sse filter: 8 KiB)."""
-    via: Literal["off", "on"] = "off"
-    """on adds `Via: 1.1 llm-phase-sidecar` to requests to the engine, as RFC 9110 7.6.3 asks; off adds no header."""
-    include_usage: Literal["auto", "never"] = "auto"
-    """auto asks for the usage chunk, of engines proven to accept that, and cuts it out again; with never, bodies stay untouched."""
-
-    @property
-    def address(self) -> Address:
-        return parse_address(self.listen_address)
-
-
-class WebConfig(_Section):
+class WebConfig(Section):
     """The admin listener: metrics, health, status page."""
 
     listen_address: ListenAddress = "0.0.0.0:9901"
@@ -152,7 +113,7 @@ class WebConfig(_Section):
         return parse_address(self.listen_address)
 
 
-class LaneRule(_Section):
+class LaneRule(Section):
     """One rule: it takes a request for which all its conditions hold. A condition on what the request does not say does not hold."""
 
     lane: LaneName
@@ -179,7 +140,7 @@ class LaneRule(_Section):
     """Upper bound of the same."""
 
 
-class LanesConfig(_Section):
+class LanesConfig(Section):
     """Sorting of requests into lanes: a closed set of names, so that no text from a client becomes a label."""
 
     default: LaneName = "default"
@@ -203,7 +164,7 @@ class LanesConfig(_Section):
         return tuple(dict.fromkeys([*named, *self.names, self.default, OTHER]))
 
 
-class PromptBucketsConfig(_Section):
+class PromptBucketsConfig(Section):
     """Prompt lengths, in tokens, as a label."""
 
     edges: Annotated[
@@ -212,7 +173,7 @@ class PromptBucketsConfig(_Section):
     """Upper edges, inclusive, rising: chat, documents, long documents, RAG and code bases, whole repositories."""
 
 
-class AimConfig(_Section):
+class AimConfig(Section):
     """Threshold and target of one objective. A bucket takes a value that it leaves out from its lane, a lane from its preset."""
 
     threshold_seconds: Threshold | None = None
@@ -221,7 +182,7 @@ class AimConfig(_Section):
     """The ratio of requests that must be within the threshold: 0.95 allows one miss in twenty. At 1 there would be no error budget."""
 
 
-class TokenAimConfig(_Section):
+class TokenAimConfig(Section):
     """As AimConfig, for the time per output token; its threshold does not grow with the prompt."""
 
     threshold_seconds: TokenThreshold | None = None
@@ -230,7 +191,7 @@ class TokenAimConfig(_Section):
     """As for ttft and e2e."""
 
 
-class BucketObjectivesConfig(_Section):
+class BucketObjectivesConfig(Section):
     """Objectives for requests. `none` switches one off; one that is left out is the lane's, or the preset's."""
 
     ttft: Annotated[AimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
@@ -241,7 +202,7 @@ class BucketObjectivesConfig(_Section):
     """Requests that are not streamed: from the request's last byte to the answer's. They have no first token."""
 
 
-class BlameSharesConfig(_Section):
+class BlameSharesConfig(Section):
     """Planned share of each phase in a TTFT threshold; the shares add up to 1."""
 
     queue: Share
@@ -268,7 +229,7 @@ class LaneObjectivesConfig(BucketObjectivesConfig):
 LaneObjectives = Annotated[LaneObjectivesConfig, BeforeValidator(empty_is_unsaid)]
 
 
-class LabelsConfig(_Section):
+class LabelsConfig(Section):
     """Labels that are the same on every series of this process."""
 
     quantization: LabelValue = UNKNOWN
@@ -277,7 +238,7 @@ class LabelsConfig(_Section):
     """The accelerator (H100, L40S, ...); if unset, the environment's SIDECAR_GPU_TYPE, else what the engine reports."""
 
 
-class MetricsConfig(_Section):
+class MetricsConfig(Section):
     """Detail and number of the exposed series."""
 
     inter_token_by_prompt_bucket: bool = False
@@ -286,7 +247,7 @@ class MetricsConfig(_Section):
     """The most series that one process holds; further ones are dropped and counted. A config that usually makes more is refused."""
 
 
-class SpansConfig(_Section):
+class SpansConfig(Section):
     """The engine's own spans, taken as OTLP: the exact split where an answer does not carry it."""
 
     receive: bool = True
@@ -303,21 +264,21 @@ class SpansConfig(_Section):
         return parse_address(self.grpc_listen_address) if self.grpc_listen_address else None
 
 
-class StateConfig(_Section):
+class StateConfig(Section):
     """The memory that outlives a process."""
 
     directory: Folder = ""
     """A directory of this pod alone, which exists and may be written: usual values outlive a restart there (an emptyDir will do), so that a restart in mid-fault does not take the fault for the usual."""
 
 
-class BaselineConfig(_Section):
+class BaselineConfig(Section):
     """Usual values for a pod that has no past."""
 
     file: FileName = ""
     """A file by `sidecar baseline export` from a healthy pod with the same engine: what broke can be named from the first minute on. state.directory comes first."""
 
 
-class ShutdownConfig(_Section):
+class ShutdownConfig(Section):
     """Durations of a shutdown, from SIGTERM."""
 
     lame_duck_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
@@ -326,7 +287,7 @@ class ShutdownConfig(_Section):
     """From SIGTERM until the last streams are cut, the lame duck included: Kubernetes' default of 30 s less 5."""
 
 
-class LogConfig(_Section):
+class LogConfig(Section):
     """Log lines, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -337,7 +298,7 @@ class LogConfig(_Section):
     """Request headers whose values are logged in a request's line, cleaned and cut; no other header is."""
 
 
-class Config(_Section):
+class Config(Section):
     """A whole configuration. `file.load` builds it and also finds contradictions between keys."""
 
     engine: EngineConfig

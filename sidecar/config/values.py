@@ -12,9 +12,15 @@ from importlib.util import find_spec
 from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from sidecar.ledger.request_labels import OTHER
+
+
+class Section(BaseModel):
+    """One section of a config: frozen, with no keys but its own, and no value that is not of the key's type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Address(NamedTuple):

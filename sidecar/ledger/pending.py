@@ -138,6 +138,8 @@ class Pending(Generic[E]):
         self._settle = settle
         self._lost = lost
         self._max_entries = max_entries
+        self.evicted = 0
+        """Requests that were settled without a report because the table was full."""
         self._requests: _Table[E] = _Table()
         self._reports: _Table[EngineReport] = _Table()
         self._used: OrderedDict[RequestKey, float] = OrderedDict()
@@ -196,6 +198,7 @@ class Pending(Generic[E]):
             return
         while len(self._requests.waiting) >= self._max_entries:
             self._close(self._requests.oldest(), None, Reason.TABLE_FULL)
+            self.evicted += 1
         self._requests.add(_Waiting(entry, keys, trace, at + self.wait_seconds, parts=parts))
 
     # --- reports ---------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Declared like all others, and listed with them in `catalogue.py`; without the co
 engine.
 """
 
+from sidecar.budgets.budgets import Kind
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric
 from sidecar.metrics.vocabulary import (
@@ -89,6 +90,23 @@ OPEN_CONNECTIONS = Gauge(
     "llm_sidecar_open_connections",
     "Connections that are open now, idle ones included, by side: to clients or to the engine.",
     (Label("side", ("client", "engine")),),
+)
+BUDGET_LIMIT = Gauge(
+    "llm_sidecar_budget_limit",
+    "The most that this process holds at once, by budget: bytes, or a number of files, connections, requests, ledgers or tunnels."
+    " docs/budgets.md says what is counted and what happens beyond.",
+    (Label("budget", tuple(kind.label for kind in Kind)),),
+)
+BUDGET_USED = Gauge(
+    "llm_sidecar_budget_used",
+    "What this process holds now, by budget, in the unit of llm_sidecar_budget_limit.",
+    BUDGET_LIMIT.labels,
+)
+BUDGET_EXCEEDED_TOTAL = Counter(
+    "llm_sidecar_budget_exceeded_total",
+    "Bodies, connections, requests and other things that found no room, by budget. Some made another one end, some were refused, some"
+    " passed unread.",
+    BUDGET_LIMIT.labels,
 )
 OPEN_LEDGERS = Gauge(
     "llm_sidecar_open_ledgers", "Requests that ended and whose phases still wait for the engine's report."

@@ -123,6 +123,7 @@ OVERFLOWING = (
         "label",
         "objective",
         "part",
+        "budget",
         "cause",
         "series",
     ),

@@ -10,6 +10,7 @@ may come again. It refuses to know what a span means.
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterator
 
+from sidecar.budgets.budgets import MOST_SPAN_REQUESTS
 from sidecar.engines.span import Span
 from sidecar.otlp import json_spans, protobuf
 from sidecar.otlp.inflation import Inflation
@@ -20,7 +21,7 @@ from sidecar.otlp.received import ReceivedSpan
 SLICE_SECONDS = 0.0005
 REST_SECONDS = 0.001
 HELD_AT_ONCE = 2
-WAITING_AT_ONCE = 32
+WAITING_AT_ONCE = MOST_SPAN_REQUESTS - HELD_AT_ONCE
 READ_TIMEOUT_SECONDS = 10.0
 """Exporters give up after 10 s by default: a slower upload has already been abandoned by its sender."""
 
@@ -48,15 +49,18 @@ class Intake:
         self._forward = forward
         self._held = asyncio.Semaphore(HELD_AT_ONCE)
         self._decoding = asyncio.Lock()
-        self._inside = 0
+        self.inside = 0
+        """Requests that are being received."""
+        self.found_no_room = 0
         self._until = 0.0
 
     async def take(self, chunks: AsyncIterable[bytes], *, gzip: bool = False, json: bool = False) -> Tally:
         """Hand on every span of the request. Raises RefusedError; spans before the mistake have then been handed on."""
-        if self._inside >= HELD_AT_ONCE + WAITING_AT_ONCE:
+        if self.inside >= MOST_SPAN_REQUESTS:
+            self.found_no_room += 1
             self.refused()
             raise BusyError("too many requests with spans at once")
-        self._inside += 1
+        self.inside += 1
         tally = Tally()
         try:
             async with self._held:
@@ -67,7 +71,7 @@ class Intake:
             self.refused()
             raise
         finally:
-            self._inside -= 1
+            self.inside -= 1
             self._report(tally)
         return tally
 

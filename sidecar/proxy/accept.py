@@ -8,9 +8,9 @@ what a request means or where it goes: that is decided by the `Exchange` (`relay
 import asyncio
 import socket
 import struct
-from collections import deque
 from typing import cast
 
+from sidecar.proxy.crowd import Crowd
 from sidecar.proxy.errors import Failure, error_response
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.leavers import Watch
@@ -20,34 +20,23 @@ from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.road import Road
 from sidecar.proxy.tcp import SendTimes, send_times
+from sidecar.proxy.waiting import Waiting
 
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-PIPELINE_BYTES = 65536
-"""Bytes of requests that may wait behind the one being answered; past that the connection is not read."""
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 64 << 20
 """Seconds and bytes for which the rest of an unwanted upload is read after the answer, so that a reset does not discard
 the answer (RFC 9112 9.6)."""
 
 
-def _weight(part: Part) -> int:
-    """Bytes that a waiting part counts for; a head costs more memory than its text."""
-    if isinstance(part, bytes):
-        return len(part)
-    if part is None:
-        return 64
-    return 1024 + len(part.target) + sum(len(name) + len(value) for name, value in part.fields)
-
-
 class ClientConnection(ReadLimit):
     """One client connection."""
 
-    def __init__(self, road: Road, all_open: "set[ClientConnection]") -> None:
-        """`all_open`: holds this connection for as long as its socket lives."""
+    def __init__(self, road: Road) -> None:
         super().__init__(road.pool.turns)
         self.road = road
-        self._all_open = all_open
+        self._crowd: Crowd = road.crowd
         self.exchange: Exchange | None = None
         limits = road.limits
         self._requests = RequestReader(
@@ -56,8 +45,7 @@ class ClientConnection(ReadLimit):
             max_headers=limits.max_headers,
             max_body_bytes=limits.max_body_bytes,
         )
-        self._waiting: deque[Part] = deque()
-        self._waiting_bytes = 0
+        self._waiting = Waiting(road.budgets.held)
         self._at = 0.0
         self._upload_paused = False
         self._flushing = False
@@ -65,7 +53,6 @@ class ClientConnection(ReadLimit):
         self._lingering_since: float | None = None
         self._lingered_bytes = 0
         self._idle_since = 0.0
-        self._after_upgrade: list[bytes] | None = None
         self._watch: Watch | None = None
         """While reading is paused: the kernel's word that the client has left."""
 
@@ -78,11 +65,17 @@ class ClientConnection(ReadLimit):
         if sock is not None:
             # A small kernel buffer: a slow client is noticed soon, and not hidden behind megabytes that were "sent".
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.road.limits.client_buffer_bytes)
-        self._idle_since = self.road.clock()
-        self._all_open.add(self)
+        self._idle_since = at = self.road.clock()
+        refusal = self._crowd.enter(self, at, sock, self.road.limits.max_connections_per_peer)
+        if refusal is not None:
+            self.road.refused(refusal)
+            self._closing = True
+            self.write(error_response(refusal, close=True))
+            self._close()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        self._all_open.discard(self)
+        self._crowd.leave(self)
+        self._waiting.drop()
         self._unwatch()
         self._end_exchange()
         self.transport = None  # not earlier: the unsent bytes decide whether the client has everything
@@ -119,7 +112,7 @@ class ClientConnection(ReadLimit):
             return
         if self.exchange is not None and self.exchange.tunnel:
             self.exchange.client_tunnel(data)
-        elif self._after_upgrade is not None:
+        elif self._waiting.behind_upgrade:
             self._hold_after_upgrade(data)
         else:
             self._read(data, at)
@@ -144,7 +137,14 @@ class ClientConnection(ReadLimit):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes, at: float) -> None:
-        behind = self._requests.feed(data, at)
+        requests = self._requests
+        behind = requests.feed(data, at)
+        if (self._waiting.head_bytes or (requests.in_head and requests.began_at is not None)) and (
+            not self._waiting.count_head(requests.head_bytes)
+        ):
+            requests.refusal = requests.refusal or Failure.NO_ROOM_FOR_HEAD
+        if self.exchange is not None and not self.exchange.upload.complete:
+            self.exchange.client_pauses(at)
         if behind is not None:
             self._upgrade_asked(behind)
         if self._requests.refusal is not None:
@@ -152,36 +152,31 @@ class ClientConnection(ReadLimit):
 
     def _upgrade_asked(self, rest: bytes) -> None:
         exchange = self.exchange
-        if exchange is not None and exchange.head.websocket and not self._waiting:
-            self._after_upgrade = []
+        if exchange is not None and exchange.head.websocket and not self._waiting.parts:
             self._hold_after_upgrade(rest)
         elif rest:
             # An upgrade that the sidecar does not support (h2c): the request went on without it; the rest is HTTP.
             self.put_back(rest)
 
     def _hold_after_upgrade(self, data: bytes) -> None:
-        """Hold bytes behind a websocket request: tunnel bytes if the engine agrees, else the next request."""
-        if self._after_upgrade is not None and data:
-            self._after_upgrade.append(data)
-            self._waiting_bytes += len(data)
-            self._update_reading()
+        self._waiting.hold(data)
+        self._update_reading()
 
     def early_tunnel_bytes(self) -> bytes:
         """The client's bytes that came before the engine's 101; a second call returns none."""
-        early = b"".join(self._after_upgrade or ())
-        self._after_upgrade = None
-        self._waiting_bytes -= len(early)
+        early = self._waiting.release()
         self._update_reading()
         return early
 
     # --- requests, in order ------------------------------------------------------------------------------------------
 
     def _deliver(self, part: Part) -> None:
-        if self._waiting or not self._may_take():
+        if self._waiting.parts or not self._may_take():
             if isinstance(part, RequestHead):
                 part.websocket = False  # what follows is read as HTTP before the engine can answer
-            self._waiting.append(part)
-            self._waiting_bytes += _weight(part)
+            if self._closing:
+                return
+            self._waiting.add(part)
             self._update_reading()
         else:
             self._take(part, self._at)
@@ -201,16 +196,12 @@ class ClientConnection(ReadLimit):
 
     def _begin(self, head: RequestHead, at: float) -> None:
         observer = self.road.observe(head)
-        if self.road.in_flight >= self.road.limits.max_in_flight:
-            failure = Failure.TOO_MANY_IN_FLIGHT
-            observer.close(at, End(failure.outcome, failure))
-            self.answer(failure, bodyless=head.method == b"HEAD", upload_complete=False)
-            return
         if head.expects_continue:
             self.write(CONTINUE)
-        self.exchange = Exchange(self.road, self, head, observer, at)
-        if not self.exchange.upload.held:
-            self.exchange.forward()
+        self._crowd.without_request.pop(self, None)
+        self.exchange = exchange = Exchange(self.road, self, head, observer, at)
+        if not exchange.upload.held:
+            exchange.forward()
 
     def exchange_over(self, *, keep_alive: bool) -> None:
         """The response was sent whole. Take the next request that waits, or wait for one."""
@@ -220,15 +211,16 @@ class ClientConnection(ReadLimit):
             return
         self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
         self._idle_since = self.road.clock()
+        self._crowd.without_request[self] = None
         if rest := self.early_tunnel_bytes():
             self.put_back(rest)
         self._take_waiting(self._idle_since)
 
     def _take_waiting(self, at: float) -> None:
-        while self._waiting and self._may_take():
-            part = self._waiting.popleft()
-            self._waiting_bytes -= _weight(part)
-            self._take(part, at)
+        while self._waiting.parts and self._may_take():
+            self._take(self._waiting.next(), at)
+        if self.exchange is not None and not self.exchange.upload.complete:
+            self.exchange.client_pauses(at)
         self._update_reading()
         if self._requests.refusal is not None:
             self._refuse(self._requests.refusal, at)
@@ -246,7 +238,8 @@ class ClientConnection(ReadLimit):
         self._update_reading()
 
     def _update_reading(self) -> None:
-        pause = (self._upload_paused or self._waiting_bytes > PIPELINE_BYTES) and not self._closing
+        waiting = self._waiting
+        pause = (self._upload_paused or (waiting.bytes > 0 and waiting.full)) and not self._closing
         if pause == self.reading_paused:
             return
         if pause:
@@ -335,9 +328,9 @@ class ClientConnection(ReadLimit):
         self._closing = True
         self._lingering_since = self.road.clock()
         self._upload_paused = False
-        self._waiting.clear()
-        self._waiting_bytes = 0
+        self._waiting.drop()
         self._update_reading()
+        self._crowd.without_request[self] = None
         if self.transport is not None and self.transport.can_write_eof():
             self.transport.write_eof()
 
@@ -346,6 +339,8 @@ class ClientConnection(ReadLimit):
         self.exchange = None
         self._closing = True
         self._idle_since = self.road.clock()
+        if self.transport is not None:
+            self._crowd.without_request[self] = None
         self._close()
 
     def _close(self) -> None:
@@ -356,6 +351,12 @@ class ClientConnection(ReadLimit):
         """Close now; unsent bytes are lost."""
         if self.transport is not None:
             self.transport.abort()
+
+    def leave_room(self, at: float) -> None:
+        """Another client needs the room of this connection, on which no request is being answered."""
+        if self._requests.began_at is not None and not self._closing:
+            self._refuse(Failure.MADE_ROOM, at)
+        self.abort()
 
     # --- limits in time ----------------------------------------------------------------------------------------------
 
@@ -379,7 +380,7 @@ class ClientConnection(ReadLimit):
     def _sweep_exchange(self, exchange: Exchange, at: float) -> None:
         if (failure := exchange.overdue(at)) is not None:
             exchange.fail(failure, at)
-            if failure is Failure.CLIENT_WRITE_STALLED:
+            if failure in (Failure.CLIENT_WRITE_STALLED, Failure.CLIENT_TAKES_TOO_SLOWLY):
                 self.abort()
 
     def send_times(self) -> SendTimes | None:

@@ -68,6 +68,24 @@ class Failure(Enum):
         408, "request_head_timeout", Outcome.CLIENT_CANCELLED, "The request head did not arrive in time."
     )
     UPLOAD_STALLED = Answer(408, "request_body_timeout", Outcome.CLIENT_CANCELLED, "The request body stopped arriving.")
+    UPLOAD_TOO_SLOW = Answer(
+        408,
+        "request_body_too_slow",
+        Outcome.CLIENT_CANCELLED,
+        "The request body arrived at less than proxy.upload_min_bytes_per_second.",
+    )
+    UPLOAD_TIMEOUT = Answer(
+        408,
+        "request_body_too_late",
+        Outcome.CLIENT_CANCELLED,
+        "The request body did not arrive whole within proxy.upload_timeout_seconds.",
+    )
+    MADE_ROOM = Answer(
+        408,
+        "made_room",
+        Outcome.CLIENT_CANCELLED,
+        "The sidecar had no room for more clients, and this unfinished request had stood still for longest.",
+    )
     BODY_TOO_LARGE = Answer(
         413, "request_body_too_large", Outcome.CLIENT_ERROR, "The request body is larger than proxy.max_body_bytes."
     )
@@ -90,6 +108,18 @@ class Failure(Enum):
     )
     CLIENT_WRITE_STALLED = Answer(
         408, "client_write_stalled", Outcome.CLIENT_CANCELLED, "The client stopped reading its response."
+    )
+    CLIENT_TAKES_TOO_SLOWLY = Answer(
+        408,
+        "client_takes_too_slowly",
+        Outcome.CLIENT_CANCELLED,
+        "The client read its response at less than proxy.client_min_bytes_per_second.",
+    )
+    TUNNEL_IDLE = Answer(
+        408,
+        "tunnel_idle",
+        Outcome.CLIENT_CANCELLED,
+        "No byte passed through the websocket for proxy.tunnel_idle_timeout_seconds.",
     )
     # The engine's response
     ENGINE_REFUSED = Answer(
@@ -126,6 +156,33 @@ class Failure(Enum):
         "proxy.max_in_flight requests are already in flight.",
         retry_after_seconds=1,
         by_drain=True,
+    )
+    TOO_MANY_CONNECTIONS = Answer(
+        503,
+        "too_many_connections",
+        Outcome.REJECTED,
+        "No connection is free: each of them has a request that is being answered.",
+        retry_after_seconds=1,
+    )
+    TOO_MANY_OF_ONE_PEER = Answer(
+        503,
+        "too_many_connections_of_one_peer",
+        Outcome.REJECTED,
+        "The client's address has proxy.max_connections_per_peer connections.",
+        retry_after_seconds=1,
+    )
+    TOO_MANY_TUNNELS = Answer(
+        503, "too_many_tunnels", Outcome.REJECTED, "No further websocket is taken now.", retry_after_seconds=1
+    )
+    TUNNEL_TOO_OLD = Answer(
+        503, "tunnel_too_old", Outcome.REJECTED, "The websocket was open for proxy.tunnel_total_timeout_seconds."
+    )
+    NO_ROOM_FOR_HEAD = Answer(
+        503,
+        "no_room_for_head",
+        Outcome.REJECTED,
+        "The sidecar holds as many bytes as it may, and the request head is long and unfinished.",
+        retry_after_seconds=1,
     )
     SHUTTING_DOWN = Answer(
         503, "shutting_down", Outcome.SIDECAR_ERROR, "The sidecar is shutting down.", retry_after_seconds=1

@@ -9,36 +9,18 @@ left, the engine failed, a limit was exceeded, or the sidecar is shutting down.
 """
 
 import asyncio
-from typing import Protocol
 
+from sidecar.budgets.budgets import Budget
+from sidecar.proxy.client import Client
 from sidecar.proxy.errors import Failure, of_connecting
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
 from sidecar.proxy.observer import Cutter, End, Mark, Observer
+from sidecar.proxy.pace import TakingPace, UploadPace, tunnel_failure
 from sidecar.proxy.road import OVERHEAD_SAMPLE, Road
 from sidecar.proxy.tcp import SendTimes
 from sidecar.proxy.upload import CHUNK, LAST_CHUNK, Upload
 from sidecar.timeline.outcome import Outcome, outcome_of_status
-
-
-class Client(Protocol):
-    """The client's side of an exchange."""
-
-    transport: asyncio.Transport | None
-    reading_paused: bool
-
-    @property
-    def unsent_bytes(self) -> int: ...
-    def flush(self) -> bool: ...
-    def pause_upload(self) -> None: ...
-    def resume_upload(self) -> None: ...
-    def early_tunnel_bytes(self) -> bytes: ...
-    def send_times(self) -> SendTimes | None: ...
-    def answer(self, failure: Failure, *, bodyless: bool, upload_complete: bool) -> None: ...
-    def cut_short(self, *, reset: bool) -> None: ...
-    def exchange_over(self, *, keep_alive: bool) -> None: ...
-    def linger(self) -> None: ...
-    def close_when_flushed(self) -> None: ...
 
 
 # The two halves of an exchange run at the same time: an engine may answer while the upload still runs.
@@ -61,13 +43,6 @@ class Client(Protocol):
 #                    connection to the engine, the end of the grace period at shutdown.
 # `_over` closes the engine's connection if it is still held, closes the observer with the one `End`, and lowers
 # `in_flight`. The method that ended the exchange then tells the client's side what follows.
-#
-# One read from the engine takes these steps:
-#   1. `EngineConnection` parses all of it. A head calls `engine_head`, which only puts the client's head into `_out`.
-#   2. `engine_read` gets all pieces of body at once. With a new head it first asks `observer.head` for a cutter.
-#   3. `_write` passes the pieces through the cutter and writes everything at once.
-#   4. `observer.data` gets the bytes as read. If the response is complete, `_answered` follows.
-# A failure that the same read brought comes last, as `engine_failed`, so the bytes before it reach the client.
 class Exchange:
     """One request and its response."""
 
@@ -78,8 +53,12 @@ class Exchange:
         self.head = head
         self.observer = observer
         self.tunnel = False
-        self.upload = Upload(head, observer, road.limits.look_in_bytes, road.clock)
-        self._upload_at = at
+        self.upload = Upload(head, observer, road.limits.look_in_bytes, road.budgets.held, road.clock)
+        self._began_at = at
+        self.moved_at = at
+        """When the last byte of the request, or of a tunnel from the client, came."""
+        self._place: Budget | None = None
+        self._upload_pace: UploadPace | None = None
         self._engine: EngineConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._engine_read_at = at
@@ -93,16 +72,15 @@ class Exchange:
         self._response_complete = False
         self._send_times: SendTimes | None = None
         self._delivery: SendTimes | None = None
-        self._client_blocked = False
-        self._stalled_bytes = 0
-        self._stalled_at = at
+        self._taking: TakingPace | None = None
+        self._uploading = False
         self._ended = False
 
     # --- upload: client to engine ------------------------------------------------------------------------------------
 
     def client_body(self, data: bytes, at: float) -> None:
         """A piece of the request body."""
-        self._upload_at = at
+        self.moved_at = at
         held = self.upload.held
         self.upload.body(data)
         limits = self.road.limits
@@ -113,15 +91,39 @@ class Exchange:
         elif not held and self.upload.waiting_bytes > limits.client_buffer_bytes:
             self.client.pause_upload()
 
+    def client_pauses(self, at: float) -> None:
+        """All that has come is read, and the request is not complete: it is one of the uploads from now on."""
+        if not self._uploading and not self._ended:
+            self._uploading = True
+            self.road.uploads.enter(self, at)
+
     def client_end(self, at: float) -> None:
         """The request is complete."""
         held = self.upload.held
+        if self._uploading:
+            self.road.uploads.leave(self)
         self.upload.end(at)
         if held:
             self.forward()
+        elif self._place is None and not self._ended:
+            self._place = budget = self.road.budgets.requests
+            budget.used += 1
 
     def forward(self) -> None:
-        """Find a connection to the engine: an idle one now, or a new one soon."""
+        """Find a connection to the engine: an idle one now, or a new one soon. None is sought if all places are taken.
+
+        A request takes its place once it is whole; until then it is one of the uploads.
+        """
+        head, budgets = self.head, self.road.budgets
+        budget = budgets.tunnels if head.websocket else budgets.requests
+        if budget.used >= budget.limit:
+            budget.exceeded += 1
+            full = Failure.TOO_MANY_TUNNELS if head.websocket else Failure.TOO_MANY_IN_FLIGHT
+            self.fail(full, self.road.clock())
+            return
+        if self.upload.complete or head.framing is Framing.NONE:
+            self._place = budget
+            budget.used += 1
         idle = self.road.pool.take()
         if idle is not None:
             self._use(idle)
@@ -180,7 +182,7 @@ class Exchange:
 
     def engine_unblocked(self) -> None:
         """The engine's socket took everything."""
-        self._upload_at = self._engine_read_at = self.road.clock()
+        self.moved_at = self._engine_read_at = self.road.clock()
         self.upload.written()
         self.client.resume_upload()
 
@@ -270,7 +272,7 @@ class Exchange:
         if self.client.flush():
             self.client_flushed(self.road.clock())
         else:
-            self._watch_for_progress(at)
+            self._taking = TakingPace(at, self.client.unsent_bytes)
 
     def client_flushed(self, at: float) -> None:
         """The client's socket took the last byte."""
@@ -290,8 +292,7 @@ class Exchange:
     def client_blocked(self) -> None:
         """The client does not keep up: stop reading from the engine. Other streams are not affected."""
         at = self.road.clock()
-        self._client_blocked = True
-        self._watch_for_progress(at)
+        self._taking = TakingPace(at, self.client.unsent_bytes)
         if self._engine is not None:
             self._engine.pause_reading()
             self.observer.mark(Mark.PAUSED, at)
@@ -299,18 +300,16 @@ class Exchange:
     def client_unblocked(self) -> None:
         """The client has caught up."""
         at = self.road.clock()
-        self._client_blocked = False
+        self._taking = None
         self.observer.mark(Mark.RESUMED, at)
         if self._engine is not None:
             self._engine_read_at = at
             self._engine.resume_reading()
 
-    def _watch_for_progress(self, at: float) -> None:
-        self._stalled_bytes, self._stalled_at = self.client.unsent_bytes, at
-
     def client_tunnel(self, data: bytes) -> None:
         """Pass on bytes that the client sent into a tunnel."""
         if data and self._engine is not None:
+            self.moved_at = self.road.clock()
             self._engine.write(data)
 
     # --- the ends ----------------------------------------------------------------------------------------------------
@@ -354,6 +353,12 @@ class Exchange:
 
     def _over(self, at: float, outcome: Outcome, failure: Failure | None) -> None:
         self._ended = True
+        if self._uploading:
+            self.road.uploads.leave(self)
+        self.upload.stop()
+        if self._place is not None:
+            self._place.used -= 1
+            self.road.drain.count += 1
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None
@@ -366,30 +371,26 @@ class Exchange:
         status = None if self._response is None else self._response.status
         self.observer.close(at, End(outcome, failure, status, self._delivery, self._proof))
         self.road.in_flight -= 1
-        self.road.drain.count += 1
 
     def overdue(self, at: float) -> Failure | None:
         """The time limit that has passed, or None. Asked a few times a second, so that no event has to move a timer."""
         limits, engine_limits = self.road.limits, self.road.engine_limits
-        if self._ended or self.tunnel:
+        if self._ended:
             return None
+        if self.tunnel:
+            return tunnel_failure(at, self._began_at, max(self.moved_at, self._engine_read_at), limits)
         self.upload.swept()
-        if self._client_blocked or self._response_complete:
-            if self.client.unsent_bytes < self._stalled_bytes:
-                self._watch_for_progress(at)
-            return Failure.CLIENT_WRITE_STALLED if at - self._stalled_at > limits.client_write_timeout_seconds else None
+        if self._taking is not None:
+            return self._taking.failure(at, self.client.unsent_bytes, limits)
         if self._engine is not None and self._engine.blocked:
-            return (
-                Failure.ENGINE_FIRST_BYTE_TIMEOUT
-                if at - self._engine_read_at > engine_limits.first_byte_timeout_seconds
-                else None
-            )
-        if (
-            not self.upload.complete
-            and at - self._upload_at > limits.body_gap_timeout_seconds
-            and not self.client.reading_paused
-        ):
-            return Failure.UPLOAD_STALLED
+            late = at - self._engine_read_at > engine_limits.first_byte_timeout_seconds
+            return Failure.ENGINE_FIRST_BYTE_TIMEOUT if late else None
+        if not self.upload.complete:
+            pace = self._upload_pace = self._upload_pace or UploadPace(self._began_at)
+            excused = self.client.reading_paused
+            failure = pace.failure(at, self.moved_at, self.upload.size, limits, excused=excused)
+            if failure is not None:
+                return failure
         if self._response is not None:
             return Failure.ENGINE_GAP_TIMEOUT if at - self._engine_read_at > engine_limits.gap_timeout_seconds else None
         sent_at = self.upload.sent_at

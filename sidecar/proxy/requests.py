@@ -37,7 +37,8 @@ class RequestReader:
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._fields_bytes = 0
-        self._in_head = True
+        self.in_head = True
+        """The head of the next message has not ended."""
         self._pieces: list[bytes] = []
         self.on_body: Callable[[bytes], None] = self._pieces.append
         self._unproductive_bytes = 0
@@ -53,9 +54,16 @@ class RequestReader:
         behind = self._parse(data)
         if self._pieces:
             self._deliver_body()
+        if self.in_head and len(self._fields) > self._max_headers and self.refusal is None:
+            self.refusal = Failure.HEAD_TOO_LARGE  # before it is complete: each field costs more memory than its text
         if self.refusal is None and self._unproductive_bytes > self._unproductive_limit:
             self.refusal = Failure.HEAD_TOO_LARGE  # a head, a chunk extension or a trailer without end, or tiny chunks
         return behind
+
+    @property
+    def head_bytes(self) -> int:
+        """Bytes of an unfinished head; 0 if none has begun."""
+        return self._unproductive_bytes if self.in_head and self.began_at is not None else 0
 
     def _deliver_body(self) -> None:
         """Deliver the pieces of body that llhttp has called back for since the last delivery, as one."""
@@ -108,7 +116,7 @@ class RequestReader:
         self._url = b""
         self._fields = []
         self._fields_bytes = 0
-        self._in_head = True
+        self.in_head = True
         self.began_at = self._at
 
     def on_url(self, url: bytes) -> None:
@@ -116,7 +124,7 @@ class RequestReader:
             self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # else a trailer: dropped, never merged into the head
+        if self.in_head:  # else a trailer: dropped, never merged into the head
             value = value.rstrip(b" \t")  # RFC 9110 5.5: white space around a value is no part of it
             self._fields.append((name, value))
             self._fields_bytes += len(name) + len(value) + 4
@@ -124,7 +132,7 @@ class RequestReader:
     def on_headers_complete(self) -> None:
         if self._resuming:
             return
-        self._in_head = False
+        self.in_head = False
         self._unproductive_bytes = 0
         if self.refusal is not None:
             return
@@ -152,7 +160,7 @@ class RequestReader:
             return
         if self._pieces:
             self._deliver_body()
-        self._in_head = True
+        self.in_head = True
         self._unproductive_bytes = 0
         self._unproductive_limit = self._max_head_bytes
         self.began_at = None

@@ -8,11 +8,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from sidecar.budgets.budgets import Budgets
+from sidecar.proxy.crowd import Crowd
 from sidecar.proxy.drain import Drain
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.gate import Gate
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.leavers import Leavers
 from sidecar.proxy.observer import Observer, guarded
+from sidecar.proxy.pace import Floors
 from sidecar.proxy.pool import EnginePool
 
 
@@ -20,10 +24,10 @@ OVERHEAD_SAMPLE = 64
 """One read in this many is timed, so that timing costs nothing (design section 6)."""
 
 
-class Limits(Protocol):
-    """The bounds of the client's side; seconds and bytes. Defaults and reasons: `ProxyConfig` in `sidecar/config/schema.py`."""
+class Limits(Floors, Protocol):
+    """The bounds of the client's side; seconds and bytes. Defaults and reasons: `ProxyConfig` (`sidecar/config/`)."""
 
-    max_in_flight: int
+    max_connections_per_peer: int
     max_head_bytes: int
     max_headers: int
     max_body_bytes: int
@@ -32,7 +36,6 @@ class Limits(Protocol):
     head_timeout_seconds: float
     keep_alive_seconds: float
     body_gap_timeout_seconds: float
-    client_write_timeout_seconds: float
 
 
 class EngineLimits(Protocol):
@@ -51,6 +54,7 @@ class Road:
         limits: Limits,
         engine_limits: EngineLimits,
         pool: EnginePool,
+        budgets: Budgets,
         *,
         clock: Callable[[], float],
         observe: Callable[[RequestHead], Observer],
@@ -63,6 +67,9 @@ class Road:
         self.limits = limits
         self.engine_limits = engine_limits
         self.pool = pool
+        self.budgets = budgets
+        self.uploads = Gate(budgets.uploads)
+        self.crowd = Crowd(budgets, self.uploads)
         self.clock = clock
         self.refused = refused
         self.resent = resent
@@ -85,7 +92,7 @@ class Road:
 
     def retry_after_seconds(self) -> int | None:
         """Seconds until the requests in flight are done, as far as the drain of late tells; None while it does not."""
-        return self.drain.retry_after_seconds(self.in_flight, self.clock())
+        return self.drain.retry_after_seconds(self.budgets.requests.used, self.clock())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine beside the callbacks, kept from the garbage collector until it is done."""

@@ -8,13 +8,14 @@ import asyncio
 import os
 import socket
 from contextlib import suppress
+from typing import cast
 
+from sidecar.budgets.budgets import backlog_of
 from sidecar.proxy.accept import ClientConnection
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.road import Road
 
 
-BACKLOG = 1024
 SWEEP_SECONDS = 0.25
 """Interval of checking the time limits; they are seconds to minutes long, so it is exact enough and costs nothing per event."""
 
@@ -25,19 +26,24 @@ class Traffic:
     def __init__(self, road: Road) -> None:
         self.road = road
         self._closes_idle = False
-        self._connections: set[ClientConnection] = set()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     def connection(self) -> ClientConnection:
         """Make the protocol of one new client connection."""
-        return ClientConnection(self.road, self._connections)
+        return ClientConnection(self.road)
+
+    @property
+    def _connections(self) -> list[ClientConnection]:
+        return [cast(ClientConnection, member) for member in self.road.crowd]
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Accept connections; returns the address actually bound (port 0 picks a free one). Raises OSError."""
         loop = asyncio.get_running_loop()
         self.road.leavers.start()
-        self._server = await loop.create_server(self.connection, host, port, backlog=BACKLOG, reuse_address=True)
+        self._server = await loop.create_server(
+            self.connection, host, port, backlog=backlog_of(self.road.budgets.files.limit), reuse_address=True
+        )
         self._sweeper = loop.create_task(self._sweep_forever())
         bound: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
         return bound
@@ -65,7 +71,7 @@ class Traffic:
     def abandon(self) -> None:
         """The grace period is over: end the requests that are still in flight, each with its outcome."""
         at = self.road.clock()
-        for connection in list(self._connections):
+        for connection in self._connections:
             if connection.exchange is not None:
                 connection.exchange.fail(Failure.SHUTTING_DOWN, at)
             else:
@@ -74,7 +80,7 @@ class Traffic:
     async def close(self) -> None:
         """Stop everything. Nothing may be in flight any more."""
         self.stop_accepting()
-        for connection in list(self._connections):
+        for connection in self._connections:
             connection.abort()
         self.road.pool.close()
         self.road.leavers.close()
@@ -84,7 +90,7 @@ class Traffic:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _close_idle(self) -> None:
-        for connection in list(self._connections):
+        for connection in self._connections:
             if connection.idle:
                 connection.close_when_flushed()
 
@@ -97,7 +103,7 @@ class Traffic:
         """Enforce every time limit once."""
         self.road.pool.sweep(at)
         self.road.drain.sample(at)
-        for connection in list(self._connections):
+        for connection in self._connections:
             if self._closes_idle and connection.idle:
                 connection.close_when_flushed()
             else:
@@ -106,7 +112,7 @@ class Traffic:
     @property
     def open_connections(self) -> int:
         """Client connections open now."""
-        return len(self._connections)
+        return len(self.road.crowd)
 
 
 def _listens(number: int) -> bool:

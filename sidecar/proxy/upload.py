@@ -6,6 +6,7 @@ Knows when the last byte was handed to the engine's socket, and how many bytes w
 
 from collections.abc import Callable
 
+from sidecar.budgets.budgets import Budget
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, request_bytes
 from sidecar.proxy.observer import UNCHANGED, Mark, Observer
@@ -21,22 +22,26 @@ AGAIN_BYTES = 65536
 class Upload:
     """One request on its way to the engine."""
 
-    def __init__(self, head: RequestHead, observer: Observer, look_in_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, head: RequestHead, observer: Observer, look_in_bytes: int, budget: Budget, clock: Callable[[], float]
+    ) -> None:
+        """`budget`: of the bytes that the process holds. Beyond it the body is shown as far as it has come, and passes."""
         self.complete = False
         """The client has sent all of it."""
         self.sent_at: float | None = None
         """When the engine's socket had all of it."""
         self.size = 0
         """Bytes of body that have come."""
-        self.waiting_bytes = 0
-        """Bytes of body that wait here for a connection."""
         self._head = head
         self._observer = observer
         self._look_in_bytes = look_in_bytes
         self._clock = clock
         self.held = observer.wants_body
         """The body is still being collected for the observer; nothing may be sent yet."""
-        self._waiting: list[bytes] = []
+        self._budget = budget
+        self._counted_bytes = 0
+        self._waiting: bytes | bytearray = b""
+        """One piece of memory: a list of small pieces would cost many times their bytes."""
         self._instead = UNCHANGED
         self._engine: EngineConnection | None = None
         self._unwanted = False
@@ -51,9 +56,18 @@ class Upload:
         if self._engine is not None:
             self._send(self._engine, self._framed(data))
             return
-        self._waiting.append(data)
-        self.waiting_bytes += len(data)
-        if self.held and self.waiting_bytes > self._look_in_bytes:
+        budget = self._budget
+        budget.used += len(data)
+        self._counted_bytes += len(data)
+        if not self._waiting:
+            self._waiting = data
+        elif isinstance(self._waiting, bytearray):
+            self._waiting += data
+        else:
+            self._waiting = bytearray(self._waiting)
+            self._waiting += data
+        if self.held and (len(self._waiting) > self._look_in_bytes or budget.used > budget.limit):
+            budget.exceeded += budget.used > budget.limit
             self._show_body(whole=False)
 
     def end(self, at: float) -> None:
@@ -70,10 +84,14 @@ class Upload:
     def _show_body(self, *, whole: bool) -> None:
         """Show the body to the observer. The engine gets the observer's changed body if there is one, else this one."""
         self.held = False
-        held = b"".join(self._waiting)
+        held = bytes(self._waiting)
         self._instead = self._observer.request_body(held, whole=whole)
-        kept = held if self._instead.body is None else self._instead.body
-        self._waiting, self.waiting_bytes = [kept] if kept else [], len(kept)
+        self._waiting = held if self._instead.body is None else self._instead.body
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of body that wait here for a connection."""
+        return len(self._waiting)
 
     def _framed(self, data: bytes) -> bytes:
         return CHUNK % (len(data), data) if self._head.framing is Framing.CHUNKED else data
@@ -90,11 +108,12 @@ class Upload:
                 via=via,
                 instead=self._instead.fields,
             ),
-            *map(self._framed, self._waiting),
         ]
+        if self._waiting:
+            out.append(self._framed(bytes(self._waiting)))
         if self.complete and chunked:
             out.append(LAST_CHUNK)
-        self._waiting, self.waiting_bytes = [], 0
+        self._waiting = b""
         self._engine = engine
         request = b"".join(out)
         if engine.reused:
@@ -109,7 +128,7 @@ class Upload:
         if self._again is not None:
             self._again.append(data)
             if sum(map(len, self._again)) > AGAIN_BYTES:
-                self._again = None
+                self.forget()
 
     @property
     def whole_in_memory(self) -> bool:
@@ -126,6 +145,8 @@ class Upload:
     def forget(self) -> None:
         """The engine has begun to answer: the request cannot be sent again."""
         self._again = None
+        if self._counted_bytes and self._engine is not None and not self._engine.blocked:
+            self._give_back()
 
     def swept(self) -> None:
         """A sweep came by. At the second one the request is forgotten: an idle connection that closes does so at once.
@@ -133,16 +154,26 @@ class Upload:
         Sweeps and not seconds, because a loop that was late has not looked at its sockets in these seconds.
         """
         if self._swept:
-            self._again = None
+            self.forget()
         self._swept = True
 
     def stop(self) -> None:
         """The engine has answered, or its connection is gone: body bytes that still come are thrown away."""
         self._unwanted = True
         self._engine = None
+        self._waiting, self._again = b"", None
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._budget.used -= self._counted_bytes
+        self._counted_bytes = 0
 
     def written(self) -> None:
         """Bytes were written: if they were the last and the engine's socket has them, this instant is `sent_at`."""
-        if self.complete and self.sent_at is None and self._engine is not None and not self._engine.blocked:
+        if self._engine is None or self._engine.blocked:
+            return
+        if self._counted_bytes and self._again is None:
+            self._give_back()
+        if self.complete and self.sent_at is None:
             self.sent_at = self._clock()
             self._observer.mark(Mark.SENT, self.sent_at)

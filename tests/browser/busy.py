@@ -8,6 +8,8 @@ from itertools import cycle
 
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.budgets.budgets import Budgets, limits_of
+from sidecar.config.proxy_section import ProxyConfig
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -40,6 +42,7 @@ class BusyApp:
         self.recorder = Recorder(self.metrics)
         self.inside = InFlight(self.metrics)
         self.recent_failures = RecentFailures(lambda: self.now)
+        self.budgets = Budgets(limits_of(1 << 30, 4096, ProxyConfig()))
         objectives = {lane: dict.fromkeys((*BUCKETS, "unknown"), AIMS) for lane in LANES if lane != "code"}
         self.slo = Slo(self.metrics, Objectives(objectives))
         self.slo.on_blamed = self.recent_failures.missed

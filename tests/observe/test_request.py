@@ -344,5 +344,6 @@ def test_a_request_that_is_over_is_freed_without_the_garbage_collector(ending: s
         gc.garbage.clear()
         gc.enable()
     assert len(walk.accounts) == 2
-    connection = {"sidecar.proxy.accept.ClientConnection", "sidecar.proxy.requests.RequestReader"}
+    accept = ("accept.ClientConnection", "requests.RequestReader", "waiting.Waiting")
+    connection = {f"sidecar.proxy.{name}" for name in accept}
     assert {name for name in found if name.startswith("sidecar.")} - connection == set()

@@ -2,8 +2,9 @@
 
 import pytest
 
-from sidecar.proxy.accept import LINGER_SECONDS, PIPELINE_BYTES
+from sidecar.proxy.accept import LINGER_SECONDS
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.waiting import PIPELINE_BYTES
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Road
 

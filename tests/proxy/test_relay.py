@@ -7,7 +7,7 @@ from sidecar.proxy.headers import ResponseHead
 from sidecar.proxy.observer import Cutter, Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
-from tests.support.memory import Road
+from tests.support.memory import LIMITS, Road
 
 
 def test_a_request_goes_through_and_its_instants_are_those_of_our_reads_and_writes() -> None:
@@ -167,8 +167,8 @@ def test_flushed_is_when_the_clients_socket_has_the_last_byte() -> None:
 
 
 def test_a_client_that_takes_nothing_for_a_minute_is_gone() -> None:
-    """A client that takes a byte now and then may be as slow as it likes."""
-    road = Road()
+    """A client that takes a byte now and then may be as slow as it likes, where the config sets no floor."""
+    road = Road(LIMITS.model_copy(update={"client_min_bytes_per_second": 0}))
     client = road.client()
     client.send(POST)
     client.room = 0

@@ -1,6 +1,6 @@
 """Pipelined requests: answered in order, within a limit, and never mistaken for one another."""
 
-from sidecar.proxy.accept import PIPELINE_BYTES
+from sidecar.proxy.waiting import PIPELINE_BYTES
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road
 

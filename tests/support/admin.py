@@ -11,6 +11,8 @@ import aiohttp
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.budgets.budgets import Budgets, limits_of
+from sidecar.config.proxy_section import ProxyConfig
 from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
@@ -24,6 +26,7 @@ class Double:
     def __init__(self, registry: Metrics) -> None:
         self.inside = InFlight(registry)
         self.recent_failures = RecentFailures(lambda: 0.0)
+        self.budgets = Budgets(limits_of(1 << 30, 4096, ProxyConfig()))
         self.is_ready = (True, "ready")
         self.is_healthy = (True, "healthy")
         self.progress = Progress(State.FINE, "idle")

@@ -6,16 +6,17 @@ sleep. `Road.pool.sockets` holds the connections that the relay opened to the en
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from sidecar.config.schema import EngineConfig, ProxyConfig
+from sidecar.budgets.budgets import Budgets, Kind, limits_of
+from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import EngineConfig
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import RequestHead, ResponseHead
 from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobserved
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.read_limit import Soon
-from sidecar.proxy.road import Limits
 from sidecar.proxy.road import Road as SharedRoad
 from sidecar.proxy.server import Traffic
 from sidecar.timeline.outcome import Outcome
@@ -228,22 +229,28 @@ class Road:
 
     def __init__(
         self,
-        limits: Limits = LIMITS,
+        limits: ProxyConfig = LIMITS,
         observe: Callable[[RequestHead], Observer] | None = None,
+        budgets: Mapping[Kind, int] = {},
         *,
         turns_by_itself: bool = True,
     ) -> None:
-        """`turns_by_itself`: the loop turns after each read until no work is scheduled; else only in `turn`."""
+        """`budgets`: limits of budgets that differ from those of a machine with 1 GiB and 4,096 files.
+
+        `turns_by_itself`: the loop turns after each read until no work is scheduled; else only in `turn`.
+        """
         self.clock = Clock()
         self._next_turn: list[Callable[[], None]] = []
         self.pool = InstantPool(self.clock, self._next_turn.append)
         self.recordings: list[Recording] = []
         self.dropped: list[str] = []
         self.refused: list[Failure] = []
+        self.budgets = Budgets({**limits_of(1 << 30, 4096, limits), **budgets})
         self.shared = SharedRoad(
             limits,
             ENGINE_LIMITS,
             self.pool,
+            self.budgets,
             clock=self.clock,
             observe=observe or self._record,
             dropped=self.dropped.append,

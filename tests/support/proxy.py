@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from sidecar.config.schema import EngineConfig, ProxyConfig
+from sidecar.budgets.budgets import Budgets, limits_of
+from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import EngineConfig
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import Observer
@@ -63,10 +65,12 @@ class Relay:
             max_headers=64,
             receive_buffer_bytes=65536,
         )
+        own = section(ProxyConfig, limits)
         self.road = Road(
-            section(ProxyConfig, limits),
+            own,
             section(EngineConfig, limits),
             self.pool,
+            Budgets(limits_of(1 << 30, 4096, own)),
             clock=time.monotonic,
             observe=observe or self._record,
             dropped=self.dropped.append,

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from sidecar.budgets.machine import Machine
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
@@ -15,7 +16,7 @@ from sidecar.metrics.exposition import slices
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.server import Traffic
 from sidecar.slo.objective import Objectives
-from sidecar.wiring import metrics_of, observers_of, road_of
+from sidecar.wiring import budgets_of, metrics_of, observers_of, road_of
 from tests.support.promtool import samples
 
 
@@ -39,7 +40,7 @@ class Road:
             config, self.instruments, engine, clock=time.monotonic, log=self.accounts.append, unix=lambda: 0.0
         )
         self.settlement = self.observers.settlement
-        self.shared = road_of(config, self.observers, time.monotonic)
+        self.shared = road_of(config, self.observers, time.monotonic, budgets_of(config, Machine(1 << 30, 4096)))
         self.pool = self.shared.pool
         self.traffic = Traffic(self.shared)
         self.port = 0

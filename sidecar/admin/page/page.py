@@ -13,6 +13,7 @@ from hashlib import sha256
 from html import escape
 
 from sidecar.admin.page.anatomy import Anatomy
+from sidecar.admin.page.budgets_table import budgets_section
 from sidecar.admin.page.engine_now import engine_state
 from sidecar.admin.page.error_budget import error_budget
 from sidecar.admin.page.failure_table import recent_failures_section
@@ -24,6 +25,7 @@ from sidecar.admin.page.recent_failures import RecentFailure
 from sidecar.admin.page.script import SCRIPT
 from sidecar.admin.page.style import STYLE
 from sidecar.admin.page.verdicts import headline, in_short, verdicts, worst_first
+from sidecar.budgets.budgets import Budget
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown
 from sidecar.history.slices import Sliced
@@ -90,6 +92,7 @@ class Status:
     oldest: Sequence[Inside] = ()
     engine: Mapping[str, str] = field(default_factory=dict)
     """As `engine_now` reads it."""
+    budgets: Sequence[Budget] = ()
     recent_failures: Sequence[RecentFailure] = ()
     """Latest first."""
 
@@ -113,6 +116,7 @@ def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
     ]
     yield
     parts.append((yield from recent_failures_section(status.recent_failures, status.at, models=status.models > 1)))
+    parts.append(budgets_section(status.budgets))
     yield
     again = f'<noscript><meta http-equiv="refresh" content="{REFRESH_SECONDS}"></noscript>' if refresh else ""
     script = f"<script>{SCRIPT}</script>" if refresh else ""

@@ -15,6 +15,7 @@ from sidecar.admin.page.engine_now import engine_now
 from sidecar.admin.page.in_flight_table import OLDEST
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.budgets.budgets import Budgets
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown
 from sidecar.history.ring import History
@@ -32,6 +33,10 @@ class StatusSource(Protocol):
     @property
     def inside(self) -> InFlight:
         """The requests in flight now."""
+
+    @property
+    def budgets(self) -> Budgets:
+        """The budgets of this process."""
 
     @property
     def recent_failures(self) -> RecentFailures:
@@ -115,6 +120,7 @@ class StatusPage:
             by_lane=app.inside.by_lane(at),
             oldest=app.inside.oldest(at, OLDEST),
             engine=engine_now(metrics),
+            budgets=app.budgets.rows(),
             recent_failures=app.recent_failures.latest(),
         )
         yield

@@ -1,0 +1,72 @@
+"""The budgets of the process in its metrics, and the watch for files that ran out.
+
+Brings those budgets up to date that other rooms keep: files, ledgers and spans. Refuses to know what a budget means
+(`sidecar/budgets/budgets.py`), and who is ended for room.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from sidecar.budgets.budgets import Budgets, Kind
+from sidecar.budgets.machine import out_of_files
+from sidecar.metrics import self_metrics as own
+from sidecar.metrics.registry import Metrics
+
+
+WATCH_SECONDS = 0.25
+"""Interval at which the process looks whether it can still open a file: libuv closes what comes then without a word."""
+
+log = structlog.get_logger()
+
+
+class BudgetMetrics:
+    """`sockets`: number of open sockets of traffic; `ledgers`, `spans`: use of those budgets, and what found no room."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        budgets: Budgets,
+        *,
+        sockets: Callable[[], int],
+        ledgers: Callable[[], tuple[int, int]],
+        spans: Callable[[], tuple[int, int]],
+    ) -> None:
+        self._budgets = budgets
+        self._sockets = sockets
+        self._ledgers = ledgers
+        self._spans = spans
+        self._limit = metrics.gauge(own.BUDGET_LIMIT)
+        self._used = metrics.gauge(own.BUDGET_USED)
+        self._exceeded = metrics.counter(own.BUDGET_EXCEEDED_TOTAL)
+        self._exceeded.begin()
+        metrics.before_scrape(self._set)
+
+    def _set(self, _at: float) -> None:
+        budgets = self._budgets
+        budgets.files.used = self._sockets()
+        for kind, (used, exceeded) in ((Kind.LEDGERS, self._ledgers()), (Kind.SPANS, self._spans())):
+            budgets[kind].used, budgets[kind].exceeded = used, exceeded
+        for budget in budgets.rows():
+            label = budget.kind.label
+            self._limit.child(label).set(budget.limit)
+            self._used.child(label).set(budget.used)
+            found_no_room = self._exceeded.child(label)
+            found_no_room.inc(budget.exceeded - found_no_room.value)
+
+    async def watch_files(self) -> None:
+        """Count and log, for as long as it runs, that no file can be opened."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            self.look_at_files()
+
+    def look_at_files(self) -> None:
+        """Count and log that no file can be opened, if so. The log holds back what comes too often."""
+        if out_of_files():
+            self._budgets.files.exceeded += 1
+            log.error(
+                "out_of_files",
+                limit=self._budgets.files.limit,
+                hint="New connections are closed unseen. Raise the limit of open files, or lower proxy.max_connections.",
+            )

@@ -1,0 +1,23 @@
+"""The budgets on the status page: each with limit, use and what happens beyond."""
+
+from sidecar.admin.page.budgets_table import budgets_section
+from sidecar.budgets.budgets import Budgets, Kind, limits_of
+from sidecar.config.proxy_section import ProxyConfig
+from tests.support.page_reader import Reader
+
+
+def test_each_budget_is_a_row() -> None:
+    """Bytes are MiB, all else is a number."""
+    budgets = Budgets(limits_of(1 << 30, 4096, ProxyConfig()))
+    budgets.held.used, budgets.uploads.exceeded = 3 << 19, 1234
+
+    page = Reader(budgets_section(budgets.rows()))
+
+    assert page.open == []
+    assert "held bytes 1.5 MiB 128.0 MiB" in " ".join(page.text.split())
+    assert "1,234 The upload that has stood still longest gets 408 made_room." in " ".join(page.text.split())
+    assert all(kind.label.replace("_", " ") in page.text for kind in Kind)
+
+
+def test_without_budgets_there_is_no_section() -> None:
+    assert budgets_section([]) == ""

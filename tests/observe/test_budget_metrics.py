@@ -1,0 +1,53 @@
+"""Limit, use and what found no room are on the page for every budget; files that ran out are counted and logged."""
+
+import os
+
+import pytest
+from structlog.testing import capture_logs
+
+from sidecar.budgets.budgets import Budgets, Kind, limits_of
+from sidecar.config.proxy_section import ProxyConfig
+from sidecar.metrics import self_metrics as own
+from sidecar.metrics.registry import Metrics
+from sidecar.observe.budget_metrics import BudgetMetrics
+
+
+def made() -> tuple[Metrics, Budgets, BudgetMetrics]:
+    metrics = Metrics(lanes=("chat",), prompt_buckets=("0-512",))
+    budgets = Budgets(limits_of(1 << 30, 4096, ProxyConfig()))
+    return (
+        metrics,
+        budgets,
+        BudgetMetrics(metrics, budgets, sockets=lambda: 12, ledgers=lambda: (3, 2), spans=lambda: (1, 0)),
+    )
+
+
+def test_every_budget_has_its_three_numbers() -> None:
+    metrics, budgets, _ = made()
+    budgets.requests.used, budgets.requests.exceeded = 9, 4
+
+    metrics.refresh(0.0)
+
+    limit, used = metrics.gauge(own.BUDGET_LIMIT), metrics.gauge(own.BUDGET_USED)
+    shown = {kind: (limit.child(kind.label).value, used.child(kind.label).value) for kind in Kind}
+    assert shown == {budget.kind: (budget.limit, budget.used) for budget in budgets.rows()}
+    assert (budgets.files.used, budgets[Kind.LEDGERS].used, budgets[Kind.SPANS].used) == (12, 3, 1)
+    exceeded = metrics.counter(own.BUDGET_EXCEEDED_TOTAL)
+    assert [exceeded.child(kind.label).value for kind in (Kind.REQUESTS, Kind.LEDGERS, Kind.SPANS)] == [4, 2, 0]
+
+
+def test_files_that_ran_out_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libuv closes the connections that come then without a word."""
+
+    def full(_fd: int) -> int:
+        raise OSError(24, "Too many open files")
+
+    _, budgets, seen = made()
+    with capture_logs() as lines:
+        seen.look_at_files()
+        assert lines == []
+        monkeypatch.setattr(os, "dup", full)
+        seen.look_at_files()
+
+    assert [line["event"] for line in lines] == ["out_of_files"]
+    assert budgets.files.exceeded == 1

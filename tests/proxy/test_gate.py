@@ -1,0 +1,86 @@
+"""The gate of uploads: unfinished requests keep no other client out, and the one that stands still makes room."""
+
+from sidecar.budgets.budgets import Kind
+from sidecar.proxy.errors import Failure
+from sidecar.timeline.outcome import Outcome
+from tests.support.memory import Road
+
+
+CHAT = b"/v1/chat/completions"
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+def upload(path: bytes, size: int, body: bytes = b"") -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b" % (path, size, body)
+
+
+def test_unfinished_requests_take_no_place_of_those_in_flight() -> None:
+    """Twenty heads without bodies, four places, and a whole request that comes after them is answered."""
+    road = Road()
+    clients = [road.client() for _ in range(20)]
+    for number, client in enumerate(clients):
+        client.send(upload(CHAT if number % 2 else b"/x", 10))
+
+    innocent = road.client()
+    innocent.send(upload(CHAT, 4, b"body"))
+    road.engine.send(OK)
+
+    assert innocent.taken == OK
+    assert (road.budgets.uploads.used, road.budgets.requests.used) == (20 - road.budgets.uploads.exceeded, 0)
+
+
+def test_when_the_gate_is_full_the_upload_that_stood_still_longest_makes_room() -> None:
+    """The one that comes is never refused; the one that goes is told so, and is not counted against the engine."""
+    road = Road(budgets={Kind.UPLOADS: 2})
+    still, moving, late = road.client(), road.client(), road.client()
+    still.send(upload(CHAT, 100))
+    moving.send(upload(CHAT, 100))
+    road.clock.later(1)
+    moving.send(b"x")
+    road.clock.later(1)
+    late.send(upload(CHAT, 100, b"y"))
+
+    assert still.taken.startswith(b"HTTP/1.1 408 ")
+    assert b"x-sidecar-error: made_room\r\n" in still.taken
+    assert road.recordings[0].closed == [(Outcome.CLIENT_CANCELLED, Failure.MADE_ROOM, None)]
+    assert moving.taken + late.taken == b""
+    assert (road.budgets.uploads.used, road.budgets.uploads.exceeded) == (2, 1)
+
+
+def test_a_request_that_came_in_one_piece_never_passes_the_gate() -> None:
+    road = Road(budgets={Kind.UPLOADS: 1})
+    for _ in range(3):
+        road.client().send(upload(CHAT, 4, b"body"))
+
+    assert (road.budgets.uploads.used, road.budgets.uploads.exceeded) == (0, 0)
+    assert road.budgets.requests.used == 3
+
+
+def test_every_place_is_given_back_whatever_the_end() -> None:
+    """The client leaves in mid-upload, the upload stops, the engine dies, the request is answered."""
+    road = Road()
+    leaves, stops, dies, whole = (road.client() for _ in range(4))
+    leaves.send(upload(CHAT, 10, b"a"))
+    stops.send(upload(b"/x", 10, b"a"))
+    leaves.lose()
+    road.traffic.sweep(road.clock.later(61))
+    dies.send(upload(CHAT, 1, b"a"))
+    road.engine.lose(ConnectionResetError())
+    whole.send(upload(CHAT, 10, b"a"))
+    whole.send(b"b" * 9)
+    road.engine.send(OK)
+
+    assert whole.taken == OK
+    budgets = road.budgets
+    assert (budgets.uploads.used, budgets.requests.used, budgets.held.used) == (0, 0, 0)
+
+
+def test_an_upload_that_streams_to_the_engine_takes_its_place_when_it_is_whole() -> None:
+    """Nothing of it can be answered before; then it counts as every other request."""
+    road = Road()
+    client = road.client()
+    client.send(upload(b"/x", 4, b"bo"))
+    assert (road.budgets.uploads.used, road.budgets.requests.used) == (1, 0)
+
+    client.send(b"dy")
+    assert (road.budgets.uploads.used, road.budgets.requests.used) == (0, 1)
