@@ -7,6 +7,7 @@ failure becomes one sentence that names the address. Credentials in a URL are us
 import asyncio
 import json
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -23,6 +24,7 @@ from sidecar.diagnosis.tree import contained
 QUERY_TIMEOUT_SECONDS = 20.0
 AT_ONCE = 8
 """Queries to one Prometheus at a time: it serves 20 by default, and dashboards need some of them."""
+HOW_TO_LOG_IN = "asks for a user and a password: write them into the address, https://USER:PASSWORD@HOST:PORT"
 LARGEST_ANSWER = 32 * 1024 * 1024
 """Bytes of an answer above which it is refused."""
 
@@ -134,6 +136,8 @@ async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str
                 body += piece
                 if len(body) > LARGEST_ANSWER:
                     raise AskingError(f"{_shown(url)} answers with more than {LARGEST_ANSWER >> 20} MiB")
+            if answer.status == HTTPStatus.UNAUTHORIZED:
+                raise AskingError(f"{_shown(url)} {'refuses this user and password' if url.user else HOW_TO_LOG_IN}")
             if answer.status != 200:
                 said = body[:200].decode("utf-8", "replace").strip()
                 raise AskingError(f"{_shown(url)} answers {answer.status}: {said}")

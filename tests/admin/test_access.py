@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import logging
+import os
 import re
 import ssl
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 import uvloop
 from aiohttp.test_utils import make_mocked_request
 
+import sidecar
 from sidecar.admin import access as gate
 from sidecar.admin import listener as listening
 from sidecar.admin.access import BUSY_RETRY_AFTER_SECONDS, CHALLENGE, FROM_LOOPBACK, PROBES, Access, _Bucket
@@ -20,6 +23,7 @@ from sidecar.admin.listener import AdminListener
 from sidecar.admin.passwords import BusyError
 from sidecar.admin.web_config import RateLimit, load
 from sidecar.config.file import ConfigErrors
+from sidecar.diagnosis.sources import HOW_TO_LOG_IN
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from tests.support.admin import Double, metrics
@@ -333,6 +337,39 @@ def test_a_certificate_of_another_name_is_refused(tmp_path: Path) -> None:
         assert (await visit.ask("/-/healthy", tls=authority.client("other.test")))[0] == 200
 
     visit(tmp_path, CLIENTS % ", client_allowed_sans: [prometheus.test]", scenario)
+
+
+# --- the commands that ask -------------------------------------------------------------------------------------------------
+
+
+def test_the_commands_ask_over_tls_with_the_password_of_the_address_and_never_repeat_it(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    environment = {**os.environ, "SSL_CERT_FILE": str(authority.folder / "ca.pem")}
+
+    async def scenario(visit: Visit) -> None:
+        async def said(command: str, flag: str, login: str) -> str:
+            words = [*command.split(), f"--{flag}=https://{login}127.0.0.1:{visit.port}"]
+            pipe, folder = asyncio.subprocess.PIPE, Path(sidecar.__file__).parents[1]
+            run = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "sidecar", *words), stdout=pipe, stderr=pipe, env=environment, cwd=folder
+            )
+            told = b"".join(await run.communicate()).decode()
+            assert "CANARY" not in told
+            return told
+
+        export = f"baseline export --out={tmp_path / 'baseline.json'}"
+        none, wrong, right, exported = await asyncio.gather(
+            said("diagnose", "sidecar.url", ""),
+            said("diagnose", "sidecar.url", "prometheus:wrong-CANARY@"),
+            said("diagnose", "sidecar.url", f"prometheus:{PASSWORD}@"),
+            said(export, "url", f"prometheus:{PASSWORD}@"),
+        )
+        assert HOW_TO_LOG_IN in none
+        assert "refuses this user and password" in wrong
+        assert "No lane had a request" in right
+        assert "no usual values are kept" in exported
+
+    visit(tmp_path, TLS + USERS, scenario)
 
 
 # --- changes -----------------------------------------------------------------------------------------------------------------
