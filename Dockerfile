@@ -8,13 +8,19 @@
 FROM python:3.12-slim AS wheels
 
 WORKDIR /source
+# Only wheels that requirements.lock names with their hashes come in: a package that was replaced in the index, or a release that the
+# tests never saw, stops the build here. uvloop, httptools, msgspec and the others have wheels for amd64 and arm64, so no compiler is
+# installed. `make lock` renews the lock.
+COPY requirements.lock ./
+RUN pip download --no-cache-dir --only-binary=:all: --require-hashes --dest /locked --requirement requirements.lock
+
 # One copy of all: hatchling reads the version from the package, so a separate layer for pyproject.toml would save little.
 COPY pyproject.toml README.md LICENSE ./
 COPY sidecar sidecar
-# uvloop, httptools, msgspec and the others have wheels for amd64 and arm64. If one is missing, this stage fails with its name;
-# it never installs a compiler. The extra gRPC is included, because it cannot be added to the image later and some engines
-# export by gRPC only.
-RUN pip wheel --no-cache-dir --only-binary=:all: --no-binary=llm-phase-sidecar --wheel-dir /wheels '.[grpc]'
+# --no-index: hatchling and the dependencies come from the locked wheels. The extra gRPC is included, because it cannot be added to
+# the image later and some engines export by gRPC only.
+RUN pip install --no-cache-dir --no-index --find-links /locked hatchling \
+    && pip wheel --no-cache-dir --no-index --find-links /locked --no-build-isolation --wheel-dir /wheels '.[grpc]'
 
 # --- the image that runs -------------------------------------------------------------------------------------------
 FROM python:3.12-slim

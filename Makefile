@@ -21,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live test-engines mutants bounds bench-incidents docs screenshots lint
+.PHONY: help demo test test-benches test-live test-engines mutants bounds bench-incidents docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -56,6 +56,9 @@ bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours;
 
 docs: .venv/.dev ## what docs/ and the runbooks take from the code: written anew; a test holds them to it
 	$(BIN)/python -m tools.docs
+
+lock: .venv/.dev ## requirements.lock of the container image, with the newest releases that pyproject.toml allows
+	$(BIN)/python -m tools.lock
 
 screenshots: .venv/.dev ## the status page under an incident of each phase, as pictures: two minutes, and it needs Chromium
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)

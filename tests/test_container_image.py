@@ -44,6 +44,16 @@ def test_the_image_that_runs_is_slim_and_has_no_build_tools() -> None:
     assert all("--no-index" in command and "uninstall --yes pip" in command for command in last.all("RUN"))
 
 
+def test_every_package_of_the_image_is_locked_by_its_hash() -> None:
+    """One command asks the index, and takes nothing but what the lock names; all others are kept from the index."""
+    commands = [part for stage in stages() for run in stage.all("RUN") for part in run.split("&&") if "pip " in part]
+    asking = [each for each in commands if "--no-index" not in each and "uninstall" not in each]
+
+    (download,) = asking
+    assert {"--require-hashes", "--only-binary=:all:", "requirements.lock"} <= set(download.split())
+    assert len(commands) == 5
+
+
 def test_the_image_that_runs_holds_wheels_of_the_first_stage_and_no_source() -> None:
     *_, last = stages()
 

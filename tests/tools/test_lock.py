@@ -1,0 +1,95 @@
+"""The lock of the container image holds what pyproject.toml asks for, all that this needs, and nothing else."""
+
+import re
+from importlib.metadata import PackageNotFoundError, requires
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tools.lock import ARCHITECTURES, HEAD, LOCK, Pinned, image_python, merged, pinned, text_of, wanted
+
+
+def locked() -> Pinned:
+    found: Pinned = {}
+    for name, version, hashes in re.findall(
+        r"^([a-z0-9-]+)==(\S+)((?: \\\n    --hash=\S+)+)$", LOCK.read_text(), re.MULTILINE
+    ):
+        found[name] = version, set(re.findall(r"--hash=sha256:([0-9a-f]{64})", hashes))
+    return found
+
+
+def needed(requirements: list[str], image: dict[str, str]) -> set[str]:
+    """The names of these packages and of those that they need in the image, as those installed here say."""
+    found: set[str] = set()
+    waiting = [Requirement(each) for each in requirements]
+    while waiting:
+        of = waiting.pop()
+        name = str(canonicalize_name(of.name))
+        if name in found or (of.marker is not None and not of.marker.evaluate(image)):
+            continue
+        found.add(name)
+        try:
+            waiting += [Requirement(each) for each in requires(of.name) or ()]
+        except PackageNotFoundError:  # the build's own packages are not installed here
+            continue
+    return found
+
+
+def test_every_requirement_is_locked_at_a_version_that_it_allows() -> None:
+    """After a change of pyproject.toml `make lock` writes the lock anew."""
+    versions = {name: version for name, (version, _) in locked().items()}
+    asked = [Requirement(each) for each in wanted()]
+
+    assert len(asked) > 10
+    assert [
+        str(each)
+        for each in asked
+        if Version(versions.get(str(canonicalize_name(each.name)), "0")) not in each.specifier
+    ] == []
+
+
+def test_what_the_requirements_need_is_locked_too() -> None:
+    """pip would refuse a lock with a hole only when the image is built."""
+    image = {"python_version": image_python((LOCK.parent / "Dockerfile").read_text()), "extra": ""}
+
+    assert needed(wanted(), image) - locked().keys() == set()
+
+
+def test_each_package_has_the_hash_of_a_wheel_for_each_platform() -> None:
+    """One hash, where one wheel is for all platforms."""
+    assert {len(hashes) for _, hashes in locked().values()} <= {1, len(ARCHITECTURES)}
+    assert all(len(locked()[name][1]) == len(ARCHITECTURES) for name in ("httptools", "uvloop", "bcrypt", "grpcio"))
+
+
+def test_the_committed_lock_is_what_the_tool_writes() -> None:
+    """No line of it was written by hand."""
+    assert text_of(locked()) == LOCK.read_text()
+    assert LOCK.read_text().startswith(HEAD)
+
+
+def test_platforms_that_differ_are_refused() -> None:
+    one: Pinned = {"a": ("1", {"x"}), "b": ("2", {"y"})}
+
+    assert merged([one, {"a": ("1", {"z"}), "b": ("2", {"y"})}]) == {"a": ("1", {"x", "z"}), "b": ("2", {"y"})}
+    assert one["a"][1] == {"x"}
+    for other in ({"a": ("2", {"x"}), "b": ("2", {"y"})}, {"a": ("1", {"x"})}):
+        with pytest.raises(ValueError, match="the platforms differ"):
+            merged([one, other])
+
+
+def test_names_are_read_from_a_report_as_the_index_spells_them() -> None:
+    package = {
+        "metadata": {"name": "Typing_Extensions", "version": "4"},
+        "download_info": {"archive_info": {"hashes": {"sha256": "ff"}}},
+    }
+
+    assert pinned({"install": [package]}) == {"typing-extensions": ("4", {"ff"})}
+
+
+def test_stages_of_two_pythons_are_refused() -> None:
+    """A wheel is for one of them."""
+    assert image_python("FROM python:3.12-slim AS a\nFROM python:3.12-slim\n") == "3.12"
+    with pytest.raises(ValueError, match="unpack"):
+        image_python("FROM python:3.12-slim AS a\nFROM python:3.13-slim\n")
