@@ -138,6 +138,18 @@ def test_any_segmentation_says_the_same(stream: bytes, cap: int, data: st.DataOb
     assert whole == told_by(NdjsonParser(cap), *(stream[at : at + 1] for at in range(len(stream))))
 
 
+BLANK = st.lists(st.sampled_from([b"\n", b"\r\n", b" \n", b"\t\n", b"\x0b\n"]), min_size=1, max_size=20).map(b"".join)
+
+
+@given(stream=st.lists(BLANK | AWKWARD, max_size=6).map(b"".join), cap=st.sampled_from([8, 1000]))
+def test_a_flood_of_blank_lines_says_at_every_split_what_it_says_byte_by_byte(stream: bytes, cap: int) -> None:
+    """Blank lines behind a blank line are passed over at once; a byte alone never is."""
+    slow = told_by(NdjsonParser(cap), *(stream[at : at + 1] for at in range(len(stream))))
+
+    for cut in range(len(stream) + 1):
+        assert told_by(NdjsonParser(cap), stream[:cut], stream[cut:]) == slow
+
+
 @given(segments=st.lists(st.binary(max_size=200)))
 def test_random_bytes_never_raise(segments: list[bytes]) -> None:
     parser = NdjsonParser(64)

@@ -176,6 +176,31 @@ def test_any_segmentation_says_the_same(stream: bytes, cap: int, data: st.DataOb
     assert whole == told(SseParser(cap), *(stream[at : at + 1] for at in range(len(stream))))
 
 
+LINE_ENDS = st.lists(st.sampled_from([b"\r", b"\n", b"\r\n"]), min_size=1, max_size=60).map(b"".join)
+
+
+@given(stream=st.lists(LINE_ENDS | AWKWARD, max_size=6).map(b"".join), cap=st.sampled_from([8, 1000]))
+def test_a_flood_of_line_ends_says_at_every_split_what_it_says_byte_by_byte(stream: bytes, cap: int) -> None:
+    """Runs of line ends are passed over at once; a byte alone never is."""
+    slow = told(SseParser(cap), *(stream[at : at + 1] for at in range(len(stream))))
+
+    for cut in range(len(stream) + 1):
+        assert told(SseParser(cap), stream[:cut], stream[cut:]) == slow
+
+
+@pytest.mark.parametrize("flood", [b"\r", b"\n", b"\r\n", b"\n\r\r\n\r"])
+def test_blank_lines_cost_no_call_each(flood: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two megabytes of them, in the pieces that the relay feeds, behind an event that they end."""
+    parser = SseParser()
+    parser.feed(b"data: a\r")
+    lines: list[tuple[object, ...]] = []
+    monkeypatch.setattr(SseParser, "_end_of_line", lambda _parser, *line: lines.append(line))
+    for _ in range(128):
+        parser.feed((flood * 16384)[:16384])
+
+    assert 1 <= len(lines) <= 128 * 4
+
+
 @given(segments=st.lists(st.binary(max_size=200)))
 def test_random_bytes_never_raise(segments: list[bytes]) -> None:
     parser = SseParser(64)
