@@ -144,6 +144,9 @@ class EnginePool:
             except OSError as error:
                 sock.close()
                 failure = error
+                if error.errno == errno.ECONNREFUSED:
+                    # It restarts: that it closed idle connections early says nothing about its next life.
+                    self.idle_seconds = self.configured_idle_seconds
             except BaseException:
                 sock.close()
                 raise

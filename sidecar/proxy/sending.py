@@ -1,7 +1,6 @@
 """The sending half of an engine connection: how much was written to it, what its socket has not taken, what it has heard.
 
-Knows sockets and counts of bytes; the answer is read in `forward.py`. Refuses to know what the bytes mean. A long request
-over an idle connection goes out in two parts, so that the end of a connection that the engine has closed is read in between.
+Knows sockets and counts of bytes; the answer is read in `forward.py`. Refuses to know what the bytes mean.
 """
 
 import socket
@@ -13,11 +12,6 @@ from sidecar.proxy.headers import ResponseHead
 from sidecar.proxy.idle_edge import Evidence
 from sidecar.proxy.read_limit import ReadLimit, Turns
 from sidecar.proxy.tcp import heard
-
-
-FIRST_BYTES = 65536
-"""Bytes of a long request that an idle connection gets first; the rest follows after the next look at the sockets. If the
-engine had closed, its end is read then. Otherwise writing on could fail first, and such a failure leaves nothing to prove."""
 
 
 class Consumer(Protocol):
@@ -49,8 +43,8 @@ class Sending(ReadLimit):
         super().__init__(turns)
         self.consumer: Consumer | None = None
         self.socket: socket.socket | None = None
-        self._full = False
-        self._rest: memoryview | None = None
+        self.blocked = False
+        """Its socket has not taken everything."""
         self.reused = False
         """This exchange is not the connection's first."""
         self._written_bytes = 0
@@ -75,43 +69,27 @@ class Sending(ReadLimit):
         """Bytes of the present request that were written."""
         return self._written_bytes - self._written_before
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Hand bytes to the engine's socket."""
         self._written_bytes += len(data)
         if self.transport is None or self.transport.is_closing():
             return
-        if self.reused and len(data) > FIRST_BYTES and self.consumer is not None and self.consumer.may_send_again:
-            self._rest = memoryview(data)[FIRST_BYTES:]
-            # Two turns: uvloop writes at the end of the next one, and then looks at the sockets.
-            self._turns.soon(self._turn_before_rest)
-            data = data[:FIRST_BYTES]
         self.transport.write(data)
 
-    def _turn_before_rest(self) -> None:
-        self._turns.soon(self._write_rest)
-
-    def _write_rest(self) -> None:
-        rest, self._rest = self._rest, None
-        if rest is None or self.consumer is None or self.transport is None or self.transport.is_closing():
-            return
-        if not self.in_question:
-            self.transport.write(rest)
-        if not self._full:
-            self.consumer.engine_unblocked()
-
     @property
-    def blocked(self) -> bool:
-        """Whether its socket has not taken everything."""
-        return self._full or self._rest is not None
+    def has_ended(self) -> bool:
+        """Whether both sides have ended it, though the loop has not looked: to write on would fail, and prove nothing."""
+        now = None if self.socket is None else heard(self.socket)
+        return now is not None and now.closed
 
     def pause_writing(self) -> None:
-        self._full = True
+        self.blocked = True
         if self.consumer is not None:
             self.consumer.engine_blocked()
 
     def resume_writing(self) -> None:
-        self._full = False
-        if self.consumer is not None and self._rest is None:
+        self.blocked = False
+        if self.consumer is not None:
             self.consumer.engine_unblocked()
 
     def seek_proof(self, proven: Callable[[bool], None]) -> bool:

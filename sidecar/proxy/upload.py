@@ -15,6 +15,9 @@ from sidecar.proxy.observer import UNCHANGED, Mark, Observer
 CHUNK = b"%x\r\n%b\r\n"
 """One chunk of RFC 9112 7.1: its length and its bytes are filled in."""
 LAST_CHUNK = b"0\r\n\r\n"
+FIRST_BYTES = 65536
+"""Bytes of a long request that an idle connection gets first. If the engine had closed, on loopback its reset is there at
+once; to write on would fail before the end is read, and such a failure leaves nothing to prove."""
 AGAIN_BYTES = 65536
 """Most bytes that are kept for a second sending, if the request did not go out in one piece."""
 
@@ -116,19 +119,23 @@ class Upload:
         self._waiting = b""
         self._engine = engine
         request = b"".join(out)
+        engine.write(request[:FIRST_BYTES] if engine.reused else request)
         if engine.reused:
             self._again = [request]
-        engine.write(request)
+            if len(request) > FIRST_BYTES and not engine.has_ended:
+                engine.write(memoryview(request)[FIRST_BYTES:])
         self.written()
 
     # --- a second sending, if the engine proves never to have had the first ------------------------------------------
 
     def _send(self, engine: EngineConnection, data: bytes) -> None:
-        engine.write(data)
         if self._again is not None:
             self._again.append(data)
             if sum(map(len, self._again)) > AGAIN_BYTES:
                 self.forget()
+            elif engine.has_ended:
+                return
+        engine.write(data)
 
     @property
     def whole_in_memory(self) -> bool:

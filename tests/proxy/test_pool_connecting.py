@@ -130,3 +130,27 @@ def test_an_engine_that_goes_away_and_comes_back() -> None:
             assert outcomes == [Outcome.ENGINE_TRUNCATED, Outcome.ENGINE_UNREACHABLE, Outcome.OK]
 
     play(scenario())
+
+
+def test_a_restart_of_the_engine_does_not_end_the_reuse_of_connections() -> None:
+    """It closed connections that had idled for an instant: the limit fell to 0, until it refused one, and so restarts."""
+
+    async def scenario() -> tuple[float, float]:
+        engine = Origin(answering(OK))
+        life = AsyncExitStack()
+        await life.enter_async_context(engine.listening())
+        async with running(engine.port) as relay:
+            client = await RawClient.connect(relay.port)
+            client.send(GET)
+            await client.until(b"ok")
+            await life.aclose()
+            while relay.pool.open_connections:  # noqa: ASYNC110  the kernel tells it
+                await asyncio.sleep(0.001)
+            learned = relay.pool.idle_seconds
+            client.send(GET)
+            await client.rest()
+            await client.close()
+            return learned, relay.pool.idle_seconds
+
+    learned, after = play(scenario())
+    assert learned < after == 3.0

@@ -1,0 +1,16 @@
+"""The bench of the idle edge, in small: an engine that restarts twenty times a second gets no request twice and loses none."""
+
+import pytest
+
+from bench.idle_edge import measured
+from tests.support.scenario_loop import play
+
+
+@pytest.mark.live
+def test_posts_at_the_idle_edge_are_answered_or_told_the_truth() -> None:
+    """No post of 2,000 is an error that the engine never had, none reaches it twice, and every 503 came while it was away."""
+    found = play(measured(2000, restart_seconds=0.05), patience_seconds=60.0)
+
+    assert (found.posts, found.errors, found.duplicates) == (2000, [], 0)
+    assert found.ok > 0
+    assert found.restarts > 0
