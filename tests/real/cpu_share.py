@@ -8,6 +8,9 @@ sidecar.
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from tests.real.server import RunningEngine
 
@@ -17,12 +20,12 @@ RUNS_SECONDS, STOPS_SECONDS = 0.004, 0.007
 three to four on two busy cores."""
 
 
-async def cut(engine: RunningEngine) -> None:
-    """Leave the engine about a third of its processor time until cancelled."""
+async def cut(engine: RunningEngine, stops_seconds: float = STOPS_SECONDS) -> None:
+    """Leave the engine about a third of its processor time until cancelled; less with longer stops."""
     while True:
         try:
             _signal(engine, signal.SIGSTOP)
-            await asyncio.sleep(STOPS_SECONDS)
+            await asyncio.sleep(stops_seconds)
         finally:
             _signal(engine, signal.SIGCONT)
         await asyncio.sleep(RUNS_SECONDS)
@@ -35,6 +38,36 @@ async def take_all(engine: RunningEngine) -> None:
         await asyncio.Event().wait()
     finally:
         _signal(engine, signal.SIGCONT)
+
+
+@contextmanager
+def core_stopped(engine: RunningEngine) -> Iterator[None]:
+    """Stop vLLM's engine core for the length of a `with` block: its API server goes on, and says that all is well."""
+    cores = [number for number in _members(engine) if b"EngineCore" in _command(number)]
+    assert cores, "no process of this engine is called EngineCore"
+    try:
+        for number in cores:
+            os.kill(number, signal.SIGSTOP)
+        yield
+    finally:
+        for number in cores:
+            os.kill(number, signal.SIGCONT)
+
+
+def _members(engine: RunningEngine) -> list[int]:
+    numbers = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    return [number for number in numbers if _group(number) == engine.group]
+
+
+def _group(number: int) -> int | None:
+    try:
+        return os.getpgid(number)
+    except ProcessLookupError:
+        return None
+
+
+def _command(number: int) -> bytes:
+    return Path(f"/proc/{number}/cmdline").read_bytes()
 
 
 def _signal(engine: RunningEngine, number: signal.Signals) -> None:

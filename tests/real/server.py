@@ -58,10 +58,17 @@ class RunningEngine:
 
 @contextmanager
 def running_vllm(
-    environment: Environment, folder: Path, say: Say, *, flags: Sequence[str] = (), patience_seconds: float = 240.0
+    environment: Environment,
+    folder: Path,
+    say: Say,
+    *,
+    flags: Sequence[str] = (),
+    patience_seconds: float = 240.0,
+    port: int | None = None,
 ) -> Iterator[RunningEngine]:
-    """A vLLM for the length of a `with` block, its log in `folder`. Raises EngineStartError."""
-    engine = RunningEngine(free_port(), folder / "vllm.log")
+    """A vLLM for the length of a `with` block, its log in `folder`; on any free port unless told. Raises
+    EngineStartError."""
+    engine = RunningEngine(port or free_port(), folder / "vllm.log")
     command = [
         *(str(environment.python), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(environment.model), "--served-model-name", engine.model),

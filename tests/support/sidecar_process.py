@@ -63,12 +63,15 @@ def running_sidecar(
     flags: Sequence[str] = (),
     patience_seconds: float = 30.0,
     checkout: Path | None = None,
+    until: str = "/-/ready",
+    ports: tuple[int, int] | None = None,
 ) -> Iterator[SidecarProcess]:
     """A ready sidecar for the length of a `with` block; SIGKILL at its end. Raises SidecarStartError.
 
+    `until`: the path that has to answer 200 first. `ports`: for traffic and for all else, instead of any free ones.
     `checkout`: folder of another tree of the product, if it is not the tested one.
     """
-    port, web_port = free_port(), free_port()
+    port, web_port = ports or (free_port(), free_port())
     log = folder / f"sidecar-{port}.log"
     command = [
         *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}"),
@@ -81,7 +84,7 @@ def running_sidecar(
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, cwd=checkout)
     sidecar = SidecarProcess(port, web_port, log, process)
     try:
-        _wait_until_ready(sidecar, patience_seconds)
+        _wait_for(sidecar, until, patience_seconds)
         yield sidecar
     finally:
         process.kill()
@@ -94,14 +97,14 @@ def stop(sidecar: SidecarProcess, *, patience_seconds: float = 30.0) -> int:
     return sidecar.process.wait(timeout=patience_seconds)
 
 
-def _wait_until_ready(sidecar: SidecarProcess, patience_seconds: float) -> None:
+def _wait_for(sidecar: SidecarProcess, path: str, patience_seconds: float) -> None:
     deadline = time.monotonic() + patience_seconds
     while True:
         if sidecar.process.poll() is not None:
             status = sidecar.process.returncode
             raise SidecarStartError(f"the sidecar exited with {status}\n{sidecar.log.read_text()[-4000:]}")
         with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            sidecar.page("/-/ready")
+            sidecar.page(path)
             return
         if time.monotonic() > deadline:
             raise SidecarStartError(f"not ready within {patience_seconds:.0f} s\n{sidecar.log.read_text()[-4000:]}")
