@@ -317,7 +317,7 @@ class EngineConnection(Sending):
         begin = _FIRST_BYTE.search(began, self._head_from)
         at = len(began) if begin is None else begin.start()
         if status < 200:  # no body follows an interim head: the next head begins where it ends
-            self._began, self._head_from = [began], began.find(b"\r\n\r\n", at) + 4
+            self._began, self._head_from = [began], began.find(b"\r\n\r\n", at)
         return began.startswith(b"HTTP/1.", at)
 
     def on_message_complete(self) -> None:

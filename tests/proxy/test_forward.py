@@ -250,15 +250,18 @@ def test_an_answer_whose_framing_outweighs_its_body_by_64_kib_is_broken_off(chun
 
 
 @pytest.mark.parametrize("size", [1000, 65536])
-@pytest.mark.parametrize("text", [b"a", b"ab", b"token", b"x" * 300])
-def test_tiny_chunks_alone_are_never_too_many(text: bytes, size: int) -> None:
-    """An engine may stream plain text token by token, for as long as it likes."""
+@pytest.mark.parametrize(
+    ("text", "extension"),
+    [(b"a", b""), (b"ab", b""), (b"token", b""), (b"x" * 300, b""), (b"x" * 30, b";" + b"x" * 25)],
+)
+def test_tiny_chunks_alone_are_never_too_many(text: bytes, extension: bytes, size: int) -> None:
+    """An engine may stream plain text token by token for as long as it likes; extensions count against their text."""
     road = Road()
     client = road.client()
     client.send(GET)
 
     road.engine.send(CHUNKED)
-    stream = b"%x\r\n%b\r\n" % (len(text), text) * (400_000 // (len(text) + 5)) + b"0\r\n\r\n"
+    stream = b"%x%b\r\n%b\r\n" % (len(text), extension, text) * (400_000 // (len(text) + 5)) + b"0\r\n\r\n"
     for start in range(0, len(stream), size):
         road.engine.send(stream[start : start + size])
         road.turn()

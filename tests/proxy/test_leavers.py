@@ -14,10 +14,11 @@ from sidecar.proxy import server
 from sidecar.proxy.leavers import MOST_AT_ONCE, Leavers
 from sidecar.timeline.outcome import Outcome
 from tests.support.origin import Origin, Visit
-from tests.support.proxy import running
+from tests.support.proxy import RawClient, running
 from tests.support.scenario_loop import play
 
 
+AGREED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 GET = b"GET /health HTTP/1.1\r\nHost: pod\r\n\r\n"
 Peer = tuple[socket.socket, socket.socket]
 
@@ -115,6 +116,24 @@ def test_a_client_that_leaves_behind_unread_bytes_is_told_of_once(
     assert play(scenario()) == ["leaver", "last"]
 
 
+def test_a_client_that_half_closes_and_resets_is_told_of_once() -> None:
+    """The kernel has a word for each of the two; the connection is over with the first."""
+
+    async def scenario() -> list[str]:
+        with listening() as connection, watching() as leavers:
+            told = Told()
+            (ours, theirs), (last, ends) = connection(), connection()
+            leavers.watch(ours, told.of("leaver"))
+            half_closes(theirs)
+            await told.until("leaver")
+            resets(theirs)
+            leavers.watch(last, told.of("last"))
+            ends.close()
+            return await told.until("last")
+
+    assert play(scenario()) == ["leaver", "last"]
+
+
 def test_a_connection_that_is_read_again_is_not_told_of() -> None:
     """Its end comes by reading, as always."""
 
@@ -155,6 +174,8 @@ def test_a_number_that_was_another_files_before_is_told_of_as_what_it_is_now(*, 
             leavers.watch(other, told.of("other"))
             ends.close()
             await told.until("other")
+            assert leavers._epoll is not None
+            assert leavers._epoll.poll(0) == [], "the loop is woken for ever"
             stays.close()
             found = await told.until("second")
             reused.close()
@@ -240,3 +261,44 @@ def test_a_request_ends_when_its_client_leaves_while_the_connection_is_not_read(
             return [end[0] for end in relay.ends]
 
     assert play(scenario()) == [Outcome.CLIENT_CANCELLED]
+
+
+def test_the_last_bytes_of_a_tunnel_reach_an_engine_that_reads_them_late() -> None:
+    """Its client has closed behind them, and the relay was told; a request whose client left later has ended meanwhile."""
+    go, got = asyncio.Event(), 0
+
+    async def script(visit: Visit) -> None:
+        nonlocal got
+        if b"/ws" not in await visit.head():
+            await visit.until_left()
+            return
+        visit.send(AGREED)
+        await go.wait()
+        while data := await visit.reader.read(1 << 20):
+            got += len(data)
+
+    async def scenario() -> int:
+        async with Origin(script).listening() as origin, running(origin.port) as relay:
+            talker = await RawClient.connect(relay.port)
+            talker.send(b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            assert await talker.until(b"\r\n\r\n") == AGREED
+            sent = 0
+            (tunnel,) = relay.traffic._connections
+            while not tunnel.reading_paused:
+                talker.send(b"x" * 65536)
+                sent += 65536
+                await asyncio.sleep(0.002)
+            await talker.close()
+            other = socket.create_connection(("127.0.0.1", relay.port))
+            other.sendall(GET * 70)
+            while not all(connection.reading_paused for connection in relay.traffic._connections):  # noqa: ASYNC110  as above
+                await asyncio.sleep(0.005)
+            other.close()
+            while not relay.ends:  # noqa: ASYNC110  as above
+                await asyncio.sleep(0.005)
+            assert [end[0] for end in relay.ends] == [Outcome.CLIENT_CANCELLED]
+            go.set()
+            await relay.settled()
+            return sent
+
+    assert play(scenario()) == got > 0
