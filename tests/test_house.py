@@ -118,7 +118,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
     Tests across folders are at the top of tests/, in folders named after what they run on, or in ACROSS_MODULES.
     """
     stems = {path.parent.relative_to(PACKAGE) / path.stem for path in MODULES}
-    own = {"real", "support", "bench", "incidents", "alert_rules", "grafana", "browser", "tools"}
+    own = {"real", "support", "bench", "fuzz", "incidents", "alert_rules", "grafana", "browser", "tools"}
     files = [path.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")]
     astray = [
         str(path)

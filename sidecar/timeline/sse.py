@@ -18,6 +18,7 @@ BOM = b"\xef\xbb\xbf"
 _LF = 0x0A
 _CR = 0x0D
 _COLON = 0x3A
+_COMMENT_BEHIND_BOM = BOM + b":"
 NOTHING_OPEN = -1
 """Offset while no event or value is being built."""
 _LINE_ENDS = re.compile(rb"[\r\n]{8,}")
@@ -195,7 +196,9 @@ class SseParser:
         elif self._skipping or self._line[0] == _COLON:
             return
         self._line += piece
-        if self._size + len(self._line) > self.max_event_bytes:
+        if self._line_at == 0 and self._line[:4] == _COMMENT_BEHIND_BOM:
+            del self._line[:3], self._line[1:]
+        elif self._size + len(self._line) > self.max_event_bytes:
             self._skip(self._line_at)
             del self._line[1:]
 

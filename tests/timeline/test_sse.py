@@ -201,6 +201,16 @@ def test_blank_lines_cost_no_call_each(flood: bytes, monkeypatch: pytest.MonkeyP
     assert 1 <= len(lines) <= 128 * 4
 
 
+def test_a_comment_behind_a_byte_order_mark_is_a_comment_however_long_and_however_cut() -> None:
+    """It was taken for an event over the cap, and the event behind it was lost (found by `make fuzz`)."""
+    stream = b"\xef\xbb\xbf:" + bytes(20) + b"\ndata: a\n\n"
+
+    for end in range(len(stream)):
+        parser = SseParser(10)
+        assert parser.feed(stream[:end]) + parser.feed(stream[end:]) == [(b"", b"a")]
+        assert (parser.oversized, parser.unfinished_at) == (0, None)
+
+
 @given(segments=st.lists(st.binary(max_size=200)))
 def test_random_bytes_never_raise(segments: list[bytes]) -> None:
     parser = SseParser(64)

@@ -53,7 +53,7 @@ class ExportLines:
             self._rest.clear()
             if not whole.strip():
                 continue
-            report = self._report_in(whole)
+            report = self._report_in(self._without_string(whole))
             if report is None:
                 self.unreadable += 1
             else:
@@ -82,9 +82,15 @@ class ExportLines:
             self._passing_over = True
             self.unreadable += 1
 
+    def _without_string(self, line: bytes) -> bytes:
+        """The line as it would be held if it had come in pieces, so that damage in its string counts in no case."""
+        begun = self._opening.match(line)
+        inside = begun and _INSIDE.match(line, begun.end())
+        return line if not begun or not inside else line[: begun.end()] + line[inside.end() :]
+
     def _behind_string(self, data: bytes) -> bytes:
         """The bytes after the end of the string; empty if the end has not come yet."""
-        start = 1 if self._escaped and data else 0
+        start = 1 if self._escaped and data and data[:1] != b"\n" else 0  # a line's end is never inside a string
         self._escaped = self._escaped and not data
         found = _INSIDE.match(data, start)
         end = start if found is None else found.end()

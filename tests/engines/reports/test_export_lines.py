@@ -170,3 +170,27 @@ def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) ->
 
     assert [keyed.keys for keyed in reports] == [(response_key(OURS),), (response_key("next"),)]
     assert lines.unreadable == 0
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_that_ends_within_an_escape_costs_no_other_line() -> None:
+    """Cut between the backslash and the line's end, or not: the next line is read (found by `make fuzz`)."""
+    damaged_line = b'{"request_parameters": "\\\n'
+    lines = damaged_line + LINES[1] + b"\n"
+
+    for end in range(len(damaged_line) + 1):
+        reader = ExportLines(SGLang.source)
+        reports = [*reader.feed(lines[:end]), *reader.feed(lines[end:])]
+        assert (len(reports), reader.unreadable) == (1, 1)
+
+
+def test_damage_inside_the_string_that_is_passed_over_costs_nothing_however_the_line_is_cut() -> None:
+    """A control character is no JSON, but nothing in that string is read (found by `make fuzz`)."""
+    spoiled = LINES[1].replace(b'": "', b'": "\x00', 1) + b"\n"
+
+    for end in (len(spoiled), 40):
+        reader = ExportLines(SGLang.source)
+        reports = [*reader.feed(spoiled[:end]), *reader.feed(spoiled[end:])]
+        assert (len(reports), reader.unreadable) == (1, 0)

@@ -1,0 +1,137 @@
+"""The readers of an operator's config: the YAML text, its values, and the whole file with flags.
+
+Every JSON text is YAML: where Python's json reads an object, both must find the same values. A config is taken, or refused
+with lines that name a place and hold no character that would move a terminal's cursor.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from sidecar.config.file import ConfigErrors, load
+from sidecar.config.schema import Config
+from sidecar.config.yaml import read
+from tests.fuzz.target import Target
+
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-yaml-")
+_FLAGS = ("engine.url", "proxy.listen_address", "web.listen_address", "log.level", "log.format")
+
+
+def check_yaml(data: bytes) -> None:
+    document = read(data)
+    lines = data.count(b"\n") + data.count(b"\r") + data.count(b"\x85") + data.count(b"\xa8") + data.count(b"\xa9") + 2
+    for complaint in document.complaints:
+        assert complaint.text
+        assert 1 <= complaint.place.line <= lines
+        assert complaint.place.column >= 1
+    assert document.keys.keys() <= document.values.keys() | {complaint.path for complaint in document.complaints}
+    if document.complaints or b"\\" in data or b"\x7f" in data:
+        return  # escapes beyond the basic plane differ
+    try:
+        said = json.loads(data.decode("ascii"), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(said, dict) and not any(isinstance(value, float) or abs(value) >= 10**40 for value in _numbers(said)):
+        assert document.tree == said, "json reads another value"
+
+
+def _numbers(value: object) -> Iterator[int | float]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(each)
+    elif isinstance(value, int | float):
+        yield value
+
+
+def check_config(data: bytes) -> None:
+    """The bytes before the first zero byte are the file; each further part is the value of a flag."""
+    text, *values = data.split(b"\0")
+    path = Path(_FOLDER.name, "sidecar.yml")
+    path.write_bytes(text)
+    flags = dict(zip(_FLAGS, (value.decode("utf-8", "surrogateescape") for value in values), strict=False))
+    try:
+        config = load(str(path), flags)
+    except ConfigErrors as errors:
+        assert errors.lines
+        assert all(line.isprintable() and line.startswith((str(path), "--", "$")) for line in errors.lines)
+        return
+    assert isinstance(config, Config)
+
+
+_MINIMAL = b"engine: {url: http://127.0.0.1:8000}\n"
+_FULL = (
+    _MINIMAL
+    + b"lanes:\n  default: interactive\n  rules:\n    - {lane: batch, headers: {x-lane: batch}}\n"
+    + b"objectives:\n  default:\n    ttft: {threshold_seconds: 0.5, target: 0.99}\nlabels: {gpu_type: H100}\n"
+)
+_WORDS = (
+    *(
+        b"engine: ",
+        b"lanes:\n",
+        b"rules:\n",
+        b"  - lane: ",
+        b"objectives:\n",
+        b"  default:\n",
+        b"ttft: {",
+        b"threshold_seconds: ",
+    ),
+    *(
+        b"target: ",
+        b"headers: {",
+        b"path: ",
+        b"&a ",
+        b"*a",
+        b"<<: ",
+        b"!!str ",
+        b"!!set ",
+        b"? ",
+        b"|\n",
+        b">-\n",
+        b"%YAML 1.1\n",
+    ),
+    *(
+        b"---\n",
+        b"...\n",
+        b"null",
+        b"~",
+        b".inf",
+        b"1_000",
+        b"12:30",
+        b'"\\x1b[0m"',
+        b"\xe2\x80\xa8",
+        b"\xc2\x85",
+        b"\t",
+        b"$(X)",
+    ),
+    *(
+        b"buckets:\n",
+        b"api_keys: {",
+        b"proxy: {",
+        b"max_in_flight: ",
+        b"shutdown: ",
+        b"http://[::1]:80",
+        b"\0",
+        b"models: [",
+    ),
+)
+
+CONFIGS = (
+    Target(
+        "yaml",
+        check_yaml,
+        (_FULL, b'{"a": {"b": [1, "x", null, true]}}', b"a: &x [1]\nb: *x\n"),
+        _WORDS,
+        512,
+        calls_a_byte=6000,
+    ),
+    Target(
+        "config",
+        check_config,
+        (_FULL, _MINIMAL + b"\0http://a:1\0:80\0[::1]:9\0debug\0json"),
+        _WORDS,
+        512,
+        calls_a_byte=20_000,
+    ),
+)

@@ -1,0 +1,91 @@
+"""Every kept input of every fuzz target is replayed in each run of the tests, without atheris: a find stays found.
+
+`make fuzz` draws new inputs (CONTRIBUTING.md). Here no input is drawn: the corpus holds one small file for each branch that
+libFuzzer reached, and every find that was mended.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.__main__ import AN_HOUR_SECONDS, lines_for_a_test, seconds_each
+from tests.fuzz.target import CALLS_AT_LEAST, Target, cuts
+from tests.fuzz.targets import CORPUS, TARGETS, kept
+
+
+MOST_BYTES = 600_000
+"""Bytes of all corpora together: they are read in every run."""
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_must_hold_for_a_parser_holds_for_every_kept_input(name: str) -> None:
+    target = TARGETS[name]
+    broken = []
+    for data in kept(target):
+        try:
+            target.checked_within_bounds(data)
+        except Exception as error:  # noqa: BLE001  whatever it is, the input is what the reader needs
+            broken.append((data, repr(error)))
+
+    assert len(kept(target)) > len(target.seeds)
+    assert broken == []
+
+
+def test_the_kept_inputs_are_of_known_targets_and_small() -> None:
+    files = [path for path in CORPUS.rglob("*") if path.is_file()]
+
+    assert {path.parent.name for path in files} == set(TARGETS)
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+
+
+def test_only_the_process_that_fuzzes_imports_atheris() -> None:
+    """The suite runs where atheris cannot be installed."""
+    importing = [
+        path.name
+        for path in CORPUS.parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import) and any(alias.name == "atheris" for alias in node.names)
+    ]
+
+    assert importing == ["child.py"]
+
+
+def test_cuts_lose_no_byte() -> None:
+    data = bytes(range(40))
+
+    ways = list(cuts(data))
+
+    assert [b"".join(pieces) for pieces in ways] == [data] * 4
+    assert ([data], 40) == (ways[0], len(ways[1]))
+    assert list(cuts(b"")) == [[b""], [], [], []]
+
+
+def test_work_that_grows_with_the_square_of_the_bytes_is_told() -> None:
+    def squared(data: bytes) -> None:
+        for _ in range(len(data) ** 2):
+            len(data)
+
+    target = Target("squared", squared, calls_a_byte=10)
+    target.checked_within_bounds(bytes(10))
+
+    with pytest.raises(AssertionError, match=f"the bound is {CALLS_AT_LEAST + 5000}"):
+        target.checked_within_bounds(bytes(500))
+
+
+def test_a_time_over_all_targets_is_divided_and_an_hour_each_is_the_default() -> None:
+    assert seconds_each(None, None, 20, 2) == AN_HOUR_SECONDS
+    assert seconds_each(None, 7, 20, 2) == 7
+    assert seconds_each(4.0, None, 20, 2) == 18  # ten turns of 24 s, of which six are the start
+    assert seconds_each(0.1, None, 20, 2) == 1
+
+
+def test_a_find_is_printed_as_a_line_of_python_and_as_a_file_to_keep(tmp_path: Path) -> None:
+    find = tmp_path / "crash-0123456789abcdef"
+    find.write_bytes(b"a\x00")
+
+    said = lines_for_a_test(TARGETS["sse"], find, "AssertionError: the cuts change the events\n==1==")
+
+    assert "FOUND in sse: AssertionError: the cuts change the events" in said
+    assert f"cp {find} tests/fuzz/corpus/sse/find-456789abcdef" in said
+    assert """TARGETS["sse"].checked_within_bounds(b'a\\x00')""" in said
