@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sidecar.admin import web_config
 from sidecar.config.file import ConfigErrors, load
 from sidecar.config.schema import Config
 from sidecar.config.yaml import read
@@ -45,6 +46,17 @@ def _numbers(value: object) -> Iterator[int | float]:
         yield value
 
 
+def check_web_config(data: bytes) -> None:
+    """The file of the admin listener's passwords; the certificates that it names do not exist."""
+    path = Path(_FOLDER.name, "web.yml")
+    path.write_bytes(data)
+    try:
+        web_config.load(str(path))
+    except ConfigErrors as errors:
+        assert errors.lines
+        assert all(line.isprintable() for line in errors.lines)
+
+
 def check_config(data: bytes) -> None:
     """The bytes before the first zero byte are the file; each further part is the value of a flag."""
     text, *values = data.split(b"\0")
@@ -65,6 +77,11 @@ _FULL = (
     _MINIMAL
     + b"lanes:\n  default: interactive\n  rules:\n    - {lane: batch, headers: {x-lane: batch}}\n"
     + b"objectives:\n  default:\n    ttft: {threshold_seconds: 0.5, target: 0.99}\nlabels: {gpu_type: H100}\n"
+)
+_WEB = (
+    b"tls_server_config:\n  cert_file: a.crt\n  key_file: a.key\n  min_version: TLS12\n  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\n"
+    b"http_server_config:\n  http2: false\n  headers: {X-Frame-Options: deny}\nrate_limit: {burst: 1, interval: 1s}\n"
+    b"basic_auth_users:\n  a: $2y$10$abcdefghijklmnopqrstuuQ1234567890123456789012345678901\n"
 )
 _WORDS = (
     *(
@@ -125,6 +142,31 @@ CONFIGS = (
         _WORDS,
         512,
         calls_a_byte=6000,
+    ),
+    Target(
+        "web_config",
+        check_web_config,
+        (_WEB, b"basic_auth_users: {}\n"),
+        (
+            *(
+                b"tls_server_config:\n",
+                b"basic_auth_users:\n",
+                b"  client_auth_type: ",
+                b"RequireAndVerifyClientCert",
+                b"$2y$99$",
+            ),
+            *(
+                b"  curve_preferences: [",
+                b"http_server_config: {",
+                b"headers: {",
+                b"rate_limit: {interval: ",
+                b"1h1ns",
+                b"&a",
+                b"*a",
+            ),
+        ),
+        768,
+        calls_a_byte=20_000,
     ),
     Target(
         "config",

@@ -10,9 +10,10 @@ from typing import NamedTuple, cast
 import h11
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.forward import Consumer, EngineConnection, Pool
+from sidecar.proxy.forward import EngineConnection, Pool
 from sidecar.proxy.headers import RequestHead, ResponseHead, end_to_end, request_bytes, response_bytes
 from sidecar.proxy.requests import RequestReader
+from sidecar.proxy.sending import Consumer
 from tests.fuzz.target import Target, cuts
 
 
