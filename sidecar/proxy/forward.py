@@ -39,8 +39,8 @@ MOST_PIECES = 64
 mean nothing (RFC 9112 7.1)."""
 
 
-_FIRST_BYTE = re.compile(rb"[^\r\n]")
-"""The first byte of a message: a parser skips empty lines before it (RFC 9112 2.2)."""
+_START = re.compile(rb"[\r\n]*HTTP/1\.")
+"""The beginning of a response. Parsers skip empty lines before it (RFC 9112 2.2 asks servers to)."""
 
 
 class Pool(Protocol):
@@ -314,11 +314,10 @@ class EngineConnection(Sending):
         """Whether the head that is now complete says HTTP/1: llhttp reads RTSP/1.0 and ICE/1.0 in the same way."""
         reads, self._began = self._began or [b""], None
         began = reads[0] if len(reads) == 1 else b"".join(reads)
-        begin = _FIRST_BYTE.search(began, self._head_from)
-        at = len(began) if begin is None else begin.start()
-        if status < 200:  # no body follows an interim head: the next head begins where it ends
-            self._began, self._head_from = [began], began.find(b"\r\n\r\n", at)
-        return began.startswith(b"HTTP/1.", at)
+        start = _START.match(began, self._head_from)
+        if start is not None and status < 200:  # no body follows an interim head: the next head begins where it ends
+            self._began, self._head_from = [began], began.find(b"\r\n\r\n", start.end())
+        return start is not None
 
     def on_message_complete(self) -> None:
         if not self._complete and self._head is not None and self._head.status >= 200:
