@@ -31,7 +31,7 @@ from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed
 from sidecar.engines.reports.fetcher import ReportFetcher, readers_of
 from sidecar.engines.reports.sink import ReportSink
-from sidecar.health.health import Health
+from sidecar.health.health import Health, measure_lag
 from sidecar.ledger.account import Account, Reason
 from sidecar.lifecycle import Life, Readiness
 from sidecar.logs.sanitise import allowed_headers
@@ -50,8 +50,6 @@ from sidecar.slo.progress import Progress
 from sidecar.wiring import budgets_of, metrics_of, observers_of, reload, road_of
 
 
-LAG_SECONDS = 0.25
-"""Interval at which the event loop's lag is measured."""
 LAST_SCRAPE_SECONDS = 0.5
 """Time for which /metrics still answers after the last ledger was closed."""
 
@@ -215,7 +213,7 @@ class App:
         tasks = [
             *(loop.create_task(task) for task in self.engine_side.tasks()),
             loop.create_task(self.health.run()),
-            loop.create_task(self._measure_lag()),
+            loop.create_task(measure_lag(self._clock, self.metrics)),
             loop.create_task(self.budget_metrics.watch_files()),
             loop.create_task(self._expire()),
             loop.create_task(self.report_fetcher.run()),
@@ -270,18 +268,14 @@ class App:
         log.info("stopped")
         self.logs.close()
 
-    async def _measure_lag(self) -> None:
-        observe = self.metrics.histogram(own.EVENT_LOOP_LAG_SECONDS).child().observe
-        while True:
-            due_at = self._clock() + LAG_SECONDS
-            await asyncio.sleep(LAG_SECONDS)
-            observe(max(0.0, self._clock() - due_at))
-
     async def _expire(self) -> None:
         pause_seconds = 1.0
         while True:
+            due_at = self._clock() + pause_seconds
             await asyncio.sleep(pause_seconds)
-            pause_seconds = 0.0 if self.settlement.expire(self._clock()) else 1.0
+            at = self._clock()
+            self.slo.stood_still(at, at - due_at)
+            pause_seconds = 0.0 if self.settlement.expire(at) else 1.0
 
     # --- called by the admin listener (admin/listener.py: App) -----------------------------------------------------
 

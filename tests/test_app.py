@@ -9,7 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from sidecar.app import App
 from sidecar.config.file import load
 from sidecar.config.schema import Config
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.exposition import slices
+from tests.support.memory import Clock
 
 
 FIRST = """
@@ -145,6 +147,39 @@ def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
         app.logs.close()
 
     asyncio.run(scenario())
+
+
+def test_an_engine_that_stops_in_the_middle_of_its_work_is_told_by_every_probe_of_its_own(tmp_path: Path) -> None:
+    """Its pod is not ready, its container's probe fails half a minute later, and the sidecar's own is well throughout."""
+
+    async def scenario() -> list[tuple[bool, bool, bool, float]]:
+        file, clock = tmp_path / "sidecar.yml", Clock()
+        file.write_text(FIRST)
+        app = App(load(str(file)), lambda: load(str(file)), clock)
+        app.readiness.answered(clock())
+        app.engine.up = True
+        found = []
+        for seconds in (60, 15, 30):
+            for _ in range(seconds):
+                clock.later(1.0)
+                app.progress.look()
+            up = value(app, "llm_engine_up")
+            found.append((app.ready()[0], not app.engine_progress().proven, app.healthy()[0], up))
+            if seconds == 60:
+                labels = RequestLabels("other", "chat", "unknown")
+                app.slo.received("a", clock(), labels, streaming=True, prompt_tokens=None)
+                app.slo.output("a", 1, clock())
+        app.engine_side.state.on_restart()
+        found.append((app.ready()[0], not app.engine_progress().proven, app.healthy()[0], value(app, "llm_engine_up")))
+        app.logs.close()
+        return found
+
+    assert asyncio.run(scenario()) == [
+        (True, True, True, 1),
+        (False, True, True, 0),
+        (False, False, True, 0),
+        (True, True, True, 1),
+    ]
 
 
 def test_the_status_page_says_where_the_usual_values_came_from(tmp_path: Path) -> None:

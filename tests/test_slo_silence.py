@@ -86,3 +86,16 @@ def test_a_client_that_has_caught_up_is_spoken_to_again() -> None:
     tick(walk, 2.0)
 
     assert walk.value("llm_engine_silence_seconds") == 2
+
+
+def test_a_sidecar_that_stood_still_does_not_blame_its_engine() -> None:
+    """It was stopped for a minute, and its first turn comes before it reads what the engine has sent meanwhile."""
+    walk = promising()
+    ask(walk, stream=True)
+    stream(walk)
+    walk.engine.send(event(TOKEN))
+    walk.slo.stood_still(walk.clock.later(61.0), 60.0)
+    tick(walk, 0.0)
+
+    assert walk.value("llm_engine_silence_seconds") == 1
+    assert walk.value("llm_engine_stalled_seconds_total") == 0

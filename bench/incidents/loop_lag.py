@@ -1,6 +1,6 @@
 """The lag of the event loop in a sidecar with a CPU quota, as the product's own timer would measure it.
 
-It repeats the wait of `App._measure_lag` (`sidecar/app.py`) in virtual time, with that module's period. It refuses to
+It repeats the wait of `measure_lag` (`sidecar/health/health.py`) in virtual time, with that module's period. It refuses to
 know which alert reads the histogram, and the delays of single reads (`wire.py` has them).
 """
 
@@ -9,7 +9,7 @@ from random import Random
 
 from bench.incidents.wire import next_run_at
 from bench.incidents.world import Throttle
-from sidecar.app import LAG_SECONDS
+from sidecar.health.health import LAG_SECONDS
 
 
 WORK_SECONDS = 0.0005

@@ -9,10 +9,15 @@ import asyncio
 from collections.abc import Callable
 
 from sidecar.health.watchdog import Watchdog
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 
 
 TURN_SECONDS = 1.0
 """Interval at which the loop shows that it turns, and the engine's progress is looked at."""
+
+LAG_SECONDS = 0.25
+"""Interval at which the event loop's lag is measured."""
 
 
 class Health:
@@ -37,3 +42,12 @@ class Health:
     def healthy(self) -> tuple[bool, str]:
         """Whether this process works, and the reason. A loop that runs this method turns."""
         return (False, "the traffic listener's socket is lost") if self._lost() else (True, "healthy")
+
+
+async def measure_lag(clock: Callable[[], float], metrics: Metrics) -> None:
+    """Measure for ever by how many seconds the loop's timers fire late. Cancel to stop."""
+    observe = metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe
+    while True:
+        due_at = clock() + LAG_SECONDS
+        await asyncio.sleep(LAG_SECONDS)
+        observe(max(0.0, clock() - due_at))

@@ -199,6 +199,14 @@ class Silence:
             self._paused.discard(key)
             self._hear(key, at)
 
+    def stood_still(self, at: float, seconds: float) -> None:
+        """The sidecar itself did not run for so long, until now: output that came meanwhile is not read yet. Call it before
+        any other method that is told this instant.
+        """
+        if self._since is not None:
+            self._since = min(at, self._since + seconds)
+            self._checked_at = min(at, self._checked_at + seconds)
+
     # --- the result ------------------------------------------------------------------------------------------------------
 
     def check(self, at: float) -> Silent:

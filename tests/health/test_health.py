@@ -7,8 +7,17 @@ import pytest
 from sidecar.health import health as module
 from sidecar.health.health import Health
 from sidecar.health.watchdog import Watchdog
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 from tests.support.memory import Clock
 from tests.support.scenario_loop import play
+
+
+REAL_SLEEP = asyncio.sleep
+
+
+async def one_turn(_seconds: float) -> None:
+    await REAL_SLEEP(0)
 
 
 def test_a_process_is_healthy_unless_its_listener_is_lost() -> None:
@@ -43,3 +52,24 @@ def test_a_loop_that_turns_shows_it_and_looks_at_the_engine(monkeypatch: pytest.
     play(scenario())
 
     assert (looks, watchdog.turns) == (3, 3)
+
+
+def test_the_lag_of_the_loop_is_measured_from_the_instant_at_which_its_timer_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A clock that jumps by 2 s at each look at it: a timer that is due after 0.25 s fires 1.75 s late."""
+    metrics, clock = Metrics(lanes=["chat"], prompt_buckets=["0-512"]), Clock()
+    monkeypatch.setattr(asyncio, "sleep", one_turn)
+
+    async def scenario() -> None:
+        measuring = asyncio.create_task(module.measure_lag(lambda: clock.later(2.0), metrics))
+        lag = metrics.histogram(EVENT_LOOP_LAG_SECONDS)
+        while not lag.child().count:
+            await one_turn(0.0)
+        measuring.cancel()
+        await asyncio.gather(measuring, return_exceptions=True)
+
+    play(scenario())
+    lag = metrics.histogram(EVENT_LOOP_LAG_SECONDS).child()
+
+    assert lag.sum / lag.count == 1.75

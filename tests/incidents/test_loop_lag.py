@@ -4,7 +4,7 @@ import pytest
 
 from bench.incidents.loop_lag import LoopLag
 from bench.incidents.world import Throttle
-from sidecar.app import LAG_SECONDS
+from sidecar.health.health import LAG_SECONDS
 
 
 @pytest.mark.parametrize(("run_seconds", "least"), [(0.02, 0.04), (0.005, 0.045)])

@@ -289,3 +289,30 @@ def test_no_order_of_calls_leaves_a_request_behind(told: list[tuple[str, int, fl
     assert [len(table) for table in tables] == [0, 0, 0, 0]
     assert (silence._pending_known, silence._pending_guessed) == (0.0, 0.0)
     assert engine.checked(now + 1e6) == (0.0, 0.0)
+
+
+def test_the_time_in_which_the_sidecar_stood_still_is_no_silence_and_no_stall() -> None:
+    """Stopped for a minute, two seconds after the last output; its own standstill is not the engine's."""
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.silence.check(102.0)
+    engine.silence.stood_still(163.0, 60.0)
+
+    assert engine.checked(163.0) == (3.0, 0.0)
+    assert engine.stalled(168.0) == 0.0
+    assert engine.stalled(169.0) == 1.0
+
+
+def test_an_engine_without_a_silence_keeps_none_when_the_sidecar_stood_still() -> None:
+    engine = Engine()
+    engine.silence.stood_still(160.0, 60.0)
+
+    assert engine.checked(200.0) == (0.0, 0.0)
+
+
+def test_output_that_is_newer_than_the_standstill_is_not_in_the_future() -> None:
+    engine = Engine()
+    engine.streams(100.0, "a")
+    engine.silence.stood_still(100.5, 2.0)
+
+    assert engine.checked(101.5) == (1.0, 0.0)
