@@ -21,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live test-engines mutants bounds bench-incidents fuzz docs lock screenshots lint
+.PHONY: help demo test test-benches test-live test-engines mutants bounds fairness bench-incidents fuzz docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -50,6 +50,9 @@ mutants: .venv/.dev ## every mistake that an alert rule can have, against the sc
 
 bounds: .venv/.dev ## bounds in milliseconds, measured on this machine
 	$(BIN)/python -m bench.bounds $(ARGS)
+
+fairness: .venv/.dev ## streams' delays while hostile writers attack, beside nginx: 3 minutes with ARGS=--quick, 30 with ARGS=--report
+	$(BIN)/python -m bench.fairness $(ARGS)
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)

@@ -38,7 +38,7 @@ NGINX_CONFIG = """\
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit;
 events {{ worker_connections 4096; }}
 http {{
-  access_log off; keepalive_requests 1000000;
+  access_log off; keepalive_requests 1000000; client_max_body_size 0;
   client_body_temp_path {folder}; proxy_temp_path {folder};
   fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; scgi_temp_path {folder};
   upstream engine {{ server 127.0.0.1:{engine}; keepalive 512; keepalive_requests 1000000; }}

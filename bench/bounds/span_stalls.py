@@ -38,7 +38,7 @@ def _spans(count: int, attributes: int) -> bytes:
     return _field(1, _field(2, _field(2, _IDS + b"".join(attribute)) * count))
 
 
-def _requests() -> dict[str, tuple[bytes, dict[str, bool]]]:
+def hostile_exports() -> dict[str, tuple[bytes, dict[str, bool]]]:
     """Name to body and its encoding; most are as large as the receiver allows, or nearly."""
     json_span = b'{"attributes":[' + b"{}," * 10_000 + b"{}]}"
     around = b'{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{},"spans":[%b]}]}]}'
@@ -91,7 +91,7 @@ async def span_stalls() -> list[Bound]:
     """One bound per kind of request."""
     floor = f"{median([await _longest_turn(None, {}) for _ in range(ROUNDS)]):.3f} ms without spans"
     bounds = []
-    for name, (body, encoding) in _requests().items():
+    for name, (body, encoding) in hostile_exports().items():
         turns = [await _longest_turn(body, encoding) for _ in range(ROUNDS)]
         words = f"longest turn while {len(body) / (1 << 20):.2f} MiB of spans are taken: {name}"
         bounds.append(Bound(words, BOUND_MS, median(turns), "ms", spread(turns), floor))

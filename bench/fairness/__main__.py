@@ -1,0 +1,236 @@
+"""`make fairness`: streams' tokens while hostile writers attack the proxy, through the sidecar and through nginx, side by side.
+
+Each writer of the library (`clients.py`, `answers.py`, `spans.py`) attacks with 1, 4 and 40 connections. The victims are
+eight streams, whose tokens carry the instant at which the engine sent them. The delay that an attack may add: its p99 is at
+most 5 ms above the larger of the proxy's own quiet p99 and nginx's p99 under the same attack, and no delay is above 50 ms.
+A writer that misses is measured again, twice at most; it counts as a miss if it misses each time, because a hiccup of the
+machine hardly comes three times.
+
+Sidecar and nginx (one worker, buffering off) run on core 0. Engine, attackers (nice 10) and victims run on core 1; the victims'
+process, which measures, has real-time priority where the system lets it. `--quick` plays all writers with 40 connections, in
+about three minutes; `--report` plays all three numbers and writes docs/evidence/fairness.md, in about half an hour.
+"""
+
+import argparse
+import asyncio
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+from bench.fairness.answers import ANSWERS
+from bench.fairness.clients import CLIENTS
+from bench.fairness.spans import SPANS
+from bench.fairness.victims import SETTLE_SECONDS, Delays, Victims
+from bench.relay_cost import nginx, pin
+from tests.support.sidecar_process import running_sidecar
+
+
+COUNTS = (1, 4, 40)
+ADDED_MS = 5.0
+MOST_MS = 50.0
+RAMP_SECONDS = 0.15
+"""From the begin of an attack to the begin of its window."""
+QUICK_SECONDS = 0.5
+FULL_SECONDS = 1.5
+TIMES = 3
+QUIET_EVERY = 8
+"""Writers between two measurements of the quiet proxies."""
+REPORT = Path(__file__).parents[2] / "docs" / "evidence" / "fairness.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One writer with one number of connections."""
+
+    side: str
+    writer: str
+    count: int
+    quiet: Delays
+    sidecar: Delays
+    nginx: Delays | None
+
+    @property
+    def limit_ms(self) -> float:
+        """The largest p99 that passes."""
+        beside = self.nginx.p99 if self.nginx is not None else 0.0
+        return min(max(self.quiet.p99, beside) + ADDED_MS, MOST_MS)
+
+    @property
+    def passed(self) -> bool:
+        return self.sidecar.p99 <= self.limit_ms and self.sidecar.longest <= MOST_MS and not self.sidecar.lost
+
+    def __str__(self) -> str:
+        verdict = "pass" if self.passed else "MISS"
+        beside = "-" if self.nginx is None else str(self.nginx)
+        return (
+            f"| {self.side} | {self.writer} | {self.count} | {self.quiet} | {self.sidecar} | {beside} | "
+            f"{self.limit_ms:.1f} | {verdict} |"
+        )
+
+
+HEAD = (
+    "| side | writer | connections | sidecar, quiet | sidecar, attacked | nginx, attacked | p99 at most | verdict |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+class Attackers:
+    """The attackers' process."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.fairness.attackers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.pid = self._process.pid
+
+    async def say(self, command: str) -> None:
+        """Begin an attack (`PORT COUNT NAME`), or end it (nothing)."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{command}\n".encode())
+        self._process.stdin.flush()
+        await asyncio.to_thread(self._process.stdout.readline)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Bench:
+    """The victims of both proxies, and the attackers."""
+
+    def __init__(self, attackers: Attackers, ports: dict[str, int], web_port: int, seconds: float) -> None:
+        self._attackers = attackers
+        self._ports = ports
+        self._web_port = web_port
+        self._seconds = seconds
+        self.victims = {name: Victims(port) for name, port in ports.items()}
+
+    async def quiet(self, name: str) -> Delays:
+        await self.victims[name].open()
+        return await self.victims[name].window(2 * self._seconds)
+
+    async def attacked(self, name: str, writer: str, count: int) -> Delays:
+        victims = self.victims[name]
+        await victims.open()
+        port = self._web_port if writer in SPANS else self._ports[name]
+        await self._attackers.say(f"{port} {count} {writer}")
+        await asyncio.sleep(RAMP_SECONDS)
+        measuring = asyncio.ensure_future(victims.window(self._seconds + SETTLE_SECONDS))
+        await asyncio.sleep(self._seconds)
+        await self._attackers.say("")
+        found = await measuring
+        return Delays(found.p50, found.p99, found.longest, await victims.open())
+
+    async def row(self, side: str, writer: str, count: int, quiet: Delays) -> Row:
+        """The row of one writer; measured again while it misses."""
+        for _ in range(TIMES):
+            sidecar = await self.attacked("sidecar", writer, count)
+            beside = await self.attacked("nginx", writer, count) if "nginx" in self._ports and side != "spans" else None
+            row = Row(side, writer, count, quiet, sidecar, beside)
+            if row.passed:
+                break
+            quiet = await self.quiet("sidecar")
+        return row
+
+
+def started_engine(stack: ExitStack) -> tuple[subprocess.Popen[bytes], int]:
+    """The engine's process, and its port."""
+    engine = stack.enter_context(
+        subprocess.Popen([sys.executable, "-m", "bench.fairness.engine"], stdout=subprocess.PIPE)
+    )
+    stack.callback(engine.kill)
+    assert engine.stdout is not None
+    return engine, int(engine.stdout.readline())
+
+
+async def measured(folder: Path, counts: list[int], seconds: float, only: str) -> list[Row]:
+    """Start everything and play every writer whose name contains `only`."""
+    rows = []
+    with ExitStack() as stack:
+        engine, engine_port = started_engine(stack)
+        peer = stack.enter_context(nginx(engine_port, folder))
+        sidecar = stack.enter_context(
+            running_sidecar(f"http://127.0.0.1:{engine_port}", folder, flags=["--log.level=warning"])
+        )
+        attackers = Attackers()
+        stack.callback(attackers.close)
+        for pid in (os.getpid(), engine.pid, attackers.pid):
+            pin(pid, 1)
+        ports = {"sidecar": sidecar.port}
+        pin(sidecar.process.pid, 0)
+        if peer is not None:
+            ports["nginx"] = peer.port
+            pin(peer.pid, 0)
+        bench = Bench(attackers, ports, sidecar.web_port, seconds)
+        for victims in bench.victims.values():
+            await victims.open()
+        await asyncio.sleep(1.0)
+        writers = [(side, name) for side, found in SIDES.items() for name in found if only in name]
+        for number, (side, name) in enumerate(writers):
+            if number % QUIET_EVERY == 0:
+                quiet = await bench.quiet("sidecar")
+            for count in counts:
+                rows.append(await bench.row(side, name, count, quiet))
+                print(rows[-1], flush=True)
+        for victims in bench.victims.values():
+            await victims.close()
+    return rows
+
+
+SIDES = {"client": CLIENTS, "engine": ANSWERS, "spans": SPANS}
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--quick", action="store_true")
+    options.add_argument("--report", action="store_true")
+    options.add_argument("--only", default="", metavar="WORDS", help="writers whose names contain these words")
+    options.add_argument("--connections", type=int, nargs="+", default=None)
+    chosen = options.parse_args()
+    counts = chosen.connections or ([max(COUNTS)] if chosen.quick else list(COUNTS))
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    began = time.monotonic()
+    print(f"p50 / p99 / longest delay of a token, in milliseconds\n\n{HEAD}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = QUICK_SECONDS if chosen.quick else FULL_SECONDS
+        rows = uvloop.run(measured(Path(folder), counts, seconds, chosen.only))
+    missed = [row for row in rows if not row.passed]
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    summary = (
+        f"{len(rows) - len(missed)} of {len(rows)} rows pass; {len({row.writer for row in rows})} writers; "
+        f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load average {load}, "
+        f"{time.monotonic() - began:.0f} s"
+    )
+    print(f"\n{summary}")
+    if chosen.report:
+        REPORT.write_text(report(rows, summary))
+    for row in missed:
+        print(f"MISSED: {row.writer} with {row.count} connections", file=sys.stderr)
+    if not any(row.nginx for row in rows if row.side != "spans"):
+        print("NO PEER: nginx is not installed (Debian: apt-get install nginx-light)", file=sys.stderr)
+        return 1 if missed or os.environ.get("CI") else 0
+    return 1 if missed else 0
+
+
+def report(rows: list[Row], summary: str) -> str:
+    """The page of the evidence."""
+    lines = "\n".join(map(str, rows))
+    return (
+        "# Fairness: a token's delay under attack\n\n"
+        "`python -m bench.fairness --report` wrote this page; its docstring says how it measures. Delays are p50 / p99 / "
+        f"longest, in milliseconds.\n\n{summary}.\n\n{HEAD}\n{lines}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
