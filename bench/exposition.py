@@ -23,6 +23,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
+from sidecar.shutdown import Drained
 from sidecar.slo.progress import Progress, State
 
 
@@ -52,6 +53,9 @@ class QuietApp:
 
     def engine_progress(self) -> Progress:
         return Progress(State.FINE, "")
+
+    async def drain(self) -> Drained:
+        return Drained(drained=True, in_flight=0, waited_seconds=0.0)
 
     async def reload(self) -> list[str]:
         return []

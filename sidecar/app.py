@@ -1,13 +1,11 @@
 """The application: builds all components of `serve` from a config, and owns the order of starting and stopping.
 
-Starting: logs, metrics, the engine's side, the admin listener, then traffic. Stopping (SIGTERM, SIGINT): readiness
-drops at once, and traffic is still accepted for the lame-duck time; then no new connections are accepted; streams may
-run until the grace time is over, which counts from the signal; then the pending ledgers are closed, while /metrics
-still answers.
+Starting: logs, metrics, the engine's side, the admin listener, then traffic. Stopping (SIGTERM, SIGINT): the drain
+(`shutdown.py`), unless `/-/drain` has begun it; requests that outlive it are cut; then the pending ledgers are closed, while
+/metrics still answers.
 """
 
 import asyncio
-import contextlib
 import gc
 import os
 import platform
@@ -46,6 +44,7 @@ from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
 from sidecar.proxy import parser_check
 from sidecar.proxy.server import Traffic
+from sidecar.shutdown import Drained, Shutdown
 from sidecar.slo.progress import Progress
 from sidecar.wiring import budgets_of, metrics_of, observers_of, reload, road_of
 
@@ -80,7 +79,6 @@ class App:
         self._machine = this_machine() if machine is None else machine
         self.budgets = budgets_of(config, self._machine)
         self._stop = asyncio.Event()
-        self._hurry = asyncio.Event()
         self._reload_refused: str | None = None
         self.logs = Logs.set_up(config.log)
         self.metrics = metrics_of(config)
@@ -140,6 +138,9 @@ class App:
             grew_at=lambda: self.engine_side.state.grew_at,
         )
         self.health = Health(lambda: self.traffic.lost, self.progress.look)
+        self.shutdown = Shutdown(
+            lambda: self.config.shutdown, self.readiness, self.traffic, lambda: self.road.in_flight, clock
+        )
         self.spans = Spans(
             config.spans,
             settlement.span,
@@ -231,32 +232,17 @@ class App:
     def _told_to_stop(self) -> None:
         """Once: shut down in order. Twice: a person waits at a terminal, so requests in flight are cut and counted."""
         if self._stop.is_set():
-            self._hurry.set()
+            self.shutdown.hurry()
         self._stop.set()
 
     async def _shut_down(self) -> None:
-        shutdown, began_at = self.config.shutdown, self._clock()
-        self.readiness.life = Life.LAME_DUCK
-        log.info("lame_duck", seconds=shutdown.lame_duck_seconds, in_flight=self.road.in_flight)
-        self.traffic.drain()
-        await self._wait_until(began_at + shutdown.lame_duck_seconds, idle=False)
-        self.readiness.life = Life.DRAINING
-        self.traffic.stop_accepting()
-        log.info("draining", in_flight=self.road.in_flight)
-        await self._wait_until(began_at + shutdown.grace_seconds, idle=True)
+        await self.shutdown.drain()
         if self.road.in_flight:
             log.warning("grace_over", cut_short=self.road.in_flight)
             self.traffic.abandon()
         self.settlement.pending.close_all(Reason.SHUTDOWN)
         await self.baselines.last_save()
         await asyncio.sleep(LAST_SCRAPE_SECONDS)
-
-    async def _wait_until(self, until: float, *, idle: bool) -> None:
-        """Wait until the instant `until`, until a second signal or, with `idle`, until no request is in flight."""
-        while (left := until - self._clock()) > 0 and not (idle and self.road.in_flight == 0):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), min(0.05, left))
-                return
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
         for task in tasks:
@@ -307,6 +293,10 @@ class App:
             notes=tuple(notes),
             usual=self.baselines.words,
         )
+
+    async def drain(self) -> Drained:
+        """Begin the drain, as SIGTERM does, or join it; the process goes on until SIGTERM."""
+        return await self.shutdown.drain()
 
     async def reload(self) -> list[str]:
         """Load the config again. A bad one, or one that needs a restart, is refused with errors; the old one stays."""

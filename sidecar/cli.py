@@ -1,4 +1,4 @@
-"""The command line: what `sidecar serve`, `check`, `demo`, `diagnose`, `capacity` and `baseline` accept and print, and exit codes.
+"""The command line: what `sidecar serve`, `check`, `demo`, `diagnose`, `capacity`, `baseline` and `drain` accept and print, and exit codes.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage or a refused config. This file contains flags and texts only. The
 code of each command is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
@@ -7,7 +7,7 @@ code of each command is imported when it runs, so that `sidecar check` needs no 
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sidecar import __version__
 from sidecar.config.buckets import bucket_labels
@@ -78,30 +78,16 @@ _SERVE_FLAGS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; no command line makes it raise."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["demo"]:
-        # The demo parses its own flags, so that their help stands beside the code that uses them.
-        from sidecar.demo.demo import main as demo  # noqa: PLC0415  no command but this needs it
-
-        return demo(arguments[1:])
-    if arguments[:1] == ["diagnose"]:
-        from sidecar.diagnosis.diagnose_command import main as diagnose  # noqa: PLC0415  as above
-
-        return diagnose(arguments[1:])
-    if arguments[:1] == ["capacity"]:
-        from sidecar.capacity.capacity_command import main as capacity  # noqa: PLC0415  as above
-
-        return capacity(arguments[1:])
-    if arguments[:1] == ["baseline"]:
-        from sidecar.admin.baseline_command import main as baseline  # noqa: PLC0415  as above
-
-        return baseline(arguments[1:])
+    own = _command_with_flags_of_its_own(arguments[0]) if arguments else None
+    if own is not None:
+        return own(arguments[1:])
     try:
         known = _parser().parse_args(arguments)
     except SystemExit as stop:  # argparse's way to return: help and version 0, bad usage 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
         sys.stderr.write(
-            "sidecar: no command: serve, check, demo, diagnose, capacity or baseline; see `sidecar --help`\n"
+            "sidecar: no command: serve, check, demo, diagnose, capacity, baseline or drain; see `sidecar --help`\n"
         )
         return MISUSED
     file: str | None = vars(known)["config.file"]
@@ -133,6 +119,24 @@ def _check_web_config(file: str) -> None:
         load_web_config(file)
 
 
+def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] | None:
+    """The command that parses its own flags, so that their help stands beside the code that uses them; None for the others."""
+    match name:  # imported when it runs: no other command needs it
+        case "demo":
+            from sidecar.demo.demo import main as command  # noqa: PLC0415
+        case "diagnose":
+            from sidecar.diagnosis.diagnose_command import main as command  # noqa: PLC0415
+        case "capacity":
+            from sidecar.capacity.capacity_command import main as command  # noqa: PLC0415
+        case "baseline":
+            from sidecar.admin.baseline_command import main as command  # noqa: PLC0415
+        case "drain":
+            from sidecar.admin.drain_command import main as command  # noqa: PLC0415
+        case _:
+            return None
+    return command
+
+
 def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     group = shared.add_argument_group("config (a flag outranks the file)")
@@ -156,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         ("diagnose", "name the phase that is too slow, and what to do about it", ""),
         ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
         ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),
+        ("drain", "drain the sidecar on this host, and wait until nothing is in flight", ""),
     ):
         commands.add_parser(
             name,

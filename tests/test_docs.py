@@ -11,6 +11,7 @@ import yaml
 
 from sidecar.cli import main
 from sidecar.config.file import load
+from sidecar.config.schema import WebConfig
 from tests.support.tools import need_tool
 from tools.docs import blocks, whole
 
@@ -263,14 +264,16 @@ def test_the_example_keeps_usual_values_in_a_volume_that_may_be_written(tmp_path
 
 
 def test_the_example_leaves_time_for_every_container_to_stop(tmp_path: Path) -> None:
-    """The grace period covers the engine's preStop hook, its shutdown and the sidecar's, one after the other."""
+    """The grace period covers the drain that the engine's preStop waits on, and the engine's shutdown; the hook waits long enough."""
     file = tmp_path / "sidecar.yml"
     file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
-    _, sleeps = engine()["lifecycle"]["preStop"]["exec"]["command"]
+    hook = engine()["lifecycle"]["preStop"]["exec"]["command"]
+    grace_seconds = load(str(file), {}, {}).shutdown.grace_seconds
     (shutdown,) = (arg.partition("=")[2] for arg in engine()["args"] if arg.startswith("--shutdown-timeout="))
 
-    needed = int(sleeps) + int(shutdown) + load(str(file), {}, {}).shutdown.grace_seconds
-    assert pod()["terminationGracePeriodSeconds"] >= needed + 2
+    assert hook[-1] == f"http://127.0.0.1:{WebConfig().address.port}/-/drain"
+    assert float(hook[hook.index("-m") + 1]) > grace_seconds
+    assert pod()["terminationGracePeriodSeconds"] >= grace_seconds + int(shutdown) + 2
 
 
 def test_the_example_makes_vllm_speak_and_bounds_what_is_scraped() -> None:

@@ -22,7 +22,7 @@ from tests.support.imports import (
 )
 
 
-HALLWAY = ("__init__.py", "__main__.py", "app.py", "cli.py", "lifecycle.py", "wiring.py")
+HALLWAY = ("__init__.py", "__main__.py", "app.py", "cli.py", "lifecycle.py", "shutdown.py", "wiring.py")
 """The root of the package holds these files and no others."""
 HEART = ("timeline", "classify", "ledger", "slo")
 LOOP_CLOCK_AND_SOCKETS = (
@@ -31,7 +31,7 @@ LOOP_CLOCK_AND_SOCKETS = (
 )
 ASKS_OVER_HTTP = (
     *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
-    *("engines/reports/export_files.py", "diagnosis/sources.py", "capacity/running.py"),
+    *("engines/reports/export_files.py", "diagnosis/sources.py", "capacity/running.py", "admin/drain_command.py"),
 )
 """Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus. Other files read
 the answers."""

@@ -39,7 +39,7 @@ prefers that to the file.
 exit codes: 0 the file is written; 1 no answer, or the pod is not healthy enough
 to be the example; 2 wrong flags.
 """
-_HERE = "http://127.0.0.1:9901"
+HERE = "http://127.0.0.1:9901"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("verb", choices=("export",), metavar="export", help="the one thing that it does")
-    parser.add_argument("--url", metavar="URL", default=_HERE, help=f"a sidecar's admin side (default {_HERE})")
+    parser.add_argument("--url", metavar="URL", default=HERE, help=f"a sidecar's admin side (default {HERE})")
     parser.add_argument("--out", metavar="FILE", required=True, help="the file to write")
     return parser
 

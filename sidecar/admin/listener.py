@@ -8,6 +8,7 @@
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
 | `/-/engine` | GET | for a probe of the engine's container: 503 once its stall is proven, else 200: JSON (`slo/progress.py`) |
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
+| `/-/drain` | POST, PUT | loopback only: drains, and answers when nothing is in flight, or at the deadline with 503: JSON (`shutdown.py`) |
 | `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
 | `/baseline.json` | GET | the usual values of this pod, for other pods: JSON (`slo/baseline.py`); 503 while there are none |
@@ -37,6 +38,7 @@ from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPES_TOTAL
+from sidecar.shutdown import Drained
 from sidecar.slo.baseline import RefusedError
 from sidecar.slo.progress import Progress
 
@@ -59,6 +61,9 @@ class App(StatusSource, Protocol):
 
     def engine_progress(self) -> Progress:
         """Whether the engine makes progress, and why (or why not)."""
+
+    async def drain(self) -> Drained:
+        """Begin the drain or join it; returns at its end."""
 
     async def reload(self) -> list[str]:
         """Load the config again; returns its errors, none when the new one is in force."""
@@ -115,6 +120,8 @@ class AdminListener:
         application.router.add_get("/-/engine", self._engine)
         application.router.add_route(hdrs.METH_POST, "/-/reload", self._reload)
         application.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
+        application.router.add_route(hdrs.METH_POST, "/-/drain", self._drain)
+        application.router.add_route(hdrs.METH_PUT, "/-/drain", self._drain)
         application.router.add_routes([*self._status.routes(), *self._runbooks.routes(), *self._diagnoses.routes()])
         if self._take_traces is not None:
             application.router.add_post("/v1/traces", self._traces)
@@ -232,6 +239,12 @@ class AdminListener:
         if errors:
             return web.Response(status=500, text="".join(f"{error}\n" for error in errors))
         return web.Response(text="Reloaded.\n")
+
+    async def _drain(self, request: web.Request) -> web.Response:
+        if not is_loopback(request.remote) or _from_browser(request):
+            return web.Response(status=403, text="Only a process on this host may drain, not a browser.\n")
+        end = await self._app.drain()
+        return web.json_response(end._asdict(), status=200 if end.drained else 503, headers=JSON_HEADERS)
 
     async def _traces(self, request: web.Request) -> web.StreamResponse:
         if _from_browser(request) or not (self._traces_from_anywhere or is_loopback(request.remote)):

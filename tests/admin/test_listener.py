@@ -16,6 +16,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
+from sidecar.shutdown import Drained
 from sidecar.slo.progress import Progress, State
 from tests.support.admin import Double, Visit, metrics, visit
 from tests.support.promtool import check_metrics, samples
@@ -165,7 +166,23 @@ def test_a_write_from_elsewhere_is_forbidden(monkeypatch: pytest.MonkeyPatch) ->
 
     async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST", X_Forwarded_For="127.0.0.1"))[0] == 403
+        assert (await visit.ask("/-/drain", "POST"))[0] == 403
         assert visit.app.reloads == 0
+
+    visit(scenario)
+
+
+def test_a_drain_is_answered_at_its_end() -> None:
+    """200 when nothing is in flight any more, 503 when the deadline came first; never for another host or a browser."""
+
+    async def scenario(visit: Visit) -> None:
+        status, _, body = await visit.ask("/-/drain", "POST")
+        assert (status, json.loads(body)) == (200, {"drained": True, "in_flight": 0, "waited_seconds": 1.5})
+        visit.app.end_of_drain = Drained(drained=False, in_flight=3, waited_seconds=25.0)
+        status, _, body = await visit.ask("/-/drain", "PUT")
+        assert (status, json.loads(body)) == (503, {"drained": False, "in_flight": 3, "waited_seconds": 25.0})
+        assert (await visit.ask("/-/drain", "POST", Origin="http://evil.example"))[0] == 403
+        assert (await visit.ask("/-/drain"))[0] == 405
 
     visit(scenario)
 

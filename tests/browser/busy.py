@@ -19,6 +19,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
 from sidecar.observe.slo_counters import Slo
+from sidecar.shutdown import Drained
 from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.slo.progress import Progress, State
 from sidecar.timeline.events import Usage
@@ -56,6 +57,9 @@ class BusyApp:
 
     def engine_progress(self) -> Progress:
         return Progress(State.FINE, "")
+
+    async def drain(self) -> Drained:
+        return Drained(drained=True, in_flight=0, waited_seconds=0.0)
 
     async def reload(self) -> list[str]:
         return []

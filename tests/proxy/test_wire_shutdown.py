@@ -1,11 +1,13 @@
-"""SIGTERM on the real process: not ready at once, serving in the lame duck, finishing streams, cutting after the grace.
+"""SIGTERM and `/-/drain` on the real process: not ready at once, serving in the lame duck, finishing streams, cutting after the grace.
 
 Order is proven by events, not by clocks: each step starts after the effect of the one before it was seen.
 """
 
 import asyncio
+import json
 import signal
 import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -156,3 +158,79 @@ def test_what_outlives_the_grace_is_cut_and_counted(tmp_path: Path) -> None:
                 await asyncio.to_thread(manager.__exit__, None, None, None)
 
     play(scenario())
+
+
+def post_drain(sidecar: SidecarProcess) -> tuple[int, dict[str, object]]:
+    """POST /-/drain, as a preStop does; returns its status and what it says at its end."""
+    asked = urllib.request.Request(f"http://127.0.0.1:{sidecar.web_port}/-/drain", method="POST")
+    try:
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+@pytest.mark.timeout(60)
+def test_a_drain_is_answered_when_the_last_stream_has_ended_and_sigterm_waits_no_second_time(tmp_path: Path) -> None:
+    """The preStop of an engine waits on it: the stream ends whole, then the answer comes, then SIGTERM ends the process."""
+
+    async def scenario() -> None:
+        engine = Engine()
+        async with Origin(engine).listening() as origin:
+            manager = running_sidecar(f"http://127.0.0.1:{origin.port}", tmp_path, flags=[config(tmp_path, 0, 3600)])
+            sidecar = await asyncio.to_thread(manager.__enter__)
+            try:
+                streaming = await RawClient.connect(sidecar.port)
+                streaming.send(ask(b"first"))
+                await streaming.until(b"data: 1\n\n\r\n")
+                drains = [asyncio.create_task(asyncio.to_thread(post_drain, sidecar)) for _ in range(2)]
+                while b"draining" not in await asyncio.to_thread(sidecar.log.read_bytes):  # noqa: ASYNC110  as above
+                    await asyncio.sleep(0.02)
+                assert (await page(sidecar, "/-/ready"))[0] == 503
+                assert not any(drain.done() for drain in drains)
+
+                engine.go_on.set()
+                rest, reset = await streaming.rest()
+                assert rest.endswith(b"data: 2\n\n\r\n0\r\n\r\n")
+                assert not reset
+                ends = [await drain for drain in drains]
+                assert [(status, said["drained"], said["in_flight"]) for status, said in ends] == [(200, True, 0)] * 2
+                assert sidecar.process.poll() is None
+
+                sidecar.process.send_signal(signal.SIGTERM)
+                assert await asyncio.to_thread(sidecar.process.wait, 20) == 0
+                assert len(sidecar.log_lines("lame_duck")) == 1
+                await streaming.close()
+            finally:
+                await asyncio.to_thread(manager.__exit__, None, None, None)
+
+    play(scenario(), patience_seconds=50.0)
+
+
+@pytest.mark.timeout(60)
+def test_a_drain_that_outlives_its_deadline_says_so_and_sigterm_adds_no_time(tmp_path: Path) -> None:
+    """503 with the number still in flight at the one deadline; those streams run on until SIGTERM, which cuts them at once."""
+
+    async def scenario() -> None:
+        engine = Engine()
+        async with Origin(engine).listening() as origin:
+            manager = running_sidecar(f"http://127.0.0.1:{origin.port}", tmp_path, flags=[config(tmp_path, 0, 0.5)])
+            sidecar = await asyncio.to_thread(manager.__enter__)
+            try:
+                streaming = await RawClient.connect(sidecar.port)
+                streaming.send(ask(b"first"))
+                await streaming.until(b"data: 1\n\n\r\n")
+                status, said = await asyncio.to_thread(post_drain, sidecar)
+                assert (status, said["drained"], said["in_flight"]) == (503, False, 1)
+
+                sidecar.process.send_signal(signal.SIGTERM)
+                assert await streaming.rest() == (b"", False)
+                assert await asyncio.to_thread(sidecar.process.wait, 20) == 0
+                assert [line["outcome"] for line in sidecar.log_lines("request")] == ["sidecar_error"]
+                assert len(sidecar.log_lines("draining")) == 1
+                await streaming.close()
+            finally:
+                await asyncio.to_thread(manager.__exit__, None, None, None)
+
+    play(scenario(), patience_seconds=50.0)

@@ -17,6 +17,7 @@ from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
+from sidecar.shutdown import Drained
 from sidecar.slo.progress import Progress, State
 
 
@@ -30,6 +31,7 @@ class Double:
         self.is_ready = (True, "ready")
         self.is_healthy = (True, "healthy")
         self.progress = Progress(State.FINE, "idle")
+        self.end_of_drain = Drained(drained=True, in_flight=0, waited_seconds=1.5)
         self.errors: list[str] = []
         self.reloads = 0
         self.reloading_at_once = 0
@@ -42,6 +44,9 @@ class Double:
 
     def engine_progress(self) -> Progress:
         return self.progress
+
+    async def drain(self) -> Drained:
+        return self.end_of_drain
 
     async def reload(self) -> list[str]:
         self.reloads += 1

@@ -1,0 +1,79 @@
+"""`sidecar drain`: asks the sidecar on this host to drain, and waits until it has; for a `preStop` of an image without curl.
+
+Exit codes: 0 nothing is in flight any more; 1 the deadline came first, or no answer; 2 wrong flags. It knows one address and
+one answer. The drain itself is `shutdown.py`.
+"""
+
+import argparse
+import http.client
+import json
+import ssl
+import sys
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from sidecar.admin.baseline_command import HERE
+from sidecar.config.folding import FAILED, MISUSED, OK
+
+
+_ABOUT_DRAIN = """\
+Drain the sidecar on this host as SIGTERM would, and wait: it is not ready at
+once, serves on for shutdown.lame_duck_seconds, then accepts no new connections,
+and answers when nothing is in flight or shutdown.grace_seconds have passed. The
+process goes on until SIGTERM, which then waits no second time. There is no way
+back: a drained sidecar serves again after a restart.
+"""
+_EXAMPLES_OF_DRAIN = """\
+examples:
+  lifecycle: {preStop: {exec: {command: [sidecar, drain]}}}
+      In the sidecar's container. An engine's container has no `sidecar`; there,
+      curl -fsS -m 60 -X POST http://127.0.0.1:9901/-/drain does the same.
+
+exit codes: 0 drained; 1 requests are still in flight, or no sidecar answered;
+2 wrong flags.
+"""
+_LONGEST_SECONDS = 86_400.0
+"""The longest grace that a config allows: the answer comes at its end at the latest."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command. Raises for nothing that a user can type."""
+    parser = argparse.ArgumentParser(
+        prog="sidecar drain",
+        description=_ABOUT_DRAIN,
+        epilog=_EXAMPLES_OF_DRAIN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--url", default=HERE, help=f"the admin side of a sidecar on this host (default {HERE})")
+    try:
+        known = parser.parse_args(list(argv))
+        parts = urlsplit(known.url)
+        host, port = parts.hostname, parts.port
+    except SystemExit as stop:  # help: 0; a wrong flag: 2
+        return stop.code if isinstance(stop.code, int) else MISUSED
+    except ValueError:
+        host = port = None
+    if host is None or parts.scheme not in ("http", "https"):
+        sys.stderr.write("sidecar: --url is no http:// or https:// address\n")
+        return MISUSED
+    if parts.scheme == "https":
+        # Loopback, and the certificate names the pod: nothing stands between.
+        context = ssl._create_unverified_context()  # noqa: S323, SLF001
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            host, port, timeout=_LONGEST_SECONDS, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(host, port, timeout=_LONGEST_SECONDS)
+    try:
+        connection.request("POST", "/-/drain")
+        answer = connection.getresponse()
+        said = answer.read(4096).decode("utf-8", "replace").strip()
+        drained = answer.status == 200 and json.loads(said)["drained"] is True
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        sys.stderr.write("sidecar: no sidecar answered there; --url says which one to ask (its admin side)\n")
+        return FAILED
+    finally:
+        connection.close()
+    sys.stdout.write(f"{said}\n")
+    return OK if drained else FAILED

@@ -1,0 +1,101 @@
+"""The way out: one drain with one absolute deadline, however often and by whatever way it is asked for.
+
+SIGTERM and `/-/drain` begin the same drain: not ready at once, served on for the lame-duck time with `Connection: close`, then
+no new connections, then a wait until nothing is in flight or the grace is over. A second request joins it and starts no clock
+anew. Knows no signal and no HTTP, and refuses to end the process: `app.py` does both.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from sidecar.lifecycle import Life, Readiness
+
+
+IN_FLIGHT_LOOK_SECONDS = 0.05
+"""Interval at which it is looked whether anything is in flight."""
+
+log = structlog.get_logger()
+
+
+class Times(Protocol):
+    """Seconds since the drain began. Defaults and reasons: `ShutdownConfig` in `sidecar/config/schema.py`."""
+
+    @property
+    def lame_duck_seconds(self) -> float: ...
+    @property
+    def grace_seconds(self) -> float: ...
+
+
+class Served(Protocol):
+    """The traffic side, as far as a drain needs it."""
+
+    def drain(self) -> None: ...
+    def stop_accepting(self) -> None: ...
+
+
+class Drained(NamedTuple):
+    """The end of a drain, as `/-/drain` answers it."""
+
+    drained: bool
+    """Nothing is in flight any more."""
+    in_flight: int
+    waited_seconds: float
+    """Seconds since the drain began, also if it was begun by another request."""
+
+
+class Shutdown:
+    """The one drain of a process. `times` is asked when it begins; `clock`: monotonic seconds."""
+
+    def __init__(
+        self,
+        times: Callable[[], Times],
+        readiness: Readiness,
+        traffic: Served,
+        in_flight: Callable[[], int],
+        clock: Callable[[], float],
+    ) -> None:
+        self._times = times
+        self._readiness = readiness
+        self._traffic = traffic
+        self._in_flight = in_flight
+        self._clock = clock
+        self._hurry = asyncio.Event()
+        self._draining: asyncio.Task[None] | None = None
+        self._began_at = 0.0
+        self._ended_at: float | None = None
+
+    def hurry(self) -> None:
+        """End the drain now, whatever is in flight."""
+        self._hurry.set()
+
+    async def drain(self) -> Drained:
+        """Begin the drain, or join it; returns when nothing is in flight, or when its one deadline has passed."""
+        if self._draining is None:
+            self._began_at = self._clock()
+            self._draining = asyncio.create_task(self._drain(self._times()), name="shutdown.drain")
+        await asyncio.shield(self._draining)  # a request for it that is given up does not end it
+        in_flight = self._in_flight()
+        ended_at = self._clock() if self._ended_at is None else self._ended_at
+        return Drained(in_flight == 0, in_flight, round(ended_at - self._began_at, 3))
+
+    async def _drain(self, times: Times) -> None:
+        self._readiness.life = Life.LAME_DUCK
+        log.info("lame_duck", seconds=times.lame_duck_seconds, in_flight=self._in_flight())
+        self._traffic.drain()
+        await self._wait_until(self._began_at + times.lame_duck_seconds, idle=False)
+        self._readiness.life = Life.DRAINING
+        self._traffic.stop_accepting()
+        log.info("draining", in_flight=self._in_flight())
+        await self._wait_until(self._began_at + times.grace_seconds, idle=True)
+        self._ended_at = self._clock()
+
+    async def _wait_until(self, until: float, *, idle: bool) -> None:
+        """Wait until the instant `until`, until there is hurry or, with `idle`, until no request is in flight."""
+        while (left := until - self._clock()) > 0 and not (idle and self._in_flight() == 0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), min(IN_FLIGHT_LOOK_SECONDS, left))
+                return
