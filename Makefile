@@ -21,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live test-engines mutants bounds fairness bench-incidents fuzz docs lock screenshots lint
+.PHONY: help demo test test-benches test-live test-engines mutants bounds fairness bench-incidents fuzz soak docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -59,6 +59,9 @@ bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours;
 
 fuzz: .venv/.dev .venv/.fuzz ## every parser, coverage-guided: an hour each, 21 hours on one core; ARGS="--minutes=4": all of them in four minutes
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+soak: .venv/.dev ## 2,000 streams through a network that breaks once a second: ten minutes and two; ARGS="--minutes=2 --streams=200": less of it
+	$(BIN)/python -m bench.soak $(ARGS)
 
 docs: .venv/.dev ## what docs/ and the runbooks take from the code: written anew; a test holds them to it
 	$(BIN)/python -m tools.docs

@@ -1,0 +1,100 @@
+"""The invariants of a soak, as a comparison of what the parties counted. Pure: counts in, sentences about what is broken out.
+
+It knows the accounting of requests by all parties: the client's lines, the sidecar's log and metrics, the engine's counts, the
+relays' injuries. It refuses to know how any of them was made.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sidecar.timeline.outcome import Outcome
+
+
+OF_THE_LIMIT = 0.6
+"""Part of the manifest's memory limit that a soak may take."""
+OF_BEFORE = 1.6
+"""Times the resident memory before the load: the most that is left SETTLE_SECONDS after it."""
+SETTLE_SECONDS = 60.0
+NAMES_THE_ENGINE = tuple(outcome for outcome in Outcome if outcome.value.startswith("engine_"))
+_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+_MOST_NAMED = 5
+MANIFEST = Path(__file__).parents[2] / "deploy" / "kubernetes.yaml"
+
+
+@dataclass
+class Books:
+    """All that the parties say at the end of one run."""
+
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    """The clients' lines: trace_id, kind, result, answered."""
+    logged: list[dict[str, Any]] = field(default_factory=list)
+    """The sidecar's lines on requests: trace_id (None: a hostile writer's), outcome."""
+    outcomes: Mapping[str, float] = field(default_factory=dict)
+    """The sidecar's counter of requests, by outcome."""
+    engine_requests: int = 0
+    engine_injuries: int = 0
+    """Connections to the engine that were reset, half-closed or refused by order."""
+
+
+def manifest_limit_bytes(text: str) -> int:
+    """The sidecar's memory limit in a manifest. Raises ValueError."""
+    found = re.search(r"limits: \{[^}]*memory: ([0-9]+)([KMG]i)\}", text)
+    if found is None:
+        raise ValueError("the manifest has no limit on the sidecar's memory")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def read_log(lines: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The lines on requests, and what no line may be: no JSON, or with an exception of the sidecar's own."""
+    requests, odd = [], []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            odd.append(f"a line of the log is no JSON: {line.strip()[:200]}")
+            continue
+        if entry.get("event") == "request":
+            requests.append({"trace_id": entry.get("trace_id"), "outcome": entry.get("outcome")})
+        elif "exception" in entry or "Traceback" in line:
+            odd.append(f"a line of the log has an exception: {line.strip()[:400]}")
+    return requests, odd
+
+
+def broken_accounts(books: Books) -> list[str]:
+    """Every request has one outcome, and no more have one than were sent."""
+    broken = []
+    sent = {line["trace_id"]: line for line in books.requests}
+    logged = Counter(line["trace_id"] for line in books.logged if line["trace_id"] is not None)
+    broken += _named("was logged more than once", (trace for trace, count in logged.items() if count > 1))
+    broken += _named("was logged and never sent", (trace for trace in logged if trace not in sent))
+    broken += _named(
+        "was answered and never logged", (t for t, line in sent.items() if line["answered"] and t not in logged)
+    )
+    ok = {line["trace_id"] for line in books.logged if line["outcome"] == Outcome.OK}
+    whole = (trace for trace, line in sent.items() if line["result"] == "whole" and trace in logged and trace not in ok)
+    broken += _named("arrived whole and has another outcome than ok", whole)
+    total = sum(books.outcomes.values())
+    if total != len(books.logged):
+        broken.append(f"{total:.0f} requests are counted and {len(books.logged)} are logged")
+    if books.engine_requests > total:
+        broken.append(f"the engine got {books.engine_requests} requests, and {total:.0f} have an outcome")
+    return broken + broken_blame(books.outcomes, books.engine_injuries)
+
+
+def broken_blame(outcomes: Mapping[str, float], injuries: int) -> list[str]:
+    """An outcome that names the engine needs a connection to it that was broken by order: one for each."""
+    blamed = {outcome.value: outcomes.get(outcome.value, 0.0) for outcome in NAMES_THE_ENGINE}
+    if sum(blamed.values()) <= injuries:
+        return []
+    said = ", ".join(f"{count:.0f} {name}" for name, count in blamed.items() if count)
+    return [f"the engine is blamed more often ({said}) than its side was injured ({injuries})"]
+
+
+def _named(what: str, traces: Iterable[str]) -> list[str]:
+    found = list(traces)
+    return [f"{len(found)} requests: {what}: {', '.join(found[:_MOST_NAMED])}"] if found else []
