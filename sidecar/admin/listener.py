@@ -28,6 +28,7 @@ from typing import Protocol
 from aiohttp import hdrs, web
 
 from sidecar.admin.access import Access, Handler, is_loopback
+from sidecar.admin.connections import Runner
 from sidecar.admin.diagnosis import JSON_HEADERS, Diagnoses
 from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
@@ -106,7 +107,7 @@ class AdminListener:
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
         self._scrapes.begin()
         self._reloading = asyncio.Lock()
-        self._runner: web.AppRunner | None = None
+        self._runner: Runner | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
@@ -126,7 +127,7 @@ class AdminListener:
         if self._take_traces is not None:
             application.router.add_post("/v1/traces", self._traces)
         application.on_response_prepare.extend([_own_server, self.access.add_headers])
-        self._runner = web.AppRunner(
+        self._runner = Runner(
             application,
             access_log=None,
             handle_signals=False,
