@@ -34,7 +34,7 @@ class ClientConnection(ReadLimit):
     """One client connection."""
 
     def __init__(self, road: Road) -> None:
-        super().__init__(road.pool.turns)
+        super().__init__(road.turns)
         self.road = road
         self._crowd: Crowd = road.crowd
         self.exchange: Exchange | None = None
@@ -212,9 +212,14 @@ class ClientConnection(ReadLimit):
         self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
         self._idle_since = self.road.clock()
         self._crowd.without_request[self] = None
-        if rest := self.early_tunnel_bytes():
-            self.put_back(rest)
-        self._take_waiting(self._idle_since)
+        self.put_back(self.early_tunnel_bytes())
+        # A pipeline is work of this client, not of the engine's read that ends here.
+        self._turns.wait(self) if self._waiting.parts else self._take_waiting(self._idle_since)
+
+    def have_turn(self, began_at: float) -> bool:
+        if self.exchange is None and self._waiting.parts and self.transport is not None:
+            self._take_waiting(began_at)
+        return super().have_turn(began_at)
 
     def _take_waiting(self, at: float) -> None:
         while self._waiting.parts and self._may_take():
@@ -391,4 +396,5 @@ class ClientConnection(ReadLimit):
     @property
     def idle(self) -> bool:
         """Whether no request is in flight or half read."""
-        return not (self.exchange or self._closing or self.unread_bytes) and self._requests.began_at is None
+        waits = self.unread_bytes or self._waiting.parts
+        return not (self.exchange or self._closing or waits) and self._requests.began_at is None

@@ -21,9 +21,9 @@ TURN_BYTES = 65536
 """Bytes of one connection that are parsed in one turn of the loop."""
 PARSE_SECONDS = 0.0002
 """Time in which one connection is parsed in one turn of the loop; checked between two pieces."""
-LOOP_SECONDS = 0.001
-"""Time in which all connections together are parsed in one turn of the loop: then the sockets are polled again, and a
-token that has come in the meantime goes out."""
+LOOP_SECONDS = 0.0005
+"""Time in which all connections of one side (clients, engine) are parsed in one turn of the loop: then the sockets are
+polled again, and a token that has come in the meantime goes out."""
 MOST_FED_BYTES = 16384
 """The most that a parser is fed at once; see `_fit` for less."""
 FIRST_FED_BYTES = 1024
@@ -41,11 +41,11 @@ def soon(work: Callable[[], None]) -> None:
 
 
 class Turns:
-    """Gives the connections of one process their turns, one after the other.
+    """Gives the connections of one side, clients or engine, their turns, one after the other.
 
     A connection is parsed at once if this turn of the loop has time left and it had no turn in it yet. Else it waits behind
     the others that wait; those come first in the next turn of the loop. A token event never waits here (SMALL_BYTES): whatever the others send, it waits for
-    at most LOOP_SECONDS and one piece.
+    at most LOOP_SECONDS and one piece of each side.
     """
 
     def __init__(self, clock: Callable[[], float], soon: Soon = soon) -> None:
@@ -148,6 +148,8 @@ class ReadLimit(asyncio.Protocol):
         """Bytes that were given and not parsed: they come again, before all others. Of a piece, its end."""
         if self.slicing:
             self._read_to -= len(rest)
+            return
+        if not rest:
             return
         self._unread = rest + self._unread[self._read_to :]
         self._read_to = 0

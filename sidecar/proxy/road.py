@@ -18,6 +18,7 @@ from sidecar.proxy.leavers import Leavers
 from sidecar.proxy.observer import Observer, guarded
 from sidecar.proxy.pace import Floors
 from sidecar.proxy.pool import EnginePool
+from sidecar.proxy.read_limit import Turns
 
 
 OVERHEAD_SAMPLE = 64
@@ -67,6 +68,8 @@ class Road:
         self.limits = limits
         self.engine_limits = engine_limits
         self.pool = pool
+        self.turns = Turns(clock, pool.turns.soon)
+        """The clients' turns. The engine's connections have their own, so that clients hold up no stream."""
         self.budgets = budgets
         self.uploads = Gate(budgets.uploads)
         self.crowd = Crowd(budgets, self.uploads)
