@@ -257,11 +257,8 @@ class App:
     async def _expire(self) -> None:
         pause_seconds = 1.0
         while True:
-            due_at = self._clock() + pause_seconds
             await asyncio.sleep(pause_seconds)
-            at = self._clock()
-            self.slo.stood_still(at, at - due_at)
-            pause_seconds = 0.0 if self.settlement.expire(at) else 1.0
+            pause_seconds = 0.0 if self.settlement.expire(self._clock()) else 1.0
 
     # --- called by the admin listener (admin/listener.py: App) -----------------------------------------------------
 

@@ -231,11 +231,6 @@ class Evidence:
         excused_seconds = EXCUSE * silent.expected_seconds
         return Inside(silent.seconds, excused_seconds, self._work.waiting, self._work.streaming, silent.unseen_seconds)
 
-    def stood_still(self, at: float, seconds: float) -> None:
-        """The sidecar itself did not run for so long, until now."""
-        self._catch_up()
-        self._silence.stood_still(at, seconds)
-
     def flow(self, at: float) -> Flow:
         """The silence at this instant, and the streams that show the engine's output or do not."""
         self._catch_up()

@@ -263,11 +263,6 @@ class Slo:
             learner.restore(self._unlearned[name])
         self.learning.dropped()
 
-    def stood_still(self, at: float, seconds: float) -> None:
-        """The loop was late by so much: that is no silence of the engine. Call it before `tick`. Never raises."""
-        if seconds > 0.0:
-            self._contained(self._evidence.stood_still, at, seconds)
-
     def flow(self, at: float) -> Flow:
         """The silence at this instant, and the streams that show the engine's output or do not."""
         return self._evidence.flow(at)

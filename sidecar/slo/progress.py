@@ -10,13 +10,18 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from math import inf
 
-from sidecar.slo.silence import STALL_SECONDS, UNKNOWN_ANSWER_SECONDS, Flow, Silent, excused_seconds
+from sidecar.slo.silence import (
+    LATE_LOOK_SECONDS,
+    STALL_SECONDS,
+    UNKNOWN_ANSWER_SECONDS,
+    Flow,
+    Silent,
+    excused_seconds,
+)
 
 
 PROVEN_SECONDS = 30.0
 """Silence beyond the engine's work after which its container may be restarted."""
-LATE_LOOK_SECONDS = 2.0
-"""Looks come once a second. A time without a look that is longer than this is the sidecar's own, and no silence."""
 LATE_KEPT_SECONDS = 5.0
 """So long after a late turn of the loop nothing is claimed: the output that came meanwhile has to be read first."""
 YOUNG_SECONDS = 30.0

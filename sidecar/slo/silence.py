@@ -27,6 +27,8 @@ UNKNOWN_SECONDS = 20.0
 """Assumed seconds of prefill of a prompt whose cost is not known. All such prompts together count as so many, or as the
 slowest of them if that is more: long, so that a guess reports a stall late rather than wrongly. Each for itself, ten
 waiting prompts would excuse a hang of ten minutes."""
+LATE_LOOK_SECONDS = 2.0
+"""Looks come once a second. A time without a look that is longer than this is the sidecar's own, and no silence."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
 
@@ -98,6 +100,8 @@ class Silence:
         self._expected_seconds = 0.0
         self._checked_at = 0.0
         self._spoke_at = -inf
+        self._looked_at = inf
+        """Instant of the last call of `flow`."""
         self.stalled_seconds = 0.0
         """Total seconds of silence that no work explains; never decreases."""
 
@@ -199,18 +203,11 @@ class Silence:
             self._paused.discard(key)
             self._hear(key, at)
 
-    def stood_still(self, at: float, seconds: float) -> None:
-        """The sidecar itself did not run for so long, until now: output that came meanwhile is not read yet. Call it before
-        any other method that is told this instant.
-        """
-        if self._since is not None:
-            self._since = min(at, self._since + seconds)
-            self._checked_at = min(at, self._checked_at + seconds)
-
     # --- the result ------------------------------------------------------------------------------------------------------
 
     def check(self, at: float) -> Silent:
         """The silence at this instant. The part of it that is a stall is added to `stalled_seconds`."""
+        self._wake(at)
         checked_at, self._checked_at = self._checked_at, at
         since = self._since
         if since is None:
@@ -228,9 +225,22 @@ class Silence:
         return Silent(at - since, self._expected_seconds)
 
     def flow(self, at: float) -> Flow:
-        """The silence at this instant, and what can be seen of the engine's output."""
+        """The silence at this instant, and the streams that show the engine's output or do not. Once it was called, it has to
+        be called once a second: a longer time without a call is one in which the sidecar itself stood still.
+        """
+        silent = self.check(at)
+        self._looked_at = at
         quiet = 0.0 if self._since is None else at - self._since
-        return Flow(self.check(at), quiet, self._spoke_at, len(self._heard), len(self._paused), len(self._opaque))
+        return Flow(silent, quiet, self._spoke_at, len(self._heard), len(self._paused), len(self._opaque))
+
+    def _wake(self, at: float) -> None:
+        """If the sidecar itself stood still, that is no silence: what the engine sent meanwhile is not read yet."""
+        stood_seconds = at - self._looked_at
+        if stood_seconds > LATE_LOOK_SECONDS:
+            self._looked_at = at
+            self._checked_at = at
+            if self._since is not None:
+                self._since = min(at, self._since + stood_seconds)
 
     def _await(self, key: Hashable, cost: _Cost, at: float) -> None:
         self._pending[key] = cost

@@ -216,7 +216,9 @@ def test_half_a_minute_without_the_sidecar_does_not_spend_the_probes_budget(pod:
         late = Watch(stopped.web_port).look()
         young = Watch(again.web_port).look()
         time.sleep(probe["periodSeconds"] + 1.0)
+        blamed = [page_of(each)["llm_engine_stalled_seconds_total"][0][1] for each in (stopped, again)]
 
+    assert blamed == [0.0, 0.0]
     assert [1 <= watch.failures() < probe["failureThreshold"] for watch in watches] == [True, True]
     assert [watch.looks[-1].status for watch in watches] == [200, 200]
     assert {look.status for watch in watches for look in watch.looks} == {0, 200}

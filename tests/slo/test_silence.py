@@ -291,28 +291,45 @@ def test_no_order_of_calls_leaves_a_request_behind(told: list[tuple[str, int, fl
     assert engine.checked(now + 1e6) == (0.0, 0.0)
 
 
+def looked_at(engine: Engine, began_at: float, ended_at: float) -> None:
+    """The sidecar looks once a second from one instant to the other."""
+    for second in range(round(ended_at - began_at) + 1):
+        engine.silence.flow(began_at + second)
+
+
 def test_the_time_in_which_the_sidecar_stood_still_is_no_silence_and_no_stall() -> None:
-    """Stopped for a minute, two seconds after the last output; its own standstill is not the engine's."""
+    """Stopped for a minute, three seconds after the last output; its own standstill is not the engine's."""
     engine = Engine()
     engine.streams(100.0, "a")
-    engine.silence.check(102.0)
-    engine.silence.stood_still(163.0, 60.0)
+    looked_at(engine, 100.0, 103.0)
 
     assert engine.checked(163.0) == (3.0, 0.0)
+    looked_at(engine, 163.0, 168.0)
     assert engine.stalled(168.0) == 0.0
     assert engine.stalled(169.0) == 1.0
 
 
-def test_an_engine_without_a_silence_keeps_none_when_the_sidecar_stood_still() -> None:
-    engine = Engine()
-    engine.silence.stood_still(160.0, 60.0)
-
-    assert engine.checked(200.0) == (0.0, 0.0)
-
-
-def test_output_that_is_newer_than_the_standstill_is_not_in_the_future() -> None:
+def test_output_that_is_read_first_after_a_standstill_ends_no_stall() -> None:
+    """The loop reads what has come before it looks."""
     engine = Engine()
     engine.streams(100.0, "a")
-    engine.silence.stood_still(100.5, 2.0)
+    looked_at(engine, 100.0, 103.0)
+    engine.silence.spoke(163.0)
 
-    assert engine.checked(101.5) == (1.0, 0.0)
+    assert engine.stalled(164.0) == 0.0
+    assert engine.checked(164.0) == (1.0, 0.0)
+
+
+def test_a_silence_that_began_after_the_last_look_began_at_the_latest_when_the_sidecar_woke() -> None:
+    engine = Engine()
+    looked_at(engine, 90.0, 100.0)
+    engine.streams(100.5, "a")
+
+    assert engine.checked(160.0) == (0.0, 0.0)
+
+
+def test_an_engine_without_a_silence_keeps_none_when_the_sidecar_stood_still() -> None:
+    engine = Engine()
+    looked_at(engine, 100.0, 103.0)
+
+    assert engine.checked(200.0) == (0.0, 0.0)
