@@ -155,6 +155,7 @@ class App:
             sockets=lambda: self.traffic.open_connections + self.road.pool.open_connections,
             ledgers=lambda: (len(settlement.pending), settlement.pending.evicted),
             spans=lambda: (self.spans.intake.inside, self.spans.intake.found_no_room),
+            clock=clock,
         )
         self.baselines = Baselines(
             config,
@@ -215,7 +216,7 @@ class App:
             *(loop.create_task(task) for task in self.engine_side.tasks()),
             loop.create_task(self.health.run()),
             loop.create_task(measure_lag(self._clock, self.metrics)),
-            loop.create_task(self.budget_metrics.watch_files()),
+            loop.create_task(self.budget_metrics.watch()),
             loop.create_task(self._expire()),
             loop.create_task(self.report_fetcher.run()),
             loop.create_task(self.baselines.run()),

@@ -18,9 +18,9 @@ BACKLOG = 1024
 """Connections that the kernel may hold for one listener until they are accepted, and that one turn may accept."""
 MOST_SPAN_REQUESTS = 34
 """Requests with spans inside the receiver at once: two in memory, the others wait unread."""
-_CONNECTION_BYTES = 16 << 10
+CONNECTION_BYTES = 16 << 10
 """Memory of one idle client connection, its parser included, rounded up (about 7 KiB measured)."""
-_REQUEST_BYTES = 256 << 10
+REQUEST_BYTES = 256 << 10
 """Memory of one request whose client does not read: the client's buffer, one read from the engine, one event."""
 _LEAST = 16
 """No derived limit is below this, however small the machine is."""
@@ -131,10 +131,10 @@ def limits_of(memory_bytes: int, files: int, asked: Asked) -> dict[Kind, int]:
     """
     spare = files - KEPT_FILES
     room = max(4 * _LEAST, spare - backlog_of(spare))
-    requests = min(asked.max_in_flight, max(_LEAST, min(memory_bytes // 4 // _REQUEST_BYTES, room // 4)))
+    requests = min(asked.max_in_flight, max(_LEAST, min(memory_bytes // 4 // REQUEST_BYTES, room // 4)))
     uploads = min(asked.max_uploads or requests, max(_LEAST, room // 8))
     tunnels = min(asked.max_tunnels or -(-requests // 4), max(_LEAST, room // 8))
-    most = max(_LEAST, min(memory_bytes // 8 // _CONNECTION_BYTES, room - requests - uploads - tunnels))
+    most = max(_LEAST, min(memory_bytes // 8 // CONNECTION_BYTES, room - requests - uploads - tunnels))
     return {
         Kind.HELD_BYTES: min(max(memory_bytes // 8, 8 << 20), 1 << 30),
         Kind.FILES: max(_LEAST, files - KEPT_FILES),
@@ -171,6 +171,12 @@ class Budgets:
         """Put other limits into force. What is over its new limit stays: only what comes finds no room."""
         for kind, limit in limits.items():
             self._all[kind].limit = limit
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that clients use now, at most: bytes held, connections and requests."""
+        fixed = self.connections.used * CONNECTION_BYTES + self.requests.used * REQUEST_BYTES
+        return self.held.used + fixed
 
     def rows(self) -> list[Budget]:
         """All budgets, in the order of `Kind`."""

@@ -1,4 +1,4 @@
-"""The budgets of the process in its metrics, and the watch for files that ran out.
+"""The budgets of the process in its metrics, the watch for files that ran out, and for bursts that are over.
 
 Brings those budgets up to date that other rooms keep: files, ledgers and spans. Refuses to know what a budget means
 (`sidecar/budgets/budgets.py`), and who is ended for room.
@@ -10,6 +10,8 @@ from collections.abc import Callable
 import structlog
 
 from sidecar.budgets.budgets import Budgets, Kind
+from sidecar.budgets.burst import Burst
+from sidecar.budgets.heap import trim
 from sidecar.budgets.machine import out_of_files
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
@@ -32,7 +34,12 @@ class BudgetMetrics:
         sockets: Callable[[], int],
         ledgers: Callable[[], tuple[int, int]],
         spans: Callable[[], tuple[int, int]],
+        clock: Callable[[], float],
+        trim: Callable[[], object] = trim,
     ) -> None:
+        self._clock = clock
+        self._trim = trim
+        self._burst = Burst()
         self._budgets = budgets
         self._sockets = sockets
         self._ledgers = ledgers
@@ -55,11 +62,18 @@ class BudgetMetrics:
             found_no_room = self._exceeded.child(label)
             found_no_room.inc(budget.exceeded - found_no_room.value)
 
-    async def watch_files(self) -> None:
-        """Count and log, for as long as it runs, that no file can be opened."""
+    async def watch(self) -> None:
+        """Look at files and memory for as long as it runs."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             self.look_at_files()
+            self.look_at_memory()
+
+    def look_at_memory(self) -> None:
+        """Give memory back to the system once a burst of clients is over."""
+        budgets = self._budgets
+        if self._burst.over(self._clock(), budgets.memory_bytes, busy=budgets.requests.used > 0):
+            self._trim()
 
     def look_at_files(self) -> None:
         """Count and log that no file can be opened, if so. The log holds back what comes too often."""

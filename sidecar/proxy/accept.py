@@ -76,6 +76,7 @@ class ClientConnection(ReadLimit):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         self._crowd.leave(self)
         self._waiting.drop()
+        self._requests.forget()
         self._unwatch()
         self._end_exchange()
         self.transport = None  # not earlier: the unsent bytes decide whether the client has everything
@@ -139,16 +140,15 @@ class ClientConnection(ReadLimit):
     def _read(self, data: bytes, at: float) -> None:
         requests = self._requests
         behind = requests.feed(data, at)
-        if (self._waiting.head_bytes or (requests.in_head and requests.began_at is not None)) and (
-            not self._waiting.count_head(requests.head_bytes)
-        ):
+        unfinished = requests.in_head and requests.began_at is not None
+        if (unfinished or self._waiting.head_bytes) and not self._waiting.count_head(requests.head_bytes):
             requests.refusal = requests.refusal or Failure.NO_ROOM_FOR_HEAD
         if self.exchange is not None and not self.exchange.upload.complete:
             self.exchange.client_pauses(at)
         if behind is not None:
             self._upgrade_asked(behind)
-        if self._requests.refusal is not None:
-            self._refuse(self._requests.refusal, at)
+        if requests.refusal is not None:
+            self._refuse(requests.refusal, at)
 
     def _upgrade_asked(self, rest: bytes) -> None:
         exchange = self.exchange

@@ -16,6 +16,8 @@ from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES, Framing, RequestHead
 
 Part = RequestHead | bytes | None
 """A head, a piece of body, or None for the end of the message."""
+FIELD_COST_BYTES = 128
+"""Bytes that a header field costs in memory beside its text."""
 
 
 class RequestReader:
@@ -60,10 +62,18 @@ class RequestReader:
             self.refusal = Failure.HEAD_TOO_LARGE  # a head, a chunk extension or a trailer without end, or tiny chunks
         return behind
 
+    def forget(self) -> None:
+        """The connection is gone: let go of it, and of what was read. Else only the garbage collector would free them."""
+        self._deliver = _ignored
+        self._fields, self._url = [], b""
+        del self._parser  # it holds this reader, which holds it
+
     @property
     def head_bytes(self) -> int:
-        """Bytes of an unfinished head; 0 if none has begun."""
-        return self._unproductive_bytes if self.in_head and self.began_at is not None else 0
+        """Bytes of an unfinished head, with the cost of its fields; 0 if none has begun."""
+        if not self.in_head or self.began_at is None:
+            return 0
+        return self._unproductive_bytes + FIELD_COST_BYTES * len(self._fields)
 
     def _deliver_body(self) -> None:
         """Deliver the pieces of body that llhttp has called back for since the last delivery, as one."""
@@ -166,3 +176,7 @@ class RequestReader:
         self.began_at = None
         if self.refusal is None:
             self._deliver(None)
+
+
+def _ignored(_part: Part) -> None:
+    """Takes the parts of a connection that is gone."""

@@ -7,7 +7,7 @@ their turn comes: the connection (`accept.py`) takes them in order.
 from collections import deque
 
 from sidecar.budgets.budgets import Budget
-from sidecar.proxy.requests import Part
+from sidecar.proxy.requests import FIELD_COST_BYTES, Part
 
 
 PIPELINE_BYTES = 65536
@@ -102,4 +102,4 @@ def _weight(part: Part) -> int:
         return PIECE_COST_BYTES + len(part)
     if part is None:
         return PIECE_COST_BYTES
-    return HEAD_COST_BYTES + len(part.target) + sum(2 * PIECE_COST_BYTES + len(n) + len(v) for n, v in part.fields)
+    return HEAD_COST_BYTES + len(part.target) + sum(FIELD_COST_BYTES + len(n) + len(v) for n, v in part.fields)

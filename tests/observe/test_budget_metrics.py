@@ -1,6 +1,7 @@
 """Limit, use and what found no room are on the page for every budget; files that ran out are counted and logged."""
 
 import os
+from collections.abc import Callable
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,15 +11,26 @@ from sidecar.config.proxy_section import ProxyConfig
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.budget_metrics import BudgetMetrics
+from tests.support.memory import Clock
 
 
-def made() -> tuple[Metrics, Budgets, BudgetMetrics]:
+def made(
+    clock: Callable[[], float] = lambda: 0.0, trim: Callable[[], object] = lambda: None
+) -> tuple[Metrics, Budgets, BudgetMetrics]:
     metrics = Metrics(lanes=("chat",), prompt_buckets=("0-512",))
     budgets = Budgets(limits_of(1 << 30, 4096, ProxyConfig()))
     return (
         metrics,
         budgets,
-        BudgetMetrics(metrics, budgets, sockets=lambda: 12, ledgers=lambda: (3, 2), spans=lambda: (1, 0)),
+        BudgetMetrics(
+            metrics,
+            budgets,
+            sockets=lambda: 12,
+            ledgers=lambda: (3, 2),
+            spans=lambda: (1, 0),
+            clock=clock,
+            trim=trim,
+        ),
     )
 
 
@@ -51,3 +63,22 @@ def test_files_that_ran_out_are_counted_and_logged(monkeypatch: pytest.MonkeyPat
 
     assert [line["event"] for line in lines] == ["out_of_files"]
     assert budgets.files.exceeded == 1
+
+
+def test_memory_goes_back_once_after_a_burst() -> None:
+    """Two seconds after half of it is gone, in an instant without requests."""
+    clock, trims = Clock(), []
+    _, budgets, seen = made(clock, lambda: trims.append(clock.now))
+    budgets.held.used, budgets.requests.used = 100 << 20, 3
+    seen.look_at_memory()
+    budgets.held.used = 0
+    for _ in range(4):
+        clock.later(1)
+        seen.look_at_memory()
+    assert trims == []
+    budgets.requests.used = 0
+    for _ in range(4):
+        clock.later(1)
+        seen.look_at_memory()
+
+    assert trims == [105.0]
