@@ -26,6 +26,12 @@ def sidecar_of(objects: Objects) -> dict[str, Any]:
     return dict(container)
 
 
+def hook_of(objects: Objects) -> list[str]:
+    """The command that the engine's container waits for before it stops."""
+    (engine,) = objects["Deployment", "llama"]["spec"]["template"]["spec"]["containers"]
+    return list(engine["lifecycle"]["preStop"]["exec"]["command"])
+
+
 def test_the_policy_is_for_the_pods_of_the_deployment() -> None:
     pods = committed("kubernetes.yaml")["Deployment", "llama"]["spec"]["template"]["metadata"]["labels"]
 
@@ -70,6 +76,9 @@ def test_the_component_puts_probes_and_prometheus_on_tls(tmp_path: Path) -> None
         "/metrics",
         {"username", "password"},
     )
+    assert hook_of(objects) == [
+        word.replace("http:", "https:").replace("-sS", "-ksS") for word in hook_of(committed("kubernetes.yaml"))
+    ]
     assert Path(file).parent.as_posix() in {mount["mountPath"] for mount in container["volumeMounts"]}
     (tmp_path / "web.yml").write_text("")
     assert main(["check", "--engine.url=http://127.0.0.1:1", f"{flag}={tmp_path / Path(file).name}"]) == 0

@@ -6,13 +6,16 @@ from collections.abc import Awaitable, Callable
 import pytest
 import uvloop
 
+from sidecar.admin import connections
 from sidecar.admin.connections import MOST_CONNECTIONS, Runner
 from sidecar.admin.listener import AdminListener
 from sidecar.budgets.budgets import KEPT_FILES
+from sidecar.shutdown import Drained
 from tests.support.admin import Double, metrics
 
 
 PROBE = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n"
+DRAIN = b"POST /-/drain HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -94,6 +97,7 @@ def test_requests_whose_answers_never_end_hold_no_more_than_that(monkeypatch: py
             return []
 
         monkeypatch.setattr(admin._app, "reload", never)
+        monkeypatch.setattr(connections, "is_loopback", lambda _: False)
         for _ in range(2 * MOST_CONNECTIONS):
             await connect(b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
         probe, _ = await connect(PROBE)
@@ -103,6 +107,31 @@ def test_requests_whose_answers_never_end_hold_no_more_than_that(monkeypatch: py
         server = super(Runner, admin._runner).server
         assert server is not None
         assert len(server.connections) <= MOST_CONNECTIONS
+
+    play(scenario)
+
+
+def test_a_hook_of_this_pod_keeps_its_answer_whatever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for /-/drain, and the engine stops when it ends: its connection must not be cut by a flood from outside."""
+
+    async def scenario(admin: AdminListener, connect: Callable[[bytes], Awaitable[Stream]]) -> None:
+        begun, go_on = asyncio.Queue[None](), asyncio.Event()
+
+        async def slow() -> Drained:
+            begun.put_nowait(None)
+            await go_on.wait()
+            return Drained(drained=True, in_flight=0, waited_seconds=1.0)
+
+        monkeypatch.setattr(admin._app, "drain", slow)
+        waiting = []
+        for _ in range(MOST_CONNECTIONS + 1):
+            waiting.append(await connect(DRAIN))
+            await begun.get()
+        probe, _ = await connect(PROBE)
+        await probe.readline()
+        go_on.set()
+
+        assert {(await reader.readline()) for reader, _ in waiting} == {b"HTTP/1.1 200 OK\r\n"}
 
     play(scenario)
 
