@@ -66,7 +66,7 @@ file, line and column; or, if there is none, the lanes, the rules in the order
 in which they apply, the objectives, the listeners and the number of series.
 """
 _SERVE_FLAGS = {
-    "engine.url": ("URL", "the engine, http://host:port"),
+    "engine.url": ("URL", "the engine, http://host:port or unix:/path"),
     "proxy.listen_address": ("ADDRESS", "address for clients (default 0.0.0.0:8900)"),
     "web.listen_address": ("ADDRESS", "address for metrics, health and the status page (default 0.0.0.0:9901)"),
     "web.config_file": ("FILE", "TLS and passwords of the admin listener, as for Prometheus' exporters (default none)"),

@@ -12,6 +12,7 @@ from sidecar.budgets.machine import Machine
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
+from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.account import Account
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.instruments import Instruments
@@ -89,6 +90,7 @@ def road_of(config: Config, observers: Observers, clock: Callable[[], float], bu
         idle_seconds=config.engine.pool_idle_seconds,
         max_headers=config.proxy.max_headers,
         receive_buffer_bytes=config.proxy.client_buffer_bytes,
+        unix_path=unix_path(config.engine.url),
     )
     return Road(
         config.proxy,

@@ -15,6 +15,7 @@ from sidecar.config.objectives import bucket_objectives, lane_objective, preset_
 from sidecar.config.schema import LaneObjectivesConfig, LaneRule
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import Address, parse_address, parse_engine_url
+from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
 from sidecar.slo.objective import Objective
 
@@ -48,7 +49,7 @@ def _listeners(known: Known) -> Iterator[Finding]:
         text = f"overlaps proxy.listen_address ({traffic}): traffic and the admin side need a port each"
         yield ("web", "listen_address"), text
     url = known(("engine", "url"))
-    if isinstance(url, str):
+    if isinstance(url, str) and not unix_path(url):
         engine = parse_engine_url(url)
         for section, address in listeners.items():
             if engine.host in _LOOPBACK and _overlap(engine, address):

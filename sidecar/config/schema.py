@@ -44,7 +44,7 @@ from sidecar.config.values import (
     empty_is_unsaid,
     none_is_off,
     parse_address,
-    parse_engine_url,
+    parse_engine,
     rising,
     several,
 )
@@ -63,7 +63,7 @@ class EngineConfig(Section):
     """The one inference server behind this sidecar."""
 
     url: EngineUrl
-    """Required, because a guessed engine could be the wrong one. HTTP only; without a port, 80."""
+    """Required, because a guessed engine could be the wrong one. HTTP only; without a port, 80. unix:/path is a Unix socket."""
     kind: KindName = AUTO
     """The engine's product. auto detects it; none reads no reports and asks the engine for nothing but its health."""
     models: Annotated[tuple[ModelName, ...], BeforeValidator(several), Field(max_length=16)] = ()
@@ -89,7 +89,7 @@ class EngineConfig(Section):
 
     @property
     def address(self) -> Address:
-        return parse_engine_url(self.url)
+        return parse_engine(self.url)
 
     @property
     def metrics_url(self) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from sidecar.engines.probe.where import LONGEST_PATH_BYTES, UNIX, UNIX_HOST, unix_path
 from sidecar.ledger.request_labels import OTHER
 
 
@@ -95,6 +96,18 @@ def _collector_url(text: str) -> str:
     return text
 
 
+def parse_engine(text: str) -> Address:
+    """Read the engine's `http://host:port` or `unix:/path`; a Unix socket is called `localhost`. Raises ValueError."""
+    if not text.startswith(UNIX):
+        return parse_engine_url(text)
+    path = unix_path(text)
+    if not path.startswith("/") or path.startswith("//"):
+        raise ValueError("has no absolute path of one slash after unix: (unix:/run/engine.sock)")
+    if not path.isprintable() or len(path.encode()) > LONGEST_PATH_BYTES:
+        raise ValueError(f"has a path of more than {LONGEST_PATH_BYTES} bytes, or with characters that cannot be shown")
+    return Address(UNIX_HOST, 80)
+
+
 def _is_ipv6(host: str) -> bool:
     try:
         ipaddress.IPv6Address(host)
@@ -117,7 +130,7 @@ def _grpc_address(text: str) -> str:
 
 
 def _engine_url(text: str) -> str:
-    parse_engine_url(text)
+    parse_engine(text)
     return text
 
 
@@ -236,7 +249,7 @@ Folder = Annotated[str, AfterValidator(_folder), Description('the absolute path 
 FileName = Annotated[str, AfterValidator(_folder), Description('the absolute path of a file, or "" for none')]
 WebConfigFile = Annotated[str, AfterValidator(path_text), Description('the path of a file, or "" for none')]
 EngineUrl = Annotated[
-    str, AfterValidator(_engine_url), Description("a URL http://host:port without a path", secret=True)
+    str, AfterValidator(_engine_url), Description("a URL http://host:port without a path, or unix:/path", secret=True)
 ]
 LaneName = Annotated[
     str,

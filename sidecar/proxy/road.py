@@ -81,7 +81,8 @@ class Road:
         """Called with the seconds between a read and the write of the same bytes, for one read in OVERHEAD_SAMPLE."""
         self.writes = 0
         self.via = via
-        self.engine_authority = (f"[{pool.host}]" if ":" in pool.host else pool.host).encode() + b":%d" % pool.port
+        host = (f"[{pool.host}]" if ":" in pool.host else pool.host).encode()
+        self.engine_authority = host if pool.unix_path else host + b":%d" % pool.port
         self.draining = False
         self.in_flight = 0
         """Exchanges that have begun and are not over."""

@@ -50,7 +50,11 @@ class Relay:
     """A running traffic server, and what its observers recorded."""
 
     def __init__(
-        self, engine_port: int, limits: dict[str, float], observe: Callable[[RequestHead], Observer] | None
+        self,
+        engine_port: int,
+        limits: dict[str, float],
+        observe: Callable[[RequestHead], Observer] | None,
+        unix_path: str = "",
     ) -> None:
         self.port = 0
         self.recordings: list[Recording] = []
@@ -58,12 +62,13 @@ class Relay:
         self.resent = 0
         self.loop_errors: list[dict[str, object]] = []
         self.pool = EnginePool(
-            "127.0.0.1",
+            "localhost" if unix_path else "127.0.0.1",
             engine_port,
             clock=time.monotonic,
             idle_seconds=3.0,
             max_headers=64,
             receive_buffer_bytes=65536,
+            unix_path=unix_path,
         )
         own = section(ProxyConfig, limits)
         self.road = Road(
@@ -113,11 +118,12 @@ async def running(
     engine_port: int,
     *,
     observe: Callable[[RequestHead], Observer] | None = None,
+    unix_path: str = "",
     **limits: float,
 ) -> AsyncIterator[Relay]:
     """A relay of `engine_port` for the length of an `async with` block; `limits`: keys unlike those of LIMITS."""
     loop = asyncio.get_running_loop()
-    relay = Relay(engine_port, {**LIMITS, **limits}, observe)
+    relay = Relay(engine_port, {**LIMITS, **limits}, observe, unix_path)
     loop.set_exception_handler(lambda _loop, context: relay.loop_errors.append(context))
     tasks_before = asyncio.all_tasks()
     _, relay.port = await relay.traffic.listen("127.0.0.1", 0)

@@ -8,7 +8,10 @@ has at most seven questions; while the engine leaves some of them without an ans
 """
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable
+from pathlib import Path
 
 import aiohttp
 import structlog
@@ -18,6 +21,7 @@ from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
 from sidecar.engines.probe.replies import MODELS_PATH, Answer
+from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 
 
@@ -46,7 +50,7 @@ class Prober:
         heard_at: Callable[[], float] = lambda: float("-inf"),
     ) -> None:
         """`clock`: monotonic seconds; `changed`: told when something was learned; `heard_at`: when traffic last brought a byte from the engine."""
-        self._url = url.rstrip("/")
+        self._url, self._unix_path = http_url(url), unix_path(url)
         self._engine = engine
         self._readiness = readiness
         self._clock = clock
@@ -64,8 +68,9 @@ class Prober:
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         jar = aiohttp.DummyCookieJar()
         headers = {"Accept-Encoding": "identity"}
+        connector = aiohttp.UnixConnector(self._unix_path) if self._unix_path else None
         async with aiohttp.ClientSession(
-            timeout=timeout, cookie_jar=jar, auto_decompress=False, headers=headers
+            timeout=timeout, cookie_jar=jar, auto_decompress=False, headers=headers, connector=connector
         ) as session:
             while True:
                 try:
@@ -171,3 +176,20 @@ class Prober:
 
 _SILENT = 599
 """Stands for a status: the connection is open, and no answer came in time."""
+
+
+def unix_fault(path: str) -> str | None:
+    """The reason in words why nothing can be reached at this path; None if a socket is there that may be written to."""
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        return f"there is no file {path}: the engine has not made its socket yet, or the volume is not mounted here"
+    except PermissionError:
+        return f"this user may not look into the directory of {path}"
+    except OSError as error:
+        return f"{path} cannot be looked at: {error.strerror}"
+    if not stat.S_ISSOCK(mode):
+        return f"{path} is not a socket"
+    if not os.access(path, os.W_OK):
+        return f"this user may not write to the socket {path} (connecting needs that): let the engine make it for the group"
+    return None

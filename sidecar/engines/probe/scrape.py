@@ -16,6 +16,7 @@ import structlog
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.state import STEP_BYTES, EngineState, Growth, GrowthReader, PageScan
 from sidecar.engines.probe.state_names import StateNames
+from sidecar.engines.probe.where import http_url, unix_path
 
 
 STATE_INTERVAL_SECONDS = 5.0
@@ -66,7 +67,7 @@ class StateProber:
         restarted: Callable[[], None] = lambda: None,
     ) -> None:
         """`url`: where its metrics stand, without a path. `may_reset`: a page is read although each reading resets gauges. `restarted`: told when its counters or its start time say so."""
-        self._url = url.rstrip("/")
+        self._url, self._unix_path = http_url(url), unix_path(url)
         self._engine = engine
         self._sink = sink
         self._may_reset = may_reset
@@ -78,7 +79,7 @@ class StateProber:
 
     async def run(self) -> None:
         """Read for ever. Cancel to stop."""
-        async with state_session() as session:
+        async with state_session(unix_path=self._unix_path) as session:
             while True:
                 asked = True
                 try:
@@ -132,11 +133,15 @@ class StateProber:
             return Scraped.UNREACHABLE, None
 
 
-def state_session(timeout_seconds: float = STATE_TIMEOUT_SECONDS) -> aiohttp.ClientSession:
+def state_session(timeout_seconds: float = STATE_TIMEOUT_SECONDS, unix_path: str = "") -> aiohttp.ClientSession:
     """A session for one reader of metrics: a fresh connection each time, since engines close idle ones after 5 s, as often as we read."""
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=timeout_seconds),
-        connector=aiohttp.TCPConnector(force_close=True, limit=1),
+        connector=(
+            aiohttp.UnixConnector(unix_path, force_close=True, limit=1)
+            if unix_path
+            else aiohttp.TCPConnector(force_close=True, limit=1)
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         headers={"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity"},

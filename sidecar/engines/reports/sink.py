@@ -11,6 +11,7 @@ import aiohttp
 import structlog
 
 from sidecar.engines.probe.scrape import state_session
+from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.ledger.report import KeyedReport
 
 
@@ -58,13 +59,13 @@ class SourceClient:
     """GETs on connections of its own."""
 
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
+        self._url, self._unix_path = http_url(url), unix_path(url)
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, path: str, step_bytes: int, most_bytes: int) -> AsyncGenerator[bytes, None]:
         """The body in steps. Raises Unanswered."""
         if self._session is None:
-            self._session = state_session(POLL_TIMEOUT_SECONDS)
+            self._session = state_session(POLL_TIMEOUT_SECONDS, self._unix_path)
         size = 0
         try:
             async with self._session.get(self._url + path, allow_redirects=False) as response:
