@@ -42,7 +42,7 @@ class EngineProgress:
         self._flow = flow
         self._grew_at = grew_at
         self._forward = ForwardProgress(clock())
-        self._was_up = False
+        self._was_up = self._came_up = False
         self._was_stalled = False
         self._up = metrics.gauge(c.ENGINE_UP)
         self._stalled = metrics.gauge(c.ENGINE_STALLED).child()
@@ -72,18 +72,23 @@ class EngineProgress:
         if up and not self._was_up:
             self._forward.began(at)
         self._was_up = up
-        return self._forward.look(at, self._flow(at), grew_at=self._grew_at(), doubt=self._doubt())
+        self._came_up = self._came_up or up
+        flow = self._flow(at)
+        return self._forward.look(at, flow, grew_at=self._grew_at(), doubt=self._doubt(flow))
 
-    def _doubt(self) -> str | None:
+    def _doubt(self, flow: Flow) -> str | None:
         if self._readiness.life is not Life.SERVING:
             return f"the sidecar is shutting down ({self._readiness.life.value})"
         if self._engine.up is None:
             return "the engine has not answered a health check yet"
-        return None if self._engine.up else "the engine fails its health checks: it is down, or still loads its model"
+        # One that leaves its health checks without an answer may hang as a whole: the streams that it left open show it.
+        if self._engine.up or (self._came_up and flow.read):
+            return None
+        return "the engine fails its health checks: it is down, or still loads its model"
 
     def _tell(self, progress: Progress) -> None:
         self._readiness.stalled = progress.reason if progress.stalled else None
-        self._stalled.set(int(progress.stalled))
+        self._stalled.set(int(progress.stalled and self._engine.up is True))
         if self._engine.up is not None:
             self._up.child().set(int(self._engine.up and not progress.stalled))
         if progress.stalled is not self._was_stalled:

@@ -88,8 +88,9 @@ def test_an_engine_that_has_not_come_up_or_is_down_is_no_stall() -> None:
     pod = Pod()
     pod.silent.asked(pod.clock(), "early")
     loading = pod.passes(3600.0).progress.look()
-    pod.comes_up().passes(60.0)
+    pod.comes_up().passes(20.0)
     pod.engine.up = False
+    pod.silent.silence.given_up("early", pod.clock())
     down = pod.passes(60.0).progress.look()
 
     assert (loading.state, loading.reason) == (State.UNSURE, "the engine has not answered a health check yet")
@@ -98,6 +99,18 @@ def test_an_engine_that_has_not_come_up_or_is_down_is_no_stall() -> None:
         "the engine fails its health checks: it is down, or still loads its model",
     )
     assert pod.told()[1:] == (0, 0)
+
+
+def test_an_engine_that_hangs_as_a_whole_fails_its_containers_probe_too() -> None:
+    """It leaves its health checks without an answer, and its streams open. Then it is killed, and they end."""
+    pod = serving().passes(10.0)
+    pod.engine.up = False
+    hung, told = pod.passes(30.0).progress.look(), pod.told()
+    pod.silent.silence.given_up("a", pod.clock())
+    killed = pod.passes(1.0).progress.look()
+
+    assert (hung.proven, told) == (True, (False, 0, 0))
+    assert killed.state is State.UNSURE
 
 
 def test_before_the_first_health_check_nothing_is_known() -> None:
