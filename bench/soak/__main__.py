@@ -50,6 +50,10 @@ WARM_UP_CLIENTS, CALM_CLIENTS, CALM_REQUESTS = 50, 20, 5
 EXTRA_FILES = 40
 """Files at the end above those before the load: connections to the engine that wait for the next request."""
 REQUESTS = "requests.jsonl"
+CONFIG = "proxy: {{max_in_flight: {places}}}\n"
+PLACES_A_STREAM = 1.5
+"""Requests that may be in flight, for each stream: the default is below 2,000, and a client that asks again after a fault comes
+before its old request is settled."""
 FLAGS = ("--log.level=info",)
 
 
@@ -214,10 +218,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _asked(arguments)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         asked.folder = folder
+        config = Path(folder, "soak.yml")
+        config.write_text(CONFIG.format(places=max(1024, int(PLACES_A_STREAM * asked.streams))))
+        flags = [*FLAGS, f"--config.file={config}"]
         engine = SideProcess("bench.soak.engine_side", {})
         sides = [engine]
         try:
-            with running_sidecar(f"http://127.0.0.1:{engine.last['port']}", Path(folder), flags=FLAGS) as sidecar:
+            with running_sidecar(f"http://127.0.0.1:{engine.last['port']}", Path(folder), flags=flags) as sidecar:
                 order = {
                     "port": sidecar.port,
                     "seed": asked.seed,
@@ -231,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 table = run.table()
                 if asked.report is not None and run.broken:
                     asked.report.with_suffix(".log").write_bytes(sidecar.log.read_bytes())
+                    asked.report.with_suffix(".jsonl").write_bytes(Path(folder, REQUESTS).read_bytes())
         finally:
             for side in sides:
                 side.stop()

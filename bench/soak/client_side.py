@@ -219,8 +219,9 @@ class ClientSide:
             async with asyncio.timeout(PATIENCE_SECONDS + events * self._gap / 1000):
                 whole = await connection.ask(head + body, expected(asked, body))
         except TimeoutError:
-            kind = f"{kind}, no end"
-            self._wrong.append(f"request {asked.number} had no end: {connection.status}, {connection.got} bytes")
+            self._wrong.append(
+                f"request {asked.number} ({kind}) had no end: {connection.status}, {connection.got} bytes"
+            )
         for handle in handles:
             handle.cancel()
         self._steer(connection, "resume_reading")
