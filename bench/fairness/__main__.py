@@ -6,8 +6,9 @@ most 5 ms above the larger of the proxy's own quiet p99 and nginx's p99 under th
 A writer that misses is measured again, twice at most; it counts as a miss if it misses each time, because a hiccup of the
 machine hardly comes three times.
 
-Sidecar and nginx (one worker, buffering off) run on core 0. Engine, attackers (nice 10) and victims run on core 1; the victims'
-process, which measures, has real-time priority where the system lets it. `--quick` plays all writers with 40 connections, in
+Sidecar and nginx (one worker, buffering off) run on core 0; engine, attackers and victims run on core 1. Where the system
+lets them, proxies have niceness -20, engine and attackers -10, and the victims' process, which measures, has real-time
+priority: so other load of the machine counts little. `--quick` plays all writers with 40 connections, in
 about three minutes; `--report` plays all three numbers and writes docs/evidence/fairness.md, in about half an hour.
 """
 
@@ -152,6 +153,13 @@ def started_engine(stack: ExitStack) -> tuple[subprocess.Popen[bytes], int]:
     return engine, int(engine.stdout.readline())
 
 
+def raise_priority(pid: int, niceness: int) -> None:
+    """Give all threads of a process this niceness, if the system lets us."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, int(task.name), niceness)
+
+
 async def measured(folder: Path, counts: list[int], seconds: float, only: str) -> list[Row]:
     """Start everything and play every writer whose name contains `only`."""
     rows = []
@@ -165,11 +173,15 @@ async def measured(folder: Path, counts: list[int], seconds: float, only: str) -
         stack.callback(attackers.close)
         for pid in (os.getpid(), engine.pid, attackers.pid):
             pin(pid, 1)
+            raise_priority(pid, -10)
         ports = {"sidecar": sidecar.port}
-        pin(sidecar.process.pid, 0)
+        proxies = [sidecar.process.pid]
         if peer is not None:
             ports["nginx"] = peer.port
-            pin(peer.pid, 0)
+            proxies.append(peer.pid)
+        for pid in proxies:
+            pin(pid, 0)
+            raise_priority(pid, -20)
         bench = Bench(attackers, ports, sidecar.web_port, seconds)
         for victims in bench.victims.values():
             await victims.open()

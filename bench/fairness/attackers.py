@@ -5,7 +5,6 @@ closed. It prints a line when an attack has begun, and one when it has ended. It
 """
 
 import asyncio
-import os
 import socket
 import struct
 import sys
@@ -21,7 +20,6 @@ from bench.fairness.spans import SPANS
 from bench.fairness.step import RESET, Step, Writer
 
 
-NICENESS = 10
 PAUSE_SECONDS = 0.002
 """Behind a connection that was refused or reset."""
 
@@ -76,7 +74,6 @@ async def drain(sock: socket.socket) -> None:
 
 
 async def main() -> None:
-    os.nice(NICENESS)
     commands = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     attacks: list[asyncio.Future[None]] = []
