@@ -137,6 +137,8 @@ def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -
     hosts = found.get(b"host", ())
     if len(hosts) > 1 or (not hosts and head.version == "1.1") or (hosts and not HOST.match(hosts[0])):
         return Failure.BAD_HOST
+    if head.version == "1.0" and b"connection" not in found:
+        head.keep_alive = False  # llhttp takes Proxy-Connection for Connection
     return (
         _check_target(head)
         or _check_framing(head, found, max_body_bytes)
@@ -173,12 +175,12 @@ def _check_target(head: RequestHead) -> Failure | None:
 
 
 def _check_framing(head: RequestHead, found: _Found, max_body_bytes: int) -> Failure | None:
-    codings = _members(found[b"transfer-encoding"]) if b"transfer-encoding" in found else None
-    if codings:
+    if b"transfer-encoding" in found:
+        codings = _members(found[b"transfer-encoding"])
         # RFC 9112 6.1: faulty in HTTP/1.0; a coding that is not understood is 501.
         if head.version == "1.0":
             return Failure.BAD_FRAMING
-        if codings != [b"chunked"]:
+        if codings != [b"chunked"]:  # an empty list as well: llhttp waits then for a body that this hop does not see
             return Failure.UNSUPPORTED_CODING
         head.framing = Framing.CHUNKED
         return None
@@ -197,6 +199,8 @@ def _check_connection(head: RequestHead, found: _Found) -> Failure | None:
     options = _members(found[b"connection"])
     if not CONNECTION_OPTIONS.issuperset(options):
         return Failure.PROTECTED_FIELD
+    if b"close" in options:
+        head.keep_alive = False  # RFC 9112 9.3; llhttp lets `keep-alive` beside it win in HTTP/1.0
     # Only a GET without a body may become a tunnel; `Upgrade: h2c` is dropped with the other hop-by-hop fields and the request goes on.
     head.websocket = (
         b"upgrade" in options
