@@ -21,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live test-engines mutants bounds fairness bench-incidents fuzz soak docs lock screenshots lint
+.PHONY: help demo test test-benches test-live garden test-engines mutants bounds fairness bench-incidents fuzz soak docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -41,6 +41,9 @@ test-benches: .venv/.dev ## the simulation against queueing theory, the capacity
 
 test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: twelve minutes or so
 	$(BIN)/pytest -m live $(ARGS)
+
+garden: .venv/.dev ## more than 8,000 hostile requests and 600 hostile answers through the sidecar, nginx and HAProxy: two minutes; a part of test-live
+	$(BIN)/pytest -m live tests/garden $(ARGS)
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)

@@ -1,4 +1,4 @@
-"""The command line: what `sidecar serve`, `check`, `demo`, `diagnose`, `capacity`, `baseline` and `drain` accept and print, and exit codes.
+"""The command line: what each command of `sidecar` accepts and prints, and exit codes.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage or a refused config. This file contains flags and texts only. The
 code of each command is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
@@ -49,6 +49,9 @@ examples:
   sidecar capacity --model=llama-3.3-70b --gpu=h100 --gpu.count=4 --users=50
       Estimate how many sequences fit and how fast decoding can be; `sidecar
       capacity --help` has more.
+  sidecar attack --target=http://127.0.0.1:8900 --origin-listen=127.0.0.1:8000
+      Send thousands of hostile requests through your own proxies, and say which
+      of them lets one through; `sidecar attack --help` has more.
 
 exit codes: 0 success, 1 failure, 2 wrong usage or a refused config.
 Every key of the config file, with its default and reason:
@@ -87,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
         sys.stderr.write(
-            "sidecar: no command: serve, check, demo, diagnose, capacity, baseline or drain; see `sidecar --help`\n"
+            "sidecar: no command: serve, check, demo, diagnose, capacity, baseline, drain or attack; see `sidecar --help`\n"
         )
         return MISUSED
     file: str | None = vars(known)["config.file"]
@@ -132,6 +135,8 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
             from sidecar.admin.baseline_command import main as command  # noqa: PLC0415
         case "drain":
             from sidecar.admin.drain_command import main as command  # noqa: PLC0415
+        case "attack":
+            from sidecar.attack.attack_command import main as command  # noqa: PLC0415
         case _:
             return None
     return command

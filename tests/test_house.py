@@ -37,6 +37,7 @@ ASKS_OVER_HTTP = (
 the answers."""
 ONE_USER = {
     "admin": "a listener of its own, started by the hallway",
+    "attack": "a command of its own",
     "capacity": "a command of its own",
     "demo": "a command of its own",
     "health": "of the process itself, with a thread of its own; started by the hallway",
@@ -118,7 +119,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
     Tests across folders are at the top of tests/, in folders named after what they run on, or in ACROSS_MODULES.
     """
     stems = {path.parent.relative_to(PACKAGE) / path.stem for path in MODULES}
-    own = {"real", "support", "bench", "fuzz", "incidents", "alert_rules", "grafana", "browser", "tools"}
+    own = {"real", "support", "bench", "fuzz", "garden", "incidents", "alert_rules", "grafana", "browser", "tools"}
     files = [path.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")]
     astray = [
         str(path)
@@ -200,6 +201,10 @@ TESTED_THROUGH = {
     "admin/page/": "admin/page/test_page.py",
     "admin/page/error_budget.py": "admin/page/test_budget.py",
     "admin/page/failure_table.py": "admin/page/test_recent_failures.py",
+    "attack/": "attack/test_garden.py",
+    "attack/recording_origin.py": "attack/test_attack_command.py",
+    "attack/resources.py": "attack/test_attack_command.py",
+    "attack/garden_rounds.py": "attack/test_attack_command.py",
     "capacity/answer.py": "capacity/test_answers.py",
     "capacity/gpus.py": "capacity/test_bandwidth.py",
     "config/proxy_section.py": "config/test_schema.py",
@@ -319,7 +324,7 @@ def test_sockets_are_opened_in_few_rooms() -> None:
     "call", ["create_server", "create_connection", "open_connection", "start_server", "sock_connect"]
 )
 def test_only_the_road_and_the_demo_ask_the_loop_for_a_socket(call: str) -> None:
-    callers = [name_of(path) for path in outside("proxy", "demo", "simulator") if call in attributes_of(path)]
+    callers = [name_of(path) for path in outside("attack", "proxy", "demo", "simulator") if call in attributes_of(path)]
 
     assert callers == []
 

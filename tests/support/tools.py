@@ -17,6 +17,7 @@ DEBIAN_PACKAGE = {
     "amtool": "prometheus-alertmanager",
     "kubectl": "kubernetes-client",
     "vmalert": "victoria-metrics",
+    "nginx": "nginx-light",
 }
 """Tool to its Debian 12 package; `.ci/run` installs the same ones."""
 
