@@ -97,6 +97,9 @@ class Kind(Enum):
         """The consequence for what finds no room."""
 
 
+UNLIMITED = 1 << 62
+
+
 class Budget:
     """One budget. `used` may exceed `limit` by what one piece of work adds, and after a reload that lowers the limit."""
 

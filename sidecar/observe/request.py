@@ -8,6 +8,7 @@ the relay's guard counts it and the bytes go on.
 from collections.abc import Callable
 from functools import partial
 
+from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
 from sidecar.classify.body import UNREAD_BODY, Peek, peek
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
@@ -59,6 +60,8 @@ class Observers:
         self.headers_for_log = headers_for_log
         self.buckets = PromptBuckets(config.prompt_buckets.edges)
         self.lengths = PromptLengthEstimator(self.buckets)
+        self.held = Budget(Kind.HELD_BYTES, UNLIMITED)
+        """The budget of bytes that the process holds; the road gives its own (`wiring.py`)."""
         self.apply(config)
 
     def apply(self, config: Config) -> None:
@@ -231,7 +234,7 @@ class RequestObserver:
             self._stream = self._read_as_stream(lines=lines)
             self.data = self._stream.data
         elif content_type == b"application/json":
-            self._whole = WholeResponse(self._instruments.recorder.dropped)
+            self._whole = WholeResponse(self._instruments.recorder.dropped, self._shared.held)
             self.data = self._whole.data
         else:
             self._instruments.recorder.dropped("unknown_stream")
@@ -276,6 +279,8 @@ class RequestObserver:
     def close(self, at: float, end: End) -> None:
         """The request is over: determine its one outcome, and hand on its one account."""
         timeline, outcome, failure = self._timeline, end.outcome, end.failure
+        if self._whole is not None:
+            self._whole.let_go()
         self._instruments.in_flight.leave(self)
         self._name()
         response_id = self._read_body() if self._stream is None else self._stream.reader.response_id

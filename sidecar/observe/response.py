@@ -7,6 +7,7 @@ afterwards.
 
 from collections.abc import Callable, Hashable, Sequence
 
+from sidecar.budgets.budgets import Budget
 from sidecar.observe.slo_counters import Slo, Steady
 from sidecar.observe.usage_chunk import UsageCut
 from sidecar.timeline.events import StreamEvent
@@ -112,16 +113,33 @@ class StreamedResponse:
 class WholeResponse:
     """One JSON answer, collected until its end."""
 
-    def __init__(self, dropped: Callable[[str], None]) -> None:
+    def __init__(self, dropped: Callable[[str], None], budget: Budget) -> None:
+        """`budget`: of the bytes that the process holds."""
         self.body: bytearray | None = bytearray()
-        """None: longer than MAX_BODY_READ_BYTES, so it is not read."""
+        """None: longer than MAX_BODY_READ_BYTES, or than there was room for, so it is not read."""
+        self._budget = budget
+        self._counted_bytes = 0
         self._dropped = dropped
 
     def data(self, at: float, data: bytes) -> None:  # noqa: ARG002  the hook's shape
         """Take in bytes that have been written to the client."""
         if self.body is None:
             return
+        budget, self._counted_bytes = self._budget, self._counted_bytes + len(data)
+        budget.used += len(data)
         self.body += data
         if len(self.body) > MAX_BODY_READ_BYTES:
-            self.body = None
-            self._dropped("event_too_long")
+            self._pass_unread()
+        elif budget.used > budget.limit:
+            budget.exceeded += 1
+            self._pass_unread()
+
+    def _pass_unread(self) -> None:
+        self._dropped("event_too_long")
+        self.body = None
+        self.let_go()
+
+    def let_go(self) -> None:
+        """The answer is read, or will not be: its bytes are held no longer."""
+        self._budget.used -= self._counted_bytes
+        self._counted_bytes = 0

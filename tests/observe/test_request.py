@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from sidecar.budgets.budgets import Budget, Kind
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Phase, Source
 from sidecar.ledger.request_labels import RequestLabels
@@ -347,3 +348,21 @@ def test_a_request_that_is_over_is_freed_without_the_garbage_collector(ending: s
     accept = ("accept.ClientConnection", "requests.RequestReader", "waiting.Waiting")
     connection = {f"sidecar.proxy.{name}" for name in accept}
     assert {name for name in found if name.startswith("sidecar.")} - connection == set()
+
+
+def test_an_answer_that_is_read_whole_is_counted_as_held_until_it_is_over() -> None:
+    """Beyond the budget it passes unread: the client gets every byte, and no usage is known."""
+    answer = b'{"usage":{"prompt_tokens":5,"completion_tokens":2}}'
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
+    for limit, exceeded in ((1 << 20, 0), (10, 1)):
+        walk = Walk()
+        walk.observers.held = held = Budget(Kind.HELD_BYTES, limit)
+        client = walk.client()
+        client.send(post({}))
+        walk.engine.send(head + answer[:20])
+        assert held.used == (0 if exceeded else 20)
+        walk.engine.send(answer[20:])
+
+        assert client.taken.endswith(answer)
+        assert (held.used, held.exceeded, walk.dropped) == (0, exceeded, [])
+        assert walk.value("llm_sidecar_dropped_total", reason="event_too_long") == exceeded
