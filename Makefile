@@ -93,8 +93,7 @@ lint: .venv/.dev ## ruff and mypy, as CI runs them
 
 # Where there is no wheel of it, `python -m tests.fuzz` says that nothing ran, and fails under CI.
 .venv/.fuzz: pyproject.toml | .venv/.pip
-	@$(PIP) install --quiet --only-binary=atheris --group fuzz || echo 'atheris cannot be installed here'
-	@touch $@
+	@$(PIP) install --quiet --only-binary=atheris --group fuzz && touch $@ || echo 'atheris cannot be installed here'
 
 # Debian 12 brings pip 23; dependency groups (PEP 735) came with 25.1.
 .venv/.pip:
