@@ -16,7 +16,7 @@ from sidecar.attack.strict_reader import ABOUT_THE_TARGET, INCOMPLETE, Reading, 
 
 
 _RAW_SEEN = re.compile(rb"garden-seen ([0-9]+)\n")
-_OLD_REQUEST = re.compile(rb"(?:\A|\n)[A-Z]+ +[^ \r\n]+ *\r?\n")
+_OTHER_VERSION = re.compile(rb"(?:\A|\n)[A-Z]+ +[^ \r\n]+ *\r?\n|PRI \* HTTP/2\.0\r\n")
 _FRAMING = (b"content-length", b"transfer-encoding")
 
 
@@ -53,7 +53,7 @@ def judge_sequence(
     answers = _read(got, expected_methods(sequence.sent, sent))
     finals = final_answers(answers)
     old = b"" if strict else _old_answer(sequence.sent, got.received[answers.end :])
-    if answers.problem == INCOMPLETE and got.ended:
+    if answers.problem == INCOMPLETE and got.ended and not old:
         return "an answer was cut short"
     if answers.problem not in (None, INCOMPLETE) and not old:
         return f"the client got no valid answer: {answers.problem}"
@@ -95,8 +95,8 @@ def sent_all(sent: Reading, finals: Sequence[ReadMessage], *, ended: bool) -> bo
 
 
 def _old_answer(sent: bytes, rest: bytes) -> bytes:
-    """The rest of what the client got, if it may be an answer to HTTP/0.9, which is a body alone."""
-    return rest if _OLD_REQUEST.search(sent) and not rest.startswith(b"HTTP/") else b""
+    """The rest of what the client got, if it may be an answer to HTTP/0.9, which is a body alone, or frames of HTTP/2."""
+    return rest if _OTHER_VERSION.search(sent) and not rest.startswith(b"HTTP/") else b""
 
 
 def _judge_seen(

@@ -105,6 +105,15 @@ def test_an_answer_to_http_0_9_is_a_body_alone() -> None:
     )
 
 
+def test_an_answer_in_http_2_is_none_of_ours() -> None:
+    """HAProxy speaks HTTP/2 to its preface; the strict hop must not."""
+    preface = sequence_of(Trick(Family.VERSIONS, "2.0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 3)
+    got = Exchanged(bytes.fromhex("00000007000000000000"), ended=True)
+
+    assert judge_sequence(preface, got, [], strict=False) is None
+    assert judge_sequence(preface, got, [], strict=True) == "an answer was cut short"
+
+
 def test_a_refusal_of_head_may_have_a_body() -> None:
     """A hop that could not read the request line need not know that it was a HEAD; then it must close."""
     head = sequence_of(Trick(Family.TARGETS, "HEAD", b"HEAD a#GARDENID HTTP/1.1\r\nHost: a\r\n\r\n"), 3)
