@@ -73,11 +73,13 @@ class Turns:
         self._plan()
 
     def spend(self, began_at: float) -> None:
-        """Work that began at `began_at` has ended now: it counts for this turn of the loop."""
+        """Work that began at `began_at` has ended now: it counts for this turn of the loop.
+
+        A turn that is scheduled costs the loop one more poll; a little work schedules none, and counts for later turns too.
+        """
         self._spent_seconds += self.clock() - began_at
         if self._spent_seconds >= LOOP_SECONDS:
             self.busy = True
-        if not self._planned:
             self._plan()
 
     def _plan(self) -> None:
@@ -102,6 +104,7 @@ class Turns:
 
     def _give(self, connection: "ReadLimit") -> None:
         connection.had_turn = self._number
+        self._plan()
         began_at = self.clock()
         try:
             more = connection.have_turn(began_at)
