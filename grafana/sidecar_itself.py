@@ -199,6 +199,60 @@ _LOST = Row(
     ),
 )
 
+_BUDGETS = Row(
+    "Budgets, and who asks for the pages",
+    (
+        Panel(
+            Kind.LINES,
+            "Budgets in use",
+            "The share of each budget that is used. docs/budgets.md says what happens at 100 %.",
+            _PODS,
+            "percentunit",
+            (
+                Query(
+                    "max by (POD, budget) (llm_sidecar_budget_used / llm_sidecar_budget_limit)",
+                    "{{budget}} ({{pod}} {{namespace}})",
+                ),
+            ),
+            width=8,
+            steps=((0.8, ORANGE), (1.0, RED)),
+        ),
+        _counted(
+            "Found no room, by budget",
+            "What came when the budget was used up: refused, made room for, or passed on unread.",
+            "connections, uploads, requests, bodies, spans and ledgers",
+            "llm_sidecar_budget_exceeded_total",
+            "budget",
+            unit="cps",
+        ),
+        Panel(
+            Kind.LINES,
+            "Sent once more",
+            "The engine had closed the idle connection before the request came: proven by its kernel, so it was sent again.",
+            _EVERY,
+            "reqps",
+            (Query("sum by (POD) (rate(llm_sidecar_resent_total[R])) > 0", "{{pod}} {{namespace}}"),),
+            width=8,
+            empty="none",
+        ),
+        _counted(
+            "Logins at the admin port",
+            "Many of refused or limited: a scraper has a wrong password, or somebody tries them.",
+            "requests to pages that need a password",
+            "llm_sidecar_admin_logins_total",
+            "result",
+        ),
+        _counted(
+            "Loads of the web config",
+            "Anything but ok: the file could not be taken, and the one before stays in force.",
+            "loads of --web.config.file",
+            "llm_sidecar_web_config_loads_total",
+            "result",
+            unit="cps",
+        ),
+    ),
+)
+
 _READINGS = Row(
     "Readings and state",
     (
@@ -376,6 +430,6 @@ BOARD = Board(
     "llm-sidecar",
     "LLM sidecar: its own health",
     "What the sidecar costs, what it could attribute and from which source, what it dropped, and whether its estimates hold.",
-    (_COST, _ATTRIBUTION, _LOST, _READINGS, _ESTIMATOR),
+    (_COST, _ATTRIBUTION, _LOST, _BUDGETS, _READINGS, _ESTIMATOR),
     runbooks=("LLMSidecarSlow", "LLMAttributionLow", "LLMSidecarDropsObservations", "LLMLabelOverflow"),
 )

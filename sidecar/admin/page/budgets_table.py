@@ -6,7 +6,7 @@ Draws the rows of `sidecar/budgets/budgets.py`. It refuses to judge them: a budg
 from collections.abc import Sequence
 from html import escape
 
-from sidecar.admin.page.html import section, table
+from sidecar.admin.page.html import quiet, section, table
 from sidecar.budgets.budgets import Budget
 
 
@@ -14,14 +14,13 @@ def budgets_section(rows: Sequence[Budget]) -> str:
     """The section; nothing without rows."""
     if not rows:
         return ""
-    heads = ["budget", "used", "limit", "found no room", "what happens beyond"]
+    heads = ["budget, and what happens beyond it", "used", "limit", "found no room"]
     cells = [
         [
-            escape(row.kind.label.replace("_", " ")),
+            f"{escape(row.kind.label.replace('_', ' '))}<br>{quiet(row.kind.beyond.replace('`', ''))}",
             _amount(row, row.used),
             _amount(row, row.limit),
             f"{row.exceeded:,}",
-            escape(row.kind.beyond.replace("`", "")),
         ]
         for row in rows
     ]
