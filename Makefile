@@ -21,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live garden test-engines mutants bounds fairness bench-incidents fuzz soak docs lock screenshots lint
+.PHONY: help demo test test-benches test-live garden test-engines mutants bounds fairness bench-incidents fuzz soak idle-edge drains docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -65,6 +65,12 @@ fuzz: .venv/.dev .venv/.fuzz ## every parser, coverage-guided: an hour each, 21 
 
 soak: .venv/.dev ## 2,000 streams through a network that breaks once a second: ten minutes and two; ARGS="--minutes=2 --streams=200": less of it
 	$(BIN)/python -m bench.soak $(ARGS)
+
+idle-edge: .venv/.dev ## 100,000 requests to an engine that closes idle connections and restarts each second: one minute
+	$(BIN)/python -m bench.idle_edge $(ARGS)
+
+drains: .venv/.dev ## fifty sidecars are told to stop under streams, and none is cut: five minutes; ARGS="--drains 10": one
+	$(BIN)/python -m bench.drains $(ARGS)
 
 docs: .venv/.dev ## what docs/ and the runbooks take from the code: written anew; a test holds them to it
 	$(BIN)/python -m tools.docs

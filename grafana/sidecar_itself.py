@@ -237,7 +237,7 @@ _BUDGETS = Row(
         ),
         _counted(
             "Logins at the admin port",
-            "Many of refused or limited: a scraper has a wrong password, or somebody tries them.",
+            "Many that are wrong or busy: a scraper has an old password, or passwords are tried.",
             "requests to pages that need a password",
             "llm_sidecar_admin_logins_total",
             "result",

@@ -7,7 +7,12 @@ values: those are in docs/evidence/, with their date and machine.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.bounds import added_latency, leaving, memory
+from bench.bounds import added_latency, leaving, memory, wrong_passwords
+from bench.drains import DRAINS
+from bench.idle_edge import POSTS
+from bench.soak.invariants import OF_BEFORE, OF_THE_LIMIT, PIPELINES_OF_BEFORE, SETTLE_SECONDS
+from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES
+from sidecar.slo.progress import PROVEN_SECONDS
 from tools.markdown import table
 
 
@@ -18,7 +23,8 @@ _BEFORE = """# Promises
 Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test; CI
 runs it. A `make` target measures. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
-[deviations.md](deviations.md).
+[deviations.md](deviations.md), what it does at its own limits in [budgets.md](budgets.md), and how you can try the first rows on your own
+stack in [attack.md](attack.md).
 """
 
 
@@ -58,6 +64,26 @@ CHAPTERS = (
                 "0 bytes differ, at every hook of the observer",
                 ("tests/proxy/test_observer.py",),
             ),
+            Promise(
+                "No request is smuggled or split, and no client gets bytes of another one's answer: straight, behind nginx and behind HAProxy.",
+                "0 of more than 8,000 hostile requests and 500 hostile answers in each chain",
+                ("make garden", "tests/garden/test_chains.py"),
+            ),
+            Promise(
+                "`Connection` names only options of its connection, and fields that an edge acts on have no twin with an underscore; all else is refused.",
+                "0 pass",
+                ("tests/proxy/test_wire.py", "tests/proxy/test_headers.py"),
+            ),
+            Promise(
+                "`serve` does not start on an HTTP parser that reads what it must refuse.",
+                "48 messages, whole and byte by byte",
+                ("tests/proxy/test_parser_check.py",),
+            ),
+            Promise(
+                "No input makes a parser raise, hold without a bound, or work more than in proportion to its length.",
+                "0 finds in the kept inputs; more are drawn for four minutes in CI, for an hour each by hand",
+                ("tests/fuzz/test_corpora.py", "make fuzz"),
+            ),
         ),
     ),
     Chapter(
@@ -78,8 +104,35 @@ CHAPTERS = (
             ),
             Promise(
                 "At shutdown, a stream that fits the grace time is not cut, and requests that come late are served.",
-                "0 cut streams",
-                ("tests/proxy/test_wire_shutdown.py",),
+                f"0 cut streams over {DRAINS} drains",
+                ("tests/proxy/test_wire_shutdown.py", "tests/test_drains_bench.py", "make drains"),
+            ),
+            Promise(
+                "A request that meets the engine's close of an idle connection is sent once more if, and only if, the kernel proves that the engine never had it.",
+                f"0 errors for such requests and 0 duplicates over {POSTS:,} requests, an engine that restarts each second",
+                ("tests/proxy/test_idle_edge.py", "tests/test_idle_edge_bench.py", "make idle-edge"),
+            ),
+            Promise(
+                "While the engine is away, requests are answered at once with 503 and Retry-After, and the first one after its return is served.",
+                "0 wait",
+                ("tests/proxy/test_pool_connecting.py::test_an_engine_that_goes_away_and_comes_back",),
+            ),
+            Promise(
+                "A failure of the sidecar (files, memory, budgets, a late event loop) is never an outcome of the engine.",
+                "0 outcomes `engine_*`",
+                (
+                    "tests/proxy/test_pool_connecting.py",
+                    "tests/real/test_budget_live.py::test_an_attack_takes_nothing_from_other_clients",
+                    "make soak",
+                ),
+            ),
+            Promise(
+                "Unfinished requests keep no place of those that are whole: other clients are served.",
+                "0 requests of others refused",
+                (
+                    "tests/proxy/test_gate.py",
+                    "tests/real/test_budget_live.py::test_an_attack_takes_nothing_from_other_clients",
+                ),
             ),
         ),
     ),
@@ -101,6 +154,56 @@ CHAPTERS = (
                 f"{memory.BOUND_KIB:g} KiB of the process for each",
                 ("make bounds",),
             ),
+            Promise(
+                "One connection is parsed for about 200 us in a turn of the event loop, whatever it sends; what it sends too much waits for a later turn.",
+                "64 KiB and 16 KiB at a time, by order under a fake clock",
+                ("tests/proxy/test_read_limit.py",),
+            ),
+            Promise(
+                "Framing (chunk sizes, extensions) gets no further ahead of its body than this, in either direction.",
+                f"{FRAMING_ABOVE_BODY_BYTES // 1024} KiB",
+                ("tests/proxy/test_requests.py", "tests/proxy/test_forward.py"),
+            ),
+            Promise(
+                "Attacks by legal requests stay within the shipped pod's memory, and twice each budget kills no process; `/metrics` and the probes answer throughout.",
+                f"at most {OF_THE_LIMIT:.0%} of the manifest's limit, 0 probes unanswered",
+                ("tests/real/test_budget_live.py", "make soak"),
+            ),
+            Promise(
+                "After a burst, memory returns.",
+                f"at most {OF_BEFORE:g} times of before within {SETTLE_SECONDS:g} s; after a burst of pipelines {PIPELINES_OF_BEFORE:g} times",
+                ("tests/real/test_budget_live.py", "make soak"),
+            ),
+            Promise(
+                "1,000 wrong passwords a second at the admin port move no stream.",
+                f"{wrong_passwords.BOUND_MS:g} ms at the p99 of the gaps, median of pairs",
+                ("make bounds",),
+            ),
+        ),
+    ),
+    Chapter(
+        "The engine's health",
+        (
+            Promise(
+                "An engine that hangs while `/health` says 200 is told: not ready, `llm_engine_up` 0, a page.",
+                "silence of more than 8 s and of 3 times its pending prefill; 60 s where costs are unknown",
+                ("tests/test_engine_stalls.py", "tests/real/test_vllm_stalls.py"),
+            ),
+            Promise(
+                "An engine that is busy, idle, loading, or whose clients do not read is not taken for one that hangs.",
+                "0 claims",
+                ("tests/slo/test_progress.py", "tests/real/test_vllm_stalls.py"),
+            ),
+            Promise(
+                "`/-/engine` answers 503 only for a silence that is proven beyond the pending work, and the sidecar's absence does not spend the probe's budget.",
+                f"{PROVEN_SECONDS:g} s beyond the work; 30 s of absence",
+                ("tests/test_probes.py", "tests/real/test_vllm_stalls.py"),
+            ),
+            Promise(
+                "No client can have the pod restarted: `/-/healthy` fails only for a lost listener, or if no turn of the event loop has ended for a minute.",
+                "0 failed probes under attack",
+                ("tests/health/test_watchdog.py", "tests/real/test_budget_live.py", "make soak"),
+            ),
         ),
     ),
     Chapter(
@@ -118,6 +221,11 @@ CHAPTERS = (
                     "tests/test_hostile_labels.py::test_a_secret_comes_out_nowhere",
                     "tests/logs/test_setup.py::test_no_secret_is_ever_written",
                 ),
+            ),
+            Promise(
+                "With a web config, pages need its password, probes do not, and a client that holds every connection of the admin port keeps no probe out.",
+                "0 pages without it, 0 probes unanswered",
+                ("tests/admin/test_access.py", "tests/admin/test_connections.py"),
             ),
         ),
     ),

@@ -26,19 +26,18 @@ from pathlib import Path
 
 from bench.soak.faults import Kind, Side, drawn
 from bench.soak.invariants import (
-    MANIFEST,
     OF_BEFORE,
     OF_THE_LIMIT,
     SETTLE_SECONDS,
     Books,
     broken_accounts,
     broken_blame,
-    manifest_limit_bytes,
     read_log,
 )
 from bench.soak.side import SideProcess
 from bench.soak.watched import Watched
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
+from tools.budgets_page import shipped_memory_bytes
 
 
 SPREAD_SECONDS = 10.0
@@ -169,7 +168,7 @@ class Run:
         self.broken += [*odd[:5], *broken_accounts(books), *self.clients.now()["wrong"]]
         if unreadable := self.engine.now()["unreadable"]:
             self.broken.append(f"the engine could not read {unreadable} requests")
-        limit_kib = manifest_limit_bytes(MANIFEST.read_text()) / 1024
+        limit_kib = shipped_memory_bytes() / 1024
         if self.watched.peak_kib > OF_THE_LIMIT * limit_kib:
             self.broken.append(
                 f"{self.watched.peak_kib} KiB are above {OF_THE_LIMIT:.0%} of the manifest's {limit_kib:.0f}"

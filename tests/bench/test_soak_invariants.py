@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.soak.invariants import MANIFEST, Books, broken_accounts, broken_blame, manifest_limit_bytes, read_log
+from bench.soak.invariants import Books, broken_accounts, broken_blame, read_log
 from bench.soak.tokens import DONE, Asked, asked_in, events_of, expected, usage_of
 from bench.soak.watched import page_in
 
@@ -67,13 +67,6 @@ def test_the_log_is_read_for_requests_and_for_exceptions() -> None:
         "a line of the log has an exception",
         "a line of the log is no JSON",
     ]
-
-
-def test_the_limit_is_the_manifests() -> None:
-    assert manifest_limit_bytes("limits: {memory: 512Mi}") == 512 << 20
-    assert manifest_limit_bytes(MANIFEST.read_text()) >= 256 << 20
-    with pytest.raises(ValueError, match="no limit"):
-        manifest_limit_bytes("limits: {cpu: 1}")
 
 
 def test_a_page_that_states_a_series_twice_cannot_be_read() -> None:

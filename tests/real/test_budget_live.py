@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.soak.invariants import OF_BEFORE, OF_THE_LIMIT, PIPELINES_OF_BEFORE, SETTLE_SECONDS
 from sidecar.timeline.outcome import Outcome
 from tests.support.attacks import ATTACKS, CHAT, OVERLOADS, SLOW, Attack, flock
 from tests.support.memory_limit import Limited, limited_sidecar
@@ -24,12 +25,6 @@ from tools.budgets_page import shipped_memory_bytes
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
 LIMIT_BYTES = shipped_memory_bytes()
-MOST_SHARE = 0.6
-RETURNS_TO = 1.6
-"""The most memory after the burst, as a multiple of that before."""
-PIPELINES_RETURN_TO = 1.75
-"""After 70,000 heads that waited at once, pages of Python's own heap stay of which a few bytes are in use."""
-RETURNS_WITHIN_SECONDS = 60.0
 REQUEST = CHAT + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 LARGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1048576\r\n\r\n" + b"x" * (1 << 20)
@@ -98,7 +93,7 @@ class Others:
 
 async def replay(name: str, attack: Attack, folder: Path) -> tuple[Others, Limited]:
     """Replay one attack; asserts what holds for each."""
-    returns_to = PIPELINES_RETURN_TO if name == "pipelines" else RETURNS_TO
+    returns_to = PIPELINES_OF_BEFORE if name == "pipelines" else OF_BEFORE
     async with plain_engine(answer) as url:
         entered = limited_sidecar(url, folder, LIMIT_BYTES)
         sidecar = await asyncio.to_thread(entered.__enter__)
@@ -114,7 +109,7 @@ async def replay(name: str, attack: Attack, folder: Path) -> tuple[Others, Limit
                     page = await asyncio.to_thread(sidecar.page, "/metrics")
                 peak, ended_at = sidecar.peak_bytes, time.monotonic()
                 while sidecar.resident_bytes() > returns_to * before:
-                    if time.monotonic() - ended_at > RETURNS_WITHIN_SECONDS:
+                    if time.monotonic() - ended_at > SETTLE_SECONDS:
                         break
                     await asyncio.sleep(0.25)
             back, after = time.monotonic() - ended_at, sidecar.resident_bytes()
@@ -125,7 +120,7 @@ async def replay(name: str, attack: Attack, folder: Path) -> tuple[Others, Limit
             assert sidecar.alive
             assert others.unanswered == []
             assert others.probed > 0
-            assert peak < MOST_SHARE * LIMIT_BYTES
+            assert peak < OF_THE_LIMIT * LIMIT_BYTES
             assert after <= returns_to * before
             assert blamed_on_the_engine(page) == []
         finally:
