@@ -81,7 +81,7 @@ CHAPTERS = (
             ),
             Promise(
                 "No input makes a parser raise, hold without a bound, or work more than in proportion to its length.",
-                "0 finds in the kept inputs; more are drawn for four minutes in CI, for an hour each by hand",
+                "0 finds in the kept inputs; more are drawn for two minutes in CI, for an hour each by hand",
                 ("tests/fuzz/test_corpora.py", "make fuzz"),
             ),
         ),
