@@ -2,7 +2,7 @@
 
 Starting: logs, metrics, the engine's side, the admin listener, then traffic. Stopping (SIGTERM, SIGINT): the drain
 (`shutdown.py`), unless `/-/drain` has begun it; requests that outlive it are cut; then the pending ledgers are closed, while
-/metrics still answers.
+/metrics still answers. A drain that no signal follows until its deadline ends in the same way.
 """
 
 import asyncio
@@ -51,6 +51,10 @@ from sidecar.wiring import budgets_of, metrics_of, observers_of, reload, road_of
 
 LAST_SCRAPE_SECONDS = 0.5
 """Time for which /metrics still answers after the last ledger was closed."""
+DRAINED_ENDS = (
+    "/-/drain was asked for, and no SIGTERM came until shutdown.grace_seconds were over, as where only the engine's container is "
+    "restarted. A drained process serves no more, so this one ends; its supervisor starts a new one."
+)
 
 log = structlog.get_logger()
 
@@ -139,7 +143,12 @@ class App:
         )
         self.health = Health(lambda: self.traffic.lost, self.progress.look)
         self.shutdown = Shutdown(
-            lambda: self.config.shutdown, self.readiness, self.traffic, lambda: self.road.in_flight, clock
+            lambda: self.config.shutdown,
+            self.readiness,
+            self.traffic,
+            lambda: self.road.in_flight,
+            clock,
+            on_deadline=self._drained_for_good,
         )
         self.spans = Spans(
             config.spans,
@@ -236,6 +245,12 @@ class App:
             self.shutdown.hurry()
         self._stop.set()
 
+    def _drained_for_good(self) -> None:
+        """The drain's deadline has passed. Without a signal the pod goes on: only a new process can serve it."""
+        if not self._stop.is_set():
+            log.warning("drained_without_sigterm", why=DRAINED_ENDS)
+            self._stop.set()
+
     async def _shut_down(self) -> None:
         await self.shutdown.drain()
         if self.road.in_flight:
@@ -293,7 +308,7 @@ class App:
         )
 
     async def drain(self) -> Drained:
-        """Begin the drain, as SIGTERM does, or join it; the process goes on until SIGTERM."""
+        """Begin the drain, as SIGTERM does, or join it; the process ends at SIGTERM, at the drain's deadline at the latest."""
         return await self.shutdown.drain()
 
     async def reload(self) -> list[str]:

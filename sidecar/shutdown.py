@@ -2,7 +2,8 @@
 
 SIGTERM and `/-/drain` begin the same drain: not ready at once, served on for the lame-duck time with `Connection: close`, then
 no new connections, then a wait until nothing is in flight or the grace is over. A second request joins it and starts no clock
-anew. Knows no signal and no HTTP, and refuses to end the process: `app.py` does both.
+anew. There is no way back: at the deadline it tells that the process has to end, so that a new one serves. Knows no signal and no
+HTTP, and refuses to end the process: `app.py` does both.
 """
 
 import asyncio
@@ -48,7 +49,10 @@ class Drained(NamedTuple):
 
 
 class Shutdown:
-    """The one drain of a process. `times` is asked when it begins; `clock`: monotonic seconds."""
+    """The one drain of a process. `times` is asked when it begins; `clock`: monotonic seconds.
+
+    `on_deadline` is called once, when the drain is over and `grace_seconds` have passed since it began.
+    """
 
     def __init__(
         self,
@@ -57,16 +61,19 @@ class Shutdown:
         traffic: Served,
         in_flight: Callable[[], int],
         clock: Callable[[], float],
+        *,
+        on_deadline: Callable[[], None],
     ) -> None:
         self._times = times
         self._readiness = readiness
         self._traffic = traffic
         self._in_flight = in_flight
         self._clock = clock
+        self._on_deadline = on_deadline
         self._hurry = asyncio.Event()
-        self._draining: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[Drained] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._began_at = 0.0
-        self._ended_at: float | None = None
 
     def hurry(self) -> None:
         """End the drain now, whatever is in flight."""
@@ -76,13 +83,12 @@ class Shutdown:
         """Begin the drain, or join it; returns when nothing is in flight, or when its one deadline has passed."""
         if self._draining is None:
             self._began_at = self._clock()
-            self._draining = asyncio.create_task(self._drain(self._times()), name="shutdown.drain")
-        await asyncio.shield(self._draining)  # a request for it that is given up does not end it
-        in_flight = self._in_flight()
-        ended_at = self._clock() if self._ended_at is None else self._ended_at
-        return Drained(in_flight == 0, in_flight, round(ended_at - self._began_at, 3))
+            times = self._times()
+            self._draining = asyncio.create_task(self._drain(times), name="shutdown.drain")
+            self._ending = asyncio.create_task(self._end(self._draining, times), name="shutdown.end")
+        return await asyncio.shield(self._draining)  # a request for it that is given up does not end it
 
-    async def _drain(self, times: Times) -> None:
+    async def _drain(self, times: Times) -> Drained:
         self._readiness.life = Life.LAME_DUCK
         log.info("lame_duck", seconds=times.lame_duck_seconds, in_flight=self._in_flight())
         self._traffic.drain()
@@ -91,7 +97,13 @@ class Shutdown:
         self._traffic.stop_accepting()
         log.info("draining", in_flight=self._in_flight())
         await self._wait_until(self._began_at + times.grace_seconds, idle=True)
-        self._ended_at = self._clock()
+        in_flight = self._in_flight()
+        return Drained(in_flight == 0, in_flight, round(self._clock() - self._began_at, 3))
+
+    async def _end(self, draining: asyncio.Task[Drained], times: Times) -> None:
+        await draining
+        await self._wait_until(self._began_at + times.grace_seconds, idle=False)
+        self._on_deadline()
 
     async def _wait_until(self, until: float, *, idle: bool) -> None:
         """Wait until the instant `until`, until there is hurry or, with `idle`, until no request is in flight."""

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from sidecar.lifecycle import Life, Readiness
 from sidecar.shutdown import Drained, Shutdown
 
@@ -19,11 +21,19 @@ class Pod:
         self.in_flight = in_flight
         self.steps: list[tuple[str, float]] = []
         self.readiness = Readiness()
-        self.shutdown = Shutdown(Times, self.readiness, self, lambda: self.in_flight, self.tick)
+        self.deadlines: list[float] = []
+        self.passed = asyncio.Event()
+        self.shutdown = Shutdown(
+            Times, self.readiness, self, lambda: self.in_flight, self.tick, on_deadline=self.deadline
+        )
 
     def tick(self) -> float:
         self.now += 1.5
         return self.now
+
+    def deadline(self) -> None:
+        self.deadlines.append(self.now)
+        self.passed.set()
 
     def drain(self) -> None:
         self.steps.append((self.readiness.life, self.now))
@@ -78,6 +88,25 @@ def test_a_drain_that_its_asker_gives_up_goes_on() -> None:
 
     assert asyncio.run(scenario()).drained
     assert len(pod.steps) == 2
+
+
+@pytest.mark.parametrize("in_flight", [0, 3])
+def test_at_its_deadline_a_drain_tells_that_the_process_has_to_end(in_flight: int) -> None:
+    """Kubernetes runs the hook also for a restart of the engine alone: no SIGTERM comes, and only a new process can serve."""
+    pod = Pod(in_flight)
+
+    async def scenario() -> list[Drained]:
+        ends = await asyncio.gather(pod.shutdown.drain(), pod.shutdown.drain())
+        assert pod.deadlines == [] or in_flight  # drained early: the process waits for the SIGTERM of a pod that ends
+        await pod.passed.wait()
+        return [*ends, await pod.shutdown.drain()]
+
+    ends = asyncio.run(scenario())
+
+    (told_at,) = pod.deadlines
+    began_at = pod.steps[0][1]
+    assert Times.grace_seconds - 3 <= told_at - began_at <= Times.grace_seconds + 6
+    assert {(end.drained, end.in_flight) for end in ends} == {(in_flight == 0, in_flight)}
 
 
 def test_hurry_ends_the_wait() -> None:

@@ -19,9 +19,10 @@ from sidecar.config.folding import FAILED, MISUSED, OK
 _ABOUT_DRAIN = """\
 Drain the sidecar on this host as SIGTERM would, and wait: it is not ready at
 once, serves on for shutdown.lame_duck_seconds, then accepts no new connections,
-and answers when nothing is in flight or shutdown.grace_seconds have passed. The
-process goes on until SIGTERM, which then waits no second time. There is no way
-back: a drained sidecar serves again after a restart.
+and answers when nothing is in flight or shutdown.grace_seconds have passed.
+SIGTERM then waits no second time. There is no way back: if no SIGTERM comes
+until shutdown.grace_seconds are over, the sidecar ends with code 0, and
+Kubernetes (or another supervisor) starts a new one, which serves.
 """
 _EXAMPLES_OF_DRAIN = """\
 examples:

@@ -279,12 +279,12 @@ class BaselineConfig(Section):
 
 
 class ShutdownConfig(Section):
-    """Durations of a shutdown, from SIGTERM."""
+    """Durations of a shutdown, from SIGTERM or `/-/drain`, whichever comes first."""
 
     lame_duck_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
     """Not ready but still serving, so that every load balancer notices."""
     grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 25.0
-    """From SIGTERM until the last streams are cut, the lame duck included: Kubernetes' default of 30 s less 5."""
+    """Until the last streams are cut and the process ends, the lame duck included: Kubernetes' default of 30 s less 5."""
 
 
 class LogConfig(Section):

@@ -209,8 +209,8 @@ def test_a_drain_is_answered_when_the_last_stream_has_ended_and_sigterm_waits_no
 
 
 @pytest.mark.timeout(60)
-def test_a_drain_that_outlives_its_deadline_says_so_and_sigterm_adds_no_time(tmp_path: Path) -> None:
-    """503 with the number still in flight at the one deadline; those streams run on until SIGTERM, which cuts them at once."""
+def test_a_drained_process_that_no_sigterm_ends_answers_its_hook_and_ends_at_the_deadline(tmp_path: Path) -> None:
+    """The engine's container alone was restarted. 503 with the number still in flight, then the end in order: Kubernetes starts a new one."""
 
     async def scenario() -> None:
         engine = Engine()
@@ -224,11 +224,12 @@ def test_a_drain_that_outlives_its_deadline_says_so_and_sigterm_adds_no_time(tmp
                 status, said = await asyncio.to_thread(post_drain, sidecar)
                 assert (status, said["drained"], said["in_flight"]) == (503, False, 1)
 
-                sidecar.process.send_signal(signal.SIGTERM)
                 assert await streaming.rest() == (b"", False)
                 assert await asyncio.to_thread(sidecar.process.wait, 20) == 0
                 assert [line["outcome"] for line in sidecar.log_lines("request")] == ["sidecar_error"]
                 assert len(sidecar.log_lines("draining")) == 1
+                (ended,) = sidecar.log_lines("drained_without_sigterm")
+                assert "starts a new one" in ended["why"]
                 await streaming.close()
             finally:
                 await asyncio.to_thread(manager.__exit__, None, None, None)
