@@ -1,12 +1,16 @@
-"""The probes of the shipped manifest: an engine is restarted for a proven stall, and nothing for the sidecar's short absence."""
+"""The probes and the hook of the shipped manifest: an engine is restarted for a proven stall, and not for the sidecar's absence."""
 
+import os
 import re
+import shlex
 import socket
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ import yaml
 
 from sidecar.health.watchdog import STUCK_SECONDS
 from sidecar.slo.progress import KEPT_SECONDS
+from tests.support.certificates import Authority
 from tests.support.imports import CHECKOUT
 from tests.support.tools import need_tool
 
@@ -25,11 +30,15 @@ RESTART_SECONDS = 15.0
 """The kubelet's first pause before it starts a container again (10 s), and the start of the sidecar itself."""
 
 
-def probes() -> dict[str, dict[str, Any]]:
-    """The liveness probe of each container."""
+def containers() -> dict[str, dict[str, Any]]:
     (deployment,) = [each for each in yaml.safe_load_all(TEXT) if each["kind"] == "Deployment"]
     pod = deployment["spec"]["template"]["spec"]
-    return {each["name"]: each["livenessProbe"] for each in (*pod["initContainers"], *pod["containers"])}
+    return {each["name"]: each for each in (*pod["initContainers"], *pod["containers"])}
+
+
+def probes() -> dict[str, dict[str, Any]]:
+    """The liveness probe of each container."""
+    return {name: container["livenessProbe"] for name, container in containers().items()}
 
 
 def engine_probe() -> list[str]:
@@ -44,42 +53,105 @@ def most_failures(probe: dict[str, Any], absent_seconds: float) -> int:
     return int(absent_seconds // probe["periodSeconds"]) + 1
 
 
+def pre_stops() -> dict[str, list[str]]:
+    """Every command that is shipped or shown as the engine's preStop, by the scheme that it asks over and its program."""
+    patch = yaml.safe_load((CHECKOUT / "deploy" / "admin-tls" / "kustomization.yaml").read_text())["patches"][0][
+        "patch"
+    ]
+    (over_tls,) = [each["value"] for each in yaml.safe_load(patch) if "preStop" in each["path"]]
+    (python,) = re.findall(
+        r"^ +(python3 -c .*/-/drain.*)$", (CHECKOUT / "docs" / "attach.md").read_text(), re.MULTILINE
+    )
+    return {
+        "http curl": containers()["engine"]["lifecycle"]["preStop"]["exec"]["command"],
+        "https curl": over_tls,
+        "http python": shlex.split(python),
+    }
+
+
+class Server(ThreadingHTTPServer):
+    """A server that answers everything with one status, and remembers what it was asked."""
+
+    def __init__(self, status: int) -> None:
+        self.asked: list[str] = []
+        asked = self.asked
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                asked.append(f"{self.command} {self.path}")
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_GET = do_POST = do_CONNECT = answer  # noqa: N815  the library's names
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's name
+                """No line for each request."""
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
 @contextmanager
-def answering(status: int) -> Iterator[int]:
-    """A server that answers everything with this status; its port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's name
-            """No line for each request."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+def answering(status: int, folder: Path | None = None) -> Iterator[Server]:
+    """A running server; over TLS, with a certificate that is written into `folder`, where one is given."""
+    with Server(status) as server:
+        if folder is not None:
+            Authority(folder)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
-            yield server.server_port
+            yield server
         finally:
             server.shutdown()
             thread.join()
 
 
-def passes(port: int, *, patience: str = "5") -> bool:
+def environment(proxy: Server | None) -> dict[str, str]:
+    """The environment of a container; with a proxy, every variable names it that a program might read."""
+    bare = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    if proxy is None:
+        return bare
+    names = [name for scheme in ("http", "https", "all") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())]
+    return bare | dict.fromkeys(names, f"http://127.0.0.1:{proxy.server_port}")
+
+
+def passes(port: int, *, patience: str = "5", proxy: Server | None = None) -> bool:
     """Whether the engine's probe succeeds against a sidecar at this port."""
     *shell, script = engine_probe()
     assert "-m 5 " in script
     script = script.replace("127.0.0.1:9901", f"127.0.0.1:{port}").replace("-m 5 ", f"-m {patience} ")
-    return subprocess.run([*shell, script], check=False, timeout=20).returncode == 0
+    return subprocess.run([*shell, script], check=False, timeout=20, env=environment(proxy)).returncode == 0
 
 
 @pytest.mark.parametrize(("status", "succeeds"), [(200, True), (503, False), (500, True), (404, True)])
 def test_the_engines_probe_fails_for_a_proven_stall_alone(status: int, succeeds: bool) -> None:
     need_tool("curl")
-    with answering(status) as port:
-        assert passes(port) is succeeds
+    with answering(status) as server:
+        assert passes(server.server_port) is succeeds
+
+
+def test_the_engines_probe_asks_no_proxy() -> None:
+    """A proxy that the engine's image or cluster sets for downloads answers 503 for a host of ours: no proof of a stall."""
+    need_tool("curl")
+    with answering(503) as proxy, answering(200) as server:
+        assert passes(server.server_port, proxy=proxy)
+        assert (len(server.asked), proxy.asked) == (1, [])
+
+
+@pytest.mark.parametrize("hook", ["http curl", "https curl", "http python"])
+def test_the_hook_of_the_engine_drains_the_sidecar_and_asks_no_proxy(hook: str, tmp_path: Path) -> None:
+    """Each command as it is shipped, with the port of a server of this test."""
+    *words, last = pre_stops()[hook]
+    if "curl" in hook:
+        need_tool("curl")
+    folder = tmp_path if hook.startswith("https") else None
+    with answering(503) as proxy, answering(200, folder) as server:
+        command = [*words, last.replace("127.0.0.1:9901", f"127.0.0.1:{server.server_port}")]
+        assert subprocess.run(command, check=False, timeout=20, env=environment(proxy)).returncode == 0
+        assert (server.asked, proxy.asked) == (["POST /-/drain"], [])
 
 
 def test_the_engines_probe_does_not_fail_for_a_sidecar_that_is_away_or_stopped() -> None:

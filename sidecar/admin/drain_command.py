@@ -1,7 +1,7 @@
 """`sidecar drain`: asks the sidecar on this host to drain, and waits until it has; for a `preStop` of an image without curl.
 
 Exit codes: 0 nothing is in flight any more; 1 the deadline came first, or no answer; 2 wrong flags. It knows one address and
-one answer. The drain itself is `shutdown.py`.
+one answer, and asks no proxy: `http.client` reads no `http_proxy`. The drain itself is `shutdown.py`.
 """
 
 import argparse
@@ -28,7 +28,8 @@ _EXAMPLES_OF_DRAIN = """\
 examples:
   lifecycle: {preStop: {exec: {command: [sidecar, drain]}}}
       In the sidecar's container. An engine's container has no `sidecar`; there,
-      curl -fsS -m 60 -X POST http://127.0.0.1:9901/-/drain does the same.
+      curl --noproxy '*' -fsS -m 60 -X POST http://127.0.0.1:9901/-/drain does
+      the same.
 
 exit codes: 0 drained; 1 requests are still in flight, or no sidecar answered;
 2 wrong flags.

@@ -48,6 +48,15 @@ def test_the_answer_is_printed_and_decides_the_exit_code(
     assert capsys.readouterr().out == f"{said}\n"
 
 
+def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that the environment names would look for the sidecar on its own host."""
+    with answering(503, "no such host") as (proxy, asked_of_it), answering(200, '{"drained": true}') as (url, asked):
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy)
+
+        assert (main(["--url", url]), asked, asked_of_it) == (OK, ["/-/drain"], [])
+
+
 @pytest.mark.parametrize(("body", "status"), [("what?", 200), ("[]", 200), ("{}", 200)])
 def test_another_server_is_no_sidecar(body: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
     with answering(status, body) as (url, _):

@@ -303,6 +303,14 @@ def test_an_answer_that_comes_in_pieces_is_read_whole() -> None:
     assert play(in_pieces, one_sidecar) == {"schema_version": 3, "diagnoses": []}
 
 
+def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that the environment names would look for the sidecar on its own host."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+
+    assert play(in_pieces, one_sidecar) == {"schema_version": 3, "diagnoses": []}
+
+
 async def closes(request: web.Request) -> web.StreamResponse:
     assert request.transport is not None
     request.transport.close()
