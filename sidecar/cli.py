@@ -166,6 +166,7 @@ def _parser() -> argparse.ArgumentParser:
         ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
         ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),
         ("drain", "drain the sidecar on this host, and wait until nothing is in flight", ""),
+        ("attack", "send hostile requests through your own proxies, and say which lets one through", ""),
     ):
         commands.add_parser(
             name,

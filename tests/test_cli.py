@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar import __version__
+from sidecar import __version__, cli
 from sidecar.cli import main
 from sidecar.config.file import ConfigErrors
 from sidecar.config.folding import WIDTH
@@ -143,6 +143,16 @@ def test_help_teaches(arguments: list[str], taught: list[str], capsys: pytest.Ca
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert [text for text in taught if text not in printed] == []
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands with flags of their own are parsed elsewhere, and could be missing here."""
+    assert main(["--help"]) == 0
+    listed = re.findall(r"^    ([a-z]+)  ", capsys.readouterr().out, re.MULTILINE)
+    own = re.findall(r'^ +case "([a-z]+)":', Path(cli.__file__).read_text(), re.MULTILINE)
+
+    assert {"drain", "attack"} <= set(own)
+    assert sorted(listed) == sorted({*own, "serve", "check"})
 
 
 @pytest.mark.parametrize("command", [[], ["serve"], ["check"], ["demo"], ["diagnose"], ["capacity"]])

@@ -28,6 +28,10 @@ PROBES = frozenset({"/-/healthy", "/-/ready", "/-/engine"})
 """Routes that need no password, because the kubelet sends none. They tell a state in one line."""
 FROM_LOOPBACK = frozenset({"/-/reload", "/-/drain", "/v1/traces"})
 """Routes that need no password from this host; their handlers refuse browsers, and other hosts by a rule of their own."""
+OF_THIS_POD = frozenset({ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")})
+"""The addresses of a process in this pod. The rest of 127.0.0.0/8 is not among them: Istio delivers from 127.0.0.6 what came from outside."""
+OF_PROXIES = ("forwarded", "x-forwarded-", "x-envoy-")
+"""Beginnings of the header names that a proxy adds: what bears one comes from elsewhere (RFC 7239; Envoy's own headers)."""
 FILES_LOOKED_AT_SECONDS = 5.0
 """Interval at which the files are looked at."""
 BUSY_RETRY_AFTER_SECONDS = 2
@@ -158,7 +162,7 @@ class Access:
         # By the route that was found, not by the path's text: both sides would have to read that alike.
         resource = request.match_info.route.resource
         path = "" if resource is None else resource.canonical
-        return path in PROBES or (path in FROM_LOOPBACK and is_loopback(request.remote))
+        return path in PROBES or (path in FROM_LOOPBACK and is_from_this_pod(request))
 
     async def _login(self, request: web.Request) -> web.Response | None:
         told = _credentials(request.headers.getall(hdrs.AUTHORIZATION, []))
@@ -207,14 +211,19 @@ class _Bucket:
         return True
 
 
+def is_from_this_pod(request: web.Request) -> bool:
+    """Whether a process of this pod sent the request itself. Headers can only refuse it: the peer's address has to be loopback."""
+    return is_loopback(request.remote) and not any(name.lower().startswith(OF_PROXIES) for name in request.headers)
+
+
 def is_loopback(remote: str | None) -> bool:
-    """Whether this address of a peer is this host's own."""
+    """Whether this address of a peer is one of OF_THIS_POD, an IPv4 address in IPv6 form included."""
     try:
         address = ipaddress.ip_address((remote or "").partition("%")[0])
     except ValueError:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    return (mapped or address) in OF_THIS_POD
 
 
 def _credentials(told: list[str]) -> tuple[bytes, bytes] | None:

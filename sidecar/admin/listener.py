@@ -27,7 +27,7 @@ from typing import Protocol
 
 from aiohttp import hdrs, web
 
-from sidecar.admin.access import Access, Handler, is_loopback
+from sidecar.admin.access import Access, Handler, is_from_this_pod
 from sidecar.admin.connections import Runner
 from sidecar.admin.diagnosis import JSON_HEADERS, Diagnoses
 from sidecar.admin.page.status import StatusPage, StatusSource
@@ -233,8 +233,8 @@ class AdminListener:
         return web.Response(body=text, content_type="application/json", headers=JSON_HEADERS)
 
     async def _reload(self, request: web.Request) -> web.Response:
-        if not is_loopback(request.remote) or _from_browser(request):
-            return web.Response(status=403, text="Only a process on this host may reload, not a browser.\n")
+        if not is_from_this_pod(request) or _from_browser(request):
+            return web.Response(status=403, text="Only a process on this host may reload, not a browser or a proxy.\n")
         async with self._reloading:
             errors = await self._app.reload()
         if errors:
@@ -242,15 +242,16 @@ class AdminListener:
         return web.Response(text="Reloaded.\n")
 
     async def _drain(self, request: web.Request) -> web.Response:
-        if not is_loopback(request.remote) or _from_browser(request):
-            return web.Response(status=403, text="Only a process on this host may drain, not a browser.\n")
+        if not is_from_this_pod(request) or _from_browser(request):
+            return web.Response(status=403, text="Only a process on this host may drain, not a browser or a proxy.\n")
         end = await self._app.drain()
         return web.json_response(end._asdict(), status=200 if end.drained else 503, headers=JSON_HEADERS)
 
     async def _traces(self, request: web.Request) -> web.StreamResponse:
-        if _from_browser(request) or not (self._traces_from_anywhere or is_loopback(request.remote)):
+        if _from_browser(request) or not (self._traces_from_anywhere or is_from_this_pod(request)):
             return web.Response(
-                status=403, text="Only a process on this host may send spans (spans.receive_from), not a browser.\n"
+                status=403,
+                text="Only a process on this host may send spans (spans.receive_from), not a browser or a proxy.\n",
             )
         assert self._take_traces is not None
         return await self._take_traces(request)

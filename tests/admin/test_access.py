@@ -17,7 +17,6 @@ from aiohttp.test_utils import make_mocked_request
 
 import sidecar
 from sidecar.admin import access as gate
-from sidecar.admin import listener as listening
 from sidecar.admin.access import BUSY_RETRY_AFTER_SECONDS, CHALLENGE, FROM_LOOPBACK, PROBES, Access, _Bucket
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.passwords import BusyError
@@ -230,8 +229,8 @@ def test_a_process_on_this_host_writes_without_a_password_and_no_other(
 
     async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST"))[0] == 200
-        for module in (gate, listening):
-            monkeypatch.setattr(module, "is_loopback", lambda _: False)
+        assert (await visit.ask("/-/reload", "POST", Forwarded="for=10.0.0.7"))[0] == 401
+        monkeypatch.setattr(gate, "is_loopback", lambda _: False)
 
         assert (await visit.ask("/-/reload", "POST"))[0] == 401
         assert (await visit.ask("/-/reload", "POST", Authorization=GOOD))[0] == 403
@@ -337,6 +336,23 @@ def test_a_certificate_of_another_name_is_refused(tmp_path: Path) -> None:
         assert (await visit.ask("/-/healthy", tls=authority.client("other.test")))[0] == 200
 
     visit(tmp_path, CLIENTS % ", client_allowed_sans: [prometheus.test]", scenario)
+
+
+@pytest.mark.parametrize("kind", ["RequireAndVerifyClientCert", "VerifyClientCertIfGiven"])
+def test_a_hook_without_a_certificate_passes_only_where_none_is_required(kind: str, tmp_path: Path) -> None:
+    """docs/access.md recommends the second kind, with a password for all that is neither a probe nor a hook."""
+    authority = Authority(tmp_path)
+
+    async def scenario(visit: Visit) -> None:
+        if kind == "RequireAndVerifyClientCert":
+            with pytest.raises((aiohttp.ClientError, ssl.SSLError, OSError)):
+                await visit.ask("/-/drain", "POST", tls=authority.client())
+            return
+        assert (await visit.ask("/-/drain", "POST", tls=authority.client()))[0] == 200
+        assert (await visit.ask("/-/engine", tls=authority.client()))[0] == 200
+        assert (await visit.ask("/metrics", tls=authority.client()))[0] == 401
+
+    visit(tmp_path, (CLIENTS % "").replace("RequireAndVerifyClientCert", kind) + USERS, scenario)
 
 
 # --- the commands that ask -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sidecar.admin import access as gate
 from sidecar.admin import listener as listening
 from sidecar.admin.access import is_loopback
 from sidecar.admin.listener import AdminListener
@@ -145,7 +146,9 @@ def test_a_browser_cannot_be_led_to_reload() -> None:
     ("peer", "loopback"),
     [
         ("127.0.0.1", True),
-        ("127.9.9.9", True),
+        ("127.0.0.6", False),
+        ("::ffff:127.0.0.6", False),
+        ("127.9.9.9", False),
         ("::1", True),
         ("::ffff:127.0.0.1", True),
         ("10.0.0.7", False),
@@ -157,12 +160,28 @@ def test_a_browser_cannot_be_led_to_reload() -> None:
     ],
 )
 def test_only_loopback_may_write(peer: str | None, loopback: bool) -> None:
-    """The peer's address decides, never a header that a client can write."""
+    """One address, not its network: a mesh delivers from 127.0.0.6 what came from outside."""
     assert loopback == is_loopback(peer)
 
 
+@pytest.mark.parametrize(
+    "header", ["Forwarded", "X_Forwarded_For", "x_forwarded_proto", "X_Forwarded_Client_Cert", "X_Envoy_Attempt_Count"]
+)
+def test_what_a_proxy_has_forwarded_is_no_write_of_this_pod(header: str) -> None:
+    """A proxy of a mesh stands in the pod, and its connections come from loopback."""
+
+    async def scenario(visit: Visit) -> None:
+        for path in ("/-/reload", "/-/drain"):
+            status, _, body = await visit.ask(path, "POST", **{header: "127.0.0.1"})
+            assert (status, b"or a proxy" in body) == (403, True)
+        assert visit.app.reloads == 0
+        assert (await visit.ask("/-/healthy", **{header: "127.0.0.1"}))[0] == 200
+
+    visit(scenario)
+
+
 def test_a_write_from_elsewhere_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "is_loopback", lambda _peer: False)
+    monkeypatch.setattr(gate, "is_loopback", lambda _peer: False)
 
     async def scenario(visit: Visit) -> None:
         assert (await visit.ask("/-/reload", "POST", X_Forwarded_For="127.0.0.1"))[0] == 403

@@ -17,7 +17,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from sidecar.admin import listener as listening
+from sidecar.admin import access as gate
 from sidecar.admin.listener import AdminListener
 from sidecar.engines.span import Span
 from sidecar.observe.record import Recorder
@@ -181,14 +181,14 @@ def test_only_this_host_may_send_spans_and_no_browser(monkeypatch: pytest.Monkey
     async def closed(visit: Visit) -> None:
         assert (await visit.send(GOOD))[0] == 200
         assert (await visit.send(GOOD, Origin="http://evil.example"))[0] == 403
-        monkeypatch.setattr(listening, "is_loopback", lambda _: False)
+        monkeypatch.setattr(gate, "is_loopback", lambda _: False)
         assert (await visit.send(GOOD))[0] == 403
         assert len(visit.spans) == 1
         async with visit.session.get(f"{visit.url}/v1/traces") as answer:
             assert answer.status == 405
 
     async def opened(visit: Visit) -> None:
-        monkeypatch.setattr(listening, "is_loopback", lambda _: False)
+        monkeypatch.setattr(gate, "is_loopback", lambda _: False)
         assert (await visit.send(GOOD))[0] == 200
         assert (await visit.send(GOOD, Origin="http://evil.example"))[0] == 403
 

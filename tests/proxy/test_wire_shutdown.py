@@ -229,7 +229,7 @@ def test_a_drained_process_that_no_sigterm_ends_answers_its_hook_and_ends_at_the
                 assert [line["outcome"] for line in sidecar.log_lines("request")] == ["sidecar_error"]
                 assert len(sidecar.log_lines("draining")) == 1
                 (ended,) = sidecar.log_lines("drained_without_sigterm")
-                assert "starts a new one" in ended["why"]
+                assert "starts a new one" in str(ended["why"])
                 await streaming.close()
             finally:
                 await asyncio.to_thread(manager.__exit__, None, None, None)
