@@ -129,6 +129,11 @@ class EngineConnection(Sending):
             self.transport.close()
 
     @property
+    def unwanted(self) -> bool:
+        """A connection that closes because a write failed may still hold an answer that was read before."""
+        return self.consumer is None
+
+    @property
     def quiet(self) -> bool:
         """Whether it is idle for the kernel too. Else it is closing, or its bytes would be read as the next answer."""
         if self.transport is None or self.transport.is_closing():

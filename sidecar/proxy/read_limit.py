@@ -139,6 +139,11 @@ class ReadLimit(asyncio.Protocol):
         """Bytes that were read from the socket and not parsed; at most READ_BYTES."""
         return len(self._unread) - self._read_to
 
+    @property
+    def unwanted(self) -> bool:
+        """Whether what was read and not parsed may be thrown away."""
+        return self.transport is None or self.transport.is_closing()
+
     def take_in_turn(self, data: bytes) -> None:
         """Parse `data` in pieces, through `data_received`: as much as is fair now, the rest in later turns."""
         self._unread = self._unread[self._read_to :] + data
@@ -233,8 +238,7 @@ class ReadLimit(asyncio.Protocol):
 
     def _may_parse(self) -> bool:
         """Whether there are bytes that may be parsed; those that may never be parsed are dropped."""
-        closed = self._at_end is None and (self.transport is None or self.transport.is_closing())
-        if closed or self._read_to == len(self._unread):
+        if (self._at_end is None and self.unwanted) or self._read_to == len(self._unread):
             self.drop_unread()
         return bool(self._unread) and not self.reading_paused
 

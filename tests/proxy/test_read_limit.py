@@ -198,6 +198,25 @@ def test_an_engine_that_leaves_behind_a_large_read_has_still_said_all_of_it() ->
     assert road.pool.open_connections == 0
 
 
+def test_an_early_answer_that_was_read_outlives_a_failed_write() -> None:
+    """The engine answers 413 and closes; the upload's next write fails while most of the answer waits for its turn."""
+    road = turning()
+    client = road.client()
+
+    client.send(POST % 50_000 + b"u" * 100)
+    engine = road.engine
+    engine.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: %d\r\n\r\n" % SIZE + b"x" * SIZE)
+    engine._closing = True  # as uvloop does at once; it tells of the loss in a later turn
+    road.turns()
+    engine.lost = True
+    engine.protocol.connection_lost(BrokenPipeError())
+    road.turns()
+
+    assert client.taken.endswith(b"\r\n\r\n" + b"x" * SIZE)
+    assert road.outcomes == [Outcome.CLIENT_ERROR]
+    assert road.pool.open_connections == 0
+
+
 def test_an_engine_that_leaves_behind_half_an_answer_has_broken_off() -> None:
     """The half goes to the client first."""
     road = turning()
