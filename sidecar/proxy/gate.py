@@ -8,6 +8,7 @@ know what is uploaded, and how an upload ends: the `Exchange` (`relay.py`) answe
 from typing import Protocol
 
 from sidecar.budgets.budgets import Budget
+from sidecar.proxy.client import Client
 from sidecar.proxy.errors import Failure
 
 
@@ -16,6 +17,11 @@ class Uploading(Protocol):
 
     moved_at: float
     """When the last byte of the request came."""
+
+    @property
+    def client(self) -> Client:
+        """Its sender; `reading_paused`: it stands still because the sidecar does not read it."""
+        ...
 
     def fail(self, failure: Failure, at: float) -> None:
         """End it because of `failure`."""
@@ -45,8 +51,11 @@ class Gate:
             self.budget.used -= 1
 
     def make_room(self, at: float) -> bool:
-        """End the upload of which no byte has come for longest; of several, the oldest. False: there is none."""
-        slowest = min(self._inside, key=_moved_at, default=None)
+        """End the upload of which no byte has come for longest; of several, the oldest. False: there is none.
+
+        Those that the sidecar itself does not read go last.
+        """
+        slowest = min(self._inside, key=_held_back_and_moved_at, default=None)
         if slowest is None:
             return False
         self.leave(slowest)
@@ -54,5 +63,5 @@ class Gate:
         return True
 
 
-def _moved_at(upload: Uploading) -> float:
-    return upload.moved_at
+def _held_back_and_moved_at(upload: Uploading) -> tuple[bool, float]:
+    return upload.client.reading_paused, upload.moved_at

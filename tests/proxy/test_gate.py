@@ -47,6 +47,29 @@ def test_when_the_gate_is_full_the_upload_that_stood_still_longest_makes_room() 
     assert (road.budgets.uploads.used, road.budgets.uploads.exceeded) == (2, 1)
 
 
+def test_an_upload_that_the_sidecar_does_not_read_goes_last() -> None:
+    """It stands still because the engine takes nothing; its client is not at fault. Where all are so, the oldest goes."""
+    road = Road(budgets={Kind.UPLOADS: 2})
+    fast, trickles = road.client(), road.client()
+    fast.send(upload(b"/fast", 50_000))
+    stopped = road.engine
+    stopped.room = 100
+    fast.send(b"a" * 1000)
+    assert not fast.reading
+    road.clock.later(1)
+    trickles.send(upload(b"/slow", 50_000))
+    road.clock.later(1)
+
+    road.client().send(upload(b"/third", 50_000))
+    assert fast.taken == b""
+    assert b"x-sidecar-error: made_room\r\n" in trickles.taken
+
+    road.engine.room = 0
+    road.engine.protocol.pause_writing()
+    road.client().send(upload(b"/fourth", 50_000))
+    assert b"x-sidecar-error: made_room\r\n" in fast.taken
+
+
 def test_a_request_that_came_in_one_piece_never_passes_the_gate() -> None:
     road = Road(budgets={Kind.UPLOADS: 1})
     for _ in range(3):
