@@ -33,8 +33,8 @@ class Kind(Enum):
         "held_bytes",
         "bytes",
         (
-            "Bytes of request bodies that are held to be read, of answers that are read whole, of unfinished heads above 8 KiB"
-            " and of requests that wait on their connection."
+            "Bytes of request bodies that are held to be read, of answers that are read whole, of unfinished heads above 8 KiB,"
+            " of requests that wait on their connection, and of the last read of a client that is not read any further."
         ),
         (
             "A body streams on unread, an answer passes unread, a connection is not read until its answer is sent; a head is"
@@ -60,7 +60,7 @@ class Kind(Enum):
         "uploads",
         "requests",
         "Requests whose body has not come whole.",
-        "The upload that has stood still longest gets 408 `made_room`.",
+        "The upload that has stood still longest gets 408 `made_room`; those that the sidecar itself does not read go last.",
     )
     REQUESTS = (
         "requests",

@@ -13,14 +13,13 @@ from typing import cast
 from sidecar.proxy.crowd import Crowd
 from sidecar.proxy.errors import Failure, error_response
 from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.leavers import Watch
+from sidecar.proxy.holding_back import HeldBack
 from sidecar.proxy.observer import End
-from sidecar.proxy.read_limit import SMALL_BYTES, ReadLimit
+from sidecar.proxy.read_limit import SMALL_BYTES
 from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.road import Road
 from sidecar.proxy.tcp import SendTimes, send_times
-from sidecar.proxy.waiting import Waiting
 
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -30,14 +29,12 @@ LINGER_BYTES = 64 << 20
 the answer (RFC 9112 9.6)."""
 
 
-class ClientConnection(ReadLimit):
+class ClientConnection(HeldBack):
     """One client connection."""
 
     def __init__(self, road: Road) -> None:
-        super().__init__(road.turns)
-        self.road = road
+        super().__init__(road)
         self._crowd: Crowd = road.crowd
-        self.exchange: Exchange | None = None
         limits = road.limits
         self._requests = RequestReader(
             self._deliver,
@@ -45,16 +42,11 @@ class ClientConnection(ReadLimit):
             max_headers=limits.max_headers,
             max_body_bytes=limits.max_body_bytes,
         )
-        self._waiting = Waiting(road.budgets.held)
         self._at = 0.0
-        self._upload_paused = False
         self._flushing = False
-        self._closing = False
         self._lingering_since: float | None = None
         self._lingered_bytes = 0
         self._idle_since = 0.0
-        self._watch: Watch | None = None
-        """While reading is paused: the kernel's word that the client has left."""
 
     # --- asyncio -----------------------------------------------------------------------------------------------------
 
@@ -86,18 +78,6 @@ class ClientConnection(ReadLimit):
         # left treats both alike.
         self._end_exchange()
         return False
-
-    def _left_unread(self) -> None:
-        """The client has left, and its last bytes are not read: they do not matter, unless they belong to a tunnel."""
-        self._watch = None
-        if self.exchange is not None and not self.exchange.tunnel:
-            self._end_exchange()
-            self.abort()
-
-    def _end_exchange(self) -> None:
-        exchange, self.exchange = self.exchange, None
-        if exchange is not None:
-            exchange.client_left(self.road.clock())
 
     def data_received(self, data: bytes) -> None:
         if not self.slicing and (len(data) > SMALL_BYTES or self._turns.busy):
@@ -140,15 +120,18 @@ class ClientConnection(ReadLimit):
     def _read(self, data: bytes, at: float) -> None:
         requests = self._requests
         behind = requests.feed(data, at)
-        unfinished = requests.in_head and requests.began_at is not None
-        if (unfinished or self._waiting.head_bytes) and not self._waiting.count_head(requests.head_bytes):
+        if requests.in_head and requests.began_at is not None:
+            counts = not self.unread_bytes  # else its end may have been read already
+        else:
+            counts = self._waiting.head_bytes > 0
+        if counts and not self._waiting.count_head(requests.head_bytes):
             requests.refusal = requests.refusal or Failure.NO_ROOM_FOR_HEAD
-        if self.exchange is not None and not self.exchange.upload.complete:
-            self.exchange.client_pauses(at)
         if behind is not None:
             self._upgrade_asked(behind)
         if requests.refusal is not None:
             self._refuse(requests.refusal, at)
+        elif self.exchange is not None and not self.exchange.upload.complete:
+            self._stands_at_gate(at)
 
     def _upgrade_asked(self, rest: bytes) -> None:
         exchange = self.exchange
@@ -211,7 +194,6 @@ class ClientConnection(ReadLimit):
             return
         self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
         self._idle_since = self.road.clock()
-        self._crowd.without_request[self] = None
         self.put_back(self.early_tunnel_bytes())
         # A pipeline is work of this client, not of the engine's read that ends here.
         self._turns.wait(self) if self._waiting.parts else self._take_waiting(self._idle_since)
@@ -224,48 +206,13 @@ class ClientConnection(ReadLimit):
     def _take_waiting(self, at: float) -> None:
         while self._waiting.parts and self._may_take():
             self._take(self._waiting.next(), at)
-        if self.exchange is not None and not self.exchange.upload.complete:
-            self.exchange.client_pauses(at)
+        if self.exchange is None and not self._closing:
+            self._crowd.without_request[self] = None
         self._update_reading()
         if self._requests.refusal is not None:
             self._refuse(self._requests.refusal, at)
-
-    # --- holding back ------------------------------------------------------------------------------------------------
-
-    def pause_upload(self) -> None:
-        """Stop reading the upload: the engine does not take it as fast as it comes."""
-        self._upload_paused = True
-        self._update_reading()
-
-    def resume_upload(self) -> None:
-        """Read the upload again: the engine takes it."""
-        self._upload_paused = False
-        self._update_reading()
-
-    def _update_reading(self) -> None:
-        waiting = self._waiting
-        pause = (self._upload_paused or (waiting.bytes > 0 and waiting.full)) and not self._closing
-        if pause == self.reading_paused:
-            return
-        if pause:
-            self.pause_reading()
-        else:
-            self.resume_reading()
-
-    def pause_reading(self) -> None:
-        super().pause_reading()
-        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
-        if sock is not None and self._watch is None:
-            self._watch = self.road.leavers.watch(sock, self._left_unread)
-
-    def resume_reading(self) -> None:
-        self._unwatch()
-        super().resume_reading()
-
-    def _unwatch(self) -> None:
-        if self._watch is not None:
-            self.road.leavers.unwatch(self._watch)
-            self._watch = None
+        elif self.exchange is not None:
+            self._stands_at_gate(at)
 
     # --- writing and closing -----------------------------------------------------------------------------------------
 
@@ -306,8 +253,8 @@ class ClientConnection(ReadLimit):
             if not exchange.upload.complete:
                 exchange.fail(failure, at)
             return  # if the upload is complete, a pipelined request is at fault: the one before it is answered first
-        if self._closing:
-            return
+        if self._closing or self._waiting.parts:
+            return  # requests that came before these bytes are answered first
         head = self._requests.refused_head
         if head is not None:
             self.road.observe(head).close(at, End(failure.outcome, failure))
@@ -352,11 +299,6 @@ class ClientConnection(ReadLimit):
         if self.transport is not None:
             self.transport.close()
 
-    def abort(self) -> None:
-        """Close now; unsent bytes are lost."""
-        if self.transport is not None:
-            self.transport.abort()
-
     def leave_room(self, at: float) -> None:
         """Another client needs the room of this connection, on which no request is being answered."""
         if self._requests.began_at is not None and not self._closing:
@@ -376,6 +318,8 @@ class ClientConnection(ReadLimit):
         elif self._closing:
             if at - self._idle_since > limits.client_write_timeout_seconds:
                 self.abort()
+        elif self.unread_bytes or self._waiting.parts:
+            return  # it has come, and waits for its turn
         elif self._requests.began_at is not None:
             if at - self._requests.began_at > limits.head_timeout_seconds:
                 self._refuse(Failure.HEAD_TIMEOUT, at)

@@ -55,7 +55,7 @@ class Crowd:
         `share`: the most connections of one peer's address; 0: any number.
         """
         file = 0 if sock is None else sock.fileno()
-        peer = str((sock.getpeername() or ("",))[0]) if share and sock is not None else None
+        peer = _address_of(sock) if share and sock is not None else None
         budgets, budget = self._budgets, self._budgets.connections
         self._open[connection] = peer
         budget.used += 1
@@ -96,3 +96,10 @@ class Crowd:
         del self.without_request[going]
         going.leave_room(at)
         return True
+
+
+def _address_of(sock: socket) -> str | None:
+    try:
+        return str((sock.getpeername() or ("",))[0])
+    except OSError:
+        return None  # the peer has reset the connection before it was accepted

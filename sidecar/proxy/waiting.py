@@ -1,4 +1,4 @@
-"""The bytes of one connection that wait: requests behind the one being answered, tunnel bytes, an unfinished head.
+"""The bytes of one connection that wait: requests behind the one being answered, tunnel bytes, a head or read half done.
 
 Counts what they cost in memory, as bytes that the process holds, and says when no more may wait. Refuses to know when
 their turn comes: the connection (`accept.py`) takes them in order.
@@ -34,6 +34,7 @@ class Waiting:
         self.bytes = 0
         self.head_bytes = 0
         """Bytes of an unfinished head that are counted."""
+        self._unread_bytes = 0
 
     @property
     def full(self) -> bool:
@@ -60,6 +61,7 @@ class Waiting:
         self.behind_upgrade = False
         self._count(-self.bytes)
         self.count_head(0)
+        self.count_unread(0)
 
     # --- behind a request for a websocket ----------------------------------------------------------------------------
 
@@ -90,6 +92,11 @@ class Waiting:
             self._budget.exceeded += 1
             return False
         return True
+
+    def count_unread(self, size: int) -> None:
+        """Count a read of this many bytes that is not parsed while its connection is not read; 0: none."""
+        self._budget.used += size - self._unread_bytes
+        self._unread_bytes = size
 
     def _count(self, size: int) -> None:
         self.bytes += size

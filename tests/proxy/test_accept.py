@@ -57,6 +57,41 @@ def test_a_client_that_pipelines_without_end_is_no_longer_read() -> None:
     assert road.in_flight == 0
 
 
+def test_garbage_behind_a_request_that_waits_for_its_turn_waits_too() -> None:
+    """The first is answered, and in the same turn of the loop the garbage comes: the second is answered before it."""
+    road = Road(turns_by_itself=False)
+    client = road.client()
+    client.send(GET % 1)
+    client.send(GET % 2)
+    road.engine.send(OK % 1)
+
+    client.send(b"\x00bad\r\n\r\n")
+    assert client.taken == OK % 1
+    road.turns()
+    road.engine.send(OK % 2)
+
+    assert client.taken.startswith(OK % 1 + OK % 2 + b"HTTP/1.1 400 ")
+    assert road.outcomes == [Outcome.OK] * 2
+
+
+def test_an_upload_that_waited_long_behind_another_request_is_not_late() -> None:
+    """Its head came in time. A sweep between that answer and the turn in which it is taken finds it waiting."""
+    road = Road(turns_by_itself=False)
+    client = road.client()
+    client.send(GET % 1)
+    client.send(b"POST / HTTP/1.1\r\nHost: pod\r\nContent-Length: 10\r\n\r\n12345")
+    road.clock.later(LIMITS.head_timeout_seconds + 1)
+    road.engine.send(OK % 1)
+
+    road.traffic.sweep(road.clock.now)
+    road.turns()
+    client.send(b"67890")
+    road.engine.send(OK % 2)
+
+    assert client.taken == OK % 1 + OK % 2
+    assert road.outcomes == [Outcome.OK] * 2
+
+
 def test_garbage_behind_a_good_request_waits_until_that_one_is_answered() -> None:
     """The first is answered normally; then comes a 400, and nothing more is read from this connection."""
     road = Road()

@@ -1,5 +1,7 @@
 """Which connection goes when a further one finds no room, and what a peer's share is."""
 
+import errno
+
 from sidecar.budgets.budgets import Kind
 from sidecar.proxy.errors import Failure
 from tests.support.memory import LIMITS, Road, Socket
@@ -91,16 +93,47 @@ def test_a_peer_may_have_its_share_and_no_more_where_the_config_says_so() -> Non
     assert not _client_from(road, "10.0.0.1").lost
 
 
+def test_a_peer_that_reset_before_it_was_accepted_is_let_go_like_any_other() -> None:
+    """Its socket has no address any more. An error here would leave its file open, and its place taken."""
+    road = Road(LIMITS.model_copy(update={"max_connections_per_peer": 2}))
+
+    gone = [_client_from(road, None) for _ in range(3)]
+    for client in gone:
+        client.lose(ConnectionResetError())
+
+    assert (len(road.shared.crowd), road.budgets.connections.used, road.refused) == (0, 0, [])
+
+
+def test_a_request_that_waits_for_its_turn_is_not_closed_for_another() -> None:
+    """The one before it is answered; the turn in which it is taken comes after the new connection."""
+    road = Road(budgets={Kind.CONNECTIONS: 1}, turns_by_itself=False)
+    client = road.client()
+    client.send(GET)
+    client.send(GET)
+    road.engine.send(OK)
+
+    late = road.client()
+    road.turns()
+    road.engine.send(OK)
+
+    assert late.taken.startswith(b"HTTP/1.1 503 ")
+    assert client.taken == OK * 2
+    road.client()
+    assert client.lost
+
+
 class _Known(Socket):
     """A fake transport that has a number, or an address."""
 
     file = 9
-    peer = "10.0.0.1"
+    peer: str | None = "10.0.0.1"
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         return self if name == "socket" else default
 
     def getpeername(self) -> tuple[str, int]:
+        if self.peer is None:
+            raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
         return self.peer, 4321
 
     def fileno(self) -> int:
@@ -120,7 +153,7 @@ def _client_with_file(road: Road, file: int) -> Socket:
     return socket
 
 
-def _client_from(road: Road, peer: str) -> Socket:
+def _client_from(road: Road, peer: str | None) -> Socket:
     connection = road.traffic.connection()
     socket = _Known(connection)
     socket.peer = peer

@@ -84,3 +84,18 @@ def test_a_head_of_many_small_fields_is_refused_before_it_is_complete() -> None:
     client.send(b"GET / HTTP/1.1\r\nHost: pod\r\n" + b"a:b\r\n" * 20)
 
     assert client.taken.startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_long_head_that_came_whole_needs_no_room() -> None:
+    """It is parsed in pieces, and before the last one it looks unfinished; also where its first part came alone."""
+    road = Road(LONG, budgets={Kind.HELD_BYTES: 4000})
+    head = GET[:-2] + b"x-long: " + b"a" * 40_000 + b"\r\n\r\n"
+    road.client().send(head)
+    in_two = road.client()
+    in_two.send(head[:12_000])
+    assert 0 < road.budgets.held.used < 4000
+    in_two.send(head[12_000:])
+
+    assert road.refused == []
+    assert [bytes(socket.taken) for socket in road.pool.sockets] == [head, head]
+    assert road.budgets.held.used == 0
