@@ -140,6 +140,7 @@ class App:
             clock=clock,
             flow=self.slo.flow,
             grew_at=lambda: self.engine_side.state.grew_at,
+            counted=lambda: self.engine_side.counts_output,
         )
         self.health = Health(lambda: self.traffic.lost, self.progress.look)
         self.shutdown = Shutdown(

@@ -9,6 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from sidecar.app import App
 from sidecar.config.file import load
 from sidecar.config.schema import Config
+from sidecar.engines.probe.state import EngineState, Growth
+from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.exposition import slices
 from tests.support.memory import Clock
@@ -158,6 +160,8 @@ def test_an_engine_that_stops_in_the_middle_of_its_work_is_told_by_every_probe_o
         app = App(load(str(file)), lambda: load(str(file)), clock)
         app.readiness.answered(clock())
         app.engine.up = True
+        app.engine.is_kind("vllm")
+        app.engine_side.state.read(EngineState(), Growth({Count.OUTPUT_TOKENS: 0.0}))
         found = []
         for seconds in (60, 15, 30):
             for _ in range(seconds):

@@ -13,9 +13,9 @@ from tests.support.walk import Walk
 
 
 class Pod:
-    """A sidecar that has served for a while, and a healthy front end of the engine."""
+    """A sidecar that has served for a while, and a healthy front end of the engine. `counted`: its count of output is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, counted: bool = True) -> None:
         self.walk: Walk = promising()
         self.readiness = Readiness()
         self.readiness.answered(self.walk.clock())
@@ -28,6 +28,7 @@ class Pod:
             clock=self.walk.clock,
             flow=self.walk.slo.flow,
             grew_at=lambda: float("-inf"),
+            counted=lambda: counted,
         )
         self.passes(100)
 
@@ -93,6 +94,19 @@ def test_an_idle_engine_is_fine_after_its_last_answer() -> None:
     answer(pod.walk)
 
     assert (pod.passes(600), pod.ready()) == (State.FINE, True)
+
+
+def test_an_engine_without_counts_that_loads_its_model_for_a_request_is_no_stall() -> None:
+    """It had unloaded it when idle. Its hang in the middle of a stream is told, and never proven."""
+    pod = Pod(counted=False)
+    ask(pod.walk, stream=True)
+    stream(pod.walk)
+    loading = pod.passes(60), pod.ready()
+    pod.walk.engine.send(event(TOKEN))
+    came = pod.passes(8), pod.ready()
+    hung = pod.passes(300), pod.ready(), pod.progress.look().proven
+
+    assert (loading, came, hung) == ((State.FINE, True), (State.FINE, True), (State.STALLED, False, False))
 
 
 def test_a_whole_answer_that_takes_its_time_is_no_stall() -> None:

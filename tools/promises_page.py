@@ -13,6 +13,7 @@ from bench.idle_edge import POSTS
 from bench.soak.invariants import OF_BEFORE, OF_THE_LIMIT, PIPELINES_OF_BEFORE, SETTLE_SECONDS
 from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES
 from sidecar.slo.progress import PROVEN_SECONDS
+from sidecar.slo.silence import UNKNOWN_ANSWER_SECONDS
 from tools.markdown import table
 
 
@@ -190,9 +191,14 @@ CHAPTERS = (
                 ("tests/test_engine_stalls.py", "tests/real/test_vllm_stalls.py"),
             ),
             Promise(
-                "An engine that is busy, idle, loading, or whose clients do not read is not taken for one that hangs.",
+                "An engine whose count of output tokens is read (vLLM, SGLang), and that is busy, idle, loading, or whose clients do not read, is not taken for one that hangs.",
                 "0 claims",
                 ("tests/slo/test_progress.py", "tests/real/test_vllm_stalls.py"),
+            ),
+            Promise(
+                "An engine without such a count is never restarted for a stall, and each first output has time, for instance to load a model.",
+                f"0 proofs; {UNKNOWN_ANSWER_SECONDS:g} s",
+                ("tests/slo/test_progress.py", "tests/test_engine_stalls.py"),
             ),
             Promise(
                 "`/-/engine` answers 503 only for a silence that is proven beyond the pending work, and the sidecar's absence does not spend the probe's budget.",

@@ -16,6 +16,7 @@ from sidecar.engines.probe.advice import Advisor
 from sidecar.engines.probe.agreement import Agreement, Tally
 from sidecar.engines.probe.probe import Prober, unix_fault
 from sidecar.engines.probe.scrape import Scraped, StateProber
+from sidecar.engines.probe.state_names import Count
 from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.account import Account
 from sidecar.lifecycle import Readiness
@@ -66,6 +67,12 @@ class EngineSide:
             may_reset=config.scrape_llama_cpp,
             restarted=self.prober.ask_anew,
         )
+
+    @property
+    def counts_output(self) -> bool:
+        """Whether the engine's kind counts its output as it is made, and the last page of it that was read stated that count."""
+        names = self.state_prober.names
+        return names is not None and Count.OUTPUT_TOKENS in names.counts and self.state.counts_output
 
     def tasks(self) -> tuple[Coroutine[None, None, None], ...]:
         """Coroutines that run for the process's life. Cancel to stop."""

@@ -43,6 +43,8 @@ class EngineStateRecorder:
         self._restarts = metrics.counter(c.ENGINE_RESTARTS_TOTAL)
         self.grew_at = -inf
         """When a scrape last showed that the engine's counts of its work had grown: it works, whatever the wire shows."""
+        self.counts_output = False
+        """Whether the last successful scrape stated the engine's count of its output, made token by token."""
         self.on_restart: Callable[[], None] = lambda: None
         """Called after an engine restart: what was learned about the old engine process must be forgotten."""
         self._scrapes = metrics.counter(c.ENGINE_SCRAPES_TOTAL)
@@ -60,6 +62,7 @@ class EngineStateRecorder:
         for name, grown in growth.counters.items():
             if name in self._counters:
                 self._counters[name].child().inc(grown)
+        self.counts_output = Count.OUTPUT_TOKENS in growth.counters
         if any(growth.counters.values()):
             self.grew_at, _ = self._now()
         self._restarts.child().inc(int(growth.restarted))

@@ -3,7 +3,8 @@
 `silence.py` measures how long no output came and how much of that the pending prompts explain. This module makes a state
 of it: fine, unsure, or stalled. It counts a silence only while the sidecar's own loop turns on time, because unread output
 is no silence. It keeps a stall until the engine shows life, as clients who give up prove nothing. It refuses to claim
-anything where the wire cannot show it: each such state has its reason.
+anything where the wire cannot show it: each such state has its reason. It calls nothing proven where the engine's own count
+of its output is not read: such an engine may load a model before any first output, or work on an answer that comes whole.
 """
 
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from sidecar.slo.silence import (
     LATE_LOOK_SECONDS,
     STALL_SECONDS,
     UNKNOWN_ANSWER_SECONDS,
+    UNKNOWN_SECONDS,
     Flow,
     Silent,
     excused_seconds,
@@ -23,12 +25,16 @@ from sidecar.slo.silence import (
 PROVEN_SECONDS = 30.0
 """Silence beyond the engine's work after which its container may be restarted."""
 LATE_KEPT_SECONDS = 5.0
-"""So long after a late turn of the loop nothing is claimed: the output that came meanwhile has to be read first."""
+"""So long after a late turn of the loop nothing new is claimed or proven: what came meanwhile has to be read first."""
 YOUNG_SECONDS = 30.0
 """So long after the start of the sidecar or of the engine nothing is claimed: the first requests of an engine warm it up."""
 KEPT_SECONDS = UNKNOWN_ANSWER_SECONDS + 15.0
 """So long a stall is kept after its last silent request has left: longer than a probe needs to restart the container. Then
 traffic may try again, since without a request nothing can show that the engine works again."""
+
+
+_LATE = "the sidecar's own event loop was late: output may wait to be read"
+_NOT_COUNTED = "the engine's own count of its output is not read"
 
 
 class State(StrEnum):
@@ -51,7 +57,7 @@ class Progress:
     explained_seconds: float = 0.0
     """As much of a silence as the pending prompts explain."""
     beyond_seconds: float = 0.0
-    """Proven silence beyond that, summed since the engine's last sign of life."""
+    """Proven silence beyond that, summed since the engine's last sign of life; 0 while nothing can be proven."""
 
     @property
     def stalled(self) -> bool:
@@ -89,42 +95,53 @@ class ForwardProgress:
         self._recover()
         self._quiet_seconds = 0.0
 
-    def look(self, at: float, flow: Flow, *, grew_at: float = -inf, doubt: str | None = None) -> Progress:
-        """The progress at this instant. `grew_at`: when the engine's own counts of its work last grew. `doubt`: a reason of
-        the caller for which no claim can be made; None if there is none.
+    def look(
+        self, at: float, flow: Flow, *, counted: bool, grew_at: float = -inf, doubt: str | None = None
+    ) -> Progress:
+        """The progress at this instant. `counted`: the engine's own count of its output is read. `grew_at`: when its own
+        counts of its work last grew. `doubt`: a reason of the caller for which no claim can be made; None if there is none.
         """
         passed, self._looked_at = at - self._looked_at, at
         if passed > LATE_LOOK_SECONDS:
             self._late_until = at + LATE_KEPT_SECONDS
             passed = 0.0
         self._quiet_seconds = min(self._quiet_seconds + passed, flow.quiet_seconds, at - grew_at)
-        explained = excused_seconds(flow.silent)
+        waits = not counted and flow.read > 0 and flow.begun <= 0
+        explained = _explained_seconds(flow, unknown=waits)
         if self._stalled_at is not None and (
             max(flow.spoke_at, grew_at) > self._stalled_at or at - self._proven_at > KEPT_SECONDS
         ):
             self._recover()
         if doubt is None and at < self._young_until:
             doubt = "the sidecar or the engine has just begun: its first requests may take longer"
-        if doubt is None and at < self._late_until:
-            doubt = "the sidecar's own event loop was late: output may wait to be read"
+        late = _LATE if at < self._late_until else None
+        if doubt is None and self._stalled_at is None:
+            doubt = late
         if doubt is not None:
             return self._told(State.UNSURE, doubt, explained)
+        unproven = late if counted else _NOT_COUNTED
+        blind = waits and flow.behind_unseen
         # A silence of 0 s is one that a request may explain whose output is not seen.
-        beyond = self._quiet_seconds - explained if flow.silent.seconds > 0.0 else 0.0
+        beyond = 0.0 if blind or flow.silent.seconds <= 0.0 else self._quiet_seconds - explained
         if beyond > 0.0:
             self._stalled_at = at if self._stalled_at is None else self._stalled_at
             self._proven_at, self._longest_seconds = at, self._quiet_seconds
-            self._beyond_seconds += min(passed, beyond)
+            if unproven is None:
+                self._beyond_seconds += min(passed, beyond)
         if self._stalled_at is not None:
             work = f"its pending work explains {explained:.0f} s" if beyond > 0.0 else "it has shown no life since"
             reason = (
                 f"the engine has stopped in the middle of its work: no output for {self._longest_seconds:.0f} s, {work}"
             )
+            if unproven is not None:
+                return self._told(State.STALLED, f"{reason} (not proven: {unproven})", explained, 0.0)
             return self._told(State.STALLED, reason, explained)
-        return self._told(*_unproven(flow, self._quiet_seconds, explained), explained)
+        return self._told(*_unstalled(flow, self._quiet_seconds, explained, blind=blind), explained)
 
-    def _told(self, state: State, reason: str, explained: float) -> Progress:
-        return Progress(state, reason, self._quiet_seconds, explained, self._beyond_seconds)
+    def _told(self, state: State, reason: str, explained: float, beyond: float | None = None) -> Progress:
+        return Progress(
+            state, reason, self._quiet_seconds, explained, self._beyond_seconds if beyond is None else beyond
+        )
 
     def _recover(self) -> None:
         self._stalled_at = None
@@ -132,9 +149,16 @@ class ForwardProgress:
         self._beyond_seconds = self._longest_seconds = 0.0
 
 
-def _unproven(flow: Flow, quiet: float, explained: float) -> tuple[State, str]:
-    """State and reason of an engine whose silence does not exceed its work."""
-    if flow.silent.unseen_seconds > STALL_SECONDS or (flow.unseen and not flow.read):
+def _explained_seconds(flow: Flow, *, unknown: bool) -> float:
+    """Seconds of this silence that the pending work explains. `unknown`: besides the prompts a model may be loading."""
+    least = excused_seconds(Silent(0.0, UNKNOWN_SECONDS)) if unknown else 0.0
+    return max(least, excused_seconds(flow.silent))
+
+
+def _unstalled(flow: Flow, quiet: float, explained: float, *, blind: bool) -> tuple[State, str]:
+    """State and reason of an engine whose silence does not exceed its work. `blind`: an unseen request may be that work."""
+    unseen_seconds = quiet if blind else flow.silent.unseen_seconds
+    if unseen_seconds > STALL_SECONDS or (flow.unseen and not flow.read):
         return State.UNSURE, "requests are in flight whose output is not seen before they end"
     if flow.read:
         if quiet > STALL_SECONDS:

@@ -58,6 +58,10 @@ class Flow(NamedTuple):
     """Streams whose clients do not read."""
     unseen: int = 0
     """Requests whose output is not seen before they end."""
+    begun: int = 0
+    """Streams that the sidecar reads and that have had output."""
+    behind_unseen: bool = False
+    """Whether such an unseen request was there when the silence began: the engine may still work on it alone."""
 
 
 def excused_seconds(silent: Silent) -> float:
@@ -213,7 +217,7 @@ class Silence:
         if since is None:
             return Silent(0.0, 0.0)
         excused_until = since + excused_seconds(Silent(at - since, self._expected_seconds))
-        if self._opaque and not self._flowing:
+        if self._opaque and self._begun <= 0:
             in_time = (each.answer_seconds for each in self._opaque.values() if each.at <= since)
             unseen_until = since + max(in_time, default=0.0)
             if at <= unseen_until:
@@ -231,7 +235,10 @@ class Silence:
         silent = self.check(at)
         self._looked_at = at
         quiet = 0.0 if self._since is None else at - self._since
-        return Flow(silent, quiet, self._spoke_at, len(self._heard), len(self._paused), len(self._opaque))
+        behind = self._since is not None and any(each.at <= self._since for each in self._opaque.values())
+        return Flow(
+            silent, quiet, self._spoke_at, len(self._heard), len(self._paused), len(self._opaque), self._begun, behind
+        )
 
     def _wake(self, at: float) -> None:
         """If the sidecar itself stood still, that is no silence: what the engine sent meanwhile is not read yet."""
@@ -275,9 +282,9 @@ class Silence:
             self._expected_seconds = self._work_seconds
 
     @property
-    def _flowing(self) -> bool:
-        """Whether a stream that the sidecar reads has begun. (Only such a stream can be paused.)"""
-        return len(self._heard) > len(self._pending)
+    def _begun(self) -> int:
+        """Streams that the sidecar reads and that have begun. (Only such a stream can be paused.)"""
+        return len(self._heard) - len(self._pending)
 
     @property
     def _work_seconds(self) -> float:

@@ -30,8 +30,10 @@ class Pod:
             clock=self.clock,
             flow=self.flow,
             grew_at=lambda: float("-inf"),
+            counted=lambda: self.counted,
         )
         self.broken = False
+        self.counted = True
 
     def flow(self, at: float) -> Flow:
         if self.broken:
@@ -111,6 +113,23 @@ def test_an_engine_that_hangs_as_a_whole_fails_its_containers_probe_too() -> Non
 
     assert (hung.proven, told) == (True, (False, 0, 0))
     assert killed.state is State.UNSURE
+
+
+def test_without_the_engines_counts_its_containers_probe_does_not_fail() -> None:
+    """It is told all the same: not ready, not up."""
+    pod = serving()
+    pod.counted = False
+    found, told = pod.passes(600.0).progress.look(), pod.told()
+
+    assert (found.proven, told) == (False, (False, 0, 1))
+
+
+def test_a_late_loop_does_not_end_the_claim_that_the_page_waits_for() -> None:
+    pod = serving().passes(60.0)
+    pod.clock.later(10.0)
+    late = pod.progress.look()
+
+    assert (late.proven, pod.told()) == (False, (False, 0, 1))
 
 
 def test_before_the_first_health_check_nothing_is_known() -> None:

@@ -10,6 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sidecar.config.schema import EngineConfig
+from sidecar.engines.probe.state import EngineState, Growth
+from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.lifecycle import Readiness
@@ -153,3 +155,18 @@ def test_a_mistake_in_watching_is_counted_and_reaches_no_client() -> None:
     harness.side.closed(None)  # type: ignore[arg-type]
 
     assert 'llm_sidecar_dropped_total{reason="observer_error"} 1' in harness.lines("llm_sidecar_dropped_total")
+
+
+def test_only_an_engine_of_a_kind_that_counts_its_output_has_it_counted() -> None:
+    """A page of an earlier engine proves nothing for one of another kind."""
+    side = EngineSideHarness("http://127.0.0.1:1").side
+    side.engine.is_kind("vllm")
+    before = side.counts_output
+    side.state.read(EngineState(), Growth({Count.OUTPUT_TOKENS: 0.0}))
+    found = {}
+    for kind in ("vllm", "sglang", "ollama", "tgi"):
+        side.engine.is_kind(kind)
+        found[kind] = side.counts_output
+
+    assert before is False
+    assert found == {"vllm": True, "sglang": True, "ollama": False, "tgi": False}

@@ -71,3 +71,16 @@ def test_an_engine_whose_counts_grow_works_at_that_instant() -> None:
         grew_at.append(recorder.grew_at)
 
     assert grew_at == [float("-inf"), float("-inf"), 110.0, 110.0]
+
+
+def test_an_engine_counts_its_output_if_the_last_page_that_was_read_stated_it() -> None:
+    """A page that cannot be read takes nothing back: the engine may hang."""
+    recorder = EngineStateRecorder(Metrics(lanes=["chat"], prompt_buckets=["0-512"]))
+    counts = [recorder.counts_output]
+    for growth in (Growth({Count.REQUESTS: 1.0}), Growth({Count.OUTPUT_TOKENS: 0.0})):
+        recorder.read(EngineState(), growth)
+        counts.append(recorder.counts_output)
+    recorder.unknown()
+    counts.append(recorder.counts_output)
+
+    assert counts == [False, False, True, True]

@@ -20,15 +20,17 @@ AT = 1000.0
 class Watched(Engine):
     """An engine whose progress is looked at once a second, by a clock that begins at AT."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, counted: bool = True) -> None:
         super().__init__()
+        self.counted = counted
         self.forward = ForwardProgress(AT - 2 * YOUNG_SECONDS)
         self.at = AT - YOUNG_SECONDS / 2
         self.grew_at = float("-inf")
         self.passes(YOUNG_SECONDS / 2)
 
     def look(self, doubt: str | None = None) -> Progress:
-        return self.forward.look(self.at, self.silence.flow(self.at), grew_at=self.grew_at, doubt=doubt)
+        flow = self.silence.flow(self.at)
+        return self.forward.look(self.at, flow, counted=self.counted, grew_at=self.grew_at, doubt=doubt)
 
     def passes(self, seconds: float, doubt: str | None = None) -> Progress:
         """Time passes, with a look each second. Returns the last one."""
@@ -45,9 +47,9 @@ class Watched(Engine):
         return self.look()
 
 
-def hanging() -> Watched:
+def hanging(*, counted: bool = True) -> Watched:
     """An engine that sends nothing to the only stream any more, since AT."""
-    engine = Watched()
+    engine = Watched(counted=counted)
     engine.streams(AT, "a")
     return engine
 
@@ -191,12 +193,26 @@ def test_requests_whose_output_is_not_seen_show_nothing() -> None:
 
 
 def test_a_stream_that_waits_beside_an_unseen_request_is_unsure_until_that_may_be_over() -> None:
+    """The engine's counts do not grow: it makes no answer at all."""
     engine = Watched()
     engine.asked(AT, "whole", streaming=False, answer=40.0)
     engine.asked(AT, "stream")
 
     assert engine.passes(40.0).state is State.UNSURE
     assert engine.passes(1.0).stalled
+
+
+def test_a_stream_behind_a_long_whole_answer_shows_no_stall_while_the_counts_grow() -> None:
+    """The whole answer misses its objective of 30 s by far: that is no stall."""
+    engine = Watched()
+    engine.asked(AT, "whole", streaming=False, answer=30.0)
+    engine.asked(AT, "stream")
+    states = set()
+    for _ in range(60):
+        engine.grew_at = engine.at
+        states.add(engine.passes(5.0).state)
+
+    assert State.STALLED not in states
 
 
 def test_an_engine_whose_own_counts_grow_works_whatever_the_wire_shows() -> None:
@@ -217,7 +233,7 @@ def test_a_young_process_makes_no_claim() -> None:
     engine = Engine()
     forward = ForwardProgress(AT)
     engine.streams(AT, "a")
-    looks = [forward.look(at, engine.silence.flow(at)) for at in (AT + second for second in range(31))]
+    looks = [forward.look(at, engine.silence.flow(at), counted=True) for at in (AT + second for second in range(31))]
 
     assert {look.state for look in looks[:-1]} == {State.UNSURE}
     assert looks[0].reason == "the sidecar or the engine has just begun: its first requests may take longer"
@@ -244,14 +260,97 @@ def test_the_time_in_which_the_sidecar_itself_stood_still_is_no_silence() -> Non
     assert engine.passes(LATE_KEPT_SECONDS).state is State.FINE
 
 
-def test_a_stall_outlasts_a_late_loop_but_is_not_claimed_by_it() -> None:
+def test_a_stall_outlasts_a_late_loop_but_is_not_proven_by_it() -> None:
+    """The claim stays, so that the page is not delayed. No container is restarted by a look that is late."""
+    engine = hanging()
+    proven = engine.passes(60.0)
+    late = engine.stands_still(30.0)
+    last = engine.passes(LATE_KEPT_SECONDS - 1.0)
+    after = engine.passes(1.0)
+
+    assert [(each.state, each.proven) for each in (proven, late, last, after)] == [
+        (State.STALLED, True),
+        (State.STALLED, False),
+        (State.STALLED, False),
+        (State.STALLED, True),
+    ]
+    assert late.reason.endswith("(not proven: the sidecar's own event loop was late: output may wait to be read)")
+    assert (late.beyond_seconds, after.beyond_seconds - proven.beyond_seconds) == (0.0, 1.0)
+
+
+def test_output_that_waited_in_a_late_loop_ends_a_stall_at_once() -> None:
     engine = hanging()
     engine.passes(60.0)
-    late = engine.stands_still(30.0)
-    after = engine.passes(LATE_KEPT_SECONDS + 1.0)
+    engine.stands_still(30.0)
+    engine.silence.spoke(engine.at)
 
-    assert (late.state, late.proven) == (State.UNSURE, False)
-    assert after.proven
+    assert not engine.passes(1.0).stalled
+
+
+# --- an engine whose own count of its output is not read --------------------------------------------------------------------
+
+
+def test_the_stall_of_an_engine_without_counts_is_told_and_never_proven() -> None:
+    engine = hanging(counted=False)
+    assert engine.passes(STALL_SECONDS).state is State.FINE
+    found = engine.passes(3600.0)
+
+    assert (found.state, found.proven, found.beyond_seconds) == (State.STALLED, False, 0.0)
+    assert found.reason.endswith("explains 8 s (not proven: the engine's own count of its output is not read)")
+
+
+def test_an_engine_without_counts_has_a_minute_for_a_first_output() -> None:
+    """It may load its model first, although what a prompt costs is known."""
+    engine = Watched(counted=False)
+    engine.asked(AT, "after hours", cost=0.1)
+
+    assert engine.passes(3 * UNKNOWN_SECONDS).state is State.FINE
+    found = engine.passes(1.0)
+    assert (found.state, found.explained_seconds, found.proven) == (State.STALLED, 60.0, False)
+
+
+def test_a_prompt_that_costs_more_than_that_minute_explains_more() -> None:
+    engine = Watched(counted=False)
+    engine.asked(AT, "long", cost=30.0)
+
+    assert engine.passes(90.0).state is State.FINE
+
+
+def test_streams_behind_a_whole_answer_of_an_engine_without_counts_show_nothing_until_its_end() -> None:
+    """It has one slot, and the whole answer takes ten minutes. Then the next stream has its own minute."""
+    engine = Watched(counted=False)
+    engine.asked(AT, "whole", streaming=False, answer=30.0)
+    engine.asked(AT, "stream")
+    found = {engine.passes(1.0).state for _ in range(600)}
+    unsure = engine.look()
+    engine.silence.left("whole", engine.at)
+
+    assert found == {State.FINE, State.UNSURE}
+    assert (unsure.state, unsure.reason) == (
+        State.UNSURE,
+        "requests are in flight whose output is not seen before they end",
+    )
+    assert engine.passes(60.0).state is State.FINE
+    assert engine.passes(1.0).stalled
+
+
+def test_whole_answers_asked_for_in_a_hang_do_not_hide_it() -> None:
+    """They came after the stream that waits, so the engine does not work on them."""
+    engine = Watched(counted=False)
+    engine.asked(AT, "stream")
+    engine.passes(1.0)
+    engine.asked(engine.at, "whole", streaming=False)
+
+    assert engine.passes(60.0).stalled
+
+
+def test_the_proof_begins_with_the_first_count_that_is_read() -> None:
+    engine = hanging(counted=False)
+    engine.passes(60.0)
+    engine.counted = True
+
+    assert engine.passes(PROVEN_SECONDS - 1.0).beyond_seconds == PROVEN_SECONDS - 1.0
+    assert engine.passes(1.0).proven
 
 
 def test_the_answer_of_the_probe_is_plain() -> None:
