@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -43,8 +44,8 @@ def probes() -> dict[str, dict[str, Any]]:
 
 def engine_probe() -> list[str]:
     """The command of the probe that stands in the manifest as a comment."""
-    (line,) = re.findall(r"^ +# (exec: .*/-/engine.*)$", TEXT, re.MULTILINE)
-    command: list[str] = yaml.safe_load(line)["exec"]["command"]
+    (block,) = re.findall(r"^ +# exec:\n(?:^ +#   .*\n)+", TEXT, re.MULTILINE)
+    command: list[str] = yaml.safe_load(re.sub(r"^ +# ", "", block, flags=re.MULTILINE))["exec"]["command"]
     return command
 
 
@@ -118,27 +119,57 @@ def environment(proxy: Server | None) -> dict[str, str]:
     return bare | dict.fromkeys(names, f"http://127.0.0.1:{proxy.server_port}")
 
 
-def passes(port: int, *, patience: str = "5", proxy: Server | None = None) -> bool:
-    """Whether the engine's probe succeeds against a sidecar at this port."""
-    *shell, script = engine_probe()
-    assert "-m 5 " in script
-    script = script.replace("127.0.0.1:9901", f"127.0.0.1:{port}").replace("-m 5 ", f"-m {patience} ")
-    return subprocess.run([*shell, script], check=False, timeout=20, env=environment(proxy)).returncode == 0
+LIMIT = re.compile(r"-m (\d+) ")
+"""The time limit of one question of the engine's probe, in seconds."""
+
+
+def passes(
+    engine: int, sidecar: int, *, patience: str | None = None, path: str | None = None, proxy: Server | None = None
+) -> bool:
+    """Whether the engine's probe succeeds against an engine and a sidecar at these ports. `patience`: a shorter time limit of
+    each question; `path`: the directories of the container's commands.
+    """
+    shell, *flags, script = engine_probe()
+    for named, port in (("127.0.0.1:8000/health", engine), ("127.0.0.1:9901/-/engine", sidecar)):
+        assert named in script
+        script = script.replace(named, re.sub(r":\d+", f":{port}", named))
+    if patience is not None:
+        script = LIMIT.sub(f"-m {patience} ", script)
+    found = which(shell)
+    assert found is not None
+    variables = environment(proxy) | ({} if path is None else {"PATH": path})
+    return subprocess.run([found, *flags, script], check=False, timeout=20, env=variables).returncode == 0
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """A port where the kernel accepts connections and no process answers, as after SIGSTOP."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def refusing() -> int:
+    """A port where nothing listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+    return port
 
 
 @pytest.mark.parametrize(("status", "succeeds"), [(200, True), (503, False), (500, True), (404, True)])
 def test_the_engines_probe_fails_for_a_proven_stall_alone(status: int, succeeds: bool) -> None:
     need_tool("curl")
-    with answering(status) as server:
-        assert passes(server.server_port) is succeeds
+    with answering(200) as engine, answering(status) as sidecar:
+        assert passes(engine.server_port, sidecar.server_port) is succeeds
+        assert (engine.asked, sidecar.asked) == (["GET /health"], ["GET /-/engine"])
 
 
 def test_the_engines_probe_asks_no_proxy() -> None:
     """A proxy that the engine's image or cluster sets for downloads answers 503 for a host of ours: no proof of a stall."""
     need_tool("curl")
-    with answering(503) as proxy, answering(200) as server:
-        assert passes(server.server_port, proxy=proxy)
-        assert (len(server.asked), proxy.asked) == (1, [])
+    with answering(503) as proxy, answering(200) as engine, answering(200) as sidecar:
+        assert passes(engine.server_port, sidecar.server_port, proxy=proxy)
+        assert (len(engine.asked), len(sidecar.asked), proxy.asked) == (1, 1, [])
 
 
 @pytest.mark.parametrize("hook", ["http curl", "https curl", "http python"])
@@ -155,23 +186,33 @@ def test_the_hook_of_the_engine_drains_the_sidecar_and_asks_no_proxy(hook: str, 
 
 
 def test_the_engines_probe_does_not_fail_for_a_sidecar_that_is_away_or_stopped() -> None:
-    """Nothing listens; or the kernel accepts the connection and no process answers, as after SIGSTOP."""
     need_tool("curl")
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-        away = passes(port)
-        listening.listen()
-        stopped = passes(port, patience="0.2")
+    with answering(200) as engine, silent() as stopped:
+        found = passes(engine.server_port, refusing()), passes(engine.server_port, stopped, patience="2")
 
-    assert (away, stopped) == (True, True)
+    assert found == (True, True)
+
+
+def test_the_engines_probe_fails_for_an_engine_that_does_not_answer_its_health_check() -> None:
+    """Its whole process is frozen, it is idle, and the sidecar has no stream that shows it; or its health check says no."""
+    need_tool("curl")
+    with answering(200) as sidecar, silent() as frozen, answering(500) as ill:
+        ports = frozen, ill.server_port, refusing()
+        found = [passes(port, sidecar.server_port, patience="1") for port in ports]
+
+    assert found == [False, False, False]
+
+
+def test_the_engines_probe_never_fails_in_an_image_without_curl(tmp_path: Path) -> None:
+    with answering(503) as sidecar:
+        assert passes(refusing(), sidecar.server_port, path=str(tmp_path))
 
 
 def test_the_engines_probe_has_time_for_its_own_limit_and_a_stall_outlasts_its_budget() -> None:
     """A stall that clients have given up on is kept for longer than the kubelet needs to restart the container."""
     probe = probes()["engine"]
 
-    assert probe["timeoutSeconds"] > 5
+    assert sum(int(limit) for limit in LIMIT.findall(engine_probe()[-1])) < probe["timeoutSeconds"]
     assert probe["failureThreshold"] * probe["periodSeconds"] < KEPT_SECONDS
 
 

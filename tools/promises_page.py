@@ -201,7 +201,7 @@ CHAPTERS = (
                 ("tests/slo/test_progress.py", "tests/test_engine_stalls.py"),
             ),
             Promise(
-                "`/-/engine` answers 503 only for a silence that is proven beyond the pending work, and the sidecar's absence does not spend the probe's budget.",
+                "`/-/engine` answers 503 only for a silence that is proven beyond the pending work, and the sidecar's absence does not spend the probe's budget. The probe fails too if the engine's `/health` does.",
                 f"{PROVEN_SECONDS:g} s beyond the work; 30 s of absence",
                 ("tests/test_probes.py", "tests/real/test_vllm_stalls.py"),
             ),
