@@ -188,7 +188,7 @@ class ClientConnection(HeldBack):
 
     def exchange_over(self, *, keep_alive: bool) -> None:
         """The response was sent whole. Take the next request that waits, or wait for one."""
-        self.exchange = None
+        self.exchange, self._upload_paused = None, False
         if not keep_alive or self.transport is None:
             self.close_when_flushed()
             return

@@ -91,6 +91,25 @@ def test_an_early_answer_reaches_the_client_and_closes_what_was_not_finished() -
     assert client.lost
 
 
+def test_after_an_early_answer_to_a_whole_upload_the_kept_connection_is_read_again() -> None:
+    """The engine refuses without taking the last bytes: they held the client back, and hold back nothing any more."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 5000\r\n\r\n")
+    refused = road.engine
+    refused.room = 4990
+    client.send(b"a" * 5000)
+    assert not client.reading
+
+    refused.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno")
+    client.send(b"GET /x HTTP/1.1\r\nHost: pod\r\n\r\n")
+    road.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes")
+
+    assert client.taken.endswith(b"\r\n\r\nnoHTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes")
+    assert refused.reset
+    assert road.outcomes == [Outcome.CLIENT_ERROR, Outcome.OK]
+
+
 # --- failures ------------------------------------------------------------------------------------------------------------
 
 
