@@ -19,6 +19,8 @@ SHORTEST_IDLE_SECONDS = 0.01
 """An engine that closes sooner than this after an answer closes after every answer: then nothing is reused."""
 LEARNED_FOR_SECONDS = 300.0
 """A learned limit lasts so long: an engine's restart closes connections early too, and must not end reuse for ever."""
+LAST_BYTES_SECONDS = 5.0
+"""An engine that does not take the last bytes of a tunnel within this time loses them: else it could hold a file for ever."""
 
 
 FULL_QUEUE_SECONDS = 0.01
@@ -103,6 +105,8 @@ class EnginePool:
         self.receive_buffer_bytes = receive_buffer_bytes
         self._idle: list[EngineConnection] = []
         self._open: set[EngineConnection] = set()
+        self._closing_since: dict[EngineConnection, float] = {}
+        """Connections that close once their socket has taken everything."""
 
     def __repr__(self) -> str:
         return f"<EnginePool {len(self._open)} open, {len(self._idle)} idle>"
@@ -189,8 +193,13 @@ class EnginePool:
     def opened(self, connection: EngineConnection) -> None:
         self._open.add(connection)
 
+    def closes(self, connection: EngineConnection) -> None:
+        """It is being closed, once its socket has taken everything."""
+        self._closing_since[connection] = self.clock()
+
     def closed(self, connection: EngineConnection) -> None:
         self._open.discard(connection)
+        self._closing_since.pop(connection, None)
         if connection in self._idle:
             self._idle.remove(connection)
             idled_seconds = self.clock() - connection.idle_since
@@ -200,12 +209,16 @@ class EnginePool:
                 self._learned_at = self.clock()
 
     def sweep(self, at: float) -> None:
-        """Close what has idled too long; forget a learned limit that has not been confirmed for a while."""
+        """Close what has idled or been closing too long; forget a learned limit that has not been confirmed for a while."""
         if at - self._learned_at > LEARNED_FOR_SECONDS:
             self.idle_seconds = self.configured_idle_seconds
         for connection in [idle for idle in self._idle if at - idle.idle_since > self.idle_seconds]:
             self._idle.remove(connection)
             connection.abort()
+        for connection, since in list(self._closing_since.items()):
+            if at - since > LAST_BYTES_SECONDS:
+                del self._closing_since[connection]
+                connection.abort()
 
     def close(self) -> None:
         """Close every connection, busy or idle."""

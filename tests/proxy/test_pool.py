@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from sidecar.proxy.forward import EngineConnection
-from sidecar.proxy.pool import EnginePool
+from sidecar.proxy.pool import LAST_BYTES_SECONDS, EnginePool
 from tests.support.memory import Clock, Road
 
 
@@ -115,6 +115,24 @@ def test_the_newest_idle_connection_is_taken_first() -> None:
     assert newer.taken == GET + GET
     assert older.lost
     assert not newer.lost
+
+
+def test_an_engine_that_does_not_take_a_tunnels_last_bytes_is_left_all_the_same() -> None:
+    """The client has left: its bytes get some seconds, and then the connection holds no file any more."""
+    road = Road()
+    client = road.client()
+    client.send(b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    road.engine.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    road.engine.room = 0
+    client.send(b"the last words")
+
+    client.lose()
+    road.traffic.sweep(road.clock.later(LAST_BYTES_SECONDS))
+    assert not road.engine.lost
+    road.traffic.sweep(road.clock.later(0.1))
+
+    assert road.engine.reset
+    assert road.pool.open_connections == 0
 
 
 def test_a_pool_that_keeps_none_keeps_none() -> None:
