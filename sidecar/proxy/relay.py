@@ -16,7 +16,7 @@ from sidecar.proxy.errors import Failure, of_connecting
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
 from sidecar.proxy.observer import Cutter, End, Mark, Observer
-from sidecar.proxy.pace import TakingPace, UploadPace, tunnel_failure
+from sidecar.proxy.pace import TakingPace, tunnel_failure
 from sidecar.proxy.road import OVERHEAD_SAMPLE, Road
 from sidecar.proxy.tcp import SendTimes
 from sidecar.proxy.upload import CHUNK, LAST_CHUNK, Upload
@@ -58,7 +58,6 @@ class Exchange:
         self.moved_at = at
         """When the last byte of the request, or of a tunnel from the client, came."""
         self._place: Budget | None = None
-        self._upload_pace: UploadPace | None = None
         self._engine: EngineConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._engine_read_at = at
@@ -135,21 +134,19 @@ class Exchange:
         self._connecting = self.road.spawn(self._connect())
 
     async def _connect(self) -> None:
+        engine: EngineConnection | None = None
         try:
             engine = await self.road.pool.connect(self.road.engine_limits.connect_timeout_seconds)
-        except OSError as error:
-            self._connecting = None
-            self.fail(of_connecting(error), self.road.clock())
-        except Exception:  # noqa: BLE001  no caller awaits this task: an unexpected error must end the request too
-            self._connecting = None
-            self.fail(Failure.INTERNAL, self.road.clock())
-        else:
             self._connecting = None
             if self._ended:
                 engine.abort()
                 return
             self.observer.mark(Mark.CONNECTED, self.road.clock())
             self._use(engine)
+        except Exception as error:  # noqa: BLE001  no caller awaits this task: an unexpected error must end the request too
+            self._connecting = None
+            failure = of_connecting(error) if engine is None and isinstance(error, OSError) else Failure.INTERNAL
+            self.fail(failure, self.road.clock())
 
     def _use(self, engine: EngineConnection) -> None:
         """Send the request over this engine connection."""
@@ -379,18 +376,18 @@ class Exchange:
             return None
         if self.tunnel:
             return tunnel_failure(at, self._began_at, max(self.moved_at, self._engine_read_at), limits)
-        self.upload.swept()
+        engine, excused = self._engine, self.client.reading_paused
+        if engine is not None and self._proof is None and not engine.in_question:
+            self.upload.swept()
+        # Asked at every sweep, so that it knows all the time in which the client was not read.
+        slow = self.upload.failure(at, self._began_at, self.moved_at, limits, excused=excused)
         if self._taking is not None:
             return self._taking.failure(at, self.client.unsent_bytes, limits)
-        if self._engine is not None and self._engine.blocked:
+        if engine is not None and engine.blocked:
             late = at - self._engine_read_at > engine_limits.first_byte_timeout_seconds
             return Failure.ENGINE_FIRST_BYTE_TIMEOUT if late else None
-        if not self.upload.complete:
-            pace = self._upload_pace = self._upload_pace or UploadPace(self._began_at)
-            excused = self.client.reading_paused
-            failure = pace.failure(at, self.moved_at, self.upload.size, limits, excused=excused)
-            if failure is not None:
-                return failure
+        if slow is not None:
+            return slow
         if self._response is not None:
             return Failure.ENGINE_GAP_TIMEOUT if at - self._engine_read_at > engine_limits.gap_timeout_seconds else None
         sent_at = self.upload.sent_at

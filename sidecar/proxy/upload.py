@@ -7,9 +7,11 @@ Knows when the last byte was handed to the engine's socket, and how many bytes w
 from collections.abc import Callable
 
 from sidecar.budgets.budgets import Budget
+from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, request_bytes
 from sidecar.proxy.observer import UNCHANGED, Mark, Observer
+from sidecar.proxy.pace import Floors, UploadPace
 
 
 CHUNK = b"%x\r\n%b\r\n"
@@ -50,6 +52,7 @@ class Upload:
         self._unwanted = False
         self._again: list[bytes] | None = None
         self._swept = False
+        self._pace: UploadPace | None = None
 
     def body(self, data: bytes) -> None:
         """A piece of the body: sent on, or kept until the observer has seen it and a connection is open."""
@@ -156,13 +159,20 @@ class Upload:
             self._give_back()
 
     def swept(self) -> None:
-        """A sweep came by. At the second one the request is forgotten: an idle connection that closes does so at once.
+        """A sweep came by, after the sending. At the second one the request is forgotten: an idle connection that closes does so at once.
 
         Sweeps and not seconds, because a loop that was late has not looked at its sockets in these seconds.
         """
         if self._swept:
             self.forget()
         self._swept = True
+
+    def failure(self, at: float, began_at: float, moved_at: float, floors: Floors, *, excused: bool) -> Failure | None:
+        """The floor that the client has missed while it sends (see `UploadPace.failure`), or None."""
+        if self.complete:
+            return None
+        self._pace = self._pace or UploadPace(began_at)
+        return self._pace.failure(at, moved_at, self.size, floors, excused=excused)
 
     def stop(self) -> None:
         """The engine has answered, or its connection is gone: body bytes that still come are thrown away."""

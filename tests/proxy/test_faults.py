@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.forward import EngineConnection
 from tests.proxy.sample_messages import OK, POST
 from tests.support.memory import LIMITS, Road
 from tests.support.origin import Origin, RelayLeftError, Visit
@@ -31,6 +32,38 @@ def test_an_unforeseen_failure_ends_the_request_too() -> None:
             assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
             await client.close()
             assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError])
+def test_an_unforeseen_failure_of_sending_ends_the_request_too(error: type[Exception]) -> None:
+    """The connection was open already: it is closed, and the engine is not blamed for it."""
+
+    def write(_data: bytes) -> None:
+        raise error
+
+    async def script(visit: Visit) -> None:
+        await visit.until_left()
+
+    async def scenario() -> None:
+        origin = Origin(script)
+        async with origin.listening(), running(origin.port) as relay:
+            connect = relay.pool.connect
+
+            async def connected(timeout_seconds: float) -> EngineConnection:
+                engine = await connect(timeout_seconds)
+                engine.__dict__["write"] = write
+                return engine
+
+            relay.pool.__dict__["connect"] = connected
+            client = await RawClient.connect(relay.port)
+            client.send(POST)
+            answer, _ = await client.rest()
+            assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+            await client.close()
+            assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
+            assert relay.pool.open_connections == 0
 
     play(scenario())
 

@@ -13,6 +13,7 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.tcp import Heard
 from sidecar.timeline.outcome import Outcome
 from tests.support.proxy import RawClient, Relay, running
 from tests.support.scenario_loop import play
@@ -118,6 +119,13 @@ def played(story: Play, size: int = 10) -> tuple[list[Outcome], list[Failure | N
     return [end[0] for end in ends], [end[1] for end in ends], resent
 
 
+def sweeps(relay: Relay) -> None:
+    """More sweeps than a request on its way is kept for."""
+    for _ in range(3):
+        relay.traffic.sweep(relay.road.clock())
+
+
+SENT_AGAIN = ([Outcome.OK] * TIMES, [None] * TIMES, TIMES)
 NOT_AGAIN = ([Outcome.ENGINE_UNREACHABLE] * TIMES, [Failure.ENGINE_CLOSED] * TIMES, 0)
 
 
@@ -133,7 +141,78 @@ def test_an_engine_that_had_closed_before_gets_the_request_once_more(size: int) 
         await engine.answer()
         assert await client.until(b"ok") == OK
 
-    assert played(story, size) == ([Outcome.OK] * TIMES, [None] * TIMES, TIMES)
+    assert played(story, size) == SENT_AGAIN
+
+
+def test_the_request_is_kept_while_its_new_connection_is_made() -> None:
+    """That may take a name's look-up or a lost packet: many sweeps pass, and the engine gets every byte all the same."""
+
+    async def story(engine: Engine, relay: Relay, client: RawClient, request: bytes) -> None:
+        connect = relay.pool.connect
+
+        async def late(timeout_seconds: float) -> EngineConnection:
+            relay.pool.__dict__.pop("connect")
+            sweeps(relay)
+            return await connect(timeout_seconds)
+
+        def closed() -> None:
+            engine.close()
+            relay.pool.__dict__["connect"] = late
+
+        before_the_request(relay, closed)
+        client.send(request)
+        await engine.accept()
+        assert await engine.take(len(request)) == request
+        await engine.answer()
+        assert await client.until(b"ok") == OK
+
+    assert played(story) == SENT_AGAIN
+
+
+def test_the_request_is_kept_while_the_proof_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's reset may come after its end, and sweeps in between."""
+
+    async def story(engine: Engine, relay: Relay, client: RawClient, request: bytes) -> None:
+        def undecided(_sock: socket.socket) -> Heard:
+            monkeypatch.undo()
+            sweeps(relay)
+            return Heard(0, closed=False)
+
+        def closed() -> None:
+            engine.close()
+            monkeypatch.setattr("sidecar.proxy.idle_edge.heard", undecided)
+
+        before_the_request(relay, closed)
+        client.send(request)
+        await engine.accept()
+        assert await engine.take(len(request)) == request
+        await engine.answer()
+        assert await client.until(b"ok") == OK
+
+    assert played(story) == SENT_AGAIN
+
+
+def test_sweeps_before_the_request_is_sent_do_not_count() -> None:
+    """A body that took its time is as safe as any other: here one sweep comes between the sending and the engine's end."""
+
+    async def story(engine: Engine, relay: Relay, client: RawClient, request: bytes) -> None:
+        def closed() -> None:
+            engine.close()
+            asyncio.get_running_loop().call_soon(relay.traffic.sweep, relay.road.clock())
+
+        before_the_request(relay, closed)
+        begun = len(relay.recordings)
+        client.send(request[:-5])
+        while len(relay.recordings) == begun:  # noqa: ASYNC110  a test may look often
+            await asyncio.sleep(0)
+        sweeps(relay)
+        client.send(request[-5:])
+        await engine.accept()
+        assert await engine.take(len(request)) == request
+        await engine.answer()
+        assert await client.until(b"ok") == OK
+
+    assert played(story) == SENT_AGAIN
 
 
 def test_an_engine_that_has_read_the_request_and_closes_does_not_get_it_again() -> None:

@@ -57,6 +57,25 @@ def test_time_in_which_the_engine_takes_nothing_is_not_the_clients() -> None:
     assert pace.failure(505.0, 500.0, 5000, LIMITS, excused=False) is None
 
 
+def test_an_engine_that_takes_the_upload_in_gulps_is_not_charged_to_its_client() -> None:
+    """It takes nothing for four minutes, three times: the client is not read then, and sends at once what it may send."""
+    road = Road()
+    client = road.client()
+    client.send(HEAD.replace(b"100000", b"500000") + b"x" * 100_000)
+    for _ in range(3):
+        road.engine.room = 0
+        client.send(b"x" * 1000)
+        assert not client.reading
+        for _ in range(250):
+            road.traffic.sweep(road.clock.later(1))
+        road.engine.take(None)
+        road.traffic.sweep(road.clock.later(1))
+    assert road.outcomes == []
+
+    trickle(road, client, seconds=500, every=10, size=1)
+    assert road.recordings[0].closed == [(Outcome.CLIENT_CANCELLED, Failure.UPLOAD_TOO_SLOW, None)]
+
+
 def test_a_floor_of_zero_is_none() -> None:
     limits = LIMITS.model_copy(update={"upload_min_bytes_per_second": 0})
 
