@@ -12,7 +12,6 @@ import ipaddress
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import structlog
 from aiohttp import hdrs, web
@@ -58,7 +57,6 @@ class Access:
         self._logins.begin()
         self._loads = metrics.counter(WEB_CONFIG_LOADS_TOTAL)
         self._loads.begin()
-        self._tls: _CurrentTls | None = None
         self._loaded: Loaded | None = None
         self._paths: tuple[Path, ...] = ()
         self._stamp: _Stamp = ()
@@ -73,8 +71,8 @@ class Access:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """The context for the listener; its connections take the certificates of the moment. None: plain HTTP."""
-        return self._tls
+        """The context for the listener's next connection, with the certificates of the moment. None: plain HTTP."""
+        return None if self._loaded is None else self._loaded.context
 
     @property
     def users(self) -> frozenset[str]:
@@ -90,12 +88,10 @@ class Access:
                 loaded = await asyncio.to_thread(self._read)
                 self._take(loaded)
             except ConfigErrors as errors:
-                self.refused = errors.lines[0]
-                self._loads.child("refused").inc()
                 log.error("web_config_refused", errors=list(errors.lines))
-                self.on_loaded()
+                self._refuse(errors.lines[0])
                 return list(errors.lines)
-        log.info("web_config_loaded", tls=self._tls is not None, users=len(self.users))
+        log.info("web_config_loaded", tls=self.tls is not None, users=len(self.users))
         self.on_loaded()
         return []
 
@@ -103,8 +99,17 @@ class Access:
         """Read the file again whenever it changes, for as long as the task runs."""
         while self._file:
             await asyncio.sleep(FILES_LOOKED_AT_SECONDS)
-            if await asyncio.to_thread(_stamp_of, self._paths) != self._stamp:
-                await self.reload()
+            try:
+                if await asyncio.to_thread(_stamp_of, self._paths) != self._stamp:
+                    await self.reload()
+            except Exception as error:  # without the watch, no renewed certificate would ever be taken
+                log.exception("web_config_watch_failed")
+                self._refuse(f"{self._file}: cannot be read: {type(error).__name__}")
+
+    def _refuse(self, why: str) -> None:
+        self.refused = why
+        self._loads.child("refused").inc()
+        self.on_loaded()
 
     def close(self) -> None:
         self._passwords.close()
@@ -116,12 +121,9 @@ class Access:
         return load(self._file)
 
     def _take(self, loaded: Loaded) -> None:
-        if self._loaded is not None and (loaded.context is None) != (self._tls is None):
+        if self._loaded is not None and (loaded.context is None) != (self.tls is None):
             text = "TLS cannot be switched on or off while the process runs; restart the sidecar"
             raise ConfigErrors([f"{self._file}: tls_server_config: {text}"])
-        if loaded.context is not None:
-            self._tls = self._tls or _CurrentTls(ssl.PROTOCOL_TLS_SERVER)
-            self._tls.current = loaded.context
         self._passwords.admit(loaded.web.basic_auth_users)
         if self._loaded is None or self._loaded.web.rate_limit != loaded.web.rate_limit:
             self._bucket = _Bucket(loaded.web.rate_limit, self._clock)
@@ -179,15 +181,6 @@ class Access:
         if result == "ok":
             return None
         return _answer(401, "A user and a password are needed.", {hdrs.WWW_AUTHENTICATE: CHALLENGE})
-
-
-class _CurrentTls(ssl.SSLContext):
-    """A context whose new connections are those of another one, which may be replaced while the listener listens."""
-
-    current: ssl.SSLContext
-
-    def wrap_bio(self, *given: Any, **named: Any) -> ssl.SSLObject:
-        return self.current.wrap_bio(*given, **named)
 
 
 class _Bucket:

@@ -129,6 +129,7 @@ class AdminListener:
         application.on_response_prepare.extend([_own_server, self.access.add_headers])
         self._runner = Runner(
             application,
+            lambda: self.access.tls,
             access_log=None,
             handle_signals=False,
             handler_cancellation=True,
@@ -139,7 +140,7 @@ class AdminListener:
         )
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host or None, port, ssl_context=self.access.tls).start()
+            await web.TCPSite(self._runner, host or None, port).start()
         except OSError:
             await self._runner.cleanup()
             raise

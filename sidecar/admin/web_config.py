@@ -285,9 +285,7 @@ def _bare_context(tls: TlsServer) -> ssl.SSLContext:
     return context
 
 
-def _context(tls: TlsServer, folder: Path) -> tuple[ssl.SSLContext | None, list[tuple[Keys, str]]]:
-    """The TLS side of a server, or what is wrong with the files."""
-    context = _bare_context(tls)
+def _unreadable(tls: TlsServer, folder: Path) -> list[tuple[Keys, str]]:
     wrong: list[tuple[Keys, str]] = []
     for key in ("cert_file", "key_file", "client_ca_file"):
         name = getattr(tls, key)
@@ -296,6 +294,12 @@ def _context(tls: TlsServer, folder: Path) -> tuple[ssl.SSLContext | None, list[
                 (folder / name).read_bytes()
         except OSError as error:
             wrong.append((("tls_server_config", key), f"cannot be read: {error.strerror}"))
+    return wrong
+
+
+def _context(tls: TlsServer, folder: Path) -> tuple[ssl.SSLContext | None, list[tuple[Keys, str]]]:
+    """The TLS side of a server, or what is wrong with the files."""
+    context, wrong = _bare_context(tls), _unreadable(tls, folder)
     if wrong:
         return None, wrong
     try:
@@ -305,11 +309,16 @@ def _context(tls: TlsServer, folder: Path) -> tuple[ssl.SSLContext | None, list[
     except ssl.SSLError as error:
         text = f"is not PEM, or the key is not that of the certificate ({_reason(error)})"
         wrong.append((("tls_server_config", "cert_file"), text))
+    except OSError as error:
+        # A renewal may take a file away after it was looked at.
+        wrong.append((("tls_server_config", "cert_file"), f"or key_file cannot be read: {error.strerror}"))
     if tls.client_ca_file is not None:
         try:
             context.load_verify_locations(folder / tls.client_ca_file)
         except ssl.SSLError as error:
             wrong.append((("tls_server_config", "client_ca_file"), f"is no PEM of certificates ({_reason(error)})"))
+        except OSError as error:
+            wrong.append((("tls_server_config", "client_ca_file"), f"cannot be read: {error.strerror}"))
     return (None if wrong else context), wrong
 
 

@@ -20,7 +20,7 @@ from sidecar.admin import access as gate
 from sidecar.admin.access import BUSY_RETRY_AFTER_SECONDS, CHALLENGE, FROM_LOOPBACK, PROBES, Access, _Bucket
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.passwords import BusyError
-from sidecar.admin.web_config import RateLimit, load
+from sidecar.admin.web_config import Loaded, RateLimit, load
 from sidecar.config.file import ConfigErrors
 from sidecar.diagnosis.sources import HOW_TO_LOG_IN
 from sidecar.metrics import self_metrics as own
@@ -436,6 +436,34 @@ def test_a_change_of_any_file_is_seen_without_being_told(tmp_path: Path, monkeyp
         assert (await visit.ask("/metrics", tls=authority_now))[0] == 401
 
     visit(tmp_path, TLS, scenario)
+
+
+def test_the_watch_goes_on_whatever_a_load_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted and told as a refusal. Without the watch, no renewed certificate would ever be taken."""
+    monkeypatch.setattr(gate, "FILES_LOOKED_AT_SECONDS", 0.0)
+    right = load
+
+    def failing(_file: str) -> Loaded:
+        raise RuntimeError("CANARY")
+
+    async def scenario(visit: Visit) -> None:
+        loads = asyncio.Queue[None]()
+        visit.access.on_loaded = lambda: loads.put_nowait(None)
+        monkeypatch.setattr(gate, "load", failing)
+        visit.file.write_text("rate_limit: {}\n" + USERS)
+        await loads.get()
+        assert visit.access.refused == f"{visit.file}: cannot be read: RuntimeError"
+        refused = visit.registry.counter(own.WEB_CONFIG_LOADS_TOTAL).child("refused").value
+        assert refused == 1
+        assert (await visit.ask("/metrics"))[0] == 401
+
+        monkeypatch.setattr(gate, "load", right)
+        visit.file.write_text("")
+        await loads.get()
+        assert visit.access.refused is None
+        assert (await visit.ask("/metrics"))[0] == 200
+
+    visit(tmp_path, USERS, scenario)
 
 
 def test_a_bad_file_leaves_the_old_one_in_force_and_is_counted_and_told(tmp_path: Path) -> None:

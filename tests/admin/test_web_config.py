@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from sidecar.admin import web_config
 from sidecar.admin.web_config import CIPHERS, DEAREST_HASH, files_named, load
 from sidecar.config.file import ConfigErrors
 from tests.support.certificates import Authority
@@ -171,6 +172,29 @@ def test_what_would_not_hold_is_refused(text: str, said: str, folder: Path) -> N
 
     assert said in "\n".join(told)
     assert HASH[7:] not in "\n".join(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("key.pem", "cert_file"), ("cert.pem", "cert_file"), ("ca.pem", "client_ca_file")]
+)
+def test_a_file_that_vanishes_while_it_is_read_is_an_error_of_the_config(
+    name: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renewal may take the old file away before it writes the new one."""
+    Authority(tmp_path)
+    look = web_config._unreadable
+
+    def then_gone(tls: web_config.TlsServer, folder: Path) -> list[tuple[tuple[int | str, ...], str]]:
+        found = look(tls, folder)
+        (folder / name).unlink()
+        return found
+
+    monkeypatch.setattr(web_config, "_unreadable", then_gone)
+    (error,) = errors(tmp_path, f"{TLS}, client_auth_type: VerifyClientCertIfGiven, client_ca_file: ca.pem}}")
+
+    assert error.startswith("1:")
+    assert f"tls_server_config.{key}: " in error
+    assert "cannot be read: No such file" in error
 
 
 def test_the_files_that_are_named_are_known_even_where_the_rest_is_wrong(folder: Path) -> None:
