@@ -243,6 +243,11 @@ def of_connecting(error: OSError) -> Failure:
     return _OURS.get(error.errno or 0, Failure.ENGINE_REFUSED)
 
 
+def is_ours(error: OSError) -> bool:
+    """Whether this error of opening a connection is our own lack of files, memory or ports; it then says nothing about the engine."""
+    return error.errno in _OURS
+
+
 def error_response(
     failure: Failure, *, close: bool, bodyless: bool = False, retry_after_seconds: int | None = None
 ) -> bytes:

@@ -5,9 +5,7 @@ share, and each connection handles its own bytes (`accept.py`).
 """
 
 import asyncio
-import os
 import socket
-from contextlib import suppress
 from typing import cast
 
 from sidecar.budgets.budgets import backlog_of
@@ -116,7 +114,12 @@ class Traffic:
 
 
 def _listens(number: int) -> bool:
-    """Whether this file is a listening socket, as the kernel sees it."""
-    with suppress(OSError), socket.socket(fileno=os.dup(number)) as listening:
-        return bool(listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-    return False
+    """Whether this file is a listening socket, as the kernel sees it. It opens no file, so that it is right without any left."""
+    try:
+        asked = socket.socket(fileno=number)
+    except (OSError, ValueError):  # no socket, or closed
+        return False
+    try:
+        return bool(asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    finally:
+        asked.detach()  # the file is the server's

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from sidecar.proxy.errors import REASON_PHRASES, Failure, error_response, of_connecting
+from sidecar.proxy.errors import REASON_PHRASES, Failure, error_response, is_ours, of_connecting
 from sidecar.timeline.outcome import Outcome
 from tests.support.messages import read
 
@@ -69,7 +69,10 @@ def test_a_client_that_is_turned_away_is_told_when_to_come_again() -> None:
 )
 def test_what_the_sidecar_lacks_is_not_the_engines_failure(number: int, failure: Failure) -> None:
     """Without files, memory or ports no engine can be reached, and none is to blame."""
-    assert of_connecting(OSError(number, os.strerror(number))) is failure
+    error = OSError(number, os.strerror(number))
+
+    assert of_connecting(error) is failure
+    assert is_ours(error) == (failure in (Failure.NO_FILES, Failure.NO_NETWORK))
 
 
 def test_no_lack_of_the_sidecars_own_is_an_outcome_of_the_engine() -> None:

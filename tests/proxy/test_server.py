@@ -5,6 +5,7 @@ import socket
 
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
+from tests.support.files import no_file_left
 from tests.support.memory import Road
 from tests.support.scenario_loop import play
 
@@ -62,3 +63,17 @@ def test_a_listening_socket_that_is_gone_is_noticed_and_one_that_was_closed_in_o
         return [*found, traffic.lost]
 
     assert play(scenario()) == [False, False, True, False]
+
+
+def test_a_listening_socket_is_not_taken_for_lost_because_no_file_is_left() -> None:
+    """Or a client that takes all files could have the pod restarted by its liveness probe."""
+
+    async def scenario() -> bool:
+        traffic = Road().traffic
+        await traffic.listen("127.0.0.1", 0)
+        with no_file_left():
+            lost = traffic.lost
+        await traffic.close()
+        return lost
+
+    assert not play(scenario())

@@ -2,7 +2,8 @@
 
 `detect.py` decides the kind, `identity.py` reads the description. The prober has connections of its own and never uses the
 relay's. Answers are bounded in size and time; an engine that is down or hangs costs a missed check and nothing else. A busy
-engine is not down: if it leaves `/health` without an answer but sends bytes to its clients, it is up. The kind is asked again
+engine is not down: if it leaves `/health` without an answer but sends bytes to its clients, it is up. A check that lacks a file,
+memory or a port of our own tells nothing. The kind is asked again
 after the engine was away, after a restart that its counters show, and when its list of models names another kind. A round
 has at most seven questions; while the engine leaves some of them without an answer, rounds become rarer.
 """
@@ -23,6 +24,7 @@ from sidecar.engines.probe.identity import identity_of
 from sidecar.engines.probe.replies import MODELS_PATH, Answer
 from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
+from sidecar.proxy.errors import is_ours
 
 
 INTERVAL_SECONDS = 2.0
@@ -57,6 +59,8 @@ class Prober:
         self._changed = changed
         self._heard_at = heard_at
         self._unanswered = 0
+        self._lacking = False
+        """The last check was not made, for want of a file, memory or a port."""
         self._models_at = float("-inf")
         self._anew = True
         """All questions are due, not only the models."""
@@ -87,6 +91,8 @@ class Prober:
 
     async def ask(self, session: aiohttp.ClientSession) -> None:
         up = await self._is_up(session)
+        if up is None:
+            return
         if up != self._engine.up:
             self._engine.up = up
             self.ask_anew()
@@ -100,9 +106,17 @@ class Prober:
             if self._engine.told != before:
                 self._changed()
 
-    async def _is_up(self, session: aiohttp.ClientSession) -> bool:
+    async def _is_up(self, session: aiohttp.ClientSession) -> bool | None:
+        """Whether the engine is up; None if the check could not be made."""
         # A server without /health (404) is there all the same; one that answers 5xx says itself that it cannot work.
-        status = await self._status(session, "/health")
+        try:
+            status = await self._status(session, "/health")
+        except OSError as ours:
+            if not self._lacking:
+                log.warning("probe_not_made", error=ours.strerror, hint="the engine's state stays as it was last seen")
+            self._lacking = True
+            return None
+        self._lacking = False
         now = self._clock()
         if status is not None and status < 500:
             self._unanswered = 0
@@ -150,13 +164,15 @@ class Prober:
         self._again_at = self._clock() + min(MODELS_AGAIN_SECONDS, INTERVAL_SECONDS * (2 ** min(self._rounds, 10) - 2))
 
     async def _status(self, session: aiohttp.ClientSession, path: str) -> int | None:
-        """The status, None for no connection, or `_SILENT`."""
+        """The status, None for no connection, or `_SILENT`. Raises OSError if the lack is our own (`is_ours`)."""
         try:
             async with session.get(self._url + path, allow_redirects=False) as response:
                 return response.status
         except TimeoutError:
             return _SILENT
-        except (aiohttp.ClientError, OSError):
+        except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, OSError) and is_ours(error):
+                raise
             return None
 
     async def _answer(self, session: aiohttp.ClientSession, path: str) -> Answer:

@@ -10,10 +10,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from structlog.testing import capture_logs
 
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.probe import MODELS_AGAIN_SECONDS, Prober
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
+from tests.support.files import no_file_left
 
 
 if TYPE_CHECKING:
@@ -192,6 +194,33 @@ def test_an_engine_whose_port_is_closed_is_down_at_once() -> None:
         return [before, harness.engine.up]
 
     assert asyncio.run(scenario()) == [True, False]
+
+
+def test_a_check_that_could_not_be_made_says_nothing_about_the_engine() -> None:
+    """It is logged once: the engine is not down, it did not come up anew when files are free again, and a pod stays ready."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return answering({"/health": b"", "/v1/models": VLLM_MODELS}, request)
+
+    async def scenario() -> tuple[object, ...]:
+        async with engine_answering(answer) as url:
+            harness = ProberHarness(url)
+            with no_file_left():
+                await harness.ask()
+            unknown = harness.engine.up
+            await harness.ask()
+            told = harness.changes
+            with no_file_left():
+                for _ in range(FAILED_CHECKS + 1):
+                    harness.now += SILENCE_SECONDS + 1
+                    await harness.ask()
+            up = harness.engine.up
+            await harness.ask()
+            return unknown, up, harness.changes - told, harness.readiness.ready(harness.now)[0]
+
+    with capture_logs() as lines:
+        assert asyncio.run(scenario()) == (None, True, 0, True)
+    assert [line["event"] for line in lines] == ["probe_not_made"] * 2
 
 
 class Replaced:
