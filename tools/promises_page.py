@@ -191,6 +191,13 @@ CHAPTERS = (
                 ("tests/test_engine_stalls.py", "tests/real/test_vllm_stalls.py"),
             ),
             Promise(
+                "A health check that the sidecar cannot make, for want of files, memory or ports of its own, changes nothing of the engine's state.",
+                "0 changes",
+                (
+                    "tests/engines/probe/test_probe.py::test_a_check_that_could_not_be_made_says_nothing_about_the_engine",
+                ),
+            ),
+            Promise(
                 "An engine whose count of output tokens is read (vLLM, SGLang), and that is busy, idle, loading, or whose clients do not read, is not taken for one that hangs.",
                 "0 claims",
                 ("tests/slo/test_progress.py", "tests/real/test_vllm_stalls.py"),
@@ -206,9 +213,14 @@ CHAPTERS = (
                 ("tests/test_probes.py", "tests/real/test_vllm_stalls.py"),
             ),
             Promise(
-                "No client can have the pod restarted: `/-/healthy` fails only for a lost listener, or if no turn of the event loop has ended for a minute.",
+                "No client can have the pod restarted: `/-/healthy` fails only for a lost listener, or if no turn of the event loop has ended for a minute. A lack of files is neither.",
                 "0 failed probes under attack",
-                ("tests/health/test_watchdog.py", "tests/real/test_budget_live.py", "make soak"),
+                (
+                    "tests/health/test_watchdog.py",
+                    "tests/proxy/test_server.py",
+                    "tests/real/test_budget_live.py",
+                    "make soak",
+                ),
             ),
         ),
     ),
@@ -229,7 +241,7 @@ CHAPTERS = (
                 ),
             ),
             Promise(
-                "With a web config, pages need its password, probes do not, and a client that holds every connection of the admin port keeps no probe out.",
+                "With a web config, pages need its password, probes do not, and a client that holds every connection of the admin port, or every TLS handshake, keeps no probe out.",
                 "0 pages without it, 0 probes unanswered",
                 ("tests/admin/test_access.py", "tests/admin/test_connections.py"),
             ),
