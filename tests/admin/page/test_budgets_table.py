@@ -16,7 +16,7 @@ def test_each_budget_is_a_row() -> None:
     assert page.open == []
     words = " ".join(page.text.split())
     assert "refused: 503 no_room_for_head. 1.5 MiB 128.0 MiB 0" in words
-    assert "uploads The upload that has stood still longest gets 408 made_room. 0" in words
+    assert "408 made_room; those that the sidecar itself does not read go last. 0" in words
     assert "1,234" in words
     assert all(kind.label.replace("_", " ") in page.text for kind in Kind)
 
