@@ -173,7 +173,7 @@ CHAPTERS = (
             Promise(
                 "After a burst, memory returns.",
                 f"at most {OF_BEFORE:g} times of before within {SETTLE_SECONDS:g} s; after a burst of pipelines {PIPELINES_OF_BEFORE:g} times",
-                ("tests/real/test_budget_live.py", "make soak"),
+                ("tests/real/test_budget_live.py",),
             ),
             Promise(
                 "1,000 wrong passwords a second at the admin port move no stream.",

@@ -162,6 +162,7 @@ class Run:
             requests=[json.loads(line) for line in lines],
             logged=requests,
             outcomes=self.watched.outcomes,
+            lines_held_back=self.watched.lines_held_back,
             engine_requests=int(self.engine.next()["requests"]),
             engine_injuries=self._engine_injuries(),
         )

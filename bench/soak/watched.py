@@ -107,6 +107,10 @@ class Watched:
         return self.page.by("llm_requests_total", "outcome")
 
     @property
+    def lines_held_back(self) -> int:
+        return int(self.page.total("llm_sidecar_dropped_total", reason="log_limited"))
+
+    @property
     def in_flight(self) -> float:
         return self.page.total("llm_requests_in_flight")
 

@@ -47,6 +47,14 @@ def test_each_broken_account_is_told(books: Books, said: str) -> None:
     assert [broken for broken in broken_accounts(books) if said in broken]
 
 
+def test_a_line_that_the_logs_rate_limit_held_back_is_not_missing() -> None:
+    """As many as the sidecar counts, and no more."""
+    books = replace(SOUND, logged=SOUND.logged[1:])
+
+    assert broken_accounts(replace(books, lines_held_back=1)) == []
+    assert len(broken_accounts(replace(SOUND, logged=[], lines_held_back=1))) == 2
+
+
 def test_an_outcome_that_names_the_engine_needs_an_injury_of_its_side() -> None:
     outcomes = {"ok": 9.0, "engine_timeout": 1.0, "engine_unreachable": 1.0, "client_cancelled": 5.0}
 
