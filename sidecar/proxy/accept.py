@@ -195,8 +195,10 @@ class ClientConnection(HeldBack):
         self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
         self._idle_since = self.road.clock()
         self.put_back(self.early_tunnel_bytes())
-        # A pipeline is work of this client, not of the engine's read that ends here.
-        self._turns.wait(self) if self._waiting.parts else self._take_waiting(self._idle_since)
+        if self._waiting.parts:
+            self._turns.wait(self)  # a pipeline is work of this client, not of the engine's read that ends here
+        else:
+            self._take_waiting(self._idle_since)
 
     def have_turn(self, began_at: float) -> bool:
         if self.exchange is None and self._waiting.parts and self.transport is not None:

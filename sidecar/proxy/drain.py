@@ -17,11 +17,12 @@ LONGEST_AGAIN_SECONDS = 60
 
 
 class Drain:
-    """Completions of the last DRAIN_SECONDS. `count` is raised once for each; `sample` is called a few times a second."""
+    """The ends of requests that had a place, in the last DRAIN_SECONDS. `sample` is called a few times a second."""
 
     def __init__(self, at: float) -> None:
         self.count = 0
-        """Requests that have ended since the process began."""
+        """Requests that had a place among `requests_in_flight` and have given it back, since the process began. A tunnel
+        is not one of them: it has places of its own."""
         self._samples: deque[tuple[float, int]] = deque([(at, 0)])
 
     def sample(self, at: float) -> None:

@@ -153,7 +153,7 @@ class Failure(Enum):
         503,
         "too_many_in_flight",
         Outcome.REJECTED,
-        "proxy.max_in_flight requests are already in flight.",
+        "As many requests are in flight as the budget `requests_in_flight` has places.",
         retry_after_seconds=1,
         by_drain=True,
     )

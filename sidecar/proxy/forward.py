@@ -30,7 +30,8 @@ from sidecar.proxy.tcp import is_quiet
 
 LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
 """`Server` of engines that announce keep-alive and yet close after each stream, a millisecond later (seen on llama.cpp
-b11434, after every chunked answer). The next request would race with that, and a POST is never sent twice."""
+b11434, after every chunked answer). The next request would race with that, and most of those that lose have no proof that they may
+be sent again (`idle_edge.py`)."""
 CHUNK_FRAMING_BYTES = 8
 """Framing that a chunk may have on top, whatever its length: so tiny chunks alone, as from an engine that streams plain
 text token by token, are never too many."""
@@ -57,6 +58,12 @@ class Pool(Protocol):
     def closed(self, connection: "EngineConnection") -> None: ...
 
 
+# One read from the engine takes these steps:
+#   1. The connection parses all of it. A head calls `Exchange.engine_head`, which only puts the client's head into `_out`.
+#   2. `Exchange.engine_read` gets all pieces of body at once. With a new head it first asks `observer.head` for a cutter.
+#   3. `Exchange._write` passes the pieces through the cutter and writes everything at once.
+#   4. `observer.data` gets the bytes as read. If the response is complete, `_answered` follows.
+# A failure that the same read brought comes last, as `engine_failed`, so the bytes before it reach the client.
 class EngineConnection(Sending):
     """One connection to the engine, and the parser of its responses."""
 

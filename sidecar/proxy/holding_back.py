@@ -75,7 +75,7 @@ class HeldBack(ReadLimit):
     def _left_unread(self) -> None:
         """The client has left, and its last bytes are not read: they do not matter, unless they belong to a tunnel."""
         self._watch = None
-        if self.exchange is not None and not self.exchange.tunnel:
+        if self.exchange is None or not self.exchange.tunnel:
             self._end_exchange()
             self.abort()
 

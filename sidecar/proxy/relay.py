@@ -355,7 +355,7 @@ class Exchange:
         self.upload.stop()
         if self._place is not None:
             self._place.used -= 1
-            self.road.drain.count += 1
+            self.road.drain.count += self._place is self.road.budgets.requests
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None

@@ -103,7 +103,11 @@ class Upload:
         return CHUNK % (len(data), data) if self._head.framing is Framing.CHUNKED else data
 
     def start(self, engine: EngineConnection, *, authority: bytes, via: bytes | None) -> None:
-        """The engine's connection is open: the head and the body bytes that have come go out in one write."""
+        """The engine's connection is open: the head and the body bytes that have come go out.
+
+        They go out in one write. On a reused connection a long request goes out in two: the first FIRST_BYTES ask whether
+        the engine still listens.
+        """
         spliced, chunked = self._instead.body, self._head.framing is Framing.CHUNKED
         out = [
             request_bytes(

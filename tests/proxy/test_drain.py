@@ -4,6 +4,7 @@ import pytest
 
 from sidecar.proxy.drain import DRAIN_SECONDS, Drain
 from sidecar.proxy.errors import Failure
+from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET
 from tests.support.memory import LIMITS, Road
 
@@ -59,3 +60,16 @@ def test_a_full_gate_tells_the_time_of_its_drain_once_it_is_known() -> None:
     first = Failure.TOO_MANY_IN_FLIGHT.value.retry_after_seconds
     told = [socket.taken.partition(b"retry-after: ")[2].partition(b"\r\n")[0] for socket in (early, late)]
     assert told == [b"%d" % (first or 0), b"12"]
+
+
+def test_a_tunnel_that_ends_is_no_sign_of_the_queues_drain() -> None:
+    """It has a place of its own and may have stood for hours."""
+    road = Road()
+    client = road.client()
+    client.send(b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    road.engine.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+
+    client.lose()
+
+    assert road.outcomes == [Outcome.OK]
+    assert road.shared.drain.count == 0

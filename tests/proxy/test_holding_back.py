@@ -1,7 +1,13 @@
 """Bytes of a client that is not read: they are counted, and its upload stands at the gate as what it is."""
 
+from collections.abc import Callable
+
+import pytest
+
 from sidecar.budgets.budgets import Kind
+from sidecar.proxy.leavers import Leavers
 from sidecar.proxy.read_limit import TURN_BYTES
+from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road
 
 
@@ -37,6 +43,28 @@ def test_what_is_held_of_a_client_that_leaves_is_given_back() -> None:
 
     client.lose()
 
+    assert road.budgets.held.used == 0
+
+
+def test_a_client_that_leaves_between_an_answer_and_its_next_turn_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pipeline is full, so it is not read; the kernel's word comes while none of its requests is being answered."""
+    told: list[Callable[[], None]] = []
+    monkeypatch.setattr(Leavers, "watch", lambda _leavers, _socket, left: told.append(left))
+    road = Road(turns_by_itself=False)
+    client = road.client()
+    monkeypatch.setattr(client, "get_extra_info", lambda _name, _default=None: object())
+    client.send(GET * 7000)
+    while client.reading and road.turn():
+        pass
+    (left,) = told
+    road.engine.send(OK)
+    assert road.in_flight == 0
+
+    left()
+
+    road.turns()
+    assert client.lost
+    assert road.outcomes == [Outcome.OK]
     assert road.budgets.held.used == 0
 
 
