@@ -12,13 +12,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sidecar.engines.probe.page_lines import WholeLines
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 
 
 STEP_BYTES = 16_384
 """Bytes per step: it takes under 1 ms even if every line is needed."""
-MAX_LINE_BYTES = 16_384
-"""Longer lines are skipped: the needed ones have about 100 bytes, and only a model's name varies."""
 MAX_SAMPLES = 2048
 """A dozen names times a hundred ranks; no engine's page has more."""
 RESTART_SECONDS = 1.0
@@ -64,31 +63,19 @@ class PageScan:
         self._found: dict[str, dict[bytes, float]] = {name: {} for name in looked_for}
         self._spoiled: set[str] = set()
         self._samples = 0
-        self._rest = b""
-        self._skipping = False
+        self._lines = WholeLines()
 
     def feed(self, data: bytes) -> None:
         """The next bytes of the page, cut anywhere."""
         if self._samples > MAX_SAMPLES:
             return
-        if self._skipping:
-            _, newline, data = data.partition(b"\n")
-            if not newline:
-                return
-            self._skipping = False
-        lines, newline, rest = data.rpartition(b"\n")
-        if newline:
-            self._read(self._rest + lines)
-            self._rest = rest
-        else:
-            self._rest += rest
-        if len(self._rest) > MAX_LINE_BYTES:
-            self._rest, self._skipping = b"", True
+        if lines := self._lines.feed(data):
+            self._read(lines)
 
     def finish(self) -> EngineState | None:
         """The state on the page; None where it broke off, or is no page of this engine."""
-        # Every line of the format ends in LF, the last one too: whatever is left was cut, perhaps within its number.
-        if self._rest or self._skipping or self._samples > MAX_SAMPLES:
+        # What the end of the page has cut may be cut within its number.
+        if self._lines.cut or self._samples > MAX_SAMPLES:
             return None
         names = self._names
         waiting, running = self._total(names.waiting), self._total(names.running)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from sidecar.engines.probe.state import MAX_LINE_BYTES
+from sidecar.engines.probe.page_lines import WholeLines
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey
 from sidecar.timeline.marks import Marks
 
@@ -66,25 +66,21 @@ class SumsScan:
     def __init__(self, names: Mapping[Histogram, bytes]) -> None:
         self._histograms = {name: histogram for histogram, name in names.items()}
         self._line = re.compile(_SUM_LINE % b"|".join(map(re.escape, self._histograms)), re.MULTILINE)
-        self._rest = b""
+        self._lines = WholeLines()
         self._found: dict[bytes, dict[tuple[Histogram, bytes], float]] = {}
 
     def feed(self, data: bytes) -> None:
         """The next bytes, at most `STEP_BYTES` of them, cut anywhere."""
-        lines, newline, rest = (self._rest + data).rpartition(b"\n")
-        # A line that never ends is not built up: its beginning is as good as none, since only whole lines are read.
-        self._rest = rest[:MAX_LINE_BYTES]
-        if newline:
-            for name, what, labels, value in self._line.findall(lines):
-                key, number = (self._histograms[name], what), _number(value)
-                if number is None:
-                    self._found.setdefault(labels, {}).pop(key, None)
-                else:
-                    self._found.setdefault(labels, {})[key] = number
+        for name, what, labels, value in self._line.findall(self._lines.feed(data)):
+            key, number = (self._histograms[name], what), _number(value)
+            if number is None:
+                self._found.setdefault(labels, {}).pop(key, None)
+            else:
+                self._found.setdefault(labels, {})[key] = number
 
     def finish(self) -> dict[bytes, Sums] | None:
         """Label text of each rank that states all sums and counts; None where the page broke off or has none."""
-        if self._rest:
+        if self._lines.cut:
             return None
         ranks: dict[bytes, Sums] = {
             labels: {each: (found[each, b"sum"], found[each, b"count"]) for each in Histogram}

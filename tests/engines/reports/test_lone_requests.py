@@ -318,3 +318,17 @@ def test_no_page_makes_the_scan_raise_or_say_what_is_no_number(data: st.DataObje
 
     assert all(math.isfinite(total) for sums in ranks.values() for pair in sums.values() for total in pair)
     assert set(Histogram) >= {name for sums in ranks.values() for name in sums}
+
+
+def test_a_line_that_is_too_long_gives_no_sum() -> None:
+    """Its beginning is a sum's name; its end, which comes in a later piece, looks like a value."""
+    scan = SumsScan(NAMES)
+    name, _, _ = next(line for line in PAGE.splitlines() if "_sum" in line).rpartition(" ")
+    body = PAGE.encode() + name.encode() + b" " * (2 * STEP_BYTES) + b"77\n"
+    for start in range(0, len(body), STEP_BYTES):
+        scan.feed(body[start : start + STEP_BYTES])
+
+    ranks = scan.finish() or {}
+
+    assert ranks
+    assert not any(total == 77 for sums in ranks.values() for total, _ in sums.values())
