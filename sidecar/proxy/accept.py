@@ -65,7 +65,10 @@ class ClientConnection(HeldBack):
             self.write(error_response(refusal, close=True))
             self._close()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.exchange is not None and self.is_our_error(exc):
+            self.transport = None
+            self.exchange.fail(Failure.INTERNAL, self.road.clock())
         self._crowd.leave(self)
         self._waiting.drop()
         self._requests.forget()

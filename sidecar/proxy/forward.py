@@ -190,7 +190,9 @@ class EngineConnection(Sending):
         if consumer is None:
             return
         at = self.pool.clock()
-        if self._tunnel:
+        if self.is_our_error(exc):
+            consumer.engine_failed(Failure.INTERNAL, at)
+        elif self._tunnel:
             consumer.engine_failed(Failure.ENGINE_TRUNCATED, at)
         elif self._head is None:
             consumer.engine_failed(Failure.ENGINE_CLOSED, at)
@@ -224,6 +226,8 @@ class EngineConnection(Sending):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._upgraded(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError as error:
+            raise error.__context__ or error from None  # the sidecar's own: the HTTP is not at fault
         except httptools.HttpParserError:
             self._unparseable()
         pieces = self._body()

@@ -133,6 +133,15 @@ class ReadLimit(asyncio.Protocol):
         self._piece_bytes = FIRST_FED_BYTES
         self._at_end: Callable[[], None] | None = None
         self._stopped = False
+        self._error: BaseException | None = None
+        """An error of the sidecar itself, in a turn of this connection: it closes the connection."""
+
+    def is_our_error(self, exc: Exception | None) -> bool:
+        """Whether the connection is lost, with `exc`, by an error of the sidecar itself: its peer is not to blame.
+
+        asyncio and uvloop close a connection whose `data_received` raises, and hand the error to `connection_lost`.
+        """
+        return self._error is not None or not isinstance(exc, OSError | None)
 
     @property
     def unread_bytes(self) -> int:
@@ -208,7 +217,8 @@ class ReadLimit(asyncio.Protocol):
                 if not self._may_parse() or left <= 0 or now - began_at >= PARSE_SECONDS:
                     break
                 at = now
-        except BaseException:
+        except BaseException as error:
+            self._error = error
             self.drop_unread()
             if self.transport is not None:
                 self.transport.abort()

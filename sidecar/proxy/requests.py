@@ -94,6 +94,8 @@ class RequestReader:
                 return behind
             self._resume_body(self._body_unread)
             return self._parse(behind)
+        except httptools.HttpParserCallbackError as error:
+            raise error.__context__ or error from None  # the sidecar's own: the HTTP is not at fault
         except httptools.HttpParserError:
             if self._pieces:
                 self._deliver_body()  # these bytes came before the error

@@ -10,6 +10,8 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.read_limit import TURN_BYTES
+from sidecar.proxy.relay import Exchange
 from tests.proxy.sample_messages import OK, POST
 from tests.support.memory import LIMITS, Road
 from tests.support.origin import Origin, RelayLeftError, Visit
@@ -65,6 +67,49 @@ def test_an_unforeseen_failure_of_sending_ends_the_request_too(error: type[Excep
             assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
             assert relay.pool.open_connections == 0
 
+    play(scenario())
+
+
+@pytest.mark.parametrize("size", [4, 2 * TURN_BYTES], ids=["as it comes", "in turns"])
+@pytest.mark.parametrize("method", ["client_body", "client_end", "engine_head", "engine_read"])
+def test_an_unforeseen_failure_of_reading_is_neither_the_clients_nor_the_engines(
+    method: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever side was read, within a call of the parser or after it: the request failed in the sidecar.
+
+    Others are served.
+    """
+    read = getattr(Exchange, method)
+
+    def fails(exchange: Exchange, *arguments: object, **options: object) -> None:
+        if exchange.head.target != b"/well":
+            raise RuntimeError("a defect of the sidecar")
+        read(exchange, *arguments, **options)
+
+    async def script(visit: Visit) -> None:
+        while True:
+            await visit.request()
+            visit.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
+
+    async def scenario() -> None:
+        origin = Origin(script)
+        async with origin.listening(), running(origin.port) as relay:
+            client = await RawClient.connect(relay.port)
+            client.send(b"POST /ill HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size)
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await client.rest()
+            client.leave()
+            well = await RawClient.connect(relay.port)
+            well.send(b"POST /well HTTP/1.1\r\nHost: pod\r\nContent-Length: 4\r\n\r\nbody")
+            assert (await well.until(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+            await well.reader.readexactly(size)
+            await well.close()
+            await relay.settled()
+            assert [end[1] for end in relay.ends] == [Failure.INTERNAL, None]
+            assert [str(context["exception"]) for context in relay.loop_errors] == ["a defect of the sidecar"]
+            relay.loop_errors.clear()
+
+    monkeypatch.setattr(Exchange, method, fails)
     play(scenario())
 
 
