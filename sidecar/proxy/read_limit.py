@@ -136,6 +136,13 @@ class ReadLimit(asyncio.Protocol):
         self._error: BaseException | None = None
         """An error of the sidecar itself, in a turn of this connection: it closes the connection."""
 
+    def break_off(self, error: BaseException) -> None:
+        """Close now, because of an error of the sidecar itself; unread and unsent bytes are lost."""
+        self._error = error
+        self.drop_unread()
+        if self.transport is not None:
+            self.transport.abort()
+
     def is_our_error(self, exc: Exception | None) -> bool:
         """Whether the connection is lost, with `exc`, by an error of the sidecar itself: its peer is not to blame.
 
@@ -218,10 +225,7 @@ class ReadLimit(asyncio.Protocol):
                     break
                 at = now
         except BaseException as error:
-            self._error = error
-            self.drop_unread()
-            if self.transport is not None:
-                self.transport.abort()
+            self.break_off(error)
             raise
         finally:
             self.slicing = False

@@ -6,6 +6,7 @@ share, and each connection handles its own bytes (`accept.py`).
 
 import asyncio
 import socket
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from sidecar.budgets.budgets import backlog_of
@@ -16,6 +17,8 @@ from sidecar.proxy.road import Road
 
 SWEEP_SECONDS = 0.25
 """Interval of checking the time limits; they are seconds to minutes long, so it is exact enough and costs nothing per event."""
+SWEPT_AT_ONCE = 32
+"""Connections that are swept in one turn of the loop: a look costs some 1 us, a connection that is closed some 20 us."""
 
 
 class Traffic:
@@ -60,11 +63,10 @@ class Traffic:
 
     def stop_accepting(self) -> None:
         """Close the listener and the idle connections; requests in flight go on."""
-        self._closes_idle = True
+        self._closes_idle = True  # from the next sweep on
         if self._server is not None:
             self._server.close()
             self._server = None
-        self._close_idle()
 
     def abandon(self) -> None:
         """The grace period is over: end the requests that are still in flight, each with its outcome."""
@@ -87,25 +89,39 @@ class Traffic:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _close_idle(self) -> None:
-        for connection in self._connections:
-            if connection.idle:
-                connection.close_when_flushed()
-
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            self.sweep(self.road.clock())
+            for _ in self.sweep_in_turns(self.road.clock):
+                await asyncio.sleep(0)
 
     def sweep(self, at: float) -> None:
-        """Enforce every time limit once."""
-        self.road.pool.sweep(at)
-        self.road.drain.sample(at)
-        for connection in self._connections:
-            if self._closes_idle and connection.idle:
-                connection.close_when_flushed()
-            else:
-                connection.sweep(at)
+        """Enforce every time limit once, at this instant."""
+        for _ in self.sweep_in_turns(lambda: at):
+            pass
+
+    def sweep_in_turns(self, clock: Callable[[], float]) -> Iterator[None]:
+        """Enforce every time limit once; after each yield the loop may turn, so that no stream waits for thousands."""
+        self.road.pool.sweep(clock())
+        self.road.drain.sample(clock())
+        connections = self._connections
+        for first in range(0, len(connections), SWEPT_AT_ONCE):
+            at = clock()
+            for connection in connections[first : first + SWEPT_AT_ONCE]:
+                try:
+                    self._sweep_one(connection, at)
+                except Exception as error:  # noqa: BLE001  one connection must not keep its limits from all others
+                    asyncio.get_running_loop().call_exception_handler({"message": "a sweep failed", "exception": error})
+                    connection.break_off(error)
+            yield
+
+    def _sweep_one(self, connection: ClientConnection, at: float) -> None:
+        if connection.transport is None:
+            return  # it was closed since the sweep began
+        if self._closes_idle and connection.idle:
+            connection.close_when_flushed()
+        else:
+            connection.sweep(at)
 
     @property
     def open_connections(self) -> int:

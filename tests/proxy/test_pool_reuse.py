@@ -1,8 +1,9 @@
 """Engine connections over whole exchanges: kept after exact ends, dropped after excess bytes, and too old to reuse."""
 
+from sidecar.proxy.pool import CLOSED_AT_ONCE
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET
-from tests.support.memory import Road
+from tests.support.memory import LIMITS, Road
 
 
 def test_a_connection_that_ended_exactly_serves_the_next_request() -> None:
@@ -123,3 +124,24 @@ def test_after_a_stream_of_llama_cpp_its_connection_is_not_used_again() -> None:
 
     assert len(road.pool.sockets) == 2
     assert road.outcomes == [Outcome.OK, Outcome.OK]
+
+
+def test_many_idle_connections_are_closed_a_few_at_a_time_oldest_first() -> None:
+    """None of them is used meanwhile: the newest is too old as well, and the request gets a new connection."""
+    road = Road(LIMITS.model_copy(update={"max_in_flight": 500}))
+    clients = [road.client() for _ in range(500)]
+    for client in clients:
+        client.send(GET)
+    before = list(road.pool.sockets)
+    for engine in before:
+        engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    road.clock.later(3.1)
+    road.pool.sweep(road.clock.now)
+    assert [engine.lost for engine in before] == [True] * CLOSED_AT_ONCE + [False] * (500 - CLOSED_AT_ONCE)
+
+    clients[0].send(GET)
+    assert len(road.pool.sockets) == 501
+    for _ in range(500 // CLOSED_AT_ONCE):
+        road.pool.sweep(road.clock.now)
+    assert road.pool.open_connections == 1
