@@ -450,7 +450,9 @@ def test_the_watch_goes_on_whatever_a_load_raises(tmp_path: Path, monkeypatch: p
         loads = asyncio.Queue[None]()
         visit.access.on_loaded = lambda: loads.put_nowait(None)
         monkeypatch.setattr(gate, "load", failing)
-        visit.file.write_text("rate_limit: {}\n" + USERS)
+        renewed = tmp_path / "renewed.yml"
+        renewed.write_text("rate_limit: {}\n" + USERS)
+        renewed.replace(visit.file)  # one change: the watch could see the file while it is written, and count two
         await loads.get()
         assert visit.access.refused == f"{visit.file}: cannot be read: RuntimeError"
         refused = visit.registry.counter(own.WEB_CONFIG_LOADS_TOTAL).child("refused").value

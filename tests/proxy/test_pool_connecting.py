@@ -2,13 +2,14 @@
 
 import asyncio
 import resource
+import select
 import socket
-import time
 from contextlib import AsyncExitStack
 
 import pytest
 import uvloop
 
+from sidecar.proxy import pool
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.pool import EnginePool
 from sidecar.timeline.outcome import Outcome
@@ -26,23 +27,49 @@ def pool_to(host: str, port: int) -> EnginePool:
     return EnginePool(host, port, clock=Clock(), idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_late_loop_is_not_charged_to_the_engine(host: str) -> None:
-    """The loop sleeps through the whole time limit: the kernel has the connection, so it is used, and there is no 504."""
+class LateLoop:
+    """A loop whose time limits are over before it looks at what the kernel has done meanwhile."""
 
-    async def scenario() -> bool:
+    def __init__(self) -> None:
+        self.missed = 0
+        self._loop = asyncio.get_running_loop()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loop, name)
+
+    async def getaddrinfo(self, host: str, port: int, **named: int) -> object:
+        """The answer is there in the turn behind the time limit."""
+        self.missed += 1
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return await self._loop.getaddrinfo(host, port, **named)
+
+    def add_writer(self, sock: socket.socket, *_work: object) -> None:
+        """The kernel has the connection, and this loop does not tell of it."""
+        self.missed += 1
+        assert select.select([], [sock], [], 30)[1]
+
+
+def test_a_late_loop_is_not_charged_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It misses the look-up's answer and the connection, until no time is left: both are used, and there is no 504."""
+    connected = pool._is_connected
+    looks: list[bool] = []
+
+    def not_yet(sock: socket.socket) -> bool:
+        looks.append(len(looks) > 0 and connected(sock))
+        return looks[-1]
+
+    monkeypatch.setattr(pool, "_is_connected", not_yet)
+
+    async def scenario() -> int:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            pool = pool_to(host, listener.getsockname()[1])
-            connecting = asyncio.create_task(pool.connect(0.05))
-            await asyncio.sleep(0)
-            time.sleep(0.2)  # noqa: ASYNC251  the loop is late, which is the story
-            connection = await connecting
-            quiet = connection.quiet
-            pool.close()
-            await asyncio.sleep(0)
-            return quiet
+            late = LateLoop()
+            engine = pool_to("127.0.0.1", listener.getsockname()[1])
+            with await engine._connected_socket(late, 0.0) as sock:  # type: ignore[arg-type]  # what is asked of a loop
+                assert sock.getpeername() == listener.getsockname()
+            return late.missed
 
-    assert uvloop.run(scenario())
+    assert (uvloop.run(scenario()), looks) == (2, [False, True])
 
 
 def test_an_engine_that_accepts_nothing_is_out_of_time() -> None:
@@ -50,12 +77,12 @@ def test_an_engine_that_accepts_nothing_is_out_of_time() -> None:
 
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-            pool = pool_to("127.0.0.1", listener.getsockname()[1])
+            engine = pool_to("127.0.0.1", listener.getsockname()[1])
             try:
                 for _ in range(8):
-                    await pool.connect(0.05)
+                    await engine.connect(0.05)
             finally:
-                pool.close()
+                engine.close()
                 await asyncio.sleep(0)
 
     with pytest.raises(TimeoutError):
