@@ -163,7 +163,7 @@ _TRUST = Row(
         Panel(
             Kind.LINES,
             "Traffic that the sidecar sees",
-            "Below 0.9 somebody bypasses the sidecar, or uses an API that it does not measure.",
+            "Below 0.9 some clients bypass the sidecar, or use an API that it does not measure.",
             f"{ENGINE.removesuffix(', by its own metrics')}, in the last ten minutes of its metrics; from 100 on, and 4 for each in flight",
             "percentunit",
             (gauge("llm_engine_traffic_seen_ratio"),),

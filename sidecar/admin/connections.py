@@ -98,7 +98,7 @@ class _Connection:
 
     async def _open(self, tls: ssl.SSLContext | None) -> None:
         limit = None if tls is None else HANDSHAKE_SECONDS
-        # What fails is the client's: it left, spoke no TLS, showed no certificate, or was too slow. The loop closes the file.
+        # An error here is the client's: it left, spoke no TLS, showed no certificate, or was too slow. The loop closes the file.
         with suppress(OSError):
             self._transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self.handler, self._socket, ssl=tls, ssl_handshake_timeout=limit, ssl_shutdown_timeout=limit

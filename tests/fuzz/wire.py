@@ -15,6 +15,7 @@ from sidecar.proxy.headers import RequestHead, ResponseHead, end_to_end, request
 from sidecar.proxy.requests import RequestReader
 from sidecar.proxy.sending import Consumer
 from tests.fuzz.target import Target, cuts
+from tests.garden.foreign_readers import answers_by_h11
 
 
 _LIMIT = 1 << 20
@@ -197,26 +198,11 @@ def check_responses(data: bytes) -> None:
 
 def _response_of_h11(method: bytes, data: bytes) -> tuple[int, bytes] | None:
     """Status and body of the final answer, the end of the data being the end of the connection; None: h11 refuses it."""
-    client = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LIMIT)
-    client.send(h11.Request(method=method, target="/", headers=[("Host", "pod")]))
-    client.send(h11.EndOfMessage())
-    status, body = 0, b""
     try:
-        client.receive_data(data)
-        while True:
-            event = client.next_event()
-            if event is h11.NEED_DATA:
-                client.receive_data(b"")
-            elif isinstance(event, h11.Response):
-                status = event.status_code
-            elif isinstance(event, h11.Data):
-                body += bytes(event.data)
-            elif isinstance(event, h11.EndOfMessage):
-                return status, body
-            elif not isinstance(event, h11.InformationalResponse):
-                return None
-    except (h11.RemoteProtocolError, RuntimeError):
+        found, _ = answers_by_h11(data, [method], ended=True)
+    except RuntimeError:
         return None
+    return found[0] if found else None
 
 
 _CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nhi\r\n0\r\nTrailer: x\r\n\r\n"

@@ -5,7 +5,6 @@ Both are told to be as permissive as they can, so that as much as possible of an
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,6 +51,7 @@ backend sidecar
     server sidecar 127.0.0.1:{to}
 """
 CHAINS = ("direct", "nginx", "haproxy")
+LOOKED_AGAIN_SECONDS = 0.05
 
 
 @contextmanager
@@ -67,17 +67,18 @@ def hop_of(chain: str, sidecar_port: int, folder: Path) -> Iterator[Hop]:
     flags = ["-p", str(folder), "-c", str(config)] if chain == "nginx" else ["-db", "-f", str(config)]
     process = subprocess.Popen([program, *flags], stderr=subprocess.DEVNULL)
     try:
-        _wait_for(port)
+        _wait_until_it_listens(process, port)
         yield Hop(chain, "127.0.0.1", port)
     finally:
         process.kill()
         process.wait(timeout=10)
 
 
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int) -> None:
+    """The program says it in no other way than by taking a connection. Raises RuntimeError if it has ended."""
+    while process.poll() is None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
-        time.sleep(0.05)
-    raise TimeoutError(f"nothing listens on port {port}")
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=LOOKED_AGAIN_SECONDS)
+    raise RuntimeError(f"{process.args!r} ended with {process.returncode}")

@@ -1,4 +1,4 @@
-"""The committed files are what the code writes, and every metric of the catalogue is looked at by somebody."""
+"""The committed files are what the code writes, and every metric of the catalogue is on a dashboard or in a rule."""
 
 import re
 

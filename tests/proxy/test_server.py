@@ -98,7 +98,7 @@ def test_a_listening_socket_that_is_gone_is_noticed_and_one_that_was_closed_in_o
         await traffic.listen("127.0.0.1", 0)
         found.append(traffic.lost)
         assert traffic._server is not None
-        # What a bug would do to it: from now on the socket does not listen.
+        # Another socket, which does not listen, takes the listener's number, as a bug could cause it.
         number = traffic._server.sockets[0].fileno()
         with socket.socket() as other:
             os.dup2(other.fileno(), number)
