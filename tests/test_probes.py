@@ -21,30 +21,17 @@ from sidecar.health.watchdog import STUCK_SECONDS
 from sidecar.slo.progress import KEPT_SECONDS
 from tests.support.certificates import Authority
 from tests.support.imports import CHECKOUT
+from tests.support.probes import ABSENT_SECONDS, MANIFEST, containers, probes
 from tests.support.tools import need_tool
 
 
-TEXT = (CHECKOUT / "deploy" / "kubernetes.yaml").read_text()
-ABSENT_SECONDS = 30.0
-"""The sidecar is stopped or killed, and is back after so long."""
 RESTART_SECONDS = 15.0
 """The kubelet's first pause before it starts a container again (10 s), and the start of the sidecar itself."""
 
 
-def containers() -> dict[str, dict[str, Any]]:
-    (deployment,) = [each for each in yaml.safe_load_all(TEXT) if each["kind"] == "Deployment"]
-    pod = deployment["spec"]["template"]["spec"]
-    return {each["name"]: each for each in (*pod["initContainers"], *pod["containers"])}
-
-
-def probes() -> dict[str, dict[str, Any]]:
-    """The liveness probe of each container."""
-    return {name: container["livenessProbe"] for name, container in containers().items()}
-
-
 def engine_probe() -> list[str]:
     """The command of the probe that stands in the manifest as a comment."""
-    (block,) = re.findall(r"^ +# exec:\n(?:^ +#   .*\n)+", TEXT, re.MULTILINE)
+    (block,) = re.findall(r"^ +# exec:\n(?:^ +#   .*\n)+", MANIFEST, re.MULTILINE)
     command: list[str] = yaml.safe_load(re.sub(r"^ +# ", "", block, flags=re.MULTILINE))["exec"]["command"]
     return command
 

@@ -1,28 +1,57 @@
 """Writes docs/promises.md: each promise about traffic, its figure, and the test or the command that shows it.
 
-Knows the promises. A figure that a bench or a limit of the code holds is taken from there. Refuses to know measured
-values: those are in docs/evidence/, with their date and machine.
+Knows the promises. Each figure other than 0 is taken from the limit, the bench or the test that holds it. Refuses to know
+measured values: those are in docs/evidence/, with their date and machine.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 
 from bench.bounds import added_latency, leaving, memory, wrong_passwords
 from bench.drains import DRAINS
-from bench.idle_edge import POSTS
+from bench.idle_edge import POSTS, RESTART_SECONDS
 from bench.soak.invariants import OF_BEFORE, OF_THE_LIMIT, PIPELINES_OF_BEFORE, SETTLE_SECONDS
+from sidecar.attack.garden import request_sequences
+from sidecar.attack.hostile_answers import hostile_answers
+from sidecar.health.watchdog import STUCK_SECONDS
+from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES
+from sidecar.proxy.parser_check import READ_ANSWERS, READ_REQUESTS, REFUSED_ANSWERS, REFUSED_REQUESTS
+from sidecar.proxy.read_limit import MOST_FED_BYTES, PARSE_SECONDS, TURN_BYTES
 from sidecar.slo.progress import PROVEN_SECONDS
-from sidecar.slo.silence import UNKNOWN_ANSWER_SECONDS
+from sidecar.slo.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS
+from tests.fuzz.__main__ import AN_HOUR_SECONDS
+from tests.garden.test_chains import NOT_FOR
+from tests.support.probes import ABSENT_SECONDS
+from tests.test_drains_bench import DRAINS_IN_CI
+from tests.test_hostile_labels import HOSTILE
+from tests.test_idle_edge_bench import POSTS_IN_CI, RESTART_IN_CI_SECONDS
 from tools.markdown import table
 
+
+CI = Path(__file__).parents[1] / ".ci" / "run"
+
+
+def ci_parts() -> dict[str, str]:
+    """The commands that CI runs (`make fuzz`), each with the rest of its line (`ARGS=--minutes=2`)."""
+    rows = re.findall(r"^ ?\d+ (make \S+|\S+) ?(.*)$", CI.read_text(), re.MULTILINE)
+    return dict(rows)
+
+
+_PARSED = len(READ_ANSWERS) + len(READ_REQUESTS) + len(REFUSED_ANSWERS) + len(REFUSED_REQUESTS)
+_REQUESTS = sum(1 for _ in request_sequences())
+_ANSWERS = min(sum(answer.family not in families for answer in hostile_answers()) for families in NOT_FOR.values())
+_FUZZ_MINUTES = ci_parts()["make fuzz"].rpartition("=")[2]
 
 _BEFORE = """# Promises
 
 <!-- Written by `make docs`; a test holds the page to the code, and checks that each test and each target exists. -->
 
-Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test; CI
-runs it. A `make` target measures. A promise that is broken is a bug: please report it. Measured values, with their machine and their
+Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, and CI
+runs it. A `make` target measures: CI runs {in_ci}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
 [deviations.md](deviations.md), what it does at its own limits in [budgets.md](budgets.md), and how you can try the first rows on your own
 stack in [attack.md](attack.md).
@@ -57,7 +86,7 @@ CHAPTERS = (
             ),
             Promise(
                 "An answer that breaks off never looks whole.",
-                "0 in all framings, at every cut",
+                "0 look whole, in all framings",
                 ("tests/proxy/test_transparency.py::test_a_response_that_breaks_off_never_looks_whole",),
             ),
             Promise(
@@ -67,8 +96,8 @@ CHAPTERS = (
             ),
             Promise(
                 "No request is smuggled or split, and no client gets bytes of another one's answer: straight, behind nginx and behind HAProxy.",
-                "0 of more than 8,000 hostile requests and 500 hostile answers in each chain",
-                ("make garden", "tests/garden/test_chains.py"),
+                f"0 of {_REQUESTS:,} hostile requests, and of {_ANSWERS} hostile answers or more, in each chain",
+                ("tests/garden/test_chains.py", "make garden"),
             ),
             Promise(
                 "`Connection` names only options of its connection, and fields that an edge acts on have no twin with an underscore; all else is refused.",
@@ -77,12 +106,12 @@ CHAPTERS = (
             ),
             Promise(
                 "`serve` does not start on an HTTP parser that reads what it must refuse.",
-                "48 messages, whole and byte by byte",
+                f"{_PARSED} messages, whole and byte by byte",
                 ("tests/proxy/test_parser_check.py",),
             ),
             Promise(
                 "No input makes a parser raise, hold without a bound, or work more than in proportion to its length.",
-                "0 finds in the kept inputs; more are drawn for two minutes in CI, for an hour each by hand",
+                f"0 finds in the kept inputs; more are drawn for {_FUZZ_MINUTES} minutes in CI, for {AN_HOUR_SECONDS // 60} minutes each by hand",
                 ("tests/fuzz/test_corpora.py", "make fuzz"),
             ),
         ),
@@ -92,7 +121,7 @@ CHAPTERS = (
         (
             Promise(
                 "Every request ends in exactly one outcome, and after any mixture of faults no request is in flight.",
-                "sum of outcomes = sum of requests",
+                "1 outcome for each request, 0 in flight",
                 (
                     "tests/test_abort.py::test_after_any_mixture_of_faults_no_request_is_in_flight_and_outcomes_add_up_to_requests",
                     "tests/proxy/test_faults.py",
@@ -100,23 +129,26 @@ CHAPTERS = (
             ),
             Promise(
                 "A client that leaves frees the engine at once, in every phase.",
-                f"{leaving.BOUND_MS:g} ms, median",
+                f"{leaving.BOUND_MS:g} ms at the p99, median of {leaving.ROUNDS} rounds",
                 ("tests/test_abort.py::test_who_leaves_frees_the_engine_in_every_phase", "make bounds"),
             ),
             Promise(
                 "At shutdown, a stream that fits the grace time is not cut, and requests that come late are served.",
-                f"0 cut streams over {DRAINS} drains",
+                f"0 cut streams, over {DRAINS_IN_CI} drains in CI and over {DRAINS} by hand",
                 ("tests/proxy/test_wire_shutdown.py", "tests/test_drains_bench.py", "make drains"),
             ),
             Promise(
                 "A request that meets the engine's close of an idle connection is sent once more if, and only if, the kernel proves that the engine never had it.",
-                f"0 errors for such requests and 0 duplicates over {POSTS:,} requests, an engine that restarts each second",
+                f"0 errors for such requests and 0 duplicates: {POSTS_IN_CI:,} requests in CI, while the engine restarts every {RESTART_IN_CI_SECONDS:g} s; {POSTS:,} by hand, every {RESTART_SECONDS:g} s",
                 ("tests/proxy/test_idle_edge.py", "tests/test_idle_edge_bench.py", "make idle-edge"),
             ),
             Promise(
                 "While the engine is away, requests are answered at once with 503 and Retry-After, and the first one after its return is served.",
-                "0 wait",
-                ("tests/proxy/test_pool_connecting.py::test_an_engine_that_goes_away_and_comes_back",),
+                f"`Retry-After: {Failure.ENGINE_REFUSED.value.retry_after_seconds}`; 0 requests fail after its return",
+                (
+                    "tests/proxy/test_pool_connecting.py::test_an_engine_that_goes_away_and_comes_back",
+                    "tests/proxy/test_wire_sockets.py::test_no_listener",
+                ),
             ),
             Promise(
                 "A failure of the sidecar (files, memory, budgets, a late event loop) is never an outcome of the engine.",
@@ -156,14 +188,17 @@ CHAPTERS = (
                 ("make bounds",),
             ),
             Promise(
-                "One connection is parsed for about 200 us in a turn of the event loop, whatever it sends; what it sends too much waits for a later turn.",
-                "64 KiB and 16 KiB at a time, by order under a fake clock",
+                "One connection is parsed for a bounded time in a turn of the event loop, whatever it sends; what it sends too much waits for a later turn.",
+                f"about {PARSE_SECONDS * 1e6:.0f} us and {TURN_BYTES >> 10} KiB, in pieces of at most {MOST_FED_BYTES >> 10} KiB; by order under a fake clock",
                 ("tests/proxy/test_read_limit.py",),
             ),
             Promise(
                 "Framing (chunk sizes, extensions) gets no further ahead of its body than this, in either direction.",
                 f"{FRAMING_ABOVE_BODY_BYTES // 1024} KiB",
-                ("tests/proxy/test_requests.py", "tests/proxy/test_forward.py"),
+                (
+                    "tests/proxy/test_requests.py::test_framing_that_outweighs_its_body_by_64_kib_is_refused",
+                    "tests/proxy/test_forward.py::test_an_answer_whose_framing_outweighs_its_body_by_64_kib_is_broken_off",
+                ),
             ),
             Promise(
                 "Attacks by legal requests stay within the shipped pod's memory, and twice each budget kills no process; `/metrics` and the probes answer throughout.",
@@ -176,7 +211,7 @@ CHAPTERS = (
                 ("tests/real/test_budget_live.py",),
             ),
             Promise(
-                "1,000 wrong passwords a second at the admin port move no stream.",
+                f"{wrong_passwords.PASSWORDS_PER_SECOND:,} wrong passwords a second at the admin port move no stream.",
                 f"{wrong_passwords.BOUND_MS:g} ms at the p99 of the gaps, median of pairs",
                 ("make bounds",),
             ),
@@ -187,7 +222,7 @@ CHAPTERS = (
         (
             Promise(
                 "An engine that hangs while `/health` says 200 is told: not ready, `llm_engine_up` 0, a page.",
-                "silence of more than 8 s and of 3 times its pending prefill; 60 s where costs are unknown",
+                f"after a silence of more than {STALL_SECONDS:g} s and of {EXCUSE:g} times its pending prefill; of {UNKNOWN_ANSWER_SECONDS:g} s where costs are unknown",
                 ("tests/test_engine_stalls.py", "tests/real/test_vllm_stalls.py"),
             ),
             Promise(
@@ -209,15 +244,16 @@ CHAPTERS = (
             ),
             Promise(
                 "`/-/engine` answers 503 only for a silence that is proven beyond the pending work, and the sidecar's absence does not spend the probe's budget. The probe fails too if the engine's `/health` does.",
-                f"{PROVEN_SECONDS:g} s beyond the work; 30 s of absence",
+                f"{PROVEN_SECONDS:g} s beyond the work; {ABSENT_SECONDS:g} s of absence",
                 ("tests/test_probes.py", "tests/real/test_vllm_stalls.py"),
             ),
             Promise(
-                "No client can have the pod restarted: `/-/healthy` fails only for a lost listener, or if no turn of the event loop has ended for a minute. A lack of files is neither.",
+                f"No client can have the pod restarted: `/-/healthy` fails only for a lost listener, or if no turn of the event loop has ended for {STUCK_SECONDS:g} s. A lack of files is neither.",
                 "0 failed probes under attack",
                 (
-                    "tests/health/test_watchdog.py",
-                    "tests/proxy/test_server.py",
+                    "tests/health/test_health.py",
+                    "tests/test_probes.py::test_the_sidecars_probe_does_not_fail_before_its_loop_counts_as_stuck",
+                    "tests/proxy/test_server.py::test_a_listening_socket_is_not_taken_for_lost_because_no_file_is_left",
                     "tests/real/test_budget_live.py",
                     "make soak",
                 ),
@@ -229,7 +265,7 @@ CHAPTERS = (
         (
             Promise(
                 "No value that a client sends makes a series.",
-                "0 new series after 20,000 inventions",
+                f"0 new series after {2 * HOSTILE:,} inventions",
                 ("tests/test_hostile_labels.py::test_twenty_thousand_inventions_leave_the_series_as_they_were",),
             ),
             Promise(
@@ -252,7 +288,12 @@ CHAPTERS = (
 
 def page(chapters: Iterable[Chapter] = CHAPTERS) -> str:
     """The whole page."""
-    return _BEFORE + "".join(map(_section, chapters))
+    chapters = tuple(chapters)
+    shown = chain.from_iterable(promise.shown_by for chapter in chapters for promise in chapter.promises)
+    targets = sorted({each for each in shown if each.startswith("make ")})
+    in_ci = ", ".join(f"`{each}`" for each in targets if each in ci_parts())
+    by_hand = ", ".join(f"`{each}`" for each in targets if each not in ci_parts())
+    return _BEFORE.format(in_ci=in_ci, by_hand=by_hand) + "".join(map(_section, chapters))
 
 
 def _section(chapter: Chapter) -> str:

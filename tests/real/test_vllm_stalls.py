@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sidecar.slo.progress import PROVEN_SECONDS, YOUNG_SECONDS
 from sidecar.slo.silence import STALL_SECONDS
@@ -31,27 +30,17 @@ from tests.real.server import SLOTS, RunningEngine, running_vllm
 from tests.real.told import page_of
 from tests.support.background import background
 from tests.support.client import Connection, post
-from tests.support.imports import CHECKOUT
 from tests.support.ports import free_port
+from tests.support.probes import ABSENT_SECONDS, probes
 from tests.support.scenario_loop import play
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
 CONTEXT = 8_000
 """Tokens that fit the model."""
-ABSENT_SECONDS = 30.0
 TOLD_SECONDS = 15.0
 """A stall is told within this time after the last output."""
 PATIENCE_SECONDS = 120.0
-
-
-def manifest_probe() -> dict[str, Any]:
-    """The liveness probe of the engine's container."""
-    text = (CHECKOUT / "deploy" / "kubernetes.yaml").read_text()
-    (deployment,) = [each for each in yaml.safe_load_all(text) if each["kind"] == "Deployment"]
-    (engine,) = deployment["spec"]["template"]["spec"]["containers"]
-    probe: dict[str, Any] = engine["livenessProbe"]
-    return probe
 
 
 def asked(port: int, path: str, patience_seconds: float) -> tuple[int, str]:
@@ -197,7 +186,7 @@ def test_an_engine_that_loads_its_model_is_not_taken_for_one_that_hangs(pod: Pod
 def test_half_a_minute_without_the_sidecar_does_not_spend_the_probes_budget(pod: Pod, tmp_path: Path) -> None:
     """One sidecar is stopped and continued, one is killed and started anew; streams run through both. The engine is well
     all the time, and so they say as soon as they answer."""
-    probe = manifest_probe()
+    probe = probes()["engine"]
     with ExitStack() as stack:
         stopped = stack.enter_context(running_sidecar(pod.engine.url, tmp_path))
         killed = stack.enter_context(running_sidecar(pod.engine.url, tmp_path))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.promises_page import CHAPTERS, Chapter, Promise, page
+from tools.promises_page import CHAPTERS, Chapter, Promise, ci_parts, page
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -30,6 +30,20 @@ def exists(shown: str) -> bool:
 def test_what_shows_a_promise_exists(promise: Promise) -> None:
     assert promise.shown_by
     assert [shown for shown in promise.shown_by if not exists(shown)] == []
+
+
+def test_every_promise_has_a_figure_and_is_shown_in_ci_or_by_the_soak() -> None:
+    """CI runs every test, whatever its marker."""
+    markers = {"make test", "make test-benches", "make test-live", "make test-engines"}
+    by_hand_only = [
+        each.promise
+        for each in PROMISES
+        if not any(shown.startswith("tests/") or shown in {*ci_parts(), "make soak"} for shown in each.shown_by)
+    ]
+
+    assert markers <= ci_parts().keys()
+    assert by_hand_only == []
+    assert [each.promise for each in PROMISES if not re.search(r"\d", each.figure)] == []
 
 
 @pytest.mark.parametrize("shown", ["make nothing", "tests/no_such.py", "tests/test_abort.py::test_no_such"])
