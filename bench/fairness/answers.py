@@ -4,6 +4,7 @@ A client of the attacker asks for each by its number; no socket is known here. A
 """
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import repeat
 
 from bench.fairness.clients import SENT, SMALL, filled
@@ -14,6 +15,7 @@ SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding:
 NDJSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
+@cache  # else the engine of the bench would be busy with this, and send no victim's token
 def _chunks(data: bytes, size: int) -> bytes:
     cut = [data[at : at + size] for at in range(0, len(data), size)]
     return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in cut)

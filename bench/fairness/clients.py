@@ -4,6 +4,7 @@ All of it is bytes that a client on the network can send; no socket is known her
 connection.
 """
 
+import time
 from collections.abc import Iterator
 from itertools import repeat
 
@@ -24,6 +25,8 @@ SENT = 65536
 """Bytes of one send, about."""
 SMALL = 1000
 """Bytes of a send that a proxy may take for harmless."""
+TOGETHER_SECONDS = 0.1
+"""Interval of the instants at which all connections do the same."""
 
 
 def filled(unit: bytes, size: int = SENT) -> bytes:
@@ -205,6 +208,25 @@ def aborting_in_mid_upload() -> Iterator[Step]:
     yield RESET
 
 
+def until_all() -> float:
+    """Seconds until the next instant that all connections share."""
+    return TOGETHER_SECONDS - time.monotonic() % TOGETHER_SECONDS
+
+
+def streams_that_leave_all_at_once() -> Iterator[Step]:
+    """A stream that runs; then all connections are reset at the same instant."""
+    yield _post(b'{"model":"bench","prompt":"1000 events 0.01 seconds","stream":true}')
+    yield until_all()
+    yield RESET
+
+
+def answers_that_end_all_at_once() -> Iterator[Step]:
+    """Every connection asks at the same instant, for an answer of one read."""
+    while True:
+        yield until_all()
+        yield _post(b'{"model":"bench","prompt":"1 events 0 seconds","stream":true}')
+
+
 def connections_that_say_nothing() -> Iterator[Step]:
     """Connect and leave, as fast as that goes."""
     yield RESET
@@ -259,7 +281,12 @@ CLIENTS = library(
     *(many_tiny_headers, many_tiny_headers_in_small_sends, unfinished_heads, bodies_that_never_come, garbage),
     *(pipeline_of_gets, pipeline_of_gets_in_small_sends, pipeline_of_posts, pipeline_of_large_posts),
     *(upgrades_that_are_not_supported, requests_one_by_one, one_byte_writes, aborting_clients),
-    *(aborting_in_mid_upload, connections_that_say_nothing),
+    *(
+        aborting_in_mid_upload,
+        streams_that_leave_all_at_once,
+        answers_that_end_all_at_once,
+        connections_that_say_nothing,
+    ),
     *(full_speed_upload, slow_bodies, cheap_bytes_then_small_heads, deep_json, two_byte_objects, digits, escapes),
 )
 """By name: what one hostile connection sends."""

@@ -213,15 +213,16 @@ class EngineConnection(Sending):
             self.pool.discard(self)
             self.abort()
             return
-        if len(data) > SMALL_BYTES and not self.slicing:
+        began = self._began  # a head, or a part of it
+        if (len(data) > SMALL_BYTES or (began is not None and self._turns.busy)) and not self.slicing:
             self.take_in_turn(data)
             return
         if self._tunnel:
             consumer.engine_read(at, [data], complete=False)
             return
         self._framing_bytes += len(data)
-        if self._began is not None:
-            self._began.append(data)
+        if began is not None:
+            began.append(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -231,19 +232,23 @@ class EngineConnection(Sending):
         except httptools.HttpParserError:
             self._unparseable()
         pieces = self._body()
-        if self._framing_bytes > FRAMING_ABOVE_BODY_BYTES and not self._complete:
-            self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
-        if self._failure is None:
-            consumer.engine_read(at, pieces, complete=self._complete)
+        if self._failure is not None:
+            self._refuse(self._failure, consumer, at, pieces)
             return
+        ends = self._complete
+        consumer.engine_read(at, pieces, complete=ends)
+        if (ends or began is not None) and not self.slicing:
+            self._turns.spend(at)  # the begin and the end of an answer cost ten times as much as a token
+
+    def _refuse(self, failure: Failure, consumer: Consumer, at: float, pieces: list[bytes]) -> None:
         self.consumer = None
         answered = self._head is not None and self._head.status >= 200
         consumer.engine_read(at, pieces if answered else [], complete=False)
-        consumer.engine_failed(self._failure, at)
+        consumer.engine_failed(failure, at)
         self.abort()
 
     def _body(self) -> list[bytes]:
-        """The pieces of the message's body that the last read brought."""
+        """The pieces of the message's body that the last read brought. Framing that outweighs the body is a failure."""
         pieces = self._pieces[:]
         self._pieces.clear()  # the list itself stays: `on_body` is its `append`
         if self._complete and len(pieces) > self._pieces_of_message:
@@ -256,6 +261,8 @@ class EngineConnection(Sending):
                 self._framing_bytes = max(0, self._framing_bytes - allowed)
             else:
                 self._framing_bytes = 0
+        if self._framing_bytes > FRAMING_ABOVE_BODY_BYTES and not self._complete:
+            self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
         return pieces if len(pieces) <= MOST_PIECES else [b"".join(pieces)]
 
     def _unparseable(self) -> None:
@@ -296,6 +303,10 @@ class EngineConnection(Sending):
     def on_header(self, name: bytes, value: bytes) -> None:
         # Trailers come this way too, after the body has begun: they are dropped, never merged into the head.
         if self._head is None and not self._complete:
+            if len(self._fields) >= self.pool.max_headers:
+                # Not kept: thousands of fields on each of forty connections make one garbage collection take 60 ms.
+                self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
+                return
             self._fields.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
@@ -309,7 +320,7 @@ class EngineConnection(Sending):
             self._websocket and b"upgrade" in options and tokens_of(self._fields, b"upgrade") == [b"websocket"]
         )
         spoken = self._is_http(status) and version in ("1.0", "1.1") and not NOT_IN_A_REASON.search(self._reason)
-        if framing is None or not agreed or not spoken or len(self._fields) > self.pool.max_headers:
+        if framing is None or not agreed or not spoken:
             self._failure = Failure.ENGINE_BAD_RESPONSE
             return
         reusable = (

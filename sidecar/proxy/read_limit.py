@@ -44,8 +44,9 @@ class Turns:
     """Gives the connections of one side, clients or engine, their turns, one after the other.
 
     A connection is parsed at once if this turn of the loop has time left and it had no turn in it yet. Else it waits behind
-    the others that wait; those come first in the next turn of the loop. A token event never waits here (SMALL_BYTES): whatever the others send, it waits for
-    at most LOOP_SECONDS and one piece of each side.
+    the others that wait; those come first in the next turn of the loop. Connections with SMALL_BYTES or less and those
+    with more take turns one by one, so that the head of an answer or a request does not wait for all floods. A token event
+    never waits here: whatever the others send, it waits for at most LOOP_SECONDS and one piece of each side.
     """
 
     def __init__(self, clock: Callable[[], float], soon: Soon = soon) -> None:
@@ -53,7 +54,9 @@ class Turns:
         self.busy = False
         """This turn of the loop has no time left: nothing may be parsed at once."""
         self.soon = soon
-        self._waiting: deque[ReadLimit] = deque()
+        self._small: deque[ReadLimit] = deque()
+        self._large: deque[ReadLimit] = deque()
+        self._next, self._after = self._small, self._large
         self._number = 0
         self._spent_seconds = 0.0
         self._planned = False
@@ -69,7 +72,7 @@ class Turns:
         """Let the connection parse in a later turn of the loop, behind those that wait already."""
         if not connection.waits_for_turn:
             connection.waits_for_turn = True
-            self._waiting.append(connection)
+            (self._large if connection.unread_bytes > SMALL_BYTES else self._small).append(connection)
         self._plan()
 
     def spend(self, began_at: float) -> None:
@@ -92,14 +95,15 @@ class Turns:
         self._number += 1
         self._spent_seconds = 0.0
         try:
-            for _ in range(len(self._waiting)):
-                connection = self._waiting.popleft()
+            for _ in range(len(self._small) + len(self._large)):
+                connection = (self._next or self._after).popleft()
+                self._next, self._after = self._after, self._next
                 connection.waits_for_turn = False
                 self._give(connection)
                 if self._spent_seconds >= LOOP_SECONDS:
                     break
         finally:  # an error of one connection must not stop the others
-            if self._waiting:
+            if self._small or self._large:
                 self._plan()
 
     def _give(self, connection: "ReadLimit") -> None:

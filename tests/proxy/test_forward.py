@@ -43,6 +43,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
         ("bare LF", b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok"),
         ("a NUL in a value", b"HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 2\r\n\r\nok"),
         ("more fields than agreed", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 33 + b"Content-Length: 2\r\n\r\nok"),
+        ("the same in a head that has not ended", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 34),
         ("a head without end", b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000),
         ("interim answers without end", b"HTTP/1.1 102 Processing\r\nX: " + b"y" * 70_000),
         ("RTSP, which llhttp reads too", b"RTSP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"),
