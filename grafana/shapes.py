@@ -29,6 +29,7 @@ DECIDED = (
 ARRIVALS = "inference requests whose body arrived whole, at their arrival"
 ENDED = "inference requests that ended, whatever their outcome"
 ENGINE = "all requests of the engine, also those that did not come through the sidecar, by its own metrics"
+PODS = "pods whose sidecar is scraped"
 INSIDE = "inference requests inside the sidecar now"
 KNOWN_SPLIT = f"{STREAMED_OK} whose split is known"
 
@@ -360,4 +361,21 @@ def verdict_timeline(*, width: int = 24, height: int = 6) -> Panel:
         height=height,
         empty="no misses",
         words=tuple((number, phase, colour) for number, (phase, colour) in enumerate(_ROOT_COLOURS.items(), 1)),
+    )
+
+
+def counted(
+    title: str, about: str, population: str, counter: str, label: str, *, unit: str = "reqps", width: int = 8
+) -> Panel:
+    """A counter by one label, without the children that stand at 0."""
+    legend = f"{{{{{label}}}}}"
+    return Panel(
+        Kind.LINES,
+        title,
+        about,
+        population,
+        unit,
+        (Query(f"sum by ({label}) (rate({counter}[R])) > 0", legend),),
+        width=width,
+        empty="none",
     )

@@ -1,30 +1,12 @@
 """The sidecar's own dashboard: what it costs, what it could attribute, and what it did not see."""
 
-from grafana.panel import GREEN, ORANGE, RED, YELLOW, Board, Kind, Panel, Row
+from grafana.panel import ORANGE, RED, YELLOW, Board, Kind, Panel, Row
 from grafana.query import Query, gauge, quantiles
-from grafana.shapes import OK, STREAMED_OK
+from grafana.shapes import OK, PODS, counted
+from grafana.sidecar_readings import ESTIMATOR, READINGS
 
 
-_PODS = "pods whose sidecar is scraped"
 _EVERY = "all requests, inference or not"
-_ESTIMATED = "streamed inference requests with outcome ok and a first token, also those on which the engine reports"
-
-
-def _counted(
-    title: str, about: str, population: str, counter: str, label: str, *, unit: str = "reqps", width: int = 8
-) -> Panel:
-    """A counter by one label, without the children that stand at 0."""
-    legend = f"{{{{{label}}}}}"
-    return Panel(
-        Kind.LINES,
-        title,
-        about,
-        population,
-        unit,
-        (Query(f"sum by ({label}) (rate({counter}[R])) > 0", legend),),
-        width=width,
-        empty="none",
-    )
 
 
 _COST = Row(
@@ -54,7 +36,7 @@ _COST = Row(
             Kind.LINES,
             "CPU",
             "Cores in use; one is the most that it can take.",
-            _PODS,
+            PODS,
             "percentunit",
             (
                 Query(
@@ -69,7 +51,7 @@ _COST = Row(
             Kind.LINES,
             "Memory",
             "Resident memory. It is bounded: a steady climb is a fault.",
-            _PODS,
+            PODS,
             "bytes",
             (
                 Query(
@@ -83,7 +65,7 @@ _COST = Row(
             Kind.LINES,
             "Series held",
             "What the page holds, against metrics.series_limit (25,000 by default). A child beyond the limit is counted under its fallback.",
-            f"{_PODS}; process_ and python_ series left out",
+            f"{PODS}; process_ and python_ series left out",
             "short",
             (gauge("llm_sidecar_series"),),
             width=8,
@@ -92,7 +74,7 @@ _COST = Row(
             Kind.LINES,
             "Connections and open ledgers",
             "Connections to clients and to the engine, and ended requests whose phases still wait for the engine's report.",
-            _PODS,
+            PODS,
             "short",
             (
                 Query("sum by (POD, side) (llm_sidecar_open_connections)", "{{pod}} {{namespace}} {{side}}"),
@@ -151,7 +133,7 @@ _ATTRIBUTION = Row(
 _LOST = Row(
     "What it did not see, or could not do",
     (
-        _counted(
+        counted(
             "Dropped observations",
             "What was not measured or not written down. Traffic was not touched.",
             "observations of any request",
@@ -159,14 +141,14 @@ _LOST = Row(
             "reason",
             unit="cps",
         ),
-        _counted(
+        counted(
             "Failures, by the word in x-sidecar-error",
             "Requests that the sidecar answered itself or cut short.",
             _EVERY,
             "llm_sidecar_failures_total",
             "reason",
         ),
-        _counted(
+        counted(
             "Labels outside their set",
             "Values that are counted under a fallback instead; series means that the limit of series was reached.",
             "label values of any observation",
@@ -174,21 +156,21 @@ _LOST = Row(
             "label",
             unit="cps",
         ),
-        _counted(
+        counted(
             "Passed through",
             "Requests that are no inference, which have no lane: health, models, tokenize.",
             "requests that are no inference",
             "llm_passthrough_requests_total",
             "outcome",
         ),
-        _counted(
+        counted(
             "include_usage, by what was done",
             "Whether usage was asked for on the client's behalf, or why not. Without usage there are no token counts.",
             "inference requests",
             "llm_sidecar_usage_injection_total",
             "result",
         ),
-        _counted(
+        counted(
             "Spans",
             "The engine's spans: taken as its word, nobody's, rejected, forwarded.",
             "spans that came as OTLP",
@@ -206,7 +188,7 @@ _BUDGETS = Row(
             Kind.LINES,
             "Budgets in use",
             "The share of each budget that is used. docs/budgets.md says what happens at 100 %.",
-            _PODS,
+            PODS,
             "percentunit",
             (
                 Query(
@@ -217,7 +199,7 @@ _BUDGETS = Row(
             width=8,
             steps=((0.8, ORANGE), (1.0, RED)),
         ),
-        _counted(
+        counted(
             "Found no room, by budget",
             "What came when the budget was used up: refused, made room for, or passed on unread.",
             "connections, uploads, requests, bodies, spans and ledgers",
@@ -235,14 +217,14 @@ _BUDGETS = Row(
             width=8,
             empty="none",
         ),
-        _counted(
+        counted(
             "Logins at the admin port",
             "Many that are wrong or busy: a scraper has an old password, or passwords are tried.",
             "requests to pages that need a password",
             "llm_sidecar_admin_logins_total",
             "result",
         ),
-        _counted(
+        counted(
             "Loads of the web config",
             "Anything but ok: the file could not be taken, and the one before stays in force.",
             "loads of --web.config.file",
@@ -253,183 +235,10 @@ _BUDGETS = Row(
     ),
 )
 
-_READINGS = Row(
-    "Readings and state",
-    (
-        _counted(
-            "Readings of the engine's metrics",
-            "Anything but ok: waiting, running and KV usage are old or missing.",
-            "the sidecar's own readings",
-            "llm_engine_scrapes_total",
-            "result",
-            unit="cps",
-        ),
-        _counted(
-            "Scrapes of the sidecar",
-            "How the scrapes ended that Prometheus began.",
-            "scrapes that were begun before the one shown",
-            "llm_sidecar_scrapes_total",
-            "result",
-            unit="cps",
-        ),
-        Panel(
-            Kind.LINES,
-            "Prompt buckets that were estimated wrong",
-            "Where the engine counts, its count decides; the estimate is checked against it here and used only elsewhere.",
-            "prompts whose bucket could be estimated and was then counted by the engine",
-            "percentunit",
-            (
-                Query(
-                    'sum by (POD) (rate(llm_sidecar_prompt_bucket_estimates_total{result="corrected"}[R]))'
-                    " / sum by (POD) (rate(llm_sidecar_prompt_bucket_estimates_total[R]))",
-                    "{{pod}} {{namespace}}",
-                ),
-            ),
-            width=8,
-        ),
-        Panel(
-            Kind.TIMELINE,
-            "Config, readiness, draining",
-            "Whether the last config was taken, whether /-/ready says yes, and whether it is shutting down.",
-            _PODS,
-            "none",
-            (
-                gauge(
-                    "llm_sidecar_config_last_reload_successful", legend="{{pod}} {{namespace}} config taken", how="min"
-                ),
-                gauge("llm_sidecar_ready", legend="{{pod}} {{namespace}} ready", how="min"),
-                Query("1 - max by (POD) (llm_sidecar_draining)", "{{pod}} {{namespace}} not draining"),
-            ),
-            width=16,
-            words=((0, "no", RED), (1, "yes", GREEN)),
-        ),
-        Panel(
-            Kind.STAT,
-            "Config age",
-            "Since the last load of the config that succeeded.",
-            _PODS,
-            "s",
-            (
-                Query(
-                    "time() - min by (POD) (llm_sidecar_config_last_reload_success_timestamp_seconds)",
-                    "{{pod}} {{namespace}}",
-                ),
-            ),
-            width=8,
-        ),
-        Panel(
-            Kind.TABLE,
-            "Versions",
-            "The sidecar's own version, and the Python that runs it.",
-            _PODS,
-            "none",
-            (Query("group by (POD, version, python_version) (llm_sidecar_build_info)", "known"),),
-            width=12,
-            empty="",
-            hidden=("known",),
-        ),
-        Panel(
-            Kind.TABLE,
-            "Usual values",
-            "Where each pod's usual values come from: its own process, an earlier one (state), a file, or none yet.",
-            _PODS,
-            "none",
-            (Query("group by (POD, source, provisional, quantization, gpu_type) (llm_baseline_info)", "known"),),
-            width=12,
-            empty="",
-            hidden=("known",),
-        ),
-        Panel(
-            Kind.TIMELINE,
-            "Constant labels that no longer hold",
-            "The engine now says another value than the one on every series, which is fixed for the process's life: restart the sidecar.",
-            f"{_PODS}, where the config does not state the label",
-            "none",
-            (gauge("llm_engine_label_mismatch", by="POD, label", legend="{{pod}} {{namespace}} {{label}}"),),
-            words=((0, "same", GREEN), (1, "differs", ORANGE)),
-            empty="stated by the config",
-        ),
-    ),
-)
-
-_ESTIMATOR = Row(
-    "The estimator, for requests that nobody reports on",
-    (
-        Panel(
-            Kind.TIMELINE,
-            "Ready",
-            "Whether it would split the TTFT of a request on which nobody reports, at lengths that it has seen.",
-            "models whose estimator is on",
-            "none",
-            (gauge("llm_estimator_ready", by="POD, model", legend="{{model}} {{pod}} {{namespace}}", how="min"),),
-            words=((0, "not yet", YELLOW), (1, "ready", GREEN)),
-            empty="switched off",
-        ),
-        Panel(
-            Kind.LINES,
-            "Requests remembered",
-            "Those that waited for nobody, by class of prompt length. It freezes when none come, and learns nothing from overload.",
-            "streamed inference requests that waited for nobody",
-            "short",
-            (gauge("llm_estimator_samples", by="POD, model", legend="{{model}} {{pod}} {{namespace}}", how="sum"),),
-            empty="switched off",
-        ),
-        _counted(
-            "Answers",
-            "Whether it could say how much was prefill, or why not.",
-            _ESTIMATED,
-            "llm_estimator_answers_total",
-            "result",
-        ),
-        Panel(
-            Kind.LINES,
-            "Error p50, p95",
-            "How far the estimated prefill was from the reported one, too long (over) or too short (under).",
-            f"{STREAMED_OK} that have both",
-            "s",
-            quantiles("llm_estimator_error_seconds", by="model, side", legend="{{side}} {{model}}", of=(0.5, 0.95)),
-            width=8,
-        ),
-        Panel(
-            Kind.LINES,
-            "Right about queue or prefill",
-            "How often it would have named the longer of the two.",
-            f"{STREAMED_OK} that have an estimate and a report",
-            "percentunit",
-            (
-                Query(
-                    'sum by (POD, model) (rate(llm_estimator_verdicts_total{result="right"}[R]))'
-                    " / sum by (POD, model) (rate(llm_estimator_verdicts_total[R]))",
-                    "{{model}} {{pod}} {{namespace}}",
-                ),
-            ),
-            width=8,
-        ),
-        Panel(
-            Kind.TIMELINE,
-            "Why the cost of the engine's work is unknown",
-            "young: too few steps or prompts to know the usual cost. residuals: alike steps take different times. coverage: streams do"
-            " not speak at each step. few: too little traffic now.",
-            "pods without a ratio of costs",
-            "none",
-            (
-                gauge(
-                    "llm_engine_cost_unknown",
-                    by="POD, part, reason",
-                    legend="{{part}}: {{reason}} ({{pod}} {{namespace}})",
-                ),
-            ),
-            width=24,
-            empty="known",
-            words=((0, "no", GREEN), (1, "unknown", YELLOW)),
-        ),
-    ),
-)
-
 BOARD = Board(
     "llm-sidecar",
     "LLM sidecar: its own health",
     "What the sidecar costs, what it could attribute and from which source, what it dropped, and whether its estimates hold.",
-    (_COST, _ATTRIBUTION, _LOST, _BUDGETS, _READINGS, _ESTIMATOR),
+    (_COST, _ATTRIBUTION, _LOST, _BUDGETS, READINGS, ESTIMATOR),
     runbooks=("LLMSidecarSlow", "LLMAttributionLow", "LLMSidecarDropsObservations", "LLMLabelOverflow"),
 )

@@ -3,10 +3,8 @@
 import pytest
 
 from bench.drains import STREAMS, Found, measured
+from tests.support.in_ci import DRAINS_IN_CI
 from tests.support.scenario_loop import play
-
-
-DRAINS_IN_CI = 2
 
 
 @pytest.mark.live

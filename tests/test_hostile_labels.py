@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.support.client import Connection, post
+from tests.support.in_ci import INVENTIONS
 from tests.support.plain_engine import MODEL, plain_engine
 from tests.support.promtool import check_metrics, families, samples
 from tests.support.scenario_loop import play
@@ -17,7 +18,6 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar, stop
 
 
 PATIENCE_SECONDS = 60.0
-HOSTILE = 10_000
 CANARY = "sk-CANARY"
 CONFIG = """\
 engine:
@@ -149,20 +149,21 @@ def test_twenty_thousand_inventions_leave_the_series_as_they_were(tmp_path: Path
             await send_all(sidecar.port, map(inference, range(500)), 500)
             await send_all(sidecar.port, map(passing, range(100)), 100)
             before = await scraped(sidecar)
-            statuses = await send_all(sidecar.port, map(inference, range(500, 500 + HOSTILE)), HOSTILE)
-            for status, count in (await send_all(sidecar.port, map(passing, range(HOSTILE)), HOSTILE)).items():
+            statuses = await send_all(sidecar.port, map(inference, range(500, 500 + INVENTIONS)), INVENTIONS)
+            for status, count in (await send_all(sidecar.port, map(passing, range(INVENTIONS)), INVENTIONS)).items():
                 statuses[status] = statuses.get(status, 0) + count
             return before, await scraped(sidecar), statuses
 
     before, after, statuses = play(scenario(), patience_seconds=PATIENCE_SECONDS)
 
-    assert statuses == {b"HTTP/1.1 200 OK": 2 * HOSTILE}
+    assert statuses == {b"HTTP/1.1 200 OK": 2 * INVENTIONS}
     assert samples(after).keys() == samples(before).keys()
     counted = samples(after)
     requests = sum(value for (name, _), value in counted.items() if name == "llm_requests_total")
-    assert requests == 500 + HOSTILE
+    assert requests == 500 + INVENTIONS
     assert (
-        sum(value for (name, _), value in counted.items() if name == "llm_passthrough_requests_total") == 100 + HOSTILE
+        sum(value for (name, _), value in counted.items() if name == "llm_passthrough_requests_total")
+        == 100 + INVENTIONS
     )
     lanes = {
         dict(labels)["lane"] for (name, labels), value in counted.items() if name == "llm_requests_total" and value

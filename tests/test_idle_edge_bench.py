@@ -3,11 +3,8 @@
 import pytest
 
 from bench.idle_edge import measured
+from tests.support.in_ci import POSTS_IN_CI, RESTART_IN_CI_SECONDS
 from tests.support.scenario_loop import play
-
-
-POSTS_IN_CI = 2000
-RESTART_IN_CI_SECONDS = 0.05
 
 
 @pytest.mark.live

@@ -24,11 +24,9 @@ from sidecar.proxy.read_limit import MOST_FED_BYTES, PARSE_SECONDS, TURN_BYTES
 from sidecar.slo.progress import PROVEN_SECONDS
 from sidecar.slo.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS
 from tests.fuzz.__main__ import AN_HOUR_SECONDS
-from tests.garden.test_chains import NOT_FOR
+from tests.garden.chains import NOT_FOR
+from tests.support.in_ci import DRAINS_IN_CI, INVENTIONS, POSTS_IN_CI, RESTART_IN_CI_SECONDS
 from tests.support.probes import ABSENT_SECONDS
-from tests.test_drains_bench import DRAINS_IN_CI
-from tests.test_hostile_labels import HOSTILE
-from tests.test_idle_edge_bench import POSTS_IN_CI, RESTART_IN_CI_SECONDS
 from tools.markdown import table
 
 
@@ -265,7 +263,7 @@ CHAPTERS = (
         (
             Promise(
                 "No value that a client sends makes a series.",
-                f"0 new series after {2 * HOSTILE:,} inventions",
+                f"0 new series after {2 * INVENTIONS:,} inventions",
                 ("tests/test_hostile_labels.py::test_twenty_thousand_inventions_leave_the_series_as_they_were",),
             ),
             Promise(

@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.attack.garden import request_sequences
 from sidecar.attack.hostile_answers import hostile_answers
-from tests.garden.chains import CHAINS
+from tests.garden.chains import CHAINS, NOT_FOR
 from tests.garden.rounds import Round, answers_round, garden_round
 
 
@@ -18,8 +18,6 @@ FEWEST_SEQUENCES = 5000
 FEWEST_ANSWERS = 200
 SAMPLE = 20
 """The suite sends one of so many sequences."""
-NOT_FOR = {"nginx": ("1xx",)}
-"""nginx 1.22 takes every 1xx for the final answer (mended in 1.29); RFC 9110 15.2 has the sidecar pass them on."""
 TOLERATED = "RTSP/1.0"
 """llhttp reads `POST /path RTSP/1.0` as HTTP/1.0. The engine gets it as HTTP/1.1; no boundary moves."""
 
