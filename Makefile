@@ -42,7 +42,7 @@ test-benches: .venv/.dev ## the simulation against queueing theory, the capacity
 test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: twelve minutes or so
 	$(BIN)/pytest -m live $(ARGS)
 
-garden: .venv/.dev ## more than 8,000 hostile requests and 600 hostile answers through the sidecar, nginx and HAProxy: two minutes; a part of test-live
+garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` through the sidecar, nginx and HAProxy: two minutes; a part of test-live
 	$(BIN)/pytest -m live tests/garden $(ARGS)
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
