@@ -214,9 +214,14 @@ def until_all() -> float:
 
 
 def streams_that_leave_all_at_once() -> Iterator[Step]:
-    """A stream that runs; then all connections are reset at the same instant."""
+    """A stream that runs; then all connections are closed at the same instant."""
     yield _post(b'{"model":"bench","prompt":"1000 events 0.01 seconds","stream":true}')
     yield until_all()
+
+
+def streams_that_are_reset_all_at_once() -> Iterator[Step]:
+    """The same, with resets."""
+    yield from streams_that_leave_all_at_once()
     yield RESET
 
 
@@ -281,12 +286,8 @@ CLIENTS = library(
     *(many_tiny_headers, many_tiny_headers_in_small_sends, unfinished_heads, bodies_that_never_come, garbage),
     *(pipeline_of_gets, pipeline_of_gets_in_small_sends, pipeline_of_posts, pipeline_of_large_posts),
     *(upgrades_that_are_not_supported, requests_one_by_one, one_byte_writes, aborting_clients),
-    *(
-        aborting_in_mid_upload,
-        streams_that_leave_all_at_once,
-        answers_that_end_all_at_once,
-        connections_that_say_nothing,
-    ),
+    *(aborting_in_mid_upload, connections_that_say_nothing, answers_that_end_all_at_once),
+    *(streams_that_leave_all_at_once, streams_that_are_reset_all_at_once),
     *(full_speed_upload, slow_bodies, cheap_bytes_then_small_heads, deep_json, two_byte_objects, digits, escapes),
 )
 """By name: what one hostile connection sends."""

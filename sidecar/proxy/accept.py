@@ -47,6 +47,8 @@ class ClientConnection(HeldBack):
         self._lingering_since: float | None = None
         self._lingered_bytes = 0
         self._idle_since = 0.0
+        self._leaves = False
+        """The client has closed its half; that its request ends waits for a turn."""
 
     # --- asyncio -----------------------------------------------------------------------------------------------------
 
@@ -79,8 +81,22 @@ class ClientConnection(HeldBack):
     def eof_received(self) -> bool:
         # A half-closed client cannot be told from one that has left; every proxy that aborts work for clients that have
         # left treats both alike.
+        if self.exchange is not None and self._turns.busy:
+            self._leaves = True
+            self._turns.wait(
+                self
+            )  # forty clients that leave at once hold up the streams of the others as forty reads do
+            return True
+        began_at = self.road.clock()
         self._end_exchange()
+        self._turns.spend(began_at)
         return False
+
+    def leave(self) -> None:
+        """If the client has left, and its turn has not come yet: end its request now."""
+        if self._leaves:
+            self._end_exchange()
+            self._close()
 
     def data_received(self, data: bytes) -> None:
         if not self.slicing and (len(data) > SMALL_BYTES or self._turns.busy):
@@ -204,6 +220,9 @@ class ClientConnection(HeldBack):
             self._take_waiting(self._idle_since)
 
     def have_turn(self, began_at: float) -> bool:
+        if self._leaves:
+            self.leave()
+            return False
         if self.exchange is None and self._waiting.parts and self.transport is not None:
             self._take_waiting(began_at)
         return super().have_turn(began_at)

@@ -72,6 +72,7 @@ class Traffic:
         """The grace period is over: end the requests that are still in flight, each with its outcome."""
         at = self.road.clock()
         for connection in self._connections:
+            connection.leave()  # who left in time has cancelled
             if connection.exchange is not None:
                 connection.exchange.fail(Failure.SHUTTING_DOWN, at)
             else:

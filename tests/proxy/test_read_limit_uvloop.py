@@ -8,8 +8,9 @@ import pytest
 
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import Observer, Unobserved
-from sidecar.proxy.read_limit import MOST_FED_BYTES, TURN_BYTES
+from sidecar.proxy.read_limit import MOST_FED_BYTES, TURN_BYTES, Turns
 from sidecar.proxy.upload import Upload
+from sidecar.timeline.outcome import Outcome
 from tests.support.origin import Origin, Visit, answering
 from tests.support.proxy import RawClient, running
 from tests.support.scenario_loop import play
@@ -88,3 +89,30 @@ def test_no_turn_of_uvloop_reads_more_of_one_connection(monkeypatch: pytest.Monk
 
     play(scenario())
     assert max(read.values()) <= 65536
+
+
+def test_a_client_whose_leaving_waits_for_a_turn_is_settled_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn of the loop has time left when it closes: uvloop keeps its connection open until its turn, and not longer."""
+    busy = property(lambda _turns: True, lambda _turns, _value: None)
+    monkeypatch.setattr(Turns, "busy", busy, raising=False)
+    left_open: list[int] = []
+
+    async def streams(visit: Visit) -> None:
+        await visit.head()
+        visit.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n")
+        await visit.until_left()
+
+    async def scenario() -> list[Outcome]:
+        async with Origin(streams).listening() as origin, running(origin.port) as relay:
+            client = await RawClient.connect(relay.port)
+            client.send(GET)
+            await client.until(b"token")
+            client.leave()
+            await relay.settled()
+            while relay.traffic.open_connections:  # noqa: ASYNC110  uvloop tells of the end in a later turn
+                await asyncio.sleep(0.001)
+            left_open.append(relay.pool.open_connections)
+            return [outcome for outcome, _, _ in relay.ends]
+
+    assert play(scenario()) == [Outcome.CLIENT_CANCELLED]
+    assert left_open == [0]
