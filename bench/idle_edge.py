@@ -1,7 +1,9 @@
 """Posts at the idle edge: an engine that restarts every second closes idle connections while requests are on their way.
 
 The engine and the clients run in this process, the sidecar in its own. Each post has a number; the engine counts the numbers
-that it reads. At each restart the engine closes its listener and all connections, is away for a moment, and listens again.
+that it reads. At each restart the engine closes its listener and all connections, is away for a moment, and listens again. The
+sidecar is stopped (SIGSTOP) in the instant in which they are closed: else a request could come between the engine's last look
+at a connection and its close, and the engine would not know that its kernel had it.
 Every answer is judged by what the engine itself knows:
 
 - 200: it read the number, once. Twice would be a duplicate.
@@ -13,13 +15,17 @@ Every answer is judged by what the engine itself knows:
 import argparse
 import asyncio
 import itertools
+import os
+import signal
 import socket
 import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -69,6 +75,8 @@ class Engine:
         self.had_unread: set[int] = set()
         self.away: list[tuple[float, float]] = []
         self.port = 0
+        self.alone: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Within it no byte comes."""
         self._loop = asyncio.get_running_loop()
         self._listener: socket.socket | None = None
         self._open: dict[socket.socket, bytes] = {}
@@ -84,7 +92,8 @@ class Engine:
     async def restart(self) -> None:
         """Close everything, as the exit of a process does, and listen again."""
         began = time.monotonic()
-        self.close()
+        with self.alone():
+            self.close()
         await asyncio.sleep(AWAY_SECONDS)
         self.listen()
         self.away.append((began, time.monotonic()))
@@ -142,9 +151,20 @@ class Engine:
         self._served.discard(sock)
         with suppress(OSError):
             unread += sock.recv(1 << 16, socket.MSG_PEEK)
-        sock.close()  # at once: what comes after the look above and before this is reset too
+        sock.close()
         if unread.startswith(b"POST"):
             self.had_unread.add(number_of(unread))
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A child of this process does not run in the block."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        os.waitpid(pid, os.WUNTRACED)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def number_of(request: bytes) -> int:
@@ -192,6 +212,7 @@ async def measured(most: int, restart_seconds: float = RESTART_SECONDS) -> Found
     with tempfile.TemporaryDirectory() as folder:
         running = running_sidecar(f"http://127.0.0.1:{engine.port}", Path(folder), flags=["--log.level=error"])
         sidecar: SidecarProcess = await asyncio.to_thread(running.__enter__)
+        engine.alone = partial(stopped, sidecar.process.pid)
         try:
             numbers = itertools.count()
             began = time.monotonic()
