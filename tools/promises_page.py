@@ -188,7 +188,7 @@ CHAPTERS = (
             Promise(
                 "One connection is parsed for a bounded time in a turn of the event loop, whatever it sends; what it sends too much waits for a later turn.",
                 f"about {PARSE_SECONDS * 1e6:.0f} us and {TURN_BYTES >> 10} KiB, in pieces of at most {MOST_FED_BYTES >> 10} KiB; by order under a fake clock",
-                ("tests/proxy/test_read_limit.py",),
+                ("tests/proxy/test_read_limit.py", "tests/proxy/test_read_limit_uvloop.py"),
             ),
             Promise(
                 "Framing (chunk sizes, extensions) gets no further ahead of its body than this, in either direction.",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.__main__ import AN_HOUR_SECONDS, lines_for_a_test, seconds_each
+from tests.fuzz import __main__ as fuzzing
+from tests.fuzz.__main__ import AN_HOUR_SECONDS, Ended, lines_for_a_test, seconds_each
 from tests.fuzz.target import CALLS_AT_LEAST, Target, cuts
 from tests.fuzz.targets import CORPUS, TARGETS, kept
 
@@ -78,6 +79,23 @@ def test_a_time_over_all_targets_is_divided_and_an_hour_each_is_the_default() ->
     assert seconds_each(None, 7, 20, 2) == 7
     assert seconds_each(4.0, None, 20, 2) == 18  # ten turns of 24 s, of which six are the start
     assert seconds_each(0.1, None, 20, 2) == 1
+
+
+@pytest.mark.parametrize(
+    ("ci", "status", "finds", "code"),
+    [("", 0, 0, 0), ("", 77, 1, 1), ("true", 77, 1, 0), ("", 1, 0, 1), ("true", 1, 0, 1)],
+    ids=["nothing", "a find by hand", "a find in CI", "a broken target by hand", "a broken target in CI"],
+)
+def test_a_find_by_chance_refuses_no_landing(
+    ci: str, status: int, finds: int, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CI prints it. A target that cannot run fails there too."""
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(fuzzing, "find_spec", lambda _: True)
+    ended = Ended(TARGETS["sse"], status, 5, (Path("crash-0"),) * finds, Path("sse.log"))
+    monkeypatch.setattr(fuzzing, "_run", lambda _target, _seconds: ended)
+
+    assert fuzzing.main(["--only=sse", "--seconds-each=1"]) == code
 
 
 def test_a_find_is_printed_as_a_line_of_python_and_as_a_file_to_keep(tmp_path: Path) -> None:

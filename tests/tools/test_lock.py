@@ -1,7 +1,7 @@
 """The lock of the container image holds what pyproject.toml asks for, all that this needs, and nothing else."""
 
 import re
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, requires, version
 
 import pytest
 from packaging.requirements import Requirement
@@ -13,15 +13,18 @@ from tools.lock import ARCHITECTURES, HEAD, LOCK, Pinned, image_python, merged, 
 
 def locked() -> Pinned:
     found: Pinned = {}
-    for name, version, hashes in re.findall(
+    for name, release, hashes in re.findall(
         r"^([a-z0-9-]+)==(\S+)((?: \\\n    --hash=\S+)+)$", LOCK.read_text(), re.MULTILINE
     ):
-        found[name] = version, set(re.findall(r"--hash=sha256:([0-9a-f]{64})", hashes))
+        found[name] = release, set(re.findall(r"--hash=sha256:([0-9a-f]{64})", hashes))
     return found
 
 
-def needed(requirements: list[str], image: dict[str, str]) -> set[str]:
-    """The names of these packages and of those that they need in the image, as those installed here say."""
+def needed(requirements: list[str], image: dict[str, str], versions: dict[str, str]) -> set[str]:
+    """The names of these packages and of those that they need in the image, as those installed here say.
+
+    A package that is installed here in another version than the locked one says nothing about what that one needs.
+    """
     found: set[str] = set()
     waiting = [Requirement(each) for each in requirements]
     while waiting:
@@ -31,7 +34,8 @@ def needed(requirements: list[str], image: dict[str, str]) -> set[str]:
             continue
         found.add(name)
         try:
-            waiting += [Requirement(each) for each in requires(of.name) or ()]
+            if version(of.name) == versions.get(name):
+                waiting += [Requirement(each) for each in requires(of.name) or ()]
         except PackageNotFoundError:  # the build's own packages are not installed here
             continue
     return found
@@ -39,7 +43,7 @@ def needed(requirements: list[str], image: dict[str, str]) -> set[str]:
 
 def test_every_requirement_is_locked_at_a_version_that_it_allows() -> None:
     """After a change of pyproject.toml `make lock` writes the lock anew."""
-    versions = {name: version for name, (version, _) in locked().items()}
+    versions = {name: release for name, (release, _) in locked().items()}
     asked = [Requirement(each) for each in wanted()]
 
     assert len(asked) > 10
@@ -54,7 +58,9 @@ def test_what_the_requirements_need_is_locked_too() -> None:
     """pip would refuse a lock with a hole only when the image is built."""
     image = {"python_version": image_python((LOCK.parent / "Dockerfile").read_text()), "extra": ""}
 
-    assert needed(wanted(), image) - locked().keys() == set()
+    versions = {name: release for name, (release, _) in locked().items()}
+
+    assert needed(wanted(), image, versions) - locked().keys() == set()
 
 
 def test_each_package_has_the_hash_of_a_wheel_for_each_platform() -> None:
