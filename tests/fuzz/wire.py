@@ -12,6 +12,7 @@ import h11
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection, Pool
 from sidecar.proxy.headers import RequestHead, ResponseHead, end_to_end, request_bytes, response_bytes
+from sidecar.proxy.read_limit import Turns
 from sidecar.proxy.requests import RequestReader
 from sidecar.proxy.sending import Consumer
 from tests.fuzz.target import Target, cuts
@@ -133,7 +134,7 @@ class _Pool:
     max_headers = 100
 
     def __init__(self) -> None:
-        self.soon = lambda work: work()
+        self.turns = Turns(self.clock, lambda work: work())
 
     def __getattr__(self, name: str) -> object:
         return lambda *_: None
