@@ -15,11 +15,21 @@ from sidecar.proxy.relay import Exchange
 from tests.proxy.sample_messages import OK, POST
 from tests.support.memory import LIMITS, Road
 from tests.support.origin import Origin, RelayLeftError, Visit
-from tests.support.proxy import RawClient, running
+from tests.support.proxy import RawClient, Relay, running
 from tests.support.scenario_loop import play
 
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def ended_by_a_defect(relay: Relay) -> None:
+    """A request is answered 500, and its failure is the sidecar's own."""
+    client = await RawClient.connect(relay.port)
+    client.send(POST)
+    answer, _ = await client.rest()
+    assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+    await client.close()
+    assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
 
 
 def test_an_unforeseen_failure_ends_the_request_too() -> None:
@@ -28,12 +38,7 @@ def test_an_unforeseen_failure_ends_the_request_too() -> None:
     async def scenario() -> None:
         async with running(1) as relay:
             relay.pool.host = "x" * 64  # too long a label for a host name: UnicodeError
-            client = await RawClient.connect(relay.port)
-            client.send(POST)
-            answer, _ = await client.rest()
-            assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
-            await client.close()
-            assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
+            await ended_by_a_defect(relay)
 
     play(scenario())
 
@@ -59,12 +64,7 @@ def test_an_unforeseen_failure_of_sending_ends_the_request_too(error: type[Excep
                 return engine
 
             relay.pool.__dict__["connect"] = connected
-            client = await RawClient.connect(relay.port)
-            client.send(POST)
-            answer, _ = await client.rest()
-            assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
-            await client.close()
-            assert [end[1] for end in relay.ends] == [Failure.INTERNAL]
+            await ended_by_a_defect(relay)
             assert relay.pool.open_connections == 0
 
     play(scenario())

@@ -88,7 +88,7 @@ def limited_sidecar(engine_url: str, folder: Path, limit_bytes: int, *flags: str
         *(f"--proxy.listen-address=127.0.0.1:{port}", f"--web.listen-address=127.0.0.1:{web_port}", *flags),
     ]
     if group is not None:
-        command = ["/bin/sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *command]
+        command = _entering(group, *command)
     with (folder / "limited.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
     limited = Limited(port, web_port, process.pid, process, name)
@@ -130,11 +130,17 @@ def _group(limit_bytes: int) -> tuple[Path | None, str]:
             try:
                 if (group / file).exists():
                     (group / file).write_text(str(limit_bytes))
-                    return group, name
+                    if subprocess.run(_entering(group, "true"), check=False).returncode == 0:
+                        return group, name
             except OSError:
                 pass
             _remove(group)
     return None, f"resident memory sampled every {SAMPLE_SECONDS * 1000:.0f} ms"
+
+
+def _entering(group: Path, *command: str) -> list[str]:
+    """The command, in this group; it fails where no process may enter."""
+    return ["/bin/sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *command]
 
 
 def _remove(group: Path) -> None:
