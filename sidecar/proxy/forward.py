@@ -185,6 +185,7 @@ class EngineConnection(Sending):
         if self.in_question:
             self.pool.closed(self)
             return  # `_proven` ends the exchange
+        self._parser = None  # it holds this connection, which holds it: only the garbage collector would free them
         self.pool.closed(self)
         consumer, self.consumer = self.consumer, None
         if consumer is None:

@@ -1,5 +1,8 @@
 """Failed exchanges: the answer, the outcome and the closed connections when the engine or a limit ends a request."""
 
+import gc
+import weakref
+
 import pytest
 
 from sidecar.proxy.errors import Failure
@@ -92,3 +95,25 @@ def test_beyond_the_gate_requests_are_rejected_and_counted() -> None:
     third.send(GET)
     assert third.taken == b""
     assert road.in_flight == 1
+
+
+def test_a_connection_to_the_engine_that_is_over_is_freed_at_once() -> None:
+    """Its parser and it hold each other; left to the garbage collector, many of them would make a collection long, in which no
+    token passes.
+    """
+    road = Road()
+    client = road.client()
+    client.send(GET)
+    road.engine.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n")
+    connection = weakref.ref(road.engine.protocol)
+
+    gc.disable()
+    try:
+        client.lose()
+        del road.engine.protocol  # as uvloop's transport does
+        freed = connection() is None
+    finally:
+        gc.enable()
+
+    assert freed
+    assert road.outcomes == [Outcome.CLIENT_CANCELLED]
