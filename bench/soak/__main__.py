@@ -16,13 +16,16 @@ with two cores is busy and not saturated. It trusts no time. Exit code 1 if anyt
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.soak.faults import Kind, Side, drawn
 from bench.soak.invariants import (
@@ -45,6 +48,8 @@ SPREAD_SECONDS = 10.0
 EVENTS = (20, 60)
 """Fewest and most events of one stream."""
 SAY_SECONDS = 10
+LOG_SECONDS = 30.0
+"""Patience for the last lines of the log."""
 WARM_UP_CLIENTS, CALM_CLIENTS, CALM_REQUESTS = 50, 20, 5
 EXTRA_FILES = 40
 """Files at the end above those before the load: connections to the engine that wait for the next request."""
@@ -84,7 +89,8 @@ class Run:
         second = 0
         while second < self.asked.minutes * 60 and not self._too_broken():
             second += 1
-            time.sleep(max(0.0, began + second - time.monotonic()))
+            with suppress(subprocess.TimeoutExpired):  # a fault a second, by the clock, unless the sidecar ends
+                self.sidecar.process.wait(timeout=max(0.0, began + second - time.monotonic()))
             fault = next(faults)
             self.faults[fault.kind, fault.side] += 1
             (self.engine if fault.side is Side.ENGINE else self.clients).order({"fault": fault.as_words()})
@@ -124,7 +130,7 @@ class Run:
             if time.monotonic() > deadline or self.sidecar.process.poll() is not None:
                 self.broken.append(f"after {patience_seconds:.0f} s it is not so that {what}")
                 return False
-            time.sleep(0.5)
+            self.clients.next()
             self.watched.look()
         return True
 
@@ -155,8 +161,8 @@ class Run:
             self.broken.append(f"without a fault: {dict(grown)} at the clients, and outcomes {outcomes}")
 
     def _compare(self) -> None:
-        time.sleep(1.0)  # the log's last lines are written by a thread
-        requests, odd = read_log(self.sidecar.log.read_text().splitlines())
+        self._until("the log has a line for each outcome", self._all_logged, patience_seconds=LOG_SECONDS)
+        requests, odd = self._logged()
         lines = self._file().read_text().splitlines()
         books = Books(
             requests=[json.loads(line) for line in lines],
@@ -175,6 +181,13 @@ class Run:
                 f"{self.watched.peak_kib} KiB are above {OF_THE_LIMIT:.0%} of the manifest's {limit_kib:.0f}"
             )
         self.broken += list(dict.fromkeys(self.watched.broken))[:10]
+
+    def _logged(self) -> tuple[list[dict[str, Any]], list[str]]:
+        return read_log(self.sidecar.log.read_text().splitlines())
+
+    def _all_logged(self) -> bool:
+        """A thread of the sidecar writes the last lines."""
+        return len(self._logged()[0]) + self.watched.lines_held_back >= sum(self.watched.outcomes.values())
 
     def _file(self) -> Path:
         return Path(self.asked.folder) / REQUESTS

@@ -4,6 +4,7 @@ Reads the memory limit of the process's control group (version 2 or 1) and raise
 hard one. It refuses to know what the limits are used for: `budgets.py` derives every limit of the sidecar from them.
 """
 
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 _MOST_FILES = 1 << 20
 """The kernel's own default for the most files of a process (fs.nr_open), where the hard limit states none."""
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class Machine(NamedTuple):
@@ -71,9 +73,9 @@ def raise_files() -> int:
 
 
 def out_of_files() -> bool:
-    """Whether the process can open no file now. A connection that comes then is closed by libuv without a word."""
+    """Whether the process, or the machine, can open no file now. A connection that comes then is closed by libuv without a word."""
     try:
-        os.close(os.dup(0))
-    except OSError:
-        return True
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno in _NO_FILES  # EBADF, for one, only says that standard input is closed
     return False

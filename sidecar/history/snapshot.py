@@ -1,7 +1,7 @@
 """Snapshots of the registry: the table's series at one instant, and their growth between two snapshots. Pure.
 
-A histogram child that has not changed is shared with the snapshot before, and counters are summed to the labels that are
-read, so a ring of snapshots costs memory for what happened and not for what exists. It refuses to say what growth means.
+What has not changed is shared with the snapshot before, and counters are summed to the labels that are read, so a ring of
+snapshots costs memory for what happened and not for what exists. It refuses to say what growth means.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,26 +38,29 @@ class Snapshot:
 def take(metrics: Metrics, at: float, before: Snapshot | None = None) -> Sliced[Snapshot]:
     """The registry as of the first slice, so that a request is in all families or in none; sums follow.
 
-    `before`: unchanged histogram children are shared with it.
+    `before`: what has not changed is shared with it.
     """
+    known = Snapshot(at, {}, {}, {}) if before is None else before
     metrics.set_gauges(at)
     children: dict[str, list[tuple[Labels, float]]] = {}
     histograms = {}
     for series in GROWTH_SERIES:
         name = series.metric.name
         if isinstance(series.metric, Histogram):
-            known = {} if before is None else before.histograms[name]
-            histograms[name] = _totals(metrics.histogram(series.metric), known)
+            histograms[name] = _totals(metrics.histogram(series.metric), known.histograms.get(name, {}))
         else:
             family = metrics.counter(series.metric)
             children[name] = [(labels, child.value) for labels, child in family.children.items()]
-    gauges = {series.metric.name: _reduced(metrics.gauge(series.metric), series) for series in GAUGE_SERIES}
-    counters = {}
+    gauges: dict[str, Mapping[Labels, float]] = {}
+    for gauge in GAUGE_SERIES:
+        values = _reduced(metrics.gauge(gauge.metric), gauge)
+        gauges[gauge.metric.name] = _shared(values, known.gauges.get(gauge.metric.name, {}))
+    counters: dict[str, Mapping[Labels, float]] = {}
     for series in GROWTH_SERIES:
-        if series.metric.name in children:
+        if (name := series.metric.name) in children:
             yield
-            names = _names(series.metric)
-            counters[series.metric.name] = yield from _summed(children[series.metric.name], names, series.labels)
+            sums = yield from _summed(children[name], _names(series.metric), series.labels)
+            counters[name] = _shared(sums, known.counters.get(name, {}))
     return Snapshot(at, counters, histograms, gauges)
 
 
@@ -101,6 +104,17 @@ def grown(then: Snapshot, now: Snapshot, window_seconds: float) -> Sliced[Growth
         else:
             counters[series.metric.name] = yield from counted(then, now, series.metric, *series.labels)
     return Growth(max(0.0, now.at - then.at), counters, histograms)
+
+
+def _shared(now: dict[Labels, float], before: Mapping[Labels, float]) -> Mapping[Labels, float]:
+    """`now`, with the keys and the unchanged values of `before`, or `before` itself: 60 copies of each would lie spread over the heap."""
+    if now == before:
+        return before
+    shared = dict(before)
+    for key, value in now.items():
+        if shared.get(key) != value:
+            shared[key] = value
+    return shared if len(shared) == len(now) else now
 
 
 def _totals(family: Family[HistogramChild], known: Mapping[Labels, Total]) -> dict[Labels, Total]:

@@ -16,13 +16,13 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from sidecar.ledger.account import Reason
+from sidecar.ledger.claims import Claims
 from sidecar.ledger.report import EngineReport, RequestKey, of_choices
 
 
 E = TypeVar("E")
 LONGEST_REQUEST_SECONDS = 3600.0
-"""Seconds for which a trace is remembered after the last request that claimed it, in case that request never ends
-here."""
+"""Seconds for which a claimed trace is remembered at least, in case its request never ends here."""
 MAX_ENTRIES = 4096
 """Entries of each table: 4,096 requests that wait 10 s each are more than one replica serves."""
 
@@ -144,8 +144,7 @@ class Pending(Generic[E]):
         self._reports: _Table[EngineReport] = _Table()
         self._used: OrderedDict[RequestKey, float] = OrderedDict()
         """Key of a settled request to the instant until which a second report is recognised."""
-        self._claims: OrderedDict[str, tuple[int, float]] = OrderedDict()
-        """Trace id to the number of requests that have claimed it, and the instant until which that counts."""
+        self._claims = Claims(4 * max_entries, LONGEST_REQUEST_SECONDS)
         self._expected: OrderedDict[RequestKey, None] = OrderedDict()
         """Keys of requests that still run: a report on one of them waits until it ends."""
 
@@ -157,11 +156,7 @@ class Pending(Generic[E]):
 
     def claim(self, trace: str, at: float) -> None:
         """A request of this trace has begun. Call it for every request, or a shared trace looks unshared."""
-        claims, _ = self._claims.pop(trace, (0, 0.0))
-        self._claims[trace] = (claims + 1, at + LONGEST_REQUEST_SECONDS)
-        if len(self._claims) > 4 * self._max_entries:
-            # A forgotten trace is not used either: only a count of exactly 1 joins.
-            self._claims.popitem(last=False)
+        self._claims.claim(trace, at)
 
     def expect(self, key: RequestKey) -> None:
         """A request has begun that alone has this key: until it ends, reports on it are kept, however early they came.
@@ -246,7 +241,7 @@ class Pending(Generic[E]):
 
     def _by_trace(self, table: "_Table[E] | _Table[EngineReport]", trace: str | None) -> set[int]:
         """Entries that wait under this trace, if exactly one request has claimed it."""
-        if trace is None or self._claims.get(trace, (0, 0.0))[0] != 1:
+        if trace is None or not self._claims.alone(trace):
             return set()
         return table.having((trace,))
 
@@ -268,12 +263,14 @@ class Pending(Generic[E]):
                 self._reports.add(waiting)
             else:
                 self._lost(Lost.UNMATCHED)
-        # Both tables are nearly in the order of their instants; an entry behind a later one is forgotten with that one, and a
-        # claim or a key that is kept too long only makes a join less likely.
+        # Nearly in the order of the instants; an entry behind a later one is forgotten with that one, and a key that is kept
+        # too long only makes a join less likely.
         while self._used and next(iter(self._used.values())) <= at:
             self._used.popitem(last=False)
-        while self._claims and next(iter(self._claims.values()))[1] <= at:
-            self._claims.popitem(last=False)
+        # An emptied table keeps the room of its fullest day until it is cleared.
+        for table in (self._used, self._expected):
+            if not table:
+                table.clear()
         return max(len(requests), len(reports)) > most
 
     def close_all(self, reason: Reason) -> None:

@@ -15,10 +15,13 @@ from sidecar.budgets.heap import trim
 from sidecar.budgets.machine import out_of_files
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.settlement import SPAN_KEPT_SECONDS
 
 
 WATCH_SECONDS = 0.25
 """Interval at which the process looks whether it can still open a file: libuv closes what comes then without a word."""
+EXPIRY_SECONDS = 5.0
+"""In which everything that is due to be forgotten has been, a part in each turn."""
 
 log = structlog.get_logger()
 
@@ -39,7 +42,7 @@ class BudgetMetrics:
     ) -> None:
         self._clock = clock
         self._trim = trim
-        self._burst = Burst()
+        self._burst = Burst(SPAN_KEPT_SECONDS + EXPIRY_SECONDS)
         self._budgets = budgets
         self._sockets = sockets
         self._ledgers = ledgers

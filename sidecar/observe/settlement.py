@@ -22,6 +22,12 @@ from sidecar.timeline.outcome import Outcome
 
 MAX_MINTED = 16_384
 """Minted spans that are remembered: four times the number of requests that may wait for their report."""
+SPAN_KEPT_SECONDS = 30.0
+"""After its end a request's span is remembered for so long. Exporters send a span 5 s after its end at the latest (`OTEL_BSP_SCHEDULE_DELAY`),
+some engines' after 12 s; what comes later is counted as a report without a request. Kept for as long as there is room, the spans
+of a burst would hold 18 MiB for hours, and the pages between them."""
+FORGOTTEN_AT_ONCE = 256
+"""Most spans forgotten in one turn: each takes about 1 us."""
 SETTLED_AT_ONCE = 16
 """Most requests settled in one turn. A ledger, its metrics and its log line take about 70 us: a second's worth of them
 in one turn would delay every stream."""
@@ -67,10 +73,12 @@ class Settlement:
         # OrderedDict: the oldest key of a dict is found by a scan over all entries that were deleted before it.
         self.minted: OrderedDict[str, Minted] = OrderedDict()
         """Span id to minted span; above MAX_MINTED the oldest is dropped, on which no report is expected any more."""
-        self.sampled_traces: OrderedDict[str, None] = OrderedDict()
-        """Trace ids that clients had sampled: their spans are forwarded to the user's collector."""
+        self.sampled_traces: OrderedDict[str, int] = OrderedDict()
+        """Trace ids that clients had sampled, to their remembered requests: their spans are forwarded to the user's collector."""
         self._own_traces: OrderedDict[str, str] = OrderedDict()
         """Trace id to span id, where the client sent no trace: such a trace has one request, by construction."""
+        self._over: deque[tuple[float, str]] = deque()
+        """Instants at which requests ended, and the ids of their spans, which are forgotten SPAN_KEPT_SECONDS later."""
         self._in_vain = 0
         """Requests in a row for which no report came."""
         self._due_reports: deque[KeyedReport] = deque()
@@ -96,8 +104,8 @@ class Settlement:
         if len(self.minted) > MAX_MINTED:
             self.minted.popitem(last=False)
         if client is not None and client.sampled:
-            self.sampled_traces.pop(trace_id, None)  # the latest comes last
-            self.sampled_traces[trace_id] = None
+            # The latest comes last.
+            self.sampled_traces[trace_id] = self.sampled_traces.pop(trace_id, 0) + 1
             if len(self.sampled_traces) > MAX_MINTED:
                 self.sampled_traces.popitem(last=False)
         if client is None:
@@ -146,7 +154,35 @@ class Settlement:
             self._assembler.lost = 0
         for _ in range(min(SETTLED_AT_ONCE, len(self._due_reports))):
             self._span_reported(self._due_reports.popleft())
+        more = self._forget(at) or more
         return self.pending.expire(at, SETTLED_AT_ONCE) or bool(self._due_reports) or more
+
+    def _forget(self, at: float) -> bool:
+        """Forget spans of requests that ended long enough ago. Returns whether there are more of them."""
+        over = self._over
+        for _ in range(FORGOTTEN_AT_ONCE):
+            if not over or at - over[0][0] < SPAN_KEPT_SECONDS:
+                break
+            self._forget_one(over.popleft()[1])
+        else:
+            return bool(over)
+        if not self.minted:
+            # An emptied table keeps the room of its fullest day until it is cleared.
+            for table in (self.minted, self.sampled_traces, self._own_traces):
+                table.clear()
+        return False
+
+    def _forget_one(self, span_id: str) -> None:
+        minted = self.minted.pop(span_id, None)
+        if minted is None:
+            return
+        if minted.client is None:
+            self._own_traces.pop(minted.trace_id, None)
+        elif minted.client.sampled and (requests := self.sampled_traces.get(minted.trace_id)) is not None:
+            if requests > 1:
+                self.sampled_traces[minted.trace_id] = requests - 1
+            else:
+                del self.sampled_traces[minted.trace_id]
 
     def _is_minted(self, key: RequestKey) -> bool:
         return key.kind == "span" and key.id in self.minted
@@ -165,6 +201,12 @@ class Settlement:
         self._recorder.ended(account, self._unix())
         self._slo.ended(account.key, account, at)
         self.pending.ended(keys)
+        if self._mints:
+            for key in keys:
+                if key.kind == "span":
+                    self._over.append((at, key.id))
+            if len(self._over) > MAX_MINTED:
+                self._forget_one(self._over.popleft()[1])
         parts = self.engine.speaks.reports_on(choices)
         waits = False
         if account.outcome is not Outcome.OK:

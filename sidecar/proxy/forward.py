@@ -173,6 +173,7 @@ class EngineConnection(Sending):
         consumer = self.consumer
         if never_had_it and consumer is not None:
             self.pool.closed(self)
+            self._parser = None
             self.abort()
             consumer.engine_never_had_it(
                 f"the engine's end, then a reset, 0 of {self.request_bytes} bytes acknowledged"
@@ -187,6 +188,8 @@ class EngineConnection(Sending):
             return  # `_proven` ends the exchange
         self._parser = None  # it holds this connection, which holds it: only the garbage collector would free them
         self.pool.closed(self)
+        # The parser knows this connection, and would keep it until the next full garbage collection.
+        self._parser = None
         consumer, self.consumer = self.consumer, None
         if consumer is None:
             return

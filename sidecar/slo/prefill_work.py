@@ -7,12 +7,12 @@ prefill, and not while objectives burn, or it would learn the fault. A request w
 it did not queue: then its whole TTFT is its prefill, front end included.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import log2
-from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
 from sidecar.slo.learner import Amount, Inner, Learner, Past, Row, Table, Text
@@ -32,7 +32,6 @@ FEWEST_IDLE = 0.1
 """If less than this share of the last RECENT_ARRIVALS found the engine idle, no arrival is taken as idle."""
 MAX_CURVES = 34
 """One per model label (a closed set of 17) and measure of length (2)."""
-_BEGIN, _END = itemgetter(0), itemgetter(1)
 
 
 class Work(NamedTuple):
@@ -77,7 +76,8 @@ class PrefillWork(Learner):
         self._recent: deque[bool] = deque(maxlen=RECENT_ARRIVALS)
         self._others_until = float("-inf")
         """When a waiting request last got its first token or left."""
-        self._taken: list[tuple[float, float]] = []
+        # Arrays: as objects, the spans of a burst would lie spread over the heap for a quarter of an hour, and keep its pages.
+        self._begins, self._ends = array("d"), array("d")
         """Spans of counted time: disjoint, in order."""
         self._forgotten_until = float("-inf")
         self._curves: dict[tuple[str, str], Curve] = {}
@@ -180,25 +180,27 @@ class PrefillWork(Learner):
 
     def _take(self, began_at: float, ended_at: float) -> float:
         """Mark this span as counted. Returns how many of its seconds were not counted before."""
-        taken = self._taken
-        if taken and began_at > taken[-1][1]:  # no other prefill was computed meanwhile
-            taken.append((began_at, ended_at))
+        begins, ends = self._begins, self._ends
+        if ends and began_at > ends[-1]:  # no other prefill was computed meanwhile
+            begins.append(began_at)
+            ends.append(ended_at)
             self._forget_old()
             return ended_at - began_at
-        first = bisect_left(taken, began_at, key=_END)
-        last = bisect_right(taken, ended_at, key=_BEGIN)
-        overlapping = taken[first:last]
-        low = min([began_at, *[span[0] for span in overlapping]])
-        high = max([ended_at, *[span[1] for span in overlapping]])
-        taken[first:last] = [(low, high)]
+        first = bisect_left(ends, began_at)
+        last = bisect_right(begins, ended_at)
+        counted = sum([end - begin for begin, end in zip(begins[first:last], ends[first:last], strict=True)])
+        low = min([began_at, *begins[first:last]])
+        high = max([ended_at, *ends[first:last]])
+        begins[first:last], ends[first:last] = array("d", [low]), array("d", [high])
         self._forget_old()
-        return (high - low) - sum([end - begin for begin, end in overlapping])
+        return (high - low) - counted
 
     def _forget_old(self) -> None:
-        taken = self._taken
-        horizon = taken[-1][1] - REMEMBERED_SECONDS
-        if taken[0][1] >= horizon and len(taken) <= MAX_COUNTED_SPANS:
+        begins, ends = self._begins, self._ends
+        horizon = ends[-1] - REMEMBERED_SECONDS
+        if ends[0] >= horizon and len(ends) <= MAX_COUNTED_SPANS:
             return
-        forgotten = max(bisect_left(taken, horizon, key=_END), len(taken) - MAX_COUNTED_SPANS)
-        self._forgotten_until = taken[forgotten - 1][1]
-        del taken[:forgotten]
+        forgotten = max(bisect_left(ends, horizon), len(ends) - MAX_COUNTED_SPANS)
+        self._forgotten_until = ends[forgotten - 1]
+        del begins[:forgotten]
+        del ends[:forgotten]

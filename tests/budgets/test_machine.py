@@ -1,12 +1,16 @@
 """The kernel's statements about memory and files are read as they stand in containers of both kinds of control groups."""
 
+import errno
 import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from sidecar.budgets.machine import memory_bytes, out_of_files, raise_files, this_machine
+from tests.support.files import no_file_left
 
 
 WHOLE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -66,13 +70,38 @@ def test_a_soft_limit_that_cannot_rise_is_the_limit(monkeypatch: pytest.MonkeyPa
     assert raise_files() == 256
 
 
-def test_files_that_ran_out_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_fd: int) -> int:
-        raise OSError(24, "Too many open files")
-
+def test_files_that_ran_out_are_noticed() -> None:
+    """The limit of this process is really lowered to the files that it has open."""
     assert not out_of_files()
-    monkeypatch.setattr(os, "dup", full)
-    assert out_of_files()
+    with no_file_left():
+        assert out_of_files()
+    assert not out_of_files()
+
+
+def test_a_closed_standard_input_is_no_lack_of_files() -> None:
+    """A supervisor may start the process without one."""
+    said = "from sidecar.budgets.machine import out_of_files; print(out_of_files())"
+    closed = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" -c "$1" <&-', sys.executable, said], capture_output=True, text=True, check=True
+    )
+
+    assert closed.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "out"), [(errno.EMFILE, True), (errno.ENFILE, True), (errno.EBADF, False), (errno.EACCES, False)]
+)
+def test_only_two_errors_tell_of_a_lack_of_files(monkeypatch: pytest.MonkeyPatch, number: int, out: bool) -> None:
+    """The process has none left, or the machine has none."""
+
+    def fails(*_arguments: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", fails)
+        found = out_of_files()
+
+    assert found is out
 
 
 def test_this_process_has_a_share_of_this_machine() -> None:

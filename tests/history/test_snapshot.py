@@ -54,6 +54,23 @@ def test_snapshots_share_what_has_not_changed() -> None:
     assert (BATCH in of_before, BATCH in of_after) == (False, True)
 
 
+def test_a_snapshot_keeps_no_copy_of_what_stood_still() -> None:
+    """Neither of a whole family, nor of the labels and numbers beside those that changed."""
+    metrics = registry()
+    ends(metrics, *CHAT)
+    before = run_now(take(metrics, 5.0))
+    same = run_now(take(metrics, 10.0, before))
+    ends(metrics, *BATCH)
+    changed = run_now(take(metrics, 15.0, same))
+
+    name = c.REQUESTS_TOTAL.name
+    assert all(same.counters[name] is before.counters[name] for name in before.counters)
+    assert all(same.gauges[name] is before.gauges[name] for name in before.gauges)
+    keys = {id(key) for key in before.counters[name]}
+    assert keys <= {id(key) for key in changed.counters[name]}
+    assert changed.counters[name] == {**before.counters[name], ("batch", "ok"): 1}
+
+
 def test_growth_is_summed_over_the_labels_that_are_not_asked_for() -> None:
     metrics = registry("mixtral")
     ends(metrics, *CHAT)

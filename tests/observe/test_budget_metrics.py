@@ -1,9 +1,7 @@
 """Limit, use and what found no room are on the page for every budget; files that ran out are counted and logged."""
 
-import os
 from collections.abc import Callable
 
-import pytest
 from structlog.testing import capture_logs
 
 from sidecar.budgets.budgets import Budgets, Kind, limits_of
@@ -11,6 +9,7 @@ from sidecar.config.proxy_section import ProxyConfig
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.budget_metrics import BudgetMetrics
+from tests.support.files import no_file_left
 from tests.support.memory import Clock
 
 
@@ -48,18 +47,14 @@ def test_every_budget_has_its_three_numbers() -> None:
     assert [exceeded.child(kind.label).value for kind in (Kind.REQUESTS, Kind.LEDGERS, Kind.SPANS)] == [4, 2, 0]
 
 
-def test_files_that_ran_out_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_ran_out_are_counted_and_logged() -> None:
     """libuv closes the connections that come then without a word."""
-
-    def full(_fd: int) -> int:
-        raise OSError(24, "Too many open files")
-
     _, budgets, seen = made()
     with capture_logs() as lines:
         seen.look_at_files()
         assert lines == []
-        monkeypatch.setattr(os, "dup", full)
-        seen.look_at_files()
+        with no_file_left():
+            seen.look_at_files()
 
     assert [line["event"] for line in lines] == ["out_of_files"]
     assert budgets.files.exceeded == 1

@@ -6,6 +6,8 @@ from sidecar.engines.kinds import KINDS
 from sidecar.engines.vllm import VLLM
 from sidecar.ledger.account import Reason
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
+from sidecar.observe import settlement as settlement_module
+from sidecar.observe.settlement import SPAN_KEPT_SECONDS
 from tests.support.vllm_stream import DONE, STREAM, TOKEN, chunk, play, post
 from tests.support.walk import Walk
 
@@ -61,3 +63,54 @@ def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest
     walk.settlement.reported(KeyedReport((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
 
     assert [account.ledger.reason for account in walk.accounts if account.ledger] == [Reason.LATE_REPORT]
+
+
+CLIENTS_TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def test_a_burst_is_forgotten_half_a_minute_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the spans minted for it lie between the pages of the heap for hours."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(mints=True)
+    traced = f"Traceparent: 00-{CLIENTS_TRACE}-b7ad6b7169203331-01"
+    for headers in ((), (traced,), ()):
+        walk.client().send(post({"stream": True}, *headers))
+        play(walk)
+    settlement, known = walk.settlement, []
+
+    for seconds in (SPAN_KEPT_SECONDS / 3, SPAN_KEPT_SECONDS):
+        walk.clock.later(seconds)
+        settlement.expire(walk.clock.now)
+        known.append((len(settlement.minted), list(settlement.sampled_traces)))
+
+    assert known == [(3, [CLIENTS_TRACE]), (0, [])]
+
+
+def test_a_request_that_runs_for_long_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is its trace, which another request had too."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(mints=True)
+    for _ in range(2):
+        walk.client().send(post({"stream": True}, f"Traceparent: 00-{CLIENTS_TRACE}-b7ad6b7169203331-01"))
+    play(walk)  # the answer of the second one
+    walk.clock.later(10 * SPAN_KEPT_SECONDS)
+    walk.settlement.expire(walk.clock.now)
+
+    assert len(walk.settlement.minted) == 1
+    assert CLIENTS_TRACE in walk.settlement.sampled_traces
+
+
+def test_in_a_rush_the_oldest_ends_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound by number holds before the one by time, and little is forgotten in one turn."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    monkeypatch.setattr(settlement_module, "MAX_MINTED", 4)
+    monkeypatch.setattr(settlement_module, "FORGOTTEN_AT_ONCE", 3)
+    walk = Walk(mints=True)
+    for _ in range(6):
+        walk.client().send(post({"stream": True}))
+        play(walk)
+    assert len(walk.settlement.minted) == 4
+    walk.clock.later(SPAN_KEPT_SECONDS)
+    left = [(walk.settlement.expire(walk.clock.now), len(walk.settlement.minted)) for _ in range(2)]
+
+    assert left == [(True, 1), (False, 0)]

@@ -1,5 +1,6 @@
 """Prefill cost compared with what was expected: shared seconds count once, only prompts that ran alone are samples."""
 
+import sys
 from itertools import count
 from random import Random
 
@@ -301,7 +302,7 @@ def test_what_is_taken_is_the_union_of_all_prefills_in_whatever_order(
         total += work._take(float(end - seconds), float(end))
         taken.update(range(end - seconds, end))
         assert total == len(taken)
-        assert all(one[1] < other[0] for one, other in zip(work._taken, work._taken[1:], strict=False))
+        assert all(end < begin for end, begin in zip(work._ends, work._begins[1:], strict=False))
 
 
 # --- memory --------------------------------------------------------------------------------------------------------------
@@ -325,11 +326,21 @@ def test_what_is_remembered_of_taken_seconds_is_bounded_in_time_and_number() -> 
     harness = PrefillWorkHarness().taught()
     for _ in range(2 * MAX_COUNTED_SPANS):
         harness.alone(100, after=0.01, learn=False)
-        assert len(harness.work._taken) <= MAX_COUNTED_SPANS
+        assert len(harness.work._ends) <= MAX_COUNTED_SPANS
     assert harness.reports(ended(int(harness.now) - 600), 100) is None
 
     harness.alone(100, after=REMEMBERED_SECONDS + 1)
-    assert len(harness.work._taken) == 1
+    assert len(harness.work._ends) == 1
+
+
+def test_what_is_remembered_of_taken_seconds_is_no_small_objects() -> None:
+    """Spread over the heap by a burst, they would keep its pages for a quarter of an hour."""
+    work, instants = PrefillWork(), [float(second) for second in range(1, 4001)]
+    before = sys.getallocatedblocks()
+    for second in instants:
+        work._take(second - 0.5, second)
+
+    assert sys.getallocatedblocks() - before < 400
 
 
 def test_unseen_models_and_lengths_do_not_grow_the_memory() -> None:

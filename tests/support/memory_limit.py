@@ -113,9 +113,10 @@ def _wait(limited: Limited) -> None:
         with suppress(OSError):
             limited.page("/-/ready", patience_seconds=1.0)
             return
+        with suppress(subprocess.TimeoutExpired):
+            limited.process.wait(timeout=0.05)
         if not limited.alive or time.monotonic() > deadline:
             raise RuntimeError("the sidecar did not become ready")
-        time.sleep(0.05)
 
 
 def _group(limit_bytes: int) -> tuple[Path | None, str]:
