@@ -7,7 +7,9 @@ needed, and prompts are measured but never decoded.
 """
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -47,10 +49,15 @@ class Peek(NamedTuple):
     """Number of choices in the answer: `n` times the prompts of a completions batch; None if unclear."""
     usage_asked: Asked = Asked.UNCLEAR
     text_bytes: int | None = None
-    """Bytes of the body that may be prompt text, for the prompt-length estimate. None if embedded media make it
-    useless."""
+    """Bytes of the body that may be prompt text, for the prompt-length estimate. None if media, or text that the server
+    has already, make it useless."""
     prompt_tokens: int | None = None
     """The prompt's exact length if it was given as token ids; then `text_bytes` is None."""
+    grammar_bytes: int = 0
+    """Bytes that bind the answer's form (a JSON schema, a regular expression, a grammar, tools that must be called): the
+    engine prepares them before the first output, apart from the prompt. 0 also where the body was not read whole."""
+    server_tools: bool = False
+    """It names tools that the server itself runs (Responses API): its stream may stand still for them."""
 
 
 UNREAD_BODY = Peek()
@@ -88,6 +95,22 @@ class _Body(_Scalars, frozen=True):
     functions: msgspec.Raw = _ABSENT
     suffix: msgspec.Raw = _ABSENT
     documents: msgspec.Raw = _ABSENT
+    previous_response_id: msgspec.Raw = _ABSENT
+    conversation: msgspec.Raw = _ABSENT
+    tool_choice: msgspec.Raw = _ABSENT
+    response_format: msgspec.Raw = _ABSENT
+    structured_outputs: msgspec.Raw = _ABSENT
+    guided_json: msgspec.Raw = _ABSENT
+    guided_regex: msgspec.Raw = _ABSENT
+    guided_choice: msgspec.Raw = _ABSENT
+    guided_grammar: msgspec.Raw = _ABSENT
+    grammar: msgspec.Raw = _ABSENT
+    json_schema: msgspec.Raw = _ABSENT
+    regex: msgspec.Raw = _ABSENT
+    ebnf: msgspec.Raw = _ABSENT
+    format: msgspec.Raw = _ABSENT
+    parameters: msgspec.Raw = _ABSENT
+    sampling_params: msgspec.Raw = _ABSENT
 
 
 _DECODER = msgspec.json.Decoder(_Body)
@@ -98,10 +121,31 @@ _OBJECT = b"{"
 _SCALARS = frozenset(_Scalars.__struct_fields__)
 _MAX_SCALAR_BYTES = 6 * MAX_STRING + 2  # a name in which every character is a \uXXXX escape
 
+# The forms of structured output: OpenAI's, vLLM's (the guided_ ones until 0.12), llama.cpp's, SGLang's, Ollama's. TGI and
+# SGLang's own API nest theirs.
+_GRAMMARS = (
+    *("response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+    *("grammar", "json_schema", "regex", "ebnf", "format"),
+)
+_grammars_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_GRAMMARS)
+_FREE = frozenset({b"", b"null", b'""', b'"auto"', b'"none"'})
+_FREE_FORM = re.compile(rb'\s*\{\s*"type"\s*:\s*"text"\s*\}')
+_NESTED_GRAMMAR = re.compile(rb'"(?:grammar|json_schema|json_object|regex|ebnf|structural_tag)"')
+_SERVER_TOOL = re.compile(
+    rb'"type"\s*:\s*"(?:browser|code_interpreter|computer|container|file_search|image_generation|local_shell|mcp|python|web_search)'
+)
+
 # Parts that hold pixels or sound instead of text, inline or by address; in a JSON string these quotes would be escaped.
 _MEDIA = re.compile(
     rb'"type"\s*:\s*"(?:base64|document|file|image|image_embeds|image_url|audio_url|input_audio|input_file|input_image|video_url)"'
 )
+_WITH_PARTS = frozenset({"messages", "input"})
+# vLLM takes such a part without its `type` as well.
+_MEDIA_KEY = re.compile(
+    rb'_(?:url(?<="(?:image|video|audio)_url)|audio(?<="input_audio)|embeds(?<="image_embeds))"\s*:'
+)
+# A letter that is written so may hide one of these names, and its six bytes are one character; no common encoder does it.
+_ESCAPED_LETTER = re.compile(rb"\\u00(?:[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])")
 _INLINE_MEDIA = b";base64,"
 _TOKEN_IDS = re.compile(rb"\s*\[\s*-?\d")
 _LISTS = re.compile(rb"\s*\[\s*\[")
@@ -116,6 +160,7 @@ def peek(body: bytes, *, whole: bool) -> Peek:
     """
     said: _Scalars
     choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
+    grammar_bytes, server_tools = 0, False
     try:
         said = _DECODER.decode(body) if whole else _beginning(body)
     except UNREADABLE:
@@ -125,6 +170,8 @@ def peek(body: bytes, *, whole: bool) -> Peek:
         prompts, prompt_tokens = _prompts(prompt)
         choices, usage_asked = _choices(said.n, prompts), _asked(said.stream_options)
         text_bytes = None if prompt_tokens is not None or _LISTS.match(prompt) else _text_bytes(said)
+        grammar_bytes = _grammar_bytes(said)
+        server_tools = said.tools is not _ABSENT and _SERVER_TOOL.search(bytes(said.tools)) is not None
     return Peek(
         whole=isinstance(said, _Body),
         model=_name(said.model),
@@ -137,6 +184,8 @@ def peek(body: bytes, *, whole: bool) -> Peek:
         usage_asked=usage_asked,
         text_bytes=text_bytes,
         prompt_tokens=prompt_tokens,
+        grammar_bytes=grammar_bytes,
+        server_tools=server_tools,
     )
 
 
@@ -207,6 +256,9 @@ def _choices(n: object, prompts: int | None) -> int | None:
 
 
 def _text_bytes(said: _Body) -> int | None:
+    for held in (said.previous_response_id, said.conversation):
+        if held is not _ABSENT and bytes(held) not in _FREE:
+            return None
     total = 0
     for name in _TEXT:
         raw = bytes(getattr(said, name))
@@ -216,5 +268,22 @@ def _text_bytes(said: _Body) -> int | None:
             continue  # in a Responses request, `text` states the format of the answer
         if _INLINE_MEDIA in raw or _MEDIA.search(raw):
             return None
+        if name in _WITH_PARTS and (_MEDIA_KEY.search(raw) or _ESCAPED_LETTER.search(raw)):
+            return None
         total += len(raw)
+    return total
+
+
+def _grammar_bytes(said: _Body) -> int:
+    total = 0
+    for stated in _grammars_of(said):
+        if stated is not _ABSENT:
+            raw = bytes(stated)
+            if raw not in _FREE and not _FREE_FORM.fullmatch(raw):
+                total += len(raw)
+    if said.tool_choice is not _ABSENT and bytes(said.tool_choice) not in _FREE:
+        total += len(bytes(said.tools))
+    for nested in (said.text, said.parameters, said.sampling_params):
+        if nested is not _ABSENT and _NESTED_GRAMMAR.search(raw := bytes(nested)) and raw.startswith(_OBJECT):
+            total += len(raw)
     return total

@@ -20,7 +20,7 @@ from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
-from sidecar.slo.silence import EXCUSE, Flow, Silence
+from sidecar.slo.silence import EXCUSE, Flow, Silence, guessed_seconds
 from sidecar.slo.whole_answers import WholeAnswers
 from sidecar.timeline.held_back import first_token_seen, tokens_held_back
 from sidecar.timeline.outcome import Outcome
@@ -72,11 +72,14 @@ class Evidence:
         streaming: bool,
         answer_seconds: float | None = None,
         several: bool = False,
+        grammar_bytes: int = 0,
+        pauses: bool = False,
     ) -> None:
         """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown.
 
         `streaming`: it asked for a stream. `answer_seconds`: how long its whole answer may take; None without an e2e
-        objective. `several`: the engine may run it as several, one for each choice or prompt.
+        objective. `several`: the engine may run it as several, one for each choice or prompt. `grammar_bytes`: length of a
+        grammar that it prepares first. `pauses`: its stream may stand still for tools that run on the server.
         """
         self._catch_up()
         if several:
@@ -96,6 +99,9 @@ class Evidence:
                 most = self._work.most_seconds(model, reported)
                 if most is None:
                     most = self._work.most_seconds(model, idle)
+        if grammar_bytes:
+            prompt_seconds = most if cost is None else cost
+            cost, most = None, guessed_seconds(grammar_bytes) + (prompt_seconds or 0.0)
         whole = self._whole.expected(labels.lane)
         self._silence.received(
             key,
@@ -105,6 +111,7 @@ class Evidence:
             most_seconds=most,
             answer_seconds=answer_seconds,
             whole=whole,
+            pauses=pauses,
         )
         self._work.received(key, at)
 

@@ -188,6 +188,8 @@ class RequestObserver:
             streaming=False if seen.stream is None and seen.whole else seen.stream,
             prompt_tokens=tokens,
             several=seen.choices != 1,
+            grammar_bytes=seen.grammar_bytes,
+            pauses=seen.server_tools,
         )
 
     def mark(self, mark: Mark, at: float) -> None:

@@ -101,11 +101,14 @@ class Slo:
         streaming: bool | None,
         prompt_tokens: float | None,
         several: bool = False,
+        grammar_bytes: int = 0,
+        pauses: bool = False,
     ) -> None:
         """A request is complete and on its way. `prompt_tokens`: counted or estimated; None if unknown.
 
         `streaming`: whether its answer will be a stream; None if that is unknown until the response head. `several`: the
-        engine may run it as several.
+        engine may run it as several. `grammar_bytes`: length of a grammar that the engine prepares first. `pauses`: its
+        stream may stand still for tools that run on the server.
         """
         self._received.child_for(labels).inc()
         if prompt_tokens is not None:
@@ -116,7 +119,15 @@ class Slo:
         self.roots.received(key, labels.lane, prompt_tokens, at)
         answer = None if case.aims.e2e is None else case.aims.e2e.threshold_seconds
         self._evidence.received(
-            key, labels, prompt_tokens, at, streaming=streaming is True, answer_seconds=answer, several=several
+            key,
+            labels,
+            prompt_tokens,
+            at,
+            streaming=streaming is True,
+            answer_seconds=answer,
+            several=several,
+            grammar_bytes=grammar_bytes,
+            pauses=pauses,
         )
 
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:

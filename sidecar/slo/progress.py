@@ -5,6 +5,8 @@ of it: fine, unsure, or stalled. It counts a silence only while the sidecar's ow
 is no silence. It keeps a stall until the engine shows life, as clients who give up prove nothing. It refuses to claim
 anything where the wire cannot show it: each such state has its reason. It calls nothing proven where the engine's own count
 of its output is not read: such an engine may load a model before any first output, or work on an answer that comes whole.
+Nor is a silence proven in which no stream had begun: an engine may prepare a request for minutes before its first output
+(compile its grammar, fetch its image, load its adapter), and no count grows meanwhile.
 """
 
 from dataclasses import asdict, dataclass
@@ -35,6 +37,7 @@ traffic may try again, since without a request nothing can show that the engine 
 
 _LATE = "the sidecar's own event loop was late: output may wait to be read"
 _NOT_COUNTED = "the engine's own count of its output is not read"
+_NOT_BEGUN = "no stream had begun, and the engine may still prepare a first output"
 
 
 class State(StrEnum):
@@ -88,6 +91,8 @@ class ForwardProgress:
         """The last instant at which the silence exceeded its work."""
         self._longest_seconds = 0.0
         """Length of the silence that proved the stall."""
+        self._in_the_middle = False
+        """Whether a stream that had begun has stopped in this stall."""
 
     def began(self, at: float) -> None:
         """The engine came up, or was seen to restart: the old process's silence is not the new one's."""
@@ -119,15 +124,13 @@ class ForwardProgress:
             doubt = late
         if doubt is not None:
             return self._told(State.UNSURE, doubt, explained)
-        unproven = late if counted else _NOT_COUNTED
         blind = waits and flow.behind_unseen
         # A silence of 0 s is one that a request may explain whose output is not seen.
         beyond = 0.0 if blind or flow.silent.seconds <= 0.0 else self._quiet_seconds - explained
+        self._in_the_middle = self._in_the_middle or (beyond > 0.0 and flow.begun > 0)
+        unproven = _NOT_COUNTED if not counted else late if self._in_the_middle else _NOT_BEGUN
         if beyond > 0.0:
-            self._stalled_at = at if self._stalled_at is None else self._stalled_at
-            self._proven_at, self._longest_seconds = at, self._quiet_seconds
-            if unproven is None:
-                self._beyond_seconds += min(passed, beyond)
+            self._goes_on(at, 0.0 if unproven is not None else min(passed, beyond))
         if self._stalled_at is not None:
             work = f"its pending work explains {explained:.0f} s" if beyond > 0.0 else "it has shown no life since"
             reason = (
@@ -138,6 +141,12 @@ class ForwardProgress:
             return self._told(State.STALLED, reason, explained)
         return self._told(*_unstalled(flow, self._quiet_seconds, explained, blind=blind), explained)
 
+    def _goes_on(self, at: float, proven_seconds: float) -> None:
+        """The silence exceeds its work at this instant; `proven_seconds` of it are proven anew."""
+        self._stalled_at = at if self._stalled_at is None else self._stalled_at
+        self._proven_at, self._longest_seconds = at, self._quiet_seconds
+        self._beyond_seconds += proven_seconds
+
     def _told(self, state: State, reason: str, explained: float, beyond: float | None = None) -> Progress:
         return Progress(
             state, reason, self._quiet_seconds, explained, self._beyond_seconds if beyond is None else beyond
@@ -147,6 +156,7 @@ class ForwardProgress:
         self._stalled_at = None
         self._proven_at = -inf
         self._beyond_seconds = self._longest_seconds = 0.0
+        self._in_the_middle = False
 
 
 def _explained_seconds(flow: Flow, *, unknown: bool) -> float:

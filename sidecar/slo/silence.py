@@ -31,6 +31,9 @@ LATE_LOOK_SECONDS = 2.0
 """Looks come once a second. A time without a look that is longer than this is the sidecar's own, and no silence."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
+GRAMMAR_BYTES_PER_SECOND = 1000.0
+"""Assumed speed at which an engine prepares the grammar of a structured output before the first output. vLLM 0.32 took 86 s
+for 278 kB on two CPU cores; slower is assumed, since a guess should report a stall late rather than wrongly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,11 @@ class Flow(NamedTuple):
     """Streams that the sidecar reads and that have had output."""
     behind_unseen: bool = False
     """Whether such an unseen request was there when the silence began: the engine may still work on it alone."""
+
+
+def guessed_seconds(grammar_bytes: int) -> float:
+    """Seconds before the first output of a request whose grammar the engine has to prepare, beside its prompt. A guess."""
+    return max(UNKNOWN_SECONDS, grammar_bytes / GRAMMAR_BYTES_PER_SECOND)
 
 
 def excused_seconds(silent: Silent) -> float:
@@ -99,6 +107,9 @@ class Silence:
         self._paused: set[Hashable] = set()
         """Streams that the sidecar does not read now: their clients are slow."""
         self._opaque: dict[Hashable, _Unseen] = {}
+        self._pausing: set[Hashable] = set()
+        """Requests whose streams may stand still for tools that run on the server: their output is a sign of life, and
+        their silence is none of a hang. They stay opaque to their end."""
         self._since: float | None = None
         """Set exactly while a stream is being read."""
         self._expected_seconds = 0.0
@@ -121,14 +132,19 @@ class Silence:
         most_seconds: float | None = None,
         answer_seconds: float | None = None,
         whole: bool = False,
+        pauses: bool = False,
     ) -> None:
         """A request is on its way to the engine. `cost_seconds`: its prefill alone; None if unknown. `most_seconds`: what
         that takes at most, if its cost is unknown; None if that is unknown too.
 
         `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: the threshold for its
-        whole answer; None if it has none. `whole`: if it is a stream, it will probably come all at once.
+        whole answer; None if it has none. `whole`: if it is a stream, it will probably come all at once. `pauses`: it may
+        stand still for tools that run on the server.
         """
         self.check(at)
+        if pauses:
+            self._pausing.add(key)
+            streaming = False
         guess = UNKNOWN_SECONDS if most_seconds is None else most_seconds
         cost = _Cost(guessed_seconds=guess) if cost_seconds is None else _Cost(cost_seconds)
         if streaming:
@@ -140,6 +156,8 @@ class Silence:
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The head of the answer shows whether its output will be seen as it comes."""
+        if key in self._pausing:
+            return
         if streaming and key in self._opaque and key not in self._pending:
             self._await(key, self._opaque[key].cost, at)
             self._seen(key, at)
@@ -167,6 +185,7 @@ class Silence:
         self._heard.discard(key)
         self._paused.discard(key)
         self._opaque.pop(key, None)
+        self._pausing.discard(key)
         self._settle()
 
     # --- output ----------------------------------------------------------------------------------------------------------
@@ -174,6 +193,8 @@ class Silence:
     def began(self, key: Hashable, at: float) -> None:
         """The first output of this request was read."""
         self.spoke(at)
+        if key in self._pausing:
+            return
         self._unawait(key)
         if key in self._opaque:  # it streams, although it was taken as unseen, or it has come whole
             if key not in self._paused:

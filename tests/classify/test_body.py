@@ -137,6 +137,7 @@ class TestText:
             {"type": "image", "source": {"type": "base64", "data": "aaaa"}},
             {"type": "input_audio", "input_audio": {"data": "aaaa"}},
             {"type": "text", "text": "data:image/png;base64,aaaa"},
+            {"image_url": {"url": "https://x/y.png"}},
         ],
     )
     def test_beside_media_measures_nothing(self, part: dict[str, object]) -> None:
@@ -147,10 +148,78 @@ class TestText:
 
         assert seen(messages=[message]).text_bytes == len(json.dumps([message]))
 
+    def test_with_letters_that_no_encoder_escapes_measures_nothing(self) -> None:
+        """They may hide the name of a medium; other escapes are common."""
+        hidden = b'{"messages": [{"content": [{"ty\\u0070e": "video_url"}]}]}'
+        common = b'{"messages": [{"content": "caf\\u00e9 \\u003c \\u007f"}]}'
+
+        assert peek(hidden, whole=True).text_bytes is None
+        assert peek(common, whole=True).text_bytes == len(common) - len(b'{"messages": }')
+
+    @pytest.mark.parametrize("held", [{"previous_response_id": "resp_1"}, {"conversation": {"id": "c"}}])
+    def test_that_the_server_has_already_is_not_measured(self, held: dict[str, object]) -> None:
+        assert seen(input="and then?", **held).text_bytes is None
+        assert seen(input="and then?", **dict.fromkeys(held)).text_bytes == len('"and then?"')
+
     def test_given_as_token_ids_is_counted_exactly(self) -> None:
         assert (seen(prompt=[5, 6, 7]).prompt_tokens, seen(prompt=[5, 6, 7]).text_bytes) == (3, None)
         assert (seen(prompt=[[5, 6], [7]]).prompt_tokens, seen(prompt=[[5, 6], [7]]).text_bytes) == (None, None)
         assert seen(prompt="5, 6, 7").prompt_tokens is None
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+class TestAGrammar:
+    @pytest.mark.parametrize(
+        "stated",
+        [
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+            {"response_format": {"type": "json_object"}},
+            {"structured_outputs": {"regex": "a+"}},
+            {"guided_choice": ["a", "b"]},
+            {"grammar": 'root ::= "a"'},
+            {"format": "json"},
+            {"text": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+            {"parameters": {"grammar": {"type": "regex", "value": "a+"}}},
+            {"sampling_params": {"json_schema": "{}"}},
+        ],
+    )
+    def test_is_what_the_engine_prepares_before_the_first_output(self, stated: dict[str, object]) -> None:
+        ((_, grammar),) = stated.items()
+
+        assert seen(**stated).grammar_bytes == len(json.dumps(grammar))
+
+    def test_is_made_of_the_tools_that_must_be_called(self) -> None:
+        tools = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
+        named = {"type": "function", "function": {"name": "f"}}
+
+        found = [seen(tools=tools, tool_choice=choice).grammar_bytes for choice in ("required", named, "auto", None)]
+
+        assert found == [len(json.dumps(tools)), len(json.dumps(tools)), 0, 0]
+
+    @pytest.mark.parametrize(
+        "stated",
+        [
+            {},
+            {"response_format": {"type": "text"}},
+            {"response_format": None},
+            {"format": ""},
+            {"text": {"format": {"type": "text"}}},
+            {"text": "a grammar"},
+            {"parameters": {"max_new_tokens": 5}},
+        ],
+    )
+    def test_is_none_where_the_answer_is_free(self, stated: dict[str, object]) -> None:
+        assert seen(**stated).grammar_bytes == 0
+
+
+def test_tools_that_the_server_runs_are_told_from_functions() -> None:
+    function = {"type": "function", "name": "f", "parameters": SCHEMA}
+
+    assert not seen(tools=[function]).server_tools
+    assert seen(tools=[function, {"type": "web_search_preview"}]).server_tools
+    assert seen(tools=[{"type": "mcp", "server_url": "x"}]).server_tools
 
 
 class TestABeginning:

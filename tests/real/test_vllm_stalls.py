@@ -255,6 +255,46 @@ def test_an_engine_that_is_busy_with_the_longest_prompt_is_not_taken_for_one_tha
     assert {(look.status, look.state, look.ready) for look in watch.looks} == {(200, "fine", 200)}
 
 
+def structured(engine: RunningEngine, properties: int) -> bytes:
+    """A short prompt whose answer must have this many properties, each of them with a pattern."""
+    text = {"type": "string", "pattern": "^[a-z]{1,50}(x|y){2,20}$"}
+    items = {"type": "array", "minItems": 3, "maxItems": 50, "items": text}
+    schema = {"type": "object", "properties": {f"p{number}": items for number in range(properties)}}
+    return post(
+        "/v1/chat/completions",
+        {
+            "model": engine.model,
+            "messages": [{"role": "user", "content": "la to mi"}],
+            "max_tokens": 4,
+            "stream": True,
+            "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
+        },
+    )
+
+
+def test_an_engine_that_compiles_a_grammar_is_not_taken_for_one_that_hangs(pod: Pod, say: Say) -> None:
+    """Only that request waits, its prompt costs little, and none of the engine's counts grows for longer than 8 s."""
+    pod.wait_until_old()
+
+    async def scenario(properties: int) -> int:
+        connection = await Connection.open(pod.sidecar.port)
+        return (await connection.request(structured(pod.engine, properties))).status
+
+    def longest(watch: Watch) -> float:
+        return max(float(look.engine["silent_seconds"]) for look in watch.looks)
+
+    with pod.watch().going_on() as watch:
+        statuses = []
+        for properties in (400, 800, 1600, 3200):
+            statuses.append(play(scenario(properties), patience_seconds=2 * PATIENCE_SECONDS))
+            if longest(watch) > STALL_SECONDS + 2.0:
+                break
+    say(f"longest silence of the compiling engine: {longest(watch):.1f} s, with {len(statuses)} grammars")
+
+    assert (set(statuses), longest(watch) > STALL_SECONDS) == ({200}, True)
+    assert {(look.status, look.state, look.ready) for look in watch.looks} == {(200, "fine", 200)}
+
+
 def test_an_engine_whose_clients_do_not_read_is_not_taken_for_one_that_hangs(pod: Pod) -> None:
     """The whole answer waits on its way, and nothing is read from the engine for longer than a stall takes."""
     pod.wait_until_old()

@@ -125,11 +125,43 @@ def test_clients_who_give_up_one_after_the_other_prove_a_stall_together() -> Non
     found = []
     for visit in range(3):
         engine.asked(engine.at, f"{visit}")
+        if visit == 0:
+            engine.silence.began("0", engine.at)  # the others wait for their first output
         found.append(engine.passes(20.0).proven)
         engine.silence.given_up(f"{visit}", engine.at)
         engine.passes(10.0)
 
     assert found == [False, False, True]
+
+
+def test_streams_without_a_first_output_prove_nothing_however_long() -> None:
+    """The engine may prepare a request: compile its grammar, load its adapter. The stall is told, and restarts nothing."""
+    engine = Watched()
+    engine.asked(AT, "waits")
+    found = engine.passes(600.0)
+
+    assert (found.stalled, found.proven, found.beyond_seconds) == (True, False, 0.0)
+    assert found.reason.endswith("(not proven: no stream had begun, and the engine may still prepare a first output)")
+
+
+def test_a_stream_that_stops_beside_one_that_is_prepared_proves_the_stall() -> None:
+    engine = hanging()
+    engine.asked(AT, "prepared")
+
+    assert engine.passes(60.0).proven
+
+
+def test_a_stream_whose_server_runs_tools_may_stand_still() -> None:
+    """Its output is a sign of life; its silence is the tool's."""
+    engine = Watched()
+    engine.silence.received("tools", AT, streaming=True, cost_seconds=0.1, pauses=True)
+    engine.silence.answering("tools", AT, streaming=True)
+    engine.silence.began("tools", AT)
+
+    assert engine.passes(600.0).state is State.UNSURE
+    engine.silence.spoke(engine.at)
+    engine.silence.left("tools", engine.at)
+    assert engine.passes(1.0).state is State.FINE
 
 
 def test_an_answer_that_is_not_streamed_ends_a_stall() -> None:
