@@ -80,7 +80,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the product with the toy in it: two new files, and its entry in kinds.py."""
     folder = tmp_path_factory.mktemp("checkout")
     package = folder / "sidecar"
-    for name in ("sidecar", "tools", "docs", "deploy"):
+    for name in ("sidecar", "tools", "docs", "deploy", ".ci"):
         shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(SUPPORT / "toy_generate.py", package / "timeline" / "dialects")
     toy = (SUPPORT / "toy.py").read_text()
