@@ -9,6 +9,7 @@ import yaml
 
 from sidecar.budgets.budgets import KEPT_FILES, Kind, limits_of
 from sidecar.config.proxy_section import ProxyConfig
+from sidecar.observe.settlement import SPAN_KEPT_SECONDS
 from tools.markdown import table
 
 
@@ -35,6 +36,14 @@ The limits are those of `deploy/kubernetes.yaml` with the config's defaults. One
 eighth for connections, one quarter for requests whose clients do not read. With few files, connections and requests are
 fewer too: {KEPT_FILES} files are kept for the admin side, and each request in flight has a connection to the engine beside its
 client's.
+
+Two things are not in `held_bytes`, because each request has a bound of its own for them: the bytes of an answer that its client
+has not taken (`proxy.client_buffer_bytes`), and an event of a stream that has not ended (`proxy.max_event_bytes`; a longer one
+passes unread). All together they are bounded by the number of requests. A config that raises these two keys raises the memory that
+`requests` stands for.
+
+After a burst the process gives its memory back: at once what it held, {SPAN_KEPT_SECONDS:.0f} s after the last request what it
+remembered of each. Pages on which Python keeps something else stay.
 
 ## Time
 

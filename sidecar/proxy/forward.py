@@ -188,8 +188,6 @@ class EngineConnection(Sending):
             return  # `_proven` ends the exchange
         self._parser = None  # it holds this connection, which holds it: only the garbage collector would free them
         self.pool.closed(self)
-        # The parser knows this connection, and would keep it until the next full garbage collection.
-        self._parser = None
         consumer, self.consumer = self.consumer, None
         if consumer is None:
             return
