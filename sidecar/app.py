@@ -141,6 +141,7 @@ class App:
             flow=self.slo.flow,
             grew_at=lambda: self.engine_side.state.grew_at,
             counted=lambda: self.engine_side.counts_output,
+            running=lambda: self.engine_side.state.running,
         )
         self.health = Health(lambda: self.traffic.lost, self.progress.look)
         self.shutdown = Shutdown(

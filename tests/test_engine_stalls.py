@@ -17,6 +17,8 @@ class Pod:
 
     def __init__(self, *, counted: bool = True) -> None:
         self.walk: Walk = promising()
+        self.running: float | None = None
+        self.grew_at = float("-inf")
         self.readiness = Readiness()
         self.readiness.answered(self.walk.clock())
         engine = Engine("vllm", ["tiny"])
@@ -27,8 +29,9 @@ class Pod:
             self.readiness,
             clock=self.walk.clock,
             flow=self.walk.slo.flow,
-            grew_at=lambda: float("-inf"),
+            grew_at=lambda: self.grew_at,
             counted=lambda: counted,
+            running=lambda: self.running,
         )
         self.passes(100)
 
@@ -114,3 +117,17 @@ def test_a_whole_answer_that_takes_its_time_is_no_stall() -> None:
     ask(pod.walk)
 
     assert (pod.passes(200), pod.ready()) == (State.UNSURE, True)
+
+
+def test_an_engine_that_hangs_under_answers_that_are_not_streamed_is_told_by_its_own_counts() -> None:
+    """Its page says that it runs them, and no count grows. That restarts nothing."""
+    pod = Pod()
+    pod.running = 1.0
+    ask(pod.walk)
+
+    assert (pod.passes(60), pod.ready()) == (State.UNSURE, True)
+    assert (pod.passes(1), pod.ready()) == (State.STALLED, False)
+    pod.passes(100)
+    assert not pod.progress.look().proven
+    pod.grew_at = pod.walk.clock()
+    assert (pod.passes(1), pod.ready()) == (State.UNSURE, True)

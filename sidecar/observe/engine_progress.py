@@ -23,7 +23,8 @@ log = structlog.get_logger()
 
 class EngineProgress:
     """The progress of one process's engine. `flow`: what is seen of its output at an instant; `grew_at`: when the engine's
-    own counts of its work last grew; `counted`: its count of its output is read.
+    own counts of its work last grew; `counted`: its count of its output is read; `running`: the requests that it says it
+    runs, None if that is unknown.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class EngineProgress:
         flow: Callable[[float], Flow],
         grew_at: Callable[[], float],
         counted: Callable[[], bool],
+        running: Callable[[], float | None],
     ) -> None:
         self._engine = engine
         self._readiness = readiness
@@ -43,6 +45,7 @@ class EngineProgress:
         self._flow = flow
         self._grew_at = grew_at
         self._counted = counted
+        self._running = running
         self._forward = ForwardProgress(clock())
         self._was_up = self._came_up = False
         self._was_stalled = False
@@ -76,7 +79,14 @@ class EngineProgress:
         self._was_up = up
         self._came_up = self._came_up or up
         flow = self._flow(at)
-        return self._forward.look(at, flow, counted=self._counted(), grew_at=self._grew_at(), doubt=self._doubt(flow))
+        return self._forward.look(
+            at,
+            flow,
+            counted=self._counted(),
+            grew_at=self._grew_at(),
+            running=self._running(),
+            doubt=self._doubt(flow),
+        )
 
     def _doubt(self, flow: Flow) -> str | None:
         if self._readiness.life is not Life.SERVING:

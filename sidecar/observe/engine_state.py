@@ -45,6 +45,8 @@ class EngineStateRecorder:
         """When a scrape last showed that the engine's counts of its work had grown: it works, whatever the wire shows."""
         self.counts_output = False
         """Whether the last successful scrape stated the engine's count of its output, made token by token."""
+        self.running: float | None = None
+        """Requests that the engine said it runs, at the last scrape; None if that is unknown."""
         self.on_restart: Callable[[], None] = lambda: None
         """Called after an engine restart: what was learned about the old engine process must be forgotten."""
         self._scrapes = metrics.counter(c.ENGINE_SCRAPES_TOTAL)
@@ -59,6 +61,7 @@ class EngineStateRecorder:
         self._waiting.set(state.requests_waiting)
         self._running.set(state.requests_running)
         self._kv_cache_usage.set(state.kv_cache_usage_ratio)
+        self.running = state.requests_running
         for name, grown in growth.counters.items():
             if name in self._counters:
                 self._counters[name].child().inc(grown)
@@ -76,5 +79,6 @@ class EngineStateRecorder:
 
     def unknown(self) -> None:
         """The engine's state is unknown now: its gauges leave the page, its counters stay."""
+        self.running = None
         for gauge in (self._waiting, self._running, self._kv_cache_usage, self._traffic_seen, *self._agreed.values()):
             gauge.set(None)

@@ -22,6 +22,7 @@ from sidecar.slo.silence import (
     Silent,
     excused_seconds,
 )
+from sidecar.slo.still_counts import StillCounts
 
 
 PROVEN_SECONDS = 30.0
@@ -91,6 +92,7 @@ class ForwardProgress:
         """The last instant at which the silence exceeded its work."""
         self._longest_seconds = 0.0
         """Length of the silence that proved the stall."""
+        self._counts = StillCounts()
         self._in_the_middle = False
         """Whether a stream that had begun has stopped in this stall."""
 
@@ -101,16 +103,25 @@ class ForwardProgress:
         self._quiet_seconds = 0.0
 
     def look(
-        self, at: float, flow: Flow, *, counted: bool, grew_at: float = -inf, doubt: str | None = None
+        self,
+        at: float,
+        flow: Flow,
+        *,
+        counted: bool,
+        grew_at: float = -inf,
+        running: float | None = None,
+        doubt: str | None = None,
     ) -> Progress:
         """The progress at this instant. `counted`: the engine's own count of its output is read. `grew_at`: when its own
-        counts of its work last grew. `doubt`: a reason of the caller for which no claim can be made; None if there is none.
+        counts of its work last grew. `running`: the requests that it says it runs; None if unknown. `doubt`: a reason of the
+        caller for which no claim can be made; None if there is none.
         """
         passed, self._looked_at = at - self._looked_at, at
         if passed > LATE_LOOK_SECONDS:
             self._late_until = at + LATE_KEPT_SECONDS
             passed = 0.0
         self._quiet_seconds = min(self._quiet_seconds + passed, flow.quiet_seconds, at - grew_at)
+        still = self._counts.look(at, passed, flow, running=running if counted else None, grew_at=grew_at)
         waits = not counted and flow.read > 0 and flow.begun <= 0
         explained = _explained_seconds(flow, unknown=waits)
         if self._stalled_at is not None and (
@@ -120,8 +131,7 @@ class ForwardProgress:
         if doubt is None and at < self._young_until:
             doubt = "the sidecar or the engine has just begun: its first requests may take longer"
         late = _LATE if at < self._late_until else None
-        if doubt is None and self._stalled_at is None:
-            doubt = late
+        doubt = late if doubt is None and self._stalled_at is None else doubt
         if doubt is not None:
             return self._told(State.UNSURE, doubt, explained)
         blind = waits and flow.behind_unseen
@@ -129,22 +139,24 @@ class ForwardProgress:
         beyond = 0.0 if blind or flow.silent.seconds <= 0.0 else self._quiet_seconds - explained
         self._in_the_middle = self._in_the_middle or (beyond > 0.0 and flow.begun > 0)
         unproven = _NOT_COUNTED if not counted else late if self._in_the_middle else _NOT_BEGUN
+        work = "it has shown no life since"
         if beyond > 0.0:
-            self._goes_on(at, 0.0 if unproven is not None else min(passed, beyond))
-        if self._stalled_at is not None:
-            work = f"its pending work explains {explained:.0f} s" if beyond > 0.0 else "it has shown no life since"
-            reason = (
-                f"the engine has stopped in the middle of its work: no output for {self._longest_seconds:.0f} s, {work}"
-            )
-            if unproven is not None:
-                return self._told(State.STALLED, f"{reason} (not proven: {unproven})", explained, 0.0)
-            return self._told(State.STALLED, reason, explained)
-        return self._told(*_unstalled(flow, self._quiet_seconds, explained, blind=blind), explained)
+            self._goes_on(at, self._quiet_seconds, 0.0 if unproven is not None else min(passed, beyond))
+            work = f"its pending work explains {explained:.0f} s"
+        elif still > 0.0:
+            self._goes_on(at, self._counts.quiet_seconds, 0.0)
+            work = f"its own counts stand still too, its pending work explains {self._counts.explained_seconds:.0f} s"
+        if self._stalled_at is None:
+            return self._told(*_unstalled(flow, self._quiet_seconds, explained, blind=blind), explained)
+        why = f"the engine has stopped in the middle of its work: no output for {self._longest_seconds:.0f} s, {work}"
+        if unproven is None:
+            return self._told(State.STALLED, why, explained)
+        return self._told(State.STALLED, f"{why} (not proven: {unproven})", explained, 0.0)
 
-    def _goes_on(self, at: float, proven_seconds: float) -> None:
-        """The silence exceeds its work at this instant; `proven_seconds` of it are proven anew."""
+    def _goes_on(self, at: float, silent_seconds: float, proven_seconds: float) -> None:
+        """A silence of so many seconds exceeds its work at this instant; `proven_seconds` of it are proven anew."""
         self._stalled_at = at if self._stalled_at is None else self._stalled_at
-        self._proven_at, self._longest_seconds = at, self._quiet_seconds
+        self._proven_at, self._longest_seconds = at, silent_seconds
         self._beyond_seconds += proven_seconds
 
     def _told(self, state: State, reason: str, explained: float, beyond: float | None = None) -> Progress:

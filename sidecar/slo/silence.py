@@ -65,6 +65,10 @@ class Flow(NamedTuple):
     """Streams that the sidecar reads and that have had output."""
     behind_unseen: bool = False
     """Whether such an unseen request was there when the silence began: the engine may still work on it alone."""
+    unseen_since: float = inf
+    """When the first of the unseen requests that are in flight came."""
+    work_seconds: float = 0.0
+    """Seconds of prefill work that may be pending now."""
 
 
 def guessed_seconds(grammar_bytes: int) -> float:
@@ -257,9 +261,9 @@ class Silence:
         self._looked_at = at
         quiet = 0.0 if self._since is None else at - self._since
         behind = self._since is not None and any(each.at <= self._since for each in self._opaque.values())
-        return Flow(
-            silent, quiet, self._spoke_at, len(self._heard), len(self._paused), len(self._opaque), self._begun, behind
-        )
+        unseen_since = min((each.at for each in self._opaque.values()), default=inf)
+        numbers = len(self._heard), len(self._paused), len(self._opaque), self._begun
+        return Flow(silent, quiet, self._spoke_at, *numbers, behind, unseen_since, self._work_seconds)
 
     def _wake(self, at: float) -> None:
         """If the sidecar itself stood still, that is no silence: what the engine sent meanwhile is not read yet."""

@@ -31,6 +31,7 @@ class Pod:
             flow=self.flow,
             grew_at=lambda: float("-inf"),
             counted=lambda: self.counted,
+            running=lambda: None,
         )
         self.broken = False
         self.counted = True

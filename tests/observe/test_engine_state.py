@@ -84,3 +84,14 @@ def test_an_engine_counts_its_output_if_the_last_page_that_was_read_stated_it() 
     counts.append(recorder.counts_output)
 
     assert counts == [False, False, True, True]
+
+
+def test_the_requests_that_the_engine_runs_are_known_until_a_page_does_not_say_so() -> None:
+    recorder = EngineStateRecorder(Metrics(lanes=["chat"], prompt_buckets=["0-512"]))
+    running = [recorder.running]
+    recorder.read(EngineState(requests_running=2.0), Growth({}))
+    running.append(recorder.running)
+    recorder.unknown()
+    running.append(recorder.running)
+
+    assert running == [None, 2.0, None]
