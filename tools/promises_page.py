@@ -162,6 +162,7 @@ CHAPTERS = (
                 "0 requests of others refused",
                 (
                     "tests/proxy/test_gate.py",
+                    "tests/proxy/test_places.py",
                     "tests/real/test_budget_live.py::test_an_attack_takes_nothing_from_other_clients",
                 ),
             ),

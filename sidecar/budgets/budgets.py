@@ -65,8 +65,11 @@ class Kind(Enum):
     REQUESTS = (
         "requests",
         "requests",
-        "Requests that came whole and are not answered yet. An unfinished upload takes no place.",
-        "503 `too_many_in_flight` with Retry-After.",
+        (
+            "Requests that came whole and are not answered yet. A place is taken before the last byte goes to the engine; an"
+            " unfinished upload has none."
+        ),
+        "503 `too_many_in_flight` with Retry-After, but not once the answer has begun: such a request is counted all the same.",
     )
     LEDGERS = (
         "ledgers",

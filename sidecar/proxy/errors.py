@@ -153,7 +153,7 @@ class Failure(Enum):
         503,
         "too_many_in_flight",
         Outcome.REJECTED,
-        "As many requests are in flight as the budget `requests_in_flight` has places.",
+        "As many requests are in flight as the budget `requests` has places.",
         retry_after_seconds=1,
         by_drain=True,
     )

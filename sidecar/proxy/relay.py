@@ -81,6 +81,8 @@ class Exchange:
         """A piece of the request body."""
         self.moved_at = at
         held = self.upload.held
+        if not held and self.head.content_length == self.upload.size + len(data) and not self._finds_place(takes=True):
+            return
         self.upload.body(data)
         limits = self.road.limits
         if self.upload.size > limits.max_body_bytes:
@@ -101,33 +103,36 @@ class Exchange:
         held = self.upload.held
         if self._uploading:
             self.road.uploads.leave(self)
+        if not held and self._place is None and not self._ended and not self._finds_place(takes=True):
+            return
         self.upload.end(at)
         if held:
             self.forward()
-        elif self._place is None and not self._ended:
-            self._place = budget = self.road.budgets.requests
-            budget.used += 1
 
     def forward(self) -> None:
-        """Find a connection to the engine: an idle one now, or a new one soon. None is sought if all places are taken.
-
-        A request takes its place once it is whole; until then it is one of the uploads.
-        """
-        head, budgets = self.head, self.road.budgets
-        budget = budgets.tunnels if head.websocket else budgets.requests
-        if budget.used >= budget.limit:
-            budget.exceeded += 1
-            full = Failure.TOO_MANY_TUNNELS if head.websocket else Failure.TOO_MANY_IN_FLIGHT
-            self.fail(full, self.road.clock())
+        """Find a connection to the engine: an idle one now, or a new one soon. None is sought if all places are taken."""
+        if not self._finds_place(takes=self.upload.complete or self.head.framing is Framing.NONE):
             return
-        if self.upload.complete or head.framing is Framing.NONE:
-            self._place = budget
-            budget.used += 1
         idle = self.road.pool.take()
         if idle is not None:
             self._use(idle)
             return
         self._open()
+
+    def _finds_place(self, *, takes: bool) -> bool:
+        """Whether a place is free, which the request takes if it `takes` one; if none is, it fails.
+
+        It takes its place just before it is whole, and is one of the uploads until then. Once its answer has begun it is
+        counted and never refused: the engine works for it already.
+        """
+        failure = self.road.places.refusal(self.head) if self._response is None else None
+        if failure is not None:
+            self.fail(failure, self.road.clock())
+            return False
+        if takes:
+            self._place = budget = self.road.places.of(self.head)
+            budget.used += 1
+        return True
 
     def _open(self) -> None:
         self.observer.mark(Mark.CONNECTING, self.road.clock())
@@ -195,7 +200,8 @@ class Exchange:
         self._response = head
         self.upload.forget()
         self._framing = head.framing
-        if head.framing is Framing.CHUNKED and self.head.version == "1.0":
+        old = self.head.version == "1.0"
+        if head.framing is Framing.CHUNKED and old:
             self._framing = Framing.UNTIL_CLOSE
         self.tunnel = head.status == 101
         if self.observer.wants_body:
@@ -207,13 +213,7 @@ class Exchange:
             and not self.road.draining
         )
         self._out.append(
-            response_bytes(
-                head,
-                self._framing,
-                close=not self._keep_alive,
-                keep_alive=self.head.version == "1.0",
-                upgrade=self.tunnel,
-            )
+            response_bytes(head, self._framing, close=not self._keep_alive, keep_alive=old, upgrade=self.tunnel)
         )
 
     def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:

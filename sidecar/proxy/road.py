@@ -17,6 +17,7 @@ from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.leavers import Leavers
 from sidecar.proxy.observer import Observer, guarded
 from sidecar.proxy.pace import Floors
+from sidecar.proxy.places import Places
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.read_limit import Turns
 
@@ -72,6 +73,7 @@ class Road:
         """The clients' turns. The engine's connections have their own, so that clients hold up no stream."""
         self.budgets = budgets
         self.uploads = Gate(budgets.uploads)
+        self.places = Places(budgets)
         self.crowd = Crowd(budgets, self.uploads)
         self.clock = clock
         self.refused = refused
