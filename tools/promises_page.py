@@ -158,8 +158,8 @@ CHAPTERS = (
                 ),
             ),
             Promise(
-                "Unfinished requests keep no place of those that are whole: other clients are served.",
-                "0 requests of others refused",
+                "Unfinished requests keep no place of those that are whole, and dripping ones throw out none that sends steadily: other clients are served.",
+                "0 requests of others refused, uploads of 8 KiB every 0.3 s among them",
                 (
                     "tests/proxy/test_gate.py",
                     "tests/proxy/test_places.py",

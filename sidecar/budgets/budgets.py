@@ -52,7 +52,7 @@ class Kind(Enum):
         "connections",
         "Open connections of clients.",
         (
-            "The connection that has been idle longest is closed; if none is, the upload that has stood still longest gets 408"
+            "The connection that has been idle longest is closed; if none is, the slowest upload gets 408"
             " `made_room`; without one the new connection gets 503 `too_many_connections`."
         ),
     )
@@ -60,7 +60,10 @@ class Kind(Enum):
         "uploads",
         "requests",
         "Requests whose body has not come whole.",
-        "The upload that has stood still longest gets 408 `made_room`; those that the sidecar itself does not read go last.",
+        (
+            "The slowest upload by its mean rate (of some that are compared in turn) gets 408 `made_room`; those that the sidecar"
+            " itself does not read go last."
+        ),
     )
     REQUESTS = (
         "requests",

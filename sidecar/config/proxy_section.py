@@ -19,7 +19,7 @@ class ProxyConfig(Section):
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 1024
     """Requests at once, above which 503 and Retry-After are answered and counted (Envoy's breaker: 1024). An unfinished upload is none yet."""
     max_uploads: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Requests whose body has not come whole; above it the one that has stood still longest gets 408. 0: as many as requests at once."""
+    """Requests whose body has not come whole; above it the slowest gets 408. 0: as many as requests at once."""
     max_connections: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Open client connections; above it the one that has been idle longest is closed. 0: derived from memory and files (docs/budgets.md)."""
     max_connections_per_peer: Annotated[int, Field(ge=0, le=1_000_000)] = 0

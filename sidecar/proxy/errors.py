@@ -84,7 +84,7 @@ class Failure(Enum):
         408,
         "made_room",
         Outcome.CLIENT_CANCELLED,
-        "The sidecar had no room for more clients, and this unfinished request had stood still for longest.",
+        "The sidecar had no room for more clients, and this unfinished request was the slowest.",
     )
     BODY_TOO_LARGE = Answer(
         413, "request_body_too_large", Outcome.CLIENT_ERROR, "The request body is larger than proxy.max_body_bytes."

@@ -54,7 +54,7 @@ class Exchange:
         self.observer = observer
         self.tunnel = False
         self.upload = Upload(head, observer, road.limits.look_in_bytes, road.budgets.held, road.clock)
-        self._began_at = at
+        self.began_at = at
         self.moved_at = at
         """When the last byte of the request, or of a tunnel from the client, came."""
         self._place: Budget | None = None
@@ -375,12 +375,12 @@ class Exchange:
         if self._ended:
             return None
         if self.tunnel:
-            return tunnel_failure(at, self._began_at, max(self.moved_at, self._engine_read_at), limits)
+            return tunnel_failure(at, self.began_at, max(self.moved_at, self._engine_read_at), limits)
         engine, excused = self._engine, self.client.reading_paused
         if engine is not None and self._proof is None and not engine.in_question:
             self.upload.swept()
         # Asked at every sweep, so that it knows all the time in which the client was not read.
-        slow = self.upload.failure(at, self._began_at, self.moved_at, limits, excused=excused)
+        slow = self.upload.failure(at, self.began_at, self.moved_at, limits, excused=excused)
         if self._taking is not None:
             return self._taking.failure(at, self.client.unsent_bytes, limits)
         if engine is not None and engine.blocked:

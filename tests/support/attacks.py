@@ -1,6 +1,6 @@
 """Attacks on the sidecar's resources, by legal or half-legal requests: many clients that each hold a little.
 
-`ATTACKS` names those that were found against it (S1 to S4 of the findings), `OVERLOADS` goes to twice each budget. All run
+`ATTACKS` names those that were found against it (S1 to S4 of the findings, and drips), `OVERLOADS` goes to twice each budget. All run
 in the test's event loop against one port of loopback; `Flock` holds their sockets. They judge nothing.
 """
 
@@ -122,6 +122,17 @@ async def heads_without_bodies(attackers: Flock, limits: Mapping[str, int]) -> N
     await attackers.open(count, b"POST /other HTTP/1.1\r\nHost: pod\r\nContent-Length: 10\r\n\r\n")
 
 
+async def dripping_uploads(attackers: Flock, limits: Mapping[str, int]) -> None:
+    """A byte on each every half second, for some seconds; one that is thrown out is opened again."""
+    head = CHAT + b"Content-Length: 100000\r\n\r\n"
+    socks = await attackers.open(limits["uploads"] + 2, head)
+    for _ in range(16):
+        took = await asyncio.gather(*(attackers.send(sock, b"x") for sock in socks))
+        socks = [sock for sock, ok in zip(socks, took, strict=True) if ok]
+        socks += await attackers.open(limits["uploads"] + 2 - len(socks), head)
+        await asyncio.sleep(0.5)
+
+
 async def idle_connections(attackers: Flock, limits: Mapping[str, int]) -> None:
     await attackers.open(limits["connections"] + 500)
 
@@ -131,6 +142,7 @@ ATTACKS = {
     "S2, small pieces": Attack("40 connections hold a body each that came in small chunks", held_tiny_chunks),
     "S2, large bodies": Attack("1,000 connections hold an unfinished body of 1 MiB each", held_bodies),
     "S3": Attack("more heads with a Content-Length and no body than there are places", heads_without_bodies),
+    "drips": Attack("more uploads than there are places, each a byte every half second", dripping_uploads),
     "S4": Attack("more idle connections than the process takes", idle_connections),
 }
 
