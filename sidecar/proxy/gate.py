@@ -21,7 +21,7 @@ CREDIT_BYTES = 1024
 """Bytes that each upload has ahead, so that a new one is not slow before its first byte can be here: for 4 s it counts as
 faster than one at the lowest rate that is allowed (240 B/s). So little that uploads that are opened again and again never
 count as faster than one that sends 1 KiB/s."""
-YOUNG_SECONDS = 1.0
+LEAST_AGE_SECONDS = 1.0
 """A rate is taken over at least this time."""
 
 M = TypeVar("M")
@@ -121,5 +121,5 @@ class Gate:
 
 
 def _held_back_and_rate(at: float, upload: Uploading) -> tuple[bool, float]:
-    rate = (CREDIT_BYTES + upload.upload.size) / max(at - upload.began_at, YOUNG_SECONDS)
+    rate = (CREDIT_BYTES + upload.upload.size) / max(at - upload.began_at, LEAST_AGE_SECONDS)
     return upload.client.reading_paused, rate
