@@ -63,8 +63,10 @@ bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours;
 fuzz: .venv/.dev .venv/.fuzz ## every parser, coverage-guided: an hour each, 21 hours on one core; ARGS="--minutes=4": all of them in four minutes
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
-soak: .venv/.dev ## 2,000 streams through a network that breaks once a second: ten minutes and two; ARGS="--minutes=2 --streams=200": less of it
+soak: .venv/.dev ## 2,000 streams through a network that breaks once a second, then drains and fairness: twenty minutes; ARGS="--minutes=2": only the streams, for so long
 	$(BIN)/python -m bench.soak $(ARGS)
+	$(if $(ARGS),,$(MAKE) drains)
+	$(if $(ARGS),,$(MAKE) fairness ARGS=--quick)
 
 idle-edge: .venv/.dev ## 100,000 requests to an engine that closes idle connections and restarts each second: one minute
 	$(BIN)/python -m bench.idle_edge $(ARGS)

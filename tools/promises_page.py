@@ -12,8 +12,10 @@ from pathlib import Path
 
 from bench.bounds import added_latency, leaving, memory, wrong_passwords
 from bench.drains import DRAINS
+from bench.fairness.__main__ import ADDED_MS, COUNTS, MOST_MS, SIDES
 from bench.idle_edge import POSTS, RESTART_SECONDS
-from bench.soak.invariants import OF_BEFORE, OF_THE_LIMIT, PIPELINES_OF_BEFORE, SETTLE_SECONDS
+from bench.soak.__main__ import SOAKED_STREAMS
+from bench.soak.invariants import MANY_OF_BEFORE, OF_BEFORE, OF_THE_LIMIT, SETTLE_SECONDS
 from sidecar.attack.garden import request_sequences
 from sidecar.attack.hostile_answers import hostile_answers
 from sidecar.health.watchdog import STUCK_SECONDS
@@ -42,6 +44,7 @@ def ci_parts() -> dict[str, str]:
 _PARSED = len(READ_ANSWERS) + len(READ_REQUESTS) + len(REFUSED_ANSWERS) + len(REFUSED_REQUESTS)
 _REQUESTS = sum(1 for _ in request_sequences())
 _ANSWERS = min(sum(answer.family not in families for answer in hostile_answers()) for families in NOT_FOR.values())
+_WRITERS = sum(map(len, SIDES.values()))
 _FUZZ_MINUTES = ci_parts()["make fuzz"].rpartition("=")[2]
 
 _BEFORE = """# Promises
@@ -189,7 +192,16 @@ CHAPTERS = (
             Promise(
                 "One connection is parsed for a bounded time in a turn of the event loop, whatever it sends; what it sends too much waits for a later turn.",
                 f"about {PARSE_SECONDS * 1e6:.0f} us and {TURN_BYTES >> 10} KiB, in pieces of at most {MOST_FED_BYTES >> 10} KiB; by order under a fake clock",
-                ("tests/proxy/test_read_limit.py", "tests/proxy/test_read_limit_uvloop.py"),
+                (
+                    "tests/proxy/test_read_limit.py",
+                    "tests/proxy/test_read_limit_relay.py",
+                    "tests/proxy/test_read_limit_uvloop.py",
+                ),
+            ),
+            Promise(
+                "Whatever hostile clients or engines send, a token of another stream comes little later than without them, or than through nginx in the same place.",
+                f"{ADDED_MS:g} ms at the p99, never more than {MOST_MS:g} ms; {_WRITERS} writers with {max(COUNTS)} connections each. Writers of JSON of a megabyte are at the edge of it",
+                ("make soak", "make fairness"),
             ),
             Promise(
                 "Framing (chunk sizes, extensions) gets no further ahead of its body than this, in either direction.",
@@ -206,8 +218,8 @@ CHAPTERS = (
             ),
             Promise(
                 "After a burst, memory returns.",
-                f"at most {OF_BEFORE:g} times of before within {SETTLE_SECONDS:g} s; after a burst of pipelines {PIPELINES_OF_BEFORE:g} times",
-                ("tests/real/test_budget_live.py",),
+                f"at most {OF_BEFORE:g} times of before within {SETTLE_SECONDS:g} s; {MANY_OF_BEFORE:g} times after a burst of pipelines, or of {SOAKED_STREAMS:,} streams with a fault a second",
+                ("tests/real/test_budget_live.py", "make soak"),
             ),
             Promise(
                 f"{wrong_passwords.PASSWORDS_PER_SECOND:,} wrong passwords a second at the admin port move no stream.",

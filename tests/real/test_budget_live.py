@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.soak.invariants import OF_BEFORE, OF_THE_LIMIT, PIPELINES_OF_BEFORE, SETTLE_SECONDS
+from bench.soak.invariants import MANY_OF_BEFORE, OF_BEFORE, OF_THE_LIMIT, SETTLE_SECONDS
 from sidecar.proxy.errors import Failure
 from sidecar.timeline.outcome import Outcome
 from tests.support.attacks import ATTACKS, CHAT, OVERLOADS, SLOW, Attack, flock
@@ -103,7 +103,7 @@ class Others:
 
 async def replay(name: str, attack: Attack, folder: Path) -> tuple[Others, Limited]:
     """Replay one attack; asserts what holds for each."""
-    returns_to = PIPELINES_OF_BEFORE if name == "pipelines" else OF_BEFORE
+    returns_to = MANY_OF_BEFORE if name == "pipelines" else OF_BEFORE
     async with plain_engine(answer) as url:
         entered = limited_sidecar(url, folder, LIMIT_BYTES)
         sidecar = await asyncio.to_thread(entered.__enter__)
