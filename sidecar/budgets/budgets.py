@@ -90,7 +90,10 @@ class Kind(Enum):
         "tunnels",
         "tunnels",
         "Websockets, from the request on.",
-        "503 `too_many_tunnels`.",
+        (
+            "The one of them that has been silent for longest is ended, if no byte has passed for 60 s (`tunnel_idle`); else 503"
+            " `too_many_tunnels`."
+        ),
     )
 
     def __init__(self, label: str, unit: str, counts: str, beyond: str) -> None:

@@ -25,7 +25,7 @@ class ProxyConfig(Section):
     max_connections_per_peer: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Open connections from one address, above which a further one gets 503. 0: no such share, because an ingress is one address."""
     max_tunnels: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Websockets at once, above which 503 is answered. 0: a quarter of the requests at once."""
+    """Websockets at once; above it one that is silent for 60 s makes room, or 503 is answered. 0: a quarter of the requests at once."""
     tunnel_idle_timeout_seconds: Seconds = 3600.0
     """A websocket on which no byte has passed for this long is closed (Envoy's TCP proxy: 1 h)."""
     tunnel_total_timeout_seconds: Annotated[float, Field(gt=0, le=2_592_000)] = 86400.0

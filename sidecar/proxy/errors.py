@@ -119,7 +119,7 @@ class Failure(Enum):
         408,
         "tunnel_idle",
         Outcome.CLIENT_CANCELLED,
-        "No byte passed through the websocket for proxy.tunnel_idle_timeout_seconds.",
+        "No byte passed through the websocket for proxy.tunnel_idle_timeout_seconds, or for 60 s while others had no place.",
     )
     # The engine's response
     ENGINE_REFUSED = Answer(

@@ -1,28 +1,87 @@
 """The places of whole requests and of websockets, and what finds none.
 
 A request takes its place before its last byte goes to the engine, so that the engine never has all of a request that is
-refused. Knows the two budgets. Refuses to know how a request ends: the `Exchange` (`relay.py`) answers its client.
+refused. Where all places of websockets are taken, one that has long been silent makes room. Knows the two budgets, and when
+each websocket last carried a byte. Refuses to know how a request ends: the `Exchange` (`relay.py`) answers its client.
 """
+
+from collections.abc import Callable
+from typing import Protocol
 
 from sidecar.budgets.budgets import Budget, Budgets
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.gate import Members
 from sidecar.proxy.headers import RequestHead
+
+
+KEEPS_PLACE_SECONDS = 60.0
+"""A websocket that is silent for longer makes room for another one: realtime clients send audio all the time and pings
+every 20 s (the `websockets` library), and nginx and AWS's load balancer end silent ones after 60 s in any case."""
+
+
+class Placed(Protocol):
+    """An exchange that may take a place."""
+
+    head: RequestHead
+    tunnel: bool
+    """The engine has switched protocols."""
+    moved_at: float
+    """When the last byte came from its client."""
+    engine_read_at: float
+    """When the last byte came from the engine."""
+
+    def fail(self, failure: Failure, at: float) -> None:
+        """End it because of `failure`."""
+        ...
 
 
 class Places:
     """All places of one process."""
 
-    def __init__(self, budgets: Budgets) -> None:
+    def __init__(self, budgets: Budgets, clock: Callable[[], float]) -> None:
         self._budgets = budgets
-
-    def of(self, head: RequestHead) -> Budget:
-        """The budget out of which this request takes its place."""
-        return self._budgets.tunnels if head.websocket else self._budgets.requests
+        self._clock = clock
+        self._tunnels = Members[Placed]()
 
     def refusal(self, head: RequestHead) -> Failure | None:
-        """The failure of a request for which no place is free; None if one is."""
-        budget = self.of(head)
+        """The failure of a request for which no place is free; None if one is, or has been made."""
+        budget = self._of(head)
         if budget.used < budget.limit:
             return None
         budget.exceeded += 1
+        if head.websocket and self._make_room(self._clock()) and budget.used < budget.limit:
+            return None
         return Failure.TOO_MANY_TUNNELS if head.websocket else Failure.TOO_MANY_IN_FLIGHT
+
+    def take(self, exchange: Placed) -> Budget:
+        """Take a place; returns the budget out of which it is."""
+        budget = self._of(exchange.head)
+        budget.used += 1
+        if exchange.head.websocket:
+            self._tunnels.add(exchange)
+        return budget
+
+    def give_back(self, exchange: Placed, budget: Budget) -> None:
+        """The exchange that took a place is over."""
+        budget.used -= 1
+        if exchange.head.websocket:
+            self._tunnels.discard(exchange)
+
+    def _of(self, head: RequestHead) -> Budget:
+        return self._budgets.tunnels if head.websocket else self._budgets.requests
+
+    def _make_room(self, at: float) -> bool:
+        """End the websocket that has been silent for longest, if it may be ended."""
+        silent = self._tunnels.lowest(_switches_and_carried_at)
+        if silent is None or not silent.tunnel or at - _carried_at(silent) <= KEEPS_PLACE_SECONDS:
+            return False
+        silent.fail(Failure.TUNNEL_IDLE, at)
+        return True
+
+
+def _carried_at(tunnel: Placed) -> float:
+    return max(tunnel.moved_at, tunnel.engine_read_at)
+
+
+def _switches_and_carried_at(tunnel: Placed) -> tuple[bool, float]:
+    return not tunnel.tunnel, _carried_at(tunnel)

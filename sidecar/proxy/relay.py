@@ -60,7 +60,7 @@ class Exchange:
         self._place: Budget | None = None
         self._engine: EngineConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._engine_read_at = at
+        self.engine_read_at = at
         # response
         self._response: ResponseHead | None = None
         self._framing = Framing.NONE
@@ -125,13 +125,13 @@ class Exchange:
         It takes its place just before it is whole, and is one of the uploads until then. Once its answer has begun it is
         counted and never refused: the engine works for it already.
         """
-        failure = self.road.places.refusal(self.head) if self._response is None else None
+        places = self.road.places
+        failure = places.refusal(self.head) if self._response is None else None
         if failure is not None:
             self.fail(failure, self.road.clock())
             return False
         if takes:
-            self._place = budget = self.road.places.of(self.head)
-            budget.used += 1
+            self._place = places.take(self)
         return True
 
     def _open(self) -> None:
@@ -162,7 +162,7 @@ class Exchange:
             self.upload.start(engine, authority=self.road.engine_authority, via=self.road.via)
         else:
             self.upload.start_again(engine)
-        self._engine_read_at = self.road.clock()
+        self.engine_read_at = self.road.clock()
 
     @property
     def may_send_again(self) -> bool:
@@ -179,12 +179,12 @@ class Exchange:
 
     def engine_blocked(self) -> None:
         """The engine's socket is full: stop reading the upload."""
-        self._engine_read_at = self.road.clock()
+        self.engine_read_at = self.road.clock()
         self.client.pause_upload()
 
     def engine_unblocked(self) -> None:
         """The engine's socket took everything."""
-        self.moved_at = self._engine_read_at = self.road.clock()
+        self.moved_at = self.engine_read_at = self.road.clock()
         self.upload.written()
         self.client.resume_upload()
 
@@ -220,7 +220,7 @@ class Exchange:
         """All of one read has been parsed: write it in one piece, then let the observer see it."""
         if self._ended:
             return
-        self._engine_read_at = at
+        self.engine_read_at = at
         self._response_complete = complete
         if self._out and self._response is not None:
             self._cutter = self.observer.head(at, self._response)
@@ -300,7 +300,7 @@ class Exchange:
         self._taking = None
         self.observer.mark(Mark.RESUMED, at)
         if self._engine is not None:
-            self._engine_read_at = at
+            self.engine_read_at = at
             self._engine.resume_reading()
 
     def client_tunnel(self, data: bytes) -> None:
@@ -354,7 +354,7 @@ class Exchange:
             self.road.uploads.leave(self)
         self.upload.stop()
         if self._place is not None:
-            self._place.used -= 1
+            self.road.places.give_back(self, self._place)
             self.road.drain.count += self._place is self.road.budgets.requests
         if self._connecting is not None:
             self._connecting.cancel()
@@ -375,7 +375,7 @@ class Exchange:
         if self._ended:
             return None
         if self.tunnel:
-            return tunnel_failure(at, self.began_at, max(self.moved_at, self._engine_read_at), limits)
+            return tunnel_failure(at, self.began_at, max(self.moved_at, self.engine_read_at), limits)
         engine, excused = self._engine, self.client.reading_paused
         if engine is not None and self._proof is None and not engine.in_question:
             self.upload.swept()
@@ -384,12 +384,12 @@ class Exchange:
         if self._taking is not None:
             return self._taking.failure(at, self.client.unsent_bytes, limits)
         if engine is not None and engine.blocked:
-            late = at - self._engine_read_at > engine_limits.first_byte_timeout_seconds
+            late = at - self.engine_read_at > engine_limits.first_byte_timeout_seconds
             return Failure.ENGINE_FIRST_BYTE_TIMEOUT if late else None
         if slow is not None:
             return slow
         if self._response is not None:
-            return Failure.ENGINE_GAP_TIMEOUT if at - self._engine_read_at > engine_limits.gap_timeout_seconds else None
+            return Failure.ENGINE_GAP_TIMEOUT if at - self.engine_read_at > engine_limits.gap_timeout_seconds else None
         sent_at = self.upload.sent_at
         if sent_at is not None and at - sent_at > engine_limits.first_byte_timeout_seconds:
             return Failure.ENGINE_FIRST_BYTE_TIMEOUT

@@ -73,7 +73,7 @@ class Road:
         """The clients' turns. The engine's connections have their own, so that clients hold up no stream."""
         self.budgets = budgets
         self.uploads = Gate(budgets.uploads)
-        self.places = Places(budgets)
+        self.places = Places(budgets, clock)
         self.crowd = Crowd(budgets, self.uploads)
         self.clock = clock
         self.refused = refused

@@ -1,10 +1,11 @@
-"""Places: no more whole requests are with the engine than `proxy.max_in_flight`, however they were sent."""
+"""Places: no more whole requests are with the engine than `proxy.max_in_flight`, and silent websockets make room."""
 
 import pytest
 
 from sidecar.budgets.budgets import Kind
+from sidecar.proxy.errors import Failure
 from sidecar.timeline.outcome import Outcome
-from tests.support.memory import Road
+from tests.support.memory import Road, Socket
 
 
 GET = b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n"
@@ -50,3 +51,52 @@ def test_an_upload_that_ends_after_its_answer_has_begun_is_counted_and_not_cut()
 
     assert (upload.taken.endswith(b"\r\n\r\nok"), bytes(busy.taken)) == (True, OK)
     assert (road.budgets.requests.used, road.outcomes) == (0, [Outcome.OK, Outcome.OK])
+
+
+# --- websockets ----------------------------------------------------------------------------------------------------------
+
+WEBSOCKET = (
+    b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
+)
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+def asked(road: Road) -> Socket:
+    client = road.client()
+    client.send(WEBSOCKET)
+    return client
+
+
+def tunnel(road: Road) -> Socket:
+    client = asked(road)
+    road.engine.send(SWITCHED)
+    return client
+
+
+def test_the_websocket_that_is_silent_for_longest_makes_room_after_a_minute() -> None:
+    """A byte of either side counts. One that waits for the engine's 101 is none yet."""
+    road = Road(budgets={Kind.TUNNELS: 3})
+    asked(road)
+    first, second = tunnel(road), tunnel(road)
+    road.clock.later(50)
+    first.send(b"ping")
+    road.clock.later(11)
+
+    new = tunnel(road)
+    late = asked(road)
+
+    assert [client.lost for client in (first, second, new)] == [False, True, False]
+    assert new.taken.startswith(b"HTTP/1.1 101 ")
+    assert b"x-sidecar-error: too_many_tunnels\r\n" in late.taken
+    assert road.recordings[2].closed == [(Outcome.CLIENT_CANCELLED, Failure.TUNNEL_IDLE, 101)]
+    assert (road.budgets.tunnels.used, road.budgets.tunnels.exceeded) == (3, 2)
+
+
+def test_a_silent_websocket_keeps_its_place_as_long_as_there_is_room() -> None:
+    road = Road(budgets={Kind.TUNNELS: 2})
+    silent = tunnel(road)
+    road.clock.later(3000)
+
+    tunnel(road)
+
+    assert not silent.lost
