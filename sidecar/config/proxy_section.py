@@ -43,7 +43,7 @@ class ProxyConfig(Section):
     keep_alive_seconds: Seconds = 75.0
     """An idle client connection is closed after this time (nginx 75 s)."""
     body_gap_timeout_seconds: Seconds = 60.0
-    """The longest pause inside an upload (nginx 60 s between reads)."""
+    """The longest pause inside an upload (nginx 60 s between reads). upload_min_bytes_per_second may end it sooner: by default an upload of fewer than 4,800 bytes ends 20 s after its head."""
     upload_timeout_seconds: Seconds = 600.0
     """The longest time for a whole request body, pauses of the engine not counted: 64 MiB at 0.9 Mbit/s."""
     upload_min_bytes_per_second: Annotated[int, Field(ge=0, le=1 << 30)] = 240
@@ -51,7 +51,7 @@ class ProxyConfig(Section):
     client_write_timeout_seconds: Seconds = 60.0
     """A client that takes no byte for this long is disconnected (nginx send_timeout 60 s)."""
     client_min_bytes_per_second: Annotated[int, Field(ge=0, le=1 << 30)] = 240
-    """Mean rate below which a client is disconnected that has left bytes waiting here for 20 s (Kestrel 240); 0: no such floor."""
+    """Mean rate below which a client is disconnected that has left bytes waiting here for client_write_timeout_seconds (Kestrel 240); 0: no such floor."""
     client_buffer_bytes: Annotated[int, Field(ge=4096, le=16 << 20)] = 65536
     """High-water mark per stream, above which reading from the engine pauses (Envoy's edge advice 32 KiB)."""
     max_event_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 256 << 10
