@@ -334,7 +334,8 @@ class Exchange:
                 self._over(at, Outcome.OK, None)
                 self.client.close_when_flushed()
             return
-        self.fail(failure, at)
+        silent_since = max(self.moved_at, self.engine_read_at)
+        self.fail(self.upload.or_stalled(failure, at, silent_since, excused=self.client.reading_paused), at)
 
     def fail(self, failure: Failure, at: float) -> None:
         """End the exchange because of `failure`: answer it if no response has begun, else cut the response short."""

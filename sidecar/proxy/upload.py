@@ -22,6 +22,10 @@ FIRST_BYTES = 65536
 once; to write on would fail before the end is read, and such a failure leaves nothing to prove."""
 AGAIN_BYTES = 65536
 """Most bytes that are kept for a second sending, if the request did not go out in one piece."""
+STOOD_STILL_SECONDS = 5.0
+"""An engine, or a hop before it, that closes after so long a pause in an upload has most likely waited for the rest: body
+timeouts are 5 s and longer (nginx 60 s), and a segment that is lost and sent again pauses for 3 s at most. An engine that
+dies in such a pause is seen by the other requests."""
 
 
 class Upload:
@@ -177,6 +181,14 @@ class Upload:
             return None
         self._pace = self._pace or UploadPace(began_at)
         return self._pace.failure(at, moved_at, self.size, floors, excused=excused)
+
+    def or_stalled(self, failure: Failure, at: float, silent_since: float, *, excused: bool) -> Failure:
+        """Return this failure of the engine's, or the upload's own if the engine ended an upload that stood still before it answered.
+
+        `excused`: the sidecar does not read the client.
+        """
+        stood_still = not self.complete and not excused and at - silent_since > STOOD_STILL_SECONDS
+        return Failure.UPLOAD_STALLED if stood_still and failure is Failure.ENGINE_CLOSED else failure
 
     def stop(self) -> None:
         """The engine has answered, or its connection is gone: body bytes that still come are thrown away."""

@@ -1,5 +1,7 @@
 """The way of a request to the engine: framing, back-pressure, bodies shown to the observer, and uploads that stop."""
 
+import pytest
+
 from sidecar.proxy.errors import Failure
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road
@@ -124,3 +126,45 @@ def test_an_upload_that_stops_is_answered_408_and_counted_as_the_clients_leaving
     assert client.taken.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert road.recordings[0].closed == [(Outcome.CLIENT_CANCELLED, Failure.UPLOAD_STALLED, None)]
     assert road.engine.reset
+
+
+@pytest.mark.parametrize(
+    ("paused_seconds", "held_back", "failure"),
+    [
+        pytest.param(60, False, Failure.UPLOAD_STALLED, id="the hop's body timeout"),
+        pytest.param(2, False, Failure.ENGINE_CLOSED, id="a short pause"),
+        pytest.param(60, True, Failure.ENGINE_CLOSED, id="the sidecar did not read"),
+    ],
+)
+def test_an_engine_that_ends_a_stalled_upload_is_not_at_fault(
+    paused_seconds: float, failure: Failure, *, held_back: bool
+) -> None:
+    """nginx closes without an answer, 60 s after the last byte of a body: the same time as the sidecar's own."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 5000\r\n\r\nhalf")
+    if held_back:
+        road.engine.room = 0
+        client.send(b"x" * 10)
+        road.engine.protocol.pause_writing()
+    road.clock.later(paused_seconds)
+
+    road.engine.end()
+
+    assert road.recordings[0].closed == [(failure.outcome, failure, None)]
+    assert b"x-sidecar-error: %b\r\n" % failure.reason.encode() in client.taken
+
+
+def test_time_in_which_the_engine_took_nothing_is_no_pause_of_the_client() -> None:
+    """The engine that takes the bytes late is the one that closes."""
+    road = Road()
+    client = road.client()
+    client.send(b"POST /x HTTP/1.1\r\nHost: pod\r\nContent-Length: 5000\r\n\r\nhalf")
+    road.clock.later(10)
+    road.engine.protocol.pause_writing()
+    road.engine.protocol.resume_writing()
+    road.clock.later(1)
+
+    road.engine.end()
+
+    assert road.outcomes == [Outcome.ENGINE_UNREACHABLE]
