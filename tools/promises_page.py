@@ -156,6 +156,8 @@ CHAPTERS = (
                 "0 outcomes `engine_*`",
                 (
                     "tests/proxy/test_pool_connecting.py",
+                    "tests/proxy/test_standstill.py",
+                    "tests/real/test_standstill_live.py::test_a_stopped_process_blames_neither_its_engine_nor_a_client",
                     "tests/real/test_budget_live.py::test_an_attack_takes_nothing_from_other_clients",
                     "make soak",
                 ),

@@ -19,6 +19,7 @@ from sidecar.proxy.read_limit import SMALL_BYTES
 from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.road import Road
+from sidecar.proxy.standstill import Now
 from sidecar.proxy.tcp import SendTimes, send_times
 
 
@@ -331,28 +332,28 @@ class ClientConnection(HeldBack):
 
     # --- limits in time ----------------------------------------------------------------------------------------------
 
-    def sweep(self, at: float) -> None:
+    def sweep(self, now: Now) -> None:
         """Close or fail what has taken too long. Called a few times a second."""
         limits = self.road.limits
         if self.exchange is not None:
-            self._sweep_exchange(self.exchange, at)
+            self._sweep_exchange(self.exchange, now)
         elif self._lingering_since is not None:
-            if at - self._lingering_since > LINGER_SECONDS:
+            if now.since(self._lingering_since) > LINGER_SECONDS:
                 self.abort()
         elif self._closing:
-            if at - self._idle_since > limits.client_write_timeout_seconds:
+            if now.since(self._idle_since) > limits.client_write_timeout_seconds:
                 self.abort()
         elif self.unread_bytes or self._waiting.parts:
             return  # it has come, and waits for its turn
         elif self._requests.began_at is not None:
-            if at - self._requests.began_at > limits.head_timeout_seconds:
-                self._refuse(Failure.HEAD_TIMEOUT, at)
-        elif at - self._idle_since > limits.keep_alive_seconds:
+            if now.since(self._requests.began_at) > limits.head_timeout_seconds:
+                self._refuse(Failure.HEAD_TIMEOUT, self.road.clock())
+        elif now.since(self._idle_since) > limits.keep_alive_seconds:
             self.abort()
 
-    def _sweep_exchange(self, exchange: Exchange, at: float) -> None:
-        if (failure := exchange.overdue(at)) is not None:
-            exchange.fail(failure, at)
+    def _sweep_exchange(self, exchange: Exchange, now: Now) -> None:
+        if (failure := exchange.overdue(now)) is not None:
+            exchange.fail(failure, self.road.clock())
             if failure in (Failure.CLIENT_WRITE_STALLED, Failure.CLIENT_TAKES_TOO_SLOWLY):
                 self.abort()
 

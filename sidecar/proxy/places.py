@@ -12,6 +12,7 @@ from sidecar.budgets.budgets import Budget, Budgets
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.gate import Members
 from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.standstill import Now
 
 
 KEEPS_PLACE_SECONDS = 60.0
@@ -38,9 +39,9 @@ class Placed(Protocol):
 class Places:
     """All places of one process."""
 
-    def __init__(self, budgets: Budgets, clock: Callable[[], float]) -> None:
+    def __init__(self, budgets: Budgets, now: Callable[[], Now]) -> None:
         self._budgets = budgets
-        self._clock = clock
+        self._now = now
         self._tunnels = Members[Placed]()
 
     def refusal(self, head: RequestHead) -> Failure | None:
@@ -49,7 +50,7 @@ class Places:
         if budget.used < budget.limit:
             return None
         budget.exceeded += 1
-        if head.websocket and self._make_room(self._clock()) and budget.used < budget.limit:
+        if head.websocket and self._make_room(self._now()) and budget.used < budget.limit:
             return None
         return Failure.TOO_MANY_TUNNELS if head.websocket else Failure.TOO_MANY_IN_FLIGHT
 
@@ -70,12 +71,12 @@ class Places:
     def _of(self, head: RequestHead) -> Budget:
         return self._budgets.tunnels if head.websocket else self._budgets.requests
 
-    def _make_room(self, at: float) -> bool:
+    def _make_room(self, now: Now) -> bool:
         """End the websocket that has been silent for longest, if it may be ended."""
         silent = self._tunnels.lowest(_switches_and_carried_at)
-        if silent is None or not silent.tunnel or at - _carried_at(silent) <= KEEPS_PLACE_SECONDS:
+        if silent is None or not silent.tunnel or now.since(_carried_at(silent)) <= KEEPS_PLACE_SECONDS:
             return False
-        silent.fail(Failure.TUNNEL_IDLE, at)
+        silent.fail(Failure.TUNNEL_IDLE, now.at)
         return True
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.read_limit import Soon, Turns, soon
+from sidecar.proxy.standstill import Now
 
 
 CLOSED_AT_ONCE = 32
@@ -214,16 +215,19 @@ class EnginePool:
                 self.idle_seconds = min(self.idle_seconds, safe if safe >= SHORTEST_IDLE_SECONDS else 0.0)
                 self._learned_at = self.clock()
 
-    def sweep(self, at: float) -> None:
-        """Close what has idled or been closing too long; forget a learned limit that has not been confirmed for a while."""
-        if at - self._learned_at > LEARNED_FOR_SECONDS:
+    def sweep(self, now: Now) -> None:
+        """Close what has idled or been closing too long; forget a learned limit that has not been confirmed for a while.
+
+        An idle connection ages through a standstill too: the engine counts that time.
+        """
+        if now.at - self._learned_at > LEARNED_FOR_SECONDS:
             self.idle_seconds = self.configured_idle_seconds
         oldest = islice(self._idle, CLOSED_AT_ONCE)
-        for connection in [idle for idle in oldest if at - idle.idle_since > self.idle_seconds]:
+        for connection in [idle for idle in oldest if now.at - idle.idle_since > self.idle_seconds]:
             del self._idle[connection]
             connection.abort()
         for connection, since in list(self._closing_since.items()):
-            if at - since > LAST_BYTES_SECONDS:
+            if now.since(since) > LAST_BYTES_SECONDS:
                 del self._closing_since[connection]
                 connection.abort()
 

@@ -18,6 +18,7 @@ from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_b
 from sidecar.proxy.observer import Cutter, End, Mark, Observer
 from sidecar.proxy.pace import TakingPace, tunnel_failure
 from sidecar.proxy.road import OVERHEAD_SAMPLE, Road
+from sidecar.proxy.standstill import Now
 from sidecar.proxy.tcp import SendTimes
 from sidecar.proxy.upload import CHUNK, LAST_CHUNK, Upload
 from sidecar.timeline.outcome import Outcome, outcome_of_status
@@ -370,28 +371,30 @@ class Exchange:
         self.observer.close(at, End(outcome, failure, status, self._delivery, self._proof))
         self.road.in_flight -= 1
 
-    def overdue(self, at: float) -> Failure | None:
+    def overdue(self, now: Now) -> Failure | None:
         """The time limit that has passed, or None. Asked a few times a second, so that no event has to move a timer."""
         limits, engine_limits = self.road.limits, self.road.engine_limits
         if self._ended:
             return None
         if self.tunnel:
-            return tunnel_failure(at, self.began_at, max(self.moved_at, self.engine_read_at), limits)
+            return tunnel_failure(now, self.began_at, max(self.moved_at, self.engine_read_at), limits)
         engine, excused = self._engine, self.client.reading_paused
         if engine is not None and self._proof is None and not engine.in_question:
             self.upload.swept()
         # Asked at every sweep, so that it knows all the time in which the client was not read.
-        slow = self.upload.failure(at, self.began_at, self.moved_at, limits, excused=excused)
+        slow = self.upload.failure(now, self.began_at, self.moved_at, limits, excused=excused)
         if self._taking is not None:
-            return self._taking.failure(at, self.client.unsent_bytes, limits)
+            return self._taking.failure(now, self.client.unsent_bytes, limits)
+        if engine is not None and engine.unread_bytes:
+            return slow  # what the engine has sent waits for its turn
         if engine is not None and engine.blocked:
-            late = at - self.engine_read_at > engine_limits.first_byte_timeout_seconds
+            late = now.since(self.engine_read_at) > engine_limits.first_byte_timeout_seconds
             return Failure.ENGINE_FIRST_BYTE_TIMEOUT if late else None
         if slow is not None:
             return slow
         if self._response is not None:
-            return Failure.ENGINE_GAP_TIMEOUT if at - self.engine_read_at > engine_limits.gap_timeout_seconds else None
+            late = now.since(self.engine_read_at) > engine_limits.gap_timeout_seconds
+            return Failure.ENGINE_GAP_TIMEOUT if late else None
         sent_at = self.upload.sent_at
-        if sent_at is not None and at - sent_at > engine_limits.first_byte_timeout_seconds:
-            return Failure.ENGINE_FIRST_BYTE_TIMEOUT
-        return None
+        late = sent_at is not None and now.since(sent_at) > engine_limits.first_byte_timeout_seconds
+        return Failure.ENGINE_FIRST_BYTE_TIMEOUT if late else None

@@ -20,6 +20,7 @@ from sidecar.proxy.pace import Floors
 from sidecar.proxy.places import Places
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.read_limit import Turns
+from sidecar.proxy.standstill import Now, Standstills
 
 
 OVERHEAD_SAMPLE = 64
@@ -73,7 +74,8 @@ class Road:
         """The clients' turns. The engine's connections have their own, so that clients hold up no stream."""
         self.budgets = budgets
         self.uploads = Gate(budgets.uploads)
-        self.places = Places(budgets, clock)
+        self.standstills = Standstills(clock())
+        self.places = Places(budgets, lambda: Now(clock(), self.standstills))
         self.crowd = Crowd(budgets, self.uploads)
         self.clock = clock
         self.refused = refused

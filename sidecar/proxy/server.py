@@ -13,6 +13,7 @@ from sidecar.budgets.budgets import backlog_of
 from sidecar.proxy.accept import ClientConnection
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.road import Road
+from sidecar.proxy.standstill import Now
 
 
 SWEEP_SECONDS = 0.25
@@ -93,36 +94,43 @@ class Traffic:
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            for _ in self.sweep_in_turns(self.road.clock):
+            for _ in self.sweep_in_turns(lambda: self.road.standstills.look(self.road.clock())):
                 await asyncio.sleep(0)
 
     def sweep(self, at: float) -> None:
         """Enforce every time limit once, at this instant."""
-        for _ in self.sweep_in_turns(lambda: at):
+        now = Now(at, self.road.standstills)
+        for _ in self.sweep_in_turns(lambda: now):
             pass
 
-    def sweep_in_turns(self, clock: Callable[[], float]) -> Iterator[None]:
-        """Enforce every time limit once; after each yield the loop may turn, so that no stream waits for thousands."""
-        self.road.pool.sweep(clock())
-        self.road.drain.sample(clock())
+    def sweep_in_turns(self, look: Callable[[], Now]) -> Iterator[None]:
+        """Enforce every time limit once; at each yield the loop has to turn, so that no stream waits for thousands.
+
+        A limit is enforced as of the instant before a turn. In the turn the sockets are polled: what had come by that
+        instant is read, and only what had not come can be late, however late this loop is itself.
+        """
+        now = look()
+        yield
+        self.road.pool.sweep(now)
+        self.road.drain.sample(now.at)
         connections = self._connections
         for first in range(0, len(connections), SWEPT_AT_ONCE):
-            at = clock()
             for connection in connections[first : first + SWEPT_AT_ONCE]:
                 try:
-                    self._sweep_one(connection, at)
+                    self._sweep_one(connection, now)
                 except Exception as error:  # noqa: BLE001  one connection must not keep its limits from all others
                     asyncio.get_running_loop().call_exception_handler({"message": "a sweep failed", "exception": error})
                     connection.break_off(error)
+            now = look()
             yield
 
-    def _sweep_one(self, connection: ClientConnection, at: float) -> None:
+    def _sweep_one(self, connection: ClientConnection, now: Now) -> None:
         if connection.transport is None:
             return  # it was closed since the sweep began
         if self._closes_idle and connection.idle:
             connection.close_when_flushed()
         else:
-            connection.sweep(at)
+            connection.sweep(now)
 
     @property
     def open_connections(self) -> int:

@@ -12,6 +12,7 @@ from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import Framing, RequestHead, request_bytes
 from sidecar.proxy.observer import UNCHANGED, Mark, Observer
 from sidecar.proxy.pace import Floors, UploadPace
+from sidecar.proxy.standstill import Now
 
 
 CHUNK = b"%x\r\n%b\r\n"
@@ -175,12 +176,12 @@ class Upload:
             self.forget()
         self._swept = True
 
-    def failure(self, at: float, began_at: float, moved_at: float, floors: Floors, *, excused: bool) -> Failure | None:
+    def failure(self, now: Now, began_at: float, moved_at: float, floors: Floors, *, excused: bool) -> Failure | None:
         """The floor that the client has missed while it sends (see `UploadPace.failure`), or None."""
         if self.complete:
             return None
         self._pace = self._pace or UploadPace(began_at)
-        return self._pace.failure(at, moved_at, self.size, floors, excused=excused)
+        return self._pace.failure(now, moved_at, self.size, floors, excused=excused)
 
     def or_stalled(self, failure: Failure, at: float, silent_since: float, *, excused: bool) -> Failure:
         """Return this failure of the engine's, or the upload's own if the engine ended an upload that stood still before it answered.

@@ -4,12 +4,18 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.pace import UPLOAD_GRACE_SECONDS, UploadPace
+from sidecar.proxy.standstill import Now, Standstills
 from sidecar.timeline.outcome import Outcome
-from tests.support.memory import LIMITS, Road, Socket
+from tests.support.memory import LIMITS, WEBSOCKET, Road, Socket
 
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 100000\r\n\r\n"
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def now(at: float) -> Now:
+    """The process has never stood still."""
+    return Now(at, Standstills(0.0))
 
 
 def trickle(road: Road, client: Socket, *, seconds: float, every: float, size: int) -> None:
@@ -52,9 +58,9 @@ def test_time_in_which_the_engine_takes_nothing_is_not_the_clients() -> None:
     """The sidecar does not read then, so the client cannot send."""
     pace = UploadPace(0.0)
     for at in range(10, 500, 10):
-        assert pace.failure(float(at), 0.0, 100, LIMITS, excused=True) is None
+        assert pace.failure(now(at), 0.0, 100, LIMITS, excused=True) is None
 
-    assert pace.failure(505.0, 500.0, 5000, LIMITS, excused=False) is None
+    assert pace.failure(now(505.0), 500.0, 5000, LIMITS, excused=False) is None
 
 
 def test_an_engine_that_takes_the_upload_in_gulps_is_not_charged_to_its_client() -> None:
@@ -79,7 +85,7 @@ def test_an_engine_that_takes_the_upload_in_gulps_is_not_charged_to_its_client()
 def test_a_floor_of_zero_is_none() -> None:
     limits = LIMITS.model_copy(update={"upload_min_bytes_per_second": 0})
 
-    assert UploadPace(0.0).failure(590.0, 580.0, 1, limits, excused=False) is None
+    assert UploadPace(0.0).failure(now(590.0), 580.0, 1, limits, excused=False) is None
 
 
 @pytest.mark.parametrize(("size", "cut"), [(1, True), (900, False)], ids=["a byte a second", "900 bytes a second"])
@@ -118,23 +124,11 @@ def test_a_stream_whose_engine_is_slow_has_no_floor() -> None:
 
 # --- tunnels -------------------------------------------------------------------------------------------------------------
 
-WEBSOCKET = (
-    b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
-)
-SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-
-
-def tunnel(road: Road) -> Socket:
-    client = road.client()
-    client.send(WEBSOCKET)
-    road.engine.send(SWITCHED)
-    return client
-
 
 def test_a_tunnel_without_a_byte_for_an_hour_is_closed() -> None:
     """A byte of either side counts."""
     road = Road()
-    client = tunnel(road)
+    client = road.tunnel()
     for say in (client.send, road.engine.send):
         road.traffic.sweep(road.clock.later(3500))
         say(b"ping")
@@ -149,7 +143,7 @@ def test_a_tunnel_without_a_byte_for_an_hour_is_closed() -> None:
 
 def test_a_tunnel_lives_a_day_at_most() -> None:
     road = Road()
-    client = tunnel(road)
+    client = road.tunnel()
     for _ in range(24):
         client.send(b"ping")
         road.traffic.sweep(road.clock.later(3599))
@@ -163,7 +157,7 @@ def test_a_tunnel_lives_a_day_at_most() -> None:
 def test_tunnels_have_places_of_their_own() -> None:
     """One in four of the requests in flight, by default: of four, one. Requests beside it have all of theirs."""
     road = Road()
-    tunnel(road)
+    road.tunnel()
     second = road.client()
     second.send(WEBSOCKET)
 

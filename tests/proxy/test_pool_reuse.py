@@ -137,11 +137,11 @@ def test_many_idle_connections_are_closed_a_few_at_a_time_oldest_first() -> None
         engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
 
     road.clock.later(3.1)
-    road.pool.sweep(road.clock.now)
+    road.pool.sweep(road.now())
     assert [engine.lost for engine in before] == [True] * CLOSED_AT_ONCE + [False] * (500 - CLOSED_AT_ONCE)
 
     clients[0].send(GET)
     assert len(road.pool.sockets) == 501
     for _ in range(500 // CLOSED_AT_ONCE):
-        road.pool.sweep(road.clock.now)
+        road.pool.sweep(road.now())
     assert road.pool.open_connections == 1

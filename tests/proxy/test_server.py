@@ -44,9 +44,9 @@ def test_thousands_of_idle_connections_are_closed_a_few_in_a_turn() -> None:
     clients = [road.client() for _ in range(1000)]
     road.clock.later(LIMITS.keep_alive_seconds + 1)
 
-    lost = [sum(client.lost for client in clients) for _ in road.traffic.sweep_in_turns(road.clock)]
+    lost = [sum(client.lost for client in clients) for _ in road.traffic.sweep_in_turns(road.now)]
 
-    assert lost == [*range(SWEPT_AT_ONCE, 1000, SWEPT_AT_ONCE), 1000]
+    assert lost == [*range(0, 1000, SWEPT_AT_ONCE), 1000]
 
 
 def test_a_connection_whose_sweep_fails_is_closed_and_the_others_keep_their_limits(

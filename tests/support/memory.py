@@ -18,7 +18,8 @@ from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobser
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.read_limit import Soon
 from sidecar.proxy.road import Road as SharedRoad
-from sidecar.proxy.server import Traffic
+from sidecar.proxy.server import SWEEP_SECONDS, Traffic
+from sidecar.proxy.standstill import Now
 from sidecar.timeline.outcome import Outcome
 
 
@@ -32,6 +33,10 @@ LIMITS = ProxyConfig.model_construct(
 )
 """All other limits are the config's defaults."""
 ENGINE_LIMITS = EngineConfig.model_construct()
+WEBSOCKET = (
+    b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
+)
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
 class Clock:
@@ -281,6 +286,25 @@ class Road:
         self.recordings.append(recording)
         return recording
 
+    def now(self) -> Now:
+        """This instant, for a sweep; the process has run all the time."""
+        return Now(self.clock.now, self.shared.standstills)
+
+    def runs(self, seconds: float) -> None:
+        """So much time passes, in which the process sweeps as it does in its own loop."""
+        for _ in range(round(seconds / SWEEP_SECONDS)):
+            self.stands_still(SWEEP_SECONDS)
+
+    def stands_still(self, seconds: float) -> None:
+        """The process stands still for so many seconds, and then sweeps."""
+        self.clock.later(seconds)
+        for _ in self.traffic.sweep_in_turns(self.look):
+            pass
+
+    def look(self) -> Now:
+        """This instant, as the process's own loop sees it."""
+        return self.shared.standstills.look(self.clock.now)
+
     def client(self) -> Socket:
         """A new client connection."""
         connection = self.traffic.connection()
@@ -288,6 +312,13 @@ class Road:
         socket.then = self.pool.then
         connection.connection_made(socket)
         return socket
+
+    def tunnel(self) -> Socket:
+        """A new client connection that the engine has switched to a websocket."""
+        client = self.client()
+        client.send(WEBSOCKET)
+        self.engine.send(SWITCHED)
+        return client
 
     @property
     def in_flight(self) -> int:
