@@ -100,7 +100,7 @@ class ClientConnection(HeldBack):
             self._close()
 
     def data_received(self, data: bytes) -> None:
-        if not self.slicing and (len(data) > SMALL_BYTES or self._turns.busy):
+        if not self.slicing and (len(data) > SMALL_BYTES or self._unread or self._turns.busy):
             self.take_in_turn(data)
             return
         self._at = at = self.road.clock()

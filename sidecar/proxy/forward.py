@@ -216,7 +216,7 @@ class EngineConnection(Sending):
             self.abort()
             return
         began = self._began  # a head, or a part of it
-        if (len(data) > SMALL_BYTES or (began is not None and self._turns.busy)) and not self.slicing:
+        if (len(data) > SMALL_BYTES or self._unread or (began is not None and self._turns.busy)) and not self.slicing:
             self.take_in_turn(data)
             return
         if self._tunnel:

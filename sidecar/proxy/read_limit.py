@@ -3,8 +3,8 @@
 Knows the bytes that were read and are not parsed yet, the order of the connections that have such bytes, and when a
 transport must stop. It does not know what the bytes mean, nor why a connection wants to stop reading. uvloop reads up to
 256,000 bytes at once, and libuv repeats a read that filled this buffer up to 32 times in the same turn: 8 MB of one
-connection, during which no other one is read. While bytes of a connection wait here, its transport does not read: so at
-most one such read (READ_BYTES) is held for each connection.
+connection, during which no other one is read. While more than SMALL_BYTES of a connection wait here, its transport does not
+read: so at most one such read (READ_BYTES) and SMALL_BYTES are held for each connection.
 """
 
 import asyncio
@@ -156,7 +156,7 @@ class ReadLimit(asyncio.Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that were read from the socket and not parsed; at most READ_BYTES."""
+        """Bytes that were read from the socket and not parsed; at most SMALL_BYTES more than READ_BYTES."""
         return len(self._unread) - self._read_to
 
     @property
@@ -262,7 +262,8 @@ class ReadLimit(asyncio.Protocol):
 
     def _steer(self) -> None:
         """Pause or resume the transport, if the reasons to stop reading have changed."""
-        stop = self.reading_paused or bool(self._unread)
+        # A transport that stops and goes on costs several us: too much for the head of a short answer that waits for its turn.
+        stop = self.reading_paused or self.unread_bytes > SMALL_BYTES
         if stop == self._stopped or self.slicing or self.transport is None or self.transport.is_closing():
             return
         self._stopped = stop

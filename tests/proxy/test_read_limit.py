@@ -14,6 +14,7 @@ from sidecar.proxy.read_limit import (
     MOST_FED_BYTES,
     MOST_HEADS,
     PARSE_SECONDS,
+    SMALL_BYTES,
     TURN_BYTES,
     ReadLimit,
 )
@@ -105,18 +106,29 @@ def test_a_token_does_not_wait_for_those_that_wait() -> None:
 
 
 def test_a_request_waits_while_the_turn_has_no_time_left() -> None:
-    """However small its head is: requests cost more than tokens. In the next turn it is served."""
+    """However small its head is: requests cost more than tokens. In the next turn it is served, its pieces in order."""
+    road = turning()
+    client, flood = road.client(), Fed(road, 1e-6)
+    flood.far_end.send(b"x" * FIRST_FED_BYTES)
+
+    client.send(GET, size=7)
+    assert road.pool.sockets == []
+    road.turn()
+
+    assert road.engine.taken.startswith(b"GET /health")
+    assert client.reading
+
+
+def test_a_connection_whose_small_read_waits_stops_when_more_comes() -> None:
     road = turning()
     client, flood = road.client(), Fed(road, 1e-6)
     flood.far_end.send(b"x" * FIRST_FED_BYTES)
 
     client.send(GET)
-    assert road.pool.sockets == []
-    assert not client.reading
-    road.turn()
-
-    assert road.engine.taken.startswith(b"GET /health")
     assert client.reading
+    client.send(b"x" * SMALL_BYTES)
+
+    assert not client.reading
 
 
 def test_pieces_shrink_where_bytes_are_dear_and_grow_where_they_are_cheap() -> None:
