@@ -83,10 +83,9 @@ class ClientConnection(HeldBack):
         # A half-closed client cannot be told from one that has left; every proxy that aborts work for clients that have
         # left treats both alike.
         if self.exchange is not None and self._turns.busy:
+            # Forty clients that leave at once hold up the streams of the others as forty reads do.
             self._leaves = True
-            self._turns.wait(
-                self
-            )  # forty clients that leave at once hold up the streams of the others as forty reads do
+            self._turns.wait(self)
             return True
         began_at = self.road.clock()
         self._end_exchange()

@@ -1,8 +1,5 @@
 """Which answers of an engine are accepted, and which of its connections serve again: lying engines, in memory."""
 
-import gc
-import weakref
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -383,22 +380,3 @@ def test_trailers_of_an_answer_are_dropped_and_never_become_part_of_its_head() -
 
     assert client.taken == chunked + b"\r\n"
     assert [head.fields for head in heads] == [[(b"Transfer-Encoding", b"chunked")]]
-
-
-def test_a_connection_that_the_engine_breaks_off_leaves_no_cycle_behind() -> None:
-    """It is freed at once: the next full garbage collection may be minutes away, after a burst of connections."""
-    road = Road()
-    client = road.client()
-    client.send(GET)
-    road.engine.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
-    engine = road.engine
-    connection = weakref.ref(engine.protocol)
-    gc.disable()
-    try:
-        engine.lose(ConnectionResetError())
-        del engine.protocol  # as uvloop's transports let go of theirs
-        left = connection()
-    finally:
-        gc.enable()
-
-    assert left is None

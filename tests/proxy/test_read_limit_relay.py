@@ -1,14 +1,11 @@
 """The relay in turns: large uploads and answers pass in parts, heads wait while others have the time, and no byte is lost."""
 
-from collections.abc import Callable
-
 import pytest
 
-from sidecar.proxy.headers import RequestHead, ResponseHead
-from sidecar.proxy.observer import Cutter, End, Observer
-from sidecar.proxy.read_limit import MOST_FED_BYTES, TURN_BYTES
+from sidecar.proxy.read_limit import FIRST_FED_BYTES, MOST_FED_BYTES, TURN_BYTES
 from sidecar.timeline.outcome import Outcome
-from tests.support.memory import LIMITS, Recording, Road, Socket
+from tests.support.costly import turning
+from tests.support.memory import Road
 
 
 GET = b"GET /health HTTP/1.1\r\nHost: pod\r\n\r\n"
@@ -21,34 +18,6 @@ SIZE = 3 * TURN_BYTES
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 CHUNK = b"5\r\ntoken\r\n"
-
-
-class Costly(Recording):
-    """An observer whose hooks for the head of an answer and for the end of the request take their time."""
-
-    def __init__(self, head: RequestHead, later: Callable[[float], object], head_seconds: float, end_seconds: float):
-        super().__init__(head)
-        self._later, self._head_seconds, self._end_seconds = later, head_seconds, end_seconds
-
-    def head(self, at: float, head: ResponseHead) -> Cutter | None:
-        self._later(self._head_seconds)
-        return super().head(at, head)
-
-    def close(self, at: float, end: End) -> None:
-        self._later(self._end_seconds)
-        super().close(at, end)
-
-
-def turning(head_seconds: float = 0.0, end_seconds: float = 0.0) -> Road:
-    """A road whose loop turns only when the test says so. What an answer's head and a request's end cost is stated."""
-
-    def observe(head: RequestHead) -> Observer:
-        recording = Costly(head, road.clock.later, head_seconds, end_seconds)
-        road.recordings.append(recording)
-        return recording
-
-    road = Road(LIMITS.model_copy(update={"max_in_flight": 16}), observe=observe, turns_by_itself=False)
-    return road
 
 
 def test_a_stranger_is_answered_between_two_parts_of_a_large_upload() -> None:
@@ -193,6 +162,37 @@ def test_an_answer_that_its_client_does_not_take_waits_with_its_rest() -> None:
     assert road.outcomes == [Outcome.OK]
 
 
+def test_what_comes_of_an_upload_before_the_turn_of_its_rest_comes_behind_it() -> None:
+    """The engine takes bytes again, and the client is read on at once: its rest is short."""
+    road = turning()
+    client = road.client()
+    client.send(POST % 3000)
+    road.engine.room = 0
+    client.send(b"a" * FIRST_FED_BYTES + b"b" * 1000)
+
+    road.engine.take(None)
+    client.send(b"c" * 976)
+    road.turns()
+
+    assert road.engine.taken.endswith(b"\r\n\r\n" + b"a" * FIRST_FED_BYTES + b"b" * 1000 + b"c" * 976)
+
+
+def test_what_comes_of_an_answer_before_the_turn_of_its_rest_comes_behind_it() -> None:
+    """The client takes bytes again, and the engine is read on at once: its rest is short."""
+    road = turning()
+    client = road.client()
+    client.send(GET)
+    client.room = 0
+    road.engine.send(LONG % 3000 + b"a" * 1500)
+
+    client.take(None)
+    road.engine.send(b"c" * 900)
+    road.turns()
+    road.engine.send(b"d" * 600)
+
+    assert client.taken == LONG % 3000 + b"a" * 1500 + b"c" * 900 + b"d" * 600
+
+
 def test_an_engine_that_leaves_behind_a_large_read_has_still_said_all_of_it() -> None:
     """Its bytes came before its end: the answer is whole, in turns like any other, and its client may take its time."""
     road = turning()
@@ -211,6 +211,25 @@ def test_an_engine_that_leaves_behind_a_large_read_has_still_said_all_of_it() ->
     assert client.taken == LONG % SIZE + b"x" * SIZE
     assert road.outcomes == [Outcome.OK]
     assert road.pool.open_connections == 0
+
+
+def test_a_short_answer_that_waits_for_its_turn_outlives_its_engine() -> None:
+    """Its connection is read on while it waits, so the engine's close comes before its turn."""
+    road = turning(head_seconds=0.0005)
+    first, second = road.client(), road.client()
+    first.send(GET)
+    second.send(GET)
+    engines = road.pool.sockets
+
+    engines[0].send(OK)
+    engines[1].send(OK)
+    waiting = bytes(second.taken)
+    engines[1].end()
+    road.turns()
+
+    assert waiting == b""
+    assert second.taken == OK
+    assert road.outcomes == [Outcome.OK, Outcome.OK]
 
 
 def test_an_early_answer_that_was_read_outlives_a_failed_write() -> None:
@@ -338,86 +357,3 @@ def test_a_message_is_the_same_at_every_split(size: int | None) -> None:
         road.engine.send(OK)
         assert road.engine.taken == message
         assert client.taken == OK
-
-
-# --- clients that leave -----------------------------------------------------------------------------------------------
-
-
-def streams_of(road: Road, count: int) -> tuple[list[Socket], list[Socket]]:
-    """So many streams that run: their clients, and their connections to the engine."""
-    clients = [road.client() for _ in range(count)]
-    for client in clients:
-        client.send(GET)
-        road.engine.send(CHUNKED + CHUNK)
-        road.turns()
-    return clients, road.pool.sockets
-
-
-def test_clients_that_leave_all_at_once_take_turns() -> None:
-    """Ten streams whose clients close at the same instant; the end of each costs 0.2 ms. Half a millisecond of them ends in a
-    turn of the loop, the others wait in order; a token that came with them passes, and the engine stops for each of them.
-    """
-    road = turning(end_seconds=0.0002)
-    (stays, *leaving), (streaming, *engines) = streams_of(road, 11)
-
-    ended = []
-    for client in leaving:
-        client.end()
-    streaming.send(CHUNK)
-    ended.append(len(road.outcomes))
-    token_passed = stays.taken.endswith(CHUNK * 2)
-    while road.turn():
-        ended.append(len(road.outcomes))
-
-    assert token_passed
-    assert ended == [3, 6, 9, 10, 10]
-    assert road.outcomes == [Outcome.CLIENT_CANCELLED] * 10
-    assert all(engine.reset for engine in engines)
-    assert all(client.lost for client in leaving)
-    assert road.in_flight == 1
-
-
-def test_a_client_that_is_reset_before_its_turn_has_left_once() -> None:
-    """The reset comes behind the close: the request ends at it, and the turn finds nothing to end."""
-    road = turning(end_seconds=0.0005)
-    leaving, _ = streams_of(road, 2)
-    for client in leaving:
-        client.end()
-    waiting = road.in_flight
-
-    leaving[1].lose(ConnectionResetError())
-    road.turns()
-
-    assert waiting == 1
-    assert road.outcomes == [Outcome.CLIENT_CANCELLED] * 2
-    assert road.in_flight == 0
-
-
-def test_an_answer_that_ends_before_the_turn_of_its_leaving_client_is_an_answer() -> None:
-    """Its last bytes came before the sidecar had looked at the client's end: they were sent, and the connection is closed."""
-    road = turning(end_seconds=0.0005)
-    leaving, engines = streams_of(road, 2)
-    for client in leaving:
-        client.end()
-
-    engines[1].send(b"0\r\n\r\n")
-    road.turns()
-
-    assert road.outcomes == [Outcome.CLIENT_CANCELLED, Outcome.OK]
-    assert leaving[1].taken.endswith(b"0\r\n\r\n")
-    assert leaving[1].lost
-
-
-def test_who_left_before_the_grace_was_over_has_cancelled() -> None:
-    """Its turn has not come when the requests in flight are cut: its outcome is its own, that of the others is the shutdown."""
-    road = turning(end_seconds=0.0005)
-    (first, left, _), engines = streams_of(road, 3)
-    first.end()
-    left.end()
-
-    road.traffic.abandon()
-    road.turns()
-
-    assert road.outcomes == [Outcome.CLIENT_CANCELLED, Outcome.CLIENT_CANCELLED, Outcome.SIDECAR_ERROR]
-    assert all(engine.reset for engine in engines)
-    assert road.in_flight == 0

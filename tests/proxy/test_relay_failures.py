@@ -97,7 +97,8 @@ def test_beyond_the_gate_requests_are_rejected_and_counted() -> None:
     assert road.in_flight == 1
 
 
-def test_a_connection_to_the_engine_that_is_over_is_freed_at_once() -> None:
+@pytest.mark.parametrize("breaks_off", ["client", "engine"])
+def test_a_connection_to_the_engine_that_is_over_is_freed_at_once(breaks_off: str) -> None:
     """Its parser and it hold each other; left to the garbage collector, many of them would make a collection long, in which no
     token passes.
     """
@@ -105,15 +106,16 @@ def test_a_connection_to_the_engine_that_is_over_is_freed_at_once() -> None:
     client = road.client()
     client.send(GET)
     road.engine.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n")
-    connection = weakref.ref(road.engine.protocol)
+    engine = road.engine
+    connection = weakref.ref(engine.protocol)
 
     gc.disable()
     try:
-        client.lose()
-        del road.engine.protocol  # as uvloop's transport does
+        (client if breaks_off == "client" else engine).lose(ConnectionResetError())
+        del engine.protocol  # as uvloop's transport does
         freed = connection() is None
     finally:
         gc.enable()
 
     assert freed
-    assert road.outcomes == [Outcome.CLIENT_CANCELLED]
+    assert road.outcomes == [Outcome.CLIENT_CANCELLED if breaks_off == "client" else Outcome.ENGINE_TRUNCATED]
