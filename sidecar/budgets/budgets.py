@@ -22,6 +22,9 @@ CONNECTION_BYTES = 16 << 10
 """Memory of one idle client connection, its parser included, rounded up (about 7 KiB measured)."""
 REQUEST_BYTES = 256 << 10
 """Memory of one request whose client does not read: the client's buffer, one read from the engine, one event."""
+KEEPS_PLACE_SECONDS = 60.0
+"""A websocket that is silent for longer makes room for another one: realtime clients send audio all the time and pings
+every 20 s (the `websockets` library), and nginx and AWS's load balancer end silent ones after 60 s in any case."""
 _LEAST = 16
 """No derived limit is below this, however small the machine is."""
 
@@ -91,7 +94,8 @@ class Kind(Enum):
         "tunnels",
         "Websockets, from the request on.",
         (
-            "The one of them that has been silent for longest is ended, if no byte has passed for 60 s (`tunnel_idle`); else 503"
+            "The one of them that has been silent for longest is ended, if no byte has passed for"
+            f" {KEEPS_PLACE_SECONDS:g} s (`tunnel_idle`); else 503"
             " `too_many_tunnels`."
         ),
     )

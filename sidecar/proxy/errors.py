@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from enum import Enum
 
+from sidecar.budgets.budgets import KEEPS_PLACE_SECONDS
 from sidecar.timeline.outcome import Outcome
 
 
@@ -119,7 +120,8 @@ class Failure(Enum):
         408,
         "tunnel_idle",
         Outcome.CLIENT_CANCELLED,
-        "No byte passed through the websocket for proxy.tunnel_idle_timeout_seconds, or for 60 s while others had no place.",
+        "No byte passed through the websocket for proxy.tunnel_idle_timeout_seconds, or for"
+        f" {KEEPS_PLACE_SECONDS:g} s while others had no place.",
     )
     # The engine's response
     ENGINE_REFUSED = Answer(

@@ -8,16 +8,11 @@ each websocket last carried a byte. Refuses to know how a request ends: the `Exc
 from collections.abc import Callable
 from typing import Protocol
 
-from sidecar.budgets.budgets import Budget, Budgets
+from sidecar.budgets.budgets import KEEPS_PLACE_SECONDS, Budget, Budgets
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.gate import Members
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.standstill import Now
-
-
-KEEPS_PLACE_SECONDS = 60.0
-"""A websocket that is silent for longer makes room for another one: realtime clients send audio all the time and pings
-every 20 s (the `websockets` library), and nginx and AWS's load balancer end silent ones after 60 s in any case."""
 
 
 class Placed(Protocol):

@@ -74,7 +74,7 @@ class PageScan:
 
     def finish(self) -> EngineState | None:
         """The state on the page; None where it broke off, or is no page of this engine."""
-        # What the end of the page has cut may be cut within its number.
+        # A page that ends within a line broke off, perhaps within a number.
         if self._lines.cut or self._samples > MAX_SAMPLES:
             return None
         names = self._names
