@@ -68,7 +68,7 @@ soak: .venv/.dev ## 2,000 streams through a network that breaks once a second, t
 	$(if $(ARGS),,$(MAKE) drains)
 	$(if $(ARGS),,$(MAKE) fairness ARGS=--quick)
 
-idle-edge: .venv/.dev ## 100,000 requests to an engine that closes idle connections and restarts each second: one minute
+idle-edge: .venv/.dev ## 100,000 requests to an engine that closes idle connections and restarts each second: under a minute
 	$(BIN)/python -m bench.idle_edge $(ARGS)
 
 drains: .venv/.dev ## fifty sidecars are told to stop under streams, and none is cut: five minutes; ARGS="--drains 10": one

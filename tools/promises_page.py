@@ -202,7 +202,7 @@ CHAPTERS = (
             ),
             Promise(
                 "Whatever hostile clients or engines send, a token of another stream comes little later than without them, or than through nginx in the same place.",
-                f"{ADDED_MS:g} ms at the p99, never more than {MOST_MS:g} ms; {_WRITERS} writers with {max(COUNTS)} connections each. Writers of JSON of a megabyte are at the edge of it",
+                f"{ADDED_MS:g} ms at the p99, never more than {MOST_MS:g} ms; {_WRITERS} writers with {max(COUNTS)} connections each. Not always kept beside bodies of a megabyte of JSON, which are read in one call",
                 ("make soak", "make fairness"),
             ),
             Promise(
@@ -234,7 +234,7 @@ CHAPTERS = (
         "The engine's health",
         (
             Promise(
-                "An engine that hangs while `/health` says 200 is told: not ready, `llm_engine_up` 0, a page.",
+                "An engine that hangs while `/health` says 200 is told: not ready, `llm_engine_up` 0, a page. Where no answer is streamed, only an engine whose count of output tokens is read (vLLM, SGLang).",
                 f"after a silence of more than {STALL_SECONDS:g} s and of {EXCUSE:g} times its pending prefill; of {UNKNOWN_ANSWER_SECONDS:g} s where costs are unknown",
                 ("tests/test_engine_stalls.py", "tests/real/test_vllm_stalls.py"),
             ),
@@ -256,7 +256,7 @@ CHAPTERS = (
                 ("tests/slo/test_progress.py", "tests/test_engine_stalls.py"),
             ),
             Promise(
-                "`/-/engine` answers 503 only for a silence that is proven beyond the pending work, and the sidecar's absence does not spend the probe's budget. The probe fails too if the engine's `/health` does.",
+                "`/-/engine` answers 503 only for a silence that is proven beyond the pending work, in which a stream that had begun stands still, and the sidecar's absence does not spend the probe's budget. The probe fails too if the engine's `/health` does.",
                 f"{PROVEN_SECONDS:g} s beyond the work; {ABSENT_SECONDS:g} s of absence",
                 ("tests/test_probes.py", "tests/real/test_vllm_stalls.py"),
             ),

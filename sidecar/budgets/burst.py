@@ -1,7 +1,7 @@
 """When a burst of clients is over, so that the memory that they used can be given back.
 
-Pure: bytes and instants come in, a verdict comes out. It refuses to know how memory is given back (`heap.py`), which keeps the event
-loop for a millisecond per 10 MiB: that is why it waits until no request is in flight, and no longer than
+Pure: bytes and instants come in, a verdict comes out. It refuses to know how memory is given back (`heap.py`), which keeps the
+event loop for about a millisecond per 10 MiB: that is why it waits until no request is in flight, and no longer than
 LONGEST_TRIM_WAIT_SECONDS.
 """
 
@@ -16,7 +16,8 @@ LONGEST_TRIM_WAIT_SECONDS = 30.0
 class Burst:
     """One burst after the other: `over` is asked a few times a second.
 
-    `remembered_seconds`: for so long after its end may something of a request be kept. Memory is given back a second time after that.
+    `remembered_seconds`: for so long after its end something of a request may be kept. Memory is given back a second time after
+    that.
     """
 
     def __init__(self, remembered_seconds: float) -> None:

@@ -1,8 +1,8 @@
 """Settings of the C heap, so that memory goes back to the system after a burst.
 
 glibc keeps freed memory below the last block in use. After a burst of 900 clients 653 of 674 MiB stayed so; with blocks
-of 64 KiB and more mapped one by one, 96 MiB (measured on tree b839b8d, before there were budgets). Knows glibc's `mallopt` (mallopt(3)); elsewhere it does nothing. It refuses
-to know who allocates.
+of 64 KiB and more mapped one by one, 96 MiB (measured on tree b839b8d, before there were budgets). Knows glibc's `mallopt`
+(mallopt(3)); elsewhere it does nothing. It refuses to know who allocates.
 """
 
 import ctypes
@@ -28,9 +28,10 @@ def give_back_large_blocks() -> bool:
 def trim() -> bool:
     """Give free pages within the heap back; returns whether there were any.
 
-    Takes about a millisecond per 10 MiB that go back: 1 to 7 ms after most bursts, 131 ms once after one of 350 MiB. A thread is no way
-    out, although Python's lock is free meanwhile: glibc holds the heap's own lock, and the loop waits for it at its next block (350
-    MiB: 37 ms late here, 39 ms with a thread). So the caller picks the instant (`burst.py`).
+    Takes about a millisecond per 10 MiB that go back: 1 to 7 ms after most bursts, 131 ms once after one of 350 MiB. A thread
+    is no way out, although Python's lock is free meanwhile: glibc holds the heap's own lock, and the loop waits for it at its
+    next block (350 MiB: 37 ms late without a thread, 38 to 56 ms with one; all measured by hand on one machine). So the caller
+    picks the instant (`burst.py`).
     """
     with suppress(OSError, AttributeError):
         return bool(ctypes.CDLL("libc.so.6").malloc_trim(0))

@@ -23,9 +23,9 @@ from sidecar.timeline.outcome import Outcome
 MAX_MINTED = 16_384
 """Minted spans that are remembered: four times the number of requests that may wait for their report."""
 SPAN_KEPT_SECONDS = 30.0
-"""After its end a request's span is remembered for so long. Exporters send a span 5 s after its end at the latest (`OTEL_BSP_SCHEDULE_DELAY`),
-some engines' after 12 s; what comes later is counted as a report without a request. Kept for as long as there is room, the spans
-of a burst would hold 18 MiB for hours, and the pages between them."""
+"""After its end a request's span is remembered for so long. Exporters send a span 5 s after its end at the latest
+(`OTEL_BSP_SCHEDULE_DELAY`), some engines' after 12 s; what comes later is counted as a report without a request, and is not sent on
+to the user's collector. Kept for as long as there is room, the spans of a burst would hold their memory for hours."""
 FORGOTTEN_AT_ONCE = 256
 """Most spans forgotten in one turn: each takes about 1 us."""
 SETTLED_AT_ONCE = 16

@@ -33,7 +33,8 @@ UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
 """Assumed duration of a whole answer without an E2E objective."""
 GRAMMAR_BYTES_PER_SECOND = 1000.0
 """Assumed speed at which an engine prepares the grammar of a structured output before the first output. vLLM 0.32 took 86 s
-for 278 kB on two CPU cores; slower is assumed, since a guess should report a stall late rather than wrongly."""
+for 278 kB on two CPU cores (measured once by hand); slower is assumed, since a guess should report a stall late rather than
+wrongly."""
 
 
 @dataclass(frozen=True, slots=True)
