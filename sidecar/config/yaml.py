@@ -129,12 +129,12 @@ class _Walk:
 
     def _value(self, node: yaml.Node, path: Path) -> object:
         self._nodes += 1
+        self._document.values[path] = _place(node.start_mark)
         if self._nodes > _MOST_NODES or len(path) > _DEEPEST_YAML:
             if self._nodes <= _MOST_NODES + 1:
                 self._complain(path, node, "is too large, too deep, or contains itself")
                 self._nodes = _MOST_NODES + 1
             return None
-        self._document.values[path] = _place(node.start_mark)
         if isinstance(node, yaml.ScalarNode):
             pattern, read_scalar = _SCALAR_TAGS.get(node.tag, (None, str))
             if pattern and pattern.match(node.value):

@@ -85,6 +85,14 @@ def test_a_billion_laughs_are_an_error() -> None:
     assert complaint.text == "is too large, too deep, or contains itself"
 
 
+def test_every_key_of_a_mapping_that_contains_itself_has_the_place_of_its_value() -> None:
+    """Also the last one, which is behind the place where the reader stopped."""
+    document = read(b"&x\na: 1\nb: *x\n")
+
+    assert [complaint.text for complaint in document.complaints] == ["is too large, too deep, or contains itself"]
+    assert document.keys.keys() <= document.values.keys()
+
+
 def test_a_tower_of_brackets_is_an_error() -> None:
     """Ten thousand open brackets end in an error with a place, not in a RecursionError."""
     assert read(b"engine: " + b"[" * 10_000).complaints == [Complaint((), Place(1, 1), "is nested too deeply")]
