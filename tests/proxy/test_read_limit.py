@@ -131,6 +131,22 @@ def test_a_connection_whose_small_read_waits_stops_when_more_comes() -> None:
     assert not client.reading
 
 
+def test_a_small_read_that_waits_is_given_in_one_piece() -> None:
+    """However dear the bytes before it were: an answer in two pieces is written twice, and its events are read on the long way."""
+    road = turning()
+    dear, flood = Fed(road, 1e-6), Fed(road, 1e-6)
+    dear.far_end.send(b"x" * 2 * FIRST_FED_BYTES)
+    road.turns()
+    flood.far_end.send(b"x" * FIRST_FED_BYTES)
+
+    dear.far_end.send(b"y" * SMALL_BYTES)
+    waits = dear.given[-1][:1]
+    road.turns()
+
+    assert len(dear.given[1]) < SMALL_BYTES
+    assert (waits, dear.given[-1]) == (b"x", b"y" * SMALL_BYTES)
+
+
 def test_pieces_shrink_where_bytes_are_dear_and_grow_where_they_are_cheap() -> None:
     """A piece of dear bytes takes about a turn; one of cheap bytes has 16 KiB."""
     road = turning()
