@@ -295,7 +295,7 @@ def test_the_last_bytes_of_a_tunnel_reach_an_engine_that_reads_them_late(monkeyp
             await talker.close()
             other = socket.create_connection(("127.0.0.1", relay.port))
             other.sendall(GET * 70)
-            while not all(connection.reading_paused for connection in relay.traffic._connections):  # noqa: ASYNC110  as above
+            while [each.reading_paused for each in relay.traffic._connections] != [True] * 2:  # noqa: ASYNC110  as above
                 await asyncio.sleep(0.005)
             other.close()
             while not relay.ends:  # noqa: ASYNC110  as above
