@@ -119,6 +119,21 @@ def test_a_request_waits_while_the_turn_has_no_time_left() -> None:
     assert client.reading
 
 
+def test_little_work_does_not_count_for_later_turns() -> None:
+    """Ten heads of 0.2 ms, each in a turn of its own: none waits. The third of a turn takes the last of its time."""
+    road = turning()
+    turns, waited = road.shared.turns, []
+    for head in range(13):
+        began_at = road.clock.now
+        road.clock.later(0.0002)
+        turns.spend(began_at)
+        waited.append(turns.busy)
+        if head < 10:
+            road.turn()
+
+    assert waited == [False] * 12 + [True]
+
+
 def test_a_connection_whose_small_read_waits_stops_when_more_comes() -> None:
     road = turning()
     client, flood = road.client(), Fed(road, 1e-6)
