@@ -279,6 +279,21 @@ def escapes() -> Iterator[Step]:
     yield from repeat(_post(b'{"model":"bench","prompt":"' + b"\\u0041" * 150_000 + b'"}'))
 
 
+def brackets_for_a_name() -> Iterator[Step]:
+    """A model's name that is a list of 330,000 empty lists: to build them would take 45 ms."""
+    yield from repeat(_post(b'{"model":[' + b"[]," * 330_000 + b"[]]}"))
+
+
+def empty_strings() -> Iterator[Step]:
+    """A batch of 340,000 empty prompts."""
+    yield from repeat(_post(b'{"model":"bench","prompt":[' + b'"",' * 340_000 + b'""]}'))
+
+
+def many_members() -> Iterator[Step]:
+    """An object of 200,000 members."""
+    yield from repeat(_post(b"{" + b'"":0,' * 200_000 + b'"":0}'))
+
+
 CLIENTS = library(
     *(two_byte_chunks, one_byte_chunks, five_byte_chunks_in_small_sends, hundred_byte_chunks, chunk_extensions),
     *(small_posts_of_two_byte_chunks, inference_in_two_byte_chunks, many_trailers),
@@ -289,5 +304,6 @@ CLIENTS = library(
     *(aborting_in_mid_upload, connections_that_say_nothing, answers_that_end_all_at_once),
     *(streams_that_leave_all_at_once, streams_that_are_reset_all_at_once),
     *(full_speed_upload, slow_bodies, cheap_bytes_then_small_heads, deep_json, two_byte_objects, digits, escapes),
+    *(brackets_for_a_name, empty_strings, many_members),
 )
 """By name: what one hostile connection sends."""

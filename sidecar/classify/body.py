@@ -7,13 +7,14 @@ needed, and prompts are measured but never decoded.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
+from sidecar.classify.long_json import checked_members
 from sidecar.classify.top_level import elements, members
 from sidecar.timeline.events import UNREADABLE
 
@@ -119,6 +120,7 @@ _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools"
 _TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
 _OBJECT = b"{"
 _SCALARS = frozenset(_Scalars.__struct_fields__)
+_FIELDS = frozenset(_Body.__struct_fields__)
 _MAX_SCALAR_BYTES = 6 * MAX_STRING + 2  # a name in which every character is a \uXXXX escape
 
 # The forms of structured output: OpenAI's, vLLM's (the guided_ ones until 0.12), llama.cpp's, SGLang's, Ollama's. TGI and
@@ -146,14 +148,74 @@ _MEDIA_KEY = re.compile(
 )
 # A letter that is written so may hide one of these names, and its six bytes are one character; no common encoder does it.
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])")
-_INLINE_MEDIA = b";base64,"
+_INLINE_MEDIA = re.compile(rb";base64,")
+_NOT_TEXT = {
+    name: (_INLINE_MEDIA, _MEDIA, *((_MEDIA_KEY, _ESCAPED_LETTER) if name in _WITH_PARTS else ())) for name in _TEXT
+}
+"""By field: what shows that its bytes do not tell how long the text is."""
+_NESTED_IN = dict.fromkeys(("text", "parameters", "sampling_params"), (_NESTED_GRAMMAR,))
+_SERVER_TOOL_IN = {"tools": (_SERVER_TOOL,)}
 _TOKEN_IDS = re.compile(rb"\s*\[\s*-?\d")
 _LISTS = re.compile(rb"\s*\[\s*\[")
 
 
-def peek(body: bytes, *, whole: bool) -> Peek:
+_WINDOW_BYTES = 65_536
+_OVERLAP_BYTES = 256
+"""Windows that are searched one by one overlap by so much; no pattern matches more, unless spaces blow it up."""
+
+
+class _Steps(NamedTuple):
+    """The finds of all steps in a long body."""
+
+    said: _Body
+    not_text: set[str]
+    nested: set[str]
+    server_tools: bool
+
+
+def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
+    """As `peek` of a whole body, and the same result; each step takes about 0.2 ms. Never raises."""
+    try:
+        found = yield from checked_members(body)
+        view, said = memoryview(body), dict[str, Any]()
+        for name, start, end in found:
+            if name in _SCALARS or name in ("n", "stream_options"):
+                # A value that is longer than any name is none of the types that are looked for.
+                odd = None if name in _SCALARS else ""
+                said[name] = msgspec.json.decode(view[start:end]) if end - start <= _MAX_SCALAR_BYTES else odd
+            elif name in _FIELDS:
+                said[name] = msgspec.Raw(view[start:end])
+        read = _Body(**said)
+    except UNREADABLE:
+        yield
+        return peek(bytes(body), whole=False)
+    not_text = yield from _searched(read, _NOT_TEXT)
+    nested = yield from _searched(read, _NESTED_IN)
+    tools = yield from _searched(read, _SERVER_TOOL_IN)
+    return peek(b"", whole=True, steps=_Steps(read, not_text, nested, bool(tools)))
+
+
+def _searched(said: _Body, patterns: Mapping[str, tuple[re.Pattern[bytes], ...]]) -> Generator[None, None, set[str]]:
+    """The fields in which one of their patterns matches; a step for each window of a long one."""
+    found = set()
+    for name, wanted in patterns.items():
+        raw = getattr(said, name)
+        if raw is _ABSENT:
+            continue
+        text = memoryview(raw)
+        for pattern in wanted:
+            for at in range(0, len(text), _WINDOW_BYTES):
+                if pattern.search(text, max(0, at - _OVERLAP_BYTES), at + _WINDOW_BYTES):
+                    found.add(name)
+                    break
+                if len(text) > _WINDOW_BYTES:
+                    yield
+    return found
+
+
+def peek(body: bytes, *, whole: bool, steps: _Steps | None = None) -> Peek:
     """Read a request body; `whole`: these are all its bytes, not only its beginning up to the look-in bound. Never
-    raises.
+    raises. `steps`: what `peek_in_steps` has found in it.
 
     Of a beginning, only the members that end within it are read, and the values that depend on the rest (choices,
     usage_asked, text_bytes) stay unclear. A whole body that is no JSON object is read as far as it looks like one.
@@ -162,16 +224,19 @@ def peek(body: bytes, *, whole: bool) -> Peek:
     choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
     grammar_bytes, server_tools = 0, False
     try:
-        said = _DECODER.decode(body) if whole else _beginning(body)
+        said = steps.said if steps is not None else (_DECODER.decode(body) if whole else _beginning(body))
     except UNREADABLE:
         said = _beginning(body)
     if isinstance(said, _Body):
         prompt = bytes(said.prompt) or bytes(said.input_ids)
         prompts, prompt_tokens = _prompts(prompt)
         choices, usage_asked = _choices(said.n, prompts), _asked(said.stream_options)
-        text_bytes = None if prompt_tokens is not None or _LISTS.match(prompt) else _text_bytes(said)
-        grammar_bytes = _grammar_bytes(said)
-        server_tools = said.tools is not _ABSENT and _SERVER_TOOL.search(bytes(said.tools)) is not None
+        text_bytes = None if prompt_tokens is not None or _LISTS.match(prompt) else _text_bytes(said, steps)
+        grammar_bytes = _grammar_bytes(said, steps)
+        if steps is not None:
+            server_tools = steps.server_tools
+        else:
+            server_tools = said.tools is not _ABSENT and _SERVER_TOOL.search(bytes(said.tools)) is not None
     return Peek(
         whole=isinstance(said, _Body),
         model=_name(said.model),
@@ -255,7 +320,7 @@ def _choices(n: object, prompts: int | None) -> int | None:
     return n * prompts
 
 
-def _text_bytes(said: _Body) -> int | None:
+def _text_bytes(said: _Body, steps: _Steps | None) -> int | None:
     for held in (said.previous_response_id, said.conversation):
         if held is not _ABSENT and bytes(held) not in _FREE:
             return None
@@ -266,15 +331,18 @@ def _text_bytes(said: _Body) -> int | None:
             continue
         if name == "text" and raw.lstrip(b" \t\n\r").startswith(_OBJECT):
             continue  # in a Responses request, `text` states the format of the answer
-        if _INLINE_MEDIA in raw or _MEDIA.search(raw):
-            return None
-        if name in _WITH_PARTS and (_MEDIA_KEY.search(raw) or _ESCAPED_LETTER.search(raw)):
-            return None
+        if steps is not None:
+            if name in steps.not_text:
+                return None
+        else:
+            for pattern in _NOT_TEXT[name]:
+                if pattern.search(raw):
+                    return None
         total += len(raw)
     return total
 
 
-def _grammar_bytes(said: _Body) -> int:
+def _grammar_bytes(said: _Body, steps: _Steps | None) -> int:
     total = 0
     for stated in _grammars_of(said):
         if stated is not _ABSENT:
@@ -283,7 +351,11 @@ def _grammar_bytes(said: _Body) -> int:
                 total += len(raw)
     if said.tool_choice is not _ABSENT and bytes(said.tool_choice) not in _FREE:
         total += len(bytes(said.tools))
-    for nested in (said.text, said.parameters, said.sampling_params):
-        if nested is not _ABSENT and _NESTED_GRAMMAR.search(raw := bytes(nested)) and raw.startswith(_OBJECT):
+    for name, (pattern,) in _NESTED_IN.items():
+        nested = getattr(said, name)
+        if nested is _ABSENT:
+            continue
+        raw = bytes(nested)
+        if raw.startswith(_OBJECT) and (pattern.search(raw) if steps is None else name in steps.nested):
             total += len(raw)
     return total

@@ -46,7 +46,7 @@ def members(body: bytes) -> Iterator[Member]:
                 or (text.at == len(body) and body[-1:] not in (b'"', b"}", b"]"))
             ):
                 return
-            yield Member(_unescaped(name), start, text.at)
+            yield Member(unescaped(name), start, text.at)
     except UnreadableError:
         return
 
@@ -64,7 +64,7 @@ def elements(array: bytes) -> int | None:
     return found
 
 
-def _unescaped(name: bytes) -> str:
+def unescaped(name: bytes) -> str:
     try:
         return msgspec.json.decode(b'"%b"' % name, type=str)
     except ValueError:

@@ -5,11 +5,11 @@ The relay calls it with instants (`proxy/observer.py`). It calls the pure module
 the relay's guard counts it and the bytes go on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
-from sidecar.classify.body import UNREAD_BODY, Peek, peek
+from sidecar.classify.body import UNREAD_BODY, Peek, peek, peek_in_steps
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
@@ -115,10 +115,14 @@ class RequestObserver:
 
     # --- the request -------------------------------------------------------------------------------------------------
 
+    def look(self, body: bytes | bytearray) -> Iterator[None]:
+        """Read a long body in steps, before `request_body`."""
+        self._peek = UNREAD_BODY if _is_encoded(self._head.fields) else (yield from peek_in_steps(body))
+
     def request_body(self, body: bytes, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
         encoded = _is_encoded(self._head.fields)
-        self._peek = UNREAD_BODY if encoded else peek(body, whole=whole)
+        self._peek = self._peek if encoded or self._peek is not UNREAD_BODY else peek(body, whole=whole)
         if self._peek.whole and self._peek.stream is None and self._dialect.streams_unsaid:
             self._peek = self._peek._replace(stream=True)
         self._name()
@@ -321,9 +325,8 @@ class RequestObserver:
         return (*keys, span_key(self._minted.span_id), *traced)
 
     def _trace_id(self) -> str | None:
-        if self._minted is not None:
-            return self._minted.trace_id
-        return None if self._trace is None else self._trace.trace_id
+        context = self._minted or self._trace
+        return None if context is None else context.trace_id
 
     def _read_body(self) -> str | None:
         """Read the usage of a non-streamed answer from its body. Returns the answer's id, or None if it states none."""

@@ -15,7 +15,7 @@ from sidecar.proxy.errors import Failure, error_response
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.holding_back import HeldBack
 from sidecar.proxy.observer import End
-from sidecar.proxy.read_limit import SMALL_BYTES
+from sidecar.proxy.read_limit import PARSE_SECONDS, SMALL_BYTES
 from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.road import Road
@@ -190,11 +190,14 @@ class ClientConnection(HeldBack):
     def _take(self, part: Part, at: float) -> None:
         if isinstance(part, RequestHead):
             self._begin(part, at)
-        elif self.exchange is not None:
-            if part is None:
-                self.exchange.client_end(at)
-            else:
-                self.exchange.client_body(part, at)
+        elif (exchange := self.exchange) is not None:
+            if part is not None:
+                exchange.client_body(part, at)
+                return
+            exchange.client_end(at)
+            if exchange.upload.looking:
+                self.long_work = True
+                self._turns.wait(self)
 
     def _begin(self, head: RequestHead, at: float) -> None:
         observer = self.road.observe(head)
@@ -219,10 +222,28 @@ class ClientConnection(HeldBack):
         else:
             self._take_waiting(self._idle_since)
 
+    def _look_on(self, began_at: float) -> None:
+        """Let the observer read the long body that has come, a step at a time; then it goes to the engine."""
+        exchange = self.exchange
+        try:
+            if exchange is None or not exchange.upload.looking:
+                self.long_work = False
+                if exchange is not None:
+                    exchange.forward()  # a turn of its own: the write of a megabyte takes as long as some steps
+                return
+            while exchange.upload.look_on() and self._turns.clock() - began_at < PARSE_SECONDS:
+                pass
+        except BaseException as error:
+            self.break_off(error)
+            raise
+
     def have_turn(self, began_at: float) -> bool:
         if self._leaves:
             self.leave()
             return False
+        if self.long_work:
+            self._look_on(began_at)
+            return True
         if self.exchange is None and self._waiting.parts and self.transport is not None:
             self._take_waiting(began_at)
         return super().have_turn(began_at)

@@ -73,7 +73,9 @@ class Turns:
         """Let the connection parse in a later turn of the loop, behind those that wait already."""
         if not connection.waits_for_turn:
             connection.waits_for_turn = True
-            (self._large if connection.unread_bytes > SMALL_BYTES else self._small).append(connection)
+            (self._large if connection.unread_bytes > SMALL_BYTES or connection.long_work else self._small).append(
+                connection
+            )
         self._plan()
 
     def spend(self, began_at: float) -> None:
@@ -133,6 +135,8 @@ class ReadLimit(asyncio.Protocol):
         """`data_received` is called for a piece."""
         self.had_turn = -1
         self.waits_for_turn = False
+        self.long_work = False
+        """It has work for many turns that is not the parsing of its bytes."""
         self._turns = turns
         self._unread = b""
         self._read_to = 0

@@ -107,7 +107,7 @@ class Exchange:
         if not held and self._place is None and not self._ended and not self._finds_place(takes=True):
             return
         self.upload.end(at)
-        if held:
+        if held and not self.upload.looking:
             self.forward()
 
     def forward(self) -> None:

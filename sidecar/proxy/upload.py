@@ -4,7 +4,7 @@ Knows when the last byte was handed to the engine's socket, and how many bytes w
 `Exchange` (`relay.py`) chooses the connection, decides when the client must be held back, and answers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sidecar.budgets.budgets import Budget
 from sidecar.proxy.errors import Failure
@@ -17,6 +17,8 @@ from sidecar.proxy.standstill import Now
 
 CHUNK = b"%x\r\n%b\r\n"
 """One chunk of RFC 9112 7.1: its length and its bytes are filled in."""
+LONG_BODY_BYTES = 32_768
+"""A longer body is looked at in steps, in several turns of the loop: in one call, a MiB would take up to 45 ms."""
 LAST_CHUNK = b"0\r\n\r\n"
 FIRST_BYTES = 65536
 """Bytes of a long request that an idle connection gets first. If the engine had closed, on loopback its reset is there at
@@ -50,6 +52,8 @@ class Upload:
         """The body is still being collected for the observer; nothing may be sent yet."""
         self._budget = budget
         self._counted_bytes = 0
+        self._looking: Iterator[object] | None = None
+        """The observer reads a long body in steps; `held` until it has ended."""
         self._waiting: bytes | bytearray = b""
         """One piece of memory: a list of small pieces would cost many times their bytes."""
         self._instead = UNCHANGED
@@ -86,11 +90,26 @@ class Upload:
         self._observer.mark(Mark.RECEIVED, at)
         self.complete = True
         if self.held:
-            self._show_body(whole=True)
+            if len(self._waiting) > LONG_BODY_BYTES:
+                self._looking = self._observer.look(self._waiting)
+            else:
+                self._show_body(whole=True)
         elif self._engine is not None:
             if self._head.framing is Framing.CHUNKED:
                 self._send(self._engine, LAST_CHUNK)
             self.written()
+
+    @property
+    def looking(self) -> bool:
+        """The body has come whole, and the observer has not read it to its end: `look_on` is due."""
+        return self._looking is not None
+
+    def look_on(self) -> bool:
+        """Let the observer read the long body one step further. Returns whether another step is due."""
+        if self._looking is not None and next(self._looking, self) is self:
+            self._looking = None
+            self._show_body(whole=True)
+        return self.looking
 
     def _show_body(self, *, whole: bool) -> None:
         """Show the body to the observer. The engine gets the observer's changed body if there is one, else this one."""
@@ -194,7 +213,7 @@ class Upload:
     def stop(self) -> None:
         """The engine has answered, or its connection is gone: body bytes that still come are thrown away."""
         self._unwanted = True
-        self._engine = None
+        self._engine = self._looking = None
         self._waiting, self._again = b"", None
         self._give_back()
 

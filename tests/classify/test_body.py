@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.classify.body import UNREAD_BODY, Asked, Peek, peek
 from sidecar.classify.top_level import MAX_TOKENS
+from tests.fuzz.bodies import in_steps
 
 
 def seen(**body: object) -> Peek:
@@ -322,3 +323,48 @@ def test_native_apis_call_their_prompts_by_other_names(
     seen = peek(body, whole=True)
 
     assert (seen.text_bytes, seen.prompt_tokens) == (text_bytes, prompt_tokens)
+
+
+@given(
+    said=st.fixed_dictionaries(
+        {},
+        optional={
+            "model": st.sampled_from(["m", "x" * 2000, ["m"], None]),
+            "stream": st.sampled_from([True, False, "yes"]),
+            "max_tokens": st.sampled_from([7, -1, 1 << 70, 1.5]),
+            "n": st.sampled_from([1, 3, "n", [1] * 9000]),
+            "stream_options": st.sampled_from([None, {}, {"include_usage": True}, [1], {"a": "b" * 7000}]),
+            "prompt": st.sampled_from(["hi", ["a", "b"], [1, 2, 3], [[1], [2]], "x" * 70_000, []]),
+            "messages": st.sampled_from(
+                [
+                    [{"role": "user", "content": "hi " * 40_000}],
+                    [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "A" * 70_000}}]}],
+                    [{"role": "user", "content": [{"image_url": {"url": "data:;base64," + "A" * 70_000}}]}],
+                ]
+            ),
+            "tools": st.sampled_from([[{"type": "function"}] * 3000, [{"type": "web_search_preview"}]]),
+            "tool_choice": st.sampled_from(["auto", "required"]),
+            "response_format": st.sampled_from([{"type": "text"}, {"type": "json_schema", "json_schema": {"a": 1}}]),
+            "parameters": st.sampled_from([{"grammar": {"a": 1}}, {}]),
+            "text": st.sampled_from(["a", {"format": {"regex": "a"}}]),
+            "previous_response_id": st.sampled_from([None, "r1"]),
+        },
+    ),
+    escaped=st.booleans(),
+    lost=st.sampled_from([0, 0, 1]),
+)
+def test_read_in_steps_a_body_says_the_same(said: dict[str, object], escaped: bool, lost: int) -> None:
+    body = json.dumps(said, ensure_ascii=escaped).encode()
+    body = body[: len(body) - lost]
+    expected = peek(body, whole=True)
+    if len(json.dumps(said.get("stream_options"))) > 6146:
+        expected = expected._replace(usage_asked=Asked.UNCLEAR if expected.whole else expected.usage_asked)
+
+    assert in_steps(body) == expected
+
+
+def test_values_of_odd_types_are_never_built() -> None:
+    """330,000 lists in the place of a name would take 45 ms to build, and as long to collect."""
+    body = b'{"model":[' + b"[]," * 330_000 + b"[]]}"
+
+    assert in_steps(body) == Peek(whole=True, choices=1, usage_asked=Asked.ABSENT, text_bytes=0)

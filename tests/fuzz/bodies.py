@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sidecar.capacity.answer import RefusedError
 from sidecar.capacity.model_config import load
-from sidecar.classify.body import MAX_STRING, Peek, peek
+from sidecar.classify.body import MAX_STRING, Peek, peek, peek_in_steps
 from sidecar.classify.json_text import JsonText, TooLongError, UnreadableError
 from sidecar.classify.top_level import elements, members
 from sidecar.classify.trace import trace_context, traceparent
@@ -52,12 +52,25 @@ def check_bodies(data: bytes) -> None:
             expected = {**_object(data), "stream_options": {"include_usage": True}}
             assert _object(spliced) == expected, "the splice changed another key"
             assert len(spliced) > len(data)
+    steps = in_steps(data)
+    assert steps == found or not steps.whole, "a body read in steps says something else"
     for length in (len(data) // 2, len(data) - 1):
         beginning = peek(data[: max(length, 0)], whole=False)
         assert not beginning.whole
         assert beginning.text_bytes is None
         if found.whole and data.count(b'"model"') == 1 and b"\\" not in data:
             assert beginning.model in (None, found.model)
+
+
+def in_steps(data: bytes) -> Peek:
+    """A whole body, read in steps."""
+    steps = peek_in_steps(data)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Peek = end.value
+            return found
 
 
 def _is_text(data: bytes) -> bool:

@@ -1,10 +1,13 @@
 """The way of a request to the engine: framing, back-pressure, bodies shown to the observer, and uploads that stop."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.observer import UNCHANGED, End, Instead, Unobserved
 from sidecar.timeline.outcome import Outcome
-from tests.support.memory import Road
+from tests.support.memory import LIMITS, Clock, Road
 
 
 def test_an_upload_in_a_hundred_chunks_that_came_together_is_one_write() -> None:
@@ -36,6 +39,86 @@ def test_a_body_beyond_the_look_in_bound_streams_on() -> None:
     assert road.engine.taken.endswith(b"a" * 1000 + b"b" * 1000)
     client.send(b"c" * 1000)
     assert road.engine.taken.endswith(b"c" * 1000)
+
+
+class Looking(Unobserved):
+    """Looks at a long body in steps that take two turns of the loop, and raises in the last one if it is told to."""
+
+    wants_body = True
+
+    def __init__(self, told: list[object], *, raises: bool = False) -> None:
+        self.told = told
+        self._raises = raises
+
+    def look(self, body: bytes | bytearray) -> Iterator[None]:
+        for step in range(4):
+            self.told.append(step)
+            self.clock.later(0.0001)
+            yield
+        if self._raises:
+            raise RuntimeError(len(body))
+
+    def request_body(self, body: bytes, *, whole: bool) -> Instead:
+        self.told.append((len(body), whole))
+        return UNCHANGED
+
+    def close(self, at: float, end: End) -> None:
+        del at
+        self.told.append(end.outcome)
+
+    clock = Clock()
+
+
+LONG_POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 40000\r\n\r\n" + b"a" * 40_000
+
+
+def looking(told: list[object], *, raises: bool = False) -> Road:
+    """A road whose loop turns only when told, and whose observer takes 0.1 ms for each step."""
+    observer = Looking(told, raises=raises)
+    limits = LIMITS.model_copy(update={"look_in_bytes": 50_000})
+    road = Road(limits, lambda _head: observer, turns_by_itself=False)
+    observer.clock = road.clock
+    return road
+
+
+def test_a_long_body_is_looked_at_in_turns_of_the_loop() -> None:
+    """Two steps of 0.1 ms are one turn; what is shown and what is sent have turns of their own."""
+    told: list[object] = []
+    road = looking(told)
+    road.client().send(LONG_POST)
+
+    seen = []
+    while road.turn():
+        seen.append((len(told), len(road.pool.sockets)))
+
+    assert told == [0, 1, 2, 3, (40_000, True)]
+    assert sorted(set(seen)) == [(2, 0), (4, 0), (5, 0), (5, 1)]
+    assert road.engine.taken.endswith(b"a" * 40_000)
+
+
+def test_a_look_that_raises_is_not_felt() -> None:
+    told: list[object] = []
+    road = looking(told, raises=True)
+    road.client().send(LONG_POST)
+    road.turns()
+
+    assert road.engine.taken.endswith(b"a" * 40_000)
+    assert road.dropped == ["observer_error"]
+
+
+def test_a_client_that_leaves_while_its_body_is_looked_at_is_never_sent() -> None:
+    told: list[object] = []
+    road = looking(told)
+    client = road.client()
+    client.send(LONG_POST)
+    while not told:
+        road.turn()
+    client.end()
+    road.turns()
+
+    assert told == [0, 1, Outcome.CLIENT_CANCELLED]
+    assert road.pool.sockets == []
+    assert road.in_flight == 0
 
 
 def test_an_engine_that_does_not_take_the_upload_stops_the_client() -> None:
