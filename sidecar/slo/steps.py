@@ -23,6 +23,9 @@ GAP_SECONDS = 1.0
 """A longer time without any output is noted: the engine's silence is told of its end."""
 KEPT_ENDED_STEPS = 4096
 """Steps that are kept until they are taken; further ones are dropped. Twenty seconds of 200 steps a second."""
+MOST_PROMPTS = 1024
+"""Prompts that are noted until a stream speaks; further ones are not. So many share no step: no stream speaks, as where no answer
+is streamed at all."""
 MEAN_WEIGHT = 0.02
 """Weight of the newest step in the mean coverage of the last steps."""
 STEPS_OF_HELD_TOKENS = 200.0
@@ -190,7 +193,8 @@ class Steps:
             self.context_tokens -= stream.context_tokens
         elif key in self._unseen:
             _, prompt = self._unseen.pop(key)
-            self._prompts += [prompt] if answered else []
+            if answered and len(self._prompts) < MOST_PROMPTS:
+                self._prompts.append(prompt)
         else:
             self._waiting.pop(key, None)
             self.context_tokens -= self._unseen_running.pop(key, 0.0)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from sidecar.slo.steps import KEPT_ENDED_STEPS, Prompt, Step, Steps, Stream
+from sidecar.slo.steps import KEPT_ENDED_STEPS, MOST_PROMPTS, Prompt, Step, Steps, Stream
 from tests.slo.stepping import COSTS, Arrival, SteppedEngine, traffic
 
 
@@ -280,6 +280,25 @@ def test_steps_that_are_not_taken_do_not_pile_up() -> None:
 
     assert len(steps.take(KEPT_ENDED_STEPS)) == KEPT_ENDED_STEPS
     assert steps.take(KEPT_ENDED_STEPS) == []
+
+
+def test_prompts_do_not_pile_up_where_no_answer_is_streamed() -> None:
+    """A pod whose clients never stream keeps a bounded number of prompts, and its first streams have steps all the same."""
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    for at in (0.01, 0.02):
+        stream.spoke(at, 1)
+    steps.left("a")
+    for number in range(MOST_PROMPTS + 100):
+        steps.arrived(number, Prompt(100, 100), seen=False)
+        steps.left(number)
+    stream = begun(steps, "b", 5.0)
+    for at in (5.01, 5.02):
+        stream.spoke(at, 1)
+
+    ended = steps.take(KEPT_ENDED_STEPS)
+    assert max(len(step.prompts) for step in ended) == MOST_PROMPTS
+    assert (ended[-1].seconds, ended[-1].prompts) == (pytest.approx(0.01), ())
 
 
 def test_the_steps_of_a_busy_engine_are_those_that_it_made() -> None:
