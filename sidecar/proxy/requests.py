@@ -37,7 +37,10 @@ class RequestReader:
         self._max_body_bytes = max_body_bytes
         self._at = 0.0
         self._url = b""
-        self._fields: list[tuple[bytes, bytes]] = []
+        # Names beside values, and pairs only when the head is complete: a pair of its own costs 64 bytes for each field of each
+        # unfinished head.
+        self._names: list[bytes] = []
+        self._values: list[bytes] = []
         self._fields_bytes = 0
         self.in_head = True
         """The head of the next message has not ended."""
@@ -56,7 +59,7 @@ class RequestReader:
         behind = self._parse(data)
         if self._pieces:
             self._deliver_body()
-        if self.in_head and len(self._fields) > self._max_headers and self.refusal is None:
+        if self.in_head and len(self._names) > self._max_headers and self.refusal is None:
             self.refusal = Failure.HEAD_TOO_LARGE  # before it is complete: each field costs more memory than its text
         if self.refusal is None and self._unproductive_bytes > self._unproductive_limit:
             self.refusal = Failure.HEAD_TOO_LARGE  # a head, a chunk extension or a trailer without end, or tiny chunks
@@ -65,7 +68,7 @@ class RequestReader:
     def forget(self) -> None:
         """The connection is gone: let go of it, and of what was read. Else only the garbage collector would free them."""
         self._deliver = _ignored
-        self._fields, self._url = [], b""
+        self._names, self._values, self._url = [], [], b""
         del self._parser  # it holds this reader, which holds it
 
     @property
@@ -73,7 +76,7 @@ class RequestReader:
         """Bytes of an unfinished head, with the cost of its fields; 0 if none has begun."""
         if not self.in_head or self.began_at is None:
             return 0
-        return self._unproductive_bytes + FIELD_COST_BYTES * len(self._fields)
+        return self._unproductive_bytes + FIELD_COST_BYTES * len(self._names)
 
     def _deliver_body(self) -> None:
         """Deliver the pieces of body that llhttp has called back for since the last delivery, as one."""
@@ -126,7 +129,6 @@ class RequestReader:
         if self._resuming:
             return
         self._url = b""
-        self._fields = []
         self._fields_bytes = 0
         self.in_head = True
         self.began_at = self._at
@@ -138,7 +140,8 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.in_head:  # else a trailer: dropped, never merged into the head
             value = value.rstrip(b" \t")  # RFC 9110 5.5: white space around a value is no part of it
-            self._fields.append((name, value))
+            self._names.append(name)
+            self._values.append(value)
             self._fields_bytes += len(name) + len(value) + 4
 
     def on_headers_complete(self) -> None:
@@ -152,10 +155,12 @@ class RequestReader:
             method=self._parser.get_method(),
             target=self._url,
             version=self._parser.get_http_version(),
-            fields=self._fields,
+            fields=list(zip(self._names, self._values, strict=True)),
             keep_alive=self._parser.should_keep_alive(),
             accepted_at=self._at if self.began_at is None else self.began_at,
         )
+        self._names.clear()
+        self._values.clear()
         if len(self._url) + self._fields_bytes > self._max_head_bytes:
             self.refusal = Failure.HEAD_TOO_LARGE
         else:
