@@ -129,7 +129,7 @@ _GRAMMARS = (
     *("response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
     *("grammar", "json_schema", "regex", "ebnf", "format"),
 )
-_grammars_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_GRAMMARS)
+_text_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_TEXT)
 _FREE = frozenset({b"", b"null", b'""', b'"auto"', b'"none"'})
 _FREE_FORM = re.compile(rb'\s*\{\s*"type"\s*:\s*"text"\s*\}')
 _NESTED_GRAMMAR = re.compile(rb'"(?:grammar|json_schema|json_object|regex|ebnf|structural_tag)"')
@@ -154,6 +154,9 @@ _NOT_TEXT = {
 }
 """By field: what shows that its bytes do not tell how long the text is."""
 _NESTED_IN = dict.fromkeys(("text", "parameters", "sampling_params"), (_NESTED_GRAMMAR,))
+_BINDING = (*_GRAMMARS, "tool_choice", *_NESTED_IN)
+_binding_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BINDING)
+_NOTHING_BINDS = (_ABSENT,) * len(_BINDING)
 _SERVER_TOOL_IN = {"tools": (_SERVER_TOOL,)}
 _TOKEN_IDS = re.compile(rb"\s*\[\s*-?\d")
 _LISTS = re.compile(rb"\s*\[\s*\[")
@@ -325,10 +328,10 @@ def _text_bytes(said: _Body, steps: _Steps | None) -> int | None:
         if held is not _ABSENT and bytes(held) not in _FREE:
             return None
     total = 0
-    for name in _TEXT:
-        raw = bytes(getattr(said, name))
-        if not raw:
+    for name, stated in zip(_TEXT, _text_of(said), strict=True):
+        if stated is _ABSENT:
             continue
+        raw = bytes(stated)
         if name == "text" and raw.lstrip(b" \t\n\r").startswith(_OBJECT):
             continue  # in a Responses request, `text` states the format of the answer
         if steps is not None:
@@ -343,8 +346,11 @@ def _text_bytes(said: _Body, steps: _Steps | None) -> int | None:
 
 
 def _grammar_bytes(said: _Body, steps: _Steps | None) -> int:
+    binding = _binding_of(said)
+    if binding == _NOTHING_BINDS:
+        return 0
     total = 0
-    for stated in _grammars_of(said):
+    for stated in binding[: len(_GRAMMARS)]:
         if stated is not _ABSENT:
             raw = bytes(stated)
             if raw not in _FREE and not _FREE_FORM.fullmatch(raw):

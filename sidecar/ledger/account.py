@@ -75,7 +75,7 @@ class Ledger(NamedTuple):
         """Origin of the split of TTFT (non-streamed: of the whole request): a `Source`, or "none"."""
         for share in self.shares:
             if share.phase is Phase.QUEUE:
-                return share.source.value
+                return share.source._value_
         return "none"
 
 

@@ -35,7 +35,7 @@ _DIGITS = 6  # a microsecond; finer digits are noise of the clock
 def request_fields(account: Account) -> dict[str, object]:
     """The fields of one request's line, in reading order. Times are in seconds."""
     fields: dict[str, object] = {
-        "outcome": account.outcome.value,
+        "outcome": account.outcome._value_,
         **dict(zip(_LABELS, _LABELS_OF(account.labels), strict=True)),
         "streaming": account.streaming,
     }
@@ -67,7 +67,7 @@ def _ledger_fields(ledger: Ledger) -> dict[str, object]:
     fields["phases"] = {share.phase._value_: round(share.seconds, _DIGITS) for share in ledger.shares}
     fields["sources"] = {share.phase._value_: share.source._value_ for share in ledger.shares}
     fields["source"] = ledger.source
-    fields["reason"] = ledger.reason.value
+    fields["reason"] = ledger.reason._value_
     if ledger.held_seconds:
         fields["held_seconds"] = round(ledger.held_seconds, _DIGITS)
     return fields

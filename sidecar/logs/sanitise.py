@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable
 
 LIMIT = 256
 _SECRET = re.compile(r"(?i)\b(bearer|basic)\s+\S+|\b(?:sk|pk|hf|gsk|xai|nvapi)[-_][A-Za-z0-9_-]{4,}|(//)[^/@\s]*@")
+_PART_OF_A_SECRET = re.compile(r"[ @_-]")
+"""Each match of `_SECRET` has one of these; most paths and names have none."""
 MASK = "***"
 
 
@@ -24,7 +26,8 @@ def clean(text: str | bytes, limit: int = LIMIT) -> str:
     head = text[: 4 * limit + 256].decode("utf-8", "replace") if isinstance(text, bytes) else text[: limit + 256]
     if not (head.isascii() and head.isprintable()):
         head = "".join(character if character.isprintable() else "\ufffd" for character in head)
-    head = _SECRET.sub(lambda found: f"{found[1] or found[2] or ''}{' ' if found[1] else ''}{MASK}", head)
+    if _PART_OF_A_SECRET.search(head):
+        head = _SECRET.sub(lambda found: f"{found[1] or found[2] or ''}{' ' if found[1] else ''}{MASK}", head)
     return head if len(head) <= limit else head[: limit - 1] + "…"
 
 

@@ -132,6 +132,8 @@ class ClientConnection(HeldBack):
         exchange.client_unblocked()
         if self._flushing:
             self._flushing = False
+            if self.transport is not None:
+                self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
             exchange.client_flushed(self.road.clock())
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -214,10 +216,11 @@ class ClientConnection(HeldBack):
         if not keep_alive or self.transport is None:
             self.close_when_flushed()
             return
-        self.transport.set_write_buffer_limits(high=self.road.limits.client_buffer_bytes)
         self._idle_since = self.road.clock()
-        self.put_back(self.early_tunnel_bytes())
+        if self._waiting.behind_upgrade:
+            self.put_back(self.early_tunnel_bytes())
         if self._waiting.parts:
+            self._update_reading()
             self._turns.wait(self)  # a pipeline is work of this client, not of the engine's read that ends here
         else:
             self._take_waiting(self._idle_since)

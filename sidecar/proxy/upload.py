@@ -215,7 +215,8 @@ class Upload:
         self._unwanted = True
         self._engine = self._looking = None
         self._waiting, self._again = b"", None
-        self._give_back()
+        if self._counted_bytes:
+            self._give_back()
 
     def _give_back(self) -> None:
         self._budget.used -= self._counted_bytes
