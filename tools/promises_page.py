@@ -202,7 +202,7 @@ CHAPTERS = (
             ),
             Promise(
                 "Whatever hostile clients or engines send, a token of another stream comes little later than without them, or than through nginx in the same place.",
-                f"{ADDED_MS:g} ms at the p99, never more than {MOST_MS:g} ms; {_WRITERS} writers with {max(COUNTS)} connections each. Not always kept beside bodies of a megabyte of JSON, which are read in one call",
+                f"{ADDED_MS:g} ms at the p99, never more than {MOST_MS:g} ms; {_WRITERS} writers with {max(COUNTS)} connections each",
                 ("make soak", "make fairness"),
             ),
             Promise(
