@@ -11,8 +11,8 @@ from statistics import median
 
 
 REFERENCE_MS = 1.83
-"""An estimate: the work here over `one long text` of `loop_stalls.py` here, times what CI measured for that text on 20
-November 2026 (1.339 ms)."""
+"""An estimate: the work here over the reading of one long text of a MiB in one call here, times what CI measured for that text
+on 20 November 2026 (1.339 ms)."""
 QUICK = 1.25
 """Up to this a machine has about its usual speed."""
 ROUNDS_OF_WORK = 15

@@ -183,9 +183,10 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
         view, said = memoryview(body), dict[str, Any]()
         for name, start, end in found:
             if name in _SCALARS or name in ("n", "stream_options"):
-                # A value that is longer than any name is none of the types that are looked for.
+                # A container that is longer than any name is none of the types that are looked for; decoding it takes too long.
                 odd = None if name in _SCALARS else ""
-                said[name] = msgspec.json.decode(view[start:end]) if end - start <= _MAX_SCALAR_BYTES else odd
+                short = end - start <= _MAX_SCALAR_BYTES or view[start] not in b"{["
+                said[name] = msgspec.json.decode(view[start:end]) if short else odd
             elif name in _FIELDS:
                 said[name] = msgspec.Raw(view[start:end])
         read = _Body(**said)
@@ -199,8 +200,8 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
 
 
 def _searched(said: _Body, patterns: Mapping[str, tuple[re.Pattern[bytes], ...]]) -> Generator[None, None, set[str]]:
-    """The fields in which one of their patterns matches; a step for each window of a long one."""
-    found = set()
+    """The fields in which one of their patterns matches; a step for each window's length that was searched."""
+    found, searched = set(), 0
     for name, wanted in patterns.items():
         raw = getattr(said, name)
         if raw is _ABSENT:
@@ -208,11 +209,13 @@ def _searched(said: _Body, patterns: Mapping[str, tuple[re.Pattern[bytes], ...]]
         text = memoryview(raw)
         for pattern in wanted:
             for at in range(0, len(text), _WINDOW_BYTES):
+                searched += min(_WINDOW_BYTES, len(text) - at)
+                if searched > _WINDOW_BYTES:
+                    searched = 0
+                    yield
                 if pattern.search(text, max(0, at - _OVERLAP_BYTES), at + _WINDOW_BYTES):
                     found.add(name)
                     break
-                if len(text) > _WINDOW_BYTES:
-                    yield
     return found
 
 

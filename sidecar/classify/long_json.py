@@ -3,8 +3,8 @@
 msgspec checks a text of a megabyte in one call, which takes up to 5 ms. Here each piece is made a text of its own (the
 brackets that are open before it, the piece, the brackets that are open behind it closed) and msgspec checks that. A piece
 ends behind a comma, or inside a string that is longer than a piece. Refuses to know what the members mean; it gives up
-texts that no encoder of prompts writes: deeper than MAX_DEPTH, more than MAX_MEMBERS at the top, or 16 KiB without a comma
-and without a string.
+texts that no encoder of prompts writes: brackets nested so deeply or densely that they cannot be paired at little cost, more
+than MAX_MEMBERS at the top, or 16 KiB without a comma and without a string.
 """
 
 import re
@@ -18,6 +18,9 @@ from sidecar.classify.top_level import MAX_MEMBERS, Member, unescaped
 
 CHECKED_BYTES = 16_384
 """Bytes that are checked in one step: 20 to 300 us."""
+FIRST_LOOK_BYTES = 256
+"""Bytes of a container that are looked at first: most are short, and a piece of 16 KiB for each would be work for nothing."""
+_GROWTH = 8
 STEP_TOKENS = 128
 """Tokens (`json_text.py`) in one step: about 0.1 ms."""
 _MAX_TOKENS = 1 << 20
@@ -25,12 +28,15 @@ _MAX_UNPAIRED = 2_048
 """Brackets of one piece that are looked at one by one: 0.2 ms."""
 _PASSES = 8
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
+_LAST_STRINGS = 3
 _CLOSING_OF = {0x7B: b"}", 0x5B: b"]"}
 _BRACE = 0x7B
 _ESCAPE_BYTES = 11
 """An escape, or two that are one character (RFC 8259 7), lacks its end by at most so many bytes."""
-_FIRST_HALF = re.compile(rb"(?<!\\)(?:\\\\)*+\\u[dD][89abAB]..\Z", re.DOTALL)
+_FIRST_HALF = re.compile(rb"\\u[dD][89abAB]")
+_FIRST_HALF_BYTES = 6
 _BLANKS = b" \t\n\r"
+_OBJECT_BEGINS = re.compile(rb"[ \t\n\r]{0,4096}+\{")
 _CHECKER = msgspec.json.Decoder(msgspec.Raw)
 
 Steps = Generator[None, None, None]
@@ -41,9 +47,10 @@ def checked_members(body: bytes | bytearray, piece_bytes: int = CHECKED_BYTES) -
 
     Raises UnreadableError for a text that is no JSON object, or that is given up.
     """
-    if not body[:MAX_NAME_BYTES].lstrip(_BLANKS).startswith(b"{"):
+    if _OBJECT_BEGINS.match(body) is None:
         raise UnreadableError("no JSON object")
     text, found = JsonText(body, pause_tokens=STEP_TOKENS, max_tokens=_MAX_TOKENS), list[Member]()
+    worked = 0
     for name in text.members():
         if name is None:
             yield
@@ -57,6 +64,10 @@ def checked_members(body: bytes | bytearray, piece_bytes: int = CHECKED_BYTES) -
         else:
             yield from _string_or_scalar(text, piece_bytes)
         found.append(Member(unescaped(name), start, text.at))
+        worked += FIRST_LOOK_BYTES + text.at - start
+        if worked >= piece_bytes:
+            worked = 0
+            yield
     text.end()
     return found
 
@@ -91,8 +102,9 @@ def _container(text: JsonText, piece_bytes: int) -> Steps:
     body, at = text.body, text.at + 1
     opened = bytes(body[text.at : at])
     lead = b""  # what stands in the innermost container before the piece
+    size = min(FIRST_LOOK_BYTES, piece_bytes)
     while True:
-        piece = bytes(body[at : at + piece_bytes])
+        piece = bytes(body[at : at + size])
         if not piece:
             raise UnreadableError("the JSON is incomplete")
         outside, inside = _parts(piece, in_string=lead.endswith(b'"'))
@@ -102,6 +114,9 @@ def _container(text: JsonText, piece_bytes: int) -> Steps:
             _check(_opening(opened) + lead + piece[:end])
             text.at = at + end
             return
+        if size < piece_bytes:
+            size = min(_GROWTH * size, piece_bytes)
+            continue
         cut, new_lead, closed, new = _cut(piece, outside, inside, opened, lead)
         now_open = opened[: len(opened) - closed] + new
         if len(now_open) > MAX_DEPTH:
@@ -158,40 +173,40 @@ def _end(outside: list[bytes], inside: list[bytes], depth: int, *, in_string: bo
             end = middle
         else:
             depth, start = depth - closed + len(opened), middle
-    strings = inside[: low + in_string]
-    return sum(map(len, outside[:low])) + sum(map(len, strings)) + low + len(strings) + end
+    return _offset(outside[:low], inside[: low + in_string]) + end
 
 
 def _cut(
     piece: bytes, outside: list[bytes], inside: list[bytes], opened: bytes, lead: bytes
 ) -> tuple[int, bytes, int, bytes]:
     """Index of the cut, the lead of the next piece, and the brackets that the part before the cut closes and leaves open."""
-    in_string = lead.endswith(b'"')
-    before = len(piece)
-    for number in range(len(outside) + len(inside) - 1, -1, -1):  # parts of either kind, from the last one
-        if number % 2 != in_string:
-            before -= len(inside[(number - (not in_string)) // 2]) + 1
-            continue
-        index = (number - in_string) // 2
-        part = outside[index]
-        comma = part.rfind(b",")
-        if comma >= 0:
-            closed, new = _unpaired(b"".join(outside[:index]) + part[:comma])
-            in_object = (opened[: len(opened) - closed] + new)[-1] == _BRACE
-            return before - len(part) + comma + 1, b'"":0,' if in_object else b"0,", closed, new
-        before -= len(part) + 1
-    return _cut_without_comma(piece, outside, inside, opened, lead)
+    index = next((index for index in range(len(outside) - 1, -1, -1) if b"," in outside[index]), None)
+    if index is None:
+        return _cut_without_comma(piece, outside, inside, opened, lead)
+    comma = outside[index].rfind(b",")
+    closed, new = _unpaired(b"".join(outside[:index]) + outside[index][:comma])
+    in_object = (opened[: len(opened) - closed] + new)[-1] == _BRACE
+    cut = _offset(outside[:index], inside[: index + lead.endswith(b'"')]) + comma + 1
+    return cut, b'"":0,' if in_object else b"0,", closed, new
+
+
+def _offset(outside: list[bytes], inside: list[bytes]) -> int:
+    """Bytes that these parts take in the piece, with the quote behind each."""
+    return sum(map(len, outside)) + len(outside) + sum(map(len, inside)) + len(inside)
 
 
 def _cut_without_comma(
     piece: bytes, outside: list[bytes], inside: list[bytes], opened: bytes, lead: bytes
 ) -> tuple[int, bytes, int, bytes]:
     in_string = lead.endswith(b'"')
-    longest = max(range(len(inside)), key=lambda index: len(inside[index]), default=0)
-    parts_before = outside[: longest + (not in_string)]
-    begin = sum(map(len, parts_before)) + len(parts_before) + sum(len(string) + 1 for string in inside[:longest])
-    cut = _cut_in_string(piece[: begin + len(inside[longest])]) if inside else 0
-    if cut <= begin:
+    # In the last string, so that the piece is used up. It may hold nothing but the beginning of an escape: then in one before it.
+    for index in [index for index, string in enumerate(inside) if string][: -_LAST_STRINGS - 1 : -1]:
+        parts_before = outside[: index + (not in_string)]
+        begin = _offset(parts_before, inside[:index])
+        cut = _cut_in_string(piece[: begin + len(inside[index])])
+        if cut > begin:
+            break
+    else:
         raise TooLongError(f"{len(piece)} bytes without a comma and without a string")
     if not parts_before:
         return cut, lead, 0, b""
@@ -209,8 +224,11 @@ def _cut_in_string(piece: bytes | bytearray) -> int:
     run = slash + 1 - len(piece[: slash + 1].rstrip(b"\\"))
     if run % 2 == 0:
         return slash + 1
-    before = piece[max(0, slash - 2 * _ESCAPE_BYTES) : slash]
-    return slash - 6 if _FIRST_HALF.search(before) else slash
+    half = slash - _FIRST_HALF_BYTES
+    if half < 0 or _FIRST_HALF.match(piece, half) is None:
+        return slash
+    run = half + 1 - len(piece[: half + 1].rstrip(b"\\"))
+    return half if run % 2 else slash
 
 
 def _opening(opened: bytes) -> bytes:

@@ -363,6 +363,18 @@ def test_read_in_steps_a_body_says_the_same(said: dict[str, object], escaped: bo
     assert in_steps(body) == expected
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b" " * 4_000 + b'{"model":"m","prompt":"' + b"a" * 40_000 + b'"}', id="behind 4,000 spaces"),
+        pytest.param(b'{"max_tokens":' + b"7" * 7_000 + b',"prompt":"hi"}', id="a number of 7,000 digits"),
+        pytest.param(b'{"model":"' + b"\xff" * 7_000 + b'","prompt":"hi"}', id="a name that is no UTF-8"),
+    ],
+)
+def test_an_odd_body_says_the_same_in_steps(body: bytes) -> None:
+    assert in_steps(body) == peek(body, whole=True)
+
+
 def test_values_of_odd_types_are_never_built() -> None:
     """330,000 lists in the place of a name would take 45 ms to build, and as long to collect."""
     body = b'{"model":[' + b"[]," * 330_000 + b"[]]}"

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.classify import long_json
 from sidecar.classify.json_text import TooLongError, UnreadableError
-from sidecar.classify.long_json import CHECKED_BYTES, checked_members
+from sidecar.classify.long_json import CHECKED_BYTES, FIRST_LOOK_BYTES, checked_members
 from sidecar.classify.top_level import MAX_MEMBERS
 
 
@@ -98,6 +99,10 @@ def test_no_cut_makes_a_wrong_text_right(body: bytes, piece_bytes: int, at: int,
         assert taken is is_taken_at_once(changed)
 
 
+UNIT = b"\\\\" * 10 + b"ud83d\\n"
+"""Ten backslashes, the letters of half a pair of surrogates, and a line's end."""
+NAMES = b"".join(b'{"%b":' % (b"x" * (200 - n)) for n in range(200)) + b"1" + b"}" * 200
+"""Names of decreasing length, each the only member of the object in the one before it: 20 KB without a comma."""
 LONG = {
     "one text": b'{"prompt":"' + b"word " * 20_000 + b'"}',
     "escapes": b'{"prompt":"' + b"\\u0041" * 20_000 + b'"}',
@@ -108,6 +113,7 @@ LONG = {
     "objects": b'{"prompt":[' + b"{}," * 30_000 + b'{}],"n":1}',
     "empty texts": b'{"prompt":[' + b'"",' * 30_000 + b'""]}',
     "a long name": b'{"a":{"' + b"x" * 50_000 + b'":1}}',
+    "long names without a comma": b'{"a":[' + b",".join([NAMES] * 9) + b"]}",
     "an image": b'{"a":[{"b":{"url":"' + b"A" * 100_000 + b'"}}]}',
 }
 
@@ -120,6 +126,14 @@ def test_long_texts_are_taken_wherever_their_pieces_end(body: bytes, more: int) 
     assert dict(values_of(shifted)).keys() == json.loads(shifted).keys()
     with pytest.raises(UnreadableError):
         values_of(shifted[:-1])
+
+
+@pytest.mark.parametrize("more", range(len(UNIT)))
+def test_backslashes_before_letters_are_no_half_of_a_pair(more: int) -> None:
+    body = b'{"a":["' + b"x" * more + UNIT * 3_000 + b'"]}'
+
+    assert is_taken_at_once(body)
+    assert [name for name, _ in values_of(body)] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +152,38 @@ def test_long_texts_are_taken_wherever_their_pieces_end(body: bytes, more: int) 
 def test_a_text_that_no_client_writes_is_given_up(body: bytes) -> None:
     with pytest.raises(UnreadableError):
         values_of(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(LONG["digits"], id="one array"),
+        pytest.param(LONG["long names without a comma"], id="names"),
+        pytest.param(
+            b'{"p":[' + b'"",' * 12_000 + b"1]," + b'"a":[],' * 500 + b'"b":1}', id="short arrays behind a long one"
+        ),
+        pytest.param(
+            b"{" + b'"a":[],' * 500 + b'"p":[' + b'["",[[]]],' * 4_000 + b"1]}", id="short arrays before a long one"
+        ),
+        pytest.param(b"{" + b'"a":["%b"],' % (b"x" * 1_800) * 300 + b'"b":1}', id="arrays of 1,800 bytes"),
+    ],
+)
+def test_a_step_is_little_work(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two steps at most a few pieces are taken apart, whatever the values are: each byte costs work a few times at most."""
+    work = [0]
+    take_apart = long_json._parts
+
+    def counted(piece: bytes, *, in_string: bool) -> tuple[list[bytes], list[bytes]]:
+        work[-1] += len(piece)
+        return take_apart(piece, in_string=in_string)
+
+    monkeypatch.setattr(long_json, "_parts", counted)
+    steps = checked_members(body)
+    while next(steps, steps) is not steps:
+        work.append(0)
+
+    assert max(work) <= 4 * CHECKED_BYTES
+    assert sum(work) <= 3 * len(body) + 500 * FIRST_LOOK_BYTES
 
 
 def test_a_step_is_one_piece() -> None:

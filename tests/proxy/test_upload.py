@@ -112,7 +112,7 @@ def test_a_client_that_leaves_while_its_body_is_looked_at_is_never_sent() -> Non
     client = road.client()
     client.send(LONG_POST)
     while not told:
-        road.turn()
+        assert road.turn()
     client.end()
     road.turns()
 
