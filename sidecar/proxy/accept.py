@@ -89,6 +89,7 @@ class ClientConnection(HeldBack):
             return True
         began_at = self.road.clock()
         self._end_exchange()
+        self._closing = True  # a turn may come before the connection is lost: what waits on it must not begin any more
         self._turns.spend(began_at)
         return False
 

@@ -74,6 +74,22 @@ def test_garbage_behind_a_request_that_waits_for_its_turn_waits_too() -> None:
     assert road.outcomes == [Outcome.OK] * 2
 
 
+def test_the_request_behind_an_answer_does_not_begin_when_its_client_has_left() -> None:
+    """The first is answered; before the turn in which the second would begin, the client closes its half."""
+    road = Road(turns_by_itself=False)
+    client = road.client()
+    client.send(GET % 1)
+    client.send(GET % 2)
+    road.engine.send(OK % 1)
+
+    assert not client.protocol.eof_received()
+    road.turns()
+    client.close()
+
+    assert road.outcomes == [Outcome.OK]
+    assert GET % 2 not in road.engine.taken
+
+
 def test_an_upload_that_waited_long_behind_another_request_is_not_late() -> None:
     """Its head came in time. A sweep between that answer and the turn in which it is taken finds it waiting."""
     road = Road(turns_by_itself=False)
