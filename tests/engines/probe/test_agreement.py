@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.engines.engine import Engine
-from sidecar.engines.probe.agreement import MIN_REQUESTS, WINDOW_SECONDS, Agreement, Ratios, Tally
+from sidecar.engines.probe.agreement import MIN_REQUESTS, MIN_SECONDS, WINDOW_SECONDS, Agreement, Ratios, Tally
 from sidecar.engines.probe.scrape import StateProber, state_session
 from sidecar.engines.probe.state import Growth
 from sidecar.engines.probe.state_names import Count
@@ -246,13 +246,15 @@ def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> No
             await prober.probe(session)
             after = await sums_of(engine, session)
         grown = {phase: after[name] - before[name] for phase, name in SUMS.items()}
-        expected = {phase: tally.counts[Count(phase)] / grown[phase] for phase in SUMS}
+        # On a starved machine the clients come one by one, and hardly a request waits: then its ratio is unknown.
+        expected = {phase: tally.counts[Count(phase)] / grown[phase] for phase in SUMS if grown[phase] >= MIN_SECONDS}
         ratios = {phase: metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).child(phase).value for phase in SUMS}
         ratios["traffic"] = metrics.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO).child().value
         return ratios, {"traffic": seen / (seen + unseen), **expected}
 
     ratios, expected = asyncio.run(comparison())
-    assert ratios == pytest.approx(expected)
+    assert "decode" in expected
+    assert {name: ratio for name, ratio in ratios.items() if ratio is not None} == pytest.approx(expected)
     assert 0 < min(expected.values()) <= max(expected.values()) <= 1.01
 
 
