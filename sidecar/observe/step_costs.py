@@ -41,7 +41,8 @@ class StepCosts:
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, *, streaming: bool) -> None:
         """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown."""
         tokens = max(1.0, prompt_tokens or 1.0)
-        self.rebuilt.arrived(key, Prompt(tokens, self.uncached(lane, tokens)), seen=streaming)
+        prompt = Prompt(tokens, self.uncached(lane, tokens))
+        self.rebuilt.arrived(key, prompt, seen=streaming, length_known=prompt_tokens is not None)
 
     def uncached(self, lane: str, prompt_tokens: float) -> float:
         """Tokens of such a prompt that usually have to be computed."""

@@ -44,6 +44,10 @@ class AlikeSteps:
         """The engine was replaced."""
         self._seen.clear()
 
+    def enough(self, since: float) -> bool:
+        """Whether there were enough steps since this instant to compare them."""
+        return len(self._seen) >= FEWEST_SEEN and self._seen[-FEWEST_SEEN].ended_at >= since
+
     def factor(self, since: float, usual_excess: float) -> Factor | None:
         """The decode factor since this instant; None if there were too few steps, or if prompts were in all of them.
 

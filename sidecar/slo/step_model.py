@@ -19,9 +19,10 @@ from typing import Any, ClassVar
 
 from sidecar.slo.alike_steps import AlikeSteps
 from sidecar.slo.cost_guard import CostGuard
-from sidecar.slo.factor import Excess, Factor, median_of, ratio_of
+from sidecar.slo.factor import Excess, Factor, ratio_of
 from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
+from sidecar.slo.pure_steps import PureSteps
 from sidecar.slo.steps import Prompt, Step
 from sidecar.slo.waits import Doing, Waits
 from sidecar.slo.work_parts import WorkParts
@@ -41,7 +42,7 @@ PREFILL_SECONDS = 90.0
 NEAR_SECONDS, FEWEST_NEAR = 10.0, 10
 LONGEST_STRETCH_SECONDS = 20.0
 """Under load no step is pure for minutes: a stretch then ends after this time."""
-KEPT_STEPS = 1024
+KEPT_STRETCHES = 1024
 FEWEST_NOW, FEWEST_STRETCHES_NOW = 20, 3
 WORST_RESIDUAL = 0.25
 """Mean relative error of pure steps while learning, above which the cost is not that of one scheduler's steps."""
@@ -154,14 +155,13 @@ class StepModel(Learner):
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
         self.seen = 1.0  # share of the engine's running requests that pass the sidecar (`seen_share.py`)
-        self._pure: deque[tuple[float, float, float]] = deque(maxlen=KEPT_STEPS)
-        """Instant, ratio to its cost, and weight: its seconds, of a hiccup no more than `OUTLIER` times its cost."""
+        self._pure = PureSteps()
         self._alike = AlikeSteps()
         self._parts = WorkParts()
         self._stretch: _Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)  # instant and decode factor, as last computed
         self._waits = Waits()
-        self._excesses: deque[Excess] = deque(maxlen=KEPT_STEPS)
+        self._excesses: deque[Excess] = deque(maxlen=KEPT_STRETCHES)
         self._learned_batches: dict[int, int] = {}
         """Octave of batch sizes (1, 2 to 3, 4 to 7, ...) to the number of its steps that taught."""
 
@@ -184,7 +184,7 @@ class StepModel(Learner):
 
     def forget(self) -> None:
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
-        self._pure.clear()
+        self._pure.forget()
         self._alike.forget()
         self._parts.forget()
         self._excesses.clear()
@@ -206,11 +206,11 @@ class StepModel(Learner):
         if unknown is not None:
             return unknown
         since = at - seconds
-        found = _since(self._pure, since)
-        if len(found) >= FEWEST_NOW:
-            # Each step weighs by its length: slow steps are few, and quick ones from before the fault are many.
-            return median_of([ratio for ratio, _ in found], [weight for _, weight in found])
-        return self._alike.factor(since, self._usual_excess) or Reason.FEW
+        if self._alike.enough(at - NEAR_SECONDS) and not self._pure.enough(at - NEAR_SECONDS, FEWEST_NEAR):
+            # The pure steps from before tell nothing of now: a fault that fills the slots ends them within a second.
+            return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess) or Reason.FEW
+        found = self._pure.factor(since, FEWEST_NOW) or self._alike.factor(since, self._usual_excess)
+        return found or Reason.FEW
 
     def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
         """The prefill factor at this instant, from the prompts of the last so many seconds."""
@@ -268,10 +268,10 @@ class StepModel(Learner):
         costs = self.costs
         expected = seconds if costs is None else costs.decode_seconds(step.sequences, step.context_tokens)
         if costs is not None:
-            ratio = seconds / expected
-            weight = step.steps * min(seconds, OUTLIER * expected)
-            self._pure.append((step.ended_at, ratio, weight))
+            # A hiccup weighs no more than `OUTLIER` times its cost.
+            self._pure.add(step.ended_at, seconds / expected, step.steps * min(seconds, OUTLIER * expected))
             self._see(step, seconds, expected)
+            self._waits.step(step, seconds, expected)
             self._guard(step, seconds, expected)
         young = self._learned_steps < MATURE_STEPS
         usual = costs is None or ((young or self._decode_guard.usual) and seconds < OUTLIER * expected)
@@ -364,10 +364,7 @@ class StepModel(Learner):
         return self._near[1]
 
     def _decode_of_seconds(self, at: float) -> float:
-        found = _since(self._pure, at - NEAR_SECONDS)
-        if len(found) >= FEWEST_NEAR:
-            return median_of([ratio for ratio, _ in found], [weight for _, weight in found]).value
-        now = self._alike.factor(at - NEAR_SECONDS, self._usual_excess) or self.decode(at)
+        now = self._pure.factor(at - NEAR_SECONDS, FEWEST_NEAR) or self.decode(at)
         return now.value if isinstance(now, Factor) else 1.0
 
     def _see(self, step: Step, seconds: float, expected: float) -> None:
@@ -393,8 +390,3 @@ class StepModel(Learner):
             found = self._prefill_fit.solved()
             if found is not None:
                 self._per_token = (found[0], found[1])
-
-
-def _since(kept: deque[tuple[float, float, float]], at: float) -> list[tuple[float, float]]:
-    """Ratio and weight of each step that ended since this instant, in order of the ratio."""
-    return sorted((ratio, weight) for when, ratio, weight in kept if when >= at)

@@ -26,6 +26,10 @@ KEPT_ENDED_STEPS = 4096
 MOST_PROMPTS = 1024
 """Prompts that are noted until a stream speaks; further ones are not. So many share no step: no stream speaks, as where no answer
 is streamed at all."""
+UNSPLIT_TOKENS = 128
+"""A prompt of up to so many tokens is computed within one step, which it ends with its first token: the budgets of schedulers begin
+at 256 tokens a step, and most are 2,048 and more (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`, llama.cpp `n_batch`). While such
+requests alone wait, a step that no prompt ends holds none."""
 MEAN_WEIGHT = 0.02
 """Weight of the newest step in the mean coverage of the last steps."""
 STEPS_OF_HELD_TOKENS = 200.0
@@ -56,7 +60,7 @@ class Step(NamedTuple):
     """Events of the streams over the number that one scheduler with an event per sequence and step would send, the
     tokens of answers that were held back among them; at most 1."""
     pure: bool
-    """No request waited for its first token at any time since the step began, so it computed no prompt."""
+    """It computed no prompt: none ended with it, and since it began no request waited whose prompt may take several steps."""
     waiting: int
     """Requests that waited for their first token when the step began."""
     prompts: tuple[Prompt, ...]
@@ -128,8 +132,10 @@ class Steps:
         self._before_at: float | None = None
         """First output of the group before."""
         self._prompts: list[Prompt] = []
+        self._split: set[Hashable] = set()
+        """Requests that wait, and whose prompt may be computed in parts: any step may hold one."""
         self._waited = False
-        """A request has arrived since the group began."""
+        """One of these, or an unseen request, has arrived since the group began."""
         # As they were when the group began, for the step that ended then:
         self._streaming = self._sequences = 0
         self._step_context_tokens = 0.0
@@ -142,19 +148,23 @@ class Steps:
         """Coverage of the last steps; fades."""
         self._ended: list[Step] = []
 
-    def arrived(self, key: Hashable, prompt: Prompt, *, seen: bool) -> None:
-        """A request is on its way to the engine. `seen`: its output will be read as it comes.
+    def arrived(self, key: Hashable, prompt: Prompt, *, seen: bool, length_known: bool = True) -> None:
+        """A request is on its way to the engine. `seen`: its output will be read as it comes. `length_known`: else the tokens of
+        `prompt` are only a placeholder.
 
         The prefill of an unseen one is taken as over when a request that came later gets its first token, because
         schedulers take prompts in order. From then on it counts as decoding.
         """
         self._arrivals += 1
-        self._waited = True
+        if prompt.tokens > UNSPLIT_TOKENS or not length_known:
+            self._split.add(key)
+        self._waited = self._waited or not seen or key in self._split
         waiting = self._waiting if seen else self._unseen
         waiting[key] = self._arrivals, prompt
 
     def began(self, key: Hashable, at: float, events: int) -> Stream | None:
         """The first output of this request was read. None if the request is not known."""
+        self._split.discard(key)
         running_tokens = self._unseen_running.pop(key, None)
         waited = self._waiting.pop(key, None) or self._unseen.pop(key, None)
         if running_tokens is not None:
@@ -187,6 +197,7 @@ class Steps:
 
     def left(self, key: Hashable, *, answered: bool = True) -> None:
         """The request is over. `answered`: the engine had a step for it until now; False: it was refused or given up."""
+        self._split.discard(key)
         stream = self._streams.pop(key, None)
         if stream is not None:
             self._paused -= stream.paused
@@ -262,7 +273,7 @@ class Steps:
         self._sequences = len(self._streams) + len(self._unseen_running)
         self._step_context_tokens = self.context_tokens
         self._waiting_then = len(self._waiting) + len(self._unseen)
-        self._pure = not (self._waited or self._waiting_then)
+        self._pure = not (self._waited or self._split or self._unseen)
         self._waited = False
 
     def _step(self, began_at: float, before_at: float) -> Step:
@@ -305,6 +316,7 @@ class Steps:
             if self._unseen[key][0] > arrival:
                 return
             _, prompt = self._unseen.pop(key)
+            self._split.discard(key)
             self._prompts.append(prompt)
             self._unseen_running[key] = prompt.tokens
             self.context_tokens += prompt.tokens

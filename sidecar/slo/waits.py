@@ -53,7 +53,7 @@ class Waits:
     def step(self, step: Step, seconds: float, decode_seconds: float) -> None:
         """Take in a step of `seconds`, the decodes of which cost `decode_seconds` now."""
         if step.waiting >= LEAST_WAITING:
-            with_prompts = seconds > WITH_PROMPTS * decode_seconds
+            with_prompts = not step.pure and seconds > WITH_PROMPTS * decode_seconds
             self._steps.append(
                 _Waited(step.ended_at, seconds * step.steps, with_prompts, step.sequences, step.context_tokens)
             )

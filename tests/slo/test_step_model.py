@@ -81,6 +81,31 @@ def test_a_slow_step_weighs_as_much_as_the_quick_ones_of_the_same_time() -> None
     assert now.low > 2.0
 
 
+@pytest.mark.parametrize(
+    ("per_second", "prompt_tokens", "output_tokens", "slots"),
+    [pytest.param(10.0, 20, 40, 8, id="short prompts"), pytest.param(5.0, 600, 20, 4, id="long prompts")],
+)
+@pytest.mark.parametrize("after_seconds", [30, 60, 100, 150])
+def test_dear_decodes_that_fill_all_slots_at_once_are_told_from_dear_prompts(
+    per_second: float, prompt_tokens: int, output_tokens: int, slots: int, after_seconds: int
+) -> None:
+    """Everything costs three times as much, so requests wait for a slot without end. The pure steps of the minute before tell
+    nothing of now.
+    """
+    at = FAULT_AT + after_seconds
+    arrivals = [
+        one._replace(prompt_tokens=prompt_tokens, output_tokens=output_tokens) for one in traffic(at, per_second)
+    ]
+    knobs = {"decode_factor": 3.0, "prefill_factor": 3.0}
+    engine = SteppedEngine(arrivals, adjust=[(0.0, {"slots": slots}), *broken(**knobs)], noise=lognormal(0.15))
+
+    now = engine.until(at).decode(at)
+
+    assert engine.seen[-1].waiting > 4
+    assert isinstance(now, Factor)
+    assert 2.7 < now.value < 3.4
+
+
 @pytest.mark.parametrize("knobs", [{"slots": 3}, {"slots": 16}], ids=["few slots", "overload"])
 def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> None:
     """Requests wait for minutes, steps are full of prompts, and each step costs what its batch always cost."""

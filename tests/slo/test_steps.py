@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from sidecar.slo.steps import KEPT_ENDED_STEPS, MOST_PROMPTS, Prompt, Step, Steps, Stream
+from sidecar.slo.steps import KEPT_ENDED_STEPS, MOST_PROMPTS, UNSPLIT_TOKENS, Prompt, Step, Steps, Stream
 from tests.slo.stepping import COSTS, Arrival, SteppedEngine, traffic
 
 
@@ -108,6 +108,34 @@ def test_a_step_during_which_a_request_waits_is_not_pure_and_the_prompt_belongs_
 
     assert [each.pure for each in found] == [True, False, False, True]
     assert [each.prompts for each in found] == [(), (), (Prompt(500, 300),), ()]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "seen", "length_known", "pure"),
+    [
+        pytest.param(Prompt(UNSPLIT_TOKENS, 1), True, True, True, id="short"),
+        pytest.param(Prompt(UNSPLIT_TOKENS + 1, 1), True, True, False, id="long"),
+        pytest.param(Prompt(1, 1), True, False, False, id="of unknown length"),
+        pytest.param(Prompt(1, 1), False, True, False, id="whose first token is not seen"),
+    ],
+)
+def test_while_a_prompt_waits_a_step_holds_none_only_if_the_prompt_would_end_the_step(
+    prompt: Prompt, seen: bool, length_known: bool, pure: bool
+) -> None:
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    stream.spoke(0.01, 1)
+    steps.arrived("b", prompt, seen=seen, length_known=length_known)
+    for number in range(2, 5):
+        stream.spoke(0.01 * number, 1)
+    steps.left("b", answered=False)
+    for number in range(5, 8):
+        stream.spoke(0.01 * number, 1)
+
+    found = steps.take(KEPT_ENDED_STEPS)
+
+    assert [each.waiting for each in found] == [0, 1, 1, 1, 0, 0]
+    assert [each.pure for each in found] == [True, pure, pure, pure, True, True]
 
 
 def test_silence_between_two_answers_is_no_step() -> None:

@@ -1,0 +1,37 @@
+"""Steps without a prompt tell the cost of decodes now: the slow ones by their length, and only the recent ones."""
+
+from sidecar.slo.factor import Factor
+from sidecar.slo.pure_steps import PureSteps
+
+
+def test_a_slow_step_weighs_as_much_as_the_quick_ones_of_the_same_time() -> None:
+    pure = PureSteps()
+    for number in range(40):
+        pure.add(number * 0.01, 1.0, 0.01)
+    for number in range(11):
+        pure.add(0.4 + number * 0.04, 4.0, 0.04)
+
+    found = pure.factor(0.0, 20)
+
+    assert found is not None
+    assert found.value == 4.0
+    assert found.low <= 1.0
+
+
+def test_only_those_since_an_instant_speak_and_too_few_of_them_say_nothing() -> None:
+    pure = PureSteps()
+    for number in range(30):
+        pure.add(float(number), 1.0 if number < 10 else 2.0, 1.0)
+
+    assert pure.factor(10.0, 20) == Factor(2.0, 2.0 * 0.97, 2.0 * 1.03)
+    assert pure.factor(11.0, 20) is None
+    assert (pure.enough(10.0, 20), pure.enough(11.0, 20)) == (True, False)
+
+
+def test_a_replaced_engine_has_none() -> None:
+    pure = PureSteps()
+    pure.add(1.0, 1.0, 1.0)
+
+    pure.forget()
+
+    assert pure.factor(0.0, 1) is None
