@@ -20,7 +20,7 @@ from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.road import Road
 from sidecar.proxy.standstill import Now
-from sidecar.proxy.tcp import SendTimes, send_times
+from sidecar.proxy.tcp import send_reading
 
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -381,10 +381,10 @@ class ClientConnection(HeldBack):
             if failure in (Failure.CLIENT_WRITE_STALLED, Failure.CLIENT_TAKES_TOO_SLOWLY):
                 self.abort()
 
-    def send_times(self) -> SendTimes | None:
-        """The kernel's times of sending on this connection, since it began; None if it has none."""
+    def send_reading(self) -> bytes | None:
+        """The kernel's times of sending on this connection, since it began; None if it keeps none."""
         sock = self.transport.get_extra_info("socket") if self.transport is not None else None
-        return None if sock is None else send_times(sock)
+        return None if sock is None else send_reading(sock)
 
     @property
     def idle(self) -> bool:

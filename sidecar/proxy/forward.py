@@ -19,13 +19,12 @@ from sidecar.proxy.headers import (
     NOT_IN_A_REASON,
     Framing,
     ResponseHead,
+    members,
+    of_this_hop,
     read_response_framing,
-    tokens_of,
-    values_of,
 )
 from sidecar.proxy.read_limit import SMALL_BYTES, Turns
 from sidecar.proxy.sending import Consumer, Sending
-from sidecar.proxy.tcp import is_quiet
 
 
 LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
@@ -147,7 +146,7 @@ class EngineConnection(Sending):
         """Whether it is idle for the kernel too. Else it is closing, or its bytes would be read as the next answer."""
         if self.transport is None or self.transport.is_closing():
             return False
-        return self.socket is None or is_quiet(self.socket)
+        return self.arrivals is None or not self.arrivals.poll(0)
 
     # --- asyncio -----------------------------------------------------------------------------------------------------
 
@@ -316,10 +315,11 @@ class EngineConnection(Sending):
             return
         status = self._parser.get_status_code()
         version = self._parser.get_http_version()
-        framing = read_response_framing(self._method, status, self._fields)
-        options = tokens_of(self._fields, b"connection")
+        found = of_this_hop(self._fields)
+        framing = read_response_framing(self._method, status, found)
+        options = members(found.get(b"connection", ()))
         agreed = status != 101 or (
-            self._websocket and b"upgrade" in options and tokens_of(self._fields, b"upgrade") == [b"websocket"]
+            self._websocket and b"upgrade" in options and members(found.get(b"upgrade", ())) == [b"websocket"]
         )
         spoken = self._is_http(status) and version in ("1.0", "1.1") and not NOT_IN_A_REASON.search(self._reason)
         if framing is None or not agreed or not spoken:
@@ -330,7 +330,7 @@ class EngineConnection(Sending):
             and framing[0] is not Framing.UNTIL_CLOSE
             # HTTP/1.0 has no chunks: after such framing the connection is not reused (RFC 9112 6.1).
             and (version == "1.1" or (b"keep-alive" in options and framing[0] is not Framing.CHUNKED))
-            and not (framing[0] is Framing.CHUNKED and LEAVES_AFTER_STREAMS & set(values_of(self._fields, b"server")))
+            and not (framing[0] is Framing.CHUNKED and not LEAVES_AFTER_STREAMS.isdisjoint(found.get(b"server", ())))
         )
         self._head = ResponseHead(status, self._reason, self._fields, framing[0], framing[1], reusable)
         self.consumer.engine_head(self._head)

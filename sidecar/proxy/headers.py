@@ -103,19 +103,15 @@ def values_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]
     return values
 
 
-def tokens_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+def members(values: Iterable[bytes]) -> list[bytes]:
     """The lower-case members of a comma-separated field, over all its lines."""
-    return _members(values_of(fields, name))
-
-
-def _members(values: Iterable[bytes]) -> list[bytes]:
-    members = [part.strip().lower() for value in values for part in value.split(b",")]
-    return [member for member in members if member]
+    found = [part.strip().lower() for value in values for part in value.split(b",")]
+    return [member for member in found if member]
 
 
 _CHECKED = frozenset((b"host", b"transfer-encoding", b"content-length", b"connection", b"upgrade", b"expect"))
-_Found = dict[bytes, list[bytes]]
-"""The values of those fields of _CHECKED that are present, by name."""
+Found = dict[bytes, list[bytes]]
+"""The values of those fields that are looked for and present, by name in lower case."""
 
 
 def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -> Failure | None:
@@ -126,7 +122,7 @@ def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -
         return Failure.UNSUPPORTED_METHOD
     if len(head.fields) > max_headers:
         return Failure.HEAD_TOO_LARGE
-    found: _Found = {}
+    found: Found = {}
     for field, value in head.fields:
         name = field.lower()
         if name in _CHECKED:
@@ -174,9 +170,9 @@ def _check_target(head: RequestHead) -> Failure | None:
     return None
 
 
-def _check_framing(head: RequestHead, found: _Found, max_body_bytes: int) -> Failure | None:
+def _check_framing(head: RequestHead, found: Found, max_body_bytes: int) -> Failure | None:
     if b"transfer-encoding" in found:
-        codings = _members(found[b"transfer-encoding"])
+        codings = members(found[b"transfer-encoding"])
         # RFC 9112 6.1: faulty in HTTP/1.0; a coding that is not understood is 501.
         if head.version == "1.0":
             return Failure.BAD_FRAMING
@@ -195,8 +191,8 @@ def _check_framing(head: RequestHead, found: _Found, max_body_bytes: int) -> Fai
     return None
 
 
-def _check_connection(head: RequestHead, found: _Found) -> Failure | None:
-    options = _members(found[b"connection"])
+def _check_connection(head: RequestHead, found: Found) -> Failure | None:
+    options = members(found[b"connection"])
     if not CONNECTION_OPTIONS.issuperset(options):
         return Failure.PROTECTED_FIELD
     if b"close" in options:
@@ -207,13 +203,13 @@ def _check_connection(head: RequestHead, found: _Found) -> Failure | None:
         and head.method == b"GET"
         and head.version == "1.1"
         and head.framing is Framing.NONE
-        and _members(found.get(b"upgrade", ())) == [b"websocket"]
+        and members(found.get(b"upgrade", ())) == [b"websocket"]
     )
     return None
 
 
 def _check_expect(head: RequestHead, values: list[bytes]) -> Failure | None:
-    expectations = _members(values)
+    expectations = members(values)
     if not expectations or head.version == "1.0":
         return None  # RFC 9110 10.1.1: ignored in HTTP/1.0
     if expectations != [b"100-continue"]:
@@ -288,7 +284,20 @@ def _head_bytes(start_line: bytes, fields: Fields) -> bytes:
     return b"\r\n".join(lines)
 
 
-def read_response_framing(method: bytes, status: int, fields: Fields) -> tuple[Framing, int] | None:
+_OF_THIS_HOP = frozenset((b"transfer-encoding", b"content-length", b"connection", b"upgrade", b"server"))
+
+
+def of_this_hop(fields: Fields) -> Found:
+    """The fields of an answer that decide how this hop reads it and what becomes of its connection."""
+    found: Found = {}
+    for field, value in fields:
+        name = field.lower()
+        if name in _OF_THIS_HOP:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def read_response_framing(method: bytes, status: int, found: Found) -> tuple[Framing, int] | None:
     """How the body of the answer to `method` ends (RFC 9112 6.3), or None where the engine's framing cannot be trusted.
 
     A response to HEAD, and any 204 or 304, has no body whatever its fields say; neither has a 1xx, but there a stated
@@ -296,8 +305,8 @@ def read_response_framing(method: bytes, status: int, fields: Fields) -> tuple[F
     """
     if status < 100:
         return None
-    codings = tokens_of(fields, b"transfer-encoding")
-    lengths = values_of(fields, b"content-length")
+    codings = members(found.get(b"transfer-encoding", ()))
+    lengths = found.get(b"content-length")
     if status < 200:
         return None if codings or lengths else (Framing.NONE, 0)
     if method == b"HEAD" or status in (204, 304):

@@ -19,7 +19,7 @@ from sidecar.proxy.observer import Cutter, End, Mark, Observer
 from sidecar.proxy.pace import TakingPace, tunnel_failure
 from sidecar.proxy.road import OVERHEAD_SAMPLE, Road
 from sidecar.proxy.standstill import Now
-from sidecar.proxy.tcp import SendTimes
+from sidecar.proxy.tcp import SendTimes, times_between
 from sidecar.proxy.upload import CHUNK, LAST_CHUNK, Upload
 from sidecar.timeline.outcome import Outcome, outcome_of_status
 
@@ -70,7 +70,7 @@ class Exchange:
         self._out: list[bytes] = []
         self._cutter: Cutter | None = None
         self._response_complete = False
-        self._send_times: SendTimes | None = None
+        self._sent_before: bytes | None = None
         self._delivery: SendTimes | None = None
         self._taking: TakingPace | None = None
         self._uploading = False
@@ -206,7 +206,7 @@ class Exchange:
             self._framing = Framing.UNTIL_CLOSE
         self.tunnel = head.status == 101
         if self.observer.wants_body:
-            self._send_times = self.client.send_times()
+            self._sent_before = self.client.send_reading()
         self._keep_alive = (
             self.head.keep_alive
             and self.upload.complete
@@ -277,8 +277,8 @@ class Exchange:
         if self._ended or not self._response_complete or self._response is None:
             return
         self.observer.mark(Mark.FLUSHED, at)
-        if self._send_times is not None and (times := self.client.send_times()) is not None:
-            self._delivery = times.since(self._send_times)
+        if self._sent_before is not None and (sent := self.client.send_reading()) is not None:
+            self._delivery = times_between(self._sent_before, sent)
         self._over(at, outcome_of_status(self._response.status), None)
         if self.upload.complete:
             self.client.exchange_over(keep_alive=self._keep_alive)

@@ -3,6 +3,7 @@
 Knows sockets and counts of bytes; the answer is read in `forward.py`. Refuses to know what the bytes mean.
 """
 
+import select
 import socket
 from collections.abc import Callable
 from typing import Protocol
@@ -11,7 +12,7 @@ from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
 from sidecar.proxy.idle_edge import Evidence
 from sidecar.proxy.read_limit import ReadLimit, Turns
-from sidecar.proxy.tcp import heard
+from sidecar.proxy.tcp import arrivals, heard
 
 
 class Consumer(Protocol):
@@ -43,6 +44,7 @@ class Sending(ReadLimit):
         super().__init__(turns)
         self.consumer: Consumer | None = None
         self.socket: socket.socket | None = None
+        self.arrivals: select.poll | None = None
         self.blocked = False
         """Its socket has not taken everything."""
         self.reused = False
@@ -56,6 +58,7 @@ class Sending(ReadLimit):
     def opened_on(self, sock: socket.socket) -> None:
         """The connection is open on this socket, and nothing has been sent."""
         self.socket = sock
+        self.arrivals = arrivals(sock)
         at_first = heard(sock)
         self._acknowledged_at_first = 0 if at_first is None else at_first.acknowledged_bytes
 

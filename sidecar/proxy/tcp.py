@@ -4,6 +4,7 @@ They say whether the connection is quiet, whether the peer has left, how much of
 held the stream back.
 """
 
+import select
 import socket
 import struct
 from typing import NamedTuple
@@ -14,13 +15,14 @@ TCP_CLOSE_WAIT = 8
 _ACKNOWLEDGED_OFFSET = 120
 """tcpi_bytes_acked: u64, since Linux 4.1. It counts the SYN too."""
 _ACKNOWLEDGED = struct.Struct("=Q")
-_BUSY_OFFSET = 168
-"""tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited: three u64 of microseconds, since Linux 4.9."""
 _TIMES = struct.Struct("=QQQ")
+_TIMES_OFFSET = 168
+"""tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited: three u64 of microseconds, since Linux 4.9."""
+_TIMES_END = _TIMES_OFFSET + _TIMES.size
 
 
 class SendTimes(NamedTuple):
-    """For how long a connection had data to send, and was held back by what; seconds since the connection began."""
+    """For how long a connection had data to send, and was held back by what; in seconds."""
 
     busy_seconds: float
     receive_window_limited_seconds: float
@@ -28,27 +30,30 @@ class SendTimes(NamedTuple):
     send_buffer_limited_seconds: float
     """The sidecar's send buffer was full: the path has much delay, or the buffer is small."""
 
-    def since(self, earlier: "SendTimes") -> "SendTimes":
-        """The difference between two readings of the same connection."""
-        return SendTimes(
-            self.busy_seconds - earlier.busy_seconds,
-            self.receive_window_limited_seconds - earlier.receive_window_limited_seconds,
-            self.send_buffer_limited_seconds - earlier.send_buffer_limited_seconds,
-        )
+
+_NEVER_BUSY = SendTimes(0.0, 0.0, 0.0)
 
 
-def send_times(sock: socket.socket) -> SendTimes | None:
-    """The kernel's times of this connection, or None if it keeps none."""
+def send_reading(sock: socket.socket) -> bytes | None:
+    """The kernel's times of sending on this connection, as it keeps them; None if it keeps none. Two of them make a
+    `times_between`.
+    """
     if not hasattr(socket, "TCP_INFO"):
         return None
     try:
-        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TIMES_END)
     except OSError:
         return None
-    if len(info) < _BUSY_OFFSET + _TIMES.size:
-        return None
-    busy, window, buffer = _TIMES.unpack_from(info, _BUSY_OFFSET)
-    return SendTimes(busy / 1e6, window / 1e6, buffer / 1e6)
+    return info[_TIMES_OFFSET:] if len(info) == _TIMES_END else None
+
+
+def times_between(before: bytes, after: bytes) -> SendTimes:
+    """The times between two readings of the same connection."""
+    if before == after:  # nearly every short answer
+        return _NEVER_BUSY
+    return SendTimes(
+        *((late - early) / 1e6 for early, late in zip(_TIMES.unpack(before), _TIMES.unpack(after), strict=True))
+    )
 
 
 class Heard(NamedTuple):
@@ -73,15 +78,16 @@ def heard(sock: socket.socket) -> Heard | None:
     return Heard(_ACKNOWLEDGED.unpack_from(info, _ACKNOWLEDGED_OFFSET)[0], info[0] == TCP_CLOSE)
 
 
-def is_quiet(sock: socket.socket) -> bool:
-    """Whether nothing waits to be read: no byte, no end and no reset that the event loop has not handled yet."""
-    try:
-        sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
+def arrivals(sock: socket.socket) -> "select.poll | None":
+    """Whether anything waits to be read: `poll(0)` then returns something. A byte, an end or a reset that the event loop has not
+    handled yet. None for a socket that is closed.
+    """
+    # Asked for each request on a kept connection: a recv that finds nothing raises, and costs twice as much.
+    if sock.fileno() < 0:
+        return None
+    found = select.poll()
+    found.register(sock, select.POLLIN)
+    return found
 
 
 def peer_has_left(sock: socket.socket) -> bool:

@@ -1,12 +1,13 @@
 """Facts that the kernel has about a connection, asked of real sockets on loopback."""
 
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
-from sidecar.proxy.tcp import Heard, SendTimes, heard, is_quiet, peer_has_left, send_times
+from sidecar.proxy.tcp import Heard, SendTimes, arrivals, heard, peer_has_left, send_reading, times_between
 
 
 @pytest.fixture
@@ -19,6 +20,12 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 Ends = tuple[socket.socket, socket.socket]
+
+
+def is_quiet(ours: socket.socket) -> bool:
+    found = arrivals(ours)
+    assert found is not None
+    return found.poll(0) == []
 
 
 def seen_after(ours: socket.socket) -> tuple[bool, bool]:
@@ -63,20 +70,24 @@ def test_a_reset_is_neither_quiet_nor_a_peer(ends: Ends) -> None:
 
 def test_the_times_of_a_stream_are_the_difference_of_two_readings() -> None:
     """A kept connection has the times of earlier answers too."""
-    before, after = SendTimes(1.0, 0.25, 0.5), SendTimes(4.0, 1.25, 0.5)
+    before, after = (
+        struct.pack("=QQQ", *times) for times in ((1_000_000, 250_000, 500_000), (4_000_000, 1_250_000, 500_000))
+    )
 
-    assert after.since(before) == SendTimes(3.0, 1.0, 0.0)
+    assert times_between(before, after) == SendTimes(3.0, 1.0, 0.0)
+    assert times_between(after, after) == SendTimes(0.0, 0.0, 0.0)
 
 
-def test_a_socket_that_is_no_connection_has_no_times(ends: Ends) -> None:
+def test_a_socket_that_is_no_connection_has_no_times_and_no_arrivals(ends: Ends) -> None:
     """A closed socket and a datagram socket have none; a connection that has sent nothing was never held back."""
     ours, _ = ends
     closed = socket.socket()
     closed.close()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagram:
-        assert (send_times(closed), send_times(datagram)) == (None, None)
+        assert (send_reading(closed), send_reading(datagram)) == (None, None)
 
-    assert send_times(ours) == SendTimes(0.0, 0.0, 0.0)
+    assert send_reading(ours) == bytes(24)
+    assert arrivals(closed) is None
 
 
 def test_the_peer_has_heard_what_it_acknowledged(ends: Ends) -> None:
