@@ -206,8 +206,8 @@ class StepModel(Learner):
         if unknown is not None:
             return unknown
         since = at - seconds
-        if self._alike.enough(at - NEAR_SECONDS) and not self._pure.enough(at - NEAR_SECONDS, FEWEST_NEAR):
-            # The pure steps from before tell nothing of now: a fault that fills the slots ends them within a second.
+        if self._alike.enough(at - NEAR_SECONDS) and self._pure.stopped(at, DECODE_SECONDS, NEAR_SECONDS):
+            # Those from before tell nothing of now: a fault that fills the slots ends pure steps within seconds.
             return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess) or Reason.FEW
         found = self._pure.factor(since, FEWEST_NOW) or self._alike.factor(since, self._usual_excess)
         return found or Reason.FEW
@@ -364,7 +364,9 @@ class StepModel(Learner):
         return self._near[1]
 
     def _decode_of_seconds(self, at: float) -> float:
-        now = self._pure.factor(at - NEAR_SECONDS, FEWEST_NEAR) or self.decode(at)
+        since = at - NEAR_SECONDS
+        near = self._pure.factor(since, FEWEST_NEAR) or self._alike.factor(since, self._usual_excess)
+        now = near or self.decode(at)
         return now.value if isinstance(now, Factor) else 1.0
 
     def _see(self, step: Step, seconds: float, expected: float) -> None:

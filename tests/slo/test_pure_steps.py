@@ -1,5 +1,7 @@
 """Steps without a prompt tell the cost of decodes now: the slow ones by their length, and only the recent ones."""
 
+import pytest
+
 from sidecar.slo.factor import Factor
 from sidecar.slo.pure_steps import PureSteps
 
@@ -25,7 +27,28 @@ def test_only_those_since_an_instant_speak_and_too_few_of_them_say_nothing() -> 
 
     assert pure.factor(10.0, 20) == Factor(2.0, 2.0 * 0.97, 2.0 * 1.03)
     assert pure.factor(11.0, 20) is None
-    assert (pure.enough(10.0, 20), pure.enough(11.0, 20)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("late_at", "late_seconds_each", "stopped"),
+    [
+        pytest.param([], 0.0, True, id="none of late"),
+        pytest.param([51.0], 0.2, True, id="hardly one of late"),
+        pytest.param([51.0, 53.0, 55.0, 57.0, 59.0], 0.2, False, id="as rare as before"),
+        pytest.param([51.0, 55.0], 0.6, False, id="fewer, as each takes longer"),
+    ],
+)
+def test_pure_steps_have_stopped_if_they_take_hardly_any_of_the_last_seconds(
+    late_at: list[float], late_seconds_each: float, stopped: bool
+) -> None:
+    """Before, one of 0.2 s came each 2 s: where prompts are in most steps, pure ones are rare, and still speak."""
+    pure = PureSteps()
+    for number in range(25):
+        pure.add(2.0 * number, 1.0, 0.2)
+    for at in late_at:
+        pure.add(at, 1.0, late_seconds_each)
+
+    assert pure.stopped(60.0, 60.0, 10.0) is stopped
 
 
 def test_a_replaced_engine_has_none() -> None:
