@@ -6,7 +6,8 @@ the proxy's threads (/proc/PID/task/*/schedstat, nanoseconds), over the middle o
 which measures nothing; if it is not installed, the table has the sidecar only. Linux only. Run: `.venv/bin/python -m
 bench.relay_cost`; `--streams 100 300`, `--seconds 8`, `--rounds 3`; `--beside CHECKOUT` also measures the sidecar of another
 checkout, such as a worktree of an earlier commit, in the same rounds. Each sidecar is measured twice: once with no objectives,
-once with objectives that each request misses.
+once with objectives that each request misses. Under the table stand the ratios of both checkouts, round by round: a machine
+that is slow for a minute changes both figures of a round, and hardly their ratio.
 """
 
 import argparse
@@ -33,7 +34,10 @@ from tests.support.sidecar_process import running_sidecar
 
 EVENTS_A_SECOND = 50
 SETTLE_SECONDS = 1.5
+REQUEST = "us a one-token request"
 REQUEST_CLIENTS = 8
+REQUEST_TURN_SECONDS = 0.5
+"""The proxies take turns of this length with requests, several in a round."""
 NGINX_CONFIG = """\
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit;
 events {{ worker_connections 4096; }}
@@ -66,6 +70,10 @@ class Proxy:
     name: str
     port: int
     pid: int
+    load: str | None = None
+    """What is asked of a sidecar; None for another proxy."""
+    checkout: Path | None = None
+    """The tree of a sidecar, unless it is this one."""
 
     def cpu_seconds(self) -> float:
         """CPU charged so far to all threads of the process."""
@@ -126,27 +134,46 @@ async def streaming_cost(proxy: Proxy, streams: int, seconds: float) -> float:
     return spent / (after - before) * 1e6
 
 
-async def request_cost(proxy: Proxy, seconds: float) -> float:
-    """CPU microseconds per one-token request, from eight clients that each send one request after the other."""
+@dataclass
+class Spent:
+    """What some turns of one proxy have cost."""
+
+    cpu_seconds: float = 0.0
+    requests: int = 0
+
+    @property
+    def microseconds(self) -> float:
+        """CPU of one request."""
+        return self.cpu_seconds / self.requests * 1e6
+
+
+async def request_costs(proxies: list[Proxy], seconds: float) -> list[float]:
+    """CPU microseconds per one-token request of each proxy, in turns, over so many seconds each."""
+    spent = [Spent() for _ in proxies]
+    for _ in range(max(1, round(seconds / REQUEST_TURN_SECONDS))):
+        for proxy, sum_of_turns in zip(proxies, spent, strict=True):
+            await _requests(proxy, sum_of_turns)
+    return [each.microseconds for each in spent]
+
+
+async def _requests(proxy: Proxy, spent: Spent) -> None:
+    """Eight clients that each send one request after the other, for one turn."""
     readers = [await Reader.open(proxy.port) for _ in range(REQUEST_CLIENTS)]
-    asked = 0
 
     async def client(reader: Reader) -> None:
-        nonlocal asked
         while time.monotonic() < until:
             await reader.ask("1 events 0 seconds")
-            asked += 1
+            spent.requests += 1
 
     for reader in readers:
         await reader.ask("1 events 0 seconds")
-    until = time.monotonic() + seconds
+    until = time.monotonic() + REQUEST_TURN_SECONDS
     cpu = proxy.cpu_seconds()
     await asyncio.gather(*(client(reader) for reader in readers))
-    spent = proxy.cpu_seconds() - cpu
+    spent.cpu_seconds += proxy.cpu_seconds() - cpu
     for reader in readers:
         assert reader.transport is not None
         reader.transport.abort()
-    return spent / asked * 1e6
 
 
 async def costs(proxies: list[Proxy], streams: list[int], seconds: float, rounds: int) -> list[str]:
@@ -157,7 +184,8 @@ async def costs(proxies: list[Proxy], streams: list[int], seconds: float, rounds
             for count in streams:
                 cost = await streaming_cost(proxy, count, seconds)
                 found.setdefault((proxy.name, f"us an event, {count} streams"), []).append(cost)
-            found.setdefault((proxy.name, "us a one-token request"), []).append(await request_cost(proxy, seconds / 2))
+        for proxy, cost in zip(proxies, await request_costs(proxies, seconds), strict=True):
+            found.setdefault((proxy.name, REQUEST), []).append(cost)
     columns = list(dict.fromkeys(column for _, column in found))
     lines = [f"| proxy | {' | '.join(columns)} | RSS MB |", "|---" * (len(columns) + 2) + "|"]
     for proxy in proxies:
@@ -168,7 +196,23 @@ async def costs(proxies: list[Proxy], streams: list[int], seconds: float, rounds
             ratio = "" if proxy is proxies[0] else f", x {median(values) / first:.2f}"
             cells.append(f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f}{ratio})")
         lines.append(f"| {proxy.name} | {' | '.join(cells)} | {proxy.resident_mb():.0f} |")
-    return lines
+    return [*lines, *_ratios(proxies, columns, found)]
+
+
+def _ratios(proxies: list[Proxy], columns: list[str], found: dict[tuple[str, str], list[float]]) -> list[str]:
+    """This checkout to each other one under the same load, round by round."""
+    lines = []
+    for this in proxies:
+        for other in proxies:
+            if this.checkout is None and other.checkout is not None and this.load == other.load:
+                for column in columns:
+                    ratios = [
+                        one / two for one, two in zip(found[this.name, column], found[other.name, column], strict=True)
+                    ]
+                    lines.append(
+                        f"{this.name} / {other.name}, {column}: x {median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+                    )
+    return ["", *lines] if lines else []
 
 
 async def measured(folder: Path, streams: list[int], seconds: float, rounds: int, beside: list[Path]) -> list[str]:
@@ -193,7 +237,7 @@ async def _proxies(stack: ExitStack, origin: Origin, folder: Path, beside: list[
             # In a thread: the origin answers the sidecar's probes in this loop.
             sidecar = await asyncio.to_thread(stack.enter_context, running)
             name = "this sidecar" if checkout is None else f"the sidecar of {checkout}"
-            found.append(Proxy(f"{name}{load}", sidecar.port, sidecar.process.pid))
+            found.append(Proxy(f"{name}{load}", sidecar.port, sidecar.process.pid, load, checkout))
     return found
 
 

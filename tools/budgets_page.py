@@ -43,9 +43,9 @@ passes unread). All together they are bounded by the number of requests. A confi
 `requests` stands for.
 
 After a burst the process gives its memory back: at once what it held, {SPAN_KEPT_SECONDS:.0f} s after the last request what it
-remembered of each. Pages on which Python keeps something else stay: the process then has about 1.5 times what it had before the burst (1.62 times on the
-slowest machine measured). Where that matters more than its CPU, start it with `PYTHONMALLOC=malloc` in its environment: 1.1 times,
-and a request costs 3 to 5 % more CPU (glibc 2.36, measured by hand).
+remembered of each. Pages on which Python keeps something else stay: a minute later the process has about 1.5 times what it had before (1.62
+times was the most on any machine). Where that matters more than its CPU, start it with `PYTHONMALLOC=malloc` in its
+environment: it then has 1.1 times what it had before, and a request costs 3 to 5 % more CPU (glibc 2.36, measured by hand).
 
 ## Time
 

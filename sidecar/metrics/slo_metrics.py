@@ -212,7 +212,7 @@ _PART = Label("part", tuple(Part))
 ENGINE_COST_RATIO = Gauge(
     "llm_engine_cost_ratio",
     "Cost of the engine's work now over its cost while no objective burned, from the instants at which streams speak: an"
-    " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps; part=prefill: the same"
+    " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps, or the last 10 s where prompts are in all steps; part=prefill: the same"
     " uncached prompt tokens, over the last 90 s. Absent while unknown: see llm_engine_cost_unknown.",
     (_PART,),
 )
@@ -231,7 +231,7 @@ ENGINE_COST_UNKNOWN = Gauge(
     "1 for the reason for which llm_engine_cost_ratio is absent, else 0. young: too few steps or prompts to know the usual cost;"
     " residuals: steps of the same shape take different times, or prompts share no steps with decodes; coverage: streams do"
     " not speak at each step (several schedulers behind one port, several tokens in an event), or the engine runs more requests"
-    " than the sidecar has sent it (less than 80 % of them pass it); few: too little traffic now.",
+    " than the sidecar has sent it (less than 80 % of them pass it); few: too few steps now, or prompts in all of them.",
     (_PART, Label("reason", tuple(Reason))),
 )
 ENGINE_STEP_COST_SECONDS = Gauge(

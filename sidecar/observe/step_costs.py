@@ -39,10 +39,12 @@ class StepCosts:
         self._step_seconds = metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child()
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, *, streaming: bool) -> None:
-        """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown."""
+        """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown, 0 if it has no text, as a
+        prompt of embeddings.
+        """
         tokens = max(1.0, prompt_tokens or 1.0)
         prompt = Prompt(tokens, self.uncached(lane, tokens))
-        self.rebuilt.arrived(key, prompt, seen=streaming, length_known=prompt_tokens is not None)
+        self.rebuilt.arrived(key, prompt, seen=streaming, length_known=bool(prompt_tokens))
 
     def uncached(self, lane: str, prompt_tokens: float) -> float:
         """Tokens of such a prompt that usually have to be computed."""

@@ -17,7 +17,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, ClassVar
 
-from sidecar.slo.alike_steps import AlikeSteps
+from sidecar.slo.alike_steps import LIKE_USUAL, AlikeSteps
 from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.factor import Excess, Factor, ratio_of
 from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
@@ -41,7 +41,7 @@ DECODE_SECONDS = 60.0
 PREFILL_SECONDS = 90.0
 NEAR_SECONDS, FEWEST_NEAR = 10.0, 10
 LONGEST_STRETCH_SECONDS = 20.0
-"""Under load no step is pure for minutes: a stretch then ends after this time."""
+"""Under load no step may be pure for minutes: a stretch then ends after this time."""
 KEPT_STRETCHES = 1024
 FEWEST_NOW, FEWEST_STRETCHES_NOW = 20, 3
 WORST_RESIDUAL = 0.25
@@ -207,8 +207,11 @@ class StepModel(Learner):
             return unknown
         since = at - seconds
         if self._alike.enough(at - NEAR_SECONDS) and self._pure.stopped(at, DECODE_SECONDS, NEAR_SECONDS):
-            # Those from before tell nothing of now: a fault that fills the slots ends pure steps within seconds.
-            return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess) or Reason.FEW
+            # A fault that fills the slots ends pure steps within seconds: that decodes cost the usual before tells nothing of
+            # now. That they were dear already does.
+            before = self._pure.factor(since, FEWEST_NOW)
+            dear = before if before is not None and before.low > LIKE_USUAL else None
+            return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess) or dear or Reason.FEW
         found = self._pure.factor(since, FEWEST_NOW) or self._alike.factor(since, self._usual_excess)
         return found or Reason.FEW
 

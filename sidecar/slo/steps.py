@@ -27,9 +27,9 @@ MOST_PROMPTS = 1024
 """Prompts that are noted until a stream speaks; further ones are not. So many share no step: no stream speaks, as where no answer
 is streamed at all."""
 UNSPLIT_TOKENS = 128
-"""A prompt of up to so many tokens is computed within one step, which it ends with its first token: the budgets of schedulers begin
-at 256 tokens a step, and most are 2,048 and more (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`, llama.cpp `n_batch`). While such
-requests alone wait, a step that no prompt ends holds none."""
+"""A prompt of up to so many tokens is taken as computed within one step, which it ends with its first token. Schedulers have budgets
+of 256 tokens a step and more, most of 2,048 (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`, llama.cpp `n_batch`);
+one that decodes spend but for some tokens splits such a prompt too."""
 MEAN_WEIGHT = 0.02
 """Weight of the newest step in the mean coverage of the last steps."""
 STEPS_OF_HELD_TOKENS = 200.0
@@ -60,7 +60,7 @@ class Step(NamedTuple):
     """Events of the streams over the number that one scheduler with an event per sequence and step would send, the
     tokens of answers that were held back among them; at most 1."""
     pure: bool
-    """It computed no prompt: none ended with it, and since it began no request waited whose prompt may take several steps."""
+    """It computed no prompt: none ended with it, and no request waited then whose prompt may take several steps."""
     waiting: int
     """Requests that waited for their first token when the step began."""
     prompts: tuple[Prompt, ...]
@@ -149,8 +149,8 @@ class Steps:
         self._ended: list[Step] = []
 
     def arrived(self, key: Hashable, prompt: Prompt, *, seen: bool, length_known: bool = True) -> None:
-        """A request is on its way to the engine. `seen`: its output will be read as it comes. `length_known`: else the tokens of
-        `prompt` are only a placeholder.
+        """A request is on its way to the engine. `seen`: its output will be read as it comes. `length_known`: else the tokens
+        of `prompt` are only a placeholder.
 
         The prefill of an unseen one is taken as over when a request that came later gets its first token, because
         schedulers take prompts in order. From then on it counts as decoding.
@@ -174,6 +174,7 @@ class Steps:
         if waited is None:
             return None
         if at - self.last_at > self.pause_seconds:
+            self._pure = False  # it may be a late output of the step that this ends
             self.end_group(at)
         self.last_at = at
         arrival, prompt = waited
@@ -188,6 +189,7 @@ class Steps:
         if seen and key in self._unseen:
             self._waiting[key] = self._unseen.pop(key)
         elif not seen and key in self._waiting:
+            self._waited, self._pure = True, False  # its first token may have been made
             self._unseen[key] = self._waiting.pop(key)
             self._unseen = dict(sorted(self._unseen.items(), key=_arrival))
         elif not seen and key in self._streams:
@@ -197,6 +199,8 @@ class Steps:
 
     def left(self, key: Hashable, *, answered: bool = True) -> None:
         """The request is over. `answered`: the engine had a step for it until now; False: it was refused or given up."""
+        if key in self._waiting or key in self._unseen:
+            self._waited = True  # the engine may have computed its prompt, or a part of it
         self._split.discard(key)
         stream = self._streams.pop(key, None)
         if stream is not None:

@@ -51,7 +51,7 @@ class Waits:
         self._steps: deque[_Waited] = deque(maxlen=KEPT_WAITS)
 
     def step(self, step: Step, seconds: float, decode_seconds: float) -> None:
-        """Take in a step of `seconds`, the decodes of which cost `decode_seconds` now."""
+        """Take in a step of `seconds`, the decodes of which cost `decode_seconds` now; of a pure step, that is not looked at."""
         if step.waiting >= LEAST_WAITING:
             with_prompts = not step.pure and seconds > WITH_PROMPTS * decode_seconds
             self._steps.append(

@@ -96,6 +96,24 @@ def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
     assert page.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value == pytest.approx(STEP_SECONDS, rel=0.2)
 
 
+@pytest.mark.parametrize(
+    ("prompt_tokens", "pure"), [(20.0, True), (None, False), (0.0, False)], ids=["short", "unknown", "no text"]
+)
+def test_a_prompt_without_a_known_length_may_be_in_any_step_while_it_waits(
+    prompt_tokens: float | None, pure: bool
+) -> None:
+    """A prompt of embeddings has no text, and thousands of tokens."""
+    steps = StepCosts(Page().metrics)
+    steps.received("a", "chat", 100.0, streaming=True)
+    stream = steps.rebuilt.began("a", 0.0, 1)
+    assert stream is not None
+    steps.received("b", "chat", prompt_tokens, streaming=True)
+    for number in range(1, 5):
+        stream.spoke(0.01 * number, 1)
+
+    assert [each.pure for each in steps.rebuilt.take(8)][1:] == [pure, pure]
+
+
 def test_steps_are_priced_some_in_a_turn_and_none_is_left() -> None:
     """A turn stays under a millisecond however many steps have ended."""
     page = Page()

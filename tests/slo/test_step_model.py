@@ -106,6 +106,53 @@ def test_dear_decodes_that_fill_all_slots_at_once_are_told_from_dear_prompts(
     assert 2.7 < now.value < 3.4
 
 
+def test_decodes_that_were_dear_before_all_steps_held_prompts_are_still_dear() -> None:
+    """Decode costs three times as much for a minute; then more prompts come than can be computed, and no step is without one. To
+    take decodes as usual again would make the prompts look dear.
+    """
+    calm = traffic(MATURE_SECONDS, 1.0)
+    slow = [one._replace(at=one.at + MATURE_SECONDS) for one in traffic(60.0, 0.7, seed=4)]
+    rush = [
+        one._replace(at=one.at + MATURE_SECONDS + 60, prompt_tokens=2000, output_tokens=4)
+        for one in traffic(60.0, 9.0, seed=2)
+    ]
+    fault = [(MATURE_SECONDS, {"decode_factor": 3.0})]
+    engine = SteppedEngine([*calm, *slow, *rush], adjust=fault, noise=lognormal(0.05), learns_until=MATURE_SECONDS)
+    at = MATURE_SECONDS + 85.0
+
+    found = factors(engine.until(at), at)
+
+    assert not any(step.pure for step in engine.seen if step.ended_at > at - 10.0)
+    assert found[Part.DECODE].low > 2.0
+    assert found[Part.PREFILL].low <= 1.05
+
+
+@pytest.mark.parametrize("lag_seconds", [0.0, 0.003], ids=["at once", "3 ms late"])
+def test_what_is_done_while_short_prompts_wait_is_known_also_where_first_tokens_are_read_late(
+    lag_seconds: float,
+) -> None:
+    """Prompts are in most steps: the engine computes, and no request waits in front of it."""
+    calm = [one._replace(prompt_tokens=60, output_tokens=30) for one in traffic(FAULT_AT, 6.0)]
+    rush = [
+        one._replace(at=one.at + FAULT_AT, prompt_tokens=60, output_tokens=30)
+        for one in traffic(LATER - FAULT_AT, 20.0, seed=2)
+    ]
+
+    def late(reads: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+        begun = set[int]()
+        found = []
+        for at, key, events in reads:
+            found.append((at + lag_seconds * (key not in begun), key, events))
+            begun.add(key)
+        return sorted(found)
+
+    model = SteppedEngine([*calm, *rush], deliver=late, noise=lognormal(0.1)).until(LATER)
+
+    doing = model.while_waiting(LATER)
+    assert doing is not None
+    assert doing.computes > 0.4
+
+
 @pytest.mark.parametrize("knobs", [{"slots": 3}, {"slots": 16}], ids=["few slots", "overload"])
 def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> None:
     """Requests wait for minutes, steps are full of prompts, and each step costs what its batch always cost."""

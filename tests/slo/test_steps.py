@@ -135,7 +135,37 @@ def test_while_a_prompt_waits_a_step_holds_none_only_if_the_prompt_would_end_the
     found = steps.take(KEPT_ENDED_STEPS)
 
     assert [each.waiting for each in found] == [0, 1, 1, 1, 0, 0]
-    assert [each.pure for each in found] == [True, pure, pure, pure, True, True]
+    assert [each.pure for each in found] == [True, pure, pure, pure, False, True]
+
+
+def test_the_step_before_a_first_token_that_is_read_late_may_have_held_its_prompt() -> None:
+    """A first token pays for the answer's head too, and may be read some milliseconds behind the other output of its step."""
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    stream.spoke(0.010, 1)
+    stream.spoke(0.020, 1)
+    steps.arrived("b", Prompt(20, 20), seen=True)
+    stream.spoke(0.045, 1)
+    steps.began("b", 0.048, 1)
+    for at in (0.055, 0.065, 0.075):
+        stream.spoke(at, 1)
+
+    found = steps.take(KEPT_ENDED_STEPS)
+
+    assert [round(each.ended_at, 3) for each in found if each.pure and each.seconds] == [0.01, 0.02, 0.065]
+
+
+def test_a_short_prompt_whose_answer_turns_out_not_to_be_streamed_may_be_in_any_step() -> None:
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    steps.arrived("b", Prompt(20, 20), seen=True)
+    for number in range(1, 4):
+        stream.spoke(0.01 * number, 1)
+    steps.answering("b", seen=False)
+    for number in range(4, 7):
+        stream.spoke(0.01 * number, 1)
+
+    assert [each.pure for each in steps.take(KEPT_ENDED_STEPS)] == [True, True, False, False, False]
 
 
 def test_silence_between_two_answers_is_no_step() -> None:
