@@ -2,13 +2,14 @@
 
 It knows samples (length, seconds) of one model, in ring buffers by class of length, so that samples of one length never
 push out those of another. It refuses to answer for lengths that it has not seen, before it has enough samples, and if
-length does not explain the samples themselves. A sample costs one comparison and one append; the function is computed
-again when it is asked for after a new sample.
+length does not explain the samples themselves. A sample costs one comparison and one append. The function is computed
+again when it is asked for after some new samples: to sort hundreds of them for each request would cost more than all else that is
+measured of it.
 """
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from math import log2
 from statistics import median, median_low
@@ -31,6 +32,11 @@ MOST_CLASSES = 4
 """Classes that may be joined: a factor of 4 in length."""
 REACH = 1.5
 """Factor below the shortest and above the longest learned length within which there is still an answer."""
+LATE_SHARE = 8
+"""The function may be late by one of so many samples: by three of the 25 of a class. A sample that is shorter or longer than all others
+counts at once."""
+YOUNG_SAMPLES = 2 * READY_SAMPLES
+"""Up to so many, each sample counts at once."""
 RECENT_ERRORS = 101
 MOST_ERROR = 0.35
 """Median relative error on the idle arrivals themselves above which there is no answer. "queue > prefill?" is a
@@ -88,6 +94,8 @@ class Curve(Learner):
         self._seconds: list[float] = []
         self._shortest = self._longest = self._most = 0.0
         self._stale = False
+        self._since = 0
+        """Samples since the function was computed."""
         self.samples = 0
         self._learned = 0
         self._refusal: Refusal | None = Refusal.FEW_SAMPLES
@@ -98,6 +106,10 @@ class Curve(Learner):
         self._errors = deque(self._errors, maxlen=RECENT_ERRORS)
         self.samples = sum(map(len, self._rings.values()))
         self._stale = True
+
+    def slices(self) -> Iterator[dict[str, Any]]:
+        self._stale = True  # a restored one computes the function anew: the same function answers here
+        return super().slices()
 
     @property
     def refusal(self) -> Refusal | None:
@@ -113,7 +125,9 @@ class Curve(Learner):
         self._learned += 1
         self.samples += len(ring) < self._ring
         ring.append((length, seconds))
-        self._stale = True
+        self._since += 1
+        at_once = self._learned <= YOUNG_SAMPLES or not self._shortest <= length <= self._longest
+        self._stale = self._stale or at_once or self._since > self.samples // LATE_SHARE
 
     def cost(self, length: float) -> "float | Refusal":
         """Prefill seconds of a prompt of this length that does not queue, or the reason why there is no answer."""
@@ -137,7 +151,7 @@ class Curve(Learner):
     def _freshen(self) -> None:
         if not self._stale:
             return
-        self._stale = False
+        self._stale, self._since = False, 0
         groups = self._groups()
         # The median of a rising function is the function of the median, so a wide group's node lies on the curve too.
         self._lengths, self._seconds = _rising(

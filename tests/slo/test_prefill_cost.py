@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.slo.prefill_cost import CLASSES_PER_OCTAVE, REACH, READY_SAMPLES, RING, Curve, Length, Refusal, length_of
+from sidecar.slo.prefill_cost import (
+    CLASSES_PER_OCTAVE,
+    GROUP_SAMPLES,
+    REACH,
+    READY_SAMPLES,
+    RING,
+    Curve,
+    Length,
+    Refusal,
+    _rising,
+    length_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +72,40 @@ def test_between_two_lengths_the_cost_lies_on_the_line_between_them() -> None:
     curve = taught((1000, 0.1), (4000, 0.4))
 
     assert [curve.cost(length) for length in (1000, 2000, 3000, 4000)] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+
+
+def test_the_function_is_computed_for_few_of_many_samples_and_is_never_far_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request asks for the cost and teaches one. Prompts become twice as dear in the middle."""
+    computed = 0
+
+    def rising(nodes: list[tuple[float, float, int]]) -> tuple[list[float], list[float]]:
+        nonlocal computed
+        computed += 1
+        return _rising(nodes)
+
+    monkeypatch.setattr("sidecar.slo.prefill_cost._rising", rising)
+    curve, lengths = Curve(), [int(20 * 1.25**number) for number in range(32)]
+    seen = []
+    for number in range(3200):
+        length = lengths[number % len(lengths)]
+        curve.learn(length, 1e-4 * length * (1 if number < 1600 else 2))
+        seen.append(curve.cost(1000))
+
+    assert computed < 3200 / 8
+    assert seen[1599] == pytest.approx(0.1, rel=0.2)
+    assert seen[1600 + RING * len(lengths)] == pytest.approx(0.2, rel=0.2)
+
+
+def test_a_length_beyond_all_others_is_answered_as_soon_as_it_has_enough_samples() -> None:
+    curve = taught(*((length, 1e-4 * length) for length in range(100, 1600, 100)))
+    answers = []
+    for _ in range(GROUP_SAMPLES):
+        curve.learn(4000, 0.4)
+        answers.append(curve.cost(4000))
+
+    assert answers == [Refusal.OUTSIDE] * (GROUP_SAMPLES - 1) + [pytest.approx(0.4)]
 
 
 def test_samples_that_length_does_not_explain_are_refused() -> None:
