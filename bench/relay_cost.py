@@ -71,7 +71,7 @@ class Proxy:
     port: int
     pid: int
     load: str | None = None
-    """What is asked of a sidecar; None for another proxy."""
+    """The load of a sidecar, as its name says it; None for another proxy."""
     checkout: Path | None = None
     """The tree of a sidecar, unless it is this one."""
 
@@ -136,7 +136,7 @@ async def streaming_cost(proxy: Proxy, streams: int, seconds: float) -> float:
 
 @dataclass
 class Spent:
-    """What some turns of one proxy have cost."""
+    """CPU and requests of one proxy, over some turns."""
 
     cpu_seconds: float = 0.0
     requests: int = 0

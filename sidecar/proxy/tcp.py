@@ -79,8 +79,8 @@ def heard(sock: socket.socket) -> Heard | None:
 
 
 def arrivals(sock: socket.socket) -> "select.poll | None":
-    """What tells whether anything waits to be read: `poll(0)` then returns something. A byte, an end or a reset waits until the
-    event loop has handled it. None for a socket that is closed.
+    """A poll object that tells whether anything waits to be read: `poll(0)` then returns something. A byte, an end or a reset waits
+    until the event loop has handled it. None for a socket that is closed.
     """
     # Asked for each request on a kept connection: a recv that finds nothing raises, and costs twice as much.
     if sock.fileno() < 0:
