@@ -47,10 +47,10 @@ def naive_proxy(origin_port: int) -> Iterator[int]:
         writer.close()
 
     async def run() -> None:
-        serving: set[asyncio.Task[None]] = set()
+        serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            serving.add(asyncio.get_running_loop().create_task(serve(reader, writer)))
+            serving[asyncio.get_running_loop().create_task(serve(reader, writer))] = writer
 
         server = await asyncio.start_server(accept, "127.0.0.1", 0)
         ports.append(server.sockets[0].getsockname()[1])
@@ -61,6 +61,9 @@ def naive_proxy(origin_port: int) -> Iterator[int]:
         for task in serving:
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
+        for writer in serving.values():  # of a cancelled task too, even if it never ran
+            writer.transport.abort()
+        await asyncio.sleep(0)  # an aborted transport closes its socket in the next turn of the loop
 
     thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()
