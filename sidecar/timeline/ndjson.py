@@ -20,6 +20,7 @@ MEDIA_TYPES = frozenset(
 others."""
 
 _OPENING = (0x5B, 0x7B)
+_BLANKS = b" \t\r"
 _BLANK_LINES = re.compile(rb"[ \t\r\n]*\n")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
 
@@ -101,6 +102,9 @@ class NdjsonParser:
             return
         if not self._line:
             self._line_at = at
+        if self._line in (b"", b" "):
+            piece = _indented_once(bytes(self._line) + piece)
+            self._line.clear()
         self._line += piece
         if len(self._line) > self.max_event_bytes:
             self._too_long = True
@@ -116,7 +120,7 @@ class NdjsonParser:
             self._line += piece
             piece = bytes(self._line)
             self._line.clear()
-        if len(piece) > self.max_event_bytes:
+        if len(piece) > self.max_event_bytes < len(_indented_once(piece)):
             self._give_up()
         else:
             self._whole_line(piece, at, end, values)
@@ -159,6 +163,12 @@ class NdjsonParser:
         self._value.clear()
         self._open_at = NOTHING_OPEN
         self._depth = 0
+
+
+def _indented_once(piece: bytes) -> bytes:
+    """The piece with one blank for all at its beginning: the cap counts no others, so a long blank line is still a blank line."""
+    said = piece.lstrip(_BLANKS)
+    return said if len(said) == len(piece) else b" " + said
 
 
 def _opened(line: bytes) -> int:

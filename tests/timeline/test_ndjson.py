@@ -81,6 +81,20 @@ class TestTheCap:
         assert parser.oversized == 1
         assert parser.feed(b'\n{"a":1}\n') == [(b"", b'{"a":1}')]
 
+    def test_a_blank_line_longer_than_the_cap_is_still_a_blank_line(self) -> None:
+        """It was passed over behind a blank line and counted as a value behind a cut: found by fuzzing."""
+        for stream in (b"\n" + b"\t" * 115 + b"\n", b" " * 115 + b"\n", b'{\n"a":\n' + b" " * 115 + b"\n1}\n"):
+            whole = told_by(NdjsonParser(48), stream)
+
+            assert whole[2] == 0
+            assert all(told_by(NdjsonParser(48), stream[:cut], stream[cut:]) == whole for cut in range(len(stream)))
+
+    def test_the_indentation_of_a_line_counts_as_one_blank(self) -> None:
+        line = b" " * 60 + b'{"a":1}\n'
+
+        assert told_by(NdjsonParser(20), line)[0] == [(b"", b'{"a":1}')]
+        assert told_by(NdjsonParser(20), *(bytes([byte]) for byte in line)) == told_by(NdjsonParser(20), line)
+
     def test_a_line_fed_one_byte_at_a_time_is_not_copied_for_each(self) -> None:
         """Quadratic work on 256 KiB would be 34 GB of copies; linear work is a fraction of a second even on a busy machine."""
         line = b'{"a":"' + b"x" * 262_000 + b'"}\n'
@@ -138,7 +152,9 @@ def test_any_segmentation_says_the_same(stream: bytes, cap: int, data: st.DataOb
     assert whole == told_by(NdjsonParser(cap), *(stream[at : at + 1] for at in range(len(stream))))
 
 
-BLANK = st.lists(st.sampled_from([b"\n", b"\r\n", b" \n", b"\t\n", b"\x0b\n"]), min_size=1, max_size=20).map(b"".join)
+BLANK = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b" \n", b"\t\n", b"\x0b\n", b" " * 12 + b"\n", b"\t" * 9]), min_size=1, max_size=20
+).map(b"".join)
 
 
 @given(stream=st.lists(BLANK | AWKWARD, max_size=6).map(b"".join), cap=st.sampled_from([8, 1000]))
