@@ -39,7 +39,7 @@ FEWEST_STRETCHES = 20
 DECODE_SECONDS = 60.0
 """Age of the oldest step that speaks for now."""
 PREFILL_SECONDS = 90.0
-NEAR_SECONDS, FEWEST_NEAR = 10.0, 10
+NEAR_SECONDS, NEAREST_SECONDS, FEWEST_NEAR = 10.0, 3.0, 10
 LONGEST_STRETCH_SECONDS = 20.0
 """Under load no step may be pure for minutes: a stretch then ends after this time."""
 KEPT_STRETCHES = 1024
@@ -202,8 +202,7 @@ class StepModel(Learner):
 
     def decode(self, at: float, seconds: float = DECODE_SECONDS) -> Factor | Reason:
         """The decode factor at this instant, from the steps of the last so many seconds."""
-        unknown = self.unknown
-        if unknown is not None:
+        if (unknown := self.unknown) is not None:
             return unknown
         since = at - seconds
         if self._alike.enough(at - NEAR_SECONDS) and self._pure.stopped(at, DECODE_SECONDS, NEAR_SECONDS):
@@ -213,12 +212,14 @@ class StepModel(Learner):
             dear = before if before is not None and before.low > LIKE_USUAL else None
             return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess) or dear or Reason.FEW
         found = self._pure.factor(since, FEWEST_NOW) or self._alike.factor(since, self._usual_excess)
+        near = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NOW)
+        if found is not None and near is not None and near.low > found.high:
+            return near  # a fault has just begun: until half of the window is its own, the prompts alone would seem dearer
         return found or Reason.FEW
 
     def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
         """The prefill factor at this instant, from the prompts of the last so many seconds."""
-        unknown = self.unknown
-        if unknown is not None:
+        if (unknown := self.unknown) is not None:
             return unknown
         if self._per_token is None:
             return Reason.YOUNG
@@ -367,9 +368,10 @@ class StepModel(Learner):
         return self._near[1]
 
     def _decode_of_seconds(self, at: float) -> float:
+        # When decodes become dear, each second in which this does not know it yet makes the prompts of that second look dear.
         since = at - NEAR_SECONDS
-        near = self._pure.factor(since, FEWEST_NEAR) or self._alike.factor(since, self._usual_excess)
-        now = near or self.decode(at)
+        near = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR) or self._pure.factor(since, FEWEST_NEAR)
+        now = near or self._alike.factor(since, self._usual_excess) or self.decode(at)
         return now.value if isinstance(now, Factor) else 1.0
 
     def _see(self, step: Step, seconds: float, expected: float) -> None:

@@ -106,6 +106,33 @@ def test_dear_decodes_that_fill_all_slots_at_once_are_told_from_dear_prompts(
     assert 2.7 < now.value < 3.4
 
 
+@pytest.mark.parametrize("window_seconds", [20.0, 60.0])
+def test_a_fault_of_both_is_told_as_dear_decodes_from_its_first_seconds_on(window_seconds: float) -> None:
+    """The median of a window turns when half of it is the fault's, and a sum at once: until then the prompts alone seemed dearer."""
+    arrivals = [one._replace(prompt_tokens=300, output_tokens=40) for one in traffic(FAULT_AT + 30, 4.0)]
+    knobs = {"decode_factor": 3.0, "prefill_factor": 3.0}
+    engine = SteppedEngine(arrivals, adjust=broken(**knobs), noise=lognormal(0.15))
+
+    before = engine.until(FAULT_AT).decode(FAULT_AT, window_seconds)
+    found = [engine.until(at).decode(at, window_seconds) for at in (FAULT_AT + after for after in (3.0, 5.0, 8.0, 12.0))]
+
+    assert isinstance(before, Factor)
+    assert holds(before, 1.0)
+    assert all(isinstance(now, Factor) and 2.5 < now.value < 3.5 for now in found)
+
+
+def test_what_ends_is_told_by_the_whole_window() -> None:
+    """Requests that waited through a fault miss their objectives some seconds after its end: it is still their reason."""
+    until = FAULT_AT + 60.0
+    adjust = [*broken(decode_factor=3.0), (until, {"decode_factor": 1.0})]
+    engine = SteppedEngine(traffic(until + 30), adjust=adjust, noise=lognormal(0.15))
+
+    now = engine.until(until + 4.0).decode(until + 4.0, 20.0)
+
+    assert isinstance(now, Factor)
+    assert now.value > 2.0
+
+
 def test_decodes_that_were_dear_before_all_steps_held_prompts_are_still_dear() -> None:
     """Decode costs three times as much for a minute; then more prompts come than can be computed, and no step is without one. To
     take decodes as usual again would make the prompts look dear.
