@@ -102,7 +102,7 @@ class NdjsonParser:
             return
         if not self._line:
             self._line_at = at
-        if self._line in (b"", b" "):
+        if len(self._line) <= 1:  # empty, or the blank that stands for all
             piece = _indented_once(bytes(self._line) + piece)
             self._line.clear()
         self._line += piece

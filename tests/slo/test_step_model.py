@@ -114,7 +114,9 @@ def test_a_fault_of_both_is_told_as_dear_decodes_from_its_first_seconds_on(windo
     engine = SteppedEngine(arrivals, adjust=broken(**knobs), noise=lognormal(0.15))
 
     before = engine.until(FAULT_AT).decode(FAULT_AT, window_seconds)
-    found = [engine.until(at).decode(at, window_seconds) for at in (FAULT_AT + after for after in (3.0, 5.0, 8.0, 12.0))]
+    found = [
+        engine.until(at).decode(at, window_seconds) for at in (FAULT_AT + after for after in (3.0, 5.0, 8.0, 12.0))
+    ]
 
     assert isinstance(before, Factor)
     assert holds(before, 1.0)
