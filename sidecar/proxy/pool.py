@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from sidecar.proxy.forward import EngineConnection
-from sidecar.proxy.read_limit import Soon, Turns, soon
+from sidecar.proxy.read_limit import Soon, Turns
 from sidecar.proxy.standstill import Now
 
 
@@ -94,13 +94,16 @@ class EnginePool:
         max_headers: int,
         receive_buffer_bytes: int,
         unix_path: str = "",
-        soon: Soon = soon,
+        soon: Soon | None = None,
     ) -> None:
-        """`unix_path`: the engine listens on this Unix socket; `host` and `port` are then only what it is called."""
+        """`unix_path`: the engine listens on this Unix socket; `host` and `port` are then only what it is called. `soon`: see
+        `Turns`.
+        """
         self.host = host
         self.port = port
         self.unix_path = unix_path
         self.clock = clock
+        self.soon = soon
         self.turns = Turns(clock, soon)
         self.configured_idle_seconds = idle_seconds
         self.idle_seconds = idle_seconds

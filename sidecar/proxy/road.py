@@ -70,7 +70,7 @@ class Road:
         self.limits = limits
         self.engine_limits = engine_limits
         self.pool = pool
-        self.turns = Turns(clock, pool.turns.soon)
+        self.turns = Turns(clock, pool.soon)
         """The clients' turns. The engine's connections have their own, so that clients hold up no stream."""
         self.budgets = budgets
         self.uploads = Gate(budgets.uploads)

@@ -120,12 +120,12 @@ def test_a_request_waits_while_the_turn_has_no_time_left() -> None:
 
 
 def test_little_work_does_not_count_for_later_turns() -> None:
-    """Ten heads of 0.2 ms, each in a turn of its own: none waits. The third of a turn takes the last of its time."""
+    """Ten heads of two fifths of a turn's time, each in a turn of its own: none waits. The third of a turn takes the last of it."""
     road = turning()
     turns, waited = road.shared.turns, []
     for head in range(13):
         began_at = road.clock.now
-        road.clock.later(0.0002)
+        road.clock.later(LOOP_SECONDS * 0.4)
         turns.spend(began_at)
         waited.append(turns.busy)
         if head < 10:

@@ -1,5 +1,6 @@
 """Clients that leave take turns too: each of their requests ends once, as what it was when its client left."""
 
+from sidecar.proxy.read_limit import LOOP_SECONDS
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET
 from tests.support.costly import turning
@@ -21,10 +22,10 @@ def streams_of(road: Road, count: int) -> tuple[list[Socket], list[Socket]]:
 
 
 def test_clients_that_leave_all_at_once_take_turns() -> None:
-    """Ten streams whose clients close at the same instant; the end of each costs 0.2 ms. Half a millisecond of them ends in a
-    turn of the loop, the others wait in order; a token that came with them passes, and the engine stops for each of them.
+    """Ten streams whose clients close at the same instant; the end of each costs two fifths of a turn's time. Three of them
+    end in a turn of the loop, the others wait in order; a token that came with them passes, and the engine stops for each of them.
     """
-    road = turning(end_seconds=0.0002)
+    road = turning(end_seconds=LOOP_SECONDS * 0.4)
     (stays, *leaving), (streaming, *engines) = streams_of(road, 11)
 
     ended = []
@@ -46,7 +47,7 @@ def test_clients_that_leave_all_at_once_take_turns() -> None:
 
 def test_a_client_that_is_reset_before_its_turn_has_left_once() -> None:
     """The reset comes behind the close: the request ends at it, and the turn finds nothing to end."""
-    road = turning(end_seconds=0.0005)
+    road = turning(end_seconds=LOOP_SECONDS)
     leaving, _ = streams_of(road, 2)
     for client in leaving:
         client.end()
@@ -62,7 +63,7 @@ def test_a_client_that_is_reset_before_its_turn_has_left_once() -> None:
 
 def test_an_answer_that_ends_before_the_turn_of_its_leaving_client_is_an_answer() -> None:
     """Its last bytes came before the sidecar had looked at the client's end: they were sent, and the connection is closed."""
-    road = turning(end_seconds=0.0005)
+    road = turning(end_seconds=LOOP_SECONDS)
     leaving, engines = streams_of(road, 2)
     for client in leaving:
         client.end()
@@ -77,7 +78,7 @@ def test_an_answer_that_ends_before_the_turn_of_its_leaving_client_is_an_answer(
 
 def test_who_left_before_the_grace_was_over_has_cancelled() -> None:
     """Its turn has not come when the requests in flight are cut: its outcome is its own, that of the others is the shutdown."""
-    road = turning(end_seconds=0.0005)
+    road = turning(end_seconds=LOOP_SECONDS)
     (first, left, _), engines = streams_of(road, 3)
     first.end()
     left.end()

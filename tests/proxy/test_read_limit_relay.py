@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.proxy.read_limit import FIRST_FED_BYTES, MOST_FED_BYTES, TURN_BYTES
+from sidecar.proxy.read_limit import FIRST_FED_BYTES, LOOP_SECONDS, MOST_FED_BYTES, TURN_BYTES
 from sidecar.timeline.outcome import Outcome
 from tests.support.costly import turning
 from tests.support.memory import Road
@@ -75,10 +75,10 @@ def test_a_read_of_64_kib_is_one_turn() -> None:
 
 
 def test_answers_that_come_all_at_once_take_turns() -> None:
-    """Ten answers of one read each, in one turn of the loop; each costs 0.2 ms. Half a millisecond of them is passed on in a
-    turn, the others wait in order; a token that came with them passes before those that wait. Work of earlier turns does not count.
+    """Ten answers of one read each, in one turn of the loop; each costs two fifths of a turn's time. Three of them are passed on
+    in a turn, the others wait in order; a token that came with them passes before those that wait. Work of earlier turns does not count.
     """
-    road = turning(head_seconds=0.0002)
+    road = turning(head_seconds=LOOP_SECONDS * 0.4)
     stream, *clients = [road.client() for _ in range(11)]
     stream.send(GET)
     road.engine.send(CHUNKED + CHUNK)
@@ -105,7 +105,7 @@ def test_answers_that_come_all_at_once_take_turns() -> None:
 
 def test_the_head_of_an_answer_does_not_wait_for_all_floods() -> None:
     """Ten long answers have taken the time of this turn and wait for the next one; the head has that turn with the first."""
-    road = turning(head_seconds=0.0002)
+    road = turning(head_seconds=LOOP_SECONDS * 0.4)
     client, *flooded = [road.client() for _ in range(11)]
     for each in (client, *flooded):
         each.send(GET)
@@ -215,7 +215,7 @@ def test_an_engine_that_leaves_behind_a_large_read_has_still_said_all_of_it() ->
 
 def test_a_short_answer_that_waits_for_its_turn_outlives_its_engine() -> None:
     """Its connection is read on while it waits, so the engine's close comes before its turn."""
-    road = turning(head_seconds=0.0005)
+    road = turning(head_seconds=LOOP_SECONDS)
     first, second = road.client(), road.client()
     first.send(GET)
     second.send(GET)
