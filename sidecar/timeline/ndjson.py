@@ -20,7 +20,7 @@ MEDIA_TYPES = frozenset(
 others."""
 
 _OPENING = (0x5B, 0x7B)
-_BLANKS = b" \t\r"
+_INDENTATION = b" \t\r"
 _BLANK_LINES = re.compile(rb"[ \t\r\n]*\n")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
 
@@ -167,7 +167,7 @@ class NdjsonParser:
 
 def _indented_once(piece: bytes) -> bytes:
     """The piece with one blank for all at its beginning: the cap counts no others, so a long blank line is still a blank line."""
-    said = piece.lstrip(_BLANKS)
+    said = piece.lstrip(_INDENTATION)
     return said if len(said) == len(piece) else b" " + said
 
 
