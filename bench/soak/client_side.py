@@ -93,10 +93,11 @@ class Answer(asyncio.Protocol):
             self._ended.set_result(whole)
 
     async def ask(self, request: bytes, answer: bytes) -> bool:
-        """Send, and read to the end; False where the connection ended first."""
-        assert self.transport is not None
+        """Send, and read to the end; False where the connection ended first, be it before the first byte was sent."""
         self.status, self.got, self.wrong, self.keep_alive = 0, 0, "", False
         self._expected, self._parser = answer, httptools.HttpResponseParser(self)
+        if self.transport is None or self.transport.is_closing():
+            return False
         self._ended = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         return await self._ended

@@ -44,7 +44,8 @@ async def _write(port: int, steps: Writer) -> None:
     reading = asyncio.ensure_future(_read_all(reader))
     try:
         for step in steps():
-            if step is RESET:
+            # A reset may have come in the pause: uvloop refuses a write to a connection that is gone with RuntimeError.
+            if step is RESET or writer.is_closing():
                 return
             if isinstance(step, bytes):
                 writer.write(step)

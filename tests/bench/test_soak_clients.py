@@ -1,0 +1,66 @@
+"""The clients of a soak take the end of a connection for what it is: the weather that the soak makes, and no fault of theirs."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+import uvloop
+
+from bench.fairness.step import Step
+from bench.soak import hostile
+from bench.soak.client_side import Answer
+
+
+def on_a_connection_that_is_gone() -> Answer:
+    connection = Answer()
+    connection.connection_lost(None)
+    return connection
+
+
+def test_a_request_on_a_connection_that_ended_before_it_is_cut() -> None:
+    """A reset may come between the connect and the first byte of the request."""
+    connection = on_a_connection_that_is_gone()
+
+    assert asyncio.run(connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"")) is False
+    assert connection.status == 0
+    assert connection.wrong == ""
+
+
+def test_a_hostile_writer_ends_where_its_connection_was_reset_in_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On uvloop, which runs the soak, a write to such a connection raises RuntimeError, and asyncio's own loop takes it."""
+    steps_asked: list[str] = []
+
+    async def story() -> None:
+        ended = asyncio.Event()
+
+        async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(OSError):
+                await reader.read(-1)
+            writer.close()
+            ended.set()
+
+        connect, writers = asyncio.open_connection, []
+
+        async def connected(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await connect(host, port)
+            writers.append(writer)
+            return reader, writer
+
+        def steps() -> Iterator[Step]:
+            yield b"GET / HTTP/1.1\r\n"
+            writers[0].transport.abort()
+            steps_asked.append("a pause after the reset")
+            yield 0.0
+            steps_asked.append("a piece on the connection that is gone")
+            yield b"Host: soak\r\n"
+
+        monkeypatch.setattr(asyncio, "open_connection", connected)
+        monkeypatch.setattr(hostile, "PIECE_SECONDS", 0.0)
+        async with await asyncio.start_server(peer, "127.0.0.1", 0) as server:
+            await hostile._write(server.sockets[0].getsockname()[1], steps)
+            await ended.wait()
+
+    uvloop.run(story())
+
+    assert steps_asked == ["a pause after the reset"]
