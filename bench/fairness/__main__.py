@@ -27,6 +27,7 @@ from pathlib import Path
 
 import uvloop
 
+from bench.checkout import commit, is_frozen
 from bench.fairness.answers import ANSWERS
 from bench.fairness.clients import CLIENTS
 from bench.fairness.spans import SPANS
@@ -210,6 +211,8 @@ def main() -> int:
     options.add_argument("--only", default="", metavar="WORDS", help="writers whose names contain these words")
     options.add_argument("--connections", type=int, nargs="+", default=None)
     chosen = options.parse_args()
+    if chosen.report and not is_frozen():
+        options.error("--report: the tree has changes that are not committed: commit them first")
     counts = chosen.connections or ([max(COUNTS)] if chosen.quick else list(COUNTS))
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -222,7 +225,7 @@ def main() -> int:
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     summary = (
         f"{len(rows) - len(missed)} of {len(rows)} rows pass; {len({row.writer for row in rows})} writers; "
-        f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load average {load}, "
+        f"tree {commit()}, Python {platform.python_version()}, {os.cpu_count()} CPUs, load average {load}, "
         f"{time.monotonic() - began:.0f} s"
     )
     print(f"\n{summary}")

@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from bench.checkout import commit
 from bench.incidents.bounds import BOUNDS, SAMPLE_BOUNDS, broken
 from bench.incidents.engines import ENGINES
 from bench.incidents.healthy import (
@@ -34,7 +35,7 @@ from bench.incidents.healthy import (
     told,
 )
 from bench.incidents.job import DRAWN_PREFIX, EVERY_MODE, Job, engine_for, jobs
-from bench.incidents.kept import Kept, commit, frozen
+from bench.incidents.kept import Kept, frozen
 from bench.incidents.kinds import KINDS
 from bench.incidents.measures import Woken
 from bench.incidents.page import WORLDS, page

@@ -6,28 +6,23 @@ changes has no name: its runs are neither kept nor read. It knows files; it refu
 
 import hashlib
 import pickle
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from bench.checkout import REPOSITORY, commit, is_frozen
 
-REPOSITORY = Path(__file__).parents[2]
+
 FOLDER = REPOSITORY / ".cache" / "incidents"
 """The folder belongs to this checkout, and git ignores it."""
 _I = TypeVar("_I")
 _O = TypeVar("_O")
 
 
-def commit() -> str:
-    """The first twelve digits of the hash of the commit that is checked out."""
-    return _git("rev-parse", "--short=12", "HEAD")
-
-
 def frozen() -> Path | None:
     """Folder of the runs of this commit; None if the tree has changes that are not committed."""
-    return None if _git("status", "--porcelain") else FOLDER / commit()
+    return FOLDER / commit() if is_frozen() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +47,3 @@ class Kept(Generic[_I, _O]):
         half.write_bytes(pickle.dumps(given))
         half.replace(path)
         return given
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(REPOSITORY), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

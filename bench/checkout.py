@@ -1,0 +1,22 @@
+"""The commit that a bench measures. A tree with changes that are not committed has no name: its figures cannot be taken again."""
+
+import subprocess
+from pathlib import Path
+
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def commit() -> str:
+    """The first twelve digits of the hash of the commit that is checked out."""
+    return _git("rev-parse", "--short=12", "HEAD")
+
+
+def is_frozen() -> bool:
+    """Whether the tree has no change that is not committed."""
+    return not _git("status", "--porcelain")
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(REPOSITORY), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
