@@ -231,7 +231,7 @@ ENGINE_COST_UNKNOWN = Gauge(
     "1 for the reason for which llm_engine_cost_ratio is absent, else 0. young: too few steps or prompts to know the usual cost;"
     " residuals: steps of the same shape take different times, or prompts share no steps with decodes; coverage: streams do"
     " not speak at each step (several schedulers behind one port, several tokens in an event), or the engine runs more requests"
-    " than the sidecar has sent it (less than 80 % of them pass it); few: too few steps now, or prompts in all of them.",
+    " than the sidecar has sent it (less than 80 % of them pass it); few: too few steps or prompts now, or prompts in all steps.",
     (_PART, Label("reason", tuple(Reason))),
 )
 ENGINE_STEP_COST_SECONDS = Gauge(

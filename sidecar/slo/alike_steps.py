@@ -1,9 +1,9 @@
 """The cost of decodes where too few steps are known to hold no prompt: that of the steps that are most alike. Pure.
 
-While requests wait, any step may hold a part of a prompt. Steps without one cost about the same, and those with one do
+While longer prompts wait, any step may hold a part of one. Steps without one cost about the same, and those with one do
 not, so the densest ones tell the decodes. But an engine whose every step holds a full chunk of a prompt has steps that
-are all alike as well: then their prompts would have cost next to nothing, and there is no answer. It knows what steps
-cost. It refuses to know what they should (`step_model.py`).
+are all alike as well: then their prompts would have cost next to nothing, or a prompt that has not ended explains them,
+and there is no answer. It knows what steps cost. It refuses to know what they should (`step_model.py`).
 """
 
 from collections import deque
@@ -18,6 +18,9 @@ LIKE_USUAL = 1.2
 """A factor up to this may be believed, however little time it leaves for prompts."""
 CHEAPEST_PROMPTS = 0.5
 """A dearer one must leave this share of their expected seconds to the prompts that were computed meanwhile."""
+DEAREST_PROMPT = 4.0
+"""A prompt that is computed in parts, for up to so many times its expected seconds, may explain all that steps take beyond their usual
+decodes and the prompts that ended: it has not ended itself, so nothing is left for it."""
 
 
 class _Seen(NamedTuple):
@@ -26,6 +29,7 @@ class _Seen(NamedTuple):
     seconds: float
     decode_seconds: float
     prompt_seconds: float
+    begun_seconds: float
 
 
 class AlikeSteps:
@@ -34,11 +38,15 @@ class AlikeSteps:
     def __init__(self) -> None:
         self._seen: deque[_Seen] = deque(maxlen=MOST_SEEN)
 
-    def add(self, ended_at: float, seconds: float, decode_seconds: float, prompt_seconds: float) -> None:
+    def add(
+        self, ended_at: float, seconds: float, decode_seconds: float, prompt_seconds: float, begun_seconds: float = 0.0
+    ) -> None:
         """A step has ended, or some that were read together. `decode_seconds`: what their decodes cost while all was
-        well; `prompt_seconds`: what the prompts that ended with them should cost.
+        well; `prompt_seconds`: what the prompts that ended with them should cost; `begun_seconds`: what the whole prompt should
+        that was computed in parts then.
         """
-        self._seen.append(_Seen(ended_at, seconds / decode_seconds, seconds, decode_seconds, prompt_seconds))
+        ratio = seconds / decode_seconds
+        self._seen.append(_Seen(ended_at, ratio, seconds, decode_seconds, prompt_seconds, begun_seconds))
 
     def forget(self) -> None:
         """The engine was replaced."""
@@ -57,6 +65,11 @@ class AlikeSteps:
         if len(seen) < FEWEST_SEEN:
             return None
         found = densest_of(sorted(each.ratio for each in seen), FEWEST_SEEN)
+        if found.value <= LIKE_USUAL:
+            return found
+        ended = usual_excess * sum(each.prompt_seconds for each in seen)
+        beyond = sum(each.seconds - each.decode_seconds for each in seen) - ended
+        if beyond <= DEAREST_PROMPT * usual_excess * seen[-1].begun_seconds:
+            return None
         left = sum(each.seconds - found.value * each.decode_seconds for each in seen)
-        needed = CHEAPEST_PROMPTS * usual_excess * sum(each.prompt_seconds for each in seen)
-        return found if found.value <= LIKE_USUAL or left >= needed else None
+        return found if left >= CHEAPEST_PROMPTS * ended else None

@@ -75,7 +75,7 @@ class Reason(StrEnum):
     COVERAGE = "coverage"
     """Streams do not speak at each step: several schedulers, several tokens in an event, or traffic that passes by."""
     FEW = "few"
-    """Too few steps or prompts now."""
+    """Too few steps or prompts now, or prompts in all steps."""
 
 
 class Part(StrEnum):
@@ -212,7 +212,7 @@ class StepModel(Learner):
             dear = before if before is not None and before.low > LIKE_USUAL else None
             return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess) or dear or Reason.FEW
         found = self._pure.factor(since, FEWEST_NOW) or self._alike.factor(since, self._usual_excess)
-        newest = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NOW)
+        newest = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR)
         if found is not None and newest is not None and newest.low > found.high:
             return newest  # a fault has begun: until half of the window is its own, the prompts alone would seem dearer
         return found or Reason.FEW
@@ -265,7 +265,7 @@ class StepModel(Learner):
         costs = self.costs
         if costs is not None:
             decodes = step.steps * costs.decode_seconds(step.sequences, step.context_tokens) if step.sequences else 0.0
-            self._parts.add(step.ended_at, decodes, self._usual_excess * self._usual_work(step))
+            self._parts.add(step.ended_at, decodes, self._usual_excess * self._usual_work(step.prompts))
 
     def _take_pure(self, step: Step, seconds: float) -> None:
         self._end_stretch(step.ended_at)
@@ -375,10 +375,11 @@ class StepModel(Learner):
         return now.value if isinstance(now, Factor) else 1.0
 
     def _see(self, step: Step, seconds: float, expected: float) -> None:
-        self._alike.add(step.ended_at, step.steps * seconds, step.steps * expected, self._usual_work(step))
+        work, begun = self._usual_work(step.prompts), self._usual_work(() if step.begun is None else (step.begun,))
+        self._alike.add(step.ended_at, step.steps * seconds, step.steps * expected, work, begun)
 
-    def _usual_work(self, step: Step) -> float:
-        return 0.0 if self._per_token is None else _work(step.prompts, *self._per_token)
+    def _usual_work(self, prompts: Iterable[Prompt]) -> float:
+        return 0.0 if self._per_token is None else _work(prompts, *self._per_token)
 
     @property
     def _usual_excess(self) -> float:

@@ -9,6 +9,8 @@ streams do not speak at each step: the coverage of a step says how many did.
 """
 
 from collections.abc import Hashable
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 
@@ -30,6 +32,8 @@ UNSPLIT_TOKENS = 128
 """A prompt of up to so many tokens is taken as computed within one step, which it ends with its first token. Schedulers have budgets
 of 256 tokens a step and more, most of 2,048 (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`, llama.cpp `n_batch`);
 one that decodes spend but for some tokens splits such a prompt too."""
+LONGEST_WAITING = 4
+"""Requests that waited longest, among whose prompts the one is that is computed now: the others may have no visible output yet."""
 MEAN_WEIGHT = 0.02
 """Weight of the newest step in the mean coverage of the last steps."""
 STEPS_OF_HELD_TOKENS = 200.0
@@ -43,6 +47,9 @@ class Prompt(NamedTuple):
     tokens: float
     uncached_tokens: float
     """The part that has to be computed."""
+
+
+_UNCACHED = attrgetter("uncached_tokens")
 
 
 class Step(NamedTuple):
@@ -60,11 +67,15 @@ class Step(NamedTuple):
     """Events of the streams over the number that one scheduler with an event per sequence and step would send, the
     tokens of answers that were held back among them; at most 1."""
     pure: bool
-    """It computed no prompt: none ended with it, and no request waited then whose prompt may take several steps."""
+    """It computed no prompt: none ended with it, and no request waited then whose prompt may take several steps or whose first token
+    is not seen."""
     waiting: int
     """Requests that waited for their first token when the step began."""
     prompts: tuple[Prompt, ...]
     """Prompts whose prefill ended with this step."""
+    begun: Prompt | None = None
+    """The prompt that is computed in parts now, if one is: schedulers take prompts in order, so the longest of the few that waited
+    longest when the step began."""
 
 
 class Stream:
@@ -206,12 +217,10 @@ class Steps:
         if stream is not None:
             self._paused -= stream.paused
             self.context_tokens -= stream.context_tokens
-        elif key in self._unseen:
-            _, prompt = self._unseen.pop(key)
+        elif (waited := self._waiting.pop(key, None) or self._unseen.pop(key, None)) is not None:
             if answered and len(self._prompts) < MOST_PROMPTS:
-                self._prompts.append(prompt)
+                self._prompts.append(waited[1])
         else:
-            self._waiting.pop(key, None)
             self.context_tokens -= self._unseen_running.pop(key, 0.0)
 
     def held_back(self, tokens: int) -> None:
@@ -279,6 +288,7 @@ class Steps:
         self._waiting_then = len(self._waiting) + len(self._unseen)
         self._pure = not (self._waited or self._split or self._unseen)
         self._waited = False
+        self._begun_then = self._begun() if self._waiting_then else None
 
     def _step(self, began_at: float, before_at: float) -> Step:
         seconds, steps, self.pause_seconds = None, 1, LONGEST_PAUSE_SECONDS
@@ -300,7 +310,12 @@ class Steps:
             self._pure and not self._prompts,
             self._waiting_then,
             tuple(self._prompts),
+            self._begun_then,
         )
+
+    def _begun(self) -> Prompt:
+        waited = (*islice(self._waiting.values(), LONGEST_WAITING), *islice(self._unseen.values(), LONGEST_WAITING))
+        return max((prompt for _, prompt in waited), key=_UNCACHED)
 
     def _coverage(self, steps: int) -> float:
         if not self._streaming:

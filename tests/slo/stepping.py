@@ -56,12 +56,13 @@ class SteppedEngine:
         deliver: Callable[[list[tuple[float, int, int]]], list[tuple[float, int, int]]] = lambda reads: reads,
         learns_until: float = CALM_SECONDS,
         costs: Costs = COSTS,
+        limits: Limits = LIMITS,
         front_seconds: float = 0.0,
     ) -> None:
         """`adjust`: instants with changes of the simulation's knobs. `deliver`: changes reads (instant, key, events).
         `front_seconds`: from the end of the calm time on, requests come so much before they reach the engine.
         """
-        simulation = Simulation(LIMITS, costs, noise)
+        simulation = Simulation(limits, costs, noise)
         requests = self._played(simulation, arrivals, adjust)
         reads = [
             (at, key, 1)

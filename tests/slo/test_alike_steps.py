@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.slo.alike_steps import CHEAPEST_PROMPTS, FEWEST_SEEN, LIKE_USUAL, AlikeSteps
+from sidecar.slo.alike_steps import CHEAPEST_PROMPTS, DEAREST_PROMPT, FEWEST_SEEN, LIKE_USUAL, AlikeSteps
 from sidecar.slo.factor import Factor
 
 
@@ -10,11 +10,13 @@ USUAL_SECONDS = 0.01
 """The cost of the decodes of each step."""
 
 
-def steps(*seconds: float, prompt_seconds: float = 0.0) -> AlikeSteps:
-    """A step a second, of these lengths, each with prompts of which so many seconds are expected."""
+def steps(*seconds: float, prompt_seconds: float = 0.0, begun_seconds: float = 0.0) -> AlikeSteps:
+    """A step a second, of these lengths, each with prompts of which so many seconds are expected; beside them a prompt that has not
+    ended.
+    """
     found = AlikeSteps()
     for number, length in enumerate(seconds):
-        found.add(100.0 + number, length, USUAL_SECONDS, prompt_seconds)
+        found.add(100.0 + number, length, USUAL_SECONDS, prompt_seconds, begun_seconds)
     return found
 
 
@@ -32,6 +34,16 @@ def test_most_steps_are_alike_and_tell_the_cost() -> None:
 def test_a_dearer_factor_must_leave_time_for_the_prompts(share: float, known: bool) -> None:
     """At twice the cost of decodes, 10 ms of each step are left for its prompt."""
     seen = steps(*[0.02] * 40, *[0.04] * 40, prompt_seconds=0.01 / share)
+
+    assert (seen.factor(100.0, 1.0) is not None) is known
+    assert (seen.factor(100.0, 0.5) is not None) is True, "prompts usually take half of what is expected"
+
+
+@pytest.mark.parametrize(("share", "known"), [(0.9, True), (1.1, False)])
+def test_a_prompt_that_has_not_ended_may_explain_steps_that_are_all_alike(share: float, known: bool) -> None:
+    """Forty steps of five times their decodes, which is 1.6 s beyond the usual."""
+    beyond_seconds = 40 * 0.04
+    seen = steps(*[0.05] * 40, begun_seconds=share * beyond_seconds / DEAREST_PROMPT)
 
     assert (seen.factor(100.0, 1.0) is not None) is known
     assert (seen.factor(100.0, 0.5) is not None) is True, "prompts usually take half of what is expected"

@@ -16,7 +16,7 @@ from sidecar.slo.step_model import (
     StepModel,
 )
 from sidecar.slo.waits import Doing
-from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, SteppedEngine, lognormal, traffic
+from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Arrival, SteppedEngine, lognormal, traffic
 
 
 FAULT_AT = CALM_SECONDS
@@ -227,6 +227,30 @@ def test_steps_that_all_hold_a_full_chunk_of_a_prompt_tell_no_cost_of_decode() -
     assert decode is Reason.FEW or (isinstance(decode, Factor) and decode.low <= 1.0)
     assert isinstance(prefill, Factor)
     assert prefill.value == pytest.approx(1.0, abs=0.25)
+
+
+@pytest.mark.parametrize("dearer", [1.0, 3.0])
+@pytest.mark.parametrize("after_seconds", [4.0, 7.0, 10.0, 12.0])
+def test_one_prompt_that_takes_many_seconds_makes_no_decode_dear(after_seconds: float, dearer: float) -> None:
+    """Each step of these seconds holds a chunk of it, and no other prompt is computed. That nothing has ended yet is no sign that
+    nothing was computed: the prompt that has waited longest explains the steps, also where prompts cost more than usually.
+    """
+    calm = [one for one in traffic(FAULT_AT + 60, 2.0) if one.at < FAULT_AT - 1]
+    long = Arrival(FAULT_AT, 60_000 if dearer == 1.0 else 30_000, 20)
+    after = [one for one in traffic(FAULT_AT + 60, 2.0, seed=5) if one.at > FAULT_AT]
+    streams = [Arrival(FAULT_AT - 1 + number / 10, 300, 2000) for number in range(6)]
+    limits = replace(LIMITS, max_model_len=131_072, kv_blocks=16_384)
+    adjust = [(FAULT_AT, {"prefill_factor": dearer})]
+    engine = SteppedEngine([*calm, *streams, long, *after], limits=limits, adjust=adjust, noise=lognormal(0.1))
+    at = FAULT_AT + after_seconds
+
+    model = engine.until(at)
+
+    assert engine.steps._waiting, "the long prompt is not over"
+    assert all(not step.pure for step in engine.seen if step.ended_at > FAULT_AT + 1.0)
+    for found in (model.decode(at, 20.0), model.decode(at)):
+        assert found is Reason.FEW or (isinstance(found, Factor) and found.low <= 1.1)
+    assert model._decode_of_seconds(at) == pytest.approx(1.0, abs=0.2)
 
 
 def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None:

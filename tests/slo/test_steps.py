@@ -4,7 +4,16 @@ from itertools import pairwise
 
 import pytest
 
-from sidecar.slo.steps import KEPT_ENDED_STEPS, MOST_PROMPTS, UNSPLIT_TOKENS, Prompt, Step, Steps, Stream
+from sidecar.slo.steps import (
+    KEPT_ENDED_STEPS,
+    LONGEST_WAITING,
+    MOST_PROMPTS,
+    UNSPLIT_TOKENS,
+    Prompt,
+    Step,
+    Steps,
+    Stream,
+)
 from tests.slo.stepping import COSTS, Arrival, SteppedEngine, traffic
 
 
@@ -248,6 +257,36 @@ def test_a_request_that_was_refused_or_given_up_was_not_computed() -> None:
     stream.spoke(0.02, 1)
 
     assert [each.prompts for each in steps.take(KEPT_ENDED_STEPS)] == [(Prompt(300, 300),)]
+
+
+def test_a_stream_that_ends_without_output_had_its_prompt_computed() -> None:
+    """Its first token was the end of its answer: the step that has just ended made it."""
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    steps.arrived("empty", Prompt(100, 100), seen=True)
+    stream.spoke(0.01, 1)
+    stream.spoke(0.02, 1)
+    steps.left("empty")
+    stream.spoke(0.03, 1)
+    stream.spoke(0.04, 1)
+
+    found = steps.take(KEPT_ENDED_STEPS)
+
+    assert [each.prompts for each in found] == [(), (Prompt(100, 100),), ()]
+    assert [each.pure for each in found] == [True, False, False]
+
+
+def test_the_prompt_that_is_computed_in_parts_is_the_longest_of_the_few_that_waited_longest() -> None:
+    """The first of them may decode for long without an output that is seen."""
+    steps = Steps()
+    stream = begun(steps, "a", 0.0)
+    steps.arrived("silent", Prompt(20, 20), seen=True)
+    for number in range(LONGEST_WAITING + 1):
+        steps.arrived(number, Prompt(9_000, 1_000 * (number + 1)), seen=number > 0)
+    for number in range(1, 4):
+        stream.spoke(0.01 * number, 1)
+
+    assert [each.begun for each in steps.take(KEPT_ENDED_STEPS)] == [Prompt(9_000, 4_000)] * 2
 
 
 def test_the_head_of_an_answer_may_say_otherwise_than_the_request() -> None:

@@ -48,7 +48,7 @@ class Costs(NamedTuple):
     """The step model's view of now; None: it cannot answer."""
 
     decode: tuple[Factor | None, ...] = ()
-    """In a short window and in a long one."""
+    """In a short window and in a long one; alike where only the last seconds speak for now."""
     prefill: tuple[Factor | None, ...] = ()
     doing: Doing | None = None
     decode_share: float | None = None
