@@ -32,9 +32,9 @@ MOST_CLASSES = 4
 """Classes that may be joined: a factor of 4 in length."""
 REACH = 1.5
 """Factor below the shortest and above the longest learned length within which there is still an answer."""
-LATE_SHARE = 8
-"""The function may be late by one of so many samples: by three of the 25 of a class. A sample that is shorter or longer than all others
-counts at once."""
+LATE_SHARE, LATE_CLASS_SHARE = 8, 2
+"""The function may be late by one of so many of all samples, and by one of so many of the samples of a class: traffic may be of one
+length for hours. A sample that is shorter or longer than all others counts at once."""
 YOUNG_SAMPLES = 2 * READY_SAMPLES
 """Up to so many, each sample counts at once."""
 RECENT_ERRORS = 101
@@ -96,6 +96,8 @@ class Curve(Learner):
         self._stale = False
         self._since = 0
         """Samples since the function was computed."""
+        self._since_of: dict[int, int] = {}
+        """Those of each class."""
         self.samples = 0
         self._learned = 0
         self._refusal: Refusal | None = Refusal.FEW_SAMPLES
@@ -121,13 +123,16 @@ class Curve(Learner):
         expected = self._at(length) if self._learned >= GROUP_SAMPLES and self._reaches(length) else None
         if expected is not None:
             self._errors.append(abs(expected - seconds) / max(expected, seconds))
-        ring = self._rings.setdefault(int(CLASSES_PER_OCTAVE * log2(max(length, 1.0))), deque(maxlen=self._ring))
+        number = int(CLASSES_PER_OCTAVE * log2(max(length, 1.0)))
+        ring = self._rings.setdefault(number, deque(maxlen=self._ring))
         self._learned += 1
         self.samples += len(ring) < self._ring
         ring.append((length, seconds))
         self._since += 1
+        self._since_of[number] = since = self._since_of.get(number, 0) + 1
         at_once = self._learned <= YOUNG_SAMPLES or not self._shortest <= length <= self._longest
-        self._stale = self._stale or at_once or self._since > self.samples // LATE_SHARE
+        late = self._since > self.samples // LATE_SHARE or since > self._ring // LATE_CLASS_SHARE
+        self._stale = self._stale or at_once or late
 
     def cost(self, length: float) -> "float | Refusal":
         """Prefill seconds of a prompt of this length that does not queue, or the reason why there is no answer."""
@@ -152,6 +157,7 @@ class Curve(Learner):
         if not self._stale:
             return
         self._stale, self._since = False, 0
+        self._since_of.clear()
         groups = self._groups()
         # The median of a rising function is the function of the median, so a wide group's node lies on the curve too.
         self._lengths, self._seconds = _rising(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sidecar.slo.prefill_cost import (
     CLASSES_PER_OCTAVE,
     GROUP_SAMPLES,
+    LATE_CLASS_SHARE,
     REACH,
     READY_SAMPLES,
     RING,
@@ -96,6 +97,21 @@ def test_the_function_is_computed_for_few_of_many_samples_and_is_never_far_behin
     assert computed < 3200 / 8
     assert seen[1599] == pytest.approx(0.1, rel=0.2)
     assert seen[1600 + RING * len(lengths)] == pytest.approx(0.2, rel=0.2)
+
+
+@pytest.mark.parametrize("more", [0, 32, 64, 96])
+def test_traffic_of_one_length_is_followed_although_many_lengths_were_learned(more: int) -> None:
+    """It becomes twice as dear. Once its class holds nothing else, the answer is late by half of the class at most."""
+    curve, lengths = Curve(), [20 * 2 ** (number / 2) for number in range(32)]
+    for number in range(3200 + more):
+        curve.learn(lengths[number % len(lengths)], 1e-4 * lengths[number % len(lengths)])
+    longest = lengths[-1]
+    before = curve.cost(longest)
+    for _ in range(RING + RING // LATE_CLASS_SHARE + 1):
+        curve.learn(longest, 2e-4 * longest)
+
+    assert before == pytest.approx(1e-4 * longest)
+    assert curve.cost(longest) == pytest.approx(2e-4 * longest)
 
 
 def test_a_length_beyond_all_others_is_answered_as_soon_as_it_has_enough_samples() -> None:
