@@ -54,7 +54,7 @@ mutants: .venv/.dev ## every mistake that an alert rule can have, against the sc
 bounds: .venv/.dev ## bounds in milliseconds, measured on this machine
 	$(BIN)/python -m bench.bounds $(ARGS)
 
-fairness: .venv/.dev ## streams' delays while hostile writers attack, beside nginx: 3 minutes with ARGS=--quick, 30 with ARGS=--report
+fairness: .venv/.dev ## streams' delays while hostile writers attack, beside nginx: 3 minutes with ARGS=--quick, 15 with ARGS=--report
 	$(BIN)/python -m bench.fairness $(ARGS)
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md

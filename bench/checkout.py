@@ -13,8 +13,16 @@ def commit() -> str:
 
 
 def is_frozen() -> bool:
-    """Whether the tree has no change that is not committed."""
-    return not _git("status", "--porcelain")
+    """Whether the tree has no change that is not committed. False as well where there is no git, or no repository."""
+    try:
+        return not _git("status", "--porcelain")
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
+def named() -> str:
+    """The tree as a report names it: its commit and the day of that commit."""
+    return f"tree {commit()} of {_git('show', '--no-patch', '--format=%cs')}" if is_frozen() else "a tree with changes"
 
 
 def _git(*arguments: str) -> str:

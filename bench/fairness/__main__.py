@@ -10,7 +10,7 @@ delays as many; 1.5 s have fifteen, and a hiccup of the machine hardly comes thr
 Sidecar and nginx (one worker, buffering off) run on core 0; engine, attackers and victims run on core 1. Where the system
 lets them, proxies have niceness -20, engine and attackers -10, and the victims' process, which measures, has real-time
 priority: so other load of the machine counts little. `--quick` plays all writers with 40 connections, in
-about three minutes; `--report` plays all three numbers and writes docs/evidence/fairness.md, in about half an hour.
+about three minutes; `--report` plays all three numbers and writes docs/evidence/fairness.md, in about a quarter of an hour.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench.checkout import commit, is_frozen
+from bench.checkout import is_frozen, named
 from bench.fairness.answers import ANSWERS
 from bench.fairness.clients import CLIENTS
 from bench.fairness.spans import SPANS
@@ -213,6 +213,7 @@ def main() -> int:
     chosen = options.parse_args()
     if chosen.report and not is_frozen():
         options.error("--report: the tree has changes that are not committed: commit them first")
+    tree = named()  # before the measurement: a commit may come while it runs
     counts = chosen.connections or ([max(COUNTS)] if chosen.quick else list(COUNTS))
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -225,7 +226,7 @@ def main() -> int:
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     summary = (
         f"{len(rows) - len(missed)} of {len(rows)} rows pass; {len({row.writer for row in rows})} writers; "
-        f"tree {commit()}, Python {platform.python_version()}, {os.cpu_count()} CPUs, load average {load}, "
+        f"{tree}, Python {platform.python_version()}, {os.cpu_count()} CPUs, load average {load}, "
         f"{time.monotonic() - began:.0f} s"
     )
     print(f"\n{summary}")
