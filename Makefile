@@ -21,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live garden test-engines mutants bounds fairness bench-incidents fuzz soak idle-edge drains docs lock screenshots lint
+.PHONY: help demo test test-benches test-live garden test-engines mutants bounds fairness bench bench-full bench-incidents fuzz soak idle-edge drains docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -56,6 +56,12 @@ bounds: .venv/.dev ## bounds in milliseconds, measured on this machine
 
 fairness: .venv/.dev ## streams' delays while hostile writers attack, beside nginx: 3 minutes with ARGS=--quick, 15 with ARGS=--report
 	$(BIN)/python -m bench.fairness $(ARGS)
+
+bench: .venv/.dev ## what the sidecar costs beside nginx and vllm-router, in turns: five minutes; ARGS=--help says what it takes
+	$(BIN)/python -m bench.peers $(ARGS)
+
+bench-full: .venv/.dev ## the same beside HAProxy, Envoy, sglang-router and LiteLLM too, with prompts, saturation, idle streams: an hour at most
+	$(BIN)/python -m bench.peers --full $(ARGS)
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)

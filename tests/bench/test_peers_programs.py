@@ -1,0 +1,83 @@
+"""Engine and load of `make bench`, against each other: what one counts as sent, the other counts as read."""
+
+import re
+import shutil
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.peers.build import COMPILER, MissingError, environment, generator
+from bench.peers.measure import FailedError, Generator
+from bench.peers.proxies import Running
+from tests.support.tools import missing
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
+    if shutil.which(COMPILER) is None:
+        missing(f"{COMPILER} is not installed (Debian: apt-get install g++)")
+    started = Generator(generator(tmp_path_factory.mktemp("peers")))
+    yield started
+    started.close()
+
+
+def sent(load: Generator) -> int:
+    """Tokens that the engine has handed to the kernel, by its own page of metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{load.port}/metrics", timeout=10) as page:
+        found = re.search(r"^vllm:generation_tokens_total\{.*\} (\d+)$", page.read().decode(), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+def test_every_token_that_the_engine_sends_is_read_and_later_than_it_was_sent(load: Generator) -> None:
+    before = sent(load)
+    window = load.play("streams", Running(load.port), {"n": 20, "settle_ms": 50, "window_ms": 400})
+    added = window.said["added_ns"]
+    assert isinstance(added, dict)
+    assert (window.said["errors"], window.number("tokens_total")) == (0, sent(load) - before)
+    assert window.number("tokens_total") == window.number("expected_total")
+    assert 0 < added["p50"] <= added["p99"] <= added["max"]
+    assert 0 < window.busy_share <= 1
+
+
+@pytest.mark.parametrize("whole", [0, 1])
+def test_requests_of_all_lengths_are_answered_streamed_or_not(load: Generator, whole: int) -> None:
+    before = sent(load)
+    options = {"k": 4, "settle_ms": 20, "window_ms": 200, "most_bytes": 60_000, "whole": whole}
+    window = load.play("requests", Running(load.port), options)
+    assert (window.said["errors"], window.number("requests_total")) == (0, sent(load) - before)
+    assert window.number("requests") > 50
+    assert window.quantile_us("first_token_ns", "p50") > 0
+
+
+def test_a_long_prompt_is_timed_to_the_engines_first_and_last_byte(load: Generator) -> None:
+    window = load.play("prompt", Running(load.port), {"bytes": 2_000_000, "count": 3, "pause_ms": 1})
+    first, last, whole = (
+        window.quantile_us(name, "p50") for name in ("to_first_byte_ns", "to_last_byte_ns", "whole_ns")
+    )
+    assert 0 < first < last < whole
+
+
+def test_streams_that_end_in_one_step_are_followed_by_a_request_each(load: Generator) -> None:
+    window = load.play("ends", Running(load.port), {"n": 30, "gap_us": 10_000, "window_ms": 100})
+    assert (window.said["errors"], window.number("requests")) == (0, 30)
+
+
+def test_a_window_with_an_error_fails_with_the_first_one(load: Generator) -> None:
+    with pytest.raises(FailedError, match="errors, the first: connect: Connection refused"):
+        load.play("streams", Running(1), {"n": 2, "settle_ms": 0, "window_ms": 20})
+
+
+def test_a_compiler_or_an_environment_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingError, match=r"no g\+\+.*apt-get install g\+\+"):
+        generator(tmp_path)
+
+
+def test_an_environment_that_stands_is_not_installed_again(tmp_path: Path) -> None:
+    wanted = (Path(__file__).parents[2] / "bench/peers/requirements.txt").read_text()
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv/requirements.txt").write_text(wanted)
+    assert environment("requirements.txt", "venv", tmp_path) == tmp_path / "venv/bin"
