@@ -8,8 +8,6 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 
-from pydantic import BaseModel
-
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.describe import expected
 from sidecar.config.objectives import objectives_of
@@ -25,6 +23,7 @@ from sidecar.config.schema import (
     PromptBucketsConfig,
     TokenAimConfig,
 )
+from sidecar.config.section import Section
 from sidecar.slo.objective import Objective
 from sidecar.slo.presets import OBJECTIVE_PRESETS
 from tools.markdown import Block, table
@@ -50,23 +49,23 @@ def blocks() -> tuple[Block, ...]:
     return *keys, Block("## `objectives`", _presets())
 
 
-def _rows(section: str, model: type[BaseModel], path: tuple[str | int, ...]) -> list[_Row]:
+def _rows(section: str, model: type[Section], path: tuple[str | int, ...]) -> list[_Row]:
     """The rows of one section."""
     why = reasons(model)
     return [_row(f"{section}.{name}", name, model, why[name], path) for name in model.model_fields]
 
 
-def _row(key: str, name: str, model: type[BaseModel], why: str, path: tuple[str | int, ...]) -> _Row:
+def _row(key: str, name: str, model: type[Section], why: str, path: tuple[str | int, ...]) -> _Row:
     accepts = expected((*path, name)) if key != "lanes.rules" else "a list of 0 to 100 rules, see below"
     takes = "restart" if key in NEEDS_RESTART else "taken"
     cells = (f"`{key}`", accepts, _default(model, name), why, takes)
     return tuple(cell.replace("*", "\\*") for cell in cells)
 
 
-def reasons(model: type[BaseModel]) -> dict[str, str]:
+def reasons(model: type[Section]) -> dict[str, str]:
     """Key to the sentence below it in the config's source."""
     found = {}
-    for section in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
+    for section in reversed(model.__mro__[: model.__mro__.index(Section)]):
         body = ast.parse(textwrap.dedent(inspect.getsource(section))).body[0]
         assert isinstance(body, ast.ClassDef)
         for key, text in zip(body.body, body.body[1:], strict=False):
@@ -75,12 +74,12 @@ def reasons(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
-def _default(model: type[BaseModel], name: str) -> str:
+def _default(model: type[Section], name: str) -> str:
     """The default as a person would write it."""
     field = model.model_fields[name]
     if field.is_required():
         return "required"
-    value = field.get_default(call_default_factory=True)
+    value = field.default
     if isinstance(value, bool):
         return str(value).lower()
     if value == "":

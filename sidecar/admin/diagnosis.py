@@ -30,6 +30,12 @@ JSON_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"
 log = structlog.get_logger()
 
 
+def read_texts() -> None:
+    """Read the files of texts, which stay in memory. Takes some 20 ms the first time, so a thread does it where there is traffic."""
+    chapters()
+    questions()
+
+
 class Diagnoses:
     """Diagnoses of one process. `clock`: monotonic seconds; `hints`: engine flags that would reveal more, as of now."""
 
@@ -38,9 +44,7 @@ class Diagnoses:
         self._clock = clock
         self._hints = hints
         self._live = LiveDiagnosis(history)
-        # Read the files now, before there is traffic; both calls keep their result in memory.
-        chapters()
-        questions()
+        read_texts()
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/diagnosis", self._answer)]

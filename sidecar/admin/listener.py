@@ -22,8 +22,8 @@ traffic limit applies to it, and it answers while the process drains. It knows t
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from aiohttp import hdrs, web
 
@@ -112,6 +112,13 @@ class AdminListener:
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
         """Listen; returns the addresses. Port 0 takes any free one; an empty host every interface. Raises OSError."""
+        return await self._start(lambda runner: [web.TCPSite(runner, host or None, port)])
+
+    async def start_on(self, sockets: Sequence[Any]) -> list[tuple[str, int]]:
+        """Answer on sockets that listen already (`proxy/doorstep.py`), also those who wait there; returns the addresses."""
+        return await self._start(lambda runner: [web.SockSite(runner, each) for each in sockets])
+
+    async def _start(self, sites: Callable[[Runner], Sequence[web.BaseSite]]) -> list[tuple[str, int]]:
         application = web.Application(middlewares=[_contained, self._guarded], client_max_size=4096)
         application.router.add_get("/metrics", self._page)
         application.router.add_get("/incident.json", self._incident)
@@ -140,7 +147,8 @@ class AdminListener:
         )
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host or None, port).start()
+            for site in sites(self._runner):
+                await site.start()
         except OSError:
             await self._runner.cleanup()
             raise

@@ -15,13 +15,16 @@ from collections.abc import Mapping
 from functools import cache
 from html import escape
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from aiohttp import web
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from sidecar.admin.page.page import PAGE_HEADERS
 from sidecar.admin.page.style import STYLE
+
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 
 INDEX = "README"
@@ -35,6 +38,7 @@ td code{white-space:nowrap}article td:first-child{min-width:13em}
 """.strip()
 
 
+@cache
 def read() -> Mapping[str, str]:
     """Name to text, the index included. Raises OSError if the package lost its files."""
     texts = {file.name: file.read_text("utf-8") for file in files("sidecar").joinpath("runbooks").iterdir()}
@@ -78,6 +82,8 @@ class Runbooks:
 
 def draw(text: str) -> str:
     """A runbook's Markdown as HTML: tables scroll on a phone, and links between runbooks lead to pages."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415  1 MB, and few processes are ever asked for a runbook
+
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(text)
     for token in tokens:
@@ -87,7 +93,7 @@ def draw(text: str) -> str:
     return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
 
 
-def _lead_to_a_page(token: Token) -> None:
+def _lead_to_a_page(token: "Token") -> None:
     href = token.attrs.get("href")
     if isinstance(href, str) and href.endswith(".md") and "/" not in href:
         name = href.removesuffix(".md")

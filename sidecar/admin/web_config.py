@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-
-from sidecar.config.describe import KEY_MARK, dotted
-from sidecar.config.describe import Path as Keys
+from sidecar.config.config_document import Document, Place
+from sidecar.config.describe import dotted
 from sidecar.config.file import ConfigErrors, line_of, say, text_of
+from sidecar.config.section import KEY_MARK, NO_KEYS, UNKNOWN_KEY, After, Before, Limits, Mistakes, Section
+from sidecar.config.section import Path as Keys
 from sidecar.config.values import Description, empty_is_unsaid, path_text, several
-from sidecar.config.yaml import Document, Place, read
+from sidecar.config.yaml import read
 
 
 CIPHERS = {
@@ -91,13 +91,13 @@ def _plain_http(value: bool) -> bool:
     return value
 
 
-def _one_of(names: Mapping[str, object], why: str) -> AfterValidator:
+def _one_of(names: Mapping[str, object], why: str) -> After:
     def named(text: str) -> str:
         if text not in names:
             raise ValueError(why)
         return text
 
-    return AfterValidator(named)
+    return After(named)
 
 
 def _listed(names: Mapping[str, object]) -> Description:
@@ -106,8 +106,8 @@ def _listed(names: Mapping[str, object]) -> Description:
 
 _File = Annotated[
     str,
-    AfterValidator(path_text),
-    Field(min_length=1),
+    After(path_text),
+    Limits(min_length=1),
     # A key that is pasted in the place of its file's name must not be shown.
     Description("the path of a file, as seen from the directory of this one", secret=True),
 ]
@@ -117,66 +117,60 @@ _ClientAuth = Annotated[
 ]
 _Cipher = Annotated[str, _one_of(CIPHERS, "is not supported (no forward secrecy, or unknown)"), _listed(CIPHERS)]
 _Curve = Annotated[str, _one_of(CURVES, "is not supported (unknown to Python's ssl)"), _listed(CURVES)]
-_San = Annotated[str, Field(min_length=1), Description("a DNS name, IP address, e-mail address or URI")]
+_San = Annotated[str, Limits(min_length=1), Description("a DNS name, IP address, e-mail address or URI")]
 _HeaderName = Annotated[str, _one_of(HEADERS, "cannot be set"), _listed(HEADERS)]
-_HeaderValue = Annotated[str, AfterValidator(_header_value), Description("printable text")]
-_User = Annotated[str, AfterValidator(_user), Description("a user name: 1 to 256 printable characters without a colon")]
+_HeaderValue = Annotated[str, After(_header_value), Description("printable text")]
+_User = Annotated[str, After(_user), Description("a user name: 1 to 256 printable characters without a colon")]
 _Hash = Annotated[
     str,
-    AfterValidator(_hash),
+    After(_hash),
     Description("a bcrypt hash, as `htpasswd -nBC 10 NAME` prints behind the colon", secret=True),
 ]
-_Users = Annotated[Mapping[_User, _Hash], BeforeValidator(empty_is_unsaid), Field(max_length=100)]
+_Users = Annotated[Mapping[_User, _Hash], Before(empty_is_unsaid), Limits(max_length=100)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class TlsServer(_Part):
+class TlsServer(Section):
     """`tls_server_config`."""
 
     cert_file: _File
     key_file: _File
     client_auth_type: _ClientAuth = "NoClientCert"
     client_ca_file: _File | None = None
-    client_allowed_sans: Annotated[tuple[_San, ...], BeforeValidator(several), Field(max_length=100)] = ()
+    client_allowed_sans: Annotated[tuple[_San, ...], Before(several), Limits(max_length=100)] = ()
     min_version: _Version = "TLS12"
     max_version: _Version = "TLS13"
-    cipher_suites: Annotated[tuple[_Cipher, ...], BeforeValidator(several), Field(max_length=len(CIPHERS))] = ()
+    cipher_suites: Annotated[tuple[_Cipher, ...], Before(several), Limits(max_length=len(CIPHERS))] = ()
     prefer_server_cipher_suites: bool = True
-    curve_preferences: Annotated[tuple[_Curve, ...], BeforeValidator(several), Field(max_length=1)] = ()
+    curve_preferences: Annotated[tuple[_Curve, ...], Before(several), Limits(max_length=1)] = ()
     """One at most: Python 3.11's ssl takes no list."""
 
 
-class HttpServer(_Part):
+class HttpServer(Section):
     """`http_server_config`. A page that sets one of the headers itself keeps its own."""
 
-    http2: Annotated[bool, AfterValidator(_plain_http), Description("false, or left out")] = False
-    headers: Annotated[Mapping[_HeaderName, _HeaderValue], BeforeValidator(empty_is_unsaid)] = Field(
-        default_factory=dict
-    )
+    http2: Annotated[bool, After(_plain_http), Description("false, or left out")] = False
+    headers: Annotated[Mapping[_HeaderName, _HeaderValue], Before(empty_is_unsaid)] = NO_KEYS
 
 
-class RateLimit(_Part):
+class RateLimit(Section):
     """`rate_limit`: a token bucket for requests that need to prove who sends them."""
 
     interval: Annotated[
         float,
-        BeforeValidator(_go_duration),
-        Field(ge=0, le=3600),
+        Before(_go_duration),
+        Limits(ge=0, le=3600),
         Description("a duration such as 100ms or 1m30s, at most 1h; 0 for no limit"),
     ] = 0.0
-    burst: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    burst: Annotated[int, Limits(ge=0, le=1_000_000)] = 0
 
 
-class WebFile(_Part):
+class WebFile(Section):
     """A whole file."""
 
     tls_server_config: TlsServer | None = None
-    http_server_config: Annotated[HttpServer, BeforeValidator(empty_is_unsaid)] = HttpServer()
-    basic_auth_users: _Users = Field(default_factory=dict)
-    rate_limit: Annotated[RateLimit, BeforeValidator(empty_is_unsaid)] = RateLimit()
+    http_server_config: Annotated[HttpServer, Before(empty_is_unsaid)] = HttpServer()
+    basic_auth_users: _Users = NO_KEYS
+    rate_limit: Annotated[RateLimit, Before(empty_is_unsaid)] = RateLimit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +191,12 @@ def load(file: str) -> Loaded:
     if document.tree or not document.complaints:
         try:
             web = WebFile.model_validate(document.tree)
-        except ValidationError as error:
-            unknown = {each["loc"] for each in error.errors() if each["type"] == "extra_forbidden"}
+        except Mistakes as mistakes:
+            unknown = {each.path for each in mistakes.found if each.kind == UNKNOWN_KEY}
             found = [
-                (each["loc"], NOT_SUPPORTED.get(dotted(each["loc"])) or _said(each["loc"], each))
-                for each in error.errors(include_url=False)
-                if not any(each["loc"] == complaint.path for complaint in document.complaints)
+                (each.path, NOT_SUPPORTED.get(dotted(each.path)) or say(each, WebFile))
+                for each in mistakes.found
+                if not any(each.path == complaint.path for complaint in document.complaints)
             ]
     wrong = [*(complaint.path for complaint in document.complaints), *(path for path, _ in found)]
     tree = document.tree
@@ -228,10 +222,6 @@ def files_named(file: str) -> tuple[Path, ...]:
         tls = None
     named = [tls.get(key) for key in ("cert_file", "key_file", "client_ca_file")] if isinstance(tls, dict) else []
     return (Path(file), *(Path(file).parent / name for name in named if isinstance(name, str)))
-
-
-def _said(path: Keys, error: Any) -> str:
-    return say(path, error["type"], error["msg"], error["input"], WebFile)
 
 
 def _within(path: Keys, wrong: Keys) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from sidecar.config.buckets import bucket_labels
-from sidecar.config.describe import KEY_MARK, Path
 from sidecar.config.objectives import bucket_objectives, lane_objective, preset_name
 from sidecar.config.schema import LaneObjectivesConfig, LaneRule
+from sidecar.config.section import KEY_MARK, Path
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import Address, parse_address, parse_engine_url
 from sidecar.engines.probe.where import unix_path

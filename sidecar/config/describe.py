@@ -7,18 +7,9 @@ import types
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
 from sidecar.config.schema import Config
+from sidecar.config.section import KEY_MARK, Key, Limits, Path, Section
 from sidecar.config.values import Description
-
-
-Path = tuple[str | int, ...]
-"""Keys and list indexes from the root of a config to a value."""
-
-KEY_MARK = "[key]"
-"""Last step of the path in pydantic's errors about a mapping's key."""
 
 
 def dotted(path: Path) -> str:
@@ -31,18 +22,18 @@ def dotted(path: Path) -> str:
     return text.removeprefix(".")
 
 
-def model_at(path: Path, root: type[BaseModel] = Config) -> type[BaseModel] | None:
+def model_at(path: Path, root: type[Section] = Config) -> type[Section] | None:
     """The section at a path; None if the path leads to a value or to nothing. `root`: the shape of the whole file."""
     found, _ = _type_at(path, root)
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+    return found if isinstance(found, type) and issubclass(found, Section) else None
 
 
-def expected(path: Path, root: type[BaseModel] = Config) -> str:
+def expected(path: Path, root: type[Section] = Config) -> str:
     """The accepted values at a path: "a number above 0 and at most 86400", "one of: auto, never"."""
     return _words(*_type_at(path, root))
 
 
-def is_secret(path: Path, root: type[BaseModel] = Config) -> bool:
+def is_secret(path: Path, root: type[Section] = Config) -> bool:
     """Whether the value at a path, or one inside it, must not be shown."""
     return _has_secret(*_type_at(path, root))
 
@@ -53,21 +44,21 @@ def _has_secret(kind: Any, notes: list[object]) -> bool:
     # A wrong type may be the secret itself (`api_keys: sk-...`), so a container is secret if its items are.
     if get_origin(kind) in (tuple, Mapping):
         return any(_has_secret(*_unwrap(argument, [])) for argument in get_args(kind) if argument is not ...)
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
+    if isinstance(kind, type) and issubclass(kind, Section):
         return any(_has_secret(*_field(field)) for field in kind.model_fields.values())
     return False
 
 
-def _field(field: FieldInfo) -> tuple[Any, list[object]]:
+def _field(field: Key) -> tuple[Any, list[object]]:
     return _unwrap(field.annotation, list(field.metadata))
 
 
-def _type_at(path: Path, root: type[BaseModel]) -> tuple[Any, list[object]]:
+def _type_at(path: Path, root: type[Section]) -> tuple[Any, list[object]]:
     """The bare type at a path, with its constraints; (None, []) for a path that the model does not have."""
     kind: Any = root
     notes: list[object] = []
     for step in path:
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if isinstance(kind, type) and issubclass(kind, Section):
             field = kind.model_fields.get(str(step))
             kind, notes = (None, []) if field is None else _field(field)
         elif get_origin(kind) is tuple:
@@ -86,8 +77,7 @@ def _unwrap(kind: Any, notes: list[object]) -> tuple[Any, list[object]]:
     while True:
         if get_origin(kind) is Annotated:
             kind, *more = get_args(kind)
-            for note in more:
-                notes.extend(note.metadata if isinstance(note, FieldInfo) else [note])
+            notes += more
         elif get_origin(kind) in (Union, types.UnionType):
             kind = next(argument for argument in get_args(kind) if argument is not types.NoneType)
         else:
@@ -111,7 +101,7 @@ def _words(kind: Any, notes: list[object]) -> str:
         return "true or false"
     if kind in (int, float):
         return ("a whole number" if kind is int else "a number") + _range(notes)
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
+    if isinstance(kind, type) and issubclass(kind, Section):
         return "a mapping with keys out of: " + ", ".join(kind.model_fields)
     return "text"
 
@@ -129,5 +119,5 @@ def _sizes(notes: list[object]) -> str:
 
 
 def _bounds(notes: list[object]) -> dict[str, Any]:
-    names = ("ge", "gt", "le", "min_length", "max_length")
-    return {name: getattr(note, name) for note in notes for name in names if hasattr(note, name)}
+    limits = [note._asdict() for note in notes if isinstance(note, Limits)]
+    return {name: limit for each in limits for name, limit in each.items() if limit is not None}

@@ -10,13 +10,22 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
 from sidecar.config.checks import WRONG, SeriesTypical, contradictions
-from sidecar.config.describe import KEY_MARK, Path, dotted, expected, is_secret, model_at
+from sidecar.config.config_document import Document, Place
+from sidecar.config.describe import dotted, expected, is_secret, model_at
 from sidecar.config.schema import Config
+from sidecar.config.section import (
+    KEY_MARK,
+    MISSING_KEY,
+    NO_TEXT,
+    REFUSED,
+    UNKNOWN_KEY,
+    Mistake,
+    Mistakes,
+    Path,
+    Section,
+)
 from sidecar.config.suggest import did_you_mean
-from sidecar.config.yaml import Document, Place, read
 from sidecar.metrics.catalogue import series_typical
 
 
@@ -70,6 +79,8 @@ def load(
     """Read a config. `flags` are values by dotted key (`engine.url`). Raises ConfigErrors with all errors at once."""
     document = Document()
     if file is not None:
+        from sidecar.config.yaml import read  # noqa: PLC0415  PyYAML takes 20 ms, and flags need none
+
         document = read(text_of(file))
     draft = _Draft(file, document, flags or {}, environment or {})
     config, errors = draft.errors(series_typical)
@@ -113,14 +124,14 @@ class _Draft:
         if not unreadable:
             try:
                 config = Config.model_validate(self._tree)
-            except ValidationError as error:
-                for each in error.errors(include_url=False):
-                    path = each["loc"]
+            except Mistakes as mistakes:
+                for each in mistakes.found:
+                    path = each.path
                     wrong.append(path)
                     if any(path == complaint.path for complaint in self._document.complaints):
                         continue
-                    place = self._place(path, at_key=each["type"] == "extra_forbidden" or KEY_MARK in path)
-                    found.append((place, path, say(path, each["type"], each["msg"], each["input"])))
+                    place = self._place(path, at_key=each.kind == UNKNOWN_KEY or KEY_MARK in path)
+                    found.append((place, path, say(each)))
             known = _Values(self._tree, wrong)
             for path, text in contradictions(known, series_typical):
                 found.append((self._place(path, at_key=KEY_MARK in path), path, text))
@@ -177,7 +188,7 @@ class _Values:
         model = model_at(path[:1])
         assert model is not None
         field = model.model_fields[str(path[1])]
-        return None if field.is_required() else field.get_default(call_default_factory=True)
+        return None if field.is_required() else field.default
 
     def _written(self, path: Path) -> object:
         value: object = self._tree
@@ -200,21 +211,21 @@ class _Values:
         ]
 
 
-def say(path: Path, kind: str, message: str, value: object, root: type[BaseModel] = Config) -> str:
-    """The text for one of pydantic's errors: the mistake and the allowed values. `root`: the shape of the whole file."""
-    if kind == "extra_forbidden":
+def say(mistake: Mistake, root: type[Section] = Config) -> str:
+    """The text for a mistake, with the allowed values. `root`: the shape of the whole file."""
+    path, kind, value, message = mistake
+    if kind == UNKNOWN_KEY:
         section = model_at(path[:-1], root)
         allowed = list(section.model_fields) if section is not None else []
         return f"unknown key{did_you_mean(str(path[-1]), allowed)}; allowed here: {', '.join(allowed)}"
-    if kind == "missing":
+    if kind == MISSING_KEY:
         return f"is required, and missing: must be {expected(path, root)}"
     if root is Config and isinstance(value, str) and _VARIABLE.search(value):
         return _variable(path)
     secret = is_secret(path, root)
-    quote = " (put it in quotes)" if kind == "string_type" and isinstance(value, int | float) else ""
-    if kind == "value_error":
-        reason = message.removeprefix("Value error, ")
-        return f"{'' if secret else _shown(value) + ' '}{reason}: must be {expected(path, root)}"
+    quote = " (put it in quotes)" if kind == NO_TEXT and isinstance(value, int | float) else ""
+    if kind == REFUSED:
+        return f"{'' if secret else _shown(value) + ' '}{message}: must be {expected(path, root)}"
     return f"must be {expected(path, root)}" + ("" if secret else f"; it is {_shown(value)}{quote}")
 
 

@@ -3,7 +3,6 @@
 Knows columns, and nothing of what is said.
 """
 
-import shutil
 import textwrap
 
 
@@ -16,6 +15,8 @@ _NARROWEST = 40
 
 def width() -> int:
     """Columns of the terminal that stdout is, or what the variable COLUMNS says."""
+    import shutil  # noqa: PLC0415  5 ms with its compressors, and `serve` prints no columns
+
     return max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
 
 

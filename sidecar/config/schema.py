@@ -8,9 +8,8 @@ the defaults of other proxies (nginx, HAProxy, Envoy, linkerd).
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
-
 from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.section import NO_KEYS, After, Before, Limits, Section
 from sidecar.config.values import (
     OR_NONE,
     Address,
@@ -33,7 +32,6 @@ from sidecar.config.values import (
     Patterns,
     Priority,
     Seconds,
-    Section,
     Sha256,
     Share,
     Target,
@@ -66,9 +64,9 @@ class EngineConfig(Section):
     """Required, because a guessed engine could be the wrong one. HTTP only; without a port, 80. unix:/path is a Unix socket."""
     kind: KindName = AUTO
     """The engine's product. auto detects it; none reads no reports and asks the engine for nothing but its health."""
-    models: Annotated[tuple[ModelName, ...], BeforeValidator(several), Field(max_length=16)] = ()
+    models: Annotated[tuple[ModelName, ...], Before(several), Limits(max_length=16)] = ()
     """The closed set of `model` label values; if empty, the models of the engine's /v1/models. Others become `other`."""
-    metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    metrics_port: Annotated[int, Limits(ge=1, le=65535)] | None = None
     """Port of the engine's own metrics, if it is not the port of its API; Triton's is 8002."""
     scrape_llama_cpp: bool = False
     """Read llama.cpp's metrics too. Each read resets two of its gauges, for all other readers as well."""
@@ -84,7 +82,7 @@ class EngineConfig(Section):
     """Some engines send the head only with the first token, and a queue may be minutes long (nginx 60 s is too short)."""
     gap_timeout_seconds: Seconds = 300.0
     """The longest pause inside a response (Envoy's stream idle timeout is 5 min), not a limit on its whole length."""
-    pool_idle_seconds: Annotated[float, Field(ge=0, le=3)] = 3.0
+    pool_idle_seconds: Annotated[float, Limits(ge=0, le=3)] = 3.0
     """Below the 5 s at which uvicorn closes idle connections, or POSTs fail on the race (linkerd 3 s); 0 keeps none."""
 
     @property
@@ -118,7 +116,7 @@ class LaneRule(Section):
 
     lane: LaneName
     """The lane of a request for which every condition below holds."""
-    headers: Annotated[Mapping[HeaderName, Patterns], Field(min_length=1, max_length=16)] | None = None
+    headers: Annotated[Mapping[HeaderName, Patterns], Limits(min_length=1, max_length=16)] | None = None
     """Header name to value or values, one of which must be the header's value, case-sensitively. `*` takes any value."""
     paths: Paths | None = None
     """The request's path as the client wrote it, without its query."""
@@ -147,14 +145,14 @@ class LanesConfig(Section):
     """The lane of requests that no rule takes."""
     header: HeaderName | None = None
     """A header whose value names the lane, before any rule; with a value that is not a declared lane, the lane is `other`."""
-    names: Annotated[tuple[LaneName, ...], BeforeValidator(several), Field(max_length=32)] = ()
+    names: Annotated[tuple[LaneName, ...], Before(several), Limits(max_length=32)] = ()
     """Further lanes, which the header may name and no rule does."""
-    rules: Annotated[tuple[LaneRule, ...], BeforeValidator(several), Field(max_length=100)] = ()
+    rules: Annotated[tuple[LaneRule, ...], Before(several), Limits(max_length=100)] = ()
     """In order; the first whose conditions all hold decides."""
     api_keys: Annotated[
-        Mapping[Exact, Annotated[tuple[Sha256, ...], BeforeValidator(several), Field(min_length=1, max_length=16)]],
-        Field(max_length=1000),
-    ] = Field(default_factory=dict)
+        Mapping[Exact, Annotated[tuple[Sha256, ...], Before(several), Limits(min_length=1, max_length=16)]],
+        Limits(max_length=1000),
+    ] = NO_KEYS
     """Name to the key's SHA-256 (or several, while a key is rotated): no secret is in the config."""
 
     @property
@@ -167,9 +165,12 @@ class LanesConfig(Section):
 class PromptBucketsConfig(Section):
     """Prompt lengths, in tokens, as a label."""
 
-    edges: Annotated[
-        tuple[Tokens, ...], BeforeValidator(several), Field(min_length=1, max_length=15), AfterValidator(rising)
-    ] = (512, 4096, 16384, 65536)
+    edges: Annotated[tuple[Tokens, ...], Before(several), Limits(min_length=1, max_length=15), After(rising)] = (
+        512,
+        4096,
+        16384,
+        65536,
+    )
     """Upper edges, inclusive, rising: chat, documents, long documents, RAG and code bases, whole repositories."""
 
 
@@ -194,11 +195,11 @@ class TokenAimConfig(Section):
 class BucketObjectivesConfig(Section):
     """Objectives for requests. `none` switches one off; one that is left out is the lane's, or the preset's."""
 
-    ttft: Annotated[AimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
+    ttft: Annotated[AimConfig | None, Before(none_is_off), OR_NONE] = None
     """Streamed requests: from the request's last byte to the first token."""
-    tpot: Annotated[TokenAimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
+    tpot: Annotated[TokenAimConfig | None, Before(none_is_off), OR_NONE] = None
     """Streamed requests: time per output token after the first. Apart from ttft, because it has other causes."""
-    e2e: Annotated[AimConfig | None, BeforeValidator(none_is_off), OR_NONE] = None
+    e2e: Annotated[AimConfig | None, Before(none_is_off), OR_NONE] = None
     """Requests that are not streamed: from the request's last byte to the answer's. They have no first token."""
 
 
@@ -219,14 +220,14 @@ class LaneObjectivesConfig(BucketObjectivesConfig):
     preset: Literal["interactive", "batch", "code", "none"] | None = None
     """Values of all that is left out. Unset, the lane's name decides: interactive, chat and default are interactive; batch is batch; code and completion are code; others none."""
     prompt_buckets: Annotated[
-        Mapping[BucketLabel, Annotated[BucketObjectivesConfig, BeforeValidator(empty_is_unsaid)]], Field(max_length=17)
-    ] = Field(default_factory=dict)
+        Mapping[BucketLabel, Annotated[BucketObjectivesConfig, Before(empty_is_unsaid)]], Limits(max_length=17)
+    ] = NO_KEYS
     """ttft, tpot and e2e of a prompt bucket that differs: long prompts cannot be as fast as short ones."""
     blame_shares: BlameSharesConfig | None = None
     """A miss is blamed on the phase that is furthest above its share of the threshold; unset: queue 0.28, prefill 0.69, first_token 0.03."""
 
 
-LaneObjectives = Annotated[LaneObjectivesConfig, BeforeValidator(empty_is_unsaid)]
+LaneObjectives = Annotated[LaneObjectivesConfig, Before(empty_is_unsaid)]
 
 
 class LabelsConfig(Section):
@@ -243,7 +244,7 @@ class MetricsConfig(Section):
 
     inter_token_by_prompt_bucket: bool = False
     """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
-    series_limit: Annotated[int, Field(ge=1000, le=1_000_000)] = 25_000
+    series_limit: Annotated[int, Limits(ge=1000, le=1_000_000)] = 25_000
     """The most series that one process holds; further ones are dropped and counted. A config that usually makes more is refused."""
 
 
@@ -281,9 +282,9 @@ class BaselineConfig(Section):
 class ShutdownConfig(Section):
     """Durations of a shutdown, from SIGTERM or `/-/drain`, whichever comes first."""
 
-    lame_duck_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
+    lame_duck_seconds: Annotated[float, Limits(ge=0, le=3600)] = 5.0
     """Not ready but still serving, so that every load balancer notices."""
-    grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 25.0
+    grace_seconds: Annotated[float, Limits(ge=0, le=86400)] = 25.0
     """Until the last streams are cut and the process ends, the lame duck included: Kubernetes' default of 30 s less 5."""
 
 
@@ -294,7 +295,7 @@ class LogConfig(Section):
     """info has a line per request; warning only lines of requests that failed on the server's side."""
     format: Literal["auto", "json", "console"] = "auto"
     """auto: console on a terminal, else JSON lines."""
-    headers: Annotated[tuple[OpenHeader, ...], BeforeValidator(several), Field(max_length=32)] = ()
+    headers: Annotated[tuple[OpenHeader, ...], Before(several), Limits(max_length=32)] = ()
     """Request headers whose values are logged in a request's line, cleaned and cut; no other header is."""
 
 
@@ -306,7 +307,7 @@ class Config(Section):
     web: WebConfig = WebConfig()
     lanes: LanesConfig = LanesConfig()
     prompt_buckets: PromptBucketsConfig = PromptBucketsConfig()
-    objectives: Annotated[Mapping[DeclaredLane, LaneObjectives], Field(max_length=133)] = Field(default_factory=dict)
+    objectives: Annotated[Mapping[DeclaredLane, LaneObjectives], Limits(max_length=133)] = NO_KEYS
     labels: LabelsConfig = LabelsConfig()
     metrics: MetricsConfig = MetricsConfig()
     spans: SpansConfig = SpansConfig()

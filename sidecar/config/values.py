@@ -12,16 +12,9 @@ from importlib.util import find_spec
 from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-
+from sidecar.config.section import After, Before, Limits
 from sidecar.engines.probe.where import LONGEST_PATH_BYTES, UNIX, UNIX_HOST, unix_path
 from sidecar.ledger.request_labels import OTHER
-
-
-class Section(BaseModel):
-    """One section of a config: frozen, with no keys but its own, and no value that is not of the key's type."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Address(NamedTuple):
@@ -238,44 +231,40 @@ def rising(edges: tuple[int, ...]) -> tuple[int, ...]:
 
 _SLOWEST_TOKEN_SECONDS = 10
 
-ListenAddress = Annotated[
-    str, AfterValidator(_listen_address), Description("an address host:port (or :port, [v6]:port)")
-]
-GrpcAddress = Annotated[str, AfterValidator(_grpc_address), Description('an address host:port, or "" for none')]
+ListenAddress = Annotated[str, After(_listen_address), Description("an address host:port (or :port, [v6]:port)")]
+GrpcAddress = Annotated[str, After(_grpc_address), Description('an address host:port, or "" for none')]
 CollectorUrl = Annotated[
-    str, AfterValidator(_collector_url), Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True)
+    str, After(_collector_url), Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True)
 ]
-Folder = Annotated[str, AfterValidator(_folder), Description('the absolute path of a directory, or "" for none')]
-FileName = Annotated[str, AfterValidator(_folder), Description('the absolute path of a file, or "" for none')]
-WebConfigFile = Annotated[str, AfterValidator(path_text), Description('the path of a file, or "" for none')]
+Folder = Annotated[str, After(_folder), Description('the absolute path of a directory, or "" for none')]
+FileName = Annotated[str, After(_folder), Description('the absolute path of a file, or "" for none')]
+WebConfigFile = Annotated[str, After(path_text), Description('the path of a file, or "" for none')]
 EngineUrl = Annotated[
-    str, AfterValidator(_engine_url), Description("a URL http://host:port without a path, or unix:/path", secret=True)
+    str, After(_engine_url), Description("a URL http://host:port without a path, or unix:/path", secret=True)
 ]
 LaneName = Annotated[
     str,
-    AfterValidator(_lane),
+    After(_lane),
     Description('1 to 63 of A-Z a-z 0-9 . _ - beginning with a letter or digit, not "other"'),
 ]
-LabelValue = Annotated[str, AfterValidator(_label), Description("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside")]
-ModelName = Annotated[str, AfterValidator(_model), Description('1 to 256 printable characters, not "other"')]
-HeaderName = Annotated[str, AfterValidator(_header), Description("a header name")]
-OpenHeader = Annotated[str, AfterValidator(_open_header), Description("a header name that carries no secret")]
-Pattern = Annotated[str, AfterValidator(_pattern), Description("text; a * at its end matches any rest")]
-PathPattern = Annotated[
-    str, AfterValidator(_path), Description("a path from its slash; a * at its end matches any rest")
-]
-Sha256 = Annotated[str, AfterValidator(_sha256), Description("the 64 hex digits of the key's SHA-256", secret=True)]
-Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
-Paths = Annotated[tuple[PathPattern, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
-Exact = Annotated[str, Field(min_length=1, max_length=256), Description("text of 1 to 256 characters")]
-ExactTexts = Annotated[tuple[Exact, ...], BeforeValidator(several), Field(min_length=1, max_length=64)]
-Seconds = Annotated[float, Field(gt=0, le=86400)]
-Tokens = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Threshold = Annotated[float, Field(gt=0, le=3600)]
-TokenThreshold = Annotated[float, BeforeValidator(_token_seconds), Field(gt=0, le=_SLOWEST_TOKEN_SECONDS)]
-Target = Annotated[float, BeforeValidator(_target), Field(ge=0.5, le=0.9999)]
-Share = Annotated[float, Field(ge=0, le=1)]
+LabelValue = Annotated[str, After(_label), Description("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside")]
+ModelName = Annotated[str, After(_model), Description('1 to 256 printable characters, not "other"')]
+HeaderName = Annotated[str, After(_header), Description("a header name")]
+OpenHeader = Annotated[str, After(_open_header), Description("a header name that carries no secret")]
+Pattern = Annotated[str, After(_pattern), Description("text; a * at its end matches any rest")]
+PathPattern = Annotated[str, After(_path), Description("a path from its slash; a * at its end matches any rest")]
+Sha256 = Annotated[str, After(_sha256), Description("the 64 hex digits of the key's SHA-256", secret=True)]
+Patterns = Annotated[tuple[Pattern, ...], Before(several), Limits(min_length=1, max_length=64)]
+Paths = Annotated[tuple[PathPattern, ...], Before(several), Limits(min_length=1, max_length=64)]
+Exact = Annotated[str, Limits(min_length=1, max_length=256), Description("text of 1 to 256 characters")]
+ExactTexts = Annotated[tuple[Exact, ...], Before(several), Limits(min_length=1, max_length=64)]
+Seconds = Annotated[float, Limits(gt=0, le=86400)]
+Tokens = Annotated[int, Limits(ge=1, le=2**31 - 1)]
+Threshold = Annotated[float, Limits(gt=0, le=3600)]
+TokenThreshold = Annotated[float, Before(_token_seconds), Limits(gt=0, le=_SLOWEST_TOKEN_SECONDS)]
+Target = Annotated[float, Before(_target), Limits(ge=0.5, le=0.9999)]
+Share = Annotated[float, Limits(ge=0, le=1)]
 DeclaredLane = Annotated[str, Description("a declared lane")]
 BucketLabel = Annotated[str, Description("a prompt bucket")]
 OR_NONE = Description("none, or a mapping with keys out of: threshold_seconds, target")
-Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+Priority = Annotated[int, Limits(ge=-(2**31), le=2**31 - 1)]

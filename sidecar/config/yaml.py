@@ -11,12 +11,11 @@ time; strictyaml refuses `{url: ...}` and aliases, which configs use.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import yaml
 
-from sidecar.config.describe import Path
+from sidecar.config.config_document import Complaint, Document, Place
+from sidecar.config.section import Path
 
 
 _MOST_NODES = 100_000
@@ -44,38 +43,6 @@ class _Loader(yaml.SafeLoader):
     """Gives plain scalars the tags of `_SCALAR_TAGS`, in place of YAML 1.1's (which has `yes`, `off`, 12:30 and octals)."""
 
     yaml_implicit_resolvers = {None: [(tag, pattern) for tag, (pattern, _) in _SCALAR_TAGS.items()]}  # noqa: RUF012  PyYAML's own
-
-
-class Place(NamedTuple):
-    """Line and column in the file, both from 1."""
-
-    line: int
-    column: int
-
-
-class Complaint(NamedTuple):
-    """An error in the text itself."""
-
-    path: Path
-    place: Place
-    text: str
-
-
-@dataclass
-class Document:
-    tree: dict[str, object] = field(default_factory=dict)
-    values: dict[Path, Place] = field(default_factory=dict)
-    """The first character of each value."""
-    keys: dict[Path, Place] = field(default_factory=dict)
-    """The first character of each key."""
-    complaints: list[Complaint] = field(default_factory=list)
-
-    def place_of(self, path: Path, *, at_key: bool = False) -> Place | None:
-        """The place of a value (or of its key), else of the nearest value around it; None for an empty document."""
-        if at_key and path in self.keys:
-            return self.keys[path]
-        around = (path[:length] for length in range(len(path), 0, -1))
-        return next((self.values[each] for each in around if each in self.values), None)
 
 
 def read(text: bytes) -> Document:

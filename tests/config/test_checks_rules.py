@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sidecar.classify.body import Peek
 from sidecar.classify.lane import LaneRules
 from sidecar.config.checks import contradictions, takes_all_of
-from sidecar.config.describe import Path
 from sidecar.config.schema import LaneRule, LanesConfig
+from sidecar.config.section import Path
 
 
 KEYS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("k", "l")}

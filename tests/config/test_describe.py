@@ -2,8 +2,9 @@
 
 import pytest
 
-from sidecar.config.describe import KEY_MARK, Path, dotted, expected, is_secret, model_at
+from sidecar.config.describe import dotted, expected, is_secret, model_at
 from sidecar.config.schema import EngineConfig, LaneRule
+from sidecar.config.section import KEY_MARK, Path
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ from sidecar.config.schema import EngineConfig, LaneRule
     ],
 )
 def test_a_path_is_written_as_a_reader_of_the_file_would(path: Path, text: str) -> None:
-    """The mark of an error about a mapping's key is pydantic's own, and is left out."""
+    """The mark of a mistake in a mapping's key is left out."""
     assert dotted(path) == text
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config.yaml import Complaint, Place, read
+from sidecar.config.config_document import Complaint, Place
+from sidecar.config.yaml import read
 
 
 def test_words_that_yaml_once_took_for_something_else_are_text() -> None:

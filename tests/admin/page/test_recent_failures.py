@@ -1,5 +1,7 @@
 """The last slow or failed requests: timings in a bounded ring, each request once, and no data that a client sent."""
 
+from msgspec.structs import replace
+
 from sidecar.admin.page.failure_table import ROWS_SHOWN, recent_failures_section
 from sidecar.admin.page.recent_failures import KEPT, RecentFailure, RecentFailures, recent_failure
 from sidecar.history.slices import run_now
@@ -31,7 +33,7 @@ def account(outcome: Outcome = Outcome.OK, **facts: object) -> Account:
     report = EngineReport(2.0, 0.75, 2.0)
     ledger = close_ledger(MARKS, streaming=True, report=report) if outcome is Outcome.OK else None
     made = Account(LABELS, True, outcome, MARKS, ledger, trace_id="CANARY", key=object(), notes=NOTES)
-    return made._replace(**facts)  # type: ignore[arg-type]
+    return replace(made, **facts)
 
 
 def drawn(*latest: RecentFailure, at: float = 100.0, models: bool = False) -> Reader:
