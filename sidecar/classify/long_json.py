@@ -49,7 +49,8 @@ def checked_members(body: bytes | bytearray, piece_bytes: int = CHECKED_BYTES) -
     """
     if _OBJECT_BEGINS.match(body) is None:
         raise UnreadableError("no JSON object")
-    text, found = JsonText(body, pause_tokens=STEP_TOKENS, max_tokens=_MAX_TOKENS), list[Member]()
+    text = JsonText(body, pause_tokens=STEP_TOKENS, max_tokens=_MAX_TOKENS)
+    found: list[Member] = []
     worked = 0
     for name in text.members():
         if name is None:

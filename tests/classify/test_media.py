@@ -1,0 +1,64 @@
+"""Which patterns a field is searched with for media: all of them where parts may stand, one where there are only strings."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.classify.media import BYTES_A_BRACE, patterns_for
+
+
+LONG = "a prompt " * BYTES_A_BRACE
+IMAGE = {"type": "image_url", "image_url": {"url": "https://x/y.png"}}
+
+
+def raw(*messages: object) -> bytes:
+    return json.dumps(messages).encode()
+
+
+def shows_media(field: str, said: bytes) -> bool:
+    return any(pattern.search(said) for pattern in patterns_for(field, said))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(raw({"role": "user", "content": [IMAGE]}), id="a part"),
+        pytest.param(raw({"role": "user", "content": [{"image_url": "u"}]}), id="a part without its type"),
+        pytest.param(
+            raw({"role": "user", "content": LONG}, {"role": "user", "content": [IMAGE]}), id="behind a long text"
+        ),
+        pytest.param(raw({"role": "user", "content": LONG, "input_audio": {"data": "aa"}}), id="beside the content"),
+        pytest.param(raw({"role": "user", "content": {"type": "image", "text": LONG}}), id="content that is an object"),
+        pytest.param(
+            raw({"role": "user", "content": LONG + "![](data:image/png;base64,aa)"}), id="inline, in a string"
+        ),
+    ],
+)
+def test_media_are_seen_in_messages(said: bytes) -> None:
+    assert shows_media("messages", said)
+
+
+@pytest.mark.parametrize("text", [LONG, LONG + json.dumps(IMAGE), LONG + "\\u0061", LONG + '"image_url" :'])
+def test_a_string_that_talks_about_media_is_text(text: str) -> None:
+    """Within a string every quote is escaped, and a letter that is written as an escape hides no name."""
+    assert not shows_media("messages", raw({"role": "user", "content": text}))
+
+
+def test_a_field_without_parts_has_no_keys_of_media() -> None:
+    said = b'{"image_url": "u"}'
+
+    assert shows_media("input", said)
+    assert not shows_media("prompt", said)
+
+
+@given(st.lists(st.fixed_dictionaries({"role": st.just("user"), "content": st.text() | st.none()}), min_size=1))
+def test_messages_of_strings_are_searched_with_fewer_patterns_and_the_same_result(messages: list[object]) -> None:
+    """The content of the first is long, so that it pays to take them apart."""
+    long = [{"role": "user", "content": LONG}, *messages]
+    said = json.dumps(long, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    every = patterns_for("messages", raw({"role": "user", "content": [IMAGE]}))
+
+    assert len(patterns_for("messages", said)) < len(every)
+    assert shows_media("messages", said) == any(pattern.search(said) for pattern in every)
