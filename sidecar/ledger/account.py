@@ -7,7 +7,8 @@ capped.
 from collections.abc import Hashable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+
+import msgspec
 
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.timeline.marks import Marks
@@ -53,13 +54,13 @@ class Reason(StrEnum):
     TABLE_FULL = "table_full"
 
 
-class Share(NamedTuple):
+class Share(msgspec.Struct, frozen=True):
     phase: Phase
     seconds: float
     source: Source
 
 
-class Ledger(NamedTuple):
+class Ledger(msgspec.Struct, frozen=True):
     """The phases of one request; their seconds add up to `e2e_seconds`."""
 
     shares: tuple[Share, ...]
@@ -79,7 +80,7 @@ class Ledger(NamedTuple):
         return "none"
 
 
-class Account(NamedTuple):
+class Account(msgspec.Struct, frozen=True):
     labels: RequestLabels
     streaming: bool
     """The response was an event stream (or, before any response, was asked to be one)."""

@@ -5,7 +5,6 @@ is `unattributed`, and a report that contradicts the wire is refused whole, its 
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
 from sidecar.ledger.report import EngineReport
@@ -64,7 +63,7 @@ def close_ledger(
         ttft_seconds=marks.first_token_at - marks.received_at,
         delivery_seconds=marks.flushed_at - marks.first_token_at,
         decode_seconds=marks.last_token_at - marks.first_token_at - marks.paused_seconds,
-        held_back=held_back(marks),
+        held_back=held_back(marks) > 0,
     )
     if report is not None and not wire.held_back:
         report = _with_prefill(report, wire.ttft_seconds)
@@ -77,17 +76,29 @@ def close_ledger(
     return _split_stream(wire, split, report, reason)
 
 
-class _Wire(NamedTuple):
+class _Wire:
     """Durations of a streamed request as measured on the wire alone, in seconds."""
 
-    e2e_seconds: float
-    ttft_seconds: float
-    delivery_seconds: float
-    """First token until flushed."""
-    decode_seconds: float
-    """First token until last, less the time for which reading was paused because of this client."""
-    held_back: bool
-    """The tokens came at once: the time between them is no decode."""
+    __slots__ = ("decode_seconds", "delivery_seconds", "e2e_seconds", "held_back", "ttft_seconds")
+
+    def __init__(
+        self,
+        e2e_seconds: float,
+        ttft_seconds: float,
+        delivery_seconds: float,
+        decode_seconds: float,
+        *,
+        held_back: bool,
+    ) -> None:
+        """`delivery_seconds`: first token until flushed. `decode_seconds`: first token until last, less the time for which
+        reading was paused because of this client. `held_back`: the tokens came at once, so that the time between them is no
+        decode.
+        """
+        self.e2e_seconds = e2e_seconds
+        self.ttft_seconds = ttft_seconds
+        self.delivery_seconds = delivery_seconds
+        self.decode_seconds = decode_seconds
+        self.held_back = held_back
 
 
 def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:

@@ -8,14 +8,17 @@ gets each decision) and the phase of a miss (`attribution.py`).
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.slo.objective import Aim, Aims, Objective
+from sidecar.slo.objective import E2E, TPOT, TTFT, Aim, Aims, Objective
 from sidecar.timeline.held_back import held_back
 from sidecar.timeline.outcome import Outcome
 
 
+ENDED_WELL = Outcome.OK
+"""The member itself: Python 3.11 takes ten times as long to find `Outcome.OK`."""
 _UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
 """Outcomes that decide no objective: the client made an error, or left before its threshold had passed."""
 DEADLINES_AT_ONCE = 128
@@ -66,25 +69,21 @@ class Case:
     first_token_at: float | None = None
     decided: dict[Objective, bool] = field(default_factory=dict)
     """Objective to whether it was missed."""
+    missed: tuple[Objective, ...] = ()
+    """Those that were missed, in the order of these decisions."""
+    due_at: float = inf
+    """Instant after which it has missed the first objective of its kind of answer; infinite without one, and after the
+    first token."""
     tokens: TokenDeadlines | None = None
     key: Hashable = None
     """Set by the judge that it is given to."""
 
-    @property
-    def missed(self) -> tuple[Objective, ...]:
-        return tuple([objective for objective, missed in self.decided.items() if missed])
-
     def timed(self, objective: Objective, until_at: float) -> tuple[float, float]:
         """Beginning and end of the time that an objective measures. `until_at`: the end, if no earlier one is known."""
         first = self.first_token_at
-        if first is None or objective is Objective.E2E:
+        if first is None or objective is E2E:
             return self.received_at, until_at
-        return (self.received_at, first) if objective is Objective.TTFT else (first, until_at)
-
-    def due_at(self, objective: Objective) -> float | None:
-        """Instant after which this objective is missed; None if the request has no such objective."""
-        aim = self.aims.aim(objective)
-        return None if aim is None else self.received_at + aim.threshold_seconds
+        return (self.received_at, first) if objective is TTFT else (first, until_at)
 
 
 Decided = Callable[[Case, Objective, Aim, bool], None]
@@ -107,12 +106,13 @@ class Judge:
 
     def received(self, key: Hashable, case: Case) -> None:
         """A request was received whole. It is not kept if its lane has no objectives."""
-        if not case.aims:
+        aims = case.aims
+        if aims.ttft is None and aims.tpot is None and aims.e2e is None:
             return
         case.key = key
         self._cases[key] = case
         if case.streaming is not None:
-            self._expect(case, Objective.TTFT if case.streaming else Objective.E2E)
+            self._expect(case, TTFT if case.streaming else E2E)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
         """The head of an answer shows whether it is a stream; None: the instants of its tokens cannot be observed.
@@ -120,18 +120,20 @@ class Judge:
         Objectives that do not apply to such an answer are dropped, unless they have been missed by now.
         """
         case = self._cases.get(key)
-        if case is not None:
-            self._passed(case, at)
-        if case is None or (streaming is not None and case.streaming is streaming):
+        if case is None:
             return
-        case.streaming = streaming
+        if case.due_at < at:
+            self._passed(case)
+        if streaming is not None and case.streaming is streaming:
+            return
+        case.streaming, case.due_at = streaming, inf
         if streaming is not True:
             self.overdue.pop(case, None)
-            case.decided.setdefault(Objective.TTFT, False)
+            case.decided.setdefault(TTFT, False)
         if streaming is not False:
-            case.decided.setdefault(Objective.E2E, False)
+            case.decided.setdefault(E2E, False)
         if streaming is not None:
-            self._expect(case, Objective.TTFT if streaming else Objective.E2E)
+            self._expect(case, TTFT if streaming else E2E)
 
     def output(self, key: Hashable, at: float, events: int) -> None:
         """Output events of a stream were read together."""
@@ -164,69 +166,74 @@ class Judge:
         case = self._cases.pop(key, None)
         if case is None:
             return None
-        self._passed(case, at)
-        self.overdue.pop(case, None)
+        if case.due_at < at:
+            self._passed(case)
+        if self.overdue:
+            self.overdue.pop(case, None)
         outcome = account.outcome
-        if outcome is Outcome.OK:
+        if outcome is ENDED_WELL:
             self._ended_well(case, account, at)
         elif outcome not in _UNDECIDED:
             self._spoiled(case, outcome)
-        for objective in (Objective.TTFT, Objective.E2E):
-            case.decided.setdefault(objective, False)
-        self._sweep()
+        case.decided.setdefault(TTFT, False)
+        case.decided.setdefault(E2E, False)
+        if len(self._due) > FEW_DUE + 2 * len(self._cases):
+            self._sweep()
         return case
 
     def _sweep(self) -> None:
         """Remove deadlines of ended requests: they decide nothing, and long thresholds would keep hours of them."""
-        if len(self._due) > FEW_DUE + 2 * len(self._cases):
-            self._due = [due for due in self._due if due[2] not in due[3].decided]
-            heapify(self._due)
+        self._due = [due for due in self._due if due[2] not in due[3].decided]
+        heapify(self._due)
 
     # --- one case --------------------------------------------------------------------------------------------------------
 
-    def _passed(self, case: Case, at: float) -> None:
-        """Decide the deadline of one request, if it has passed: `tick` may not have come to it yet."""
-        if case.streaming is None:
-            return
-        objective = Objective.TTFT if case.streaming else Objective.E2E
-        if objective in case.decided:
-            return
-        due_at = case.due_at(objective)
-        if due_at is not None and due_at < at:
+    def _passed(self, case: Case) -> None:
+        """Decide the deadline of one request, which has passed: `tick` may not have come to it yet."""
+        objective = TTFT if case.streaming else E2E
+        if objective not in case.decided:
             self._miss(case, objective)
 
     def _miss(self, case: Case, objective: Objective) -> None:
-        self._decide(case, objective, missed=True)
-        if objective is Objective.TTFT:
+        aim = case.aims.aim(objective)
+        assert aim is not None
+        self._decide(case, objective, aim, missed=True)
+        if objective is TTFT:
             self.overdue[case] = None
 
     def _expect(self, case: Case, objective: Objective) -> None:
-        due_at = case.due_at(objective)
-        if due_at is not None:
+        aim = case.aims.ttft if objective is TTFT else case.aims.e2e
+        if aim is not None:
+            case.due_at = due_at = case.received_at + aim.threshold_seconds
             self._order += 1
             heappush(self._due, (due_at, self._order, objective, case))
 
     def _first_token(self, case: Case, at: float) -> None:
-        case.first_token_at, case.streaming = at, True
-        case.decided.setdefault(Objective.E2E, False)  # it streams, whatever it said: E2E does not apply
-        self.overdue.pop(case, None)
-        due_at = case.due_at(Objective.TTFT)
-        if due_at is not None and Objective.TTFT not in case.decided:
-            self._decide(case, Objective.TTFT, missed=at > due_at)
-        if due_at is not None and case.aims.tpot is not None:
-            case.tokens = TokenDeadlines(due_at, case.aims.tpot.threshold_seconds)
+        case.first_token_at, case.streaming, case.due_at = at, True, inf
+        case.decided.setdefault(E2E, False)  # it streams, whatever it said: E2E does not apply
+        if self.overdue:
+            self.overdue.pop(case, None)
+        ttft, tpot = case.aims.ttft, case.aims.tpot
+        if ttft is None:
+            return
+        due_at = case.received_at + ttft.threshold_seconds
+        if TTFT not in case.decided:
+            self._decide(case, TTFT, ttft, missed=at > due_at)
+        if tpot is not None:
+            case.tokens = TokenDeadlines(due_at, tpot.threshold_seconds)
 
     def _ended_well(self, case: Case, account: Account, at: float) -> None:
         marks = account.marks
         if not account.streaming:
             flushed_at = at if marks.flushed_at is None else marks.flushed_at
-            due_at = case.due_at(Objective.E2E)
-            if due_at is not None and Objective.E2E not in case.decided:
-                self._decide(case, Objective.E2E, missed=flushed_at > due_at)
+            e2e = case.aims.e2e
+            if e2e is not None and E2E not in case.decided:
+                self._decide(case, E2E, e2e, missed=flushed_at > case.received_at + e2e.threshold_seconds)
             return
-        pace = pace_seconds(account)
-        if case.aims.tpot is not None and pace is not None:
-            self._decide(case, Objective.TPOT, missed=pace > case.aims.tpot.threshold_seconds)
+        tpot = case.aims.tpot
+        pace = None if tpot is None or marks.usage is None else pace_seconds(account)
+        if tpot is not None and pace is not None:
+            self._decide(case, TPOT, tpot, missed=pace > tpot.threshold_seconds)
 
     def _spoiled(self, case: Case, outcome: Outcome) -> None:
         """The engine failed or rejected the request: a miss of its first objective that was still open.
@@ -234,23 +241,24 @@ class Judge:
         The kind of answer that the request asked for counts, not the kind that came: an error is no stream.
         """
         if case.streaming is False:
-            objectives: tuple[Objective, ...] = (Objective.E2E,)
+            objectives: tuple[Objective, ...] = (E2E,)
         elif case.first_token_at is not None:
-            objectives = (Objective.TPOT,)
+            objectives = (TPOT,)
         else:
-            objectives = (Objective.TTFT, Objective.TPOT) if case.streaming else tuple(Objective)
+            objectives = (TTFT, TPOT) if case.streaming else tuple(Objective)
         for objective in objectives:
-            pointless = outcome is Outcome.REJECTED and objective is Objective.TPOT  # it was never admitted
-            if pointless or case.aims.aim(objective) is None or case.decided.get(objective) is False:
+            pointless = outcome is Outcome.REJECTED and objective is TPOT  # it was never admitted
+            aim = case.aims.aim(objective)
+            if pointless or aim is None or case.decided.get(objective) is False:
                 continue
             if objective not in case.decided:
-                self._decide(case, objective, missed=True)
+                self._decide(case, objective, aim, missed=True)
             return
 
-    def _decide(self, case: Case, objective: Objective, *, missed: bool) -> None:
-        aim = case.aims.aim(objective)
-        assert aim is not None
+    def _decide(self, case: Case, objective: Objective, aim: Aim, *, missed: bool) -> None:
         case.decided[objective] = missed
+        if missed:
+            case.missed = (*case.missed, objective)
         self._decided(case, objective, aim, missed)
 
 

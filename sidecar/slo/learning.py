@@ -9,7 +9,6 @@ It knows misses and instants. It refuses to know what is learned (`learner.py`) 
 """
 
 from collections import deque
-from collections.abc import Hashable
 from enum import StrEnum
 from math import inf
 
@@ -45,6 +44,8 @@ class Learning:
 
     def __init__(self) -> None:
         self._burning = Burning()
+        self.decided = self._burning.decided
+        """Takes in each decision on an objective."""
         self._began_at: float | None = None
         self._ticked_at: float | None = None
         self._not_before = -inf
@@ -60,10 +61,6 @@ class Learning:
         self._restored: Came | None = None
         self.provisional = False
         """Whether what is known was learned, or restored, from a burn."""
-
-    def decided(self, at: float, objective: Hashable, *, missed: bool, allowed: float) -> None:
-        """An objective of one request was decided. `objective`: with its lane; `allowed`: 1 - target."""
-        self._burning.decided(at, objective, missed=missed, allowed=allowed)
 
     def restored(self, came: Came, at: float, *, burned: bool, provisional: bool) -> None:
         """Usual values were restored. `burned`: objectives burned when they were saved."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from math import log2
-from statistics import median, median_low
+from statistics import median
 from typing import Any, ClassVar, NamedTuple
 
 from sidecar.slo.learner import Amount, Learner, Many, Row, Table
@@ -93,6 +93,7 @@ class Curve(Learner):
         self._lengths: list[float] = []
         self._seconds: list[float] = []
         self._shortest = self._longest = self._most = 0.0
+        self._reach_from = self._reach_to = 0.0
         self._stale = False
         self._since = 0
         """Samples since the function was computed."""
@@ -116,15 +117,22 @@ class Curve(Learner):
     @property
     def refusal(self) -> Refusal | None:
         """Why there is no answer yet for any length; None when ready."""
-        self._freshen()
+        if self._stale:
+            self._freshen()
         return self._refusal
 
     def learn(self, length: float, seconds: float) -> None:
-        expected = self._at(length) if self._learned >= GROUP_SAMPLES and self._reaches(length) else None
-        if expected is not None:
-            self._errors.append(abs(expected - seconds) / max(expected, seconds))
-        number = int(CLASSES_PER_OCTAVE * log2(max(length, 1.0)))
-        ring = self._rings.setdefault(number, deque(maxlen=self._ring))
+        if self._learned >= GROUP_SAMPLES:
+            if self._stale:
+                self._freshen()
+            if self._lengths and self._reach_from <= length <= self._reach_to:
+                expected = self._at(length)
+                more = expected - seconds
+                self._errors.append(more / expected if more >= 0.0 else -more / seconds)
+        number = int(CLASSES_PER_OCTAVE * log2(length)) if length > 1.0 else 0
+        ring = self._rings.get(number)
+        if ring is None:
+            ring = self._rings[number] = deque(maxlen=self._ring)
         self._learned += 1
         self.samples += len(ring) < self._ring
         ring.append((length, seconds))
@@ -136,40 +144,39 @@ class Curve(Learner):
 
     def cost(self, length: float) -> "float | Refusal":
         """Prefill seconds of a prompt of this length that does not queue, or the reason why there is no answer."""
-        self._freshen()
+        if self._stale:
+            self._freshen()
         if self._refusal is not None:
             return self._refusal
-        return self._at(length) if self._reaches(length) else Refusal.OUTSIDE
+        if self._lengths and self._reach_from <= length <= self._reach_to:
+            return self._at(length)
+        return Refusal.OUTSIDE
 
     def most(self, length: float) -> float | None:
         """Seconds that such a prompt takes at most, by the slowest sample, whether length explains the samples or not; None
         before there are enough.
         """
-        self._freshen()
+        if self._stale:
+            self._freshen()
         longer = length / max(1.0, self._longest)
         return self._most * max(1.0, longer) if self._learned >= READY_SAMPLES and self._most else None
 
-    def _reaches(self, length: float) -> bool:
-        self._freshen()
-        return bool(self._lengths) and self._shortest / REACH <= length <= self._longest * REACH
-
     def _freshen(self) -> None:
-        if not self._stale:
-            return
+        """Compute the function anew: sorts all samples."""
         self._stale, self._since = False, 0
         self._since_of.clear()
-        groups = self._groups()
+        groups = [tuple(map(sorted, zip(*group, strict=True))) for group in self._groups()]
         # The median of a rising function is the function of the median, so a wide group's node lies on the curve too.
-        self._lengths, self._seconds = _rising(
-            [
-                (median_low(length for length, _ in group), median_low(seconds for _, seconds in group), len(group))
-                for group in groups
-            ]
-        )
+        # (Of an even number the lower one.)
+        nodes = []
+        for lengths, seconds in groups:
+            middle = (len(lengths) - 1) // 2
+            nodes.append((lengths[middle], seconds[middle], len(lengths)))
+        self._lengths, self._seconds = _rising(nodes)
         if groups:
-            self._shortest = min(length for length, _ in groups[0])
-            self._longest = max(length for length, _ in groups[-1])
-            self._most = max(seconds for group in groups for _, seconds in group)
+            self._shortest, self._longest = groups[0][0][0], groups[-1][0][-1]
+            self._most = max([seconds[-1] for _, seconds in groups])
+            self._reach_from, self._reach_to = self._shortest / REACH, self._longest * REACH
         if not groups or self._learned < READY_SAMPLES or len(self._errors) < READY_SAMPLES // 2:
             self._refusal = Refusal.FEW_SAMPLES
         else:
@@ -190,14 +197,15 @@ class Curve(Learner):
         return groups
 
     def _at(self, length: float) -> float:
-        self._freshen()
         lengths, seconds = self._lengths, self._seconds
-        if len(lengths) == 1:
+        last = len(lengths) - 1
+        if not last:
             return seconds[0]
         # Beyond the first and the last node, the segment next to it is extended.
-        right = min(max(bisect_right(lengths, length), 1), len(lengths) - 1)
-        share = (length - lengths[right - 1]) / (lengths[right] - lengths[right - 1])
-        return max(seconds[right - 1] + share * (seconds[right] - seconds[right - 1]), 0.5 * seconds[0])
+        right = min(bisect_right(lengths, length) or 1, last)
+        before, from_seconds = lengths[right - 1], seconds[right - 1]
+        share = (length - before) / (lengths[right] - before)
+        return max(from_seconds + share * (seconds[right] - from_seconds), 0.5 * seconds[0])
 
 
 def _rising(nodes: list[tuple[float, float, int]]) -> tuple[list[float], list[float]]:

@@ -11,7 +11,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from math import log2
 from typing import ClassVar, NamedTuple
 
@@ -41,12 +40,6 @@ class Work(NamedTuple):
     expected_seconds: float
 
 
-@dataclass(slots=True)
-class _Arrival:
-    arrived_at: float
-    idle: bool
-
-
 class FirstToken(NamedTuple):
     """Facts about one request's prefill that the sidecar can observe without a report."""
 
@@ -70,10 +63,13 @@ class PrefillWork(Learner):
     }
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, _Arrival] = {}
+        self._waiting: dict[Hashable, bool] = {}
+        """Requests without output, to whether they were idle on arrival."""
         self._streaming: set[Hashable] = set()
         self._most_streaming = 0
         self._recent: deque[bool] = deque(maxlen=RECENT_ARRIVALS)
+        self._recent_idle = 0
+        """Number of the recent arrivals that were idle."""
         self._others_until = float("-inf")
         """When a waiting request last got its first token or left."""
         # Arrays: as objects, the spans of a burst would lie spread over the heap for a quarter of an hour, and keep its pages.
@@ -99,22 +95,24 @@ class PrefillWork(Learner):
 
     # --- waiting requests ------------------------------------------------------------------------------------------------
 
-    def received(self, key: Hashable, at: float) -> None:
+    def received(self, key: Hashable) -> None:
         """A request is on its way to the engine."""
-        streaming = len(self._streaming)
+        streaming, recent = len(self._streaming), self._recent
         idle = not self._waiting and (streaming == 0 or streaming < self._most_streaming)
-        self._recent.append(idle)
-        saturated = sum(self._recent) < FEWEST_IDLE * len(self._recent)
-        self._waiting[key] = _Arrival(at, idle and not saturated)
+        if len(recent) == RECENT_ARRIVALS:
+            self._recent_idle -= recent[0]
+        recent.append(idle)
+        self._recent_idle += idle
+        self._waiting[key] = idle and self._recent_idle >= FEWEST_IDLE * len(recent)
 
     def first_token(self, key: Hashable, at: float) -> FirstToken | None:
         """Its first output was read."""
-        arrival = self._waiting.pop(key, None)
-        if arrival is None:
+        idle = self._waiting.pop(key, None)
+        if idle is None:
             return None
         self._streaming.add(key)
         self._most_streaming = max(self._most_streaming, len(self._streaming))
-        seen = FirstToken(at, arrival.idle, self._others_until, not self._waiting)
+        seen = FirstToken(at, idle, self._others_until, not self._waiting)
         self._others_until = at
         return seen
 
@@ -126,10 +124,10 @@ class PrefillWork(Learner):
 
     # --- when the ledger is closed ---------------------------------------------------------------------------------------
 
-    def cost_seconds(self, model: str, length: Length | None) -> float | None:
+    def cost_seconds(self, model: str, length: Length) -> float | None:
         """Prefill seconds of such a prompt alone; None if unknown."""
-        curve = None if length is None else self._curves.get((model, length.measure))
-        if curve is None or length is None:
+        curve = self._curves.get((model, length.measure))
+        if curve is None:
             return None
         cost = curve.cost(length.value)
         return None if isinstance(cost, Refusal) else cost
@@ -164,6 +162,7 @@ class PrefillWork(Learner):
         self._curves.clear()
         self._learned_at.clear()
         self._recent.clear()
+        self._recent_idle = 0
         self._most_streaming = 0
 
     def _learn(self, model: str, length: Length, seconds: float, at: float) -> None:
@@ -186,6 +185,11 @@ class PrefillWork(Learner):
             ends.append(ended_at)
             self._forget_old()
             return ended_at - began_at
+        if len(ends) > 1 and ends[-2] < began_at and begins[-1] <= ended_at:  # it touches the last span alone
+            begin, end = begins[-1], ends[-1]
+            begins[-1], ends[-1] = min(begin, began_at), max(end, ended_at)
+            self._forget_old()
+            return (ends[-1] - begins[-1]) - (end - begin)
         first = bisect_left(ends, began_at)
         last = bisect_right(begins, ended_at)
         counted = sum([end - begin for begin, end in zip(begins[first:last], ends[first:last], strict=True)])

@@ -19,18 +19,18 @@ class SeenShare:
     def __init__(self) -> None:
         self._running = self._in_flight = 0.0
         """Means of the engine's own number and of the sidecar's."""
-        self._several: set[Hashable] = set()
+        self.several: set[Hashable] = set()
         """Requests in flight that may run as several."""
 
     def received(self, key: Hashable) -> None:
         """A request that the engine may run as several is on its way: it has several choices or prompts, or an unknown
         number.
         """
-        self._several.add(key)
+        self.several.add(key)
 
     def left(self, key: Hashable) -> None:
         """A request is no longer in the engine."""
-        self._several.discard(key)
+        self.several.discard(key)
 
     def tick(self, in_flight: int, running: float | None) -> None:
         """Call it about once a second. `in_flight`: requests of the sidecar in the engine; `running`: the engine's own
@@ -38,7 +38,7 @@ class SeenShare:
         """
         if running is None:
             self._running = self._in_flight = 0.0
-        elif in_flight and not self._several:
+        elif in_flight and not self.several:
             self._running += (running - self._running) * WEIGHT
             self._in_flight += (in_flight - self._in_flight) * WEIGHT
 

@@ -15,7 +15,6 @@ its output comes it excuses as an unseen request does.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -37,8 +36,7 @@ for 278 kB on two CPU cores (measured once by hand); slower is assumed, since a 
 wrongly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silent:
+class Silent(NamedTuple):
     """Seconds since the engine's last output, and seconds of prefill work that were pending then."""
 
     seconds: float
@@ -103,6 +101,10 @@ class Silence:
     def __init__(self) -> None:
         self._pending: dict[Hashable, _Cost] = {}
         """Streams without output yet."""
+        self._weighed = True
+        """`_work_seconds` is of the requests that are there now."""
+        self._work_seconds = 0.0
+        """Seconds of prefill work that may be pending, as `_weigh` has added them up."""
         self._pending_known = self._pending_guessed = 0.0
         """Sums of their seconds."""
         self._most_guessed = 0.0
@@ -146,18 +148,22 @@ class Silence:
         whole answer; None if it has none. `whole`: if it is a stream, it will probably come all at once. `pauses`: it may
         stand still for tools that run on the server.
         """
-        self.check(at)
+        since = self._since
+        if at - self._looked_at > LATE_LOOK_SECONDS or (since is not None and at > since + STALL_SECONDS):
+            self.check(at)
+        self._checked_at = at
         if pauses:
             self._pausing.add(key)
             streaming = False
         guess = UNKNOWN_SECONDS if most_seconds is None else most_seconds
-        cost = _Cost(guessed_seconds=guess) if cost_seconds is None else _Cost(cost_seconds)
+        cost = _Cost(0.0, guess) if cost_seconds is None else _Cost(cost_seconds)
         if streaming:
             self._await(key, cost, at)
         if whole or not streaming:
             # The prefill of a stream is pending already.
             unseen_cost = _Cost() if streaming else cost
             self._opaque[key] = _Unseen(at, unseen_cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
+            self._weighed = False
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The head of the answer shows whether its output will be seen as it comes."""
@@ -170,14 +176,19 @@ class Silence:
             cost = self._pending.get(key, _Cost(guessed_seconds=UNKNOWN_SECONDS))
             self.given_up(key, at)
             self._opaque[key] = _Unseen(at, cost, UNKNOWN_ANSWER_SECONDS)
+            self._weighed = False
             self._begin(at)
 
     def left(self, key: Hashable, at: float) -> None:
         """The engine has sent the whole answer. A second call changes nothing."""
-        self.check(at)
-        if key in self._opaque or key in self._heard or key in self._paused:
-            self._spoke_at = max(self._spoke_at, at)
-        self._seen(key, at)
+        since = self._since
+        if at - self._looked_at > LATE_LOOK_SECONDS or (since is not None and at > since + STALL_SECONDS):
+            self.check(at)
+        self._checked_at = at
+        if at > self._spoke_at and (key in self._heard or key in self._opaque or key in self._paused):
+            self._spoke_at = at
+        if key in self._opaque:
+            self._seen(key, at)
         self._forget(key)
 
     def given_up(self, key: Hashable, at: float) -> None:
@@ -186,37 +197,42 @@ class Silence:
         self._forget(key)
 
     def _forget(self, key: Hashable) -> None:
-        self._unawait(key)
+        if key in self._pending:
+            self._unawait(key)
+        if key in self._opaque:
+            del self._opaque[key]
+            self._weighed = False
         self._heard.discard(key)
         self._paused.discard(key)
-        self._opaque.pop(key, None)
         self._pausing.discard(key)
-        self._settle()
+        if not self._heard:
+            self._since = None  # no stream is left that the sidecar reads
 
     # --- output ----------------------------------------------------------------------------------------------------------
 
     def began(self, key: Hashable, at: float) -> None:
         """The first output of this request was read."""
-        self.spoke(at)
-        if key in self._pausing:
-            return
-        self._unawait(key)
-        if key in self._opaque:  # it streams, although it was taken as unseen, or it has come whole
-            if key not in self._paused:
-                self._heard.add(key)
-            self._seen(key, at)
+        since = self._since
+        if since is not None and at - since >= STALL_SECONDS:
+            self.check(at)
+        self._spoke_at = max(self._spoke_at, at)
+        if key not in self._pausing:
+            if key in self._pending:
+                self._unawait(key)
+            if key in self._opaque:  # it streams, although it was taken as unseen, or it has come whole
+                del self._opaque[key]
+                self._weighed = False
+                if key not in self._paused:
+                    self._heard.add(key)
         self._begin(at)
 
     def spoke(self, at: float) -> None:
         """Output of any request was read."""
-        self._spoke_at = max(self._spoke_at, at)
         since = self._since
-        if since is None:
-            return
-        if at - since >= STALL_SECONDS:
+        if since is not None and at - since >= STALL_SECONDS:
             self.check(at)
-        self._since = at
-        self._expected_seconds = self._work_seconds
+        self._spoke_at = max(self._spoke_at, at)
+        self._begin(at)
 
     def paused(self, key: Hashable, at: float) -> None:
         """The sidecar stops reading this stream: its client is slow."""
@@ -224,25 +240,29 @@ class Silence:
             self.check(at)
             self._heard.discard(key)
             self._paused.add(key)
-            self._settle()
+            if not self._heard:
+                self._since = None
 
     def resumed(self, key: Hashable, at: float) -> None:
         """The sidecar reads this stream again."""
         if key in self._paused:
             self.check(at)
             self._paused.discard(key)
-            self._hear(key, at)
+            self._heard.add(key)
+            if self._since is None:
+                self._begin(at)
 
     # --- the result ------------------------------------------------------------------------------------------------------
 
     def check(self, at: float) -> Silent:
         """The silence at this instant. The part of it that is a stall is added to `stalled_seconds`."""
-        self._wake(at)
+        if at - self._looked_at > LATE_LOOK_SECONDS:
+            self._wake(at)
         checked_at, self._checked_at = self._checked_at, at
         since = self._since
         if since is None:
             return Silent(0.0, 0.0)
-        excused_until = since + excused_seconds(Silent(at - since, self._expected_seconds))
+        excused_until = since + max(STALL_SECONDS, EXCUSE * self._expected_seconds)
         if self._opaque and self._begun <= 0:
             in_time = (each.answer_seconds for each in self._opaque.values() if each.at <= since)
             unseen_until = since + max(in_time, default=0.0)
@@ -264,65 +284,70 @@ class Silence:
         behind = self._since is not None and any(each.at <= self._since for each in self._opaque.values())
         unseen_since = min((each.at for each in self._opaque.values()), default=inf)
         numbers = len(self._heard), len(self._paused), len(self._opaque), self._begun
+        self._weigh()
         return Flow(silent, quiet, self._spoke_at, *numbers, behind, unseen_since, self._work_seconds)
 
     def _wake(self, at: float) -> None:
         """If the sidecar itself stood still, that is no silence: what the engine sent meanwhile is not read yet."""
         stood_seconds = at - self._looked_at
-        if stood_seconds > LATE_LOOK_SECONDS:
-            self._looked_at = at
-            self._checked_at = at
-            if self._since is not None:
-                self._since = min(at, self._since + stood_seconds)
+        self._looked_at = at
+        self._checked_at = at
+        if self._since is not None:
+            self._since = min(at, self._since + stood_seconds)
 
     def _await(self, key: Hashable, cost: _Cost, at: float) -> None:
+        known, guessed = cost
         self._pending[key] = cost
-        self._pending_known += cost.known_seconds
-        self._pending_guessed += cost.guessed_seconds
-        self._most_guessed = max(self._most_guessed, cost.guessed_seconds)
-        self._hear(key, at)
-
-    def _unawait(self, key: Hashable) -> None:
-        cost = self._pending.pop(key, None)
-        if cost is not None:
-            # Float sums drift: with nothing pending they are set to exactly 0.
-            left = 1.0 if self._pending else 0.0
-            self._pending_known = left * max(0.0, self._pending_known - cost.known_seconds)
-            self._pending_guessed = left * max(0.0, self._pending_guessed - cost.guessed_seconds)
-            if 0.0 < self._most_guessed <= cost.guessed_seconds:
-                self._most_guessed = max((each.guessed_seconds for each in self._pending.values()), default=0.0)
-
-    def _hear(self, key: Hashable, at: float) -> None:
+        self._pending_known += known
+        self._pending_guessed += guessed
+        self._most_guessed = max(self._most_guessed, guessed)
+        self._weighed = False
         self._heard.add(key)
         if self._since is None:
             self._begin(at)
 
+    def _unawait(self, key: Hashable) -> None:
+        known, guessed = self._pending.pop(key)
+        self._weighed = False
+        if not self._pending:  # float sums drift: now they are exactly 0
+            self._pending_known = self._pending_guessed = self._most_guessed = 0.0
+            if not self._opaque:
+                self._work_seconds, self._weighed = 0.0, True
+            return
+        self._pending_known = max(0.0, self._pending_known - known)
+        self._pending_guessed = max(0.0, self._pending_guessed - guessed)
+        if 0.0 < self._most_guessed <= guessed:
+            self._most_guessed = 0.0
+            for _, other in self._pending.values():
+                if other > self._most_guessed:
+                    self._most_guessed = other
+                    if other >= guessed:  # none was more than that
+                        return
+
     def _seen(self, key: Hashable, at: float) -> None:
-        """If the request was unseen, the engine has now shown that it works: the silence starts again without it."""
-        if self._opaque.pop(key, None) is not None:
-            self._begin(at)
+        """The unseen request shows that the engine works: the silence starts again without it."""
+        del self._opaque[key]
+        self._weighed = False
+        self._begin(at)
 
     def _begin(self, at: float) -> None:
+        """The silence starts again, if the sidecar reads a stream."""
         if self._heard:
-            self._since = at
-            self._expected_seconds = self._work_seconds
+            if not self._weighed:
+                self._weigh()
+            self._since, self._expected_seconds = at, self._work_seconds
 
     @property
     def _begun(self) -> int:
         """Streams that the sidecar reads and that have begun. (Only such a stream can be paused.)"""
         return len(self._heard) - len(self._pending)
 
-    @property
-    def _work_seconds(self) -> float:
-        """Seconds of prefill work that may be pending now. An unseen request counts: its prefill may be over or not."""
+    def _weigh(self) -> None:
+        """Add up the prefill work that may be pending now. An unseen request counts: its prefill may be over or not."""
         known, guessed, most = self._pending_known, self._pending_guessed, self._most_guessed
         for each in self._opaque.values():
             known += each.cost.known_seconds
             guessed += each.cost.guessed_seconds
             most = max(most, each.cost.guessed_seconds)
-        return known + min(guessed, max(UNKNOWN_SECONDS, most))
-
-    def _settle(self) -> None:
-        """End the silence if no stream is left that the sidecar reads."""
-        if not self._heard:
-            self._since = None
+        self._work_seconds = known + min(guessed, max(UNKNOWN_SECONDS, most)) if guessed else known
+        self._weighed = True

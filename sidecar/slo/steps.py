@@ -10,7 +10,6 @@ streams do not speak at each step: the coverage of a step says how many did.
 
 from collections.abc import Hashable
 from itertools import islice
-from operator import attrgetter
 from typing import NamedTuple
 
 
@@ -49,9 +48,6 @@ class Prompt(NamedTuple):
     """The part that has to be computed."""
 
 
-_UNCACHED = attrgetter("uncached_tokens")
-
-
 class Step(NamedTuple):
     """One step, or the mean of several whose output was read together."""
 
@@ -81,15 +77,13 @@ class Step(NamedTuple):
 class Stream:
     """One stream that has begun. Its `spoke` is called for each token, so it does its work in one call."""
 
-    __slots__ = ("_steps", "context_tokens", "events", "group", "held", "paused")
+    __slots__ = ("_steps", "context_tokens", "group", "held", "paused")
 
-    def __init__(self, steps: "Steps", context_tokens: float, events: int) -> None:
+    def __init__(self, steps: "Steps", context_tokens: float) -> None:
         self._steps = steps
         self.context_tokens = context_tokens
         self.group = steps.group
         """Number of the group in which it spoke last."""
-        self.events = events
-        """Events in that group."""
         self.held = False
         """The sidecar does not read it now."""
         self.paused = False
@@ -104,10 +98,9 @@ class Stream:
         if self.group == steps.group or at - steps.last_at > steps.pause_seconds:
             steps.end_group(at)
         steps.last_at = at
-        if self.group == steps.group - 1:
-            steps.members.append(self)
+        if self.group == steps.group - 1 and (events < steps.fewest_events or not steps.fewest_events):
+            steps.fewest_events = events
         self.group = steps.group
-        self.events = events
         self.context_tokens += events
         steps.context_tokens += events
         steps.events += events
@@ -125,8 +118,8 @@ class Steps:
         self.pause_seconds = LONGEST_PAUSE_SECONDS
         self.events = 0
         """Events of the group, first tokens aside."""
-        self.members: list[Stream] = []
-        """Streams of the group that spoke in the group before as well."""
+        self.fewest_events = 0
+        """Events of that stream of the group that had the fewest, of those that spoke in the group before as well; 0: none did."""
         self.context_tokens = 0.0
         self._arrivals = 0
         self._waiting: dict[Hashable, tuple[int, Prompt]] = {}
@@ -148,9 +141,10 @@ class Steps:
         self._waited = False
         """One of these, or an unseen request, has arrived since the group began."""
         # As they were when the group began, for the step that ended then:
-        self._streaming = self._sequences = 0
-        self._step_context_tokens = 0.0
+        self._streaming = 0
         self._pure = False
+        self._then: tuple[int, float, int, Prompt | None] = (0, 0.0, 0, None)
+        """A step's state at its beginning: sequences, tokens in their contexts, requests that waited, the prompt begun."""
         self._untold = False
         """An answer that was held back has ended since the last step did."""
         self._held_tokens = 0.0
@@ -176,23 +170,24 @@ class Steps:
     def began(self, key: Hashable, at: float, events: int) -> Stream | None:
         """The first output of this request was read. None if the request is not known."""
         self._split.discard(key)
-        running_tokens = self._unseen_running.pop(key, None)
-        waited = self._waiting.pop(key, None) or self._unseen.pop(key, None)
-        if running_tokens is not None:
-            stream = self._streams[key] = Stream(self, running_tokens, events)
+        waited = self._waiting.pop(key, None)
+        if waited is None and (running_tokens := self._unseen_running.pop(key, None)) is not None:
+            stream = self._streams[key] = Stream(self, running_tokens)
             self.last_at = at
             return stream
-        if waited is None:
+        if waited is None and (waited := self._unseen.pop(key, None)) is None:
             return None
         if at - self.last_at > self.pause_seconds:
             self._pure = False  # it may be a late output of the step that this ends
             self.end_group(at)
         self.last_at = at
         arrival, prompt = waited
-        self._take_unseen(arrival)
+        if self._unseen:
+            self._take_unseen(arrival)
         self._prompts.append(prompt)
-        stream = self._streams[key] = Stream(self, prompt.tokens + events, events)
-        self.context_tokens += stream.context_tokens
+        context_tokens = prompt.tokens + events
+        stream = self._streams[key] = Stream(self, context_tokens)
+        self.context_tokens += context_tokens
         return stream
 
     def answering(self, key: Hashable, *, seen: bool) -> None:
@@ -210,14 +205,15 @@ class Steps:
 
     def left(self, key: Hashable, *, answered: bool = True) -> None:
         """The request is over. `answered`: the engine had a step for it until now; False: it was refused or given up."""
-        if key in self._waiting or key in self._unseen:
-            self._waited = True  # the engine may have computed its prompt, or a part of it
-        self._split.discard(key)
         stream = self._streams.pop(key, None)
         if stream is not None:
             self._paused -= stream.paused
             self.context_tokens -= stream.context_tokens
-        elif (waited := self._waiting.pop(key, None) or self._unseen.pop(key, None)) is not None:
+            return
+        self._split.discard(key)
+        waited = self._waiting.pop(key, None) or self._unseen.pop(key, None)
+        if waited is not None:
+            self._waited = True  # the engine may have computed its prompt, or a part of it
             if answered and len(self._prompts) < MOST_PROMPTS:
                 self._prompts.append(waited[1])
         else:
@@ -243,7 +239,8 @@ class Steps:
 
     def late_output(self, stream: Stream, at: float) -> None:
         """A stream that is paused was read: it tells the engine's life, and no step."""
-        self._note_gap(at)
+        if at - self.last_at > GAP_SECONDS:
+            self.after_gap_at = at
         self.last_at = at
         if not stream.held:
             stream.paused = False
@@ -273,60 +270,51 @@ class Steps:
 
     def end_group(self, at: float) -> None:
         """End the group; the next one begins at `at`."""
-        self._note_gap(at)
+        if at - self.last_at > GAP_SECONDS:
+            self.after_gap_at = at
         began_at, before_at = self._began_at, self._before_at
         if began_at is not None and before_at is not None and len(self._ended) < KEPT_ENDED_STEPS:
-            self._ended.append(self._step(began_at, before_at))
+            self._end_step(began_at, before_at)
         self._before_at, self._began_at = began_at, at
         self.group += 1
-        self.events = 0
-        self.members.clear()
-        self._prompts.clear()
-        self._streaming = len(self._streams) - self._paused
-        self._sequences = len(self._streams) + len(self._unseen_running)
-        self._step_context_tokens = self.context_tokens
-        self._waiting_then = len(self._waiting) + len(self._unseen)
+        self.events = self.fewest_events = 0
+        if self._prompts:
+            self._prompts.clear()
+        streams, waiting = len(self._streams), len(self._waiting) + len(self._unseen)
+        self._streaming = streams - self._paused
         self._pure = not (self._waited or self._split or self._unseen)
         self._waited = False
-        self._begun_then = self._begun() if self._waiting_then else None
+        begun = self._begun() if waiting else None
+        self._then = streams + len(self._unseen_running), self.context_tokens, waiting, begun
 
-    def _step(self, began_at: float, before_at: float) -> Step:
+    def _end_step(self, began_at: float, before_at: float) -> None:
+        """Note the step that ended when the group began."""
         seconds, steps, self.pause_seconds = None, 1, LONGEST_PAUSE_SECONDS
-        untold, self._untold = self._untold, False
-        if self.members and not untold:
-            steps = min(stream.events for stream in self.members)
+        if self.fewest_events and not self._untold:
+            steps = self.fewest_events
             mean = (began_at - before_at) / steps
             self.pause_seconds = min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, PAUSE_SHARE * mean))
             seconds = mean if mean >= SHORTEST_STEP_SECONDS else None
-        coverage = self._coverage(steps)
+        self._untold = False
+        coverage = 1.0
+        if self._streaming:
+            held = self._held_tokens * min(1.0, steps / STEPS_OF_HELD_TOKENS) if self._held_tokens else 0.0
+            self._held_tokens -= held
+            coverage = min(1.0, self.events / (steps * self._streaming + held))
         self._mean_coverage += (coverage - self._mean_coverage) * MEAN_WEIGHT
-        return Step(
-            began_at,
-            seconds,
-            steps,
-            self._sequences,
-            self._step_context_tokens,
-            coverage,
-            self._pure and not self._prompts,
-            self._waiting_then,
-            tuple(self._prompts),
-            self._begun_then,
-        )
+        prompts = tuple(self._prompts)
+        pure = self._pure and not prompts
+        sequences, tokens, waiting, begun = self._then
+        self._ended.append(Step(began_at, seconds, steps, sequences, tokens, coverage, pure, waiting, prompts, begun))
 
-    def _begun(self) -> Prompt:
-        waited = (*islice(self._waiting.values(), LONGEST_WAITING), *islice(self._unseen.values(), LONGEST_WAITING))
-        return max((prompt for _, prompt in waited), key=_UNCACHED)
-
-    def _coverage(self, steps: int) -> float:
-        if not self._streaming:
-            return 1.0
-        held = self._held_tokens * min(1.0, steps / STEPS_OF_HELD_TOKENS)
-        self._held_tokens -= held
-        return min(1.0, self.events / (steps * self._streaming + held))
-
-    def _note_gap(self, at: float) -> None:
-        if at - self.last_at > GAP_SECONDS:
-            self.after_gap_at = at
+    def _begun(self) -> Prompt | None:
+        """The longest of the prompts that have waited longest; of equal ones the first."""
+        longest = None
+        for waiting in (self._waiting, self._unseen):
+            for _, prompt in islice(waiting.values(), LONGEST_WAITING):
+                if longest is None or prompt.uncached_tokens > longest.uncached_tokens:
+                    longest = prompt
+        return longest
 
     def _take_unseen(self, arrival: int) -> None:
         """Unseen requests that came before this arrival have had their prefill."""

@@ -18,6 +18,8 @@ class WholeAnswers:
 
     def __init__(self) -> None:
         self._lanes: dict[str, deque[bool]] = {}
+        self.expected: set[str] = set()
+        """Lanes of which a streamed answer will probably come whole."""
 
     def answered(self, lane: str, *, whole: bool) -> None:
         """A streamed answer is complete. `whole`: it was held back."""
@@ -25,8 +27,8 @@ class WholeAnswers:
         if last is None:
             last = self._lanes[lane] = deque(maxlen=REMEMBERED_ANSWERS)
         last.append(whole)
-
-    def expected(self, lane: str) -> bool:
-        """Whether a streamed answer of this lane will probably come whole."""
-        last = self._lanes.get(lane, ())
-        return len(last) >= FEWEST_ANSWERS and sum(last) >= MOST_COME_WHOLE * len(last)
+        if whole or lane in self.expected or len(last) == FEWEST_ANSWERS:  # else nothing can be expected newly
+            if len(last) >= FEWEST_ANSWERS and sum(last) >= MOST_COME_WHOLE * len(last):
+                self.expected.add(lane)
+            else:
+                self.expected.discard(lane)

@@ -23,15 +23,10 @@ MOST_SPAN = 0.1
 have been made."""
 
 
-def held_back(marks: Marks) -> bool:
-    """Whether this answer was held back: its events came in less time than any engine takes for its tokens. False where
-    there was no output.
+def held_back(marks: Marks) -> int:
+    """Tokens of an answer that was held back: its events came in less time than any engine takes for its tokens. 0 of any
+    other answer, and where there was no output. Without usage, events count as tokens.
     """
-    return tokens_held_back(marks) > 0
-
-
-def tokens_held_back(marks: Marks) -> int:
-    """Tokens of an answer that was held back; 0 of any other. Without usage, events count as tokens."""
     first_at, last_at = marks.first_token_at, marks.last_token_at
     if first_at is None or last_at is None:
         return 0

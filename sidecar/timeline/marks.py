@@ -1,11 +1,11 @@
 """The instants of one request on the sidecar's monotonic clock (design section 2), and the counts between them."""
 
-from typing import NamedTuple
+import msgspec
 
 from sidecar.timeline.events import Usage
 
 
-class Marks(NamedTuple):
+class Marks(msgspec.Struct, frozen=True):
     """All instants in seconds of one monotonic clock; None if the request did not come so far."""
 
     accepted_at: float

@@ -12,7 +12,7 @@ import msgspec
 
 from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, UNREADABLE, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
-from sidecar.timeline.sse import MAX_EVENT_BYTES, SseParser
+from sidecar.timeline.sse import CR, LF, MAX_EVENT_BYTES, SseParser
 
 
 DONE_DATA = b"[DONE]"
@@ -72,8 +72,8 @@ class EventReader:
             parser.between_events
             and data[:6] == b"data: "
             and data.find(b"\n") == size - 2 < parser.max_event_bytes
-            and data[-1:] == b"\n"
-            and b"\r" not in data
+            and data[-1] == LF
+            and CR not in data
         ):
             parser.spans = [(parser.fed, parser.fed + size)]
             parser.fed += size
@@ -81,18 +81,14 @@ class EventReader:
             if self._token is not None and not self._looks_for_id and said[:1] == b"{":
                 try:
                     self._token(said)
-                except UNREADABLE:
-                    self._not_a_token()
+                except UNREADABLE:  # 1 us, so a stream of other events stops trying
+                    self._tries -= 1
+                    if self._tries == 0:
+                        self._token = None
                 else:
                     return ONE_TOKEN
             return self._stream_events([(b"", said)])
         return self._stream_events(parser.feed(data))
-
-    def _not_a_token(self) -> None:
-        """Count a failed try of the short way. Each costs 1 us, so a stream of other events stops trying."""
-        self._tries -= 1
-        if self._tries == 0:
-            self._token = None
 
     def finish(self) -> list[StreamEvent]:
         """End the stream: the event of a last line without a line end. In server-sent events it is no event."""
@@ -130,6 +126,7 @@ def response_id_of(data: bytes) -> str | None:
         answer = _ANSWER.decode(data)
     except UNREADABLE:
         return None
-    inner = (part.id for part in (answer.message, answer.response, answer.meta_info) if part is not None)
-    found = next((value for value in (*inner, answer.id) if isinstance(value, str) and value), None)
-    return found if found is not None and len(found) <= MAX_ID_CHARACTERS else None
+    for part in (answer.message, answer.response, answer.meta_info, answer):
+        if part is not None and isinstance(part.id, str) and part.id:
+            return part.id if len(part.id) <= MAX_ID_CHARACTERS else None
+    return None

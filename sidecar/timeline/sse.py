@@ -15,8 +15,9 @@ MAX_EVENT_BYTES = 262_144
 
 BOM = b"\xef\xbb\xbf"
 """Byte order mark: dropped at the start of a stream."""
-_LF = 0x0A
-_CR = 0x0D
+LF = 0x0A
+CR = 0x0D
+"""A byte is looked for by its number: `b"\\r" in data` makes an exception and drops it, which takes ten times as long."""
 _COLON = 0x3A
 _COMMENT_BEHIND_BOM = BOM + b":"
 NOTHING_OPEN = -1
@@ -114,7 +115,7 @@ class SseParser:
         """The events that `data` completes, in order: their `event` field (empty if absent) and their data, joined by LF."""
         start = self.fed
         self.fed = start + len(data)
-        if self.between_events and data[-2:] == b"\n\n" and b"\r" not in data:
+        if self.between_events and data[-2:] == b"\n\n" and CR not in data:
             events = self._whole_events(data, start)
             if events is not None:
                 return events
@@ -129,7 +130,7 @@ class SseParser:
         events = []
         spans = []
         for block in data[:-2].split(b"\n\n"):
-            if block[:6] == b"data: " and b"\n" not in block:
+            if block[:6] == b"data: " and LF not in block:
                 events.append((b"", block[6:]))
             elif block[:7] == b"event: " and block.count(b"\n") == 1:
                 name, _, line = block.partition(b"\n")
@@ -155,7 +156,7 @@ class SseParser:
             blank = run.start() + _ENDS_EVENT_BYTES
             events += self._lines(data[at:blank], start + at)
             at = run.end()
-            self._after_cr = data[at - 1] == _CR
+            self._after_cr = data[at - 1] == CR
         return events + self._lines(data[at:], start + at)
 
     def _lines(self, data: bytes, start: int) -> list[tuple[bytes, bytes]]:
@@ -169,7 +170,7 @@ class SseParser:
                 if piece == b"\n":
                     at = end
                     continue
-            if piece[-1] not in (_LF, _CR):
+            if piece[-1] not in (LF, CR):
                 self._keep(piece, at)
                 return events
             line = piece.rstrip(b"\r\n")
@@ -183,7 +184,7 @@ class SseParser:
             self._end_of_line(line, line_at, end, events)
             at = end
         if data:
-            self._after_cr = data[-1] == _CR
+            self._after_cr = data[-1] == CR
         return events
 
     def _keep(self, piece: bytes, at: int) -> None:

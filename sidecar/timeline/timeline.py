@@ -6,9 +6,8 @@ which instant is which mark. An instant is the time at which the sidecar's read 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
-from sidecar.timeline.events import StreamEvent, Usage
+from sidecar.timeline.events import OUTPUT, StreamEvent, Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Stage
 
@@ -18,7 +17,6 @@ MAX_CHOICES = 128
 128."""
 
 
-@dataclass(slots=True, eq=False)
 class Timeline:
     """One request's instants, in the order in which they happen.
 
@@ -26,25 +24,47 @@ class Timeline:
     once: a second call changes nothing, except for `last_token_at`, which moves.
     """
 
-    accepted_at: float
-    on_gap: Callable[[float], None] = lambda _gap_seconds: None
-    received_at: float | None = None
-    """The last byte of the request body was read: set from outside, once."""
-    sent_at: float | None = None
-    headers_at: float | None = None
-    first_token_at: float | None = None
-    last_token_at: float | None = None
-    ended_at: float | None = None
-    flushed_at: float | None = None
-    paused_seconds: float = 0.0
-    output_events: int = 0
-    usage: Usage | None = None
-    extras: dict[str, object] = field(default_factory=dict)
-    finished: set[int] = field(default_factory=set)
-    error_seen: bool = False
-    _last_output_at: dict[int, float] = field(default_factory=dict)
-    _paused_since: float | None = None
-    _paused_unconfirmed_seconds: float = 0.0
+    __slots__ = (
+        "_last_output_at",
+        "_paused_since",
+        "_paused_unconfirmed_seconds",
+        "accepted_at",
+        "ended_at",
+        "error_seen",
+        "extras",
+        "finished",
+        "first_token_at",
+        "flushed_at",
+        "headers_at",
+        "last_token_at",
+        "on_gap",
+        "output_events",
+        "paused_seconds",
+        "received_at",
+        "sent_at",
+        "usage",
+    )
+
+    def __init__(self, accepted_at: float, on_gap: Callable[[float], None] = lambda _gap_seconds: None) -> None:
+        self.accepted_at = accepted_at
+        self.on_gap = on_gap
+        self.received_at: float | None = None
+        """The last byte of the request body was read: set from outside, once."""
+        self.sent_at: float | None = None
+        self.headers_at: float | None = None
+        self.first_token_at: float | None = None
+        self.last_token_at: float | None = None
+        self.ended_at: float | None = None
+        self.flushed_at: float | None = None
+        self.paused_seconds = 0.0
+        self.output_events = 0
+        self.usage: Usage | None = None
+        self.extras: dict[str, object] = {}
+        self.finished: set[int] = set()
+        self.error_seen = False
+        self._last_output_at: dict[int, float] = {}
+        self._paused_since: float | None = None
+        self._paused_unconfirmed_seconds = 0.0
 
     # --- the request -------------------------------------------------------------------------------------------------
 
@@ -66,7 +86,8 @@ class Timeline:
         for stream_event in stream_events:
             if stream_event.output:
                 self.output(at, stream_event.output)
-            self._notice(stream_event)
+            if stream_event is not OUTPUT:
+                self._notice(stream_event)
         return self.output_events - before
 
     def read_body(self, stream_event: StreamEvent) -> None:

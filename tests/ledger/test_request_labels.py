@@ -117,7 +117,7 @@ def test_few_modules_name_a_label_of_requests() -> None:
 
 
 def test_the_labels_of_requests_come_first_in_every_declaration() -> None:
-    """`Family.child_for` puts them before the other values of a child."""
+    """`Family.of` puts them before the other values of a child."""
     names = [[label.name for label in metric.labels] for metric in catalogue(inter_token_by_prompt_bucket=True)]
 
     shown = [[name in RequestLabels._fields for name in each] for each in names]

@@ -103,7 +103,7 @@ def _work(one: PrefillWork, rng: Random, at: float) -> float:
     for key in range(200):
         at += 20.0
         length = rng.uniform(50, 5000)
-        one.received(key, at)
+        one.received(key)
         seen = one.first_token(key, at + length * 1e-4)
         assert seen is not None
         one.left(key, at + 5.0)

@@ -41,7 +41,7 @@ class PrefillWorkHarness:
     def comes(self, *, after: float = 0.0) -> int:
         self.now += after
         key = next(NUMBERS)
-        self.work.received(key, self.now)
+        self.work.received(key)
         return key
 
     def speaks(self, key: int, *, after: float = 0.0) -> FirstToken:
@@ -97,7 +97,6 @@ def test_of_an_unknown_length_nothing_is_expected() -> None:
     seen = harness.speaks(harness.comes(), after=1.0)
 
     assert harness.work.prefilled("m", None, seen, 1.0, learn=True) is None
-    assert harness.work.cost_seconds("m", None) is None
     assert harness.work.cost_seconds("m", Length(500, "bytes")) is None
     assert harness.expects(500, model="another") is None
 
@@ -358,7 +357,7 @@ def test_a_request_that_has_left_is_not_waited_for(told: list[tuple[str, int]]) 
     work, now = PrefillWork(), 0.0
     for verb, key in told:
         now += 1.0
-        getattr(work, verb)(key, now)
+        getattr(work, verb)(key, *(() if verb == "received" else (now,)))
     for key in range(5):
         work.left(key, now)
 

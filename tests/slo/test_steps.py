@@ -72,12 +72,11 @@ def test_where_streams_speak_at_every_fourth_step_four_steps_are_one_event() -> 
     streams = [begun(steps, key, 0.0) for key in "abcd"]
     for number in range(1, 401):
         streams[number % 4].spoke(number * 0.01, 1)
-    waits = begun(steps, "waits", 4.005)
+    begun(steps, "waits", 4.005)
     for number in range(401, 441):
         streams[number % 4].spoke(number * 0.01, 1)
 
     assert steps.passed_by("waits") == pytest.approx(10, rel=0.25)
-    assert waits.events == 1
 
 
 def test_a_stream_that_is_alone_is_passed_by_no_other() -> None:

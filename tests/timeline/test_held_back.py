@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from sidecar.timeline.events import Usage
-from sidecar.timeline.held_back import first_token_seen, held_back, tokens_held_back
+from sidecar.timeline.held_back import first_token_seen, held_back
 from sidecar.timeline.marks import Marks
 
 
@@ -34,7 +34,7 @@ def test_an_answer_of_many_tokens_in_one_event_was_held_back(tokens: int) -> Non
     marks = answer([0.03 + tokens * 0.01], tokens)
 
     assert held_back(marks)
-    assert tokens_held_back(marks) == tokens
+    assert held_back(marks) == tokens
     assert not first_token_seen(marks)
 
 
@@ -56,7 +56,7 @@ def test_all_events_of_a_stream_in_a_few_reads_were_held_back_too() -> None:
     burst = [0.63 + 0.00001 * number for number in range(60)]
 
     assert held_back(answer(burst, 60))
-    assert tokens_held_back(answer(burst, None)) == 60
+    assert held_back(answer(burst, None)) == 60
 
 
 @pytest.mark.parametrize("each", [2, 3, 4, 5, 8])

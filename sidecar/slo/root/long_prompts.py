@@ -47,7 +47,7 @@ class LongPrompts(Learner):
         self._arrived: deque[tuple[float, str, int]] = deque(maxlen=KEPT_ARRIVALS)
         """Arrivals that have yet to stay calm before they teach; above the limit the oldest teach nothing."""
         self._longest: dict[str, int] = {}
-        self._open: dict[Hashable, tuple[float, float, float | None]] = {}
+        self.open: dict[Hashable, tuple[float, float, float | None]] = {}
         """Long prompts that are not computed yet: the instant of their arrival, their tokens, and their seconds alone."""
         self._computed: deque[tuple[float, float, float, float | None]] = deque(maxlen=KEPT_PROMPTS)
         self._received: deque[list[float]] = deque(maxlen=KEPT_PROMPTS)
@@ -61,13 +61,13 @@ class LongPrompts(Learner):
             self._received[-1][1] += tokens
         else:
             self._received.append([at, tokens])
-        if size > self._longest.get(lane, inf) and len(self._open) < KEPT_PROMPTS:
-            self._open[key] = at, tokens, self._prefill_seconds(tokens)
+        if size > self._longest.get(lane, inf) and len(self.open) < KEPT_PROMPTS:
+            self.open[key] = at, tokens, self._prefill_seconds(tokens)
 
     def computed(self, key: Hashable, at: float) -> None:
         """The first output of a request came, or it is over."""
-        if self._open and key in self._open:
-            came_at, tokens, seconds = self._open.pop(key)
+        if key in self.open:
+            came_at, tokens, seconds = self.open.pop(key)
             self._computed.append((came_at, at, tokens, seconds))
 
     def tick(self, at: float, *, calm: bool) -> None:
@@ -100,7 +100,7 @@ class LongPrompts(Learner):
 
     def any_since(self, since: float) -> bool:
         """Whether one has waited or been computed at any time since this instant."""
-        return bool(self._open) or bool(self._computed and self._computed[-1][1] >= since)
+        return bool(self.open) or bool(self._computed and self._computed[-1][1] >= since)
 
     def hold_up(self, since: float, until: float, threshold_seconds: float | None) -> bool:
         """Whether long prompts held up a request that waited between these instants.
@@ -110,7 +110,7 @@ class LongPrompts(Learner):
         """
         found = [
             (came_at, min(until, came_at + LONGEST_TIMES * seconds) if seconds else until, tokens, seconds)
-            for came_at, tokens, seconds in self._open.values()
+            for came_at, tokens, seconds in self.open.values()
             if came_at <= until
         ]
         found = [each for each in found if each[1] >= since]

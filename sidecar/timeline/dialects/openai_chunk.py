@@ -70,12 +70,13 @@ class ChunkDialect(Dialect):
     decoder: ClassVar["msgspec.json.Decoder[Any]"]
     """It decodes the API's own `OpenAIChunk`."""
 
-    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
-        return self.read_body(data)
-
     def read_body(self, body: bytes) -> StreamEvent:
+        """A whole answer, or an error object, is read like a chunk."""
+        return self.read_event(b"", body)
+
+    def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
         """One chunk, a whole answer, or an error object. Raises UnreadableEvent."""
-        chunk: OpenAIChunk = decode(self.decoder, body)
+        chunk: OpenAIChunk = decode(self.decoder, data)
         output: list[int] = []
         finished: list[int] = []
         for choice in chunk.choices or ():

@@ -107,7 +107,7 @@ def test_a_limited_number_of_long_prompts_is_kept() -> None:
     for _ in range(2 * KEPT_PROMPTS):
         lane.arrives(60_000.0, computed=False, calm=False)
 
-    assert len(lane.prompts._open) == KEPT_PROMPTS
+    assert len(lane.prompts.open) == KEPT_PROMPTS
 
 
 def test_where_the_cost_is_known_half_a_threshold_of_long_prompts_holds_up_the_others() -> None:
