@@ -77,6 +77,8 @@ class Estimator:
         self._most_streaming = 0
         self._steps: deque[float] = deque(maxlen=REMEMBERED_STEPS)
         self._recent: deque[bool] = deque(maxlen=ARRIVALS_CONSIDERED)
+        self._recent_idle = 0
+        """Number of the recent arrivals that were idle."""
         self._era = 0
         self._curves: dict[tuple[str, str], Curve] = {}
 
@@ -84,10 +86,13 @@ class Estimator:
 
     def arrived(self, key: Hashable, at: float) -> None:
         """A whole request goes to the engine. A non-streamed one waits until its end: its first token is hidden."""
-        streaming = len(self._streaming)
+        streaming, recent = len(self._streaming), self._recent
         idle = not self._waiting and (streaming == 0 or streaming < self._most_streaming)
-        self._recent.append(idle)
-        saturated = sum(self._recent) < IDLE_SHARE * len(self._recent)
+        if len(recent) == ARRIVALS_CONSIDERED:
+            self._recent_idle -= recent[0]
+        recent.append(idle)
+        self._recent_idle += idle
+        saturated = self._recent_idle < IDLE_SHARE * len(recent)
         self._waiting[key] = Visit(at, idle, idle and not saturated, self._era)
 
     def spoke(self, key: Hashable, at: float) -> None:
@@ -139,6 +144,7 @@ class Estimator:
         self._era += 1
         self._curves.clear()
         self._recent.clear()
+        self._recent_idle = 0
         self._steps.clear()
         self._most_streaming = 0
 

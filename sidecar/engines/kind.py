@@ -9,7 +9,9 @@ in `kinds.py` and, if its API is new, a dialect: config, metrics, diagnosis and 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from sidecar.engines.probe.replies import Answers, Identity, text_at
 from sidecar.engines.probe.state_names import StateNames
@@ -46,7 +48,7 @@ class Channel:
     """The engine's own file, with its version, that the fixtures follow; "" if it was the real engine."""
 
 
-class Wire(NamedTuple):
+class Wire(msgspec.Struct, frozen=True):
     """One response as the sidecar itself saw it: for reports that are only a part, and need the rest from here."""
 
     marks: Marks

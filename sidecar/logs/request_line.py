@@ -34,20 +34,18 @@ _DIGITS = 6  # a microsecond; finer digits are noise of the clock
 
 def request_fields(account: Account) -> dict[str, object]:
     """The fields of one request's line, in reading order. Times are in seconds."""
-    fields: dict[str, object] = {
-        "outcome": account.outcome._value_,
-        **dict(zip(_LABELS, _LABELS_OF(account.labels), strict=True)),
-        "streaming": account.streaming,
-    }
+    fields: dict[str, object] = {"outcome": account.outcome._value_}
+    fields.update(zip(_LABELS, _LABELS_OF(account.labels), strict=True))
+    fields["streaming"] = account.streaming
     if account.cancelled_in is not None:
-        fields["cancelled_in"] = account.cancelled_in.value
+        fields["cancelled_in"] = account.cancelled_in._value_
     if account.ledger is not None:
-        fields |= _ledger_fields(account.ledger)
+        _add_ledger(account.ledger, fields)
     if account.estimated_prefill_seconds is not None:
         fields["estimated_prefill_seconds"] = round(account.estimated_prefill_seconds, _DIGITS)
     if account.kv_transfer_seconds is not None:
         fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
-    fields |= _wire_fields(account.marks)
+    _add_wire(account.marks, fields)
     if account.marks.usage is not None:
         counts = zip(_COUNTS, _COUNTS_OF(account.marks.usage), strict=True)
         fields |= {name: count for name, count in counts if count is not None}
@@ -59,30 +57,36 @@ def request_fields(account: Account) -> dict[str, object]:
     return fields
 
 
-def _ledger_fields(ledger: Ledger) -> dict[str, object]:
-    fields: dict[str, object] = {"e2e_seconds": round(ledger.e2e_seconds, _DIGITS)}
+def _add_ledger(ledger: Ledger, fields: dict[str, object]) -> None:
+    fields["e2e_seconds"] = round(ledger.e2e_seconds, _DIGITS)
     if ledger.ttft_seconds is not None:
         fields["ttft_seconds"] = round(ledger.ttft_seconds, _DIGITS)
-    # `_value_`: the `value` of an Enum is a Python call, and this is once for each phase of each request.
-    fields["phases"] = {share.phase._value_: round(share.seconds, _DIGITS) for share in ledger.shares}
-    fields["sources"] = {share.phase._value_: share.source._value_ for share in ledger.shares}
+    phases: dict[str, float] = {}
+    sources: dict[str, str] = {}
+    for share in ledger.shares:
+        phase = (
+            share.phase._value_
+        )  # the `value` of an Enum is a Python call, and this is once for each phase of each request
+        phases[phase] = round(share.seconds, _DIGITS)
+        sources[phase] = share.source._value_
+    fields["phases"] = phases
+    fields["sources"] = sources
     fields["source"] = ledger.source
     fields["reason"] = ledger.reason._value_
     if ledger.held_seconds:
         fields["held_seconds"] = round(ledger.held_seconds, _DIGITS)
-    return fields
 
 
-def _wire_fields(marks: Marks) -> dict[str, object]:
-    accepted_at, instants = marks.accepted_at, zip(_MARKS, _MARKS_OF(marks), strict=True)
-    fields: dict[str, object] = {
-        "marks": {name: round(at - accepted_at, _DIGITS) for name, at in instants if at is not None},
-        "output_events": marks.output_events,
-    }
+def _add_wire(marks: Marks, fields: dict[str, object]) -> None:
+    instants: dict[str, float] = {}
+    for name, at in zip(_MARKS, _MARKS_OF(marks), strict=True):
+        if at is not None:
+            instants[name] = round(at - marks.accepted_at, _DIGITS)
+    fields["marks"] = instants
+    fields["output_events"] = marks.output_events
     if held_back(marks):
         fields["held_back"] = True
     if marks.paused_seconds:
         fields["paused_seconds"] = round(marks.paused_seconds, _DIGITS)
     if marks.choices > 1:
         fields["choices"] = marks.choices
-    return fields

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import lru_cache
 from typing import Any, BinaryIO, NoReturn, Self
 
 import msgspec
@@ -38,9 +39,6 @@ _RATE_PER_SECOND, _BURST = 5.0, 20
 """Lines per event name: enough to see what is wrong, too few to bury other events."""
 _REQUESTS_PER_SECOND, _REQUESTS_BURST = 1000.0, 2000
 """Request lines: the most that one process can serve. More are held back and counted like other events."""
-_FREE_FIELDS = frozenset({"lane", "model"})
-"""Fields of a request's line whose text comes from the config, the engine or a client. All others are numbers or enum
-values, or notes, which are cleaned when they are taken."""
 _FRAMES = 12
 """Innermost frames of an exception that are written."""
 _DEEPEST = 4
@@ -95,42 +93,54 @@ class Logs:
         return self._writer.dropped + self._rate_limit.held_back_ever
 
     def request(self, account: Account) -> None:
+        """Write the line of one ended request. Never raises, never waits.
+
+        Its fields are numbers and words of this program, and notes that were cleaned when they were taken; only the names
+        of lane and model come from outside. So it is no event whose every field is cleaned.
+        """
         level = "warning" if account.outcome in SPOILED else "info"
-        if NAME_TO_LEVEL[level] >= self._level:
-            self.emit(level, {"event": EVENT_REQUEST, **request_fields(account)}, free=_FREE_FIELDS)
+        if NAME_TO_LEVEL[level] < self._level:
+            return
+        try:
+            held_back = self._rate_limit.admit(EVENT_REQUEST, self._clock())
+            if held_back is not None:
+                line = self._begun(level, EVENT_REQUEST)
+                line.update(request_fields(account))
+                labels = account.labels
+                line["lane"], line["model"] = _cleaned_label(labels.lane), _cleaned_label(labels.model)
+                self._end(line, held_back)
+        except Exception:  # noqa: BLE001  a line that cannot be written is lost and counted; its request goes on
+            self._writer.dropped += 1
 
     def process(self, _logger: WrappedLogger, level: str, event: EventDict) -> NoReturn:
         """Take an event from structlog, as its only processor."""
         self.emit(level, event)
         raise structlog.DropEvent
 
-    def emit(self, level: str, event: EventDict, free: frozenset[str] | None = None) -> None:
-        """Write one event, unless its level or the rate limit holds it back. Never raises, never waits.
-
-        `free` names the fields whose text may come from outside and is cleaned. None cleans every field; pass names only if
-        all other fields are numbers or words of this program.
-        """
+    def emit(self, level: str, event: EventDict) -> None:
+        """Write one event, its fields cleaned, unless its level or the rate limit holds it back. Never raises, never waits."""
         if NAME_TO_LEVEL.get(level, 0) < self._level:
             return
         try:
             name = clean(str(event.pop("event", "")), 64)
             held_back = self._rate_limit.admit(name, self._clock())
             if held_back is not None:
-                self._write(level, name, event, held_back, free)
+                self._write(level, name, event, held_back)
         except Exception:  # noqa: BLE001  a line that cannot be written is lost and counted; its request goes on
             self._writer.dropped += 1
 
-    def _write(
-        self, level: str, name: str, event: EventDict, held_back: int, free: frozenset[str] | None = None
-    ) -> None:
+    def _write(self, level: str, name: str, event: EventDict, held_back: int) -> None:
+        line = self._begun(level, name)
+        line.update(_exception(event))
+        line.update((clean(str(key), 64), _cleaned(value)) for key, value in event.items() if key not in line)
+        self._end(line, held_back)
+
+    def _begun(self, level: str, name: str) -> dict[str, object]:
         line: dict[str, object] = {"level": level, "event": name}
         self._stamp(None, level, line)
-        if free is None:
-            line.update(_exception(event))
-            line.update((clean(str(key), 64), _cleaned(value)) for key, value in event.items() if key not in line)
-        else:
-            line.update(event)
-            line.update((key, _cleaned(event[key])) for key in free if key in event)
+        return line
+
+    def _end(self, line: dict[str, object], held_back: int) -> None:
         if held_back:
             line["suppressed"] = held_back
         self._writer.write(self._render(line))
@@ -166,6 +176,10 @@ class _FromLibraries(logging.Handler):
         if record.exc_info:
             event["exc_info"] = record.exc_info
         self._emit(record.levelname.lower(), event)
+
+
+_cleaned_label = lru_cache(maxsize=256)(clean)
+"""The text of a label as it stands on a line; few labels are on most lines."""
 
 
 def _cleaned(value: object, depth: int = 0) -> object:

@@ -26,6 +26,33 @@ SERIES_LIMIT = 25_000
 """Most series of one process: a pod's scrape should stay a small part of a Prometheus (design section 5)."""
 
 
+MOST_REMEMBERED = 4096
+"""Children that a family finds without looking at their label values one by one."""
+
+
+class ByRequest(dict["RequestLabels | tuple[RequestLabels | str, ...]", C]):
+    """The children of one family by a request's labels: found once, and remembered.
+
+    A child is remembered only for the values that it has: a value from outside its closed set is counted each time.
+    """
+
+    def __init__(self, child: Callable[..., C], projected: Callable[[RequestLabels], tuple[str, ...]]) -> None:
+        super().__init__()
+        self._child = child
+        self._projected = projected
+
+    def __missing__(self, key: "RequestLabels | tuple[RequestLabels | str, ...]") -> C:
+        labels, *rest = (key,) if isinstance(key, RequestLabels) else key
+        assert isinstance(labels, RequestLabels), "the labels of a request come first"
+        values = (*self._projected(labels), *rest)
+        child = self._child(*values)
+        if child.labels == values:
+            if len(self) >= MOST_REMEMBERED:  # an engine may go through any number of adapters
+                self.clear()
+            self[key] = child
+        return child
+
+
 class Family(Generic[C]):
     def __init__(
         self, metric: Metric, sets: tuple[ClosedSet, ...], registry: "Metrics", make: Callable[[tuple[str, ...]], C]
@@ -36,13 +63,9 @@ class Family(Generic[C]):
         self._registry = registry
         self._make = make
         self._names = tuple(label.name for label in metric.labels)
-        self._projected = _projection(self._names)
-
-    def child_for(self, labels: RequestLabels, *rest: str) -> C:
-        """The child of a request with these labels; `rest`: the values of the metric's other labels, in their order."""
-        values = self._projected(labels) + rest
-        found = self.children.get(values)
-        return found if found is not None else self._closed(values)
+        self.of = ByRequest[C](self.child, _projection(self._names))
+        """The child of a request: `family.of[labels]`, or `family.of[labels, value, ...]` with the values of the metric's
+        other labels, in their order. A dictionary's own step, without a call."""
 
     def child(self, *values: str) -> C:
         """The child with these label values, in the order of the declaration; made on first use.
@@ -193,9 +216,12 @@ class Metrics:
         """Whether so many more series fit under the limit, kept places left out."""
         return self.spent + series <= self._limit
 
-    def before_scrape(self, set_gauges: Callable[[float], None]) -> None:
-        """Have `set_gauges(at)` called before each scrape, to set gauges that are computed then. It must be quick."""
-        self._before_scrape.append(set_gauges)
+    def before_scrape(self, set_gauges: Callable[[float], None], *, first: bool = False) -> None:
+        """Have `set_gauges(at)` called before each scrape, to set gauges that are computed then. It must be quick.
+
+        `first`: before all others, because they read what it changes.
+        """
+        self._before_scrape.insert(0 if first else len(self._before_scrape), set_gauges)
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time, as of this instant. Unlike a scrape, this fixes no constants."""

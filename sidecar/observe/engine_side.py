@@ -37,6 +37,7 @@ class EngineSide:
     def __init__(
         self,
         config: EngineConfig,
+        engine: Engine,
         metrics: Metrics,
         recorder: Recorder,
         readiness: Readiness,
@@ -49,7 +50,7 @@ class EngineSide:
         """`heard_at`: when traffic last brought a byte from the engine. `in_flight`: requests in flight. `known`:
         called when something was learned about the engine. To be told of engine restarts, set `state.on_restart`.
         """
-        self.engine = Engine(config.kind, config.models, recorder.admit_models)
+        self.engine = engine
         self._url = config.url
         self._metrics = metrics
         self._recorder = recorder

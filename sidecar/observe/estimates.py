@@ -82,9 +82,9 @@ class Estimates:
         if queue is None or prefill is None or prefill.source is not Source.ENGINE:
             return
         error = estimated - prefill.seconds
-        self._error.child_for(account.labels, "over" if error >= 0 else "under").observe(abs(error))
+        self._error.of[account.labels, "over" if error >= 0 else "under"].observe(abs(error))
         right = (account.ledger.ttft_seconds > 2 * estimated) == (queue.seconds > prefill.seconds)
-        self._verdicts.child_for(account.labels, "right" if right else "wrong").inc()
+        self._verdicts.of[account.labels, "right" if right else "wrong"].inc()
 
     def _set_gauges(self, _at: float) -> None:
         for model in self._models.shown():

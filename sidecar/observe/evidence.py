@@ -6,7 +6,6 @@ objectives are being missed.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sidecar.ledger.account import Account, Phase, Source
@@ -16,18 +15,19 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.step_costs import StepCosts
 from sidecar.slo.attribution import SecondOutput
+from sidecar.slo.judge import ENDED_WELL
 from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
 from sidecar.slo.silence import EXCUSE, Flow, Silence, guessed_seconds
 from sidecar.slo.whole_answers import WholeAnswers
-from sidecar.timeline.held_back import first_token_seen, tokens_held_back
-from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.held_back import first_token_seen, held_back
 
 
 _REPORTED_TOKENS, _IDLE = "tokens", "tokens, idle"
 """Names of length measures: costs learned from engines' reports and from the TTFT of idle requests are kept apart."""
+_PREFILL, _ESTIMATED = Phase.PREFILL, Source.ESTIMATED
 
 
 class Inside(NamedTuple):
@@ -54,7 +54,8 @@ class Evidence:
         self._rebuilt = self.steps.rebuilt
         self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
         self._seen: dict[Hashable, FirstToken] = {}
-        self._second: dict[Hashable, SecondOutput] = {}
+        self.second_outputs: dict[Hashable, SecondOutput] = {}
+        """The second output of each request that has had one and is not over."""
         self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
         self._silent = metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child()
@@ -81,28 +82,17 @@ class Evidence:
         objective. `several`: the engine may run it as several, one for each choice or prompt. `grammar_bytes`: length of a
         grammar that it prepares first. `pauses`: its stream may stand still for tools that run on the server.
         """
-        self._catch_up()
+        if self._rebuilt.last_at > self._heard_at:
+            self._catch_up()
         if several:
             self.steps.seen.received(key)
         self.steps.received(key, labels.lane, prompt_tokens, streaming=streaming)
-        cost, most, model = None, None, labels.model
-        if prompt_tokens is not None:
-            tokens = max(1.0, prompt_tokens)
-            reported, idle = Length(tokens, _REPORTED_TOKENS), Length(tokens, _IDLE)
-            cost = self._work.cost_seconds(model, reported)
-            if cost is None:
-                cost = self._work.cost_seconds(model, idle)
-            if cost is None:
-                # A length that no request had which was alone; the steps know the cost of a token.
-                cost = self.steps.prefill_seconds(tokens)
-            if cost is None:
-                most = self._work.most_seconds(model, reported)
-                if most is None:
-                    most = self._work.most_seconds(model, idle)
+        cost, most = (
+            (None, None) if prompt_tokens is None else self._cost_seconds(labels.model, max(1.0, prompt_tokens))
+        )
         if grammar_bytes:
             prompt_seconds = most if cost is None else cost
             cost, most = None, guessed_seconds(grammar_bytes) + (prompt_seconds or 0.0)
-        whole = self._whole.expected(labels.lane)
         self._silence.received(
             key,
             at,
@@ -110,18 +100,36 @@ class Evidence:
             cost_seconds=cost,
             most_seconds=most,
             answer_seconds=answer_seconds,
-            whole=whole,
+            whole=labels.lane in self._whole.expected,
             pauses=pauses,
         )
-        self._work.received(key, at)
+        self._work.received(key)
+
+    def _cost_seconds(self, model: str, tokens: float) -> tuple[float | None, float | None]:
+        """Seconds of the prefill of such a prompt alone; if they are unknown, seconds that it takes at most."""
+        work = self._work
+        reported = Length(tokens, _REPORTED_TOKENS)
+        cost = work.cost_seconds(model, reported)
+        if cost is not None:
+            return cost, None
+        idle = Length(tokens, _IDLE)
+        cost = work.cost_seconds(model, idle)
+        if cost is None:
+            # A length that no request had which was alone; the steps know the cost of a token.
+            cost = self.steps.prefill_seconds(tokens)
+        if cost is not None:
+            return cost, None
+        most = work.most_seconds(model, reported)
+        return None, work.most_seconds(model, idle) if most is None else most
 
     def output(self, key: Hashable, at: float, events: int) -> None:
         """`events` output events of this request were read."""
-        self._catch_up()
+        if self._rebuilt.last_at > self._heard_at:
+            self._catch_up()
         seen = self._seen.get(key)
         if seen is not None:
-            if key not in self._second:
-                self._second[key] = SecondOutput(at - seen.first_token_at, self._rebuilt.passed_by(key))
+            if key not in self.second_outputs:
+                self.second_outputs[key] = SecondOutput(at - seen.first_token_at, self._rebuilt.passed_by(key))
             spoke = self.spoke_of(key)
             if spoke is None:
                 self._silence.spoke(at)
@@ -133,29 +141,29 @@ class Evidence:
         if seen is not None:
             self._seen[key] = seen
         self._silence.began(key, at)
+        self._heard_at = max(self._heard_at, at)
 
     def spoke_of(self, key: Hashable) -> Callable[[float, int], None] | None:
         """Callback for the instants and numbers of this request's further output, after its second; else None."""
-        stream = self._rebuilt.stream(key) if key in self._second else None
+        stream = self._rebuilt.stream(key) if key in self.second_outputs else None
         return None if stream is None else stream.spoke
-
-    def second_output(self, key: Hashable) -> SecondOutput | None:
-        """The second output of this request; None before that, and after its end."""
-        return self._second.get(key)
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The response head came. `streaming`: output will be seen as it comes."""
-        self._catch_up()
+        if self._rebuilt.last_at > self._heard_at:
+            self._catch_up()
         self._rebuilt.answering(key, seen=streaming)
         self._silence.answering(key, at, streaming=streaming)
 
     def finished(self, key: Hashable, at: float) -> None:
         """The engine has sent the whole answer; the client may still be reading it."""
-        self._catch_up()
+        if self._rebuilt.last_at > self._heard_at:
+            self._catch_up()
         self._silence.left(key, at)
         self._rebuilt.left(key, answered=True)
         self._work.left(key, at)
-        self.steps.seen.left(key)
+        if self.steps.seen.several:
+            self.steps.seen.left(key)
 
     def paused(self, key: Hashable, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""
@@ -171,12 +179,12 @@ class Evidence:
 
     def ended(self, account: Account, at: float) -> None:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
-        self._second.pop(account.key, None)
-        if account.outcome is Outcome.OK:
+        self.second_outputs.pop(account.key, None)
+        if account.outcome is ENDED_WELL:
             if account.key in self._work:  # else the end of the engine's answer was told
                 self.finished(account.key, at)
             if account.streaming:
-                held_tokens = tokens_held_back(account.marks)
+                held_tokens = held_back(account.marks)
                 if held_tokens:
                     self._rebuilt.held_back(held_tokens)
                 self._whole.answered(account.labels.lane, whole=held_tokens > 0)
@@ -194,13 +202,16 @@ class Evidence:
         if usage is not None:
             self.steps.answered(account.labels.lane, usage.prompt_tokens, usage.cached_tokens, learn=learn)
         seen = self._seen.pop(account.key, None)
-        told = None if seen is None or not first_token_seen(account.marks) else _prefill(account, seen)
-        if seen is None or told is None:
+        if usage is None or usage.prompt_tokens is None or seen is None or not first_token_seen(account.marks):
             return
-        work = self._work.prefilled(account.labels.model, told.length, seen, told.seconds, learn=learn)
+        prefill = _prefill(account, usage.prompt_tokens - (usage.cached_tokens or 0), seen)
+        if prefill is None:
+            return
+        length, seconds = prefill
+        work = self._work.prefilled(account.labels.model, length, seen, seconds, learn=learn)
         if work is not None:
-            self._own.child_for(account.labels).inc(work.own_seconds)
-            self._expected.child_for(account.labels).inc(work.expected_seconds)
+            self._own.of[account.labels].inc(work.own_seconds)
+            self._expected.of[account.labels].inc(work.expected_seconds)
 
     def forget(self) -> None:
         """The engine process was replaced: forget what prompts cost the old one. The cost of its steps stays, so that
@@ -276,19 +287,15 @@ class Evidence:
         self._heard_at = steps.last_at
 
 
-@dataclass(frozen=True, slots=True)
-class _ObservedPrefill:
-    length: Length | None
-    seconds: float
-
-
-def _prefill(account: Account, seen: FirstToken) -> _ObservedPrefill | None:
+def _prefill(account: Account, uncached_tokens: int, seen: FirstToken) -> tuple[Length, float] | None:
     """Length and seconds of a prefill: by the engine's report, else by the TTFT, if the request did not queue."""
-    ledger, usage = account.ledger, account.marks.usage
-    if ledger is None or ledger.ttft_seconds is None or usage is None or usage.prompt_tokens is None:
+    ledger = account.ledger
+    if ledger is None or ledger.ttft_seconds is None:
         return None
-    tokens = max(1, usage.prompt_tokens - (usage.cached_tokens or 0))
-    prefill = next((share for share in ledger.shares if share.phase is Phase.PREFILL), None)
-    if prefill is not None and prefill.source is not Source.ESTIMATED:
-        return _ObservedPrefill(Length(tokens, _REPORTED_TOKENS), prefill.seconds)
-    return _ObservedPrefill(Length(tokens, _IDLE), ledger.ttft_seconds) if seen.idle else None
+    tokens = max(1, uncached_tokens)
+    for share in ledger.shares:
+        if share.phase is _PREFILL:
+            if share.source is not _ESTIMATED:
+                return Length(tokens, _REPORTED_TOKENS), share.seconds
+            break
+    return (Length(tokens, _IDLE), ledger.ttft_seconds) if seen.idle else None

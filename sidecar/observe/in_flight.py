@@ -78,9 +78,13 @@ class InFlight:
 
     def enter(self, key: Hashable, labels: RequestLabels, at: float) -> None:
         """A request came in; `at` is its `accepted_at` in seconds. Entering again moves it to the new labels."""
-        self.leave(key)
+        if key in self._group_of:
+            self.leave(key)
         # The labels pass through the closed sets, or a client's text could name a group.
-        group = self._group(self._in_flight.child_for(labels, "waiting").labels)
+        values = self._in_flight.of[labels, "waiting"].labels
+        group = self._groups.get(values)
+        if group is None:
+            group = self._group(values)
         group.waiting[key] = at
         self._group_of[key] = group
 
@@ -137,9 +141,9 @@ class InFlight:
                 self._group(values)
         for group in self._groups.values():
             for state, entered in (("waiting", group.waiting), ("streaming", group.streaming)):
-                self._in_flight.child_for(group.labels, state).set(len(entered))
+                self._in_flight.of[group.labels, state].set(len(entered))
                 age = max(0.0, at - min(entered.values())) if entered else 0
-                self._oldest.child_for(group.labels, state).set(age)
+                self._oldest.of[group.labels, state].set(age)
 
     def _group(self, values: tuple[str, ...]) -> _Group:
         group = self._groups.get(values)

@@ -14,6 +14,7 @@ from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.slo_metrics import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.slo.judge import pace_seconds
+from sidecar.timeline.events import Usage
 from sidecar.timeline.held_back import held_back
 from sidecar.timeline.outcome import Outcome
 
@@ -65,15 +66,15 @@ class Recorder:
 
     def gap_observer(self, labels: RequestLabels) -> Callable[[float], None]:
         """Callback for each gap between output events, in seconds: a bound child, about 0.1 us a call."""
-        return self._gaps.child_for(labels).observe
+        return self._gaps.of[labels].observe
 
     def read_observer(self, labels: RequestLabels) -> Callable[[float], None]:
         """Callback for the number of output events of each read that had any."""
-        return self._per_read.child_for(labels).observe
+        return self._per_read.of[labels].observe
 
     def connected(self, labels: RequestLabels, seconds: float) -> None:
         """A new connection to the engine was opened for a request with these labels."""
-        self._connect.child_for(labels).observe(seconds)
+        self._connect.of[labels].observe(seconds)
 
     def injection(self, result: str) -> None:
         """Asking for the usage chunk had this result, one of USAGE_RESULTS."""
@@ -107,7 +108,16 @@ class Recorder:
         `at_unix`: seconds, for exemplars.
         """
         try:
-            self._ended(account, at_unix)
+            marks, labels = account.marks, account.labels
+            self._requests.of[labels, account.outcome].inc()
+            if account.outcome is Outcome.CLIENT_CANCELLED and account.cancelled_in is not None:
+                self._cancels.of[labels, account.cancelled_in].inc()
+            if marks.received_at is not None:
+                self._upload.of[labels].observe(marks.received_at - marks.accepted_at)
+            if account.streaming:
+                self._streamed(account, at_unix)
+            if account.outcome is Outcome.OK and marks.usage is not None:
+                self._tokens(account, marks.usage)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self.dropped("observer_error")
 
@@ -118,56 +128,47 @@ class Recorder:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self.dropped("observer_error")
 
-    def _ended(self, account: Account, at_unix: float | None) -> None:
+    def _streamed(self, account: Account, at_unix: float | None) -> None:
         marks, labels = account.marks, account.labels
-        self._requests.child_for(labels, account.outcome).inc()
-        if account.outcome is Outcome.CLIENT_CANCELLED and account.cancelled_in is not None:
-            self._cancels.child_for(labels, account.cancelled_in).inc()
-        if marks.received_at is not None:
-            self._upload.child_for(labels).observe(marks.received_at - marks.accepted_at)
-        if account.streaming:
-            self._paused.child_for(labels).inc(marks.paused_seconds)
-            # An engine may answer while the upload still runs; such a request has no TTFT.
-            received_at, first_token_at = marks.received_at, marks.first_token_at
-            if received_at is not None and first_token_at is not None and first_token_at >= received_at:
-                self._ttft.child_for(labels).observe(first_token_at - received_at, account.trace_id, at_unix)
-        if account.outcome is Outcome.OK:
-            self._tokens(account)
-            if account.streaming and held_back(marks):
-                self._held_back.child_for(labels).inc()
+        if marks.paused_seconds:
+            self._paused.of[labels].inc(marks.paused_seconds)
+        # An engine may answer while the upload still runs; such a request has no TTFT.
+        received_at, first_token_at = marks.received_at, marks.first_token_at
+        if received_at is not None and first_token_at is not None and first_token_at >= received_at:
+            self._ttft.of[labels].observe(first_token_at - received_at, account.trace_id, at_unix)
+        if account.outcome is Outcome.OK and held_back(marks):
+            self._held_back.of[labels].inc()
 
-    def _tokens(self, account: Account) -> None:
-        usage, labels = account.marks.usage, account.labels
-        if usage is None:
-            return
+    def _tokens(self, account: Account, usage: Usage) -> None:
+        labels = account.labels
         if usage.prompt_tokens is not None:
-            self._prompt.child_for(labels).observe(usage.prompt_tokens)
+            self._prompt.of[labels].observe(usage.prompt_tokens)
         if usage.cached_tokens is not None:
-            self._cached.child_for(labels).inc(usage.cached_tokens)
+            self._cached.of[labels].inc(usage.cached_tokens)
             if usage.prompt_tokens is not None:
-                self._uncached.child_for(labels).inc(max(0, usage.prompt_tokens - usage.cached_tokens))
+                self._uncached.of[labels].inc(max(0, usage.prompt_tokens - usage.cached_tokens))
         tokens = usage.completion_tokens
         if tokens is None:
             return
-        self._output.child_for(labels).observe(tokens)
+        self._output.of[labels].observe(tokens)
         pace = pace_seconds(account)
         if pace is not None:
-            self._tpot.child_for(labels).observe(pace)
+            self._tpot.of[labels].observe(pace)
 
     def _settled(self, account: Account, at_unix: float | None) -> None:
         ledger = account.ledger
         if ledger is None or account.outcome is not Outcome.OK:
             return
         labels, streaming = account.labels, "true" if account.streaming else "false"
-        self._whole.child_for(labels, streaming).observe(ledger.e2e_seconds, account.trace_id, at_unix)
-        child_for = self._phases.child_for
+        self._whole.of[labels, streaming].observe(ledger.e2e_seconds, account.trace_id, at_unix)
+        phases = self._phases.of
         for share in ledger.shares:
             # Two instants subtracted twice may differ in the last bit: less than a nanosecond below 0 is taken as 0.
             seconds = 0.0 if -1e-9 < share.seconds < 0 else share.seconds
-            child_for(labels, streaming, share.phase, share.source).observe(seconds, account.trace_id, at_unix)
-        self._attribution.child_for(labels, ledger.source, ledger.reason).inc()
+            phases[labels, streaming, share.phase, share.source].observe(seconds, account.trace_id, at_unix)
+        self._attribution.of[labels, ledger.source, ledger.reason].inc()
         if account.kv_transfer_seconds is not None and ledger.source != "none":
-            self._kv_transfer.child_for(labels).observe(account.kv_transfer_seconds)
+            self._kv_transfer.of[labels].observe(account.kv_transfer_seconds)
 
     # --- at 0 from the start ---------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ the relay's guard counts it and the bytes go on.
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from msgspec.structs import replace
+
 from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
 from sidecar.classify.body import UNREAD_BODY, Peek, peek, peek_in_steps
 from sidecar.classify.lane import LaneRules, hash_api_key
@@ -19,14 +21,14 @@ from sidecar.engines.kind import Wire
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
-from sidecar.logs.sanitise import clean_path
+from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.record import Recorder
 from sidecar.observe.response import StreamedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import Fields, RequestHead, ResponseHead, values_of
+from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
 from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobserved
 from sidecar.slo.prefill_cost import length_of
 from sidecar.timeline.dialects import dialect_for
@@ -94,6 +96,8 @@ class RequestObserver:
         self._timeline = Timeline(head.accepted_at)
         self._peek: Peek = UNREAD_BODY
         self._labels = UNLABELLED
+        self._tokens: float | None = None
+        """Tokens of the prompt, counted by the client or estimated."""
         self._asked_for_usage = False
         self._stream: StreamedResponse | None = None
         self._whole: WholeResponse | None = None
@@ -117,22 +121,25 @@ class RequestObserver:
 
     def look(self, body: bytes | bytearray) -> Iterator[None]:
         """Read a long body in steps, before `request_body`."""
-        self._peek = UNREAD_BODY if _is_encoded(self._head.fields) else (yield from peek_in_steps(body))
+        self._peek = UNREAD_BODY if is_encoded(self._head.found) else (yield from peek_in_steps(body))
 
     def request_body(self, body: bytes, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
-        encoded = _is_encoded(self._head.fields)
+        encoded = CONTENT_CODING in self._head.found and is_encoded(self._head.found)
         self._peek = self._peek if encoded or self._peek is not UNREAD_BODY else peek(body, whole=whole)
         if self._peek.whole and self._peek.stream is None and self._dialect.streams_unsaid:
-            self._peek = self._peek._replace(stream=True)
-        self._name()
+            self._peek = replace(self._peek, stream=True)
+        if not self._labels.lane:
+            self._name()
         self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
         self._arrive()
         asked = self._ask(body, encoded=encoded)
         self._asked_for_usage = isinstance(asked, bytes)
         self._instruments.recorder.injection("asked" if isinstance(asked, bytes) else asked)
-        self._minted = minted = self._settlement.mint(self._trace)
-        fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
+        fields: Fields = ()
+        if self._settlement.mints:
+            self._minted = minted = self._settlement.mint(self._trace)
+            fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
         return Instead(asked if isinstance(asked, bytes) else None, fields)
 
     def _ask(self, body: bytes, *, encoded: bool) -> bytes | str:
@@ -150,9 +157,7 @@ class RequestObserver:
         return asked.value if isinstance(asked, NotAsked) else asked
 
     def _name(self) -> None:
-        """Determine the request's model, lane and estimated prompt bucket, once."""
-        if self._labels.lane:
-            return
+        """Determine the request's model, lane and estimated prompt bucket."""
         rules = self._shared.rules
         api_key = hash_api_key(self._head.fields) if rules.needs_api_key else None
         lane = rules.lane_of(self._head.target, self._head.fields, self._peek, api_key)
@@ -161,16 +166,18 @@ class RequestObserver:
             self._instruments.recorder.outside("model")
         if lane == OTHER:
             self._instruments.recorder.outside("lane")
-        labels = self._labels = RequestLabels(model, lane, self._estimated_bucket(model))
+        self._tokens = self._estimated_tokens(model)
+        labels = self._labels = RequestLabels(model, lane, self._shared.buckets.bucket_of(self._tokens))
         self._timeline.on_gap = self._instruments.recorder.gap_observer(labels)
-        self._trace = trace_context(self._head.fields)
+        if TRACEPARENT in self._head.found:
+            self._trace = trace_context(self._head.fields)
         if self._trace is not None:
             self._settlement.pending.claim(self._trace.trace_id, self._head.accepted_at)
 
-    def _estimated_bucket(self, model: str) -> str:
-        if self._peek.prompt_tokens is not None:
-            return self._shared.buckets.bucket_of(self._peek.prompt_tokens)
-        return self._shared.lengths.bucket_of(model, self._peek.text_bytes)
+    def _estimated_tokens(self, model: str) -> float | None:
+        """The prompt's tokens, as the client counted them or as its text is long; None if neither can be known."""
+        counted = self._peek.prompt_tokens
+        return self._shared.lengths.tokens(model, self._peek.text_bytes) if counted is None else counted
 
     def _arrive(self) -> None:
         """Start the request's deadlines, once its body is complete and its lane is known."""
@@ -180,17 +187,14 @@ class RequestObserver:
         self._arrived = True
         if self._instruments.estimates is not None:
             self._instruments.estimates.arrived(self, received_at)
-        shared, seen = self._shared, self._peek
-        tokens: float | None = seen.prompt_tokens
-        if tokens is None:
-            tokens = shared.lengths.tokens(self._labels.model, seen.text_bytes)
+        seen = self._peek
         self._instruments.slo.received(
             self._key,
             received_at,
             self._labels,
             # A body without `stream` gets no stream; in a body that was not read whole, `stream` is unknown.
             streaming=False if seen.stream is None and seen.whole else seen.stream,
-            prompt_tokens=tokens,
+            prompt_tokens=self._tokens,
             several=seen.choices != 1,
             grammar_bytes=seen.grammar_bytes,
             pauses=seen.server_tools,
@@ -228,13 +232,13 @@ class RequestObserver:
         """Decide from the head how the body will be read."""
         self._timeline.headers(at)
         self._response_fields = head.fields
-        content_type = b"".join(values_of(head.fields, b"content-type")[:1]).partition(b";")[0].strip().lower()
+        content_type = head.found.get(b"content-type", (b"",))[0].partition(b";")[0].strip().lower()
         lines = content_type in MEDIA_TYPES
         self._streaming = lines or content_type == b"text/event-stream"
         self._refused = head.status >= 400
         if self._refused:
             return None
-        if _is_encoded(head.fields):
+        if CONTENT_CODING in head.found and is_encoded(head.found):
             self._instruments.recorder.dropped("encoded_response")
         elif self._streaming:
             self._stream = self._read_as_stream(lines=lines)
@@ -247,7 +251,7 @@ class RequestObserver:
         unread = self._streaming and self._stream is None
         self._instruments.slo.answering(self._key, at, streaming=None if unread else self._streaming)
         # With a Content-Length, the client would wait for the bytes of the usage chunk.
-        cuts = self._stream is not None and self._asked_for_usage and not values_of(head.fields, b"content-length")
+        cuts = self._stream is not None and self._asked_for_usage and b"content-length" not in head.found
         return self._stream.cutting() if cuts and self._stream is not None else None
 
     def _read_as_stream(self, *, lines: bool) -> StreamedResponse:
@@ -288,13 +292,15 @@ class RequestObserver:
         if self._whole is not None:
             self._whole.let_go()
         self._instruments.in_flight.leave(self)
-        self._name()
+        if not self._labels.lane:
+            self._name()
         response_id = self._read_body() if self._stream is None else self._stream.reader.response_id
         if outcome is Outcome.OK and timeline.error_seen:
             outcome = Outcome.ENGINE_ERROR
         if failure is not None:
             self._instruments.recorder.failed(failure.reason)
-        self._count_unread()
+        if self._stream is not None:
+            self._count_unread(self._stream)
         # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
         self._stream, self.data = None, _unread
         marks = timeline.marks()
@@ -314,19 +320,13 @@ class RequestObserver:
         choices = max(account.marks.choices, len(timeline.finished))
         wire = Wire(account.marks, account.streaming, self._response_fields, choices)
         report = self._engine.speaks.in_band(timeline.extras, wire)
-        self._settlement.ended(account, report, self._keys(response_id), self._trace_id(), at=at, choices=choices)
-
-    def _keys(self, response_id: str | None) -> tuple[RequestKey, ...]:
-        """Keys by which the engine's report finds this request: the id of its answer, and the span minted for it."""
-        keys: list[RequestKey] = [] if response_id is None else [response_key(response_id)]
-        if self._minted is None:
-            return tuple(keys)
-        traced = [traced_key(key, self._minted.trace_id) for key in keys]
-        return (*keys, span_key(self._minted.span_id), *traced)
-
-    def _trace_id(self) -> str | None:
-        context = self._minted or self._trace
-        return None if context is None else context.trace_id
+        # The keys by which the engine's report finds this request: the id of its answer, and the span minted for it.
+        keys: tuple[RequestKey, ...] = () if response_id is None else (response_key(response_id),)
+        context, minted = self._minted or self._trace, self._minted
+        if minted is not None:
+            keys = (*keys, span_key(minted.span_id), *(traced_key(key, minted.trace_id) for key in keys))
+        trace_id = None if context is None else context.trace_id
+        self._settlement.ended(account, report, keys, trace_id, at=at, choices=choices)
 
     def _read_body(self) -> str | None:
         """Read the usage of a non-streamed answer from its body. Returns the answer's id, or None if it states none."""
@@ -339,15 +339,13 @@ class RequestObserver:
             self._instruments.recorder.dropped("unreadable_event")
         return response_id_of(body)
 
-    def _count_unread(self) -> None:
-        if self._stream is None:
-            return
-        reader, usage_cut, dropped = self._stream.reader, self._stream.usage_cut, self._instruments.recorder.dropped
+    def _count_unread(self, stream: StreamedResponse) -> None:
+        reader, dropped = stream.reader, self._instruments.recorder.dropped
         if reader.parser.oversized:
             dropped("event_too_long", reader.parser.oversized)
         if reader.unreadable:
             dropped("unreadable_event", reader.unreadable)
-        if usage_cut is not None and usage_cut.engine_adds_null_usage:
+        if stream.usage_cut is not None and stream.usage_cut.engine_adds_null_usage:
             self._engine.null_usage = True
 
     def _estimated_prefill_seconds(self, marks: Marks, outcome: Outcome, failure: Failure | None) -> float | None:
@@ -366,12 +364,14 @@ class RequestObserver:
         """The prompt bucket: by the engine's count, else an estimate, once enough prompts of the model were counted."""
         shared, usage = self._shared, self._timeline.usage
         if usage is None or usage.prompt_tokens is None:
-            return self._estimated_bucket(self._labels.model)
+            return shared.buckets.bucket_of(self._estimated_tokens(self._labels.model))
         shared.lengths.learn(self._labels.model, self._peek.text_bytes, usage.prompt_tokens)
         return shared.buckets.bucket_of(usage.prompt_tokens)
 
     def _notes(self, end: End) -> dict[str, str]:
-        notes = {"path": clean_path(self._head.target), **self._shared.headers_for_log(self._head.fields)}
+        target = self._head.target
+        path = clean_short_path(target) if len(target) <= SHORT_PATH_BYTES else clean_path(target)
+        notes = {"path": path, **self._shared.headers_for_log(self._head.fields)}
         if end.status is not None:
             notes["status"] = str(end.status)
         if end.failure is not None:
@@ -384,12 +384,6 @@ class RequestObserver:
         if end.delivery is not None and end.delivery.send_buffer_limited_seconds > 0:
             notes["send_buffer_limited_seconds"] = f"{end.delivery.send_buffer_limited_seconds:.6f}"
         return notes
-
-
-def _is_encoded(fields: Fields) -> bool:
-    """Whether the body is compressed: such a body passes, and cannot be read."""
-    codings = values_of(fields, b"content-encoding")
-    return bool(codings) and any(coding.strip().lower() != b"identity" for coding in codings)
 
 
 def _unread(_at: float, _data: bytes) -> None:

@@ -79,13 +79,24 @@ class StreamedResponse:
             stream_events, self._unseen = self._unseen, ()
         if stream_events is ONE_TOKEN:
             self._timeline.output(at, _FIRST_CHOICE)
-            self._output(at, 1)
+            steady = self._steady
+            if steady is None:
+                self._output(at, 1)
+                return
+            # As `_output` does it, without its call.
+            self._per_read(1)
+            if steady.deadlines is not None:
+                steady.deadlines.output(at, 1)
+            steady.spoke(at, 1)
+            self._spoke(at)
         elif stream_events:
             self._read(at, stream_events)
 
     def finish(self, at: float) -> None:
         """The stream is over."""
-        self._read(at, self.reader.finish())
+        left = self.reader.finish()
+        if left:
+            self._read(at, left)
 
     def _read(self, at: float, stream_events: Sequence[StreamEvent]) -> None:
         outputs = self._timeline.read(at, stream_events)

@@ -68,9 +68,8 @@ class Roots:
         self._signs = Signs()
         self._silent_seconds = 0.0
         """The engine's silence at the last look: signs are some seconds older."""
-        self._long = LongPrompts(evidence.prefill_seconds)
-        self.computed = self._long.computed
-        """Callback for the first output of a request, or its end."""
+        self.long_prompts = LongPrompts(evidence.prefill_seconds)
+        """Told of each request by the caller."""
         self._backlog = Backlog()
         self._weighed: dict[Facts, Weighed] = {}
         self._held_up: dict[tuple[int, float | None], bool] = {}
@@ -95,11 +94,6 @@ class Roots:
         timed_from_at, _ = case.timed(objective, at)
         ttft_seconds = _ttft_seconds(case.aims)
         self._open.missed(key, Miss(case.labels, objective, case.received_at, at, timed_from_at, ttft_seconds))
-
-    def received(self, key: Hashable, lane: str, prompt_tokens: float | None, at: float) -> None:
-        """A request is on its way to the engine."""
-        if prompt_tokens is not None:
-            self._long.received(key, lane, max(1.0, prompt_tokens), at)
 
     def waited(self, key: Hashable, objective: Objective, phase: Blame, at: float) -> None:
         """The ledger of a miss was closed."""
@@ -159,10 +153,10 @@ class Roots:
             costs = self._costs(at)
             after = 0.0 if hurried else YOUNG_CALM_SECONDS if self.young else CALM_AFTER_SECONDS
             self._pod.teach_after(after)
-            long = self._long.any_since(last_at)
+            long = self.long_prompts.any_since(last_at)
             self._pod.read(self._reader.read(at, inside, long_prompts=long), costs, calm=learn)
-            self._long.calm_after_seconds = after
-            self._long.tick(at, calm=learn)
+            self.long_prompts.calm_after_seconds = after
+            self.long_prompts.tick(at, calm=learn)
             self._see(at, costs)
         elif len(self._open):
             self._see(at, self._costs(at))
@@ -170,7 +164,7 @@ class Roots:
     @property
     def learners(self) -> dict[str, Learner]:
         """All that learns here, by name."""
-        return {"pod": self._pod, "long_prompts": self._long, "backlog": self._backlog}
+        return {"pod": self._pod, "long_prompts": self.long_prompts, "backlog": self._backlog}
 
     def forget_load(self) -> None:
         """The restored load is another pod's, or too old."""
@@ -196,7 +190,7 @@ class Roots:
         for child in self._undecided.children.values():
             child.set(0)
         for (labels, objective), count in Counter((miss.labels, miss.objective) for miss in self._open).items():
-            self._undecided.child_for(labels, objective).inc(count)
+            self._undecided.of[labels, objective].inc(count)
         for cause in slo.EVIDENCE_RATIO.labels[0].values:
             factor = next((each for name, each in self._signs.grown.items() if name == cause), None)
             self._ratios.child(cause).set(None if factor is None else factor.value)
@@ -279,8 +273,8 @@ class Roots:
         for (labels, objective, facts), times in decided.items():
             found = self._weighed[facts]
             for root, weight in found.weights.items():
-                self._roots.child_for(labels, objective, root.phase).inc(times * weight)
-                self._causes.child_for(labels, *root).inc(times * weight)
+                self._roots.of[labels, objective, root.phase].inc(times * weight)
+                self._causes.of[labels, *root].inc(times * weight)
             self.incident.voted(found.weights, at, times=times, inherited=found.inherited, behind=facts.left_behind)
 
     def explained_by_lateness(self, began_at: float, ended_at: float, at: float) -> bool:
@@ -303,7 +297,7 @@ class Roots:
         asked = since, threshold_seconds
         known = self._held_up.get(asked)
         if known is None:
-            known = self._held_up[asked] = self._long.hold_up(since, at, threshold_seconds)
+            known = self._held_up[asked] = self.long_prompts.hold_up(since, at, threshold_seconds)
         return known
 
 

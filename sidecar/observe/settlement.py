@@ -8,6 +8,8 @@ requests, and hands closed accounts to the recorder and the log. Does not know h
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.engine import Engine
 from sidecar.engines.reports.lone_requests import Ending
@@ -50,9 +52,7 @@ class Settlement:
         random_hex: Callable[[int], str],
         mints: bool = False,
     ) -> None:
-        """`unix`: wall-clock seconds, for exemplars only. `random_hex`: returns so many random bytes in hex. `mints`:
-        engines' spans are received.
-        """
+        """`unix`: wall-clock seconds, for exemplars only. `random_hex`: returns so many random bytes in hex."""
         self.instruments = instruments
         self.engine = engine
         self.log = log
@@ -62,7 +62,8 @@ class Settlement:
         self._estimates = instruments.estimates
         self._unix = unix
         self._random_hex = random_hex
-        self._mints = mints
+        self.mints = mints
+        """Engines' spans are received."""
         self.listens = False
         """The engine's reports come by another way than spans: a file that is read, a poll."""
         self.on_ended: Callable[[Ending], None] = lambda _ending: None
@@ -95,7 +96,7 @@ class Settlement:
 
     def mint(self, client: TraceContext | None) -> Minted | None:
         """Mint a span for one request; None if spans are not received or this engine's spans are not read."""
-        if not (self._mints and self.engine.speaks.reads_spans):
+        if not (self.mints and self.engine.speaks.reads_spans):
             return None
         trace_id = self._random_hex(16) if client is None else client.trace_id
         minted = Minted(trace_id, self._random_hex(8), client)
@@ -201,7 +202,7 @@ class Settlement:
         self._recorder.ended(account, self._unix())
         self._slo.ended(account.key, account, at)
         self.pending.ended(keys)
-        if self._mints:
+        if self.mints:
             for key in keys:
                 if key.kind == "span":
                     self._over.append((at, key.id))
@@ -222,7 +223,7 @@ class Settlement:
 
     def _worth_waiting(self) -> bool:
         """Whether to wait for a report. After GIVES_UP_AFTER waits in vain, only one request at a time waits."""
-        if not (self.listens or (self._mints and self.engine.speaks.reads_spans)):
+        if not (self.listens or (self.mints and self.engine.speaks.reads_spans)):
             return False
         return self.pending.wait_seconds > 0 and (self._in_vain < GIVES_UP_AFTER or len(self.pending) == 0)
 
@@ -244,7 +245,7 @@ class Settlement:
             reason = reason if report is None else Reason.ESTIMATED
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
-        settled = account._replace(ledger=ledger, kv_transfer_seconds=transfer)
+        settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
         self._recorder.settled(settled, self._unix())
         self._slo.settled(settled.key, settled, self.clock())
         if self._estimates is not None:

@@ -19,12 +19,11 @@ from sidecar.observe.evidence import Evidence
 from sidecar.observe.roots import Roots
 from sidecar.slo.attribution import Blame, SecondOutput, blame_of_ledger, blame_of_outcome
 from sidecar.slo.baseline import Baseline
-from sidecar.slo.judge import Case, Judge, TokenDeadlines
+from sidecar.slo.judge import ENDED_WELL, Case, Judge, TokenDeadlines
 from sidecar.slo.learner import Learner
 from sidecar.slo.learning import Came, Learning
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.slo.silence import Flow
-from sidecar.timeline.outcome import Outcome
 
 
 class Steady(NamedTuple):
@@ -44,7 +43,9 @@ class Slo:
         self._judge = Judge(self._decided)
         self._evidence = Evidence(metrics)
         self.roots = Roots(metrics, self._evidence)
+        self._long_prompts = self.roots.long_prompts
         self._closing: dict[Hashable, Case] = {}
+        """Requests that have missed an objective, and whose ledgers are not closed yet."""
         self.learning = Learning()
         self.learners: Mapping[str, Learner] = {**self.roots.learners, **self._evidence.learners}
         self._unlearned = {name: learner.state() for name, learner in self.learners.items()}
@@ -57,6 +58,7 @@ class Slo:
         """More steps have ended than were priced in one turn."""
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
+        self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
         self._requests = metrics.counter(slo.SLO_REQUESTS_TOTAL)
         self._misses = metrics.counter(slo.SLO_MISSES_TOTAL)
         self._allowed = metrics.counter(slo.SLO_ALLOWED_MISSES_TOTAL)
@@ -110,21 +112,20 @@ class Slo:
         engine may run it as several. `grammar_bytes`: length of a grammar that the engine prepares first. `pauses`: its
         stream may stand still for tools that run on the server.
         """
-        self._received.child_for(labels).inc()
+        self._received.of[labels].inc()
         if prompt_tokens is not None:
-            self._measured.child_for(labels).inc()
-            self._prompt_tokens.child_for(labels).inc(prompt_tokens)
-        case = self._case(labels, at, streaming)
-        self._judge.received(key, case)
-        self.roots.received(key, labels.lane, prompt_tokens, at)
-        answer = None if case.aims.e2e is None else case.aims.e2e.threshold_seconds
+            self._measured.of[labels].inc()
+            self._prompt_tokens.of[labels].inc(prompt_tokens)
+            self._long_prompts.received(key, labels.lane, max(1.0, prompt_tokens), at)
+        aims = self.objectives.aims(labels.lane, labels.prompt_bucket)
+        self._judge.received(key, Case(labels, aims, at, streaming))
         self._evidence.received(
             key,
             labels,
             prompt_tokens,
             at,
             streaming=streaming is True,
-            answer_seconds=answer,
+            answer_seconds=None if aims.e2e is None else aims.e2e.threshold_seconds,
             several=several,
             grammar_bytes=grammar_bytes,
             pauses=pauses,
@@ -141,11 +142,12 @@ class Slo:
         self._now = at
         self._judge.output(key, at, events)
         self._evidence.output(key, at, events)
-        self.roots.computed(key, at)
+        if self._long_prompts.open:
+            self._long_prompts.computed(key, at)
 
     def steady(self, key: Hashable) -> Steady | None:
         """Callbacks that may replace `output` from now on; None until every table has taken in the first output."""
-        spoke = self._evidence.spoke_of(key)
+        spoke = self._evidence.spoke_of(key) if key in self._evidence.second_outputs else None
         return None if spoke is None else Steady(self._judge.deadlines_of(key), spoke)
 
     def paused(self, key: Hashable, at: float) -> None:
@@ -176,49 +178,64 @@ class Slo:
     def ended(self, key: Hashable, account: Account, at: float) -> None:
         """The request is over. Missed objectives vote now if no ledger will be closed for them. Never raises."""
         self._now = at
-        second = self._evidence.second_output(key)
-        self._contained(self._evidence.ended, account, at)
-        self.roots.computed(key, at)
-        self._contained(self._ended, key, account, at, second)
+        second = self._evidence.second_outputs.get(key)
+        try:
+            self._evidence.ended(account, at)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self._dropped.inc()
+        if self._long_prompts.open:
+            self._long_prompts.computed(key, at)
+        try:
+            self._ended(key, account, at, second)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self._dropped.inc()
 
     def settled(self, key: Hashable, account: Account, at: float) -> None:
         """The ledger of a request with outcome ok is closed. Never raises."""
         self._now = at
-        self._contained(self._settled, key, account)
-        self._contained(self._learned, account)
+        if key in self._closing:
+            self._contained(self._settled, key, account)
+        try:
+            self._evidence.settled(account, learn=self._teaches)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self._dropped.inc()
 
     def _contained(self, step: Callable[..., None], *told: object) -> None:
+        """Take a step that may fail. What is done for each request is contained where it stands: this takes a call more."""
         try:
             step(*told)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
-            self._metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
+            self._dropped.inc()
 
     def _ended(self, key: Hashable, account: Account, at: float, second: SecondOutput | None) -> None:
-        if account.marks.received_at is None and account.outcome is not Outcome.OK:
+        outcome = account.outcome
+        if outcome is not ENDED_WELL and account.marks.received_at is None:
             # The request ended before its body had come, perhaps rejected on arrival: the judge does not know it yet.
-            self._judge.received(key, self._case(account.labels, at, account.streaming or None))
+            aims = self.objectives.aims(account.labels.lane, account.labels.prompt_bucket)
+            self._judge.received(key, Case(account.labels, aims, at, account.streaming or None))
         case = self._judge.ended(key, account, at)
         if case is None:
             return
-        if case.tokens is not None:
-            self._deadlines.child_for(case.labels).inc(case.tokens.deadlines)
-            self._deadline_misses.child_for(case.labels).inc(case.tokens.misses)
-        self.roots.ended(key, account, case.aims, second)
-        if account.outcome is not Outcome.OK:
-            blame = blame_of_outcome(account.outcome)
+        if case.tokens is not None and case.tokens.deadlines:
+            self._deadlines.of[case.labels].inc(case.tokens.deadlines)
+            if case.tokens.misses:
+                self._deadline_misses.of[case.labels].inc(case.tokens.misses)
+        if case.missed:
+            self.roots.ended(key, account, case.aims, second)
+        if outcome is not ENDED_WELL:
+            blame = blame_of_outcome(outcome)
             self._vote(case, account, dict.fromkeys(case.missed, blame))
         elif case.missed:
             self._closing[key] = case
         else:
-            self._good.child_for(case.labels).inc()
+            self._good.of[case.labels].inc()
             usage = account.marks.usage
             if usage is not None and usage.completion_tokens is not None:
-                self._good_tokens.child_for(case.labels).inc(usage.completion_tokens)
+                self._good_tokens.of[case.labels].inc(usage.completion_tokens)
 
     def _settled(self, key: Hashable, account: Account) -> None:
-        case = self._closing.pop(key, None)
-        if case is not None:
-            self._vote(case, account, {of: self._blame(of, case, account) for of in case.missed})
+        case = self._closing.pop(key)
+        self._vote(case, account, {of: self._blame(of, case, account) for of in case.missed})
 
     def _blame(self, objective: Objective, case: Case, account: Account) -> Blame:
         """The phase in which a request waited; unknown if the sidecar was late meanwhile."""
@@ -229,13 +246,10 @@ class Slo:
 
     def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:
         for objective, blame in votes.items():
-            self._blamed.child_for(case.labels, objective, blame).inc()
+            self._blamed.of[case.labels, objective, blame].inc()
             self.roots.waited(account.key, objective, blame, self._now)
         if votes:
             self.on_blamed(account, votes)
-
-    def _learned(self, account: Account) -> None:
-        self._evidence.settled(account, learn=self._teaches)
 
     def _judged(self, at: float) -> None:
         self._more_due = self._judge.tick(at)
@@ -282,17 +296,14 @@ class Slo:
         """Forget what was learned about the old engine process."""
         self._evidence.forget()
 
-    def _case(self, labels: RequestLabels, at: float, streaming: bool | None) -> Case:
-        return Case(labels, self.objectives.aims(labels.lane, labels.prompt_bucket), at, streaming)
-
     # --- what is written -------------------------------------------------------------------------------------------------
 
     def _decided(self, case: Case, objective: Objective, aim: Aim, missed: bool) -> None:
         labels = case.labels
-        self._requests.child_for(labels, objective).inc()
-        self._allowed.child_for(labels, objective).inc(aim.allowed_misses)
+        self._requests.of[labels, objective].inc()
+        self._allowed.of[labels, objective].inc(aim.allowed_misses)
         if missed:
-            self._misses.child_for(labels, objective).inc()
+            self._misses.of[labels, objective].inc()
             self.roots.missed(case.key, case, objective, self._now)
         self.learning.decided(
             self._now, (labels.model, labels.lane, objective), missed=missed, allowed=aim.allowed_misses
@@ -308,7 +319,7 @@ class Slo:
         for child in self._overdue.children.values():
             child.set(0)
         for labels, count in Counter(case.labels for case in self._judge.overdue).items():
-            self._overdue.child_for(labels).inc(count)
+            self._overdue.of[labels].inc(count)
 
     def _begin_at_zero(self) -> None:
         """Put every series that a rule reads on the page at 0, for the models and lanes that are known by now."""

@@ -43,7 +43,7 @@ class StepCosts:
         prompt of embeddings.
         """
         tokens = max(1.0, prompt_tokens or 1.0)
-        prompt = Prompt(tokens, self.uncached(lane, tokens))
+        prompt = Prompt(tokens, self._cached.uncached(lane, tokens))
         self.rebuilt.arrived(key, prompt, seen=streaming, length_known=bool(prompt_tokens))
 
     def uncached(self, lane: str, prompt_tokens: float) -> float:

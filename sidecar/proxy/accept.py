@@ -20,7 +20,7 @@ from sidecar.proxy.relay import Exchange
 from sidecar.proxy.requests import Part, RequestReader
 from sidecar.proxy.road import Road
 from sidecar.proxy.standstill import Now
-from sidecar.proxy.tcp import send_reading
+from sidecar.proxy.tcp import Borrowed, send_reading
 
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -43,6 +43,7 @@ class ClientConnection(HeldBack):
             max_headers=limits.max_headers,
             max_body_bytes=limits.max_body_bytes,
         )
+        self._socket: socket.socket | None = None
         self._at = 0.0
         self._flushing = False
         self._lingering_since: float | None = None
@@ -77,6 +78,7 @@ class ClientConnection(HeldBack):
         self._requests.forget()
         self._unwatch()
         self._end_exchange()
+        self._socket = None
         self.transport = None  # not earlier: the unsent bytes decide whether the client has everything
 
     def eof_received(self) -> bool:
@@ -142,6 +144,7 @@ class ClientConnection(HeldBack):
     def _read(self, data: bytes, at: float) -> None:
         requests = self._requests
         behind = requests.feed(data, at)
+        self.cheap_bytes = 0
         if requests.in_head and requests.began_at is not None:
             counts = not self.unread_bytes  # else its end may have been read already
         else:
@@ -152,8 +155,11 @@ class ClientConnection(HeldBack):
             self._upgrade_asked(behind)
         if requests.refusal is not None:
             self._refuse(requests.refusal, at)
-        elif self.exchange is not None and not self.exchange.upload.complete:
-            self._stands_at_gate(at)
+        elif (exchange := self.exchange) is not None and not exchange.upload.complete:
+            if exchange.upload.held:
+                self.cheap_bytes = exchange.head.content_length - exchange.upload.size
+            if self.reading_paused or self._read_to == len(self._unread):
+                self._stands_at_gate(at)
 
     def _upgrade_asked(self, rest: bytes) -> None:
         exchange = self.exchange
@@ -163,44 +169,38 @@ class ClientConnection(HeldBack):
             # An upgrade that the sidecar does not support (h2c): the request went on without it; the rest is HTTP.
             self.put_back(rest)
 
-    def _hold_after_upgrade(self, data: bytes) -> None:
-        self._waiting.hold(data)
-        self._update_reading()
-
-    def early_tunnel_bytes(self) -> bytes:
-        """The client's bytes that came before the engine's 101; a second call returns none."""
-        early = self._waiting.release()
-        self._update_reading()
-        return early
-
     # --- requests, in order ------------------------------------------------------------------------------------------
 
     def _deliver(self, part: Part) -> None:
-        if self._waiting.parts or not self._may_take():
-            if isinstance(part, RequestHead):
-                part.websocket = False  # what follows is read as HTTP before the engine can answer
-            if self._closing:
-                return
+        """Take a part now, unless others wait before it; one that is read is taken, or waits, in its order."""
+        exchange = self.exchange
+        if self._waiting.parts or self._closing or (exchange is not None and exchange.upload.complete):
+            self._hold(part)
+        elif isinstance(part, RequestHead):
+            self._begin(part, self._at)
+        elif exchange is not None and part is not None:
+            exchange.client_body(part, self._at)
+        elif exchange is not None:
+            exchange.client_end(self._at)
+            if exchange.upload.looking is not None:
+                self.has_long_work()
+
+    def _hold(self, part: Part) -> None:
+        if isinstance(part, RequestHead):
+            part.websocket = False  # what follows is read as HTTP before the engine can answer
+        if not self._closing:
             self._waiting.add(part)
             self._update_reading()
-        else:
-            self._take(part, self._at)
-
-    def _may_take(self) -> bool:
-        """Whether a part may be taken now: no request is being answered, or its upload has not been read to its end."""
-        return not self._closing and (self.exchange is None or not self.exchange.upload.complete)
 
     def _take(self, part: Part, at: float) -> None:
         if isinstance(part, RequestHead):
             self._begin(part, at)
-        elif (exchange := self.exchange) is not None:
-            if part is not None:
-                exchange.client_body(part, at)
-                return
+        elif (exchange := self.exchange) is not None and part is not None:
+            exchange.client_body(part, at)
+        elif exchange is not None:
             exchange.client_end(at)
-            if exchange.upload.looking:
-                self.long_work = True
-                self._turns.wait(self)
+            if exchange.upload.looking is not None:
+                self.has_long_work()
 
     def _begin(self, head: RequestHead, at: float) -> None:
         observer = self.road.observe(head)
@@ -223,14 +223,16 @@ class ClientConnection(HeldBack):
         if self._waiting.parts:
             self._update_reading()
             self._turns.wait(self)  # a pipeline is work of this client, not of the engine's read that ends here
-        else:
+        elif self.reading_paused or self._requests.refusal is not None:
             self._take_waiting(self._idle_since)
+        elif not self._closing:
+            self._crowd.without_request[self] = None
 
     def _look_on(self, began_at: float) -> None:
         """Let the observer read the long body that has come, a step at a time; then it goes to the engine."""
         exchange = self.exchange
         try:
-            if exchange is None or not exchange.upload.looking:
+            if exchange is None or exchange.upload.looking is None:
                 self.long_work = False
                 if exchange is not None:
                     exchange.forward()  # a turn of its own: the write of a megabyte takes as long as some steps
@@ -253,7 +255,9 @@ class ClientConnection(HeldBack):
         return super().have_turn(began_at)
 
     def _take_waiting(self, at: float) -> None:
-        while self._waiting.parts and self._may_take():
+        while (
+            self._waiting.parts and not self._closing and (self.exchange is None or not self.exchange.upload.complete)
+        ):
             self._take(self._waiting.next(), at)
         if self.exchange is None and not self._closing:
             self._crowd.without_request[self] = None
@@ -383,8 +387,10 @@ class ClientConnection(HeldBack):
 
     def send_reading(self) -> bytes | None:
         """The kernel's times of sending on this connection, since it began; None if it keeps none."""
-        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
-        return None if sock is None else send_reading(sock)
+        if self._socket is None and self.transport is not None:
+            sock = self.transport.get_extra_info("socket")
+            self._socket = None if sock is None else Borrowed(sock)
+        return None if self._socket is None else send_reading(self._socket)
 
     @property
     def idle(self) -> bool:

@@ -20,7 +20,6 @@ from sidecar.proxy.headers import (
     Framing,
     ResponseHead,
     members,
-    of_this_hop,
     read_response_framing,
 )
 from sidecar.proxy.read_limit import SMALL_BYTES, Turns
@@ -98,11 +97,12 @@ class EngineConnection(Sending):
         `method` decides whether the answer has a body, `websocket` whether it may be a 101.
         """
         self.consumer = consumer
-        self.begin_request()
+        self.reused = self._written_bytes > 0
+        self._written_before = self._written_bytes
         self._method = method
         self._websocket = websocket
         self._parser = httptools.HttpResponseParser(self)
-        self._begin_message()
+        self._reason, self._fields, self._head = b"", [], None
         self._complete = self._excess = False
         self._failure = None
         self._framing_bytes = 0
@@ -111,12 +111,14 @@ class EngineConnection(Sending):
 
     def release(self, *, upload_complete: bool) -> None:
         """The exchange is over: into the pool if both messages ended exactly, else closed."""
-        exact = self._complete and not self._excess and not self.unread_bytes and not self._tunnel and upload_complete
+        exact = self._complete and not self._excess and self._read_to == len(self._unread)
+        exact = exact and not self._tunnel and upload_complete
         reusable = exact and self._head is not None and self._head.reusable and not self.blocked
         self.consumer = None
         self._parser = None
         if reusable and self.transport is not None and not self.transport.is_closing():
-            self.resume_reading()  # it may have stopped for this exchange's slow client; the next client is another one
+            if self.reading_paused:  # for this exchange's slow client; the next client is another one
+                self.resume_reading()
             self.pool.put(self)
         else:
             self.abort()
@@ -140,13 +142,6 @@ class EngineConnection(Sending):
     def unwanted(self) -> bool:
         """A connection that closes because a write failed may still hold an answer that was read before."""
         return self.consumer is None
-
-    @property
-    def quiet(self) -> bool:
-        """Whether it is idle for the kernel too. Else it is closing, or its bytes would be read as the next answer."""
-        if self.transport is None or self.transport.is_closing():
-            return False
-        return self.arrivals is None or not self.arrivals.poll(0)
 
     # --- asyncio -----------------------------------------------------------------------------------------------------
 
@@ -210,9 +205,7 @@ class EngineConnection(Sending):
         at = self.pool.clock()
         consumer = self.consumer
         if consumer is None or self._parser is None:
-            # No bytes are expected on an idle connection: these would be read as the next client's answer.
-            self.pool.discard(self)
-            self.abort()
+            self._unexpected()
             return
         began = self._began  # a head, or a part of it
         if (len(data) > SMALL_BYTES or self._unread or (began is not None and self._turns.busy)) and not self.slicing:
@@ -226,13 +219,12 @@ class EngineConnection(Sending):
             began.append(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._upgraded(data[upgrade.args[0] :])
-        except httptools.HttpParserCallbackError as error:
-            raise error.__context__ or error from None  # the sidecar's own: the HTTP is not at fault
-        except httptools.HttpParserError:
-            self._unparseable()
-        pieces = self._body()
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as stop:
+            self._parser_stopped(stop, data)
+        if len(self._pieces) == 1 and not self._complete and self._framing_bytes <= 2 * len(self._pieces[0]):
+            self._framing_bytes, pieces = 0, [self._pieces.pop()]  # a token, as `_body` would give it
+        else:
+            pieces = self._body()
         if self._failure is not None:
             self._refuse(self._failure, consumer, at, pieces)
             return
@@ -240,6 +232,11 @@ class EngineConnection(Sending):
         consumer.engine_read(at, pieces, complete=ends)
         if (ends or began is not None) and not self.slicing:
             self._turns.spend(at)  # the begin and the end of an answer cost ten times as much as a token
+
+    def _unexpected(self) -> None:
+        """Bytes came on an idle connection: they would be read as the next client's answer."""
+        self.pool.discard(self)
+        self.abort()
 
     def _refuse(self, failure: Failure, consumer: Consumer, at: float, pieces: list[bytes]) -> None:
         self.consumer = None
@@ -266,6 +263,15 @@ class EngineConnection(Sending):
             self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
         return pieces if len(pieces) <= MOST_PIECES else [b"".join(pieces)]
 
+    def _parser_stopped(self, stop: Exception, data: bytes) -> None:
+        """The parser has stopped in `data`: at a switch of protocols, an error of the sidecar itself, or bytes that are no HTTP."""
+        if isinstance(stop, httptools.HttpParserCallbackError):
+            raise stop.__context__ or stop from None  # the sidecar's own: the HTTP is not at fault
+        if isinstance(stop, httptools.HttpParserUpgrade):
+            self._upgraded(data[stop.args[0] :])
+        else:
+            self._unparseable()
+
     def _unparseable(self) -> None:
         if self._complete:
             self._excess = True  # garbage behind a complete message: the message is valid, the connection is not reused
@@ -286,16 +292,11 @@ class EngineConnection(Sending):
 
     # --- llhttp ------------------------------------------------------------------------------------------------------
 
-    def _begin_message(self) -> None:
-        self._reason = b""
-        self._fields = []
-        self._head = None
-
     def on_message_begin(self) -> None:
         if self._complete:
             self._excess = True
         elif self._head is not None and self._head.status < 200:
-            self._begin_message()  # the final response behind a 1xx (RFC 9110 15.2)
+            self._reason, self._fields, self._head = b"", [], None  # the final response behind a 1xx (RFC 9110 15.2)
 
     def on_status(self, reason: bytes) -> None:
         if not self._complete:
@@ -315,9 +316,10 @@ class EngineConnection(Sending):
             return
         status = self._parser.get_status_code()
         version = self._parser.get_http_version()
-        found = of_this_hop(self._fields)
+        head = ResponseHead(status, self._reason, self._fields, Framing.NONE)
+        found = head.found
         framing = read_response_framing(self._method, status, found)
-        options = members(found.get(b"connection", ()))
+        options = members(found[b"connection"]) if b"connection" in found else ()
         agreed = status != 101 or (
             self._websocket and b"upgrade" in options and members(found.get(b"upgrade", ())) == [b"websocket"]
         )
@@ -325,19 +327,21 @@ class EngineConnection(Sending):
         if framing is None or not agreed or not spoken:
             self._failure = Failure.ENGINE_BAD_RESPONSE
             return
-        reusable = (
+        head.framing, head.content_length = framing
+        chunked = head.framing is Framing.CHUNKED
+        head.reusable = (
             b"close" not in options
-            and framing[0] is not Framing.UNTIL_CLOSE
+            and head.framing is not Framing.UNTIL_CLOSE
             # HTTP/1.0 has no chunks: after such framing the connection is not reused (RFC 9112 6.1).
-            and (version == "1.1" or (b"keep-alive" in options and framing[0] is not Framing.CHUNKED))
-            and not (framing[0] is Framing.CHUNKED and not LEAVES_AFTER_STREAMS.isdisjoint(found.get(b"server", ())))
+            and (version == "1.1" or (b"keep-alive" in options and not chunked))
+            and not (chunked and b"server" in found and not LEAVES_AFTER_STREAMS.isdisjoint(found[b"server"]))
         )
-        self._head = ResponseHead(status, self._reason, self._fields, framing[0], framing[1], reusable)
-        self.consumer.engine_head(self._head)
+        self._head = head
+        self.consumer.engine_head(head)
         if status < 200:
             return
         self._framing_bytes = 0
-        if framing[0] is Framing.NONE:
+        if head.framing is Framing.NONE:
             # llhttp cannot know that this answers a HEAD and would wait for a body that never comes.
             self._message_complete()
 

@@ -8,13 +8,15 @@ in the order and the case in which they came, duplicates included.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from sidecar.proxy.errors import Failure
 
 
 Fields = Sequence[tuple[bytes, bytes]]
+Found = dict[bytes, list[bytes]]
+"""The values of all fields of a head, by name in lower case; those of one name in the order in which they came."""
 
 
 class Framing(Enum):
@@ -56,6 +58,7 @@ other fields pass: `my_field` and `api_key` are legal names that real clients se
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]{0,5})?\Z")
 """uri-host [ ":" port ] (RFC 9110 7.2), without userinfo."""
 
+CONTENT_CODING = b"content-encoding"
 MAX_CONTENT_LENGTH_DIGITS = 18
 FRAMING_ABOVE_BODY_BYTES = 65536
 """Bytes by which a message's framing (chunk sizes, chunk extensions, trailers; of an answer also its heads) may exceed its
@@ -64,8 +67,26 @@ NOT_IN_A_REASON = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
 """Bytes that a reason phrase must not have (RFC 9112 4: HTAB, SP, VCHAR and obs-text). llhttp takes any but CR and LF."""
 
 
+class _Read:
+    """Base of both heads: their fields are read once, for all that ask for some."""
+
+    __slots__ = ()
+    fields: list[tuple[bytes, bytes]]
+    found: Found
+
+    def __post_init__(self) -> None:
+        found: Found = {}
+        for given, value in self.fields:
+            name = given.lower()
+            if name in found:
+                found[name].append(value)
+            else:
+                found[name] = [value]
+        self.found = found  # type: ignore[misc]  # a slot of the heads
+
+
 @dataclass(slots=True)
-class RequestHead:
+class RequestHead(_Read):
     """The head of one request as the client sent it, and its consequences for this hop."""
 
     method: bytes
@@ -79,10 +100,11 @@ class RequestHead:
     content_length: int = 0
     expects_continue: bool = False
     websocket: bool = False
+    found: Found = field(init=False, compare=False)
 
 
 @dataclass(slots=True)
-class ResponseHead:
+class ResponseHead(_Read):
     """The head of one response as the engine sent it."""
 
     status: int
@@ -92,26 +114,32 @@ class ResponseHead:
     content_length: int = 0
     reusable: bool = True
     """The engine's connection may serve another request after this message."""
+    found: Found = field(init=False, compare=False)
 
 
 def values_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
     """All values of one field, in order. `name` in lower case."""
     values = []
-    for field, value in fields:
-        if field.lower() == name:
+    for given, value in fields:
+        if given.lower() == name:
             values.append(value)
     return values
 
 
+def is_encoded(found: Found) -> bool:
+    """Whether the body is compressed: such a body passes, and cannot be read."""
+    return any(coding.strip().lower() != b"identity" for coding in found.get(CONTENT_CODING, ()))
+
+
 def members(values: Iterable[bytes]) -> list[bytes]:
     """The lower-case members of a comma-separated field, over all its lines."""
-    found = [part.strip().lower() for value in values for part in value.split(b",")]
-    return [member for member in found if member]
-
-
-_CHECKED = frozenset((b"host", b"transfer-encoding", b"content-length", b"connection", b"upgrade", b"expect"))
-Found = dict[bytes, list[bytes]]
-"""The values of those fields that are looked for and present, by name in lower case."""
+    found = []
+    for value in values:
+        for part in value.lower().split(b","):
+            member = part.strip()
+            if member:
+                found.append(member)
+    return found
 
 
 def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -> Failure | None:
@@ -122,12 +150,9 @@ def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -
         return Failure.UNSUPPORTED_METHOD
     if len(head.fields) > max_headers:
         return Failure.HEAD_TOO_LARGE
-    found: Found = {}
-    for field, value in head.fields:
-        name = field.lower()
-        if name in _CHECKED:
-            found.setdefault(name, []).append(value)
-        elif b"_" in name and _is_twin(name.replace(b"_", b"-")):
+    found = head.found
+    for name in found:
+        if b"_" in name and _is_twin(name.replace(b"_", b"-")):
             return Failure.UNDERSCORE_TWIN
     # RFC 9112 3.2: 400 for any HTTP/1.1 request without Host, and for any request with more than one or an invalid one.
     hosts = found.get(b"host", ())
@@ -135,8 +160,9 @@ def check_request(head: RequestHead, *, max_headers: int, max_body_bytes: int) -
         return Failure.BAD_HOST
     if head.version == "1.0" and b"connection" not in found:
         head.keep_alive = False  # llhttp takes Proxy-Connection for Connection
+    origin_form = head.target.startswith(b"/") and b"#" not in head.target
     return (
-        _check_target(head)
+        (None if origin_form else _check_target(head))
         or _check_framing(head, found, max_body_bytes)
         or (_check_connection(head, found) if b"connection" in found else None)
         or (_check_expect(head, found[b"expect"]) if b"expect" in found else None)
@@ -151,8 +177,6 @@ def _check_target(head: RequestHead) -> Failure | None:
     target = head.target
     if b"#" in target:
         return Failure.BAD_TARGET
-    if target.startswith(b"/"):
-        return None
     if target == b"*":
         return None if head.method == b"OPTIONS" else Failure.BAD_TARGET
     # absolute-form: the authority replaces Host (RFC 9112 3.2.2), the rest is the target; the engine's address is never taken from it.
@@ -166,7 +190,8 @@ def _check_target(head: RequestHead) -> Failure | None:
     if not authority or not HOST.match(authority):
         return Failure.BAD_TARGET
     head.target = (slash + path) or b"/"
-    head.fields = [(b"Host", authority)] + [field for field in head.fields if field[0].lower() != b"host"]
+    head.fields = [(b"Host", authority)] + [line for line in head.fields if line[0].lower() != b"host"]
+    head.found[b"host"] = [authority]
     return None
 
 
@@ -218,11 +243,6 @@ def _check_expect(head: RequestHead, values: list[bytes]) -> Failure | None:
     return None
 
 
-def end_to_end(fields: Fields) -> list[tuple[bytes, bytes]]:
-    """The fields that cross this hop: all but the hop-by-hop ones."""
-    return [field for field in fields if field[0].lower() not in HOP_BY_HOP]
-
-
 _NOT_FOR_THE_ENGINE = HOP_BY_HOP | {b"expect"}
 
 
@@ -244,57 +264,50 @@ def request_bytes(
     """
     if identity:
         instead = (*instead, (b"Accept-Encoding", b"identity"))
-    dropped = _NOT_FOR_THE_ENGINE.union([name.lower() for name, _ in instead]) if instead else _NOT_FOR_THE_ENGINE
-    fields = [field for field in head.fields if field[0].lower() not in dropped]
-    if content_length is not None:
-        length = b"%d" % content_length
-        fields = [(name, length if name.lower() == b"content-length" else value) for name, value in fields]
-    if head.version == "1.0" and not values_of(fields, b"host"):  # HTTP/1.1 without it is refused
-        fields.insert(0, (b"Host", engine_authority))
-    fields += instead
+    dropped = _NOT_FOR_THE_ENGINE.union(map(bytes.lower, dict(instead))) if instead else _NOT_FOR_THE_ENGINE
+    lines = [b"%b %b HTTP/1.1" % (head.method, head.target)]
+    has_host = head.version != "1.0"  # HTTP/1.1 without it is refused
+    for name, value in head.fields:
+        lower = name.lower()
+        if lower in dropped:
+            continue
+        has_host = has_host or lower == b"host"
+        if lower == b"content-length" and content_length is not None:
+            lines.append(b"%b: %d" % (name, content_length))
+        else:
+            lines.append(b"%b: %b" % (name, value))
+    if not has_host:
+        lines.insert(1, b"Host: " + engine_authority)
+    for name, value in instead:
+        lines.append(b"%b: %b" % (name, value))
     if head.framing is Framing.CHUNKED:
-        fields.append((b"Transfer-Encoding", b"chunked"))
+        lines.append(b"Transfer-Encoding: chunked")
     if head.websocket:
-        fields += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
+        lines += (b"Connection: Upgrade", b"Upgrade: websocket")
     if via is not None:
-        fields.append((b"Via", via))
-    return _head_bytes(b"%s %s HTTP/1.1" % (head.method, head.target), fields)
+        lines.append(b"Via: " + via)
+    lines.append(b"\r\n")
+    return b"\r\n".join(lines)
 
 
 def response_bytes(
     head: ResponseHead, framing: Framing, *, close: bool, keep_alive: bool = False, upgrade: bool = False
 ) -> bytes:
     """The head that goes to the client: the engine's status, reason and end-to-end fields, framed for this hop."""
-    fields = end_to_end(head.fields)
+    lines = [b"HTTP/1.1 %d %b" % (head.status, head.reason)]
+    for name, value in head.fields:
+        if name.lower() not in HOP_BY_HOP:
+            lines.append(b"%b: %b" % (name, value))
     if framing is Framing.CHUNKED:
-        fields.append((b"Transfer-Encoding", b"chunked"))
+        lines.append(b"Transfer-Encoding: chunked")
     if upgrade:
-        fields += [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")]
+        lines += (b"Connection: Upgrade", b"Upgrade: websocket")
     elif close:
-        fields.append((b"Connection", b"close"))
+        lines.append(b"Connection: close")
     elif keep_alive:
-        fields.append((b"Connection", b"keep-alive"))
-    return _head_bytes(b"HTTP/1.1 %d %s" % (head.status, head.reason), fields)
-
-
-def _head_bytes(start_line: bytes, fields: Fields) -> bytes:
-    lines = [start_line]
-    lines += [b": ".join(field) for field in fields]
+        lines.append(b"Connection: keep-alive")
     lines.append(b"\r\n")
     return b"\r\n".join(lines)
-
-
-_OF_THIS_HOP = frozenset((b"transfer-encoding", b"content-length", b"connection", b"upgrade", b"server"))
-
-
-def of_this_hop(fields: Fields) -> Found:
-    """The fields of an answer that decide how this hop reads it and what becomes of its connection."""
-    found: Found = {}
-    for field, value in fields:
-        name = field.lower()
-        if name in _OF_THIS_HOP:
-            found.setdefault(name, []).append(value)
-    return found
 
 
 def read_response_framing(method: bytes, status: int, found: Found) -> tuple[Framing, int] | None:
@@ -305,7 +318,8 @@ def read_response_framing(method: bytes, status: int, found: Found) -> tuple[Fra
     """
     if status < 100:
         return None
-    codings = members(found.get(b"transfer-encoding", ()))
+    stated = found.get(b"transfer-encoding", ())
+    codings = stated if stated == [b"chunked"] else members(stated)
     lengths = found.get(b"content-length")
     if status < 200:
         return None if codings or lengths else (Framing.NONE, 0)

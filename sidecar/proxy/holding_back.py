@@ -45,6 +45,16 @@ class HeldBack(ReadLimit):
         if self.reading_paused or not self.unread_bytes:
             exchange.client_pauses(at)
 
+    def _hold_after_upgrade(self, data: bytes) -> None:
+        self._waiting.hold(data)
+        self._update_reading()
+
+    def early_tunnel_bytes(self) -> bytes:
+        """The client's bytes that came before the engine's 101; a second call returns none."""
+        early = self._waiting.release()
+        self._update_reading()
+        return early
+
     def _update_reading(self) -> None:
         waiting = self._waiting
         pause = (self._upload_paused or (waiting.bytes > 0 and waiting.full)) and not self._closing

@@ -1,8 +1,15 @@
 """The hooks by which the relay tells an observer about a request, and the guard that protects traffic from observers.
 
 The relay moves bytes and calls these hooks with instants; it knows nothing of lanes, tokens or metrics.
-`GuardedObserver` stands between: a hook that raises is counted, observation of that request ends, and the bytes go on
-unobserved.
+`Guard` stands between: a hook that raises is counted, observation of that request ends, and the bytes go on unobserved.
+
+The hooks of every request and of every token are called by the relay itself, each in this form; all others by the guard's
+methods:
+
+    try:
+        guard.inner.data(at, data)
+    except Exception:
+        guard.blinded()
 """
 
 from collections.abc import Callable, Iterator
@@ -131,105 +138,97 @@ class Unobserved:
 
 def guarded(
     observer_of: Callable[[RequestHead], Observer], dropped: Callable[[str], None]
-) -> Callable[[RequestHead], Observer]:
+) -> Callable[[RequestHead], "Guard"]:
     """Makes observers that cannot break their request. Each must be closed exactly once."""
 
-    def observe(head: RequestHead) -> Observer:
+    def observe(head: RequestHead) -> Guard:
         try:
-            return GuardedObserver(observer_of(head), dropped)
+            return Guard(observer_of(head), dropped)
         except Exception:  # noqa: BLE001  a request that cannot be observed is served all the same, and counted
             dropped("observer_error")
-            return Unobserved()
+            return Guard(Unobserved(), dropped)
 
     return observe
 
 
-class GuardedObserver:
-    """An observer that never raises: failures of the inner observer are counted, and traffic is unaffected."""
+class Guard:
+    """Stands between the relay and one observer: failures of the observer are counted, and traffic is unaffected."""
 
-    def __init__(self, inner: Observer, dropped: Callable[[str], None]) -> None:
-        self._inner = inner
+    def __init__(self, observer: Observer, dropped: Callable[[str], None]) -> None:
+        self.wants_body = observer.wants_body
+        self.inner: Observer = observer
+        """The observer whose hooks may be called; one that observes nothing, once a hook has raised."""
+        self._observer = observer
         self._dropped = dropped
-        self.blind = False
-        self.wants_body = inner.wants_body
 
     @property
     def done(self) -> bool:
-        return self._inner.done
+        return self._observer.done
 
     def blinded(self) -> None:
-        self.blind = True
+        """A hook has raised: no other one is called from now on, except `close`."""
+        self.inner = _Blind(self._observer)
         try:
             self._dropped("observer_error")
-            self._inner.blinded()
+            self._observer.blinded()
         except Exception:  # noqa: BLE001  counting a failure must not fail the traffic either
             return
 
     def look(self, body: bytes | bytearray) -> Iterator[None]:
-        if not self.blind:
-            try:
-                yield from self._inner.look(body)
-            except Exception:  # noqa: BLE001  this class never raises
-                self.blinded()
-
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:
-        if not self.blind:
-            try:
-                return self._inner.request_body(body, whole=whole)
-            except Exception:  # noqa: BLE001  this class never raises
-                self.blinded()
-        return UNCHANGED
-
-    def mark(self, mark: Mark, at: float) -> None:
-        if not self.blind:
-            try:
-                self._inner.mark(mark, at)
-            except Exception:  # noqa: BLE001  this class never raises
-                self.blinded()
-
-    def head(self, at: float, head: ResponseHead) -> Cutter | None:
-        if not self.blind:
-            try:
-                cutter = self._inner.head(at, head)
-            except Exception:  # noqa: BLE001  this class never raises
-                self.blinded()
-            else:
-                return None if cutter is None else GuardedCutter(cutter, self)
-        return None
-
-    def data(self, at: float, data: bytes) -> None:
-        if not self.blind:
-            try:
-                self._inner.data(at, data)
-            except Exception:  # noqa: BLE001  this class never raises
-                self.blinded()
-
-    def close(self, at: float, end: End) -> None:
-        # A blinded request has an outcome too, and the inner observer's `close` records it without a whole timeline.
+        """The steps; the caller guards each of them."""
         try:
-            self._inner.close(at, end)
+            return self.inner.look(body)
         except Exception:  # noqa: BLE001  this class never raises
             self.blinded()
+            return iter(())
+
+    def mark(self, mark: Mark, at: float) -> None:
+        try:
+            self.inner.mark(mark, at)
+        except Exception:  # noqa: BLE001  this class never raises
+            self.blinded()
+
+    def close(self, at: float, end: End) -> None:
+        try:
+            self.inner.close(at, end)
+        except Exception:  # noqa: BLE001  this class never raises
+            self.blinded()
+
+
+class _Blind(Unobserved):
+    """Observes nothing but the end: a blinded request has an outcome too, which is recorded without a whole timeline."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def close(self, at: float, end: End) -> None:
+        self._observer.close(at, end)
 
 
 class GuardedCutter:
     """A cutter that never raises. If it or its observer fails, held bytes go out first, and the rest passes uncut."""
 
-    def __init__(self, inner: Cutter, observer: GuardedObserver) -> None:
+    def __init__(self, inner: Cutter, guard: Guard) -> None:
         self._inner = inner
-        self._observer = observer
+        self._guard = guard
+        self._observer = guard.inner
 
-    def cut(self, data: bytes) -> bytes:
-        if not self._observer.blind:
-            try:
-                return self._inner.cut(data)
-            except Exception:  # noqa: BLE001  this class never raises; the inner cutter failed before it took `data`
-                self._observer.blinded()
-        return self.rest() + data
+    def cut(self, pieces: list[bytes]) -> list[bytes]:
+        """Return what goes to the client now, out of each of these pieces and of the bytes held back before."""
+        kept = []
+        for piece in pieces:
+            if self._guard.inner is self._observer:
+                try:
+                    kept.append(self._inner.cut(piece))
+                    continue
+                except Exception:  # noqa: BLE001  this class never raises; the inner cutter failed before it took the piece
+                    self._guard.blinded()
+            kept.append(self.rest() + piece)
+        return kept
 
     def rest(self) -> bytes:
         try:
             return self._inner.rest()
         except Exception:  # noqa: BLE001  this class never raises
-            self._observer.blinded()
+            self._guard.blinded()
             return b""

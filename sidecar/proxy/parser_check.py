@@ -5,7 +5,6 @@ httptools, which may be built on any llhttp, in any mode. Does not know what the
 nothing that `headers.py` decides itself. All probes together take about a millisecond.
 """
 
-import importlib.metadata
 from collections.abc import Callable
 from typing import Any
 
@@ -141,6 +140,8 @@ def faults(requests: Parser = httptools.HttpRequestParser, answers: Parser = htt
 
 def advice() -> str:
     """One sentence for the log: which parser to install in place of one that has faults."""
+    import importlib.metadata  # noqa: PLC0415  15 ms, and few parsers have faults
+
     try:
         needed = importlib.metadata.requires("llm-phase-sidecar") or []
     except importlib.metadata.PackageNotFoundError:

@@ -19,6 +19,8 @@ class Placed(Protocol):
     """An exchange that may take a place."""
 
     head: RequestHead
+    place: Budget | None
+    """The budget out of which its place is; None as long as it has none."""
     tunnel: bool
     """The engine has switched protocols."""
     moved_at: float
@@ -39,32 +41,32 @@ class Places:
         self._now = now
         self._tunnels = Members[Placed]()
 
-    def refusal(self, head: RequestHead) -> Failure | None:
-        """The failure of a request for which no place is free; None if one is, or has been made."""
-        budget = self._of(head)
-        if budget.used < budget.limit:
-            return None
-        budget.exceeded += 1
-        if head.websocket and self._make_room(self._now()) and budget.used < budget.limit:
-            return None
-        return Failure.TOO_MANY_TUNNELS if head.websocket else Failure.TOO_MANY_IN_FLIGHT
+    def refusal(self, exchange: Placed, *, takes: bool, answered: bool) -> Failure | None:
+        """The failure of a request for which no place is free; None if one is, or has been made. Then it `takes` that place,
+        or not yet.
 
-    def take(self, exchange: Placed) -> Budget:
-        """Take a place; returns the budget out of which it is."""
-        budget = self._of(exchange.head)
-        budget.used += 1
-        if exchange.head.websocket:
-            self._tunnels.add(exchange)
-        return budget
+        `answered`: it is counted, and never refused.
+        """
+        websocket = exchange.head.websocket
+        budget = self._budgets.tunnels if websocket else self._budgets.requests
+        if budget.used >= budget.limit and not answered:
+            budget.exceeded += 1
+            if not websocket:
+                return Failure.TOO_MANY_IN_FLIGHT
+            if not self._make_room(self._now()) or budget.used >= budget.limit:
+                return Failure.TOO_MANY_TUNNELS
+        if takes:
+            budget.used += 1
+            exchange.place = budget
+            if websocket:
+                self._tunnels.add(exchange)
+        return None
 
     def give_back(self, exchange: Placed, budget: Budget) -> None:
-        """The exchange that took a place is over."""
+        """The exchange that took a place out of this budget is over."""
         budget.used -= 1
         if exchange.head.websocket:
             self._tunnels.discard(exchange)
-
-    def _of(self, head: RequestHead) -> Budget:
-        return self._budgets.tunnels if head.websocket else self._budgets.requests
 
     def _make_room(self, now: Now) -> bool:
         """End the websocket that has been silent for longest, if it may be ended."""

@@ -127,7 +127,9 @@ class EnginePool:
             if at - connection.idle_since >= self.idle_seconds:
                 connection.abort()
                 break  # the others have idled for longer: the sweep closes them, a few at a time
-            if connection.quiet:
+            transport, arrivals = connection.transport, connection.arrivals
+            # Idle for the kernel too: else it is closing, or its bytes would be read as the next answer.
+            if transport is not None and not transport.is_closing() and (arrivals is None or not arrivals.poll(0)):
                 return connection
             connection.abort()
         return None

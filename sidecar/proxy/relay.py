@@ -11,16 +11,17 @@ left, the engine failed, a limit was exceeded, or the sidecar is shutting down.
 import asyncio
 
 from sidecar.budgets.budgets import Budget
+from sidecar.proxy.answering import Answering
 from sidecar.proxy.client import Client
 from sidecar.proxy.errors import Failure, of_connecting
 from sidecar.proxy.forward import EngineConnection
-from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
-from sidecar.proxy.observer import Cutter, End, Mark, Observer
+from sidecar.proxy.headers import Framing, RequestHead
+from sidecar.proxy.observer import End, Guard, Mark
 from sidecar.proxy.pace import TakingPace, tunnel_failure
-from sidecar.proxy.road import OVERHEAD_SAMPLE, Road
+from sidecar.proxy.road import Road
 from sidecar.proxy.standstill import Now
 from sidecar.proxy.tcp import SendTimes, times_between
-from sidecar.proxy.upload import CHUNK, LAST_CHUNK, Upload
+from sidecar.proxy.upload import Upload
 from sidecar.timeline.outcome import Outcome, outcome_of_status
 
 
@@ -44,10 +45,10 @@ from sidecar.timeline.outcome import Outcome, outcome_of_status
 #                    connection to the engine, the end of the grace period at shutdown.
 # `_over` closes the engine's connection if it is still held, closes the observer with the one `End`, and lowers
 # `in_flight`. The method that ended the exchange then tells the client's side what follows.
-class Exchange:
+class Exchange(Answering):
     """One request and its response."""
 
-    def __init__(self, road: Road, client: Client, head: RequestHead, observer: Observer, at: float) -> None:
+    def __init__(self, road: Road, client: Client, head: RequestHead, observer: Guard, at: float) -> None:
         road.in_flight += 1
         self.road = road
         self.client = client
@@ -58,19 +59,19 @@ class Exchange:
         self.began_at = at
         self.moved_at = at
         """When the last byte of the request, or of a tunnel from the client, came."""
-        self._place: Budget | None = None
+        self.place: Budget | None = None
         self._engine: EngineConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self.engine_read_at = at
+        self._proof: str | None = None
         # response
-        self._response: ResponseHead | None = None
+        self._response = None
         self._framing = Framing.NONE
         self._keep_alive = False
-        self._proof: str | None = None
-        self._out: list[bytes] = []
-        self._cutter: Cutter | None = None
+        self._out = []
+        self._cutter = None
         self._response_complete = False
-        self._sent_before: bytes | None = None
+        self._sent_before = None
         self._delivery: SendTimes | None = None
         self._taking: TakingPace | None = None
         self._uploading = False
@@ -81,16 +82,17 @@ class Exchange:
     def client_body(self, data: bytes, at: float) -> None:
         """A piece of the request body."""
         self.moved_at = at
-        held = self.upload.held
-        if not held and self.head.content_length == self.upload.size + len(data) and not self._finds_place(takes=True):
+        upload, limits = self.upload, self.road.limits
+        held = upload.held
+        if not held and self.head.content_length == upload.size + len(data) and not self._finds_place(takes=True):
             return
-        self.upload.body(data)
-        limits = self.road.limits
-        if self.upload.size > limits.max_body_bytes:
+        upload.body(data)
+        if upload.size > limits.max_body_bytes:
             self.fail(Failure.BODY_TOO_LARGE, at)
-        elif held and not self.upload.held:
-            self.forward()
-        elif not held and self.upload.waiting_bytes > limits.client_buffer_bytes:
+        elif held:
+            if not upload.held:
+                self.forward()
+        elif upload.waiting_bytes > limits.client_buffer_bytes:
             self.client.pause_upload()
 
     def client_pauses(self, at: float) -> None:
@@ -104,10 +106,10 @@ class Exchange:
         held = self.upload.held
         if self._uploading:
             self.road.uploads.leave(self)
-        if not held and self._place is None and not self._ended and not self._finds_place(takes=True):
+        if not held and self.place is None and not self._ended and not self._finds_place(takes=True):
             return
         self.upload.end(at)
-        if held and not self.upload.looking:
+        if held and self.upload.looking is None:
             self.forward()
 
     def forward(self) -> None:
@@ -126,13 +128,10 @@ class Exchange:
         It takes its place just before it is whole, and is one of the uploads until then. Once its answer has begun it is
         counted and never refused: the engine works for it already.
         """
-        places = self.road.places
-        failure = places.refusal(self.head) if self._response is None else None
+        failure = self.road.places.refusal(self, takes=takes, answered=self._response is not None)
         if failure is not None:
             self.fail(failure, self.road.clock())
             return False
-        if takes:
-            self._place = places.take(self)
         return True
 
     def _open(self) -> None:
@@ -158,7 +157,8 @@ class Exchange:
         """Send the request over this engine connection."""
         self._engine = engine
         engine.serve(self, self.head.method, websocket=self.head.websocket)
-        self.client.resume_upload()
+        if self.client.reading_paused:
+            self.client.resume_upload()
         if self._proof is None:
             self.upload.start(engine, authority=self.road.engine_authority, via=self.road.via)
         else:
@@ -191,92 +191,31 @@ class Exchange:
 
     # --- response: engine to client ----------------------------------------------------------------------------------
 
-    def engine_head(self, head: ResponseHead) -> None:
-        """A response head: interim ones are passed on as they are, the final one is framed for the client."""
-        if head.status < 200 and head.status != 101:
-            # RFC 9110 15.2: a proxy forwards 1xx, but not to HTTP/1.0; the sidecar itself answers `Expect` with 100.
-            if head.status != 100 and self.head.version == "1.1":
-                self._out.append(response_bytes(head, Framing.NONE, close=False))
-            return
-        self._response = head
-        self.upload.forget()
-        self._framing = head.framing
-        old = self.head.version == "1.0"
-        if head.framing is Framing.CHUNKED and old:
-            self._framing = Framing.UNTIL_CLOSE
-        self.tunnel = head.status == 101
-        if self.observer.wants_body:
-            self._sent_before = self.client.send_reading()
-        self._keep_alive = (
-            self.head.keep_alive
-            and self.upload.complete
-            and self._framing is not Framing.UNTIL_CLOSE
-            and not self.road.draining
-        )
-        self._out.append(
-            response_bytes(head, self._framing, close=not self._keep_alive, keep_alive=old, upgrade=self.tunnel)
-        )
-
-    def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:
-        """All of one read has been parsed: write it in one piece, then let the observer see it."""
-        if self._ended:
-            return
-        self.engine_read_at = at
-        self._response_complete = complete
-        if self._out and self._response is not None:
-            self._cutter = self.observer.head(at, self._response)
-        self._write(at, pieces)
-        if pieces and not self.tunnel:
-            self.observer.data(at, b"".join(pieces))
-        if self.tunnel:
-            self.client_tunnel(self.client.early_tunnel_bytes())
-        elif self._response_complete:
-            self._answered(at)
-
-    def _write(self, at: float, pieces: list[bytes]) -> None:
-        """Write all of one read at once, less the bytes cut out: the head, if there is one, and the body in this
-        client's framing.
-        """
-        out, self._out = self._out, []
-        cutter, chunked = self._cutter, self._framing is Framing.CHUNKED
-        # One chunk for each of the engine's chunks, so that their boundaries stay.
-        for piece in pieces:
-            kept = piece if cutter is None else cutter.cut(piece)
-            if kept:
-                out.append(CHUNK % (len(kept), kept) if chunked else kept)
-        if self._response_complete:
-            if cutter is not None and (rest := cutter.rest()):
-                out.append(CHUNK % (len(rest), rest) if chunked else rest)
-            if chunked:
-                out.append(LAST_CHUNK)
-        if not out:
-            return
-        transport = self.client.transport
-        if transport is not None and not transport.is_closing():
-            transport.write(b"".join(out))
-        road = self.road
-        road.engine_heard_at = at
-        road.writes += 1
-        if road.writes % OVERHEAD_SAMPLE == 0:
-            road.overhead(road.clock() - at)
-
     def _answered(self, at: float) -> None:
         """The engine has sent the whole response: release its connection, and wait until the client's socket has it."""
-        self.observer.mark(Mark.ENDED, at)
+        try:
+            self.observer.inner.mark(Mark.ENDED, at)
+        except Exception:  # noqa: BLE001  see `observer.py`
+            self.observer.blinded()
         if self._engine is not None:
             engine, self._engine = self._engine, None
             self.upload.stop()
             engine.release(upload_complete=self.upload.sent_at is not None)
         if self.client.flush():
             self.client_flushed(self.road.clock())
-        else:
-            self._taking = TakingPace(at, self.client.unsent_bytes)
+            return
+        self._taking = TakingPace(at, self.client.unsent_bytes)
+        if self._sent_before is None and self.observer.wants_body:
+            self._sent_before = self.client.send_reading()
 
     def client_flushed(self, at: float) -> None:
         """The client's socket took the last byte."""
         if self._ended or not self._response_complete or self._response is None:
             return
-        self.observer.mark(Mark.FLUSHED, at)
+        try:
+            self.observer.inner.mark(Mark.FLUSHED, at)
+        except Exception:  # noqa: BLE001  see `observer.py`
+            self.observer.blinded()
         if self._sent_before is not None and (sent := self.client.send_reading()) is not None:
             self._delivery = times_between(self._sent_before, sent)
         self._over(at, outcome_of_status(self._response.status), None)
@@ -354,10 +293,11 @@ class Exchange:
         self._ended = True
         if self._uploading:
             self.road.uploads.leave(self)
-        self.upload.stop()
-        if self._place is not None:
-            self.road.places.give_back(self, self._place)
-            self.road.drain.count += self._place is self.road.budgets.requests
+        if not self.upload.stopped:
+            self.upload.stop()
+        if self.place is not None:
+            self.road.places.give_back(self, self.place)
+            self.road.drain.count += self.place is self.road.budgets.requests
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None
@@ -368,7 +308,7 @@ class Exchange:
             else:
                 engine.abort()
         status = None if self._response is None else self._response.status
-        self.observer.close(at, End(outcome, failure, status, self._delivery, self._proof))
+        self.road.endings.close(self.observer, at, End(outcome, failure, status, self._delivery, self._proof))
         self.road.in_flight -= 1
 
     def overdue(self, now: Now) -> Failure | None:

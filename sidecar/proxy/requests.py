@@ -18,6 +18,8 @@ Part = RequestHead | bytes | None
 """A head, a piece of body, or None for the end of the message."""
 FIELD_COST_BYTES = 128
 """Bytes that a header field costs in memory beside its text."""
+LINE_BYTES = 4
+"""Bytes of a field's line beside its name and its value: colon, space, CR and LF."""
 
 
 class RequestReader:
@@ -41,7 +43,6 @@ class RequestReader:
         # unfinished head.
         self._names: list[bytes] = []
         self._values: list[bytes] = []
-        self._fields_bytes = 0
         self.in_head = True
         """The head of the next message has not ended."""
         self._pieces: list[bytes] = []
@@ -56,13 +57,18 @@ class RequestReader:
         """Read what came at `at`. Returns the bytes behind a request that asks for an upgrade, else None."""
         self._at = at
         self._unproductive_bytes += len(data)
-        behind = self._parse(data)
+        behind = None
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as stop:
+            behind = self._stopped(stop, data)
         if self._pieces:
             self._deliver_body()
-        if self.in_head and len(self._names) > self._max_headers and self.refusal is None:
-            self.refusal = Failure.HEAD_TOO_LARGE  # before it is complete: each field costs more memory than its text
-        if self.refusal is None and self._unproductive_bytes > self._unproductive_limit:
-            self.refusal = Failure.HEAD_TOO_LARGE  # a head, a chunk extension or a trailer without end, or tiny chunks
+        if self._unproductive_bytes > self._unproductive_limit or (
+            self.in_head and len(self._names) > self._max_headers  # each field costs more memory than its text
+        ):
+            # A head, a chunk extension or a trailer without end, or tiny chunks.
+            self.refusal = self.refusal or Failure.HEAD_TOO_LARGE
         return behind
 
     def forget(self) -> None:
@@ -80,7 +86,7 @@ class RequestReader:
 
     def _deliver_body(self) -> None:
         """Deliver the pieces of body that llhttp has called back for since the last delivery, as one."""
-        body = b"".join(self._pieces)
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         # The body's own bytes were counted when they came, and each of them allows one byte of framing.
         self._unproductive_bytes = max(0, self._unproductive_bytes - 2 * len(body))
@@ -88,21 +94,23 @@ class RequestReader:
         if self.refusal is None:
             self._deliver(body)
 
-    def _parse(self, data: bytes) -> bytes | None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            behind: bytes = data[upgrade.args[0] :]
-            if self._body_unread is None:
-                return behind
-            self._resume_body(self._body_unread)
-            return self._parse(behind)
-        except httptools.HttpParserCallbackError as error:
-            raise error.__context__ or error from None  # the sidecar's own: the HTTP is not at fault
-        except httptools.HttpParserError:
+    def _stopped(self, stop: Exception, data: bytes) -> bytes | None:
+        """The parser has stopped in `data`: at an upgrade, an error of the sidecar itself, or bytes that are no HTTP."""
+        if isinstance(stop, httptools.HttpParserCallbackError):
+            raise stop.__context__ or stop from None  # the sidecar's own: the HTTP is not at fault
+        if not isinstance(stop, httptools.HttpParserUpgrade):
             if self._pieces:
                 self._deliver_body()  # these bytes came before the error
             self.refusal = self.refusal or Failure.BAD_REQUEST
+            return None
+        behind: bytes = data[stop.args[0] :]
+        if self._body_unread is None:
+            return behind
+        self._resume_body(self._body_unread)
+        try:
+            self._parser.feed_data(behind)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as again:
+            return self._stopped(again, behind)
         return None
 
     def _resume_body(self, head: RequestHead) -> None:
@@ -129,7 +137,6 @@ class RequestReader:
         if self._resuming:
             return
         self._url = b""
-        self._fields_bytes = 0
         self.in_head = True
         self.began_at = self._at
 
@@ -139,10 +146,8 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.in_head:  # else a trailer: dropped, never merged into the head
-            value = value.rstrip(b" \t")  # RFC 9110 5.5: white space around a value is no part of it
             self._names.append(name)
-            self._values.append(value)
-            self._fields_bytes += len(name) + len(value) + 4
+            self._values.append(value.rstrip(b" \t"))  # RFC 9110 5.5: white space around a value is no part of it
 
     def on_headers_complete(self) -> None:
         if self._resuming:
@@ -159,9 +164,10 @@ class RequestReader:
             keep_alive=self._parser.should_keep_alive(),
             accepted_at=self._at if self.began_at is None else self.began_at,
         )
+        fields_bytes = sum(map(len, self._names)) + sum(map(len, self._values)) + LINE_BYTES * len(self._names)
         self._names.clear()
         self._values.clear()
-        if len(self._url) + self._fields_bytes > self._max_head_bytes:
+        if len(self._url) + fields_bytes > self._max_head_bytes:
             self.refusal = Failure.HEAD_TOO_LARGE
         else:
             self.refusal = check_request(head, max_headers=self._max_headers, max_body_bytes=self._max_body_bytes)
@@ -175,8 +181,11 @@ class RequestReader:
     def on_message_complete(self) -> None:
         if self._body_unread is not None:
             return
-        if self._pieces:
-            self._deliver_body()
+        if self._pieces:  # as in `_deliver_body`; what it counts begins anew
+            body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+            self._pieces.clear()
+            if self.refusal is None:
+                self._deliver(body)
         self.in_head = True
         self._unproductive_bytes = 0
         self._unproductive_limit = self._max_head_bytes

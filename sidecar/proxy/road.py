@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from sidecar.budgets.budgets import Budgets
 from sidecar.proxy.crowd import Crowd
 from sidecar.proxy.drain import Drain
+from sidecar.proxy.endings import Endings
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.gate import Gate
 from sidecar.proxy.headers import RequestHead
@@ -73,6 +74,7 @@ class Road:
         self.turns = Turns(clock, pool.soon)
         """The clients' turns. The engine's connections have their own, so that clients hold up no stream."""
         self.budgets = budgets
+        self.endings = Endings(pool.turns)
         self.uploads = Gate(budgets.uploads)
         self.standstills = Standstills(clock())
         self.places = Places(budgets, lambda: Now(clock(), self.standstills))

@@ -62,11 +62,6 @@ class Sending(ReadLimit):
         at_first = heard(sock)
         self._acknowledged_at_first = 0 if at_first is None else at_first.acknowledged_bytes
 
-    def begin_request(self) -> None:
-        """Bytes that are written from now on belong to another request."""
-        self.reused = self._written_bytes > 0
-        self._written_before = self._written_bytes
-
     @property
     def request_bytes(self) -> int:
         """Bytes of the present request that were written."""

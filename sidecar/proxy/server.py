@@ -65,6 +65,7 @@ class Traffic:
     def stop_accepting(self) -> None:
         """Close the listener and the idle connections; requests in flight go on."""
         self._closes_idle = True  # from the next sweep on
+        self.road.endings.at_once()
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -34,6 +34,19 @@ class SendTimes(NamedTuple):
 _NEVER_BUSY = SendTimes(0.0, 0.0, 0.0)
 
 
+class Borrowed(socket.socket):
+    """A socket whose file is a transport's: it closes nothing, and must be let go of when the connection is lost.
+
+    uvloop's own object for a transport's socket asks the kernel for the address before it passes a question on.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock.family, sock.type, sock.proto, fileno=sock.fileno())
+
+    def __del__(self) -> None:
+        self.detach()
+
+
 def send_reading(sock: socket.socket) -> bytes | None:
     """The kernel's times of sending on this connection, as it keeps them; None if it keeps none. Two of them make a
     `times_between`.

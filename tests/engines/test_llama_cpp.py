@@ -1,6 +1,7 @@
 """Times that llama.cpp states, and the queue that follows from them and from the wire."""
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.engines.kind import Wire
 from sidecar.engines.llama_cpp import LlamaCpp
@@ -68,7 +69,7 @@ def test_a_first_token_that_was_held_back_is_no_longer_queue(headers: float, exp
     """
     seen = wire(headers=headers, first_token=3.0, flushed=3.1)
     report = LlamaCpp().in_band(TIMINGS, seen)
-    ledger = close_ledger(seen.marks._replace(last_token_at=seen.marks.flushed_at), streaming=True, report=report)
+    ledger = close_ledger(replace(seen.marks, last_token_at=seen.marks.flushed_at), streaming=True, report=report)
 
     assert queue(seen) == expected
     assert ledger is not None

@@ -1,5 +1,7 @@
 """The line of one ended request: its phases, marks and counts, and no field for an unknown value."""
 
+from msgspec.structs import replace
+
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
@@ -83,7 +85,7 @@ def test_an_answer_that_was_held_back_is_marked(tape: Tape) -> None:
         1000.0, 1000.25, first_token_at=1000.9, last_token_at=1000.9, output_events=1, usage=Usage(12, None, 60)
     )
     tape.logs.request(account(marks=held))
-    tape.logs.request(account(marks=held._replace(usage=Usage(12, None, 1))))
+    tape.logs.request(account(marks=replace(held, usage=Usage(12, None, 1))))
 
     assert [line.get("held_back") for line in tape.lines()] == [True, None]
 

@@ -76,15 +76,15 @@ def test_a_metric_shows_the_labels_of_a_request_that_it_declares() -> None:
     registry, labels = metrics(), RequestLabels("llama", "batch", "0-512")
 
     shown = [
-        registry.counter(c.REQUESTS_TOTAL).child_for(labels, Outcome.OK).labels,
-        registry.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child_for(labels).labels,
-        registry.counter(c.STREAM_PAUSED_SECONDS_TOTAL).child_for(labels).labels,
-        registry.counter(c.PASSTHROUGH_REQUESTS_TOTAL).child_for(labels, Outcome.OK).labels,
+        registry.counter(c.REQUESTS_TOTAL).of[labels, Outcome.OK].labels,
+        registry.counter(c.CACHED_PROMPT_TOKENS_TOTAL).of[labels].labels,
+        registry.counter(c.STREAM_PAUSED_SECONDS_TOTAL).of[labels].labels,
+        registry.counter(c.PASSTHROUGH_REQUESTS_TOTAL).of[labels, Outcome.OK].labels,
     ]
 
     assert shown == [("llama", "batch", "0-512", "ok"), ("llama", "batch"), ("batch",), ("ok",)]
     family = registry.gauge(c.REQUESTS_IN_FLIGHT)
-    assert family.labels_of(family.child_for(labels, "waiting").labels) == RequestLabels("llama", "batch", "")
+    assert family.labels_of(family.of[labels, "waiting"].labels) == RequestLabels("llama", "batch", "")
 
 
 def test_children_begin_in_every_combination_that_can_exist() -> None:
@@ -149,8 +149,9 @@ def test_gauges_that_are_computed_at_a_scrape_are_told_its_instant() -> None:
     registry = metrics()
     seen: list[float] = []
     registry.before_scrape(seen.append)
+    registry.before_scrape(lambda _at: seen.append(-1.0), first=True)
 
     registry.refresh(12.5)
 
-    assert seen == [12.5]
+    assert seen == [-1.0, 12.5]
     assert registry.series == registry.gauge(own.SERIES).child().value

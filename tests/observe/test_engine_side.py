@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sidecar.config.schema import EngineConfig
+from sidecar.engines.engine import Engine
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
@@ -40,10 +41,12 @@ class EngineSideHarness:
             lanes=["chat"], prompt_buckets=["0-512"], constants={"quantization": "unknown", "gpu_type": "unknown"}
         )
         self.known = 0
+        recorder = Recorder(self.metrics)
         self.side = EngineSide(
             EngineConfig(url=url),
+            Engine("auto", (), recorder.admit_models),
             self.metrics,
-            Recorder(self.metrics),
+            recorder,
             Readiness(),
             clock=lambda: 100.0,
             heard_at=lambda: 0.0,

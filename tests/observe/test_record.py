@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.ledger.account import Account, Phase
 from sidecar.ledger.ledger import close_ledger
@@ -76,7 +77,7 @@ def test_an_answer_that_was_held_back_is_counted_and_has_no_time_per_token() -> 
     """All 60 tokens came in one event. One that ended badly is not in the population, nor is one that was no stream."""
     harness = RecorderHarness()
     usage = Usage(prompt_tokens=1000, completion_tokens=60)
-    held = MARKS._replace(last_token_at=MARKS.first_token_at, output_events=1, paused_seconds=0.0, usage=usage)
+    held = replace(MARKS, last_token_at=MARKS.first_token_at, output_events=1, paused_seconds=0.0, usage=usage)
 
     harness.close(account(marks=held, report=None))
     harness.close(account(Outcome.ENGINE_TRUNCATED, held))
@@ -179,10 +180,10 @@ def test_a_client_that_left_in_the_queue_has_a_stage_and_no_latency() -> None:
 @pytest.mark.parametrize(
     "marks",
     [
-        MARKS._replace(usage=Usage(completion_tokens=1)),
-        MARKS._replace(choices=2),
-        MARKS._replace(usage=None),
-        MARKS._replace(usage=Usage(prompt_tokens=3)),
+        replace(MARKS, usage=Usage(completion_tokens=1)),
+        replace(MARKS, choices=2),
+        replace(MARKS, usage=None),
+        replace(MARKS, usage=Usage(prompt_tokens=3)),
     ],
     ids=["one token", "two choices", "no usage", "no completion tokens"],
 )
@@ -197,7 +198,7 @@ def test_a_pace_that_is_undefined_is_not_written(marks: Marks) -> None:
 def test_an_answer_before_the_upload_ended_has_no_time_to_first_token() -> None:
     harness = RecorderHarness()
 
-    harness.close(account(Outcome.ENGINE_ERROR, MARKS._replace(received_at=102.0)))
+    harness.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
 
     assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
     assert harness.count(own.DROPPED_TOTAL, "not_a_duration") == 0
@@ -220,9 +221,9 @@ def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
     """Only if the engine stated it in a report that was accepted; it is a part of another phase."""
     harness = RecorderHarness()
 
-    harness.close(account()._replace(kv_transfer_seconds=0.25))
+    harness.close(replace(account(), kv_transfer_seconds=0.25))
     harness.close(account())
-    harness.close(account(report=EngineReport(9.0, 9.0))._replace(kv_transfer_seconds=9.0))
+    harness.close(replace(account(report=EngineReport(9.0, 9.0)), kv_transfer_seconds=9.0))
 
     assert list(harness.seen(c.KV_TRANSFER_SECONDS).values()) == [(1, 0.25)]
 
@@ -300,11 +301,11 @@ def test_models_and_lanes_that_are_told_later_begin_at_zero_too() -> None:
 def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
     """The mistake: marks that are no instants. Nothing is raised, and both halves of the record count it."""
     harness = RecorderHarness()
-    broken = MARKS._replace(received_at="yesterday")  # type: ignore[arg-type]  # the mistake under test
+    broken = replace(MARKS, received_at="yesterday")  # the mistake under test
     ledger = account().ledger
     assert ledger is not None
-    spoiled = ledger._replace(shares=(None,))  # type: ignore[arg-type]  # the mistake under test
+    spoiled = replace(ledger, shares=(None,))  # the mistake under test
 
-    harness.close(account()._replace(marks=broken, ledger=spoiled))
+    harness.close(replace(account(), marks=broken, ledger=spoiled))
 
     assert harness.count(own.DROPPED_TOTAL, "observer_error") == 2

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
@@ -165,7 +166,7 @@ def test_a_client_that_did_not_read_is_the_root_of_its_own_slow_answer() -> None
     request = pod.harness.comes().speaks(after=0.5)
     pod.calm(10)
     request.speaks()
-    request.marks = request.marks._replace(paused_seconds=9.0)
+    request.marks = replace(request.marks, paused_seconds=9.0)
     request.ends(tokens=OUTPUT_TOKENS)
 
     assert leader(pod.roots("tpot")) == Blame.STREAM

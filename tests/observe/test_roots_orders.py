@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
@@ -65,7 +66,7 @@ class Pod:
         if number in self.inside:
             request = self.inside[number]
             self.harness.slo.paused(request.key, self.harness.now)
-            request.marks = request.marks._replace(paused_seconds=5.0)
+            request.marks = replace(request.marks, paused_seconds=5.0)
 
     def ends(self, number: int, outcome: Outcome, tokens: int) -> None:
         request = self.inside.pop(number, None)

@@ -2,7 +2,9 @@
 spans, and no others."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from sidecar.otlp import forwarding as forwards
 from sidecar.otlp import json_spans, protobuf
 from sidecar.otlp.forwarding import BATCH_SPANS, MAX_WAITING_SPANS, Forward
 from sidecar.otlp.limits import Tally
+from tests.support.certificates import Authority
 from tests.support.otlp import PARENT, SPAN, TRACE, json_of, request_of
 
 
@@ -79,6 +82,7 @@ def play(
     minted: Minted | None = None,
     *,
     sampled: bool = False,
+    tls: ssl.SSLContext | None = None,
 ) -> None:
     monkeypatch.setattr(forwards, "GATHER_SECONDS", 0.01)
     monkeypatch.setattr(forwards, "WAITS_SECONDS", (0.0, 0.01, 0.01))
@@ -89,8 +93,8 @@ def play(
         app.router.add_post("/v1/traces", collector.take)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        collector.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1/traces"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        collector.url = f"http{'' if tls is None else 's'}://127.0.0.1:{runner.addresses[0][1]}/v1/traces"
         sending = Sending(collector, {} if minted is None else {MINTED: minted}, {TRACE: None} if sampled else {})
         task = asyncio.create_task(sending.forward.run())
         try:
@@ -125,6 +129,26 @@ def test_a_sampled_span_hangs_under_its_clients_span_again_and_is_otherwise_as_i
         assert sending.collector.requests == [request]
 
     play(scenario, monkeypatch, SAMPLED)
+
+
+@pytest.mark.parametrize(("trusts", "counted"), [(True, {"sent": 1}), (False, {"dropped": 1})])
+def test_a_collector_over_tls_is_believed_if_this_machine_trusts_its_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusts: bool, counted: dict[str, int]
+) -> None:
+    """The trusted certificates are read when forwarding starts: aiohttp's own were not read (`app.py`)."""
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem") if trusts else "/dev/null")
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(authority.folder / "cert.pem", authority.folder / "key.pem")
+
+    async def scenario(sending: Sending) -> None:
+        sending.offer(request_of({"parent_span_id": MINTED}))
+        await sending.until(**counted)
+
+        assert len(sending.collector.requests) == counted.get("sent", 0)
+
+    play(scenario, monkeypatch, SAMPLED, tls=tls)
 
 
 def test_the_engines_inner_spans_of_a_sampled_trace_go_on_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ def test_a_small_read_that_waits_is_given_in_one_piece() -> None:
     """However dear the bytes before it were: an answer in two pieces is written twice, and its events are read on the long way."""
     road = turning()
     dear, flood = Fed(road, 1e-6), Fed(road, 1e-6)
-    dear.far_end.send(b"x" * 2 * FIRST_FED_BYTES)
+    dear.far_end.send(b"x" * (SMALL_BYTES + FIRST_FED_BYTES))
     road.turns()
     flood.far_end.send(b"x" * FIRST_FED_BYTES)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from sidecar.proxy.tcp import Heard, SendTimes, arrivals, heard, peer_has_left, send_reading, times_between
+from sidecar.proxy.tcp import Borrowed, Heard, SendTimes, arrivals, heard, peer_has_left, send_reading, times_between
 
 
 @pytest.fixture
@@ -34,6 +34,19 @@ def seen_after(ours: socket.socket) -> tuple[bool, bool]:
     with suppress(ConnectionResetError):
         ours.recv(1, socket.MSG_PEEK)
     return is_quiet(ours), peer_has_left(ours)
+
+
+def test_a_borrowed_socket_answers_and_closes_nothing(ends: Ends) -> None:
+    """It is asked, and forgotten: the connection goes on."""
+    ours, theirs = ends
+
+    borrowed = Borrowed(ours)
+    reading = send_reading(borrowed)
+    del borrowed
+    ours.send(b"x")
+
+    assert reading == send_reading(theirs)
+    assert theirs.recv(1) == b"x"
 
 
 def test_a_connection_on_which_nothing_happened_is_quiet(ends: Ends) -> None:

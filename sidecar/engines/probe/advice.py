@@ -58,7 +58,7 @@ class Advisor:
             return
         usage = account.marks.usage
         cached = None if usage is None or usage.prompt_tokens is None else usage.cached_tokens is not None
-        whole = held_back(account.marks) if account.streaming else None
+        whole = held_back(account.marks) > 0 if account.streaming else None
         self._seen.append(_SettledRequest(account.ledger.source, account.ledger.reason, cached, whole))
 
     def source(self) -> str:

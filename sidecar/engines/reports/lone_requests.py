@@ -14,7 +14,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+
+import msgspec
 
 from sidecar.engines.probe.page_lines import WholeLines
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey
@@ -33,7 +34,7 @@ MAX_ENDED = 1024
 _SUM_LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
 
 
-class Ending(NamedTuple):
+class Ending(msgspec.Struct, frozen=True):
     """One inference request that is over, in whatever way: reports are fetched only when a request waits for one."""
 
     keys: tuple[RequestKey, ...]

@@ -1,6 +1,7 @@
 """Advice to an operator: the exact flag, on the evidence of what answers carry, and nothing once the flag is set."""
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.advice import ENOUGH, WINDOW, Advisor
@@ -108,8 +109,8 @@ def test_answers_that_arrive_whole_are_shown_with_their_share() -> None:
     """Those that are no streams have no part in it; a few odd ones are not worth a word."""
     usage = Usage(prompt_tokens=9, cached_tokens=0, completion_tokens=60)
     held = request(usage=usage)
-    held = held._replace(marks=held.marks._replace(first_token_at=1.0, last_token_at=1.0, output_events=1))
-    whole = held._replace(streaming=False)
+    held = replace(held, marks=replace(held.marks, first_token_at=1.0, last_token_at=1.0, output_events=1))
+    whole = replace(held, streaming=False)
 
     (hint,) = advisor("dynamo", accounts=((held, 10), (request(), 30), (whole, 50))).hints(page_missing=False)
     assert hint.startswith(

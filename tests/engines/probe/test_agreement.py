@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.engines.engine import Engine
@@ -170,8 +171,8 @@ def test_only_what_the_engine_said_of_requests_that_ended_well_is_ours() -> None
     tally = Tally()
     for account in (
         ACCOUNT,
-        ACCOUNT._replace(marks=Marks(0.0, choices=3)),
-        ACCOUNT._replace(outcome=Outcome.CLIENT_CANCELLED, ledger=None),
+        replace(ACCOUNT, marks=Marks(0.0, choices=3)),
+        replace(ACCOUNT, outcome=Outcome.CLIENT_CANCELLED, ledger=None),
     ):
         tally.closed(account)
 

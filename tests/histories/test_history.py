@@ -1,0 +1,44 @@
+"""A seed's history is one text: what is written depends on nothing but the requests. And it holds all that it is drawn from."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.histories.history import Told
+
+
+CHECKOUT = Path(__file__).parents[2]
+_WALL_CLOCK = re.compile(rb'"timestamp":"[^"]*"')
+
+
+@pytest.mark.parametrize("seed", ["3", "4"])
+def test_no_order_of_a_set_decides_what_is_written(seed: str) -> None:
+    """Python draws the order of sets anew in each process."""
+    command = [sys.executable, "-m", "tests.histories.history", seed, "250"]
+    written = [
+        subprocess.run(
+            command, cwd=CHECKOUT, env=os.environ | {"PYTHONHASHSEED": drawn}, capture_output=True, check=True
+        ).stdout
+        for drawn in ("1", "2")
+    ]
+
+    assert len(written[0]) > 500_000
+    assert len({_WALL_CLOCK.sub(b"", each) for each in written}) == 1
+
+
+def test_a_history_holds_every_kind_of_end_report_and_miss() -> None:
+    told = Told(5)
+    told.play(1000)
+    told.logs.close()
+
+    outcomes = ("ok", "client_cancelled", "client_error", "rejected", "engine_error", "engine_truncated")
+    assert [outcome for outcome in outcomes if not told.value("llm_requests_total", outcome=outcome)] == []
+    reasons = ("in_band", "late_report", "no_report", "report_exceeds_wire", "report_incomplete", "no_token")
+    assert [why for why in reasons if not told.value("llm_phase_attribution_total", reason=why)] == []
+    objectives = ("ttft", "tpot", "e2e")
+    assert [each for each in objectives if not told.value("llm_slo_misses_total", objective=each)] == []
+    assert told.value("llm_slo_root_cause_misses_total") > 0
