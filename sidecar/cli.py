@@ -5,6 +5,7 @@ code of each command is imported when it runs, so that `sidecar check` needs no 
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -109,9 +110,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if known.command == "check":
         sys.stdout.write(describe(config, notes(config, os.environ), width()))
         return OK
-    from sidecar.app import run  # noqa: PLC0415  the traffic side is loaded only to serve
+    gc.disable()  # until all is loaded (`app.py`): each collection would walk all modules, and find nothing
+    try:
+        from sidecar.app import run  # noqa: PLC0415  the traffic side is loaded only to serve
 
-    return run(config, reload)
+        return run(config, reload)
+    finally:
+        gc.enable()
 
 
 def _check_web_config(file: str) -> None:

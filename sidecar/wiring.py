@@ -115,6 +115,7 @@ def budgets_of(config: Config, machine: Machine) -> Budgets:
 
 def reload(config: Config, observers: Observers, road: Road, machine: Machine) -> None:
     """Apply another config to the settings that may change while the process runs."""
+    road.endings.flush()
     observers.apply(config)
     road.budgets.apply(limits_of(machine.memory_bytes, machine.files, config.proxy))
     road.limits = config.proxy

@@ -1,192 +1,134 @@
-"""The app wires a config into a running sidecar, and a reload replaces the config."""
+"""The order of a start: traffic first, then the rest, and a start that fails in either half ends the process."""
 
 import asyncio
+import socket
+import ssl
+import threading
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+import structlog.testing
 
+from sidecar import app as module
 from sidecar.app import App
-from sidecar.config.file import load
 from sidecar.config.schema import Config
-from sidecar.engines.probe.state import EngineState, Growth
-from sidecar.engines.probe.state_names import Count
-from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics.exposition import slices
-from tests.support.memory import Clock
+from tests.support.certificates import Authority
+from tests.support.origin import Origin, answering
+from tests.support.ports import free_port
 
 
-FIRST = """
-engine: {url: "http://127.0.0.1:8000"}
-lanes: {default: chat}
-"""
-SECOND = """
-engine: {url: "http://127.0.0.1:8000"}
-lanes: {default: chat, rules: [{lane: batch, headers: {x-lane: batch}}]}
-proxy: {max_in_flight: 7, via: "on"}
-"""
-BAD = """
-engine: {url: "http://127.0.0.1:8000"}
-proxy: {max_in_flight: 0, colour: red}
-"""
-ELSEWHERE = """
-engine: {url: "http://127.0.0.1:9000"}
-"""
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-def value(app: App, name: str, **labels: str) -> float:
-    page = b"".join(slices(app.metrics, openmetrics=False, at=0.0)).decode()
-    return sum(
-        sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-        if sample.name == name and labels.items() <= sample.labels.items()
+def config(engine_port: int = 9, port: int = 0, web_port: int = 0) -> Config:
+    return Config.model_validate(
+        {
+            "engine": {"url": f"http://127.0.0.1:{engine_port}"},
+            "proxy": {"listen_address": f"127.0.0.1:{port}"},
+            "web": {"listen_address": f"127.0.0.1:{web_port}"},
+            "shutdown": {"lame_duck_seconds": 0, "grace_seconds": 5},
+        }
     )
 
 
-class Reloading:
-    """An app whose config file can be rewritten."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "sidecar.yml"
-        self.app = App(self.load(FIRST), lambda: load(str(self.file)))
-
-    def load(self, text: str) -> Config:
-        self.file.write_text(text)
-        return load(str(self.file))
-
-    async def reload(self, text: str) -> list[str]:
-        self.file.write_text(text)
-        return await self.app.reload()
+async def asked(port: int, path: str) -> bytes:
+    """The status line of an answer; tries again until the port is open."""
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            break
+        except OSError:
+            await asyncio.sleep(0.01)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer.partition(b"\r\n")[0]
 
 
-def test_a_reload_takes_new_lanes_and_limits_into_force_and_their_series_begin_at_zero(tmp_path: Path) -> None:
-    """Later requests follow the new rules; the new lane's counters start at 0, so that rate() sees their increase."""
-
-    async def scenario() -> None:
-        reloading = Reloading(tmp_path)
-        app = reloading.app
-
-        assert await reloading.reload(SECOND) == []
-
-        assert app.budgets.requests.limit == 7
-        assert app.road.via == b"1.1 llm-phase-sidecar"
-        assert app.observers.rules.lanes == ("batch", "chat", "other")
-        assert 'lane="batch"' in b"".join(slices(app.metrics, openmetrics=False, at=0.0)).decode()
-        assert value(app, "llm_requests_total", lane="batch") == 0
-        assert value(app, "llm_sidecar_config_last_reload_successful") == 1
-        app.logs.close()
-
-    asyncio.run(scenario())
+async def failed(of: Config) -> tuple[int, list[tuple[object, object]]]:
+    """The exit code of a start that fails, and what its log said."""
+    app = App(of, lambda: of)
+    with structlog.testing.capture_logs() as logs:
+        code = await asyncio.wait_for(app.serve(), 10)
+    return code, [(line["event"], line["why"]) for line in logs if line["log_level"] in ("error", "critical")]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        pytest.param(BAD, ["proxy.max_in_flight", "proxy.colour"], id="bad"),
-        pytest.param(ELSEWHERE, ["engine.url: cannot change while the process runs"], id="needs a restart"),
-    ],
-)
-def test_a_config_that_is_refused_changes_nothing_and_a_gauge_says_so(
-    tmp_path: Path, text: str, said: list[str]
+def test_traffic_is_served_while_the_rest_is_loaded_and_probes_wait_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All errors of the refused config are returned at once; the old config stays in force until a valid one comes."""
+    """The rest is held back until a request has come through; a probe that came before is answered then. A stop ends it."""
+    go_on = threading.Event()
+    load = module._loaded
 
-    async def scenario() -> None:
-        reloading = Reloading(tmp_path)
-        app, before = reloading.app, reloading.app.config
+    def held_back() -> object:
+        assert go_on.wait(10)
+        return load()
 
-        errors = await reloading.reload(text)
+    monkeypatch.setattr(module, "_loaded", held_back)
 
-        assert all(any(words in error for error in errors) for words in said)
-        assert app.config is before
-        assert value(app, "llm_sidecar_config_last_reload_successful") == 0
-        assert any("refused" in note for note in app.facts().notes)
-        assert await reloading.reload(SECOND) == []
-        assert value(app, "llm_sidecar_config_last_reload_successful") == 1
-        assert app.facts().notes == ()
-        app.logs.close()
+    async def scenario() -> tuple[list[object], int]:
+        port, web_port = free_port(), free_port()
+        seen: list[object] = []
+        async with Origin(answering(OK)).listening() as origin:
+            of = config(origin.port, port, web_port)
+            app = App(of, lambda: of)
+            serving = asyncio.create_task(app.serve())
+            seen.append(await asked(port, "/v1/models"))
+            probe = asyncio.create_task(asked(web_port, "/-/healthy"))
+            await asyncio.sleep(0)
+            seen += [app.beside is None, probe.done()]
+            go_on.set()
+            seen.append(await probe)
+            app._told_to_stop()
+            code = await serving
+        return seen, code
 
-    asyncio.run(scenario())
-
-
-def test_a_reload_reads_the_web_config_again_and_a_bad_one_is_told_in_the_same_places(tmp_path: Path) -> None:
-    """The errors, the gauge and the status page are those of the config; a good one takes the words back."""
-
-    async def scenario() -> None:
-        web = tmp_path / "web.yml"
-        web.write_text("")
-        text = f"{FIRST}web: {{config_file: {web}}}\n"
-        file = tmp_path / "sidecar.yml"
-        file.write_text(text)
-        app = App(load(str(file)), lambda: load(str(file)))
-        seen = []
-        for written in ("", "wrong: 1", ""):
-            web.write_text(written)
-            errors = await app.reload()
-            told = value(app, "llm_sidecar_config_last_reload_successful")
-            seen.append((len(errors), told, [note.partition(": ")[0] for note in app.facts().notes]))
-
-        assert seen == [(0, 1, []), (1, 0, ["The last reload was refused"]), (0, 1, [])]
-        app.admin.access.close()
-        app.logs.close()
-
-    asyncio.run(scenario())
+    assert asyncio.run(scenario()) == ([b"HTTP/1.1 200 OK", True, False, b"HTTP/1.1 200 OK"], 0)
 
 
-def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
-    """The gauge `llm_sidecar_ready` agrees with the answer of `/-/ready`."""
+def test_what_cannot_be_loaded_ends_the_process_and_the_log_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sidecar without metrics and probes does not go on serving."""
 
-    async def scenario() -> None:
-        app = Reloading(tmp_path).app
-        assert app.ready() == (False, "the engine has not answered yet")
-        assert value(app, "llm_sidecar_ready") == 0
+    def broken() -> object:
+        raise ModuleNotFoundError("No module named 'aiohttp'")
 
-        app.readiness.answered(0.0)
+    monkeypatch.setattr(module, "_loaded", broken)
 
-        assert app.ready() == (True, "ready")
-        assert value(app, "llm_sidecar_ready") == 1
-        app.logs.close()
-
-    asyncio.run(scenario())
+    assert asyncio.run(failed(config())) == (1, [("start_failed", "No module named 'aiohttp'")])
 
 
-def test_an_engine_that_stops_in_the_middle_of_its_work_is_told_by_every_probe_of_its_own(tmp_path: Path) -> None:
-    """Its pod is not ready, its container's probe fails half a minute later, and the sidecar's own is well throughout."""
+def test_certificates_are_not_read_while_the_rest_is_loaded_and_are_read_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiohttp would read all that the machine trusts; a context that is made later has them."""
+    Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    found = []
+    with module._no_certificates():
+        found.append(len(ssl.create_default_context().get_ca_certs()))
+    found.append(len(ssl.create_default_context().get_ca_certs()))
 
-    async def scenario() -> list[tuple[bool, bool, bool, float]]:
-        file, clock = tmp_path / "sidecar.yml", Clock()
-        file.write_text(FIRST)
-        app = App(load(str(file)), lambda: load(str(file)), clock)
-        app.readiness.answered(clock())
-        app.engine.up = True
-        app.engine.is_kind("vllm")
-        app.engine_side.state.read(EngineState(), Growth({Count.OUTPUT_TOKENS: 0.0}))
-        found = []
-        for seconds in (60, 15, 30):
-            for _ in range(seconds):
-                clock.later(1.0)
-                app.progress.look()
-            up = value(app, "llm_engine_up")
-            found.append((app.ready()[0], not app.engine_progress().proven, app.healthy()[0], up))
-            if seconds == 60:
-                labels = RequestLabels("other", "chat", "unknown")
-                app.slo.received("a", clock(), labels, streaming=True, prompt_tokens=None)
-                app.slo.output("a", 1, clock())
-        app.engine_side.state.on_restart()
-        found.append((app.ready()[0], not app.engine_progress().proven, app.healthy()[0], value(app, "llm_engine_up")))
-        app.logs.close()
-        return found
-
-    assert asyncio.run(scenario()) == [
-        (True, True, True, 1),
-        (False, True, True, 0),
-        (False, False, True, 0),
-        (True, True, True, 1),
-    ]
+    assert found == [0, 1]
 
 
-def test_the_status_page_says_where_the_usual_values_came_from(tmp_path: Path) -> None:
-    app = Reloading(tmp_path).app
+@pytest.mark.parametrize("listener", ["port", "web_port"])
+def test_a_port_that_is_taken_ends_the_start(listener: str) -> None:
+    """This holds for either listener, with the same words; the rest is not even loaded."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        code, said = asyncio.run(failed(config(**{listener: taken})))
 
-    assert app.facts().usual == "usual values not known yet"
+    ((event, why),) = said
+    assert (code, event, "address already in use" in str(why)) == (1, "listen_failed", True)
+
+
+def test_a_listener_of_the_rest_whose_port_is_taken_ends_the_process_in_the_same_way() -> None:
+    """gRPC is loaded late, so its port is asked for late."""
+    pytest.importorskip("grpc")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        spans = {"grpc_listen_address": f"127.0.0.1:{other.getsockname()[1]}"}
+        of = config()
+        with_grpc = Config.model_validate({**of.model_dump(), "spans": spans})
+        code, said = asyncio.run(failed(with_grpc))
+
+    assert (code, [event for event, _ in said]) == (1, ["listen_failed"])

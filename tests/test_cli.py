@@ -1,5 +1,6 @@
 """The command line: its output, and exit codes that a script can rely on."""
 
+import gc
 import re
 import subprocess
 import sys
@@ -216,6 +217,20 @@ def test_serve_hands_over_a_config_and_a_way_to_read_it_again(tmp_path: Path, mo
     assert main(["serve", f"--config.file={file}", "--proxy.listen-address=127.0.0.1:0"]) == 1
     assert [config.lanes.declared[0] for config in seen] == ["batch", "nightly"]
     assert [config.proxy.listen_address for config in seen] == ["127.0.0.1:0"] * 2
+
+
+def test_no_garbage_is_collected_while_serve_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The app switches the collector on once all is loaded; however it ends, it is on afterwards."""
+    collects: list[bool] = []
+
+    def run(_config: Config, _reload: Callable[[], Config]) -> int:
+        collects.append(gc.isenabled())
+        return 0
+
+    stand_in(monkeypatch, "sidecar.app", run=run)
+
+    assert main(["serve", "--engine.url=http://127.0.0.1:8000"]) == 0
+    assert [*collects, gc.isenabled()] == [False, True]
 
 
 def test_demo_reads_its_own_flags(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,19 @@ from tests.support.imports import (
 )
 
 
-HALLWAY = ("__init__.py", "__main__.py", "app.py", "cli.py", "lifecycle.py", "shutdown.py", "wiring.py")
+HALLWAY = (
+    *(
+        "__init__.py",
+        "__main__.py",
+        "app.py",
+        "beside_traffic.py",
+        "cli.py",
+        "lifecycle.py",
+        "serving.py",
+        "shutdown.py",
+        "wiring.py",
+    ),
+)
 """The root of the package holds these files and no others."""
 HEART = ("timeline", "classify", "ledger", "slo")
 LOOP_CLOCK_AND_SOCKETS = (
@@ -119,7 +131,19 @@ def test_tests_stand_where_their_modules_stand() -> None:
     Tests across folders are at the top of tests/, in folders named after what they run on, or in ACROSS_MODULES.
     """
     stems = {path.parent.relative_to(PACKAGE) / path.stem for path in MODULES}
-    own = {"real", "support", "bench", "fuzz", "garden", "incidents", "alert_rules", "grafana", "browser", "tools"}
+    own = {
+        "real",
+        "support",
+        "bench",
+        "fuzz",
+        "garden",
+        "histories",
+        "incidents",
+        "alert_rules",
+        "grafana",
+        "browser",
+        "tools",
+    }
     files = [path.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")]
     astray = [
         str(path)
@@ -207,6 +231,7 @@ TESTED_THROUGH = {
     "attack/garden_rounds.py": "attack/test_attack_command.py",
     "capacity/answer.py": "capacity/test_answers.py",
     "capacity/gpus.py": "capacity/test_bandwidth.py",
+    "config/config_document.py": "config/test_yaml.py",
     "config/proxy_section.py": "config/test_schema.py",
     "demo/load.py": "demo/test_stage.py",
     "demo/servers.py": "demo/test_demo.py",
@@ -225,6 +250,7 @@ TESTED_THROUGH = {
     "observe/instruments.py": "observe/test_request.py",
     "otlp/limits.py": "otlp/test_intake.py",
     "otlp/received.py": "otlp/test_protobuf.py",
+    "proxy/answering.py": "proxy/test_relay.py",
     "proxy/client.py": "proxy/test_relay.py",
     "proxy/road.py": "proxy/test_relay.py",
     "proxy/sending.py": "proxy/test_idle_edge.py",
@@ -282,7 +308,7 @@ def test_spans_are_decoded_without_io() -> None:
     pure = [path for path in modules("otlp") if path.name not in hands_on]
 
     assert importers(*LOOP_CLOCK_AND_SOCKETS, "sidecar.metrics", among=pure) == []
-    assert importers("sidecar.otlp", among=outside("otlp", "app.py")) == []
+    assert importers("sidecar.otlp", among=outside("otlp", "beside_traffic.py")) == []
 
 
 def test_the_package_needs_nothing_of_the_checkout_around_it() -> None:
@@ -293,7 +319,7 @@ def test_the_package_needs_nothing_of_the_checkout_around_it() -> None:
 
 
 def test_only_the_hallway_knows_the_admin_room() -> None:
-    assert importers("sidecar.admin", among=outside("admin", "app.py", "cli.py")) == []
+    assert importers("sidecar.admin", among=outside("admin", "beside_traffic.py", "cli.py", "serving.py")) == []
 
 
 def test_nothing_on_the_road_knows_the_simulation() -> None:

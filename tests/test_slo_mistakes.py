@@ -30,11 +30,12 @@ def test_a_mistake_in_the_objectives_is_counted_and_reaches_no_client(
         raise RuntimeError("the mistake under test")
 
     walk = promising(GENEROUS)
-    inner = {"ended": "_ended", "settled": "_settled", "tick": "_judge"}.get(hook)
-    if inner == "_judge":
+    if hook == "tick":
         monkeypatch.setattr(walk.slo._judge, "tick", broken)
+    elif hook == "settled":
+        monkeypatch.setattr(walk.slo._evidence, "settled", broken)
     else:
-        monkeypatch.setattr(Slo, inner or hook, broken)
+        monkeypatch.setattr(Slo, {"ended": "_ended"}.get(hook, hook), broken)
     client = ask(walk, stream=True)
     play(walk)
     tick(walk, 60.0)

@@ -165,7 +165,7 @@ def test_alerts_of_all_pods_are_heard_with_their_intervals_and_annotations(tmp_p
 def misses_of(pod: int, a_scrape: int) -> Samples:
     """Fifteen minutes of one pod that misses so many requests between any two scrapes from 300 s to 600 s."""
     metrics = Metrics(lanes=["chat"], prompt_buckets=["all"], models=["llama"])
-    misses = metrics.counter(SLO_MISSES_TOTAL).child_for(RequestLabels("llama", "chat", "all"), "ttft")
+    misses = metrics.counter(SLO_MISSES_TOTAL).of[RequestLabels("llama", "chat", "all"), "ttft"]
     samples = Samples(metrics, frozenset({"llm_slo_misses_total"}), 15.0, pod=pod)
     for scrape in range(60):
         if 20 < scrape <= 40:

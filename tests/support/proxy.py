@@ -11,11 +11,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
 from sidecar.budgets.budgets import Budgets, limits_of
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import EngineConfig
+from sidecar.config.section import Section
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import Observer
@@ -28,7 +27,7 @@ from tests.support.scenario_loop import opened
 
 
 T = TypeVar("T")
-Section = TypeVar("Section", bound=BaseModel)
+AnySection = TypeVar("AnySection", bound=Section)
 
 LIMITS: dict[str, float] = {
     "max_in_flight": 100,
@@ -40,7 +39,7 @@ LIMITS: dict[str, float] = {
 """Keys of `proxy` and `engine`; all others have the config's defaults."""
 
 
-def section(of: type[Section], limits: dict[str, float]) -> Section:
+def section(of: type[AnySection], limits: dict[str, float]) -> AnySection:
     """One section of a config, with those limits that are keys of this section."""
     said: dict[str, Any] = {key: value for key, value in limits.items() if key in of.model_fields}
     return of.model_construct(**said)

@@ -14,10 +14,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
-from pydantic import BaseModel
-
 from sidecar.cli import main
 from sidecar.config.schema import Config
+from sidecar.config.section import Section
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.catalogue import CATALOGUE
 
@@ -41,11 +40,11 @@ def _metrics() -> Iterator[str]:
             yield from (f"value {metric.name} {label.name}={value}" for value in label.values)
 
 
-def _config_keys(section: type[BaseModel], before: str) -> Iterator[str]:
+def _config_keys(section: type[Section], before: str) -> Iterator[str]:
     for name, field in section.model_fields.items():
         yield f"config {before}{name}"
         for inner in _parts(field.annotation):
-            if isinstance(inner, type) and issubclass(inner, BaseModel):
+            if isinstance(inner, type) and issubclass(inner, Section):
                 yield from _config_keys(inner, f"{before}{name}.")
             elif isinstance(inner, type) and issubclass(inner, Enum):
                 yield from (f"config {before}{name}={member.value}" for member in inner)

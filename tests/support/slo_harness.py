@@ -6,6 +6,8 @@ is left of requests in every table that could keep them.
 
 from itertools import count
 
+from msgspec.structs import replace
+
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
@@ -108,14 +110,14 @@ class Request:
     def speaks(self, *, after: float = 0.0, events: int = 1) -> "Request":
         self.harness.now += after
         now, first = self.harness.now, self.marks.first_token_at
-        self.marks = self.marks._replace(first_token_at=now if first is None else first, last_token_at=now)
+        self.marks = replace(self.marks, first_token_at=now if first is None else first, last_token_at=now)
         self.harness.slo.output(self.key, events, now)
         return self
 
     def account(self, outcome: Outcome = Outcome.OK, *, tokens: int | None = None) -> Account:
         now = self.harness.now
         usage = Usage(prompt_tokens=100, completion_tokens=tokens)
-        marks = self.marks._replace(ended_at=now, flushed_at=now, usage=usage)
+        marks = replace(self.marks, ended_at=now, flushed_at=now, usage=usage)
         return Account(self.labels, self.streaming is True, outcome, marks, None, key=self.key)
 
     def ends(self, outcome: Outcome = Outcome.OK, *, after: float = 0.0, tokens: int | None = None) -> Account:
@@ -128,4 +130,4 @@ class Request:
     def settles(self, account: Account, report: EngineReport | None = None) -> None:
         """The request's ledger is closed."""
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report)
-        self.harness.slo.settled(self.key, account._replace(ledger=ledger), self.harness.now)
+        self.harness.slo.settled(self.key, replace(account, ledger=ledger), self.harness.now)

@@ -18,6 +18,7 @@ DEBIAN_PACKAGE = {
     "kubectl": "kubernetes-client",
     "vmalert": "victoria-metrics",
     "nginx": "nginx-light",
+    "strace": "strace",
 }
 """Tool to its Debian 12 package; `.ci/run` installs the same ones."""
 

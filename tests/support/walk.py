@@ -6,6 +6,7 @@ order, `walk.value(name, **labels)` reads a number from the page as prometheus_c
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
@@ -28,8 +29,9 @@ class Walk(Road):
         mints: bool = False,
         objectives: Objectives | None = None,
         estimate: bool = False,
+        limits: ProxyConfig = LIMITS,
     ) -> None:
-        super().__init__(LIMITS, lambda head: self.observers(head))  # noqa: PLW0108  the observers are made below
+        super().__init__(limits, lambda head: self.observers(head))  # noqa: PLW0108  the observers are made below
         self.minted = 0
         config = Config.model_validate(
             {

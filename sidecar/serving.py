@@ -1,0 +1,83 @@
+"""The half of `serve` that carries traffic and measures it: everything that has to stand before the first request comes.
+
+Builds it from a config. It must not import what the other half needs (`beside_traffic.py`: aiohttp, the pages, the diagnosis), not
+even by another module, because that takes half of the start; `tests/test_serving.py` holds it. It starts and stops nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.budgets.machine import Machine
+from sidecar.config.objectives import objectives_of
+from sidecar.config.schema import Config
+from sidecar.engines.engine import Engine
+from sidecar.ledger.account import Account
+from sidecar.lifecycle import Readiness
+from sidecar.logs.sanitise import allowed_headers
+from sidecar.logs.setup import Logs
+from sidecar.observe.instruments import Instruments
+from sidecar.proxy.server import Traffic
+from sidecar.wiring import budgets_of, metrics_of, observers_of, reload, road_of
+
+
+class Serving:
+    """The traffic of one process. `clock`: monotonic seconds."""
+
+    def __init__(self, config: Config, clock: Callable[[], float], machine: Machine) -> None:
+        self.config = config
+        self.clock = clock
+        self.machine = machine
+        self.began_at = clock()
+        self.budgets = budgets_of(config, machine)
+        self.logs = Logs.set_up(config.log)
+        self.metrics = metrics_of(config)
+        instruments = Instruments.on(self.metrics, objectives_of(config), estimate=config.engine.estimate == "auto")
+        self.recorder = instruments.recorder
+        self.inside = instruments.in_flight
+        self.slo = instruments.slo
+        self.estimates = instruments.estimates
+        self.recent_failures = RecentFailures(clock)
+        self.slo.on_blamed = self.recent_failures.missed
+        self.readiness = Readiness()
+        self.engine = Engine(config.engine.kind, config.engine.models, self.recorder.admit_models)
+        self.on_closed: Callable[[Account], None] = lambda _account: None
+        """Called with each closed account, once there is something beside traffic that learns from it. Must not raise."""
+        self.observers = observers_of(
+            config,
+            instruments,
+            self.engine,
+            clock=clock,
+            log=self._closed,
+            headers_for_log=lambda fields: allowed_headers(fields, self.logs.allowed_headers),
+        )
+        self.settlement = self.observers.settlement
+        self.road = road_of(config, self.observers, clock, self.budgets)
+        self.traffic = Traffic(self.road)
+        self.metrics.before_scrape(lambda _at: self.road.endings.flush(), first=True)
+
+    def apply(self, config: Config) -> None:
+        """Take another config into force: what may change while the process runs."""
+        self.config = config
+        self.recorder.admit_lanes(config.lanes.declared)
+        self.slo.replace(objectives_of(config))
+        reload(config, self.observers, self.road, self.machine)
+        self.logs.apply(config.log)
+
+    async def expire(self) -> None:
+        """Settle for ever what waited too long for a report. Cancel to stop."""
+        pause_seconds = 1.0
+        while True:
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = 0.0 if self.settlement.expire(self.clock()) else 1.0
+
+    def _closed(self, account: Account) -> None:
+        self.on_closed(account)
+        self.recent_failures.closed(account)
+        self.logs.request(account)
+
+
+def shown(address: tuple[str, int]) -> str:
+    """`host:port`, with brackets around IPv6."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,36 @@
+"""Traffic begins with all that a request needs, and without the rest."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sidecar.serving import shown
+
+
+LATE = (
+    *("aiohttp", "bcrypt", "grpc", "markdown_it", "prometheus_client", "yarl"),
+    *("sidecar.admin.listener", "sidecar.admin.page.page", "sidecar.beside_traffic", "sidecar.diagnosis"),
+    *("sidecar.engines.probe.probe", "sidecar.history.ring", "sidecar.otlp"),
+)
+"""These take half of a start, and no request needs them."""
+LOADED = """
+import json, sys
+import sidecar.app, sidecar.cli
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_traffic_is_loaded_without_what_stands_beside_it() -> None:
+    """`serve` loads these modules before its first answer; another import of theirs, by whatever way, would delay it."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, check=True)
+    loaded = set(json.loads(done.stdout))
+
+    assert {"sidecar.serving", "sidecar.proxy.relay", "sidecar.observe.request", "uvloop"} <= loaded
+    assert [name for name in LATE if name in loaded] == []
+
+
+@pytest.mark.parametrize(("address", "words"), [(("127.0.0.1", 80), "127.0.0.1:80"), (("::1", 80), "[::1]:80")])
+def test_an_address_is_shown_as_it_is_written_in_a_url(address: tuple[str, int], words: str) -> None:
+    assert shown(address) == words
