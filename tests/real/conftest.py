@@ -3,8 +3,6 @@
 Building and starting are reported on the terminal, past pytest's capture: two minutes of silence look like a hang.
 """
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pytest
 from tests.real.environment import BuildError, Environment, Say, vllm_environment
 from tests.real.llama_cpp_environment import LlamaCpp, llama_cpp_environment
 from tests.real.llama_cpp_server import running_llama_cpp
-from tests.real.server import RunningEngine, running_vllm
+from tests.real.server import RunningEngine, running_vllm, warm_up
 from tests.support.tools import missing
 
 
@@ -54,7 +52,7 @@ def vllm_built(say: Say) -> Environment:
 def vllm(vllm_built: Environment, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
     """A warm vLLM with four slots that reports its timings in band."""
     with running_vllm(vllm_built, tmp_path_factory.mktemp("vllm"), say) as engine:
-        _warm_up(engine)
+        warm_up(engine)
         yield engine
 
 
@@ -70,15 +68,5 @@ def llama_cpp_built(vllm_built: Environment, say: Say) -> LlamaCpp:
 def llama_cpp(llama_cpp_built: LlamaCpp, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
     """A llama.cpp server with four slots."""
     with running_llama_cpp(llama_cpp_built, tmp_path_factory.mktemp("llama-cpp"), say) as engine:
-        _warm_up(engine)
+        warm_up(engine)
         yield engine
-
-
-def _warm_up(engine: RunningEngine) -> None:
-    # The first request after installation took ten seconds; no test should measure that.
-    body = {"model": engine.model, "prompt": "la to mi re nu ka", "max_tokens": 8, "ignore_eos": True}
-    question = urllib.request.Request(
-        f"{engine.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(question, timeout=120) as answer:
-        answer.read()

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.real.environment import vllm_environment
-from tests.real.server import MODEL, RunningEngine, running_vllm
+from tests.real.server import MODEL, RunningEngine, running_vllm, warm_up
 from tests.support.client import Connection, post
 
 
@@ -82,6 +82,7 @@ def main() -> None:
 
     environment = vllm_environment(say)
     with tempfile.TemporaryDirectory() as folder, running_vllm(environment, Path(folder), say) as engine:
+        warm_up(engine)
         asyncio.run(record(engine, STREAMS))
 
 

@@ -26,7 +26,7 @@ from sidecar.slo.progress import PROVEN_SECONDS, YOUNG_SECONDS
 from sidecar.slo.silence import STALL_SECONDS
 from tests.real import cpu_share
 from tests.real.environment import Environment, Say
-from tests.real.server import SLOTS, RunningEngine, running_vllm
+from tests.real.server import SLOTS, RunningEngine, running_vllm, warm_up
 from tests.real.told import page_of
 from tests.support.background import background
 from tests.support.client import Connection, post
@@ -144,7 +144,9 @@ def pod(vllm_built: Environment, say: Say, tmp_path_factory: pytest.TempPathFact
             with loading.going_on():
                 flags = ("--max-model-len", f"{CONTEXT}")
                 engine = stack.enter_context(running_vllm(vllm_built, folder, say, flags=flags, port=port))
-            yield Pod(engine, sidecar, loading, time.monotonic())
+            up_at = time.monotonic()
+            warm_up(engine)
+            yield Pod(engine, sidecar, loading, up_at)
 
 
 def streaming(engine: RunningEngine, tokens: int, prompt: str = "la to mi") -> bytes:
