@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sidecar.classify.body import UNREAD_BODY, Asked, Peek, peek
-from sidecar.classify.top_level import MAX_TOKENS
 from tests.fuzz.bodies import in_steps
 
 
@@ -99,7 +98,8 @@ class TestChoices:
             ({"prompt": []}, None),
             ({"prompt": None}, 1),
             ({"prompt": {"id": "pmpt_1"}}, 1),
-            ({"prompt": [""] * (MAX_TOKENS + 1)}, None),
+            ({"prompt": [""] * 3_000}, 3_000),
+            ({"prompt": ["a prompt" * 8] * 1_200}, None),
         ],
     )
     def test_are_n_times_the_prompts(self, stated: dict[str, object], expected: int | None) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.classify.media import BYTES_A_BRACE, patterns_for
+from sidecar.classify.media import BYTES_A_BRACE, TAKEN_APART_BYTES, patterns_for
 
 
 LONG = "a prompt " * BYTES_A_BRACE
@@ -51,6 +51,19 @@ def test_a_field_without_parts_has_no_keys_of_media() -> None:
 
     assert shows_media("input", said)
     assert not shows_media("prompt", said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(raw({"role": "user", "content": "x" * TAKEN_APART_BYTES}), id="too long"),
+        pytest.param(raw(*[{"role": "user", "content": "x" * 90}] * 4_000), id="too many"),
+        pytest.param(raw({"role": [0] * 50_000}), id="a long list in one of them"),
+    ],
+)
+def test_messages_that_take_long_to_take_apart_are_searched_with_all_patterns(said: bytes) -> None:
+    """In one call it would take up to 3 ms for a MiB."""
+    assert patterns_for("messages", said) == patterns_for("messages", raw({"role": "user", "content": [IMAGE]}))
 
 
 @given(st.lists(st.fixed_dictionaries({"role": st.just("user"), "content": st.text() | st.none()}), min_size=1))

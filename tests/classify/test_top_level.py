@@ -4,7 +4,10 @@ import json
 
 import pytest
 
-from sidecar.classify.top_level import MAX_MEMBERS, MAX_TOKENS, elements, members
+from sidecar.classify.top_level import COUNTED_AT_ONCE_BYTES, MAX_ELEMENT_TOKENS, MAX_MEMBERS, elements, members
+
+
+LONG = b"x" * COUNTED_AT_ONCE_BYTES
 
 
 def read(body: bytes) -> dict[str, object]:
@@ -32,11 +35,22 @@ def test_names_are_unescaped_and_duplicates_are_given() -> None:
         (b"[1,]", None),
         (b"[1", None),
         (b"{}", None),
-        (b"[" + b"1," * MAX_TOKENS + b"1]", None),
+        (b'["%b" , [2,3] ] ' % LONG, 2),
+        (b'["%b",]' % LONG, None),
+        (b'["%b"' % LONG, None),
+        (b'{"%b":1}' % LONG, None),
     ],
 )
 def test_elements_of_a_complete_array_are_counted(array: bytes, found: int | None) -> None:
+    """A short one by the library, a long one by its tokens."""
     assert elements(array) == found
+
+
+def test_a_long_array_of_many_elements_is_given_up() -> None:
+    many = b"[" + b"1," * MAX_ELEMENT_TOKENS + b"1]"
+
+    assert elements(many) == MAX_ELEMENT_TOKENS + 1
+    assert elements(many.replace(b"[", b'["%b",' % LONG)) is None
 
 
 def test_a_body_of_thousands_of_members_is_given_up() -> None:
