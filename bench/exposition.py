@@ -54,6 +54,9 @@ class QuietApp:
     def engine_progress(self) -> Progress:
         return Progress(State.FINE, "")
 
+    async def settle(self) -> None:
+        pass
+
     async def drain(self) -> Drained:
         return Drained(drained=True, in_flight=0, waited_seconds=0.0)
 

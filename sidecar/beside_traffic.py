@@ -208,6 +208,10 @@ class BesideTraffic:
             usual=self.baselines.words,
         )
 
+    async def settle(self) -> None:
+        """Returns once the requests that have ended are on the page, a few in each turn of the loop."""
+        await self._serving.road.endings.closed()
+
     async def drain(self) -> Drained:
         """Begin the drain, as SIGTERM does, or join it; the process ends at SIGTERM, at the drain's deadline at the latest."""
         return await self._shutdown.drain()
@@ -223,6 +227,7 @@ class BesideTraffic:
             return self._refuse_reload(
                 [f"{key}: cannot change while the process runs; restart the sidecar" for key in fixed]
             )
+        await self.settle()
         self._serving.apply(config)
         self._reload_refused = None
         self._reload_gauges()

@@ -63,6 +63,9 @@ class App(StatusSource, Protocol):
     def engine_progress(self) -> Progress:
         """Whether the engine makes progress, and why (or why not)."""
 
+    async def settle(self) -> None:
+        """Returns once the requests that have ended are on the page, a few in each turn of the loop."""
+
     async def drain(self) -> Drained:
         """Begin the drain or join it; returns at its end."""
 
@@ -171,6 +174,7 @@ class AdminListener:
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
             try:
+                await self._app.settle()
                 now = await run_sliced(self._history.tick(self._clock()))
                 self._diagnoses.learn(now)
             except Exception:  # noqa: BLE001  the ticks must go on, or every window would grow without end
@@ -201,6 +205,7 @@ class AdminListener:
             async with asyncio.timeout(SCRAPE_TIMEOUT_SECONDS):
                 await response.prepare(request)
                 if request.method != hdrs.METH_HEAD:
+                    await self._app.settle()
                     await write_page(
                         response.write,
                         self._metrics,

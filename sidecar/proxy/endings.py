@@ -3,9 +3,11 @@
 Knows the observers that are to be closed, in order. In a turn of the loop with time left each is closed at once. When many
 requests end in one turn, as the streams of one engine step do, the rest waits here and is closed a few in each turn: three
 hundred closings in a row take 30 ms, in which no new request is read. Refuses to know how a request ended, and what an
-observer does then. Before a scrape, a reload and the end of the process `flush` closes all.
+observer does then. A scrape waits for `closed`, and `flush` closes all at once: what ended since then, before the page is written; and
+before a reload and the end of the process.
 """
 
+import asyncio
 from collections import deque
 from typing import NamedTuple
 
@@ -34,6 +36,7 @@ class Endings:
         self._waiting: deque[_Ending] = deque()
         self._planned = False
         self._at_once = False
+        self._closed = 0  # of those that had to wait
 
     def __len__(self) -> int:
         """Number of requests that are not closed yet."""
@@ -49,6 +52,12 @@ class Endings:
             self._close_first()
         self._plan()
 
+    async def closed(self) -> None:
+        """Returns once all that wait now are closed, a few in each turn of the loop."""
+        until = self._closed + len(self._waiting)
+        while self._closed < until:
+            await asyncio.sleep(0)
+
     def flush(self) -> None:
         """Close all that wait."""
         while self._waiting:
@@ -61,6 +70,7 @@ class Endings:
 
     def _close_first(self) -> None:
         ending = self._waiting.popleft()
+        self._closed += 1
         ending.observer.close(ending.at, ending.end)
 
     def _plan(self) -> None:

@@ -43,6 +43,15 @@ def test_metrics_come_in_the_format_that_was_asked_for() -> None:
     visit(scenario)
 
 
+def test_a_page_waits_until_what_has_ended_is_closed() -> None:
+    async def scenario(visit: Visit) -> None:
+        await visit.ask("/metrics")
+
+        assert visit.app.settled == 1
+
+    visit(scenario)
+
+
 def test_the_history_ticks_on_where_a_diagnosis_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise every window would begin at the failure for the rest of the process."""
     monkeypatch.setattr(listening, "PERIOD_SECONDS", 0.0)

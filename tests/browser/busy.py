@@ -58,6 +58,9 @@ class BusyApp:
     def engine_progress(self) -> Progress:
         return Progress(State.FINE, "")
 
+    async def settle(self) -> None:
+        pass
+
     async def drain(self) -> Drained:
         return Drained(drained=True, in_flight=0, waited_seconds=0.0)
 

@@ -98,6 +98,23 @@ def test_a_new_request_is_sent_before_the_closings_of_others_that_wait() -> None
     assert len(closed) < 40
 
 
+def test_a_scrape_waits_for_what_has_ended_before_it_and_each_turn_closes_a_few() -> None:
+    """What ends while it waits does not hold it up."""
+    road, closed, ends = streams(400)
+    end_together(ends[:60])
+    waiting, seen, ended = road.shared.endings.closed(), [len(closed)], 60
+
+    while next(waiting.__await__(), waiting) is not waiting:
+        road.turn()
+        seen.append(len(closed))
+        end_together(ends[ended : ended + 20])
+        ended += 20
+
+    assert closed[:60] == list(range(60))
+    assert len(closed) < ended < 400
+    assert max(after - before for before, after in pairwise(seen)) <= CLOSED_IN_A_TURN
+
+
 def test_a_scrape_and_a_reload_find_all_closed() -> None:
     """Both flush first (`app.py`, `wiring.py`)."""
     road, closed, ends = streams(60)

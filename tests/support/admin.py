@@ -34,6 +34,7 @@ class Double:
         self.end_of_drain = Drained(drained=True, in_flight=0, waited_seconds=1.5)
         self.errors: list[str] = []
         self.reloads = 0
+        self.settled = 0
         self.reloading_at_once = 0
 
     def ready(self) -> tuple[bool, str]:
@@ -44,6 +45,9 @@ class Double:
 
     def engine_progress(self) -> Progress:
         return self.progress
+
+    async def settle(self) -> None:
+        self.settled += 1
 
     async def drain(self) -> Drained:
         return self.end_of_drain
