@@ -28,7 +28,9 @@ struct Connection {
     size_t written = 0, number = 0;
     int64_t asked_at = 0, first_at = 0, left_of_body = -1;
     Stamps first;
-    std::string head, carry, tail;
+    std::string head, carry, line;
+    int64_t left_of_chunk = 0;
+    bool behind_chunk = false, behind_last = false;
     int64_t tokens = 0, wanted = 0, answers = 0;
 };
 
@@ -92,7 +94,9 @@ inline void ask(Connection& c, const std::string& request, int64_t tokens) {
     c.first_at = 0;
     c.left_of_body = -1;
     c.first = {};
-    c.head.clear(), c.carry.clear(), c.tail.clear();
+    c.head.clear(), c.carry.clear(), c.line.clear();
+    c.left_of_chunk = 0;
+    c.behind_chunk = c.behind_last = false;
     c.tokens = 0;
     c.wanted = tokens;
     c.asked_at = now();
@@ -143,6 +147,33 @@ inline void read_tokens(Connection& c, std::string_view data, int64_t at) {
     c.carry = std::move(rest);
 }
 
+// Takes bytes of a chunked body (RFC 9112 7.1): a proxy may cut a token into two chunks. True once the last chunk has ended.
+inline bool take_chunks(Connection& c, std::string_view data, int64_t at) {
+    while (!data.empty()) {
+        if (c.left_of_chunk > 0) {
+            size_t taken = std::min(data.size(), static_cast<size_t>(c.left_of_chunk));
+            read_tokens(c, data.substr(0, taken), at);
+            data.remove_prefix(taken);
+            c.left_of_chunk -= static_cast<int64_t>(taken);
+            c.behind_chunk = c.left_of_chunk == 0;
+            continue;
+        }
+        size_t end = data.find('\n');
+        c.line.append(data.substr(0, end));
+        if (end == data.npos) return false;
+        data.remove_prefix(end + 1);
+        std::string line = std::move(c.line);
+        c.line.clear();
+        if (c.behind_last && line == "\r") return true;
+        if (!c.behind_chunk && !c.behind_last) {
+            c.left_of_chunk = strtoll(line.c_str(), nullptr, 16);
+            c.behind_last = c.left_of_chunk == 0;
+        }
+        c.behind_chunk = false;
+    }
+    return false;
+}
+
 // Takes bytes of an answer; true once it is whole.
 inline bool take(Connection& c, std::string_view data, int64_t at) {
     if (!c.head_read) {
@@ -162,16 +193,12 @@ inline bool take(Connection& c, std::string_view data, int64_t at) {
         data = std::string_view(c.head).substr(end + 4);
     }
     if (data.empty() && c.left_of_body != 0) return false;
-    read_tokens(c, data, at);
     if (in_window) totals.window_bytes += static_cast<int64_t>(data.size());
-    if (!c.chunked) {
-        if (c.left_of_body < 0) return false;
-        c.left_of_body -= static_cast<int64_t>(data.size());
-        return c.left_of_body <= 0;
-    }
-    c.tail = data.size() >= 7 ? std::string(data.substr(data.size() - 7)) : (c.tail + std::string(data));
-    if (c.tail.size() > 7) c.tail.erase(0, c.tail.size() - 7);
-    return c.tail == "\r\n0\r\n\r\n";
+    if (c.chunked) return take_chunks(c, data, at);
+    read_tokens(c, data, at);
+    if (c.left_of_body < 0) return false;
+    c.left_of_body -= static_cast<int64_t>(data.size());
+    return c.left_of_body <= 0;
 }
 
 inline void on_event(Connection& c, uint32_t what) {

@@ -17,6 +17,7 @@ from bench.peers.build import MissingError
 from bench.peers.measure import FailedError, Window
 from bench.peers.parts import (
     MAIN_STREAMS,
+    PROMPT_TITLES,
     QUICK,
     SLOW,
     Part,
@@ -31,7 +32,6 @@ from bench.peers.table import Column
 
 
 STREAMS = ((1, 20_000), (10, 20_000), (30, 20_000), (100, 20_000), (300, 20_000), (1000, 100_000))
-PROMPTS = (600, 6_000, 60_000, 600_000, 2_000_000)
 PROMPTS_A_WINDOW = 30
 FIRST_RATE, STEP, LAST_RATE = 10_000, 1.1, 70_000
 """Events a second of the search for the most that one core carries."""
@@ -63,7 +63,7 @@ def prompt_figures(size: int, window: Window) -> dict[str, float]:
 def prompts(bench: Bench, plan: Plan) -> None:
     """Single prompts of rising size."""
     for round_ in range(plan.rounds):
-        for size in PROMPTS:
+        for size in PROMPT_TITLES:
             for key in rows_of(bench, round_, "sidecar-silent", "beside-silent"):
                 plan.progress.say(f"prompts, round {round_ + 1} of {plan.rounds}: {key}, {size} bytes", 1.2)
                 options = {"bytes": size, "count": PROMPTS_A_WINDOW}
@@ -231,7 +231,7 @@ def parts(among: list[Proxy]) -> tuple[Part, ...]:
     """All parts of `make bench-full`, in their order: what leaves a process older comes last."""
     return (
         *QUICK,
-        Part("prompts", prompts, lambda rows, plan: plan.rounds * rows * len(PROMPTS) * 1.2),
+        Part("prompts", prompts, lambda rows, plan: plan.rounds * rows * len(PROMPT_TITLES) * 1.2),
         Part("logprobs", logprobs, lambda rows, plan: plan.rounds * rows * plan.window_seconds),
         Part("ends", ends, lambda rows, plan: plan.rounds * rows * 1.8),
         Part("starts", partial(starts, among=among), lambda rows, _: rows * (STARTS - 1) * 2.0),

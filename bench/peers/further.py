@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.peers.build import environment
-from bench.peers.proxies import Running, distribution_version, installed, started, stated_version
+from bench.peers.proxies import Running, distribution_version, installed, router, started, stated_version
 from tests.support.ports import free_port
 
 
@@ -104,15 +104,10 @@ def envoy(engine_port: int, folder: Path) -> Iterator[Running]:
 
 @contextmanager
 def sglang_router(engine_port: int, folder: Path) -> Iterator[Running]:
-    """One worker URL, round robin, as vllm-router, of which it is the sister."""
+    """The sister of vllm-router."""
     bin_folder = environment("requirements-full.txt", "venv-full")
-    port, metrics_port = free_port(), free_port()
-    command = [str(bin_folder / "sglang-router"), "launch", "--worker-urls", f"http://127.0.0.1:{engine_port}"]
-    command += ["--policy", "round_robin", "--host", "127.0.0.1", "--port", str(port), "--log-level", "error"]
-    command += ["--prometheus-port", str(metrics_port), "--worker-startup-check-interval", "1"]
-    with started(command, port, folder / "sglang-router.log") as own:
-        version = distribution_version(bin_folder, "sglang-router")
-        yield Running(port, own.pid, version, start_seconds=own.seconds)
+    with router(bin_folder, ("sglang-router", "launch"), engine_port, folder) as running:
+        yield running
 
 
 @contextmanager

@@ -115,6 +115,14 @@ QUICK = (
 )
 QUICK_STREAMS = ((100, 20_000), (300, 20_000))
 
+PROMPT_TITLES = {600: "600 B", 6_000: "6 KB", 60_000: "60 KB", 600_000: "600 KB", 2_000_000: "2 MB"}
+"""Bytes of the single prompts, and how their columns name them."""
+
+
+def _prompt_columns(figure: str) -> tuple[Column, ...]:
+    return tuple(Column(f"{figure}-{size}", title, 0) for size, title in PROMPT_TITLES.items())
+
+
 TABLES: dict[str, tuple[Column, ...]] = {
     "Token events and one-token requests": (
         Column("event-100", "CPU per event, 100 streams, us"),
@@ -148,36 +156,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("ends-p50", "300 streams end in one step, each sends its next request: first token, p50, ms"),
         Column("ends-p99", "p99, ms"),
     ),
-    "CPU per prompt, us": tuple(
-        Column(f"prompt-{size}", title, 0)
-        for size, title in (
-            (600, "600 B"),
-            (6_000, "6 KB"),
-            (60_000, "60 KB"),
-            (600_000, "600 KB"),
-            (2_000_000, "2 MB"),
-        )
-    ),
-    "From the client's first byte to the engine's first byte of a prompt, us": tuple(
-        Column(f"first-{size}", title, 0)
-        for size, title in (
-            (600, "600 B"),
-            (6_000, "6 KB"),
-            (60_000, "60 KB"),
-            (600_000, "600 KB"),
-            (2_000_000, "2 MB"),
-        )
-    ),
-    "... and to the engine's last byte, us": tuple(
-        Column(f"last-{size}", title, 0)
-        for size, title in (
-            (600, "600 B"),
-            (6_000, "6 KB"),
-            (60_000, "60 KB"),
-            (600_000, "600 KB"),
-            (2_000_000, "2 MB"),
-        )
-    ),
+    "CPU per prompt, us": _prompt_columns("prompt"),
+    "From the client's first byte to the engine's first byte of a prompt, us": _prompt_columns("first"),
+    "... and to the engine's last byte, us": _prompt_columns("last"),
     "The most": (
         Column("rate", "events a second on one core, added p99 at most 10 ms", 0),
         Column("idle-cpu", "5,000 idle streams: CPU, ms a second", 0),

@@ -163,15 +163,19 @@ def nginx(engine_port: int, folder: Path) -> Iterator[Running]:
 
 @contextmanager
 def vllm_router(engine_port: int, folder: Path) -> Iterator[Running]:
+    with router(environment("requirements.txt", "venv"), ("vllm-router",), engine_port, folder) as running:
+        yield running
+
+
+@contextmanager
+def router(bin_folder: Path, program: Sequence[str], engine_port: int, folder: Path) -> Iterator[Running]:
     """One worker URL, round robin: the policy that looks at nothing. Its log states errors only."""
-    bin_folder = environment("requirements.txt", "venv")
     port, metrics_port = free_port(), free_port()
-    command = [str(bin_folder / "vllm-router"), "--worker-urls", f"http://127.0.0.1:{engine_port}"]
+    command = [str(bin_folder / program[0]), *program[1:], "--worker-urls", f"http://127.0.0.1:{engine_port}"]
     command += ["--policy", "round_robin", "--host", "127.0.0.1", "--port", str(port), "--log-level", "error"]
     command += ["--prometheus-port", str(metrics_port), "--worker-startup-check-interval", "1"]
-    with started(command, port, folder / "vllm-router.log") as own:
-        version = distribution_version(bin_folder, "vllm-router")
-        yield Running(port, own.pid, version, start_seconds=own.seconds)
+    with started(command, port, folder / f"{program[0]}.log") as own:
+        yield Running(port, own.pid, distribution_version(bin_folder, program[0]), start_seconds=own.seconds)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.step_costs import StepCosts
 from sidecar.slo.attribution import SecondOutput
-from sidecar.slo.judge import ENDED_WELL
 from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
@@ -23,6 +22,7 @@ from sidecar.slo.root.pod import Costs
 from sidecar.slo.silence import EXCUSE, Flow, Silence, guessed_seconds
 from sidecar.slo.whole_answers import WholeAnswers
 from sidecar.timeline.held_back import first_token_seen, held_back
+from sidecar.timeline.outcome import ENDED_WELL
 
 
 _REPORTED_TOKENS, _IDLE = "tokens", "tokens, idle"

@@ -19,11 +19,12 @@ from sidecar.observe.evidence import Evidence
 from sidecar.observe.roots import Roots
 from sidecar.slo.attribution import Blame, SecondOutput, blame_of_ledger, blame_of_outcome
 from sidecar.slo.baseline import Baseline
-from sidecar.slo.judge import ENDED_WELL, Case, Judge, TokenDeadlines
+from sidecar.slo.judge import Case, Judge, TokenDeadlines
 from sidecar.slo.learner import Learner
 from sidecar.slo.learning import Came, Learning
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.slo.silence import Flow
+from sidecar.timeline.outcome import ENDED_WELL
 
 
 class Steady(NamedTuple):

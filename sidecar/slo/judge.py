@@ -14,11 +14,9 @@ from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.slo.objective import E2E, TPOT, TTFT, Aim, Aims, Objective
 from sidecar.timeline.held_back import held_back
-from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.outcome import ENDED_WELL, Outcome
 
 
-ENDED_WELL = Outcome.OK
-"""The member itself: Python 3.11 takes ten times as long to find `Outcome.OK`."""
 _UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
 """Outcomes that decide no objective: the client made an error, or left before its threshold had passed."""
 DEADLINES_AT_ONCE = 128

@@ -24,6 +24,10 @@ class Outcome(StrEnum):
     SIDECAR_ERROR = "sidecar_error"
 
 
+ENDED_WELL = Outcome.OK
+"""The member itself: CPython 3.11 takes ten times as long to find `Outcome.OK`."""
+
+
 class Stage(StrEnum):
     """Progress of a request when its client left."""
 

@@ -1,9 +1,12 @@
 """Engine and load of `make bench`, against each other: what one counts as sent, the other counts as read."""
 
+import asyncio
 import re
 import shutil
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from bench.peers.build import COMPILER, MissingError, environment, generator
 from bench.peers.measure import FailedError, Generator
 from bench.peers.proxies import Running
+from tests.support.background import background
 from tests.support.tools import missing
 
 
@@ -40,6 +44,51 @@ def test_every_token_that_the_engine_sends_is_read_and_later_than_it_was_sent(lo
     assert window.number("tokens_total") == window.number("expected_total")
     assert 0 < added["p50"] <= added["p99"] <= added["max"]
     assert 0 < window.busy_share <= 1
+
+
+async def cut_chunks(client: asyncio.StreamReader, back: asyncio.StreamWriter, *, port: int) -> None:
+    """A proxy that gives each chunk on as chunks of seven bytes, and these in segments of nine."""
+    engine, to_engine = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        while request := await client.read(65_536):
+            to_engine.write(request)
+            answer = await engine.readuntil(b"\r\n\r\n")
+            size = 1
+            while size:
+                size = int(await engine.readline(), 16)
+                data = (await engine.readexactly(size + 2))[:size]
+                pieces = [data[at : at + 7] for at in range(0, size, 7)]
+                answer += b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+            answer += b"0\r\n\r\n"
+            for at in range(0, len(answer), 9):
+                back.write(answer[at : at + 9])
+                await back.drain()
+    finally:
+        to_engine.close()
+        back.close()
+
+
+@asynccontextmanager
+async def chunk_cutter(port: int) -> AsyncIterator[int]:
+    """Yields the port of that proxy."""
+    visits: list[asyncio.Task[None]] = []
+
+    def visited(client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        visits.append(asyncio.create_task(cut_chunks(client, back, port=port)))
+
+    server = await asyncio.start_server(visited, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+    for visit in visits:
+        visit.cancel()
+    await asyncio.gather(*visits, return_exceptions=True)
+
+
+def test_a_token_that_a_proxy_cuts_into_chunks_is_a_token(load: Generator) -> None:
+    with background() as thread, thread.entered(partial(chunk_cutter, load.port)) as port:
+        window = load.play("requests", Running(port), {"k": 2, "settle_ms": 20, "window_ms": 300, "most_bytes": 600})
+    assert window.said["errors"] == 0
+    assert window.number("requests") > 5
 
 
 @pytest.mark.parametrize("whole", [0, 1])
