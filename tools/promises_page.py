@@ -15,7 +15,7 @@ from bench.drains import DRAINS
 from bench.fairness.__main__ import ADDED_MS, COUNTS, MOST_MS, SIDES
 from bench.idle_edge import POSTS, RESTART_SECONDS
 from bench.soak.__main__ import SOAKED_STREAMS
-from bench.soak.invariants import MANY_OF_BEFORE, OF_BEFORE, OF_THE_LIMIT, SETTLE_SECONDS
+from bench.soak.invariants import LEFT_BY_MANY_MIB, LEFT_MIB, OF_THE_LIMIT, SETTLE_SECONDS
 from sidecar.attack.garden import request_sequences
 from sidecar.attack.hostile_answers import hostile_answers
 from sidecar.health.watchdog import STUCK_SECONDS
@@ -220,7 +220,7 @@ CHAPTERS = (
             ),
             Promise(
                 "After a burst, memory returns.",
-                f"at most {OF_BEFORE:g} times of before within {SETTLE_SECONDS:g} s; {MANY_OF_BEFORE:g} times after a burst of pipelines, or of {SOAKED_STREAMS:,} streams with a fault a second",
+                f"at most {LEFT_MIB} MiB more than before within {SETTLE_SECONDS:g} s; {LEFT_BY_MANY_MIB} MiB after a burst of pipelines, or of {SOAKED_STREAMS:,} streams with a fault a second",
                 ("tests/real/test_budget_live.py", "make soak"),
             ),
             Promise(

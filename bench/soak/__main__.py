@@ -29,7 +29,7 @@ from typing import Any
 
 from bench.soak.faults import Kind, Side, drawn
 from bench.soak.invariants import (
-    MANY_OF_BEFORE,
+    LEFT_BY_MANY_MIB,
     OF_THE_LIMIT,
     SETTLE_SECONDS,
     Books,
@@ -137,7 +137,7 @@ class Run:
 
     def _settle(self) -> None:
         """Within 60 s of the last stream nothing is left of the load: no request, no ledger, no memory."""
-        bound = MANY_OF_BEFORE * self.before_kib
+        bound = self.before_kib + LEFT_BY_MANY_MIB * 1024
 
         def settled() -> bool:
             self.after_kib = self.watched.resident_kib()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.soak.invariants import MANY_OF_BEFORE, OF_BEFORE, OF_THE_LIMIT, SETTLE_SECONDS
+from bench.soak.invariants import LEFT_BY_MANY_MIB, LEFT_MIB, OF_THE_LIMIT, SETTLE_SECONDS
 from sidecar.proxy.errors import Failure
 from sidecar.timeline.outcome import Outcome
 from tests.support.attacks import ATTACKS, CHAT, OVERLOADS, SLOW, Attack, flock
@@ -103,7 +103,7 @@ class Others:
 
 async def replay(name: str, attack: Attack, folder: Path) -> tuple[Others, Limited]:
     """Replay one attack; asserts what holds for each."""
-    returns_to = MANY_OF_BEFORE if name == "pipelines" else OF_BEFORE
+    left_bytes = (LEFT_BY_MANY_MIB if name == "pipelines" else LEFT_MIB) << 20
     async with plain_engine(answer) as url:
         entered = limited_sidecar(url, folder, LIMIT_BYTES)
         sidecar = await asyncio.to_thread(entered.__enter__)
@@ -118,7 +118,7 @@ async def replay(name: str, attack: Attack, folder: Path) -> tuple[Others, Limit
                     await asyncio.sleep(1.0)
                     page = await asyncio.to_thread(sidecar.page, "/metrics")
                 peak, ended_at = sidecar.peak_bytes, time.monotonic()
-                while sidecar.resident_bytes() > returns_to * before:
+                while sidecar.resident_bytes() > before + left_bytes:
                     if time.monotonic() - ended_at > SETTLE_SECONDS:
                         break
                     await asyncio.sleep(0.25)
@@ -131,7 +131,7 @@ async def replay(name: str, attack: Attack, folder: Path) -> tuple[Others, Limit
             assert others.unanswered == []
             assert others.probed > 0
             assert peak < OF_THE_LIMIT * LIMIT_BYTES
-            assert after <= returns_to * before
+            assert after <= before + left_bytes
             assert blamed_on_the_engine(page) == []
         finally:
             with suppress(OSError):
