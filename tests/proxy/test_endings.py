@@ -99,7 +99,7 @@ def test_a_new_request_is_sent_before_the_closings_of_others_that_wait() -> None
 
 
 def test_a_scrape_waits_for_what_has_ended_before_it_and_each_turn_closes_a_few() -> None:
-    """What ends while it waits does not hold it up."""
+    """Requests that end while it waits do not hold it up."""
     road, closed, ends = streams(400)
     end_together(ends[:60])
     waiting, seen, ended = road.shared.endings.closed(), [len(closed)], 60
