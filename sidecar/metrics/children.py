@@ -28,7 +28,7 @@ class CounterChild:
 
     def __init__(self, labels: tuple[str, ...], refused: Callable[[], None]) -> None:
         self.labels = labels
-        self.value: float = 0
+        self.value: float = 0.0
         self.rendered: bytes | None = None
         self.template: bytes | None = None
         self.constants: Mapping[str, str] | None = None
@@ -63,7 +63,7 @@ class GaugeChild:
 
     def inc(self, n: float = 1) -> None:
         """Add n, which may be negative, to the value, or to 0 if the value is unknown."""
-        self.value = (self.value or 0) + n
+        self.value = (self.value or 0.0) + n
         self.rendered = None
 
 

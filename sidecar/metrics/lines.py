@@ -54,13 +54,18 @@ def with_exemplars(lines: bytes, exemplars: Mapping[int, Exemplar]) -> bytes:
     return b"\n".join(each)
 
 
+MOST_WHOLE = 10**15
+"""Beyond it, a whole number is written as repr does."""
+
+
 def number(value: float) -> bytes:
     """A value as both formats write it."""
     if value != value:  # noqa: PLR0124  NaN
         return b"NaN"
     if value in (float("inf"), float("-inf")):
         return b"+Inf" if value > 0 else b"-Inf"
-    return repr(value + 0).encode()  # + 0: True is 1
+    whole = int(value)  # as text, 3 and 3.0 and True are 1 number
+    return b"%d" % whole if whole == value and -MOST_WHOLE < whole < MOST_WHOLE else repr(value).encode()
 
 
 def _template(metric: Metric, constants: Mapping[str, str], child: Child) -> bytes:

@@ -91,7 +91,7 @@ def test_exemplars_stand_behind_their_buckets() -> None:
     found = {0: Exemplar("a" * 32, 0.5, 1700000000.25), 1: Exemplar("b" * 32, 4.0, None)}
 
     assert with_exemplars(lines, found) == (
-        b'x_bucket{le="1.0"} 1 # {trace_id="%b"} 0.5 1700000000.250\nx_bucket{le="+Inf"} 2 # {trace_id="%b"} 4.0\n'
+        b'x_bucket{le="1.0"} 1 # {trace_id="%b"} 0.5 1700000000.250\nx_bucket{le="+Inf"} 2 # {trace_id="%b"} 4\n'
         b"x_count 2\nx_sum 4.5\n" % (b"a" * 32, b"b" * 32)
     )
 
