@@ -257,6 +257,8 @@ TESTED_THROUGH = {
     "simulator/operating_point.py": "simulator/test_replica_presets.py",
     "simulator/simulated_request.py": "simulator/test_simulation.py",
     "simulator/vllm_metrics.py": "simulator/test_http_face.py",
+    "proxy/observer.py": "proxy/test_guard.py",
+    "proxy/unobserved.py": "proxy/test_guard.py",
     "slo/root/reading.py": "slo/root/test_pod.py",
     "slo/root/signs.py": "slo/root/test_pod.py",
     "timeline/dialects/": "timeline/test_dialects.py",

@@ -93,7 +93,7 @@ CHAPTERS = (
             Promise(
                 "If measuring fails, the client's bytes are the same, and the failure is counted.",
                 "0 bytes differ, at every hook of the observer",
-                ("tests/proxy/test_observer.py",),
+                ("tests/proxy/test_guard.py",),
             ),
             Promise(
                 "No request is smuggled or split, and no client gets bytes of another one's answer: straight, behind nginx and behind HAProxy.",

@@ -29,7 +29,8 @@ from sidecar.observe.settlement import Settlement
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
-from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobserved
+from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.slo.prefill_cost import length_of
 from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import Dialect, UnreadableEvent

@@ -5,8 +5,8 @@ ends, and what follows then: that is decided in `relay.py`. The steps of a read 
 """
 
 from sidecar.proxy.client import Client
+from sidecar.proxy.guard import Guard, GuardedCutter
 from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
-from sidecar.proxy.observer import Guard, GuardedCutter
 from sidecar.proxy.road import OVERHEAD_SAMPLE, Road
 from sidecar.proxy.upload import CHUNK, LAST_CHUNK, Upload
 

@@ -11,7 +11,8 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
-from sidecar.proxy.observer import End, Guard
+from sidecar.proxy.guard import Guard
+from sidecar.proxy.observer import End
 from sidecar.proxy.read_limit import Turns
 
 

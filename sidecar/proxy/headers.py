@@ -67,26 +67,20 @@ NOT_IN_A_REASON = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
 """Bytes that a reason phrase must not have (RFC 9112 4: HTAB, SP, VCHAR and obs-text). llhttp takes any but CR and LF."""
 
 
-class _Read:
-    """Base of both heads: their fields are read once, for all that ask for some."""
-
-    __slots__ = ()
-    fields: list[tuple[bytes, bytes]]
-    found: Found
-
-    def __post_init__(self) -> None:
-        found: Found = {}
-        for given, value in self.fields:
-            name = given.lower()
-            if name in found:
-                found[name].append(value)
-            else:
-                found[name] = [value]
-        self.found = found  # type: ignore[misc]  # a slot of the heads
+def found_in(fields: Iterable[tuple[bytes, bytes]]) -> Found:
+    """The values of all fields by their names in lower case, read once for all that ask for some."""
+    found: Found = {}
+    for given, value in fields:
+        name = given.lower()
+        if name in found:
+            found[name].append(value)
+        else:
+            found[name] = [value]
+    return found
 
 
 @dataclass(slots=True)
-class RequestHead(_Read):
+class RequestHead:
     """The head of one request as the client sent it, and its consequences for this hop."""
 
     method: bytes
@@ -102,9 +96,12 @@ class RequestHead(_Read):
     websocket: bool = False
     found: Found = field(init=False, compare=False)
 
+    def __post_init__(self) -> None:
+        self.found = found_in(self.fields)
+
 
 @dataclass(slots=True)
-class ResponseHead(_Read):
+class ResponseHead:
     """The head of one response as the engine sent it."""
 
     status: int
@@ -115,6 +112,9 @@ class ResponseHead(_Read):
     reusable: bool = True
     """The engine's connection may serve another request after this message."""
     found: Found = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.found = found_in(self.fields)
 
 
 def values_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:

@@ -1,23 +1,15 @@
-"""The hooks by which the relay tells an observer about a request, and the guard that protects traffic from observers.
+"""The hooks by which the relay tells an observer about a request.
 
-The relay moves bytes and calls these hooks with instants; it knows nothing of lanes, tokens or metrics.
-`Guard` stands between: a hook that raises is counted, observation of that request ends, and the bytes go on unobserved.
-
-The hooks of every request and of every token are called by the relay itself, each in this form; all others by the guard's
-methods:
-
-    try:
-        guard.inner.data(at, data)
-    except Exception:
-        guard.blinded()
+The relay moves bytes and calls these hooks with instants; it knows nothing of lanes, tokens or metrics. `guard.py` stands
+between and protects traffic from observers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.headers import Fields, RequestHead, ResponseHead
+from sidecar.proxy.headers import Fields, ResponseHead
 from sidecar.proxy.tcp import SendTimes
 from sidecar.timeline.outcome import Outcome
 
@@ -112,123 +104,3 @@ class Observer(Protocol):
         ...
 
     def close(self, at: float, end: End) -> None: ...
-
-
-class Unobserved:
-    """Observes nothing."""
-
-    wants_body = False
-    done = False
-
-    def look(self, body: bytes | bytearray) -> Iterator[None]:  # noqa: ARG002  the hook's shape
-        return iter(())
-
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:  # noqa: ARG002  the hook's shape
-        return UNCHANGED
-
-    def mark(self, mark: Mark, at: float) -> None: ...
-
-    def head(self, at: float, head: ResponseHead) -> Cutter | None:  # noqa: ARG002  the hook's shape
-        return None
-
-    def data(self, at: float, data: bytes) -> None: ...
-    def blinded(self) -> None: ...
-    def close(self, at: float, end: End) -> None: ...
-
-
-def guarded(
-    observer_of: Callable[[RequestHead], Observer], dropped: Callable[[str], None]
-) -> Callable[[RequestHead], "Guard"]:
-    """Makes observers that cannot break their request. Each must be closed exactly once."""
-
-    def observe(head: RequestHead) -> Guard:
-        try:
-            return Guard(observer_of(head), dropped)
-        except Exception:  # noqa: BLE001  a request that cannot be observed is served all the same, and counted
-            dropped("observer_error")
-            return Guard(Unobserved(), dropped)
-
-    return observe
-
-
-class Guard:
-    """Stands between the relay and one observer: failures of the observer are counted, and traffic is unaffected."""
-
-    def __init__(self, observer: Observer, dropped: Callable[[str], None]) -> None:
-        self.wants_body = observer.wants_body
-        self.inner: Observer = observer
-        """The observer whose hooks may be called; one that observes nothing, once a hook has raised."""
-        self._observer = observer
-        self._dropped = dropped
-
-    @property
-    def done(self) -> bool:
-        return self._observer.done
-
-    def blinded(self) -> None:
-        """A hook has raised: no other one is called from now on, except `close`."""
-        self.inner = _Blind(self._observer)
-        try:
-            self._dropped("observer_error")
-            self._observer.blinded()
-        except Exception:  # noqa: BLE001  counting a failure must not fail the traffic either
-            return
-
-    def look(self, body: bytes | bytearray) -> Iterator[None]:
-        """The steps; the caller guards each of them."""
-        try:
-            return self.inner.look(body)
-        except Exception:  # noqa: BLE001  this class never raises
-            self.blinded()
-            return iter(())
-
-    def mark(self, mark: Mark, at: float) -> None:
-        try:
-            self.inner.mark(mark, at)
-        except Exception:  # noqa: BLE001  this class never raises
-            self.blinded()
-
-    def close(self, at: float, end: End) -> None:
-        try:
-            self.inner.close(at, end)
-        except Exception:  # noqa: BLE001  this class never raises
-            self.blinded()
-
-
-class _Blind(Unobserved):
-    """Observes nothing but the end: a blinded request has an outcome too, which is recorded without a whole timeline."""
-
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-
-    def close(self, at: float, end: End) -> None:
-        self._observer.close(at, end)
-
-
-class GuardedCutter:
-    """A cutter that never raises. If it or its observer fails, held bytes go out first, and the rest passes uncut."""
-
-    def __init__(self, inner: Cutter, guard: Guard) -> None:
-        self._inner = inner
-        self._guard = guard
-        self._observer = guard.inner
-
-    def cut(self, pieces: list[bytes]) -> list[bytes]:
-        """Return what goes to the client now, out of each of these pieces and of the bytes held back before."""
-        kept = []
-        for piece in pieces:
-            if self._guard.inner is self._observer:
-                try:
-                    kept.append(self._inner.cut(piece))
-                    continue
-                except Exception:  # noqa: BLE001  this class never raises; the inner cutter failed before it took the piece
-                    self._guard.blinded()
-            kept.append(self.rest() + piece)
-        return kept
-
-    def rest(self) -> bytes:
-        try:
-            return self._inner.rest()
-        except Exception:  # noqa: BLE001  this class never raises
-            self._guard.blinded()
-            return b""

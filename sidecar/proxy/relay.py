@@ -15,8 +15,9 @@ from sidecar.proxy.answering import Answering
 from sidecar.proxy.client import Client
 from sidecar.proxy.errors import Failure, of_connecting
 from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.guard import Guard
 from sidecar.proxy.headers import Framing, RequestHead
-from sidecar.proxy.observer import End, Guard, Mark
+from sidecar.proxy.observer import End, Mark
 from sidecar.proxy.pace import TakingPace, tunnel_failure
 from sidecar.proxy.road import Road
 from sidecar.proxy.standstill import Now

@@ -25,6 +25,8 @@ LINE_BYTES = 4
 class RequestReader:
     """One connection's requests, delivered in order to `deliver`, from within `feed`."""
 
+    __deletable__ = ("_parser",)  # mypyc asks for it
+
     def __init__(
         self, deliver: Callable[[Part], None], *, max_head_bytes: int, max_headers: int, max_body_bytes: int
     ) -> None:

@@ -14,9 +14,10 @@ from sidecar.proxy.drain import Drain
 from sidecar.proxy.endings import Endings
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.gate import Gate
+from sidecar.proxy.guard import guarded
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.leavers import Leavers
-from sidecar.proxy.observer import Observer, guarded
+from sidecar.proxy.observer import Observer
 from sidecar.proxy.pace import Floors
 from sidecar.proxy.places import Places
 from sidecar.proxy.pool import EnginePool

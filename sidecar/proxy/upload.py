@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from sidecar.budgets.budgets import Budget
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
+from sidecar.proxy.guard import Guard
 from sidecar.proxy.headers import Framing, RequestHead, request_bytes
-from sidecar.proxy.observer import UNCHANGED, Guard, Mark
+from sidecar.proxy.observer import UNCHANGED, Mark
 from sidecar.proxy.pace import Floors, UploadPace
 from sidecar.proxy.standstill import Now
 

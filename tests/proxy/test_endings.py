@@ -4,8 +4,9 @@ from itertools import pairwise
 
 from sidecar.proxy.endings import CLOSED_IN_A_TURN, MOST_WAITING
 from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.observer import End, Observer, Unobserved
+from sidecar.proxy.observer import End, Observer
 from sidecar.proxy.read_limit import LOOP_SECONDS
+from sidecar.proxy.unobserved import Unobserved
 from tests.support.memory import Road, Socket
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
-from sidecar.proxy.observer import Unobserved
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Road
 

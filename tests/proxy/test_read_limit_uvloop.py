@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.observer import Observer, Unobserved
+from sidecar.proxy.observer import Observer
 from sidecar.proxy.read_limit import MOST_FED_BYTES, TURN_BYTES, Turns
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.proxy.upload import Upload
 from sidecar.timeline.outcome import Outcome
 from tests.support.origin import Origin, Visit, answering

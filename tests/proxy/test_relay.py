@@ -4,7 +4,8 @@ import pytest
 
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import ResponseHead
-from sidecar.proxy.observer import Cutter, Unobserved
+from sidecar.proxy.observer import Cutter
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
 from tests.support.memory import LIMITS, Road

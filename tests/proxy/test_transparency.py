@@ -4,7 +4,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidecar.proxy.headers import RequestHead, ResponseHead
-from sidecar.proxy.observer import Cutter, Unobserved
+from sidecar.proxy.observer import Cutter
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Recording, Road, Socket
 from tests.support.messages import Message, pieces, read, requests, responses, sizes

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.observer import UNCHANGED, End, Instead, Unobserved
+from sidecar.proxy.observer import UNCHANGED, End, Instead
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Clock, Road
 

@@ -1,7 +1,8 @@
 """An observer that raises in one hook."""
 
 from sidecar.proxy.headers import ResponseHead
-from sidecar.proxy.observer import Cutter, End, Instead, Mark, Unobserved
+from sidecar.proxy.observer import Cutter, End, Instead, Mark
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 
 

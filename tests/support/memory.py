@@ -14,12 +14,13 @@ from sidecar.config.schema import EngineConfig
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import RequestHead, ResponseHead
-from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Unobserved
+from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.read_limit import Soon
 from sidecar.proxy.road import Road as SharedRoad
 from sidecar.proxy.server import SWEEP_SECONDS, Traffic
 from sidecar.proxy.standstill import Now
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 
 

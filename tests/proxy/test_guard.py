@@ -3,7 +3,8 @@
 import pytest
 
 from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.observer import Mark, Observer, Unobserved
+from sidecar.proxy.observer import Mark, Observer
+from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import OK, POST, STREAM
 from tests.proxy.throwing import Broken, Throwing
