@@ -15,7 +15,7 @@ COPY requirements.lock ./
 RUN pip download --no-cache-dir --only-binary=:all: --require-hashes --dest /locked --requirement requirements.lock
 
 # One copy of all: hatchling reads the version from the package, so a separate layer for pyproject.toml would save little.
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY sidecar sidecar
 # --no-index: hatchling and the dependencies come from the locked wheels. The extra gRPC is included, because it cannot be added to
 # the image later and some engines export by gRPC only.

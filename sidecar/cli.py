@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from sidecar import __version__
+from sidecar import BUILD, __version__
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.checks import counted_models
 from sidecar.config.file import SHORT_FLAGS, ConfigErrors, flag_of, load
@@ -161,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"sidecar {__version__}")
+    parser.add_argument("--version", action="version", version=f"sidecar {__version__} ({BUILD})")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, words, about in (
         ("serve", "run the proxy in front of an engine", _SERVE),

@@ -251,4 +251,4 @@ def test_python_m_sidecar_is_the_same_program() -> None:
     """`python -m sidecar --version` prints the version and exits 0."""
     done = subprocess.run([sys.executable, "-m", "sidecar", "--version"], capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stdout) == (0, f"sidecar {__version__}\n")
+    assert (done.returncode, done.stdout) == (0, f"sidecar {__version__} (pure Python)\n")

@@ -1,0 +1,147 @@
+"""The wheel's build: with `SIDECAR_BUILD=compiled`, mypyc compiles the modules of the hot path to C, each beside its own source.
+
+It knows which modules (`[tool.sidecar] compiled` in pyproject.toml), and how their sources are prepared. It refuses to know what
+they do: `sidecar/` is pure Python, which is the reference, and `SIDECAR_PURE=1` runs it from a compiled install too. Without
+SIDECAR_BUILD the wheel is pure; an editable install always is. As a program, `python hatch_build.py FOLDER` writes the compiled
+package to a new folder: three minutes, one with `SIDECAR_OPTIMISE=0`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # as a program
+    BuildHookInterface = object  # type: ignore[assignment,misc]
+
+ROOT = Path(__file__).parent
+NEEDS = ("mypy[mypyc]>=2.4,<3", "setuptools")
+BUILDS = ("pure", "compiled")
+GROUP = "sidecar.compiled"
+"""All modules are one shared object, `sidecar/compiled__mypyc.*.so`, in which they call each other as C functions; beside each
+source lies a small one that finds its module there."""
+CFLAGS = "-w -g0 -U__unix -U__linux"
+"""gcc defines the last two as 1, and mypyc writes an attribute `_unix` as `__unix`."""
+_SLOTS = re.compile(r"^(@dataclass\(.*)slots=True(?:, )?(.*\))$", re.MULTILINE)
+
+
+class UnbuildableError(Exception):
+    """Nothing can be compiled here; the message says why."""
+
+
+def wants_compiled() -> bool:
+    """Whether SIDECAR_BUILD asks for it. Raises ValueError."""
+    stated = os.environ.get("SIDECAR_BUILD") or BUILDS[0]
+    if stated not in BUILDS:
+        raise ValueError(f"SIDECAR_BUILD={stated}: allowed are {' and '.join(BUILDS)}")
+    return stated == BUILDS[1]
+
+
+def modules() -> list[Path]:
+    """The modules that are compiled, relative to the root. A pattern that begins with `!` takes away."""
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["sidecar"]["compiled"]
+    found: set[Path] = set()
+    for pattern in patterns:
+        matched = {path.relative_to(ROOT) for path in ROOT.glob(pattern.removeprefix("!"))}
+        if not matched:
+            raise ValueError(f"pyproject.toml, tool.sidecar.compiled: no module is {pattern}")
+        found = found - matched if pattern.startswith("!") else found | matched
+    return sorted(found)
+
+
+def prepared(source: str) -> str:
+    """The source as mypyc takes it: its classes have slots as they are, and `slots=True` would make a second class of each."""
+    return _SLOTS.sub(r"\1\2", source)
+
+
+def compile_into(folder: Path) -> list[Path]:
+    """Write the package with its compiled modules to this folder; returns the shared objects, relative to it. Raises
+    UnbuildableError.
+    """
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        raise UnbuildableError(f"{compiler} or Python.h is missing (Debian: apt-get install gcc python3-dev)")
+    shutil.copytree(ROOT / "sidecar", folder / "sidecar", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    with tempfile.TemporaryDirectory() as scratch:
+        work = Path(scratch)
+        shutil.copytree(folder / "sidecar", work / "sidecar")
+        for path in modules():
+            (work / path).write_text(prepared((work / path).read_text()))
+        done = subprocess.run(  # noqa: S603  our own program
+            [sys.executable, str(Path(__file__)), "--in-place", *map(str, modules())],
+            cwd=work,
+            env=os.environ | {"CFLAGS": f"{os.environ.get('CFLAGS', '')} {CFLAGS}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise UnbuildableError(f"mypyc or the compiler failed\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+        built = sorted(path.relative_to(work) for path in (work / "sidecar").rglob("*.so"))
+        for path in built:
+            shutil.copy2(work / path, folder / path)
+    return built
+
+
+def compile_in_place(paths: list[str]) -> None:
+    """Compile these modules of the package in the working directory, each beside its source."""
+    from mypyc.build import mypycify  # noqa: PLC0415  only this process has them
+    from setuptools import Distribution  # noqa: PLC0415
+    from setuptools.command.build_ext import build_ext  # noqa: PLC0415
+
+    # The packages that the sidecar imports need not be installed to compile it: what comes from them has no static type.
+    Path("mypy.ini").write_text("[mypy]\nignore_missing_imports = True\n")
+    extensions = mypycify(
+        ["--config-file=mypy.ini", *paths],
+        opt_level=os.environ.get("SIDECAR_OPTIMISE", "3"),
+        multi_file=True,
+        group_name=GROUP,
+        target_dir="c",
+    )
+    for extension in extensions:
+        extension.include_dirs.append("c/sidecar")  # the group's header lies there, and mypyc looks one folder above
+    command = build_ext(Distribution({"name": "sidecar", "ext_modules": extensions}))
+    command.inplace = True
+    command.parallel = os.cpu_count()
+    command.ensure_finalized()
+    command.run()
+
+
+class CompileHook(BuildHookInterface):  # type: ignore[misc]
+    """hatchling's hook (`[tool.hatch.build.targets.wheel.hooks.custom]`)."""
+
+    def dependencies(self) -> list[str]:
+        """What the build needs besides hatchling."""
+        return list(NEEDS) if wants_compiled() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, if that is asked for, and put the results into the wheel."""
+        if version == "editable" or not wants_compiled():
+            return
+        self._folder = tempfile.TemporaryDirectory()
+        folder = Path(self._folder.name)
+        built = compile_into(folder)
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["force_include"].update({str(folder / path): str(path) for path in built})
+
+    def finalize(self, *_ended: object) -> None:
+        """Remove what was built."""
+        if hasattr(self, "_folder"):
+            self._folder.cleanup()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--in-place":
+        compile_in_place(sys.argv[2:])
+    else:
+        sys.stdout.write("".join(f"{path}\n" for path in compile_into(Path(sys.argv[1]))))
