@@ -21,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live garden test-engines mutants bounds fairness bench bench-full bench-incidents fuzz soak idle-edge drains docs lock screenshots lint
+.PHONY: help demo test test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents fuzz soak idle-edge drains docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -62,6 +62,9 @@ bench: .venv/.dev ## what the sidecar costs beside nginx and vllm-router, in tur
 
 bench-full: .venv/.dev ## the same beside HAProxy, Envoy, sglang-router and LiteLLM too, with prompts, saturation, idle streams: an hour at most
 	$(BIN)/python -m bench.peers --full $(ARGS)
+
+profile: .venv/.dev ## where the sidecar spends its time on a token and on a request: flame graphs, half a minute; ARGS="request --native"
+	$(BIN)/python -m bench.profile $(ARGS)
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)
