@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sidecar.classify.long_json import checked_members
-from sidecar.classify.media import LONGEST_MATCH_BYTES, patterns_for
+from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for
 from sidecar.classify.top_level import elements, members
 from sidecar.timeline.events import UNREADABLE
 
@@ -194,9 +194,9 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
         return peek(bytes(body[:_GIVEN_UP_BYTES]), whole=False)
     prompts = _prompts(bytes(read.prompt) or bytes(read.input_ids))
     yield
-    not_text = yield from _searched(read, _TEXT, patterns_for)
-    nested = yield from _searched(read, _NESTED_IN, lambda _field, _raw: (_NESTED_GRAMMAR,))
-    tools = yield from _searched(read, ("tools",), lambda _field, _raw: (_SERVER_TOOL,))
+    not_text = yield from _searched(read, _TEXT, looks_for)
+    nested = yield from _searched(read, _NESTED_IN, lambda _field, _raw: (_NESTED_GRAMMAR.search,))
+    tools = yield from _searched(read, ("tools",), lambda _field, _raw: (_SERVER_TOOL.search,))
     return peek(b"", whole=True, steps=_Steps(read, prompts, not_text, nested, bool(tools)))
 
 
@@ -224,22 +224,22 @@ def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
 
 
 def _searched(
-    said: _Body, fields: Iterable[str], patterns: Callable[[str, bytes], tuple[re.Pattern[bytes], ...]]
+    said: _Body, fields: Iterable[str], looks: Callable[[str, bytes], tuple[Look, ...]]
 ) -> Generator[None, None, set[str]]:
-    """The fields in which one of their patterns matches; a step for each window's length that was searched."""
+    """The fields in which one of their looks finds something; a step for each window's length that was searched."""
     found, searched = set(), 0
     for name in fields:
         raw = getattr(said, name)
         if raw is _ABSENT:
             continue
         text = bytes(raw)
-        for pattern in patterns(name, text):
+        for look in looks(name, text):
             for at in range(0, len(text), _WINDOW_BYTES):
                 searched += min(_WINDOW_BYTES, len(text) - at)
                 if searched > _WINDOW_BYTES:
                     searched = 0
                     yield
-                if pattern.search(text, max(0, at - LONGEST_MATCH_BYTES), at + _WINDOW_BYTES):
+                if look(text, max(0, at - LONGEST_MATCH_BYTES), at + _WINDOW_BYTES):
                     found.add(name)
                     break
     return found
@@ -264,7 +264,8 @@ def peek(body: bytes, *, whole: bool, steps: _Steps | None = None) -> Peek:
         prompts, prompt_tokens = steps.prompts if steps is not None else _prompts(prompt) if prompt else (1, None)
         choices = prompts if said.n is None else _choices(said.n, prompts)
         usage_asked = _asked(said.stream_options)
-        text_bytes = None if prompt_tokens is not None or _LISTS.match(prompt) else _text_bytes(said, steps)
+        exact = prompt_tokens is not None or _LISTS.match(prompt)
+        text_bytes = None if exact else _text_bytes(said, steps, inline=INLINE in body)
         grammar_bytes = _grammar_bytes(said, steps)
         if steps is not None:
             server_tools = steps.server_tools
@@ -343,7 +344,7 @@ def _choices(n: object, prompts: int | None) -> int | None:
     return n * prompts
 
 
-def _text_bytes(said: _Body, steps: _Steps | None) -> int | None:
+def _text_bytes(said: _Body, steps: _Steps | None, *, inline: bool) -> int | None:
     for held in (said.previous_response_id, said.conversation):
         if held is not _ABSENT and bytes(held) not in _FREE:
             return None
@@ -358,8 +359,8 @@ def _text_bytes(said: _Body, steps: _Steps | None) -> int | None:
             if name in steps.not_text:
                 return None
         else:
-            for pattern in patterns_for(name, raw):
-                if pattern.search(raw):
+            for look in looks_for(name, raw, inline=inline):
+                if look(raw, 0, len(raw)):
                     return None
         total += len(raw)
     return total

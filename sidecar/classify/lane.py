@@ -6,14 +6,15 @@ state does not hold; the value is never taken as zero, false or empty.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sidecar.classify.body import Peek
 from sidecar.config.schema import LaneRule, LanesConfig
 from sidecar.ledger.request_labels import OTHER
 
 
-Headers = Sequence[tuple[bytes, bytes]]
+Headers = Mapping[bytes, Sequence[bytes]]
+"""The values of each field as received, by its name in lower case."""
 _Condition = Callable[[bytes, Headers, Peek, str | None], bool]
 
 _LONGEST_PATTERN_BYTES = 1024
@@ -40,14 +41,15 @@ class LaneRules:
     def lane_of(self, path: bytes, headers: Headers, peek: Peek, api_key_sha256: str | None) -> str:
         """The lane in the lane header if there is one, else of the first rule that holds, else the default.
 
-        `path` is the request's target as received (a query is ignored), `headers` in the client's case and order,
+        `path` is the request's target as received (a query is ignored), `headers` the values of its fields,
         `api_key_sha256` the result of `hash_api_key` (64 lower-case hex digits, or None). Never raises.
         """
         if self._lane_header is not None:
-            values = _values(headers, self._lane_header)
-            if values:
+            stated = headers.get(self._lane_header)
+            if stated is not None:
                 # Two different names are `other`: a hop may have added its own name to the client's.
-                return self._by_value.get(values[0], OTHER) if len(set(values)) == 1 else OTHER
+                one = len(stated) == 1 or len(set(_stripped(stated))) == 1
+                return self._by_value.get(stated[0].strip(_OPTIONAL_WHITESPACE), OTHER) if one else OTHER
         path = path.partition(b"?")[0]
         for lane, conditions in self._rules:
             if all(holds(path, headers, peek, api_key_sha256) for holds in conditions):
@@ -61,21 +63,16 @@ def hash_api_key(headers: Headers) -> str | None:
     Two different keys in one request give None, because it is not known which of them the engine would use.
     """
     keys: set[bytes] = set()
-    for value in _values(headers, b"authorization"):
+    for value in _stripped(headers.get(b"authorization", ())):
         scheme, _, key = value.partition(b" ")
         if scheme.lower() == b"bearer" and key.strip(_OPTIONAL_WHITESPACE):
             keys.add(key.strip(_OPTIONAL_WHITESPACE))
-    keys = keys or {value for value in _values(headers, b"x-api-key") if value}
+    keys = keys or {value for value in _stripped(headers.get(b"x-api-key", ())) if value}
     return hashlib.sha256(keys.pop()).hexdigest() if len(keys) == 1 else None
 
 
-def _values(headers: Headers, lower_name: bytes) -> list[bytes]:
-    """Every value of one field. The length of the name is compared first, because that is cheap."""
-    size, values = len(lower_name), []
-    for name, value in headers:
-        if len(name) == size and name.lower() == lower_name:
-            values.append(value.strip(_OPTIONAL_WHITESPACE))
-    return values
+def _stripped(values: Sequence[bytes]) -> list[bytes]:
+    return [value.strip(_OPTIONAL_WHITESPACE) for value in values]
 
 
 def _conditions(rule: LaneRule, config: LanesConfig) -> tuple[_Condition, ...]:
@@ -142,4 +139,6 @@ def _model(patterns: _Patterns) -> _Condition:
 
 
 def _header(lower_name: bytes, patterns: _Patterns) -> _Condition:
-    return lambda _path, headers, _peek, _key: any(patterns.match(value) for value in _values(headers, lower_name))
+    return lambda _path, headers, _peek, _key: any(
+        patterns.match(value) for value in _stripped(headers.get(lower_name, ()))
+    )

@@ -160,8 +160,8 @@ class RequestObserver:
     def _name(self) -> None:
         """Determine the request's model, lane and estimated prompt bucket."""
         rules = self._shared.rules
-        api_key = hash_api_key(self._head.fields) if rules.needs_api_key else None
-        lane = rules.lane_of(self._head.target, self._head.fields, self._peek, api_key)
+        api_key = hash_api_key(self._head.found) if rules.needs_api_key else None
+        lane = rules.lane_of(self._head.target, self._head.found, self._peek, api_key)
         model = self._engine.model_of(self._peek.model)
         if model == OTHER and self._peek.model is not None:
             self._instruments.recorder.outside("model")

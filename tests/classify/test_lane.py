@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sidecar.classify.body import UNREAD_BODY, Peek
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.config.schema import LanesConfig
+from sidecar.proxy.headers import found_in
 
 
 CHAT = b"/v1/chat/completions"
@@ -29,10 +30,10 @@ def test_first_rule_decides() -> None:
     )
 
     assert [
-        lanes.lane_of(CHAT, (), Peek(whole=True, model="coder-7b", stream=True, max_tokens=9000), None),
-        lanes.lane_of(CHAT, (), Peek(whole=True, model="coder-7b"), None),
-        lanes.lane_of(CHAT, (), Peek(whole=True, model="m", stream=True, max_tokens=4096), None),
-        lanes.lane_of(CHAT, (), Peek(whole=True, model="m", stream=True, max_tokens=4095), None),
+        lanes.lane_of(CHAT, {}, Peek(whole=True, model="coder-7b", stream=True, max_tokens=9000), None),
+        lanes.lane_of(CHAT, {}, Peek(whole=True, model="coder-7b"), None),
+        lanes.lane_of(CHAT, {}, Peek(whole=True, model="m", stream=True, max_tokens=4096), None),
+        lanes.lane_of(CHAT, {}, Peek(whole=True, model="m", stream=True, max_tokens=4095), None),
     ] == [
         "code",
         "batch",
@@ -61,15 +62,15 @@ def test_silence_holds_no_condition(condition: dict[str, object]) -> None:
     """A value that the request does not state is unknown: no condition holds for it, not even one for false or zero."""
     lanes = rules({"lane": "taken", **condition}, api_keys={"k": KEY_HASH})
 
-    assert lanes.lane_of(CHAT, (), UNREAD_BODY, None) == "default"
+    assert lanes.lane_of(CHAT, {}, UNREAD_BODY, None) == "default"
 
 
 def test_a_whole_body_without_stream_is_not_streamed() -> None:
     """A missing `stream` means the APIs' default, false, but only once the body was read whole."""
     lanes = rules({"lane": "batch", "streaming": False})
 
-    assert lanes.lane_of(CHAT, (), Peek(whole=True), None) == "batch"
-    assert lanes.lane_of(CHAT, (), Peek(whole=False), None) == "default"
+    assert lanes.lane_of(CHAT, {}, Peek(whole=True), None) == "batch"
+    assert lanes.lane_of(CHAT, {}, Peek(whole=False), None) == "default"
 
 
 def test_all_conditions_of_a_rule_must_hold() -> None:
@@ -90,7 +91,8 @@ def test_all_conditions_of_a_rule_must_hold() -> None:
         },
         api_keys={"gateway": ["0" * 64, KEY_HASH]},
     )
-    headers = [(b"x-TEAM", b" ads-7 "), (b"X-Env", b"")]
+    fields = [(b"x-TEAM", b" ads-7 "), (b"X-Env", b"")]
+    headers = found_in(fields)
     said = {"model": "b", "stream": True, "max_tokens": 20, "priority": 1, "service_tier": "flex"}
 
     assert lanes.lane_of(CHAT + b"?x=1", headers, Peek(whole=True, **said), KEY_HASH) == "all"  # type: ignore[arg-type]  # a table of keywords
@@ -98,7 +100,7 @@ def test_all_conditions_of_a_rule_must_hold() -> None:
         less = {key: value for key, value in said.items() if key != missing}
         assert lanes.lane_of(CHAT, headers, Peek(**less), KEY_HASH) == "default", missing  # type: ignore[arg-type]  # as above
     assert lanes.lane_of(b"/v2/chat", headers, Peek(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
-    assert lanes.lane_of(CHAT, headers[:1], Peek(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
+    assert lanes.lane_of(CHAT, found_in(fields[:1]), Peek(**said), KEY_HASH) == "default"  # type: ignore[arg-type]  # as above
     assert lanes.lane_of(CHAT, headers, Peek(**said), "f" * 64) == "default"  # type: ignore[arg-type]  # as above
 
 
@@ -107,22 +109,22 @@ def test_the_lane_header_names_declared_lanes_only() -> None:
     lanes = rules({"lane": "code", "models": "*"}, header="X-Lane", names="batch")
     peek = Peek(whole=True, model="m")
 
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch ")], peek, None) == "batch"
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch"), (b"X-LANE", b"batch")], peek, None) == "batch"
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"batch"), (b"x-lane", b"code")], peek, None) == "other"
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"Batch")], peek, None) == "other"
-    assert lanes.lane_of(CHAT, [(b"x-lane", b"a\xff")], peek, None) == "other"
-    assert lanes.lane_of(CHAT, [], peek, None) == "code"
+    assert lanes.lane_of(CHAT, found_in([(b"x-lane", b"batch ")]), peek, None) == "batch"
+    assert lanes.lane_of(CHAT, found_in([(b"x-lane", b"batch"), (b"X-LANE", b"batch")]), peek, None) == "batch"
+    assert lanes.lane_of(CHAT, found_in([(b"x-lane", b"batch"), (b"x-lane", b"code")]), peek, None) == "other"
+    assert lanes.lane_of(CHAT, found_in([(b"x-lane", b"Batch")]), peek, None) == "other"
+    assert lanes.lane_of(CHAT, found_in([(b"x-lane", b"a\xff")]), peek, None) == "other"
+    assert lanes.lane_of(CHAT, {}, peek, None) == "code"
 
 
 @given(
     path=st.binary(max_size=50),
-    headers=st.lists(st.tuples(st.sampled_from([b"X-Lane", b"authorization", b"x-team", b""]), st.binary(max_size=40))),
+    fields=st.lists(st.tuples(st.sampled_from([b"X-Lane", b"authorization", b"x-team", b""]), st.binary(max_size=40))),
     model=st.one_of(st.none(), st.text(), st.just("\ud800"), st.just("m" * 100_000)),
     max_tokens=st.one_of(st.none(), st.integers()),
 )
 def test_no_request_leaves_the_closed_set(
-    path: bytes, headers: list[tuple[bytes, bytes]], model: str | None, max_tokens: int | None
+    path: bytes, fields: list[tuple[bytes, bytes]], model: str | None, max_tokens: int | None
 ) -> None:
     """For any bytes, the answer is a declared lane and nothing raises."""
     lanes = rules(
@@ -132,6 +134,7 @@ def test_no_request_leaves_the_closed_set(
         header="x-lane",
     )
 
+    headers = found_in(fields)
     assert lanes.lane_of(path, headers, Peek(model=model, max_tokens=max_tokens), hash_api_key(headers)) in lanes.lanes
     assert lanes.lanes == ("a", "b", "c", "default", "other")
 
@@ -141,7 +144,7 @@ def test_a_value_of_ten_megabytes_only_ever_matches_its_beginning() -> None:
     giant = b"m" * 10_000_000
     lanes = rules({"lane": "exact", "headers": {"x": "m"}}, {"lane": "prefix", "headers": {"x": "mm*"}})
 
-    assert lanes.lane_of(CHAT, [(b"x", giant)], UNREAD_BODY, None) == "prefix"
+    assert lanes.lane_of(CHAT, found_in([(b"x", giant)]), UNREAD_BODY, None) == "prefix"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_a_value_of_ten_megabytes_only_ever_matches_its_beginning() -> None:
 )
 def test_which_key_a_request_carries(headers: list[tuple[bytes, bytes]], expected: str | None) -> None:
     """The bearer token, else x-api-key, hashed; two different ones count as none."""
-    assert expected == hash_api_key(headers)
+    assert expected == hash_api_key(found_in(headers))
 
 
 def test_keys_are_hashed_only_where_a_rule_asks() -> None:

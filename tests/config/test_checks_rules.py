@@ -34,7 +34,7 @@ GROUPS: tuple[dict[str, st.SearchStrategy[object]], ...] = (
 )
 """Groups of conditions on the same part of a request."""
 PARTS: tuple[Callable[[], Iterator[dict[str, Any]]], ...] = (
-    lambda: ({"headers": [(b"x", x.encode()), (b"X-y", y.encode())]} for x, y in product(TEXTS, TEXTS)),
+    lambda: ({"headers": {b"x": [x.encode()], b"x-y": [y.encode()]}} for x, y in product(TEXTS, TEXTS)),
     lambda: ({"path": f"/{text}".encode()} for text in TEXTS),
     lambda: ({"model": text} for text in (None, *TEXTS)),
     lambda: ({"stream": said} for said in (None, False, True)),
@@ -63,7 +63,7 @@ def decided(lanes: LaneRules, parts: tuple[int, ...]) -> set[str]:
     """All lanes of the requests that differ in these parts only."""
     found = set()
     for said in product(*(PARTS[part]() for part in parts)):
-        request: dict[str, Any] = {"path": b"/", "headers": [], "api_key_sha256": None}
+        request: dict[str, Any] = {"path": b"/", "headers": {}, "api_key_sha256": None}
         request |= {key: value for part in said for key, value in part.items()}
         peek = {key: request.pop(key) for key in [*request] if key not in ("path", "headers", "api_key_sha256")}
         found |= {lanes.lane_of(peek=Peek(whole=whole, **peek), **request) for whole in (False, True)}
