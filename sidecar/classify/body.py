@@ -192,6 +192,7 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     except UNREADABLE:
         yield
         return peek(bytes(body[:_GIVEN_UP_BYTES]), whole=False)
+    yield
     prompts = _prompts(bytes(read.prompt) or bytes(read.input_ids))
     yield
     not_text = yield from _searched(read, _TEXT, looks_for)
