@@ -16,7 +16,7 @@ import msgspec
 
 from sidecar.classify.long_json import checked_members
 from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for
-from sidecar.classify.top_level import elements, members
+from sidecar.classify.top_level import elements, elements_in_steps, members
 from sidecar.timeline.events import UNREADABLE
 
 
@@ -124,9 +124,11 @@ _SPANS = msgspec.json.Decoder(
 _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
 _TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
 _OBJECT = b"{"
+_CONTAINER = b"{["
+_QUOTE = 0x22
 _SCALARS = frozenset(_Scalars.__struct_fields__)
 _FIELDS = frozenset(_Body.__struct_fields__)
-_MAX_SCALAR_BYTES = 6 * MAX_STRING + 2  # a name in which every character is a \uXXXX escape
+_MAX_SCALAR_BYTES = 12 * MAX_STRING + 2  # a name in which every character is two \uXXXX escapes
 
 # The forms of structured output: OpenAI's, vLLM's (the guided_ ones until 0.12), llama.cpp's, SGLang's, Ollama's. TGI and
 # SGLang's own API nest theirs.
@@ -136,18 +138,18 @@ _GRAMMARS = (
 )
 _text_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_TEXT)
 _FREE = frozenset({b"", b"null", b'""', b'"auto"', b'"none"'})
-_FREE_FORM = re.compile(rb'\s*\{\s*"type"\s*:\s*"text"\s*\}')
+_FREE_FORM = re.compile(rb'\s*+\{\s*+"type"\s*+:\s*+"text"\s*+\}')
 _NESTED_GRAMMAR = re.compile(rb'"(?:grammar|json_schema|json_object|regex|ebnf|structural_tag)"')
 _SERVER_TOOL = re.compile(
-    rb'"type"\s*:\s*"(?:browser|code_interpreter|computer|container|file_search|image_generation|local_shell|mcp|python|web_search)'
+    rb'"type"\s*+:\s*+"(?:browser|code_interpreter|computer|container|file_search|image_generation|local_shell|mcp|python|web_search)'
 )
 
 _NESTED_IN = ("text", "parameters", "sampling_params")
 _BINDING = (*_GRAMMARS, "tool_choice", *_NESTED_IN)
 _binding_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BINDING)
 _NOTHING_BINDS = (_ABSENT,) * len(_BINDING)
-_TOKEN_IDS = re.compile(rb"\s*\[\s*-?\d")
-_LISTS = re.compile(rb"\s*\[\s*\[")
+_TOKEN_IDS = re.compile(rb"\s*+\[\s*+-?\d")
+_LISTS = re.compile(rb"\s*+\[\s*+\[")
 
 
 _WINDOW_BYTES = 65_536
@@ -180,12 +182,12 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     try:
         found = yield from _members(body)
         said: dict[str, Any] = {}
-        for name, raw in found:
-            if name in _SCALARS or name in ("n", "stream_options"):
-                # A container that is longer than any name is none of the types that are looked for; decoding it takes too long.
-                odd = None if name in _SCALARS else ""
-                short = len(raw) <= _MAX_SCALAR_BYTES or raw[0] not in b"{["
-                said[name] = msgspec.json.decode(raw) if short else odd
+        for name, raw in dict(found).items():
+            if name in _SCALARS:
+                said[name] = None if _is_odd(raw) else msgspec.json.decode(raw)
+            elif name in ("n", "stream_options"):
+                odd = _is_odd(raw) and (name == "n" or len(raw) > _MAX_SCALAR_BYTES)
+                said[name] = "" if odd else msgspec.json.decode(raw)
             elif name in _FIELDS:
                 said[name] = msgspec.Raw(raw)
         read = _Body(**said)
@@ -193,7 +195,8 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
         yield
         return peek(bytes(body[:_GIVEN_UP_BYTES]), whole=False)
     yield
-    prompts = _prompts(bytes(read.prompt) or bytes(read.input_ids))
+    prompt = bytes(read.prompt) or bytes(read.input_ids)
+    prompts = _one_prompt(prompt) or ((yield from elements_in_steps(prompt)) or None, None)
     yield
     not_text = yield from _searched(read, _TEXT, looks_for)
     nested = yield from _searched(read, _NESTED_IN, lambda _field, _raw: (_NESTED_GRAMMAR.search,))
@@ -291,12 +294,17 @@ def peek(body: bytes, *, whole: bool, steps: _Steps | None = None) -> Peek:
 
 def _beginning(body: bytes) -> _Scalars:
     """Read the scalar members that are complete in the first bytes of an object."""
-    found = {m.name: _decoded(body[m.start : m.end]) for m in members(body) if m.name in _SCALARS}
-    return _Scalars(**found)
+    found = {m.name: body[m.start : m.end] for m in members(body) if m.name in _SCALARS}
+    return _Scalars(**{name: _decoded(raw) for name, raw in found.items()})
+
+
+def _is_odd(raw: bytes | memoryview) -> bool:
+    """Whether it is a container, or a string longer than any name: decoding it would take too long, and nothing follows from it."""
+    return raw[0] in _CONTAINER or (len(raw) > _MAX_SCALAR_BYTES and raw[0] == _QUOTE)
 
 
 def _decoded(raw: bytes) -> object:
-    if len(raw) > _MAX_SCALAR_BYTES:
+    if _is_odd(raw):
         return None
     try:
         return msgspec.json.decode(raw)
@@ -332,11 +340,14 @@ def _asked(stream_options: object) -> Asked:
 
 def _prompts(prompt: bytes) -> tuple[int | None, int | None]:
     """Number of prompts in a `prompt` field, 1 if there is none, and its length in tokens if it is one list of token ids."""
+    return _one_prompt(prompt) or (elements(prompt) or None, None)
+
+
+def _one_prompt(prompt: bytes) -> tuple[int, int | None] | None:
+    """As `_prompts` for a text, for one list of token ids and for none at all; None for a list of prompts."""
     if not prompt.lstrip(b" \t\n\r").startswith(b"["):
         return 1, None
-    if _TOKEN_IDS.match(prompt):
-        return 1, prompt.count(b",") + 1
-    return elements(prompt) or None, None
+    return (1, prompt.count(b",") + 1) if _TOKEN_IDS.match(prompt) else None
 
 
 def _choices(n: object, prompts: int | None) -> int | None:

@@ -18,21 +18,24 @@ BYTES_A_BRACE = 64
 """Fewest bytes for each opening brace in messages that are taken apart: it pays where some of them are long."""
 TAKEN_APART_BYTES = 524_288
 """Longer messages are not taken apart. It is done in one call: 20 us for prose of 64 KiB, at most 1.1 ms whatever stands there."""
-_COUNTED_FROM_BYTES = TAKEN_APART_BYTES // 2
-"""In longer messages all braces and commas are counted first, which takes 1 ns a byte; in shorter ones those at their beginning."""
 _BEGINNING_BYTES = 4096
+"""In longer messages all braces are counted first, which takes up to 1 ns a byte."""
 _MOST_BRACES = 2_048
-"""Most messages in long ones: each takes 0.25 us."""
+"""Most messages in these: each takes 0.25 us."""
+_COMMAS_FROM_BYTES = TAKEN_APART_BYTES // 2
+"""In longer messages all commas are counted too."""
 _BYTES_A_COMMA = 8
-"""Fewest bytes for each comma in long ones: a value may take 5 ns, and a byte of a long string takes 1."""
+"""Fewest bytes for each comma in these: a value may take 5 ns, and a byte of a long string takes 1."""
 
 # Parts that hold pixels or sound instead of text, inline or by address; in a JSON string these quotes would be escaped.
 _PART_TYPE = re.compile(
-    rb'"type"\s*:\s*"(?:base64|document|file|image|image_embeds|image_url|audio_url|input_audio|input_file|input_image|video_url)"'
+    rb'"type"\s*+:\s*+"(?:base64|document|file|image|image_embeds|image_url|audio_url|input_audio|input_file|input_image|video_url)"'
 )
 _WITH_PARTS = frozenset({"messages", "input"})
 # vLLM takes such a part without its `type` as well.
-_PART_KEY = re.compile(rb'_(?:url(?<="(?:image|video|audio)_url)|audio(?<="input_audio)|embeds(?<="image_embeds))"\s*:')
+_PART_KEY = re.compile(
+    rb'_(?:url(?<="(?:image|video|audio)_url)|audio(?<="input_audio)|embeds(?<="image_embeds))"\s*+:'
+)
 # A letter that is written so may hide one of these names, and its six bytes are one character; no common encoder does it.
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])")
 INLINE = b";base64,"
@@ -51,7 +54,7 @@ _IN_PARTS: tuple[Look, ...] = (_PART_TYPE.search, _PART_KEY.search, _ESCAPED_LET
 
 _UNSAID = msgspec.Raw(b"")
 _STRING_OR_NULL = (b'"', b"n", b"")
-_FIRST_PARTS = re.compile(rb'"content"\s*:\s*\[')
+_FIRST_PARTS = re.compile(rb'"content"\s*+:\s*+\[')
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,9 +84,9 @@ def _only_strings(messages: bytes) -> bool:
         return False
     if messages.count(b"{", 0, _BEGINNING_BYTES) * BYTES_A_BRACE > min(length, _BEGINNING_BYTES):
         return False
-    if length > _COUNTED_FROM_BYTES and (
-        messages.count(b"{") > _MOST_BRACES or messages.count(b",") * _BYTES_A_COMMA > length
-    ):
+    if length > _BEGINNING_BYTES and messages.count(b"{") > _MOST_BRACES:
+        return False
+    if length > _COMMAS_FROM_BYTES and messages.count(b",") * _BYTES_A_COMMA > length:
         return False
     try:
         found = _MESSAGES.decode(messages)

@@ -99,7 +99,7 @@ class TestChoices:
             ({"prompt": None}, 1),
             ({"prompt": {"id": "pmpt_1"}}, 1),
             ({"prompt": [""] * 3_000}, 3_000),
-            ({"prompt": ["a prompt" * 8] * 1_200}, None),
+            ({"prompt": ["a prompt" * 8] * 1_200}, 1_200),
         ],
     )
     def test_are_n_times_the_prompts(self, stated: dict[str, object], expected: int | None) -> None:
@@ -333,8 +333,8 @@ def test_native_apis_call_their_prompts_by_other_names(
             "model": st.sampled_from(["m", "x" * 2000, ["m"], None]),
             "stream": st.sampled_from([True, False, "yes"]),
             "max_tokens": st.sampled_from([7, -1, 1 << 70, 1.5]),
-            "n": st.sampled_from([1, 3, "n", [1] * 9000]),
-            "stream_options": st.sampled_from([None, {}, {"include_usage": True}, [1], {"a": "b" * 7000}]),
+            "n": st.sampled_from([1, 3, "n", [1] * 9000, [1]]),
+            "stream_options": st.sampled_from([None, {}, {"include_usage": True}, [1], {"a": "b" * 13_000}]),
             "prompt": st.sampled_from(["hi", ["a", "b"], [1, 2, 3], [[1], [2]], "x" * 70_000, []]),
             "messages": st.sampled_from(
                 [
@@ -358,7 +358,7 @@ def test_read_in_steps_a_body_says_the_same(said: dict[str, object], escaped: bo
     body = json.dumps(said, ensure_ascii=escaped).encode()
     body = body[: len(body) - lost]
     expected = peek(body, whole=True)
-    if len(json.dumps(said.get("stream_options"))) > 6146:
+    if len(json.dumps(said.get("stream_options"))) > 12_290:
         expected = replace(expected, usage_asked=Asked.UNCLEAR if expected.whole else expected.usage_asked)
 
     assert in_steps(body) == expected
@@ -369,6 +369,12 @@ def test_read_in_steps_a_body_says_the_same(said: dict[str, object], escaped: bo
     [
         pytest.param(b" " * 4_000 + b'{"model":"m","prompt":"' + b"a" * 40_000 + b'"}', id="behind 4,000 spaces"),
         pytest.param(b'{"max_tokens":' + b"7" * 7_000 + b',"prompt":"hi"}', id="a number of 7,000 digits"),
+        pytest.param(b'{"max_tokens":' + b"7" * 13_000 + b',"prompt":"hi"}', id="a number of 13,000 digits"),
+        pytest.param(b'{"model":"' + b"\\n" * 13_000 + b'","prompt":"hi"}', id="a name of 13,000 escapes"),
+        pytest.param(b'{"n":"' + b"a" * 13_000 + b'","prompt":"hi"}', id="a text in the place of a number"),
+        pytest.param(b'{"n":[2],"user":{"a":1},"prompt":"hi"}', id="containers in the place of scalars"),
+        pytest.param(b'{"model":[[]],"model":"m","prompt":"hi"}', id="the last of duplicates counts"),
+        pytest.param(b'{"prompt":' + json.dumps(["hi"] * 9_000).encode() + b"}", id="a batch of 9,000 prompts"),
         pytest.param(b'{"model":"' + b"\xff" * 7_000 + b'","prompt":"hi"}', id="a name that is no UTF-8"),
     ],
 )

@@ -56,7 +56,7 @@ def check_bodies(data: bytes) -> None:
             assert _object(spliced) == expected, "the splice changed another key"
             assert len(spliced) > len(data)
     steps = in_steps(data)
-    assert steps == found or not steps.whole, "a body read in steps says something else"
+    assert steps == found or not steps.whole or not _is_text(data), "a body read in steps says something else"
     for length in (len(data) // 2, len(data) - 1):
         beginning = peek(data[: max(length, 0)], whole=False)
         assert not beginning.whole
@@ -77,7 +77,8 @@ def in_steps(data: bytes) -> Peek:
 
 
 def _is_text(data: bytes) -> bool:
-    """msgspec steps over names and strings that nothing asks for without decoding them; json refuses the text then."""
+    """msgspec steps over names and strings that nothing asks for without decoding them, and a body read in steps has more of
+    them (containers in the place of a name, all but the last of duplicates); json refuses the text then."""
     try:
         data.decode()
     except UnicodeDecodeError:
