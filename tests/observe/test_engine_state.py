@@ -33,14 +33,14 @@ def test_what_a_reading_does_not_state_is_taken_off_and_what_was_counted_stays()
     recorder.read(EngineState(requests_waiting=2.0), Growth({Count.PREEMPTIONS: 3.0}, restarted=True))
 
     assert shown(metrics) == [
-        "llm_engine_requests_waiting 2.0",
-        "llm_engine_preemptions_total 3.0",
+        "llm_engine_requests_waiting 2",
+        "llm_engine_preemptions_total 3",
         "llm_engine_restarts_total 1",
     ]
 
     recorder.unknown()
 
-    assert shown(metrics) == ["llm_engine_preemptions_total 3.0", "llm_engine_restarts_total 1"]
+    assert shown(metrics) == ["llm_engine_preemptions_total 3", "llm_engine_restarts_total 1"]
 
 
 def test_the_comparison_with_our_own_sums_stands_beside_the_state_and_goes_with_it() -> None:
