@@ -1,7 +1,7 @@
 """`make profile`: where the sidecar spends its time on a token, or on a request, as a flame graph.
 
-The sidecar runs under the load of `make bench` on a core of its own, and py-spy looks at its stack a thousand times a second,
-without stopping it for longer than a look. Only time on the processor counts. The graph is an SVG for a browser, in which each
+The sidecar, built from its Python sources, runs under the load of `make bench` on a core of its own, and py-spy looks at its stack
+a thousand times a second. With --native it stops it for each look, else it does not stop it at all. Only time on the processor counts. The graph is an SVG for a browser, in which each
 frame is as wide as its share; the functions that take most by themselves are printed. It states shares, and no cost: under a profiler
 that is another one. py-spy must be allowed to look at another process: as root, or with `sysctl kernel.yama.ptrace_scope=0`.
 """
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.peers.build import CACHE, MissingError, environment, generator
@@ -26,12 +28,14 @@ LOADS = {
 }
 LOOKS_A_SECOND = 1000
 MOST_SHOWN = 25
+WRITING_SECONDS = 60
+"""Most seconds from the end of the load until py-spy has written what it saw."""
 _LINE = re.compile(r":[0-9]+\)$")
 
 
-def profile(load: str, seconds: float, folder: Path, options: list[str]) -> list[str]:
+def profile(load: str, seconds: int, folder: Path, *, native: bool) -> list[str]:
     """Look at the sidecar under this load for so many seconds; writes LOAD.svg and LOAD.txt there. Returns the stacks, each with
-    its number of looks. Raises MissingError, BrokenError or FailedError.
+    its number of looks. `native`: with frames of C. Raises MissingError, BrokenError or FailedError.
     """
     program = environment("requirements-profile.txt", "venv-profile") / "py-spy"
     mode, timing = LOADS[load]
@@ -39,33 +43,40 @@ def profile(load: str, seconds: float, folder: Path, options: list[str]) -> list
     raw = folder / f"{load}.txt"
     try:
         with tempfile.TemporaryDirectory() as scratch, sidecar(engine.port, Path(scratch), usage=True) as running:
-            command = [
-                str(program),
-                "record",
-                "--nonblocking",
-                "--pid",
-                str(running.pid),
-                "--rate",
-                str(LOOKS_A_SECOND),
-            ]
-            command += ["--duration", str(round(seconds)), *options]
-            looking = [
-                subprocess.Popen(
-                    [*command, "--format", kind, "--output", str(path)],
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    stdout=subprocess.DEVNULL,
-                )
-                for kind, path in (("raw", raw), ("flamegraph", folder / f"{load}.svg"))
-            ]
-            engine.play(mode, running, timing | {"window_ms": round(seconds * 1000)})
-            for each in looking:
-                _, said = each.communicate(timeout=60)
-                if each.returncode:
-                    raise FailedError(f"py-spy: {said.strip()[-500:]}")
+            command = [str(program), "record", "--native" if native else "--nonblocking"]
+            command += ["--pid", str(running.pid), "--rate", str(LOOKS_A_SECOND), "--duration", str(seconds)]
+            files = {"raw": raw, "flamegraph": folder / f"{load}.svg"}
+            with ExitStack() as looking:
+                looks = [
+                    looking.enter_context(_look([*command, "--format", kind, "--output", str(path)]))
+                    for kind, path in files.items()
+                ]
+                engine.play(mode, running, timing | {"window_ms": seconds * 1000})
+                for look in looks:
+                    _end(look)
     finally:
         engine.close()
     return raw.read_text().splitlines()
+
+
+@contextmanager
+def _look(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """py-spy at work; it is killed if it still is at the end."""
+    look = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        yield look
+    finally:
+        look.kill()
+        look.communicate()
+
+
+def _end(look: subprocess.Popen[str]) -> None:
+    try:
+        _, said = look.communicate(timeout=WRITING_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise FailedError(f"py-spy has not written its file after {WRITING_SECONDS} s") from None
+    if look.returncode:
+        raise FailedError(f"py-spy: {said.strip()[-500:]}")
 
 
 def shares(stacks: list[str]) -> list[tuple[str, float, float]]:
@@ -91,16 +102,18 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("load", nargs="*", metavar="LOAD", help=f"one or more of: {', '.join(LOADS)}; default: all")
-    parser.add_argument("--seconds", type=float, default=10.0, help="duration of each; default 10")
-    parser.add_argument("--native", action="store_true", help="frames of C too: libraries, and the compiled build")
+    parser.add_argument("--seconds", type=int, default=10, help="duration of each, at least 1; default 10")
+    parser.add_argument("--native", action="store_true", help="frames of C too: the interpreter and its libraries")
     asked = parser.parse_args()
     if unknown := sorted({*asked.load} - {*LOADS}):
         parser.error(f"{', '.join(unknown)}: allowed are {', '.join(LOADS)}")
+    if asked.seconds < 1:
+        parser.error(f"--seconds={asked.seconds}: at least 1")
     folder = CACHE.parent / "profile"
     folder.mkdir(parents=True, exist_ok=True)
     for load in asked.load or LOADS:
         try:
-            stacks = profile(load, asked.seconds, folder, ["--native"] if asked.native else [])
+            stacks = profile(load, asked.seconds, folder, native=asked.native)
         except (MissingError, BrokenError, FailedError) as error:
             sys.stderr.write(f"{error}\n")
             return 1
