@@ -133,4 +133,7 @@ def test_compiled_the_same_history_is_written_byte_by_byte(monkeypatch: pytest.M
     assert len(built) == len(modules()) + 1
     assert told(tmp_path, "-m", "sidecar", "--version").endswith("(compiled)\n")
     assert told(tmp_path, "-m", "sidecar", "--version", SIDECAR_PURE="1").endswith("(pure Python)\n")
+    where = ("-c", "import sidecar.proxy.relay as relay; print(relay.__file__)")
+    assert told(tmp_path, *where).endswith(".so\n")
+    assert told(tmp_path, *where, SIDECAR_PURE="1").endswith("relay.py\n")
     assert told(tmp_path, *HISTORY) == told(tmp_path, *HISTORY, SIDECAR_PURE="1")
