@@ -176,13 +176,13 @@ async def _longest_turn(port: int, chunk: bytes) -> float:
 
 
 def _longest_step(body: bytes) -> float:
-    """CPU milliseconds of the longest step; the last one makes a copy with the request for usage in it."""
+    """CPU milliseconds of the longest step; the last one finds the place for the request for usage."""
     steps, found, longest = peek_in_steps(bytearray(body)), None, 0.0
     while found is None:
         before = time.thread_time()
         found = _step(steps)
         if found is not None:
-            ask_for_usage(bytes(body), found)
+            ask_for_usage(body, found)
         longest = max(longest, time.thread_time() - before)
     return longest * 1e3
 

@@ -16,6 +16,7 @@ import msgspec
 
 from sidecar.classify.long_json import checked_members
 from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for
+from sidecar.classify.sparse import has_at_most
 from sidecar.classify.top_level import elements, elements_in_steps, members
 from sidecar.timeline.events import UNREADABLE
 
@@ -151,10 +152,8 @@ _NOTHING_BINDS = (_ABSENT,) * len(_BINDING)
 _TOKEN_IDS = re.compile(rb"\s*+\[\s*+-?\d")
 _LISTS = re.compile(rb"\s*+\[\s*+\[")
 
-
 _WINDOW_BYTES = 65_536
 """Bytes of a long text that are searched in one step; windows overlap by `media.LONGEST_MATCH_BYTES`."""
-
 
 AT_ONCE_BYTES = 131_072
 """Bytes of a body whose members are found in one call: 40 us for prose or code, at most 1 ms whatever stands in it. In pieces
@@ -219,9 +218,9 @@ def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
     """Whether the members can be found in one call that takes at most 1 ms. Prose and code have few brackets and commas."""
     if len(body) > _SPARSE_AT_ONCE_BYTES:
         return False
-    dear = b"" if len(body) <= AT_ONCE_BYTES else b":" if len(body) <= 2 * AT_ONCE_BYTES else b":,["
+    dear = () if len(body) <= AT_ONCE_BYTES else (b":",) if len(body) <= 2 * AT_ONCE_BYTES else (b":", b",", b"[")
     for byte in dear:
-        if body.count(byte) * _BYTES_A_TOKEN > len(body):
+        if not has_at_most(len(body) // _BYTES_A_TOKEN, byte, body):
             return False
         yield
     return True
@@ -249,7 +248,7 @@ def _searched(
     return found
 
 
-def peek(body: bytes, *, whole: bool, steps: _Steps | None = None) -> Peek:
+def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -> Peek:
     """Read a request body; `whole`: these are all its bytes, not only its beginning up to the look-in bound. Never
     raises. `steps`: what `peek_in_steps` has found in it.
 
@@ -292,18 +291,18 @@ def peek(body: bytes, *, whole: bool, steps: _Steps | None = None) -> Peek:
     )
 
 
-def _beginning(body: bytes) -> _Scalars:
+def _beginning(body: bytes | bytearray) -> _Scalars:
     """Read the scalar members that are complete in the first bytes of an object."""
     found = {m.name: body[m.start : m.end] for m in members(body) if m.name in _SCALARS}
     return _Scalars(**{name: _decoded(raw) for name, raw in found.items()})
 
 
-def _is_odd(raw: bytes | memoryview) -> bool:
+def _is_odd(raw: bytes | bytearray | memoryview) -> bool:
     """Whether it is a container, or a string longer than any name: decoding it would take too long, and nothing follows from it."""
     return raw[0] in _CONTAINER or (len(raw) > _MAX_SCALAR_BYTES and raw[0] == _QUOTE)
 
 
-def _decoded(raw: bytes) -> object:
+def _decoded(raw: bytes | bytearray) -> object:
     if _is_odd(raw):
         return None
     try:

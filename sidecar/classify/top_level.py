@@ -40,7 +40,7 @@ class Member(NamedTuple):
     end: int
 
 
-def members(body: bytes) -> Iterator[Member]:
+def members(body: bytes | bytearray) -> Iterator[Member]:
     """The complete members of the object at the beginning of `body`, in order, with duplicates. Stops at unreadable
     text.
 

@@ -29,7 +29,7 @@ from sidecar.observe.settlement import Settlement
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
-from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer
+from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.slo.prefill_cost import length_of
 from sidecar.timeline.dialects import dialect_for
@@ -124,7 +124,7 @@ class RequestObserver:
         """Read a long body in steps, before `request_body`."""
         self._peek = UNREAD_BODY if is_encoded(self._head.found) else (yield from peek_in_steps(body))
 
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:
+    def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
         encoded = CONTENT_CODING in self._head.found and is_encoded(self._head.found)
         self._peek = self._peek if encoded or self._peek is not UNREAD_BODY else peek(body, whole=whole)
@@ -135,16 +135,17 @@ class RequestObserver:
         self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
         self._arrive()
         asked = self._ask(body, encoded=encoded)
-        self._asked_for_usage = isinstance(asked, bytes)
-        self._instruments.recorder.injection("asked" if isinstance(asked, bytes) else asked)
+        splice = asked if isinstance(asked, Splice) else None
+        self._asked_for_usage = splice is not None
+        self._instruments.recorder.injection("asked" if isinstance(asked, Splice) else asked)
         fields: Fields = ()
         if self._settlement.mints:
             self._minted = minted = self._settlement.mint(self._trace)
             fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
-        return Instead(asked if isinstance(asked, bytes) else None, fields)
+        return Instead(splice, fields)
 
-    def _ask(self, body: bytes, *, encoded: bool) -> bytes | str:
-        """The body with the usage option in it, or the value of USAGE_RESULTS that says why it was not added."""
+    def _ask(self, body: bytes | bytearray, *, encoded: bool) -> Splice | str:
+        """The change that writes the usage option into the body, or the value of USAGE_RESULTS that says why it was not added."""
         shared = self._shared
         if not shared.include_usage:
             return "off"

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from sidecar.classify.body import Asked, Peek
 from sidecar.classify.top_level import members
 from sidecar.metrics.vocabulary import NotAsked
+from sidecar.proxy.observer import Splice
 from sidecar.timeline.events import StreamEvent
 from sidecar.timeline.reader import EventReader
 
@@ -23,14 +24,14 @@ from sidecar.timeline.reader import EventReader
 MAX_HELD_BYTES = 65_536
 """Most bytes that are held. A usage chunk has about 500 bytes; an event a hundred times longer is something else."""
 
-_KEY = b'"stream_options":{"include_usage":true}'
+_KEY = b'"stream_options":{"include_usage":true},'
 _VALUE = b'{"include_usage":true}'
 
 
-def ask_for_usage(body: bytes, peek: Peek) -> bytes | NotAsked:
-    """The body with `stream_options.include_usage` true written into it, every other byte unchanged; or why not.
+def ask_for_usage(body: bytes | bytearray, peek: Peek) -> Splice | NotAsked:
+    """The change that writes `stream_options.include_usage` true into the body, or why there is none.
 
-    `peek` must be made of this body. `json.loads` of the result equals that of the body plus this one key.
+    `peek` must be made of this body. `json.loads` of the changed body equals that of the body plus this one key.
     """
     if not peek.whole:
         return NotAsked.NOT_WHOLE
@@ -54,12 +55,12 @@ def ask_for_usage(body: bytes, peek: Peek) -> bytes | NotAsked:
     return _inserted(body) if peek.usage_asked is Asked.ABSENT else _replaced(body)
 
 
-def _inserted(body: bytes) -> bytes:
+def _inserted(body: bytes | bytearray) -> Splice:
     brace = body.index(b"{") + 1
-    return body[:brace] + _KEY + b"," + body[brace:]
+    return Splice(brace, brace, _KEY)
 
 
-def _replaced(body: bytes) -> bytes | NotAsked:
+def _replaced(body: bytes | bytearray) -> Splice | NotAsked:
     """Replace the null of `stream_options`; the scan that finds it is bounded."""
     null = None
     at_end = 0
@@ -69,7 +70,7 @@ def _replaced(body: bytes) -> bytes | NotAsked:
             null = member  # of duplicates the last one counts
     if null is None or body[at_end:].strip(b" \t\n\r") != b"}":
         return NotAsked.UNCLEAR  # the body has more members than the scan reads
-    return body[: null.start] + _VALUE + body[null.end :]
+    return Splice(null.start, null.end, _VALUE)
 
 
 # A cut is in one of three states.

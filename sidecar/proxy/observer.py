@@ -33,11 +33,19 @@ class Mark(Enum):
     """The client's socket took the last byte."""
 
 
+class Splice(NamedTuple):
+    """The one change of a body: its bytes from `start` to `end` (exclusive) become `text`."""
+
+    start: int
+    end: int
+    text: bytes
+
+
 class Instead(NamedTuple):
     """How the request that goes to the engine differs from the client's."""
 
-    body: bytes | None = None
-    """None: unchanged."""
+    splice: Splice | None = None
+    """None: the body is unchanged."""
     fields: Fields = ()
     """Fields that replace the client's of the same name, or are added."""
 
@@ -85,8 +93,8 @@ class Observer(Protocol):
         """Read a whole body that is too long for one turn of the loop; each step takes about 0.2 ms. Then comes `request_body`."""
         ...
 
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:
-        """Take in the body, or its beginning. Returns the changes to the request that the engine gets."""
+    def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
+        """Take in the body, or its beginning, and keep none of it. Returns the changes to the request that the engine gets."""
         ...
 
     def mark(self, mark: Mark, at: float) -> None: ...

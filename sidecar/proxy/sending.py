@@ -5,7 +5,7 @@ Knows sockets and counts of bytes; the answer is read in `forward.py`. Refuses t
 
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sidecar.proxy.errors import Failure
@@ -13,6 +13,9 @@ from sidecar.proxy.headers import ResponseHead
 from sidecar.proxy.idle_edge import Evidence
 from sidecar.proxy.read_limit import ReadLimit, Turns
 from sidecar.proxy.tcp import arrivals, heard
+
+
+Buffer = bytes | bytearray | memoryview
 
 
 class Consumer(Protocol):
@@ -67,12 +70,22 @@ class Sending(ReadLimit):
         """Bytes of the present request that were written."""
         return self._written_bytes - self._written_before
 
-    def write(self, data: bytes | memoryview) -> None:
+    def write(self, data: Buffer) -> None:
         """Hand bytes to the engine's socket."""
         self._written_bytes += len(data)
         if self.transport is None or self.transport.is_closing():
             return
         self.transport.write(data)
+
+    def write_all(self, buffers: Sequence[Buffer]) -> None:
+        """Hand bytes to the engine's socket, in one system call if it takes them. They must not be changed any more."""
+        if len(buffers) == 1:
+            self.write(buffers[0])
+            return
+        self._written_bytes += sum(map(len, buffers))
+        if self.transport is None or self.transport.is_closing():
+            return
+        self.transport.writelines(buffers)
 
     @property
     def has_ended(self) -> bool:

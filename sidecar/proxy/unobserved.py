@@ -18,7 +18,7 @@ class Unobserved:
     def look(self, body: bytes | bytearray) -> Iterator[None]:  # noqa: ARG002  the hook's shape
         return iter(())
 
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:  # noqa: ARG002  the hook's shape
+    def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:  # noqa: ARG002  the hook's shape
         return UNCHANGED
 
     def mark(self, mark: Mark, at: float) -> None: ...

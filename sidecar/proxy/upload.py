@@ -13,6 +13,7 @@ from sidecar.proxy.guard import Guard
 from sidecar.proxy.headers import Framing, RequestHead, request_bytes
 from sidecar.proxy.observer import UNCHANGED, Mark
 from sidecar.proxy.pace import Floors, UploadPace
+from sidecar.proxy.sending import Buffer
 from sidecar.proxy.standstill import Now
 
 
@@ -62,7 +63,7 @@ class Upload:
         self._engine: EngineConnection | None = None
         self.stopped = False
         """Body bytes that still come are thrown away."""
-        self._again: list[bytes] | None = None
+        self._again: list[Buffer] | None = None
         self._swept = False
         self._pace: UploadPace | None = None
 
@@ -119,14 +120,12 @@ class Upload:
         return False
 
     def _show_body(self, *, whole: bool) -> None:
-        """Show the body to the observer. The engine gets the observer's changed body if there is one, else this one."""
+        """Show the body to the observer, who may state a change of it for the engine."""
         self.held = False
-        held = bytes(self._waiting)
         try:
-            self._instead = self._observer.inner.request_body(held, whole=whole)
+            self._instead = self._observer.inner.request_body(self._waiting, whole=whole)
         except Exception:  # noqa: BLE001  see `observer.py`
             self._observer.blinded()
-        self._waiting = held if self._instead.body is None else self._instead.body
 
     @property
     def waiting_bytes(self) -> int:
@@ -137,32 +136,39 @@ class Upload:
         """The engine's connection is open: the head and the body bytes that have come go out.
 
         They go out in one write. On a reused connection a long request goes out in two: the first FIRST_BYTES ask whether
-        the engine still listens.
+        the engine still listens. A long body is never copied.
         """
-        spliced, chunked = self._instead.body, self._head.framing is Framing.CHUNKED
-        out = [
-            request_bytes(
-                self._head,
-                engine_authority=authority,
-                content_length=len(spliced) if spliced is not None and not chunked else None,
-                identity=spliced is not None,
-                via=via,
-                instead=self._instead.fields,
-            ),
-        ]
-        if self._waiting:
-            body = bytes(self._waiting)
-            out.append(CHUNK % (len(body), body) if chunked else body)
-        if self.complete and chunked:
-            out.append(LAST_CHUNK)
-        self._waiting = b""
+        (splice, fields), chunked = self._instead, self._head.framing is Framing.CHUNKED
+        body, self._waiting = self._waiting, b""
+        size = len(body)
+        if splice is None:
+            out: list[Buffer] = [body] if body else []
+        else:
+            size += len(splice.text) - (splice.end - splice.start)
+            view = memoryview(body)
+            out = [view[: splice.start], splice.text, view[splice.end :]]
+        if chunked:
+            out = [b"%x\r\n" % size, *out, b"\r\n"] if out else out
+            if self.complete:
+                out.append(LAST_CHUNK)
+        head = request_bytes(
+            self._head,
+            engine_authority=authority,
+            content_length=size if splice is not None and not chunked else None,
+            identity=splice is not None,
+            via=via,
+            instead=fields,
+        )
+        out.insert(0, head)
         self._engine = engine
-        request = b"".join(out)
-        engine.write(request[:FIRST_BYTES] if engine.reused else request)
+        if size <= LONG_BODY_BYTES:
+            out = [b"".join(out)]
+        first, rest = _parted(out, FIRST_BYTES) if engine.reused else (out, [])
+        engine.write_all(first)
         if engine.reused:
-            self._again = [request]
-            if len(request) > FIRST_BYTES and not engine.has_ended:
-                engine.write(memoryview(request)[FIRST_BYTES:])
+            self._again = out
+            if rest and not engine.has_ended:
+                engine.write_all(rest)
         self.written()
 
     # --- a second sending, if the engine proves never to have had the first ------------------------------------------
@@ -183,9 +189,9 @@ class Upload:
 
     def start_again(self, engine: EngineConnection) -> None:
         """Send the same bytes over this new connection."""
-        request, self._again = b"".join(self._again or ()), None
+        request, self._again = self._again or [], None
         self._engine, self.sent_at = engine, None
-        engine.write(request)
+        engine.write_all(request)
         self.written()
 
     def forget(self) -> None:
@@ -240,3 +246,14 @@ class Upload:
                 self._observer.inner.mark(Mark.SENT, at)
             except Exception:  # noqa: BLE001  see `observer.py`
                 self._observer.blinded()
+
+
+def _parted(out: list[Buffer], first_bytes: int) -> tuple[list[Buffer], list[Buffer]]:
+    """The buffers with the first bytes, and those with all others; none is copied."""
+    left = first_bytes
+    for at, each in enumerate(out):
+        if len(each) > left:
+            view = memoryview(each)
+            return [*out[:at], view[:left]], [view[left:], *out[at + 1 :]]
+        left -= len(each)
+    return out, []

@@ -19,7 +19,7 @@ def test_glibc_takes_both_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: Library())
 
     assert heap.give_back_large_blocks()
-    assert asked == [(-3, 65536), (-1, 131072)]
+    assert asked == [(-3, heap.MAPPED_FROM_BYTES), (-1, 2 * heap.MAPPED_FROM_BYTES)]
 
 
 def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from sidecar.classify.json_text import JsonText, TooLongError, UnreadableError
 from sidecar.classify.top_level import elements, members
 from sidecar.classify.trace import trace_context, traceparent
 from sidecar.observe.usage_chunk import ask_for_usage
+from sidecar.proxy.observer import Splice
 from sidecar.timeline.events import UNREADABLE
 from tests.fuzz.target import Target
 
@@ -50,8 +51,9 @@ def check_bodies(data: bytes) -> None:
     found = peek(data, whole=True)
     if found.whole and _is_text(data):
         _as_json_reads_it(data, found)
-        spliced = ask_for_usage(data, found)
-        if isinstance(spliced, bytes):
+        splice = ask_for_usage(data, found)
+        if isinstance(splice, Splice):
+            spliced = data[: splice.start] + splice.text + data[splice.end :]
             expected = {**_object(data), "stream_options": {"include_usage": True}}
             assert _object(spliced) == expected, "the splice changed another key"
             assert len(spliced) > len(data)

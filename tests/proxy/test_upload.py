@@ -5,10 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from sidecar.proxy.errors import Failure
-from sidecar.proxy.observer import UNCHANGED, End, Instead
+from sidecar.proxy.observer import UNCHANGED, End, Instead, Splice
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS, Clock, Road
+
+
+LAST = Splice(102_400, 102_400, b"at the end")
 
 
 def test_an_upload_in_a_hundred_chunks_that_came_together_is_one_write() -> None:
@@ -59,7 +62,7 @@ class Looking(Unobserved):
         if self._raises:
             raise RuntimeError(len(body))
 
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:
+    def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         self.told.append((len(body), whole))
         return UNCHANGED
 
@@ -149,7 +152,7 @@ def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
     client.send(
         b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nAccept-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
     )
-    road.recordings[0].instead = b"longer body"
+    road.recordings[0].splice = Splice(0, 0, b"longer ")
 
     client.send(b"body")
 
@@ -157,6 +160,38 @@ def test_spliced_bytes_change_the_length_and_ask_for_plain_text() -> None:
         road.engine.taken
         == b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 11\r\nAccept-Encoding: identity\r\n\r\nlonger body"
     )
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(("earlier", "writes"), [(0, 1), (1, 2)])
+@pytest.mark.parametrize("splice", [None, Splice(0, 0, b"at the beginning"), Splice(40_000, 41_000, b"within"), LAST])
+def test_a_long_body_is_never_joined_and_goes_out_as_one_or_as_two_writes(
+    chunked: bool, earlier: int, writes: int, splice: Splice | None
+) -> None:
+    """On a connection that served before, the first write asks whether the engine still listens."""
+    road = Road(LIMITS.model_copy(update={"look_in_bytes": 200_000}))
+    client = road.client()
+    for _ in range(earlier):
+        client.send(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n")
+        road.engine.send(b"HTTP/1.1 204 No Content\r\n\r\n")
+    body = bytes(range(256)) * 400
+    start, end, text = splice or (0, 0, b"")
+    expected = body[:start] + text + body[end:]
+    framing, framed = (
+        (b"Transfer-Encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n") if chunked else (b"Content-Length: %d", b"%b%b")
+    )
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\n"
+    client.send(head + (framing if chunked else framing % len(body)) + b"\r\n\r\n")
+    road.recordings[-1].splice = splice
+    before = (0, 0) if not road.pool.sockets else (road.engine.writes, len(road.engine.taken))
+    client.send(framed % (len(body) if chunked else b"", body))
+
+    taken = bytes(road.engine.taken[before[1] :])
+    asked, sent = taken[: taken.index(b"\r\n\r\n") + 4], taken[taken.index(b"\r\n\r\n") + 4 :]
+    assert sent == framed % (len(expected) if chunked else b"", expected)
+    assert (framing if chunked else framing % len(expected)) in asked
+    assert road.engine.writes - before[0] == writes
+    assert road.engine.gathered >= 1
 
 
 def test_an_early_answer_reaches_the_client_and_closes_what_was_not_finished() -> None:

@@ -23,7 +23,7 @@ class Throwing(Unobserved):
         if hook == self._hook:
             raise Broken(hook)
 
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:
+    def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         self._maybe("request_body")
         return super().request_body(body, whole=whole)
 

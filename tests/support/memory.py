@@ -6,7 +6,7 @@ sleep. `Road.pool.sockets` holds the connections that the relay opened to the en
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sidecar.budgets.budgets import Budgets, Kind, limits_of
 from sidecar.config.proxy_section import ProxyConfig
@@ -14,7 +14,7 @@ from sidecar.config.schema import EngineConfig
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import RequestHead, ResponseHead
-from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer
+from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
 from sidecar.proxy.pool import EnginePool
 from sidecar.proxy.read_limit import Soon
 from sidecar.proxy.road import Road as SharedRoad
@@ -62,7 +62,7 @@ class Socket(asyncio.Transport):
         self.protocol = protocol
         self.taken = bytearray()
         self.room: int | None = None
-        self.writes = 0
+        self.writes = self.gathered = 0
         self.reading = True
         self.ended = False
         """write_eof was called."""
@@ -83,6 +83,11 @@ class Socket(asyncio.Transport):
         self._unsent += data
         self._drain()
         self._pause_if_full()
+
+    def writelines(self, buffers: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Several buffers at once, which the relay has not joined: they count in `gathered` too."""
+        self.gathered += 1
+        self.write(b"".join(buffers))
 
     def write_eof(self) -> None:
         self.ended = True
@@ -200,13 +205,13 @@ class Recording(Unobserved):
         self.told: list[tuple[str, object]] = []
         self.body = bytearray()
         self.response: ResponseHead | None = None
-        self.instead: bytes | None = None
-        """Bytes that `request_body` sends to the engine in the body's place."""
+        self.splice: Splice | None = None
+        """The change that `request_body` makes."""
         self.closed: list[tuple[Outcome, Failure | None, int | None]] = []
 
-    def request_body(self, body: bytes, *, whole: bool) -> Instead:
-        self.told.append(("request_body", (body, whole)))
-        return Instead(self.instead)
+    def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
+        self.told.append(("request_body", (bytes(body), whole)))
+        return Instead(self.splice)
 
     def mark(self, mark: Mark, at: float) -> None:
         if mark not in (Mark.CONNECTING, Mark.CONNECTED):  # no fake socket has to be connected
