@@ -104,7 +104,7 @@ def test_a_request_passes_few_doors_to_its_lane() -> None:
 
 
 def test_the_whole_life_of_a_request_is_short() -> None:
-    """A streamed request of one token, from its read to its closed ledger, on connections that are open: at most 290 calls."""
+    """A streamed request of one token, from its read to its closed ledger, on connections that are open: at most 250 calls."""
     walk = Walk(objectives=OBJECTIVES, estimate=True)
     client = walk.client()
 
@@ -119,7 +119,7 @@ def test_the_whole_life_of_a_request_is_short() -> None:
     calls = calls_of(request)
 
     assert len(walk.accounts) == 4
-    assert len(calls) <= 290
+    assert len(calls) <= 250
 
 
 def test_what_stands_behind_the_doors_is_short() -> None:

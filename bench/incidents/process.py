@@ -91,8 +91,8 @@ class Process:
         ).settlement
         self._settlement.listens = late
         unknown = {load.lane: RequestLabels(load.model, load.lane, "unknown") for load in engine.lanes}
-        self._gaps = {lane: self._recorder.gap_observer(labels) for lane, labels in unknown.items()}
-        self._per_read = {lane: self._recorder.read_observer(labels) for lane, labels in unknown.items()}
+        self._gaps = {lane: self._recorder.gaps[labels].observe for lane, labels in unknown.items()}
+        self._per_read = {lane: self._recorder.per_read[labels].observe for lane, labels in unknown.items()}
         self._last_state: State | None = None
 
     # --- one event ----------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Process:
         tokens = stated if usage is None else usage.prompt_tokens
         length = length_of(tokens, None if usage is None else usage.cached_tokens, text)
         marks = _marks(request, usage)
-        estimated = self._estimates.ended(number, request.model, length, marks, ok=ok and request.streaming)
+        estimated = self._estimates.ended(number, labels, length, marks, ok=ok and request.streaming)
         account = Account(
             labels=labels,
             streaming=request.streaming,

@@ -266,7 +266,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         prompt = bytes(said.prompt) or bytes(said.input_ids)
         prompts, prompt_tokens = steps.prompts if steps is not None else _prompts(prompt) if prompt else (1, None)
         choices = prompts if said.n is None else _choices(said.n, prompts)
-        usage_asked = _asked(said.stream_options)
+        usage_asked = Asked.ABSENT if said.stream_options is msgspec.UNSET else _asked(said.stream_options)
         exact = prompt_tokens is not None or _LISTS.match(prompt)
         text_bytes = None if exact else _text_bytes(said, steps, inline=INLINE in body)
         grammar_bytes = _grammar_bytes(said, steps)
@@ -323,8 +323,6 @@ def _max_tokens(*stated: object) -> int | None:
 
 
 def _asked(stream_options: object) -> Asked:
-    if stream_options is msgspec.UNSET:
-        return Asked.ABSENT
     if stream_options is None:
         return Asked.NULL
     if not isinstance(stream_options, dict):

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable
 from sidecar.engines.estimator import Estimator
 from sidecar.ledger.account import Account, Phase, Source
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.prefill_cost import Length, Refusal
@@ -33,7 +34,9 @@ class Estimates:
         self._verdicts = metrics.counter(c.ESTIMATOR_VERDICTS_TOTAL)
         metrics.before_scrape(self._set_gauges)
 
-    def ended(self, key: Hashable, model: str, length: Length | None, marks: Marks, *, ok: bool) -> float | None:
+    def ended(
+        self, key: Hashable, labels: RequestLabels, length: Length | None, marks: Marks, *, ok: bool
+    ) -> float | None:
         """A request ended; `ok`: streamed, with outcome ok. Returns its estimated prefill in seconds, or None. The
         estimator learns from a request only after it has estimated it. Where the first event did not come with the first
         token, the TTFT may hold the decode: there is no estimate and no sample.
@@ -41,17 +44,17 @@ class Estimates:
         visit = self.estimator.left(key)
         if visit is None or not ok:
             return None
-        found = self.estimator.prefill_seconds(model, length, visit)
+        found = self.estimator.prefill_seconds(labels.model, length, visit)
         if found is Refusal.NO_TOKEN:
             return None
         if not first_token_seen(marks):
-            self._answers.child(model, Refusal.HELD_BACK.value).inc()
+            self._answers.of[labels, Refusal.HELD_BACK.value].inc()
             return None
-        self.estimator.learn(model, length, visit)
+        self.estimator.learn(labels.model, length, visit)
         if isinstance(found, Refusal):
-            self._answers.child(model, found.value).inc()
+            self._answers.of[labels, found.value].inc()
             return None
-        self._answers.child(model, "answered").inc()
+        self._answers.of[labels, "answered"].inc()
         return found
 
     def serves(self, models: Iterable[str]) -> None:

@@ -5,10 +5,10 @@ hands out for what happens once per event. Nothing here may affect traffic: an e
 `observer_error` and goes no further.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from sidecar.ledger.account import Account
-from sidecar.ledger.request_labels import RequestLabels
+from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
@@ -29,7 +29,8 @@ class Recorder:
         self._metrics = metrics
         self._phases = metrics.histogram(c.REQUEST_PHASE_SECONDS)
         self._ttft = metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS)
-        self._gaps = metrics.histogram(c.INTER_TOKEN_SECONDS)
+        self.gaps = metrics.histogram(c.INTER_TOKEN_SECONDS).of
+        """By the labels of a request: the child whose `observe` takes each gap between output events, in seconds."""
         self._tpot = metrics.histogram(c.TIME_PER_OUTPUT_TOKEN_SECONDS)
         self._whole = metrics.histogram(c.REQUEST_SECONDS)
         self._upload = metrics.histogram(c.REQUEST_UPLOAD_SECONDS)
@@ -43,7 +44,8 @@ class Recorder:
         self._cancels = metrics.counter(c.CLIENT_CANCELS_TOTAL)
         self._paused = metrics.counter(c.STREAM_PAUSED_SECONDS_TOTAL)
         self._held_back = metrics.counter(c.ANSWERS_HELD_BACK_TOTAL)
-        self._per_read = metrics.histogram(c.STREAM_EVENTS_PER_READ)
+        self.per_read = metrics.histogram(c.STREAM_EVENTS_PER_READ).of
+        """The same for the number of output events of each read that had any."""
         self._attribution = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
         self._passthrough = metrics.counter(c.PASSTHROUGH_REQUESTS_TOTAL)
         self._dropped = metrics.counter(own.DROPPED_TOTAL)
@@ -64,21 +66,13 @@ class Recorder:
 
     # --- while a request runs --------------------------------------------------------------------------------------------
 
-    def gap_observer(self, labels: RequestLabels) -> Callable[[float], None]:
-        """Callback for each gap between output events, in seconds: a bound child, about 0.1 us a call."""
-        return self._gaps.of[labels].observe
-
-    def read_observer(self, labels: RequestLabels) -> Callable[[float], None]:
-        """Callback for the number of output events of each read that had any."""
-        return self._per_read.of[labels].observe
-
     def connected(self, labels: RequestLabels, seconds: float) -> None:
         """A new connection to the engine was opened for a request with these labels."""
         self._connect.of[labels].observe(seconds)
 
     def injection(self, result: str) -> None:
         """Asking for the usage chunk had this result, one of USAGE_RESULTS."""
-        self._injection.child(result).inc()
+        self._injection.of[UNLABELLED, result].inc()
 
     def passthrough(self, outcome: Outcome) -> None:
         """A request that is no inference request ended."""
@@ -123,8 +117,20 @@ class Recorder:
 
     def settled(self, account: Account, at_unix: float | None = None) -> None:
         """Write phases, their sum and how they were obtained, once the ledger is closed. Never raises."""
+        ledger = account.ledger
+        if ledger is None or account.outcome is not Outcome.OK:
+            return
         try:
-            self._settled(account, at_unix)
+            labels, streaming = account.labels, "true" if account.streaming else "false"
+            self._whole.of[labels, streaming].observe(ledger.e2e_seconds, account.trace_id, at_unix)
+            phases = self._phases.of
+            for share in ledger.shares:
+                # Two instants subtracted twice may differ in the last bit: less than a nanosecond below 0 is taken as 0.
+                seconds = 0.0 if -1e-9 < share.seconds < 0 else share.seconds
+                phases[labels, streaming, share.phase, share.source].observe(seconds, account.trace_id, at_unix)
+            self._attribution.of[labels, ledger.source, ledger.reason].inc()
+            if account.kv_transfer_seconds is not None and ledger.source != "none":
+                self._kv_transfer.of[labels].observe(account.kv_transfer_seconds)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self.dropped("observer_error")
 
@@ -154,21 +160,6 @@ class Recorder:
         pace = pace_seconds(account)
         if pace is not None:
             self._tpot.of[labels].observe(pace)
-
-    def _settled(self, account: Account, at_unix: float | None) -> None:
-        ledger = account.ledger
-        if ledger is None or account.outcome is not Outcome.OK:
-            return
-        labels, streaming = account.labels, "true" if account.streaming else "false"
-        self._whole.of[labels, streaming].observe(ledger.e2e_seconds, account.trace_id, at_unix)
-        phases = self._phases.of
-        for share in ledger.shares:
-            # Two instants subtracted twice may differ in the last bit: less than a nanosecond below 0 is taken as 0.
-            seconds = 0.0 if -1e-9 < share.seconds < 0 else share.seconds
-            phases[labels, streaming, share.phase, share.source].observe(seconds, account.trace_id, at_unix)
-        self._attribution.of[labels, ledger.source, ledger.reason].inc()
-        if account.kv_transfer_seconds is not None and ledger.source != "none":
-            self._kv_transfer.of[labels].observe(account.kv_transfer_seconds)
 
     # --- at 0 from the start ---------------------------------------------------------------------------------------------
 

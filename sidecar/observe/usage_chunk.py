@@ -26,6 +26,13 @@ MAX_HELD_BYTES = 65_536
 
 _KEY = b'"stream_options":{"include_usage":true},'
 _VALUE = b'{"include_usage":true}'
+_WHY_NOT = {
+    Asked.WANTED: NotAsked.ALREADY_ASKED,
+    Asked.DECLINED: NotAsked.DECLINED,
+    Asked.UNCLEAR: NotAsked.UNCLEAR,
+    Asked.LEFT_OUT: NotAsked.ENGINE_DEFAULT,
+}
+"""Where the client's own words decide; it is asked for where they are ABSENT or NULL."""
 
 
 def ask_for_usage(body: bytes | bytearray, peek: Peek) -> Splice | NotAsked:
@@ -37,25 +44,14 @@ def ask_for_usage(body: bytes | bytearray, peek: Peek) -> Splice | NotAsked:
         return NotAsked.NOT_WHOLE
     if peek.stream is not True:
         return NotAsked.NOT_STREAMED
-    match peek.usage_asked:
-        case Asked.WANTED:
-            return NotAsked.ALREADY_ASKED
-        case Asked.DECLINED:
-            return NotAsked.DECLINED
-        case Asked.UNCLEAR:
-            return NotAsked.UNCLEAR
-        case Asked.LEFT_OUT:
-            return NotAsked.ENGINE_DEFAULT
-        case Asked.ABSENT | Asked.NULL:
-            pass
+    if peek.usage_asked in _WHY_NOT:
+        return _WHY_NOT[peek.usage_asked]
     if peek.choices is None:
         return NotAsked.UNCLEAR
     if peek.choices != 1:
         return NotAsked.SEVERAL_CHOICES
-    return _inserted(body) if peek.usage_asked is Asked.ABSENT else _replaced(body)
-
-
-def _inserted(body: bytes | bytearray) -> Splice:
+    if peek.usage_asked is Asked.NULL:
+        return _replaced(body)
     brace = body.index(b"{") + 1
     return Splice(brace, brace, _KEY)
 

@@ -343,7 +343,7 @@ class EngineConnection(Sending):
         self._framing_bytes = 0
         if head.framing is Framing.NONE:
             # llhttp cannot know that this answers a HEAD and would wait for a body that never comes.
-            self._message_complete()
+            self.on_message_complete()
 
     def _is_http(self, status: int) -> bool:
         """Whether the head that is now complete says HTTP/1: llhttp reads RTSP/1.0 and ICE/1.0 in the same way."""
@@ -356,8 +356,5 @@ class EngineConnection(Sending):
 
     def on_message_complete(self) -> None:
         if not self._complete and self._head is not None and self._head.status >= 200:
-            self._message_complete()
-
-    def _message_complete(self) -> None:
-        self._complete = True
-        self._pieces_of_message = len(self._pieces)
+            self._complete = True
+            self._pieces_of_message = len(self._pieces)

@@ -162,13 +162,16 @@ class Upload:
         out.insert(0, head)
         self._engine = engine
         if size <= LONG_BODY_BYTES:
-            out = [b"".join(out)]
-        first, rest = _parted(out, FIRST_BYTES) if engine.reused else (out, [])
-        engine.write_all(first)
-        if engine.reused:
-            self._again = out
-            if rest and not engine.has_ended:
+            out = [request := b"".join(out)]
+            engine.write(request)
+        elif not engine.reused:
+            engine.write_all(out)
+        else:
+            first, rest = _parted(out, FIRST_BYTES)
+            engine.write_all(first)
+            if not engine.has_ended:
                 engine.write_all(rest)
+        self._again = out if engine.reused else None
         self.written()
 
     # --- a second sending, if the engine proves never to have had the first ------------------------------------------

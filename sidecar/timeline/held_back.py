@@ -54,7 +54,7 @@ def first_token_seen(marks: Marks) -> bool:
     False for an answer that was held back, and for one whose only event may hold any number of tokens, because no usage
     states it.
     """
-    if marks.first_token_at is None or held_back(marks):
-        return False
     stated = None if marks.usage is None else marks.usage.completion_tokens
-    return stated is not None or marks.output_events != 1
+    if marks.first_token_at is None or (stated is None and marks.output_events == 1):
+        return False
+    return not held_back(marks)

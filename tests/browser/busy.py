@@ -96,7 +96,7 @@ class BusyApp:
 
     def fill(self) -> None:
         """Play requests until the page is as full as possible."""
-        gap = self.recorder.gap_observer(RequestLabels(MODEL, "interactive", "0-512"))
+        gap = self.recorder.gaps[RequestLabels(MODEL, "interactive", "0-512")].observe
         for _ in range(200):
             gap(0.0123)
         for lane in LANES:

@@ -241,7 +241,7 @@ def test_a_sampled_trace_becomes_an_exemplar() -> None:
 def test_gaps_are_written_as_they_happen(by_bucket: bool, labels: tuple[str, ...]) -> None:
     harness = RecorderHarness(by_bucket=by_bucket)
 
-    observe: Callable[[float], None] = harness.recorder.gap_observer(LABELS)
+    observe: Callable[[float], None] = harness.recorder.gaps[LABELS].observe
     observe(0.02)
     observe(0.03)
 
@@ -256,7 +256,7 @@ def test_the_rest_of_the_road_is_counted() -> None:
     harness.recorder.dropped("event_too_long", 3)
     harness.recorder.injection("spliced")
     harness.recorder.connected(LABELS, 0.001)
-    harness.recorder.read_observer(LABELS)(2)
+    harness.recorder.per_read[LABELS].observe(2)
     harness.recorder.overhead(0.00002)
 
     assert harness.count(c.PASSTHROUGH_REQUESTS_TOTAL, "ok") == 1
