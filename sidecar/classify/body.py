@@ -8,7 +8,6 @@ needed, and prompts are measured but never decoded.
 
 import re
 from collections.abc import Callable, Generator, Iterable
-from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -18,22 +17,8 @@ from sidecar.classify.long_json import checked_members
 from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for
 from sidecar.classify.sparse import has_at_most
 from sidecar.classify.top_level import elements, elements_in_steps, members
+from sidecar.classify.usage_option import Asked, Place, asked_in, place_of_null, place_of_null_in_steps
 from sidecar.timeline.events import UNREADABLE
-
-
-class Asked(StrEnum):
-    """State of `stream_options.include_usage` in the request."""
-
-    ABSENT = "absent"
-    """No stream_options."""
-    NULL = "null"
-    """`stream_options` is null."""
-    LEFT_OUT = "left_out"
-    """An object that does not mention include_usage."""
-    WANTED = "wanted"
-    DECLINED = "declined"
-    UNCLEAR = "unclear"
-    """Not decodable within the bound, or of a type that the API does not know."""
 
 
 class Peek(msgspec.Struct, frozen=True):
@@ -51,6 +36,8 @@ class Peek(msgspec.Struct, frozen=True):
     choices: int | None = None
     """Number of choices in the answer: `n` times the prompts of a completions batch; None if unclear."""
     usage_asked: Asked = Asked.UNCLEAR
+    null_at: Place | None = None
+    """The place of `stream_options` if it is null, and not among more members than any API has."""
     text_bytes: int | None = None
     """Bytes of the body that may be prompt text, for the prompt-length estimate. None if media, or text that the server
     has already, make it useless."""
@@ -72,6 +59,8 @@ _ABSENT = msgspec.Raw(b"")
 
 
 class _Scalars(msgspec.Struct, frozen=True):
+    """Values that are decoded; None if absent or null, _ODD if they are none of these types."""
+
     model: Any = None
     stream: Any = None
     max_tokens: Any = None
@@ -80,11 +69,22 @@ class _Scalars(msgspec.Struct, frozen=True):
     user: Any = None
     priority: Any = None
     service_tier: Any = None
-
-
-class _Body(_Scalars, frozen=True):
     n: Any = None
-    stream_options: Any = msgspec.UNSET
+
+
+class _Body(msgspec.Struct, frozen=True):
+    """Values as they are written: to decode them all would take 50 ms for 32 KiB of numbers near the ends of their range."""
+
+    model: msgspec.Raw = _ABSENT
+    stream: msgspec.Raw = _ABSENT
+    max_tokens: msgspec.Raw = _ABSENT
+    max_completion_tokens: msgspec.Raw = _ABSENT
+    max_output_tokens: msgspec.Raw = _ABSENT
+    user: msgspec.Raw = _ABSENT
+    priority: msgspec.Raw = _ABSENT
+    service_tier: msgspec.Raw = _ABSENT
+    n: msgspec.Raw = _ABSENT
+    stream_options: msgspec.Raw = _ABSENT
     messages: msgspec.Raw = _ABSENT
     prompt: msgspec.Raw = _ABSENT
     text: msgspec.Raw = _ABSENT
@@ -117,17 +117,14 @@ class _Body(_Scalars, frozen=True):
 
 
 _DECODER = msgspec.json.Decoder(_Body)
-_SPANS = msgspec.json.Decoder(
-    msgspec.defstruct("_Spans", [(name, msgspec.Raw, _ABSENT) for name in _Body.__struct_fields__])
-)
-"""Finds the members of `_Body`, and builds none of them."""
-
 _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
 _TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
-_OBJECT = b"{"
+_OBJECT_BEGINS = re.compile(rb"\s*+\{")
 _CONTAINER = b"{["
 _QUOTE = 0x22
-_SCALARS = frozenset(_Scalars.__struct_fields__)
+_ODD = b""
+_SCALARS = _Scalars.__struct_fields__
+_scalars_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_SCALARS)
 _FIELDS = frozenset(_Body.__struct_fields__)
 _MAX_SCALAR_BYTES = 12 * MAX_STRING + 2  # a name in which every character is two \uXXXX escapes
 
@@ -149,6 +146,7 @@ _NESTED_IN = ("text", "parameters", "sampling_params")
 _BINDING = (*_GRAMMARS, "tool_choice", *_NESTED_IN)
 _binding_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BINDING)
 _NOTHING_BINDS = (_ABSENT,) * len(_BINDING)
+_LIST = re.compile(rb"\s*+\[")
 _TOKEN_IDS = re.compile(rb"\s*+\[\s*+-?\d")
 _LISTS = re.compile(rb"\s*+\[\s*+\[")
 
@@ -169,7 +167,9 @@ and each opening bracket. A colon, behind the name of a member, may cost 40 ns, 
 class _Steps(NamedTuple):
     """The finds of all steps in a long body."""
 
-    said: _Body
+    read: _Body
+    said: _Scalars
+    null_at: Place | None
     prompts: tuple[int | None, int | None]
     not_text: set[str]
     nested: set[str]
@@ -177,41 +177,32 @@ class _Steps(NamedTuple):
 
 
 def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
-    """As `peek` of a whole body, and the same result; each step takes up to 1 ms (`make bounds`). Never raises."""
+    """As `peek` of a whole body; each step takes up to 1 ms, at most 2 ms (`make bounds`). Never raises.
+
+    The result is the same but where a long list of prompts has more tokens, deeper brackets or more blanks than are stepped over:
+    then `choices` is None.
+    """
     try:
-        found = yield from _members(body)
-        said: dict[str, Any] = {}
-        for name, raw in dict(found).items():
-            if name in _SCALARS:
-                said[name] = None if _is_odd(raw) else msgspec.json.decode(raw)
-            elif name in ("n", "stream_options"):
-                odd = _is_odd(raw) and (name == "n" or len(raw) > _MAX_SCALAR_BYTES)
-                said[name] = "" if odd else msgspec.json.decode(raw)
-            elif name in _FIELDS:
-                said[name] = msgspec.Raw(raw)
-        read = _Body(**said)
+        if (yield from _is_quick(body)):
+            read = _DECODER.decode(body)
+        else:
+            view, found = memoryview(body), (yield from checked_members(body))
+            read = _Body(**{m.name: msgspec.Raw(view[m.start : m.end]) for m in found if m.name in _FIELDS})
+        yield
+        said = _scalars(zip(_SCALARS, _scalars_of(read), strict=True))
     except UNREADABLE:
         yield
         return peek(bytes(body[:_GIVEN_UP_BYTES]), whole=False)
+    null = read.stream_options is not _ABSENT and asked_in(read.stream_options) is Asked.NULL
+    null_at = (yield from place_of_null_in_steps(body)) if null else None
     yield
-    prompt = bytes(read.prompt) or bytes(read.input_ids)
-    prompts = _one_prompt(prompt) or ((yield from elements_in_steps(prompt)) or None, None)
+    prompt = read.input_ids if read.prompt is _ABSENT else read.prompt
+    prompts = _one_prompt(prompt) or ((yield from elements_in_steps(bytes(prompt))) or None, None)
     yield
     not_text = yield from _searched(read, _TEXT, looks_for)
     nested = yield from _searched(read, _NESTED_IN, lambda _field, _raw: (_NESTED_GRAMMAR.search,))
     tools = yield from _searched(read, ("tools",), lambda _field, _raw: (_SERVER_TOOL.search,))
-    return peek(b"", whole=True, steps=_Steps(read, prompts, not_text, nested, bool(tools)))
-
-
-def _members(body: bytes | bytearray) -> Generator[None, None, list[tuple[str, memoryview]]]:
-    """The members of a long body, at least those of `_Body`. Raises one of UNREADABLE."""
-    if not (yield from _is_quick(body)):
-        view, members_of_body = memoryview(body), (yield from checked_members(body))
-        return [(member.name, view[member.start : member.end]) for member in members_of_body]
-    spans = _SPANS.decode(body)
-    yield
-    named = [(name, getattr(spans, name)) for name in _Body.__struct_fields__]
-    return [(name, memoryview(raw)) for name, raw in named if raw is not _ABSENT]
+    return peek(b"", whole=True, steps=_Steps(read, said, null_at, prompts, not_text, nested, bool(tools)))
 
 
 def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
@@ -227,12 +218,12 @@ def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
 
 
 def _searched(
-    said: _Body, fields: Iterable[str], looks: Callable[[str, bytes], tuple[Look, ...]]
+    read: _Body, fields: Iterable[str], looks: Callable[[str, bytes], tuple[Look, ...]]
 ) -> Generator[None, None, set[str]]:
     """The fields in which one of their looks finds something; a step for each window's length that was searched."""
     found, searched = set(), 0
     for name in fields:
-        raw = getattr(said, name)
+        raw = getattr(read, name)
         if raw is _ABSENT:
             continue
         text = bytes(raw)
@@ -255,27 +246,37 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     Of a beginning, only the members that end within it are read, and the values that depend on the rest (choices,
     usage_asked, text_bytes) stay unclear. A whole body that is no JSON object is read as far as it looks like one.
     """
-    said: _Scalars
-    choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
+    read: _Body | None = None
+    choices, usage_asked, null_at, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None, None
     grammar_bytes, server_tools = 0, False
     try:
-        said = steps.said if steps is not None else (_DECODER.decode(body) if whole else _beginning(body))
+        if steps is not None:
+            read, said = steps.read, steps.said
+        elif whole:
+            read = _DECODER.decode(body)
+            said = _scalars(zip(_SCALARS, _scalars_of(read), strict=True))
+        else:
+            said = _beginning(body)
     except UNREADABLE:
-        said = _beginning(body)
-    if isinstance(said, _Body):
-        prompt = bytes(said.prompt) or bytes(said.input_ids)
-        prompts, prompt_tokens = steps.prompts if steps is not None else _prompts(prompt) if prompt else (1, None)
+        read, said = None, _beginning(body)
+    if read is not None:
+        prompt = read.input_ids if read.prompt is _ABSENT else read.prompt
+        prompts, prompt_tokens = (
+            steps.prompts if steps is not None else (1, None) if prompt is _ABSENT else _prompts(prompt)
+        )
         choices = prompts if said.n is None else _choices(said.n, prompts)
-        usage_asked = Asked.ABSENT if said.stream_options is msgspec.UNSET else _asked(said.stream_options)
+        usage_asked = Asked.ABSENT if read.stream_options is _ABSENT else asked_in(read.stream_options)
+        if usage_asked is Asked.NULL:
+            null_at = steps.null_at if steps is not None else place_of_null(body)
         exact = prompt_tokens is not None or _LISTS.match(prompt)
-        text_bytes = None if exact else _text_bytes(said, steps, inline=INLINE in body)
-        grammar_bytes = _grammar_bytes(said, steps)
+        text_bytes = None if exact else _text_bytes(read, steps, inline=INLINE in body)
+        grammar_bytes = 0 if _binding_of(read) == _NOTHING_BINDS else _grammar_bytes(read, steps)
         if steps is not None:
             server_tools = steps.server_tools
         else:
-            server_tools = said.tools is not _ABSENT and _SERVER_TOOL.search(bytes(said.tools)) is not None
+            server_tools = read.tools is not _ABSENT and _SERVER_TOOL.search(read.tools) is not None
     return Peek(
-        whole=isinstance(said, _Body),
+        whole=read is not None,
         model=_name(said.model),
         stream=said.stream if isinstance(said.stream, bool) else None,
         max_tokens=_max_tokens(said.max_completion_tokens, said.max_tokens, said.max_output_tokens),
@@ -284,6 +285,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         service_tier=None if said.service_tier is None else _name(said.service_tier),
         choices=choices,
         usage_asked=usage_asked,
+        null_at=null_at,
         text_bytes=text_bytes,
         prompt_tokens=prompt_tokens,
         grammar_bytes=grammar_bytes,
@@ -294,21 +296,28 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
 def _beginning(body: bytes | bytearray) -> _Scalars:
     """Read the scalar members that are complete in the first bytes of an object."""
     found = {m.name: body[m.start : m.end] for m in members(body) if m.name in _SCALARS}
-    return _Scalars(**{name: _decoded(raw) for name, raw in found.items()})
+    short = ((name, raw) for name, raw in found.items() if len(raw) <= _MAX_SCALAR_BYTES)
+    return _scalars(short, strict=False)
 
 
-def _is_odd(raw: bytes | bytearray | memoryview) -> bool:
-    """Whether it is a container, or a string longer than any name: decoding it would take too long, and nothing follows from it."""
-    return raw[0] in _CONTAINER or (len(raw) > _MAX_SCALAR_BYTES and raw[0] == _QUOTE)
+def _scalars(named: Iterable[tuple[str, Any]], *, strict: bool = True) -> _Scalars:
+    """The decoded values. Containers, and strings longer than any name, are not decoded: it takes long, and nothing follows from it.
 
-
-def _decoded(raw: bytes | bytearray) -> object:
-    if _is_odd(raw):
-        return None
-    try:
-        return msgspec.json.decode(raw)
-    except UNREADABLE:
-        return None
+    `strict`: a value that cannot be decoded raises one of UNREADABLE; else it is None.
+    """
+    found: dict[str, Any] = {}
+    for name, raw in named:
+        if raw is not _ABSENT:
+            view = memoryview(raw)
+            if view[0] in _CONTAINER or (view[0] == _QUOTE and len(view) > _MAX_SCALAR_BYTES):
+                found[name] = _ODD
+                continue
+            try:
+                found[name] = msgspec.json.decode(raw)
+            except UNREADABLE:
+                if strict:
+                    raise
+    return _Scalars(**found)
 
 
 def _name(value: object) -> str | None:
@@ -322,29 +331,16 @@ def _max_tokens(*stated: object) -> int | None:
     return None
 
 
-def _asked(stream_options: object) -> Asked:
-    if stream_options is None:
-        return Asked.NULL
-    if not isinstance(stream_options, dict):
-        return Asked.UNCLEAR
-    if "include_usage" not in stream_options:
-        return Asked.LEFT_OUT
-    wanted = stream_options["include_usage"]
-    if not isinstance(wanted, bool):
-        return Asked.UNCLEAR
-    return Asked.WANTED if wanted else Asked.DECLINED
-
-
-def _prompts(prompt: bytes) -> tuple[int | None, int | None]:
+def _prompts(prompt: msgspec.Raw) -> tuple[int | None, int | None]:
     """Number of prompts in a `prompt` field, 1 if there is none, and its length in tokens if it is one list of token ids."""
-    return _one_prompt(prompt) or (elements(prompt) or None, None)
+    return _one_prompt(prompt) or (elements(bytes(prompt)) or None, None)
 
 
-def _one_prompt(prompt: bytes) -> tuple[int, int | None] | None:
+def _one_prompt(prompt: msgspec.Raw) -> tuple[int, int | None] | None:
     """As `_prompts` for a text, for one list of token ids and for none at all; None for a list of prompts."""
-    if not prompt.lstrip(b" \t\n\r").startswith(b"["):
+    if not _LIST.match(prompt):
         return 1, None
-    return (1, prompt.count(b",") + 1) if _TOKEN_IDS.match(prompt) else None
+    return (1, bytes(prompt).count(b",") + 1) if _TOKEN_IDS.match(prompt) else None
 
 
 def _choices(n: object, prompts: int | None) -> int | None:
@@ -353,45 +349,42 @@ def _choices(n: object, prompts: int | None) -> int | None:
     return n * prompts
 
 
-def _text_bytes(said: _Body, steps: _Steps | None, *, inline: bool) -> int | None:
-    for held in (said.previous_response_id, said.conversation):
+def _text_bytes(read: _Body, steps: _Steps | None, *, inline: bool) -> int | None:
+    for held in (read.previous_response_id, read.conversation):
         if held is not _ABSENT and bytes(held) not in _FREE:
             return None
     total = 0
-    for name, stated in zip(_TEXT, _text_of(said), strict=True):
+    for name, stated in zip(_TEXT, _text_of(read), strict=True):
         if stated is _ABSENT:
             continue
-        raw = bytes(stated)
-        if name == "text" and raw.lstrip(b" \t\n\r").startswith(_OBJECT):
+        if name == "text" and _OBJECT_BEGINS.match(stated):
             continue  # in a Responses request, `text` states the format of the answer
         if steps is not None:
             if name in steps.not_text:
                 return None
         else:
+            raw = bytes(stated)
             for look in looks_for(name, raw, inline=inline):
                 if look(raw, 0, len(raw)):
                     return None
-        total += len(raw)
+        total += memoryview(stated).nbytes
     return total
 
 
-def _grammar_bytes(said: _Body, steps: _Steps | None) -> int:
-    binding = _binding_of(said)
-    if binding == _NOTHING_BINDS:
-        return 0
+def _grammar_bytes(read: _Body, steps: _Steps | None) -> int:
     total = 0
-    for stated in binding[: len(_GRAMMARS)]:
+    for stated in _binding_of(read)[: len(_GRAMMARS)]:
         if stated is not _ABSENT:
             raw = bytes(stated)
             if raw not in _FREE and not _FREE_FORM.fullmatch(raw):
                 total += len(raw)
-    if said.tool_choice is not _ABSENT and bytes(said.tool_choice) not in _FREE:
-        total += len(bytes(said.tools))
+    if read.tool_choice is not _ABSENT and bytes(read.tool_choice) not in _FREE:
+        total += len(bytes(read.tools))
     for name in _NESTED_IN:
-        nested = getattr(said, name)
+        nested = getattr(read, name)
         if nested is _ABSENT:
             continue
         raw = bytes(nested)
-        if raw.startswith(_OBJECT) and (_NESTED_GRAMMAR.search(raw) if steps is None else name in steps.nested):
+        if _OBJECT_BEGINS.match(raw) and (_NESTED_GRAMMAR.search(raw) if steps is None else name in steps.nested):
             total += len(raw)
     return total

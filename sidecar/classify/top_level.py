@@ -14,8 +14,8 @@ from sidecar.classify.json_text import JsonText, UnreadableError
 from sidecar.timeline.events import UNREADABLE
 
 
-MAX_TOKENS = 1_536
-"""Most tokens (`json_text.py`) in one scan: 1.5 ms (`make bounds`). A conversation of 500 messages has fewer."""
+MAX_TOKENS = 1_024
+"""Most tokens (`json_text.py`) in one scan: 1 to 1.5 ms (`make bounds`). A conversation of a hundred messages with quotes has fewer."""
 
 MAX_MEMBERS = 256
 """Most members in one scan: about 1 ms. The largest API has about sixty."""

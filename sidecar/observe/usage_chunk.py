@@ -13,8 +13,8 @@ the finish reason to the usage chunk, and so out of what this client gets.
 
 from collections.abc import Sequence
 
-from sidecar.classify.body import Asked, Peek
-from sidecar.classify.top_level import members
+from sidecar.classify.body import Peek
+from sidecar.classify.usage_option import Asked
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.proxy.observer import Splice
 from sidecar.timeline.events import StreamEvent
@@ -32,7 +32,7 @@ _WHY_NOT = {
     Asked.UNCLEAR: NotAsked.UNCLEAR,
     Asked.LEFT_OUT: NotAsked.ENGINE_DEFAULT,
 }
-"""Where the client's own words decide; it is asked for where they are ABSENT or NULL."""
+"""The states in which the client has decided; in the others, ABSENT and NULL, it is asked for."""
 
 
 def ask_for_usage(body: bytes | bytearray, peek: Peek) -> Splice | NotAsked:
@@ -51,22 +51,9 @@ def ask_for_usage(body: bytes | bytearray, peek: Peek) -> Splice | NotAsked:
     if peek.choices != 1:
         return NotAsked.SEVERAL_CHOICES
     if peek.usage_asked is Asked.NULL:
-        return _replaced(body)
+        return NotAsked.UNCLEAR if peek.null_at is None else Splice(*peek.null_at, _VALUE)
     brace = body.index(b"{") + 1
     return Splice(brace, brace, _KEY)
-
-
-def _replaced(body: bytes | bytearray) -> Splice | NotAsked:
-    """Replace the null of `stream_options`; the scan that finds it is bounded."""
-    null = None
-    at_end = 0
-    for member in members(body):
-        at_end = member.end
-        if member.name == "stream_options":
-            null = member  # of duplicates the last one counts
-    if null is None or body[at_end:].strip(b" \t\n\r") != b"}":
-        return NotAsked.UNCLEAR  # the body has more members than the scan reads
-    return Splice(null.start, null.end, _VALUE)
 
 
 # A cut is in one of three states.

@@ -21,7 +21,7 @@ CHUNK = b"%x\r\n%b\r\n"
 """One chunk of RFC 9112 7.1: its length and its bytes are filled in."""
 LONG_BODY_BYTES = 32_768
 """A longer body is looked at in steps, in several turns of the loop: in one call, a MiB would take up to 45 ms. A body
-of this length takes at most 1 ms, whatever stands in it."""
+of this length takes at most 1 ms, whatever stands in it (`make bounds`)."""
 LAST_CHUNK = b"0\r\n\r\n"
 FIRST_BYTES = 65536
 """Bytes of a long request that an idle connection gets first. If the engine had closed, on loopback its reset is there at
@@ -136,7 +136,7 @@ class Upload:
         """The engine's connection is open: the head and the body bytes that have come go out.
 
         They go out in one write. On a reused connection a long request goes out in two: the first FIRST_BYTES ask whether
-        the engine still listens. A long body is never copied.
+        the engine still listens. A long body is not copied here.
         """
         (splice, fields), chunked = self._instead, self._head.framing is Framing.CHUNKED
         body, self._waiting = self._waiting, b""
@@ -146,7 +146,7 @@ class Upload:
         else:
             size += len(splice.text) - (splice.end - splice.start)
             view = memoryview(body)
-            out = [view[: splice.start], splice.text, view[splice.end :]]
+            out = list(filter(len, (view[: splice.start], splice.text, view[splice.end :])))
         if chunked:
             out = [b"%x\r\n" % size, *out, b"\r\n"] if out else out
             if self.complete:
@@ -167,9 +167,9 @@ class Upload:
         elif not engine.reused:
             engine.write_all(out)
         else:
-            first, rest = _parted(out, FIRST_BYTES)
+            first, rest = parted(out, FIRST_BYTES)
             engine.write_all(first)
-            if not engine.has_ended:
+            if rest and not engine.has_ended:
                 engine.write_all(rest)
         self._again = out if engine.reused else None
         self.written()
@@ -251,10 +251,12 @@ class Upload:
                 self._observer.blinded()
 
 
-def _parted(out: list[Buffer], first_bytes: int) -> tuple[list[Buffer], list[Buffer]]:
+def parted(out: list[Buffer], first_bytes: int) -> tuple[list[Buffer], list[Buffer]]:
     """The buffers with the first bytes, and those with all others; none is copied."""
     left = first_bytes
     for at, each in enumerate(out):
+        if left == 0:
+            return out[:at], out[at:]
         if len(each) > left:
             view = memoryview(each)
             return [*out[:at], view[:left]], [view[left:], *out[at + 1 :]]
