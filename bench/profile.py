@@ -1,9 +1,11 @@
 """`make profile`: where the sidecar spends its time on a token, or on a request, as a flame graph.
 
-The sidecar, built from its Python sources, runs under the load of `make bench` on a core of its own, and py-spy looks at its stack
-a thousand times a second. With --native it stops it for each look, else it does not stop it at all. Only time on the processor counts. The graph is an SVG for a browser, in which each
-frame is as wide as its share; the functions that take most by themselves are printed. It states shares, and no cost: under a profiler
-that is another one. py-spy must be allowed to look at another process: as root, or with `sysctl kernel.yama.ptrace_scope=0`.
+The sidecar, built from its Python sources, runs under the load of `make bench` on a core of its own, and py-spy looks at its
+stack a thousand times a second. With --native it stops it for each look, else it does not stop it at all. The graph and the table
+are of two runs, because a process can be stopped by one py-spy alone. Only time on the processor counts. The graph is an SVG for a
+browser, in which each frame is as wide as its share; the functions that take most by themselves are printed. It states shares, and no
+cost: under a profiler that is another one. py-spy must be allowed to look at another process: as root, or with
+`sysctl kernel.yama.ptrace_scope=0`.
 """
 
 import argparse
@@ -13,7 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.peers.build import CACHE, MissingError, environment, generator
@@ -46,13 +48,9 @@ def profile(load: str, seconds: int, folder: Path, *, native: bool) -> list[str]
             command = [str(program), "record", "--native" if native else "--nonblocking"]
             command += ["--pid", str(running.pid), "--rate", str(LOOKS_A_SECOND), "--duration", str(seconds)]
             files = {"raw": raw, "flamegraph": folder / f"{load}.svg"}
-            with ExitStack() as looking:
-                looks = [
-                    looking.enter_context(_look([*command, "--format", kind, "--output", str(path)]))
-                    for kind, path in files.items()
-                ]
-                engine.play(mode, running, timing | {"window_ms": seconds * 1000})
-                for look in looks:
+            for kind, path in files.items():
+                with _look([*command, "--format", kind, "--output", str(path)]) as look:
+                    engine.play(mode, running, timing | {"window_ms": seconds * 1000})
                     _end(look)
     finally:
         engine.close()

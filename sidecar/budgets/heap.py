@@ -1,9 +1,9 @@
 """Settings of the C heap, so that memory goes back to the system after a burst.
 
 glibc keeps freed memory below the last block in use, and what it then takes for large it learns from the program: up to 32 MiB.
-Here blocks of MAPPED_FROM_BYTES and more are mapped one by one, and what smaller ones leave is given back after a burst (`trim`). A
-block that is mapped alone costs a fault of the processor for each 4 KiB: with 64 KiB as the limit, as it was, requests with prompts
-of 600 B to 2 MB took a fifth more processor time. Knows glibc's `mallopt` (mallopt(3)); elsewhere it does nothing. It refuses to
+Here blocks of MAPPED_FROM_BYTES and more, for which no freed place is large enough, are mapped one by one. What smaller ones leave
+behind each other is given back after a burst (`trim`). A block that is mapped alone costs a fault of the processor for each 4 KiB: with
+64 KiB as the limit, as it was, requests with prompts of 600 B to 2 MB took a fifth more processor time. Knows glibc's `mallopt` (mallopt(3)); elsewhere it does nothing. It refuses to
 know who allocates.
 """
 
@@ -14,7 +14,7 @@ from contextlib import suppress
 _M_MMAP_THRESHOLD = -3
 _M_TRIM_THRESHOLD = -1
 MAPPED_FROM_BYTES = 1 << 20
-"""Blocks of this size and more are mapped alone, and go back when they are freed."""
+"""Blocks of this size and more are mapped alone, and then go back when they are freed."""
 
 
 def give_back_large_blocks() -> bool:

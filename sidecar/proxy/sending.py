@@ -78,7 +78,7 @@ class Sending(ReadLimit):
         self.transport.write(data)
 
     def write_all(self, buffers: Sequence[Buffer]) -> None:
-        """Hand bytes to the engine's socket, in one system call if it takes them. They must not be changed any more."""
+        """Hand bytes to the engine's socket, none of them empty. They must not be changed any more. uvloop sends them by one writev."""
         if len(buffers) == 1:
             self.write(buffers[0])
             return

@@ -62,7 +62,9 @@ class Socket(asyncio.Transport):
         self.protocol = protocol
         self.taken = bytearray()
         self.room: int | None = None
-        self.writes = self.gathered = 0
+        self.writes = 0
+        self.given: list[bytes | bytearray | memoryview] = []
+        """Everything that was written, as the objects that were handed over."""
         self.reading = True
         self.ended = False
         """write_eof was called."""
@@ -80,14 +82,17 @@ class Socket(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.writes += 1
+        self.given.append(data)
         self._unsent += data
         self._drain()
         self._pause_if_full()
 
     def writelines(self, buffers: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Several buffers at once, which the relay has not joined: they count in `gathered` too."""
-        self.gathered += 1
-        self.write(b"".join(buffers))
+        gathered = tuple(buffers)
+        assert all(gathered), "an empty buffer keeps asyncio's own transport waiting"
+        self.given += gathered[:-1]
+        self.write(b"".join(gathered))
+        self.given[-1] = gathered[-1]
 
     def write_eof(self) -> None:
         self.ended = True
@@ -205,11 +210,14 @@ class Recording(Unobserved):
         self.told: list[tuple[str, object]] = []
         self.body = bytearray()
         self.response: ResponseHead | None = None
+        self.shown: bytes | bytearray = b""
+        """The body that `request_body` was shown: the object itself."""
         self.splice: Splice | None = None
         """The change that `request_body` makes."""
         self.closed: list[tuple[Outcome, Failure | None, int | None]] = []
 
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
+        self.shown = body
         self.told.append(("request_body", (bytes(body), whole)))
         return Instead(self.splice)
 
