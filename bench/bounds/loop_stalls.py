@@ -117,6 +117,11 @@ def _bodies() -> dict[str, bytes]:
     }
 
 
+def _members(value: bytes) -> bytes:
+    """A short body of many small values, whose null has to be found."""
+    return b"{" + (b'"a":%b,' % value) * 250 + b'"stream":true,"stream_options":null}'
+
+
 def _filled(before: bytes, unit: bytes, after: bytes, size: int) -> bytes:
     return before + unit * ((size - len(before) - len(after)) // len(unit)) + after
 
@@ -127,6 +132,10 @@ def _hostile_bodies() -> Iterator[tuple[str, bytes]]:
     for name, parts in _HOSTILE.items():
         for length in lengths:
             yield name, _filled(*parts, length - 100)
+    for depth in (1, 10, 40):
+        short = _members(b"[" * depth + b"]" * depth)
+        yield f"250 arrays of depth {depth}", short
+        yield f"250 arrays of depth {depth} and a prompt", short[:-1] + b',"prompt":"' + b"x" * 600_000 + b'"}'
     yield (
         "short arrays before a long one",
         _filled(b"{" + b'"a":[],' * 200 + b'"prompt":[', b'["",[[]]],', b"1]}", BODY_BYTES),

@@ -17,7 +17,7 @@ from sidecar.classify.long_json import checked_members
 from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for
 from sidecar.classify.sparse import has_at_most
 from sidecar.classify.top_level import elements, elements_in_steps, members
-from sidecar.classify.usage_option import Asked, Place, asked_in, place_of_null, place_of_null_in_steps
+from sidecar.classify.usage_option import NOT_STATED, Asked, Place, asked_in, place_of_null_in_steps
 from sidecar.timeline.events import UNREADABLE
 
 
@@ -37,7 +37,7 @@ class Peek(msgspec.Struct, frozen=True):
     """Number of choices in the answer: `n` times the prompts of a completions batch; None if unclear."""
     usage_asked: Asked = Asked.UNCLEAR
     null_at: Place | None = None
-    """The place of `stream_options` if it is null, and not among more members than any API has."""
+    """The place of `stream_options` in a long body, if it is null and a stream is asked for."""
     text_bytes: int | None = None
     """Bytes of the body that may be prompt text, for the prompt-length estimate. None if media, or text that the server
     has already, make it useless."""
@@ -55,11 +55,9 @@ UNREAD_BODY = Peek()
 MAX_STRING = 1024
 """Characters of a name (model, user, service tier); a longer value is None."""
 
-_ABSENT = msgspec.Raw(b"")
-
 
 class _Scalars(msgspec.Struct, frozen=True):
-    """Values that are decoded; None if absent or null, _ODD if they are none of these types."""
+    """Values that are decoded; None if absent or null, _NO_SCALAR if they are none of these types."""
 
     model: Any = None
     stream: Any = None
@@ -75,54 +73,54 @@ class _Scalars(msgspec.Struct, frozen=True):
 class _Body(msgspec.Struct, frozen=True):
     """Values as they are written: to decode them all would take 50 ms for 32 KiB of numbers near the ends of their range."""
 
-    model: msgspec.Raw = _ABSENT
-    stream: msgspec.Raw = _ABSENT
-    max_tokens: msgspec.Raw = _ABSENT
-    max_completion_tokens: msgspec.Raw = _ABSENT
-    max_output_tokens: msgspec.Raw = _ABSENT
-    user: msgspec.Raw = _ABSENT
-    priority: msgspec.Raw = _ABSENT
-    service_tier: msgspec.Raw = _ABSENT
-    n: msgspec.Raw = _ABSENT
-    stream_options: msgspec.Raw = _ABSENT
-    messages: msgspec.Raw = _ABSENT
-    prompt: msgspec.Raw = _ABSENT
-    text: msgspec.Raw = _ABSENT
-    text_input: msgspec.Raw = _ABSENT
-    inputs: msgspec.Raw = _ABSENT
-    input_ids: msgspec.Raw = _ABSENT
-    input: msgspec.Raw = _ABSENT
-    system: msgspec.Raw = _ABSENT
-    instructions: msgspec.Raw = _ABSENT
-    tools: msgspec.Raw = _ABSENT
-    functions: msgspec.Raw = _ABSENT
-    suffix: msgspec.Raw = _ABSENT
-    documents: msgspec.Raw = _ABSENT
-    previous_response_id: msgspec.Raw = _ABSENT
-    conversation: msgspec.Raw = _ABSENT
-    tool_choice: msgspec.Raw = _ABSENT
-    response_format: msgspec.Raw = _ABSENT
-    structured_outputs: msgspec.Raw = _ABSENT
-    guided_json: msgspec.Raw = _ABSENT
-    guided_regex: msgspec.Raw = _ABSENT
-    guided_choice: msgspec.Raw = _ABSENT
-    guided_grammar: msgspec.Raw = _ABSENT
-    grammar: msgspec.Raw = _ABSENT
-    json_schema: msgspec.Raw = _ABSENT
-    regex: msgspec.Raw = _ABSENT
-    ebnf: msgspec.Raw = _ABSENT
-    format: msgspec.Raw = _ABSENT
-    parameters: msgspec.Raw = _ABSENT
-    sampling_params: msgspec.Raw = _ABSENT
+    model: msgspec.Raw = NOT_STATED
+    stream: msgspec.Raw = NOT_STATED
+    max_tokens: msgspec.Raw = NOT_STATED
+    max_completion_tokens: msgspec.Raw = NOT_STATED
+    max_output_tokens: msgspec.Raw = NOT_STATED
+    user: msgspec.Raw = NOT_STATED
+    priority: msgspec.Raw = NOT_STATED
+    service_tier: msgspec.Raw = NOT_STATED
+    n: msgspec.Raw = NOT_STATED
+    stream_options: msgspec.Raw = NOT_STATED
+    messages: msgspec.Raw = NOT_STATED
+    prompt: msgspec.Raw = NOT_STATED
+    text: msgspec.Raw = NOT_STATED
+    text_input: msgspec.Raw = NOT_STATED
+    inputs: msgspec.Raw = NOT_STATED
+    input_ids: msgspec.Raw = NOT_STATED
+    input: msgspec.Raw = NOT_STATED
+    system: msgspec.Raw = NOT_STATED
+    instructions: msgspec.Raw = NOT_STATED
+    tools: msgspec.Raw = NOT_STATED
+    functions: msgspec.Raw = NOT_STATED
+    suffix: msgspec.Raw = NOT_STATED
+    documents: msgspec.Raw = NOT_STATED
+    previous_response_id: msgspec.Raw = NOT_STATED
+    conversation: msgspec.Raw = NOT_STATED
+    tool_choice: msgspec.Raw = NOT_STATED
+    response_format: msgspec.Raw = NOT_STATED
+    structured_outputs: msgspec.Raw = NOT_STATED
+    guided_json: msgspec.Raw = NOT_STATED
+    guided_regex: msgspec.Raw = NOT_STATED
+    guided_choice: msgspec.Raw = NOT_STATED
+    guided_grammar: msgspec.Raw = NOT_STATED
+    grammar: msgspec.Raw = NOT_STATED
+    json_schema: msgspec.Raw = NOT_STATED
+    regex: msgspec.Raw = NOT_STATED
+    ebnf: msgspec.Raw = NOT_STATED
+    format: msgspec.Raw = NOT_STATED
+    parameters: msgspec.Raw = NOT_STATED
+    sampling_params: msgspec.Raw = NOT_STATED
 
 
 _DECODER = msgspec.json.Decoder(_Body)
 _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
 _TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
-_OBJECT_BEGINS = re.compile(rb"\s*+\{")
+_IS_OBJECT = re.compile(rb"\s*+\{")
 _CONTAINER = b"{["
 _QUOTE = 0x22
-_ODD = b""
+_NO_SCALAR = b""
 _SCALARS = _Scalars.__struct_fields__
 _scalars_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_SCALARS)
 _FIELDS = frozenset(_Body.__struct_fields__)
@@ -145,7 +143,7 @@ _SERVER_TOOL = re.compile(
 _NESTED_IN = ("text", "parameters", "sampling_params")
 _BINDING = (*_GRAMMARS, "tool_choice", *_NESTED_IN)
 _binding_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BINDING)
-_NOTHING_BINDS = (_ABSENT,) * len(_BINDING)
+_NOTHING_BINDS = (NOT_STATED,) * len(_BINDING)
 _LIST = re.compile(rb"\s*+\[")
 _TOKEN_IDS = re.compile(rb"\s*+\[\s*+-?\d")
 _LISTS = re.compile(rb"\s*+\[\s*+\[")
@@ -193,10 +191,10 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     except UNREADABLE:
         yield
         return peek(bytes(body[:_GIVEN_UP_BYTES]), whole=False)
-    null = read.stream_options is not _ABSENT and asked_in(read.stream_options) is Asked.NULL
+    null = said.stream is True and read.stream_options is not NOT_STATED and asked_in(read.stream_options) is Asked.NULL
     null_at = (yield from place_of_null_in_steps(body)) if null else None
     yield
-    prompt = read.input_ids if read.prompt is _ABSENT else read.prompt
+    prompt = read.input_ids if read.prompt is NOT_STATED else read.prompt
     prompts = _one_prompt(prompt) or ((yield from elements_in_steps(bytes(prompt))) or None, None)
     yield
     not_text = yield from _searched(read, _TEXT, looks_for)
@@ -224,7 +222,7 @@ def _searched(
     found, searched = set(), 0
     for name in fields:
         raw = getattr(read, name)
-        if raw is _ABSENT:
+        if raw is NOT_STATED:
             continue
         text = bytes(raw)
         for look in looks(name, text):
@@ -247,7 +245,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     usage_asked, text_bytes) stay unclear. A whole body that is no JSON object is read as far as it looks like one.
     """
     read: _Body | None = None
-    choices, usage_asked, null_at, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None, None
+    choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
     grammar_bytes, server_tools = 0, False
     try:
         if steps is not None:
@@ -260,21 +258,19 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     except UNREADABLE:
         read, said = None, _beginning(body)
     if read is not None:
-        prompt = read.input_ids if read.prompt is _ABSENT else read.prompt
+        prompt = read.input_ids if read.prompt is NOT_STATED else read.prompt
         prompts, prompt_tokens = (
-            steps.prompts if steps is not None else (1, None) if prompt is _ABSENT else _prompts(prompt)
+            steps.prompts if steps is not None else (1, None) if prompt is NOT_STATED else _prompts(prompt)
         )
         choices = prompts if said.n is None else _choices(said.n, prompts)
-        usage_asked = Asked.ABSENT if read.stream_options is _ABSENT else asked_in(read.stream_options)
-        if usage_asked is Asked.NULL:
-            null_at = steps.null_at if steps is not None else place_of_null(body)
+        usage_asked = Asked.ABSENT if read.stream_options is NOT_STATED else asked_in(read.stream_options)
         exact = prompt_tokens is not None or _LISTS.match(prompt)
         text_bytes = None if exact else _text_bytes(read, steps, inline=INLINE in body)
         grammar_bytes = 0 if _binding_of(read) == _NOTHING_BINDS else _grammar_bytes(read, steps)
         if steps is not None:
             server_tools = steps.server_tools
         else:
-            server_tools = read.tools is not _ABSENT and _SERVER_TOOL.search(read.tools) is not None
+            server_tools = read.tools is not NOT_STATED and _SERVER_TOOL.search(read.tools) is not None
     return Peek(
         whole=read is not None,
         model=_name(said.model),
@@ -285,7 +281,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         service_tier=None if said.service_tier is None else _name(said.service_tier),
         choices=choices,
         usage_asked=usage_asked,
-        null_at=null_at,
+        null_at=None if steps is None else steps.null_at,
         text_bytes=text_bytes,
         prompt_tokens=prompt_tokens,
         grammar_bytes=grammar_bytes,
@@ -307,10 +303,10 @@ def _scalars(named: Iterable[tuple[str, Any]], *, strict: bool = True) -> _Scala
     """
     found: dict[str, Any] = {}
     for name, raw in named:
-        if raw is not _ABSENT:
+        if raw is not NOT_STATED:
             view = memoryview(raw)
             if view[0] in _CONTAINER or (view[0] == _QUOTE and len(view) > _MAX_SCALAR_BYTES):
-                found[name] = _ODD
+                found[name] = _NO_SCALAR
                 continue
             try:
                 found[name] = msgspec.json.decode(raw)
@@ -351,13 +347,13 @@ def _choices(n: object, prompts: int | None) -> int | None:
 
 def _text_bytes(read: _Body, steps: _Steps | None, *, inline: bool) -> int | None:
     for held in (read.previous_response_id, read.conversation):
-        if held is not _ABSENT and bytes(held) not in _FREE:
+        if held is not NOT_STATED and bytes(held) not in _FREE:
             return None
     total = 0
     for name, stated in zip(_TEXT, _text_of(read), strict=True):
-        if stated is _ABSENT:
+        if stated is NOT_STATED:
             continue
-        if name == "text" and _OBJECT_BEGINS.match(stated):
+        if name == "text" and _IS_OBJECT.match(stated):
             continue  # in a Responses request, `text` states the format of the answer
         if steps is not None:
             if name in steps.not_text:
@@ -374,17 +370,17 @@ def _text_bytes(read: _Body, steps: _Steps | None, *, inline: bool) -> int | Non
 def _grammar_bytes(read: _Body, steps: _Steps | None) -> int:
     total = 0
     for stated in _binding_of(read)[: len(_GRAMMARS)]:
-        if stated is not _ABSENT:
+        if stated is not NOT_STATED:
             raw = bytes(stated)
             if raw not in _FREE and not _FREE_FORM.fullmatch(raw):
                 total += len(raw)
-    if read.tool_choice is not _ABSENT and bytes(read.tool_choice) not in _FREE:
+    if read.tool_choice is not NOT_STATED and bytes(read.tool_choice) not in _FREE:
         total += len(bytes(read.tools))
     for name in _NESTED_IN:
         nested = getattr(read, name)
-        if nested is _ABSENT:
+        if nested is NOT_STATED:
             continue
         raw = bytes(nested)
-        if _OBJECT_BEGINS.match(raw) and (_NESTED_GRAMMAR.search(raw) if steps is None else name in steps.nested):
+        if _IS_OBJECT.match(raw) and (_NESTED_GRAMMAR.search(raw) if steps is None else name in steps.nested):
             total += len(raw)
     return total

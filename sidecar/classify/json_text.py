@@ -18,8 +18,6 @@ TOKEN_BYTES = 128
 takes 1 us."""
 _COPIED_TOKEN_BYTES = 2 * TOKEN_BYTES
 _PLAIN_STRING_BYTES = 1024
-_IN_VAIN_TOKENS = 4
-"""A string that is longer, or has escapes, is first looked at as a plain one."""
 _WINDOW = 1 << 15
 _SPACE = re.compile(rb"[ \t\n\r]{0,4096}+")
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]{1,131072}+")
@@ -120,9 +118,11 @@ class JsonText:
             self.at = plain.end()
             mark = body[self.at : self.at + 1]
             if mark == b'"':
-                tokens += _IN_VAIN_TOKENS
+                start = self.at
                 if not self._string():
                     return False
+                # It was looked at as a plain string first.
+                tokens += 1 + min(self.at - start, _PLAIN_STRING_BYTES) // TOKEN_BYTES
             elif mark in (b"{", b"[", b"}", b"]"):
                 self._bracket(mark)
                 if not brackets:

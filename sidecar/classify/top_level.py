@@ -17,11 +17,11 @@ from sidecar.timeline.events import UNREADABLE
 MAX_TOKENS = 1_024
 """Most tokens (`json_text.py`) in one scan: 1 to 1.5 ms (`make bounds`). A conversation of a hundred messages with quotes has fewer."""
 
-MAX_MEMBERS = 256
+MAX_MEMBERS = 128
 """Most members in one scan: about 1 ms. The largest API has about sixty."""
 
-MAX_ELEMENT_TOKENS = 16_384
-"""Most tokens of a long array whose elements are counted: about 15 ms, in steps."""
+MAX_ELEMENT_TOKENS = 32_768
+"""Most tokens of a long array whose elements are counted: about 30 ms, in steps."""
 _STEP_TOKENS = 256
 """Tokens in one step: 0.2 to 0.3 ms."""
 

@@ -14,7 +14,7 @@ the finish reason to the usage chunk, and so out of what this client gets.
 from collections.abc import Sequence
 
 from sidecar.classify.body import Peek
-from sidecar.classify.usage_option import Asked
+from sidecar.classify.usage_option import Asked, place_of_null
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.proxy.observer import Splice
 from sidecar.timeline.events import StreamEvent
@@ -51,7 +51,8 @@ def ask_for_usage(body: bytes | bytearray, peek: Peek) -> Splice | NotAsked:
     if peek.choices != 1:
         return NotAsked.SEVERAL_CHOICES
     if peek.usage_asked is Asked.NULL:
-        return NotAsked.UNCLEAR if peek.null_at is None else Splice(*peek.null_at, _VALUE)
+        null_at = peek.null_at or place_of_null(body)
+        return NotAsked.UNCLEAR if null_at is None else Splice(*null_at, _VALUE)
     brace = body.index(b"{") + 1
     return Splice(brace, brace, _KEY)
 

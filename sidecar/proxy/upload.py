@@ -162,8 +162,9 @@ class Upload:
         out.insert(0, head)
         self._engine = engine
         if size <= LONG_BODY_BYTES:
-            out = [request := b"".join(out)]
-            engine.write(request)
+            out = [b"".join(out)]
+        if len(out[0]) <= FIRST_BYTES and len(out) == 1:
+            engine.write(out[0])
         elif not engine.reused:
             engine.write_all(out)
         else:

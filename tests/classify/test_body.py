@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sidecar.classify.body import UNREAD_BODY, Peek, peek
 from sidecar.classify.usage_option import Asked
@@ -358,7 +359,7 @@ def test_read_in_steps_a_body_says_the_same(said: dict[str, object], escaped: bo
     body = json.dumps(said, ensure_ascii=escaped).encode()
     body = body[: len(body) - lost]
 
-    assert in_steps(body) == peek(body, whole=True)
+    assert replace(in_steps(body), null_at=None) == peek(body, whole=True)
 
 
 @pytest.mark.parametrize(

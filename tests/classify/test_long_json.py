@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from sidecar.classify import long_json
 from sidecar.classify.json_text import TooLongError, UnreadableError
-from sidecar.classify.long_json import CHECKED_BYTES, FIRST_LOOK_BYTES, checked_members
-from sidecar.classify.top_level import MAX_MEMBERS
+from sidecar.classify.long_json import CHECKED_BYTES, FIRST_LOOK_BYTES, MAX_MEMBERS, checked_members
 
 
 T = TypeVar("T")

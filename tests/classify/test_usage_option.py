@@ -52,16 +52,20 @@ def test_the_null_that_counts_is_found(body: bytes) -> None:
     assert in_steps(body) == (start, end)
 
 
-def test_the_null_is_found_behind_thousands_of_messages() -> None:
-    body = json.dumps({"messages": [[]] * 5_000, "stream_options": None}).encode()
+def test_in_steps_it_is_found_behind_any_number_of_values() -> None:
+    body = json.dumps({"messages": [[]] * 5_000, "stream_options": None, "x": 1}).encode()
+    at = body.index(b"null")
 
-    assert place_of_null(body) == in_steps(body) == (len(body) - 5, len(body) - 1)
-
-
-def test_among_more_members_than_any_api_has_none_is_looked_for() -> None:
-    body = json.dumps({**{f"a{number}": 0 for number in range(MAX_MEMBERS)}, "stream_options": None}).encode()
-
+    assert in_steps(body) == (at, at + 4)
     assert place_of_null(body) is None
+
+
+def test_one_scan_looks_among_as_many_members_as_any_api_has() -> None:
+    def behind(members: int) -> bytes:
+        return json.dumps({**{f"a{number}": 0 for number in range(members)}, "stream_options": None}).encode()
+
+    assert place_of_null(behind(MAX_MEMBERS - 1)) == in_steps(behind(MAX_MEMBERS - 1)) is not None
+    assert place_of_null(behind(MAX_MEMBERS)) is None
 
 
 def test_in_what_is_no_json_there_is_none() -> None:

@@ -58,7 +58,9 @@ def check_bodies(data: bytes) -> None:
             assert _object(spliced) == expected, "the splice changed another key"
             assert len(spliced) > len(data)
     steps = in_steps(data)
-    assert steps == found or not steps.whole or not _is_text(data), "a body read in steps says something else"
+    assert msgspec.structs.replace(steps, null_at=None) == found or not steps.whole or not _is_text(data), (
+        "a body read in steps says something else"
+    )
     for length in (len(data) // 2, len(data) - 1):
         beginning = peek(data[: max(length, 0)], whole=False)
         assert not beginning.whole
