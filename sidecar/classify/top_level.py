@@ -17,7 +17,7 @@ from sidecar.timeline.events import UNREADABLE
 MAX_TOKENS = 1_024
 """Most tokens (`json_text.py`) in one scan: 1 to 1.5 ms (`make bounds`). A conversation of a hundred messages with quotes has fewer."""
 
-MAX_MEMBERS = 128
+MAX_SCANNED_MEMBERS = 128
 """Most members in one scan: about 1 ms. The largest API has about sixty."""
 
 MAX_ELEMENT_TOKENS = 32_768
@@ -51,7 +51,7 @@ def members(body: bytes | bytearray) -> Iterator[Member]:
         for number, name in enumerate(text.members()):
             start = text.at
             if (
-                number == MAX_MEMBERS
+                number == MAX_SCANNED_MEMBERS
                 or name is None
                 or not text.skip()
                 or (text.at == len(body) and body[-1:] not in (b'"', b"}", b"]"))

@@ -17,7 +17,7 @@ from sidecar.timeline.events import UNREADABLE
 MAX_BYTES = 4_096
 """A longer `stream_options` is unclear; the largest API has three members in it."""
 _MEMBER_NAME = "stream_options"
-_STEP_TOKENS = 64
+_NULL_STEP_TOKENS = 64
 """Tokens in one step, where a member counts as one: some of them take 5 us."""
 NOT_STATED = msgspec.Raw(b"")
 """The value of a member that is not there."""
@@ -80,7 +80,7 @@ def place_of_null(body: bytes | bytearray) -> Place | None:
 
 def place_of_null_in_steps(body: bytes | bytearray) -> Generator[None, None, Place | None]:
     """The same for a long body that is known to be a JSON object, of any number of values. Each step takes about 0.3 ms."""
-    text, found = JsonText(body, pause_tokens=_STEP_TOKENS, max_tokens=len(body)), None
+    text, found = JsonText(body, pause_tokens=_NULL_STEP_TOKENS, max_tokens=len(body)), None
     try:
         for name in text.members():
             if name is None:

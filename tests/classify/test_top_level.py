@@ -7,7 +7,7 @@ import pytest
 from sidecar.classify.top_level import (
     COUNTED_AT_ONCE_BYTES,
     MAX_ELEMENT_TOKENS,
-    MAX_MEMBERS,
+    MAX_SCANNED_MEMBERS,
     elements,
     elements_in_steps,
     members,
@@ -84,7 +84,7 @@ def test_a_body_of_thousands_of_members_is_given_up() -> None:
     """Otherwise it would hold the event loop for tens of milliseconds."""
     many = json.dumps({f"key{number}": number for number in range(60_000)}).encode()
 
-    assert len(list(members(many))) == MAX_MEMBERS
+    assert len(list(members(many))) == MAX_SCANNED_MEMBERS
 
 
 def test_a_conversation_of_a_hundred_messages_is_read_to_its_end() -> None:

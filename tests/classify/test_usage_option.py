@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from sidecar.classify.top_level import MAX_MEMBERS
+from sidecar.classify.top_level import MAX_SCANNED_MEMBERS
 from sidecar.classify.usage_option import MAX_BYTES, Asked, asked_in, place_of_null, place_of_null_in_steps
 
 
@@ -64,8 +64,8 @@ def test_one_scan_looks_among_as_many_members_as_any_api_has() -> None:
     def behind(members: int) -> bytes:
         return json.dumps({**{f"a{number}": 0 for number in range(members)}, "stream_options": None}).encode()
 
-    assert place_of_null(behind(MAX_MEMBERS - 1)) == in_steps(behind(MAX_MEMBERS - 1)) is not None
-    assert place_of_null(behind(MAX_MEMBERS)) is None
+    assert place_of_null(behind(MAX_SCANNED_MEMBERS - 1)) == in_steps(behind(MAX_SCANNED_MEMBERS - 1)) is not None
+    assert place_of_null(behind(MAX_SCANNED_MEMBERS)) is None
 
 
 def test_in_what_is_no_json_there_is_none() -> None:
