@@ -27,6 +27,9 @@ SCRAPES = 7
 BOUND_MS = 2.0
 BODY_BYTES = 1 << 20
 LOOKS = 31
+FIRST_LOOKS = 3
+DEAREST = 5
+"""Of all hostile bodies, those that took longest in a few looks are looked at as often as others."""
 UPLOADS = 5
 UPLOAD_BYTES = 8 << 20
 UPLOAD_HEAD = b"POST /x HTTP/1.1\r\nHost: bench\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -155,8 +158,10 @@ def body_peek_stalls() -> list[Bound]:
         ("loop held by the beginning, as of a longer body, of", _beginning),
         (f"loop held by those of up to {LONG_BODY_BYTES >> 10} KiB of", _at_once),
     ):
-        hostile = {(name, len(body)): [how(body) for _ in range(LOOKS)] for name, body in _hostile_bodies()}
-        (name, length), took = max(hostile.items(), key=lambda each: median(each[1]))
+        hostile = list(_hostile_bodies())
+        seemed = sorted(hostile, key=lambda each: median(how(each[1]) for _ in range(FIRST_LOOKS)))[-DEAREST:]
+        looks = [([how(body) for _ in range(LOOKS)], name, len(body)) for name, body in seemed]
+        took, name, length = max(looks, key=lambda each: median(each[0]))
         dearest = f"{spread(took)}; {name}, {length / (1 << 20):.2f} MiB"
         said = f"{words} {len(hostile)} hostile bodies"  # the same in each report, whichever is the dearest
         bounds.append(Bound(said, BOUND_MS, median(took), "ms", dearest, "nothing to compare with"))

@@ -134,7 +134,7 @@ _GRAMMARS = (
 )
 _text_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_TEXT)
 _FREE = frozenset({b"", b"null", b'""', b'"auto"', b'"none"'})
-_FREE_FORM = re.compile(rb'\s*+\{\s*+"type"\s*+:\s*+"text"\s*+\}')
+_FREE_FORM = re.compile(rb'\{\s{0,64}+"type"\s{0,64}+:\s{0,64}+"text"\s{0,64}+\}')
 _NESTED_GRAMMAR = re.compile(rb'"(?:grammar|json_schema|json_object|regex|ebnf|structural_tag)"')
 _SERVER_TOOL = re.compile(
     rb'"type"\s*+:\s*+"(?:browser|code_interpreter|computer|container|file_search|image_generation|local_shell|mcp|python|web_search)'
