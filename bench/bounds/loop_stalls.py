@@ -29,7 +29,7 @@ BODY_BYTES = 1 << 20
 LOOKS = 31
 FIRST_LOOKS = 3
 DEAREST = 5
-"""Of all hostile bodies, those that took longest in a few looks are looked at as often as others."""
+"""Hostile bodies that took longest in a few looks, and so are looked at as often as others."""
 UPLOADS = 5
 UPLOAD_BYTES = 8 << 20
 UPLOAD_HEAD = b"POST /x HTTP/1.1\r\nHost: bench\r\nTransfer-Encoding: chunked\r\n\r\n"
