@@ -231,6 +231,8 @@ TESTED_THROUGH = {
     "attack/garden_rounds.py": "attack/test_attack_command.py",
     "capacity/answer.py": "capacity/test_answers.py",
     "capacity/gpus.py": "capacity/test_bandwidth.py",
+    "classify/decoders.py": "classify/test_body.py",
+    "classify/found.py": "classify/test_body.py",
     "config/config_document.py": "config/test_yaml.py",
     "config/proxy_section.py": "config/test_schema.py",
     "demo/load.py": "demo/test_stage.py",

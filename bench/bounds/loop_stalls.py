@@ -15,7 +15,8 @@ from statistics import median
 from bench.bounds.bound import Bound, spread
 from bench.exposition import OPENMETRICS, QuietApp, filled, one
 from sidecar.admin.listener import AdminListener
-from sidecar.classify.body import AT_ONCE_BYTES, Peek, peek, peek_in_steps
+from sidecar.classify.body import AT_ONCE_BYTES, peek, peek_in_steps
+from sidecar.classify.found import Peek
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.upload import LONG_BODY_BYTES
 from tests.support.origin import Origin, Visit

@@ -8,122 +8,34 @@ needed, and prompts are measured but never decoded.
 
 import re
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
+from sidecar.classify.decoders import BODY, NOT_STATED, Body, Scalars
+from sidecar.classify.found import Asked, Peek, Place
 from sidecar.classify.long_json import checked_members
 from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for
 from sidecar.classify.sparse import has_at_most
 from sidecar.classify.top_level import elements, elements_in_steps, members
-from sidecar.classify.usage_option import NOT_STATED, Asked, Place, asked_in, place_of_null_in_steps
+from sidecar.classify.usage_option import asked_in, place_of_null_in_steps
 from sidecar.timeline.events import UNREADABLE
 
-
-class Peek(msgspec.Struct, frozen=True):
-    """Values that were found in the body; None if the body does not state one, or not within the bound."""
-
-    whole: bool = False
-    """The whole body was seen and is one JSON object. False: beyond the bound, truncated or no JSON."""
-    model: str | None = None
-    stream: bool | None = None
-    max_tokens: int | None = None
-    """`max_completion_tokens`, else `max_tokens`, else `max_output_tokens`. None for native APIs, which nest theirs."""
-    user: str | None = None
-    priority: int | None = None
-    service_tier: str | None = None
-    choices: int | None = None
-    """Number of choices in the answer: `n` times the prompts of a completions batch; None if unclear."""
-    usage_asked: Asked = Asked.UNCLEAR
-    null_at: Place | None = None
-    """The place of `stream_options` in a long body, if it is null and a stream is asked for."""
-    text_bytes: int | None = None
-    """Bytes of the body that may be prompt text, for the prompt-length estimate. None if media, or text that the server
-    has already, make it useless."""
-    prompt_tokens: int | None = None
-    """The prompt's exact length if it was given as token ids; then `text_bytes` is None."""
-    grammar_bytes: int = 0
-    """Bytes that bind the answer's form (a JSON schema, a regular expression, a grammar, tools that must be called): the
-    engine prepares them before the first output, apart from the prompt. 0 also where the body was not read whole."""
-    server_tools: bool = False
-    """It names tools that the server itself runs (Responses API): its stream may stand still for them."""
-
-
-UNREAD_BODY = Peek()
 
 MAX_STRING = 1024
 """Characters of a name (model, user, service tier); a longer value is None."""
 
-
-class _Scalars(msgspec.Struct, frozen=True):
-    """Values that are decoded; None if absent or null, _NO_SCALAR if they are none of these types."""
-
-    model: Any = None
-    stream: Any = None
-    max_tokens: Any = None
-    max_completion_tokens: Any = None
-    max_output_tokens: Any = None
-    user: Any = None
-    priority: Any = None
-    service_tier: Any = None
-    n: Any = None
-
-
-class _Body(msgspec.Struct, frozen=True):
-    """Values as they are written: to decode them all would take 50 ms for 32 KiB of numbers near the ends of their range."""
-
-    model: msgspec.Raw = NOT_STATED
-    stream: msgspec.Raw = NOT_STATED
-    max_tokens: msgspec.Raw = NOT_STATED
-    max_completion_tokens: msgspec.Raw = NOT_STATED
-    max_output_tokens: msgspec.Raw = NOT_STATED
-    user: msgspec.Raw = NOT_STATED
-    priority: msgspec.Raw = NOT_STATED
-    service_tier: msgspec.Raw = NOT_STATED
-    n: msgspec.Raw = NOT_STATED
-    stream_options: msgspec.Raw = NOT_STATED
-    messages: msgspec.Raw = NOT_STATED
-    prompt: msgspec.Raw = NOT_STATED
-    text: msgspec.Raw = NOT_STATED
-    text_input: msgspec.Raw = NOT_STATED
-    inputs: msgspec.Raw = NOT_STATED
-    input_ids: msgspec.Raw = NOT_STATED
-    input: msgspec.Raw = NOT_STATED
-    system: msgspec.Raw = NOT_STATED
-    instructions: msgspec.Raw = NOT_STATED
-    tools: msgspec.Raw = NOT_STATED
-    functions: msgspec.Raw = NOT_STATED
-    suffix: msgspec.Raw = NOT_STATED
-    documents: msgspec.Raw = NOT_STATED
-    previous_response_id: msgspec.Raw = NOT_STATED
-    conversation: msgspec.Raw = NOT_STATED
-    tool_choice: msgspec.Raw = NOT_STATED
-    response_format: msgspec.Raw = NOT_STATED
-    structured_outputs: msgspec.Raw = NOT_STATED
-    guided_json: msgspec.Raw = NOT_STATED
-    guided_regex: msgspec.Raw = NOT_STATED
-    guided_choice: msgspec.Raw = NOT_STATED
-    guided_grammar: msgspec.Raw = NOT_STATED
-    grammar: msgspec.Raw = NOT_STATED
-    json_schema: msgspec.Raw = NOT_STATED
-    regex: msgspec.Raw = NOT_STATED
-    ebnf: msgspec.Raw = NOT_STATED
-    format: msgspec.Raw = NOT_STATED
-    parameters: msgspec.Raw = NOT_STATED
-    sampling_params: msgspec.Raw = NOT_STATED
-
-
-_DECODER = msgspec.json.Decoder(_Body)
 _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
 _TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
 _IS_OBJECT = re.compile(rb"\s*+\{")
 _CONTAINER = b"{["
 _QUOTE = 0x22
 _NO_SCALAR = b""
-_SCALARS = _Scalars.__struct_fields__
-_scalars_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_SCALARS)
-_FIELDS = frozenset(_Body.__struct_fields__)
+_SCALARS = Scalars.__struct_fields__
+_scalars_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_SCALARS)
+_FIELDS = frozenset(Body.__struct_fields__)
 _MAX_SCALAR_BYTES = 12 * MAX_STRING + 2  # a name in which every character is two \uXXXX escapes
 
 # The forms of structured output: OpenAI's, vLLM's (the guided_ ones until 0.12), llama.cpp's, SGLang's, Ollama's. TGI and
@@ -132,7 +44,7 @@ _GRAMMARS = (
     *("response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
     *("grammar", "json_schema", "regex", "ebnf", "format"),
 )
-_text_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_TEXT)
+_text_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_TEXT)
 _FREE = frozenset({b"", b"null", b'""', b'"auto"', b'"none"'})
 _FREE_FORM = re.compile(rb'\{\s{0,64}+"type"\s{0,64}+:\s{0,64}+"text"\s{0,64}+\}')
 _NESTED_GRAMMAR = re.compile(rb'"(?:grammar|json_schema|json_object|regex|ebnf|structural_tag)"')
@@ -142,7 +54,7 @@ _SERVER_TOOL = re.compile(
 
 _NESTED_IN = ("text", "parameters", "sampling_params")
 _BINDING = (*_GRAMMARS, "tool_choice", *_NESTED_IN)
-_binding_of: Callable[[_Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BINDING)
+_binding_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BINDING)
 _NOTHING_BINDS = (NOT_STATED,) * len(_BINDING)
 _LIST = re.compile(rb"\s*+\[")
 _TOKEN_IDS = re.compile(rb"\s*+\[\s*+-?\d")
@@ -165,8 +77,8 @@ and each opening bracket. A colon, behind the name of a member, may cost 40 ns, 
 class _Steps(NamedTuple):
     """The finds of all steps in a long body."""
 
-    read: _Body
-    said: _Scalars
+    read: Body
+    said: Scalars
     null_at: Place | None
     prompts: tuple[int | None, int | None]
     not_text: set[str]
@@ -181,11 +93,12 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     then `choices` is None.
     """
     try:
-        if (yield from _is_quick(body)):
-            read = _DECODER.decode(body)
+        quick = yield from _is_quick(body)
+        if quick:
+            read = BODY.decode(body)
         else:
             view, found = memoryview(body), (yield from checked_members(body))
-            read = _Body(**{m.name: msgspec.Raw(view[m.start : m.end]) for m in found if m.name in _FIELDS})
+            read = Body(**{m.name: msgspec.Raw(view[m.start : m.end]) for m in found if m.name in _FIELDS})
         yield
         said = _scalars(zip(_SCALARS, _scalars_of(read), strict=True))
     except UNREADABLE:
@@ -197,7 +110,8 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     prompt = read.input_ids if read.prompt is NOT_STATED else read.prompt
     prompts = _one_prompt(prompt) or ((yield from elements_in_steps(bytes(prompt))) or None, None)
     yield
-    not_text = yield from _searched(read, _TEXT, looks_for)
+    # The commas of a quick body are counted where it may be long enough that it matters.
+    not_text = yield from _searched(read, _TEXT, partial(looks_for, sparse=quick))
     nested = yield from _searched(read, _NESTED_IN, lambda _field, _raw: (_NESTED_GRAMMAR.search,))
     tools = yield from _searched(read, ("tools",), lambda _field, _raw: (_SERVER_TOOL.search,))
     return peek(b"", whole=True, steps=_Steps(read, said, null_at, prompts, not_text, nested, bool(tools)))
@@ -216,7 +130,7 @@ def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
 
 
 def _searched(
-    read: _Body, fields: Iterable[str], looks: Callable[[str, bytes], tuple[Look, ...]]
+    read: Body, fields: Iterable[str], looks: Callable[[str, bytes], tuple[Look, ...]]
 ) -> Generator[None, None, set[str]]:
     """The fields in which one of their looks finds something; a step for each window's length that was searched."""
     found, searched = set(), 0
@@ -244,14 +158,14 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     Of a beginning, only the members that end within it are read, and the values that depend on the rest (choices,
     usage_asked, text_bytes) stay unclear. A whole body that is no JSON object is read as far as it looks like one.
     """
-    read: _Body | None = None
+    read: Body | None = None
     choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
     grammar_bytes, server_tools = 0, False
     try:
         if steps is not None:
             read, said = steps.read, steps.said
         elif whole:
-            read = _DECODER.decode(body)
+            read = BODY.decode(body)
             said = _scalars(zip(_SCALARS, _scalars_of(read), strict=True))
         else:
             said = _beginning(body)
@@ -289,14 +203,14 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     )
 
 
-def _beginning(body: bytes | bytearray) -> _Scalars:
+def _beginning(body: bytes | bytearray) -> Scalars:
     """Read the scalar members that are complete in the first bytes of an object."""
     found = {m.name: body[m.start : m.end] for m in members(body) if m.name in _SCALARS}
     short = ((name, raw) for name, raw in found.items() if len(raw) <= _MAX_SCALAR_BYTES)
     return _scalars(short, strict=False)
 
 
-def _scalars(named: Iterable[tuple[str, Any]], *, strict: bool = True) -> _Scalars:
+def _scalars(named: Iterable[tuple[str, Any]], *, strict: bool = True) -> Scalars:
     """The decoded values. Containers, and strings longer than any name, are not decoded: it takes long, and nothing follows from it.
 
     `strict`: a value that cannot be decoded raises one of UNREADABLE; else it is None.
@@ -313,7 +227,7 @@ def _scalars(named: Iterable[tuple[str, Any]], *, strict: bool = True) -> _Scala
             except UNREADABLE:
                 if strict:
                     raise
-    return _Scalars(**found)
+    return Scalars(**found)
 
 
 def _name(value: object) -> str | None:
@@ -345,7 +259,7 @@ def _choices(n: object, prompts: int | None) -> int | None:
     return n * prompts
 
 
-def _text_bytes(read: _Body, steps: _Steps | None, *, inline: bool) -> int | None:
+def _text_bytes(read: Body, steps: _Steps | None, *, inline: bool) -> int | None:
     for held in (read.previous_response_id, read.conversation):
         if held is not NOT_STATED and bytes(held) not in _FREE:
             return None
@@ -367,7 +281,7 @@ def _text_bytes(read: _Body, steps: _Steps | None, *, inline: bool) -> int | Non
     return total
 
 
-def _grammar_bytes(read: _Body, steps: _Steps | None) -> int:
+def _grammar_bytes(read: Body, steps: _Steps | None) -> int:
     total = 0
     for stated in _binding_of(read)[: len(_GRAMMARS)]:
         if stated is not NOT_STATED:

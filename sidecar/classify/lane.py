@@ -8,7 +8,7 @@ state does not hold; the value is never taken as zero, false or empty.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
-from sidecar.classify.body import Peek
+from sidecar.classify.found import Peek
 from sidecar.config.schema import LaneRule, LanesConfig
 from sidecar.ledger.request_labels import OTHER
 

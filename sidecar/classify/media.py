@@ -7,9 +7,8 @@ prompt, and to decide what follows from a find.
 import re
 from collections.abc import Callable
 
-import msgspec
-
-from sidecar.classify.sparse import has_at_most
+from sidecar.classify.decoders import MESSAGES
+from sidecar.classify.sparse import has_at_most, holds
 from sidecar.timeline.events import UNREADABLE
 
 
@@ -18,15 +17,12 @@ LONGEST_MATCH_BYTES = 256
 BYTES_A_BRACE = 64
 """Fewest bytes for each opening brace in messages that are taken apart: it pays where some of them are long."""
 TAKEN_APART_BYTES = 524_288
-"""Longer messages are not taken apart. It is done in one call: 20 us for prose of 64 KiB, at most 1.1 ms whatever stands there."""
+"""Longer messages are not taken apart, nor those of half this length that may have many commas: a value may take 5 ns, and a byte of
+a long string takes 1. It is done in one call: 20 us for prose of 64 KiB, at most 1.1 ms whatever stands there."""
 _BEGINNING_BYTES = 4096
 """In longer messages all braces are counted first."""
 _MOST_BRACES = 2_048
 """Most messages in these: each takes 0.25 us."""
-_COMMAS_FROM_BYTES = TAKEN_APART_BYTES // 2
-"""In longer messages all commas are counted too."""
-_BYTES_A_COMMA = 8
-"""Fewest bytes for each comma in these: a value may take 5 ns, and a byte of a long string takes 1."""
 
 # Parts that hold pixels or sound instead of text, inline or by address; in a JSON string these quotes would be escaped.
 _PART_TYPE = re.compile(
@@ -46,51 +42,42 @@ Look = Callable[[bytes, int, int], object]
 
 
 def _inline(text: bytes, begin: int, end: int) -> bool:
-    return text.find(INLINE, begin, end) >= 0
+    return holds(text, INLINE, begin, end)
 
 
 _IN_STRINGS: tuple[Look, ...] = ()
 _IN_TEXT: tuple[Look, ...] = (_PART_TYPE.search,)
 _IN_PARTS: tuple[Look, ...] = (_PART_TYPE.search, _PART_KEY.search, _ESCAPED_LETTER.search)
 
-_UNSAID = msgspec.Raw(b"")
 _STRING_OR_NULL = (b'"', b"n", b"")
 _FIRST_PARTS = re.compile(rb'"content"\s*+:\s*+\[')
 
 
-class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message of these members alone has no part that is no text, if its content is a string."""
+def looks_for(field: str, raw: bytes, *, inline: bool = True, sparse: bool = False) -> tuple[Look, ...]:
+    """The looks of which one is true if these bytes of this field do not tell how long its text is.
 
-    role: msgspec.Raw = _UNSAID
-    content: msgspec.Raw = _UNSAID
-    name: msgspec.Raw = _UNSAID
-    tool_call_id: msgspec.Raw = _UNSAID
-
-
-_MESSAGES = msgspec.json.Decoder(list[_Message])
-
-
-def looks_for(field: str, raw: bytes, *, inline: bool = True) -> tuple[Look, ...]:
-    """The looks of which one is true if these bytes of this field do not tell how long its text is. `inline`: INLINE may be in it."""
-    looks = (
-        _IN_STRINGS if field == "messages" and _only_strings(raw) else _IN_PARTS if field in _WITH_PARTS else _IN_TEXT
-    )
+    `inline`: INLINE may be in it. `sparse`: it is known to have a comma in 8 bytes at most.
+    """
+    if field == "messages" and _only_strings(raw, sparse=sparse):
+        looks = _IN_STRINGS
+    else:
+        looks = _IN_PARTS if field in _WITH_PARTS else _IN_TEXT
     return (_inline, *looks) if inline else looks
 
 
-def _only_strings(messages: bytes) -> bool:
+def _only_strings(messages: bytes, *, sparse: bool) -> bool:
     """Whether these messages have nothing but strings as their content, as far as it pays to find out."""
     length = len(messages)
-    if length > TAKEN_APART_BYTES or _FIRST_PARTS.search(messages, 0, _BEGINNING_BYTES):
+    if length > (TAKEN_APART_BYTES if sparse else TAKEN_APART_BYTES // 2) or _FIRST_PARTS.search(
+        messages, 0, _BEGINNING_BYTES
+    ):
         return False
     if messages.count(b"{", 0, _BEGINNING_BYTES) * BYTES_A_BRACE > min(length, _BEGINNING_BYTES):
         return False
     if length > _BEGINNING_BYTES and not has_at_most(_MOST_BRACES, b"{", messages):
         return False
-    if length > _COMMAS_FROM_BYTES and not has_at_most(length // _BYTES_A_COMMA, b",", messages):
-        return False
     try:
-        found = _MESSAGES.decode(messages)
+        found = MESSAGES.decode(messages)
     except UNREADABLE:
         return False
     return all([bytes(each.content)[:1] in _STRING_OR_NULL for each in found])  # noqa: C419  quicker than a generator

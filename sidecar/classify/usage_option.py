@@ -4,11 +4,11 @@ It refuses to decode anything else that stands in `stream_options`, and to write
 """
 
 from collections.abc import Generator
-from enum import StrEnum
-from typing import NamedTuple
 
 import msgspec
 
+from sidecar.classify.decoders import STREAM_OPTIONS
+from sidecar.classify.found import Asked, Place
 from sidecar.classify.json_text import JsonText, UnreadableError
 from sidecar.classify.top_level import members, unescaped
 from sidecar.timeline.events import UNREADABLE
@@ -19,37 +19,6 @@ MAX_BYTES = 4_096
 _MEMBER_NAME = "stream_options"
 _NULL_STEP_TOKENS = 64
 """Tokens in one step, where a member counts as one: some of them take 5 us."""
-NOT_STATED = msgspec.Raw(b"")
-"""The value of a member that is not there."""
-
-
-class Asked(StrEnum):
-    """State of `stream_options.include_usage` in the request."""
-
-    ABSENT = "absent"
-    """No stream_options."""
-    NULL = "null"
-    """`stream_options` is null."""
-    LEFT_OUT = "left_out"
-    """An object that does not mention include_usage."""
-    WANTED = "wanted"
-    DECLINED = "declined"
-    UNCLEAR = "unclear"
-    """Not decodable within the bound, or of a type that the API does not know."""
-
-
-class Place(NamedTuple):
-    """Offsets in the body; `end` is exclusive."""
-
-    start: int
-    end: int
-
-
-class _Options(msgspec.Struct, frozen=True):
-    include_usage: msgspec.Raw = NOT_STATED
-
-
-_STREAM_OPTIONS = msgspec.json.Decoder(_Options | None)
 
 
 def asked_in(stream_options: msgspec.Raw) -> Asked:
@@ -57,7 +26,7 @@ def asked_in(stream_options: msgspec.Raw) -> Asked:
     try:
         if memoryview(stream_options).nbytes > MAX_BYTES:
             return Asked.UNCLEAR
-        said = _STREAM_OPTIONS.decode(stream_options)
+        said = STREAM_OPTIONS.decode(stream_options)
     except UNREADABLE:
         return Asked.UNCLEAR
     if said is None:

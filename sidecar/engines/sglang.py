@@ -40,7 +40,7 @@ from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 from sidecar.timeline.events import UNREADABLE
-from sidecar.timeline.reader import MAX_ID_CHARACTERS
+from sidecar.timeline.response_id import MAX_ID_CHARACTERS
 
 
 QUEUE, PREFILL, DECODE = "prefill_waiting", "prefill_forward", "decode_forward"

@@ -5,7 +5,7 @@ and `slo/silence.py`. Knows which value belongs to which metric, and when a samp
 objectives are being missed.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from sidecar.ledger.account import Account, Phase, Source
@@ -20,6 +20,7 @@ from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
 from sidecar.slo.root.pod import Costs
 from sidecar.slo.silence import EXCUSE, Flow, Silence, guessed_seconds
+from sidecar.slo.steps import Stream
 from sidecar.slo.whole_answers import WholeAnswers
 from sidecar.timeline.held_back import first_token_seen, held_back
 from sidecar.timeline.outcome import ENDED_WELL
@@ -130,11 +131,11 @@ class Evidence:
         if seen is not None:
             if key not in self.second_outputs:
                 self.second_outputs[key] = SecondOutput(at - seen.first_token_at, self._rebuilt.passed_by(key))
-            spoke = self.spoke_of(key)
-            if spoke is None:
+            stream = self.stream_of(key)
+            if stream is None:
                 self._silence.spoke(at)
             else:
-                spoke(at, events)
+                stream.spoke(at, events)
             return
         self._rebuilt.began(key, at, events)
         seen = self._work.first_token(key, at)
@@ -143,10 +144,9 @@ class Evidence:
         self._silence.began(key, at)
         self._heard_at = max(self._heard_at, at)
 
-    def spoke_of(self, key: Hashable) -> Callable[[float, int], None] | None:
-        """Callback for the instants and numbers of this request's further output, after its second; else None."""
-        stream = self._rebuilt.stream(key) if key in self.second_outputs else None
-        return None if stream is None else stream.spoke
+    def stream_of(self, key: Hashable) -> Stream | None:
+        """The stream that is told of this request's further output, after its second; else None."""
+        return self._rebuilt.stream(key) if key in self.second_outputs else None
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
         """The response head came. `streaming`: output will be seen as it comes."""

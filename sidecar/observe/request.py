@@ -6,12 +6,12 @@ the relay's guard counts it and the bytes go on.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from msgspec.structs import replace
 
 from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
-from sidecar.classify.body import UNREAD_BODY, Peek, peek, peek_in_steps
+from sidecar.classify.body import peek, peek_in_steps
+from sidecar.classify.found import UNREAD_BODY, Peek
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
@@ -37,7 +37,8 @@ from sidecar.timeline.events import Dialect, UnreadableEvent
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.reader import EventReader, response_id_of
+from sidecar.timeline.reader import EventReader
+from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.timeline import Timeline
 
 
@@ -186,7 +187,7 @@ class RequestObserver:
             return
         self._arrived = True
         if self._instruments.estimates is not None:
-            self._instruments.estimates.arrived(self, received_at)
+            self._instruments.estimates.arrived(self._key, received_at)
         seen = self._peek
         self._instruments.slo.received(
             self._key,
@@ -273,9 +274,9 @@ class RequestObserver:
             self._timeline,
             instruments.slo,
             self._key,
-            per_read=instruments.recorder.per_read[self._labels].observe,
+            per_read=instruments.recorder.per_read[self._labels],
+            estimator=None if instruments.estimates is None else instruments.estimates.estimator,
             began=self._began,
-            spoke=_unheard if instruments.estimates is None else partial(instruments.estimates.spoke, self),
         )
 
     def _began(self) -> None:
@@ -363,7 +364,7 @@ class RequestObserver:
         tokens = peek.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
         length = length_of(tokens, None if usage is None else usage.cached_tokens, peek.text_bytes)
         ok = outcome is Outcome.OK and self._streaming is True
-        return estimates.ended(self, self._labels, length, marks, ok=ok)
+        return estimates.ended(self._key, self._labels, length, marks, ok=ok)
 
     def _bucket(self) -> str:
         """The prompt bucket: by the engine's count, else an estimate, once enough prompts of the model were counted."""
@@ -393,7 +394,3 @@ class RequestObserver:
 
 def _unread(_at: float, _data: bytes) -> None:
     """Hook for a response body that is not read."""
-
-
-def _unheard(_at: float) -> None:
-    """Hook for the instants of output where there is no estimator."""

@@ -8,6 +8,8 @@ afterwards.
 from collections.abc import Callable, Hashable, Sequence
 
 from sidecar.budgets.budgets import Budget
+from sidecar.engines.estimator import Estimator
+from sidecar.metrics.children import HistogramChild
 from sidecar.observe.slo_counters import Slo, Steady
 from sidecar.observe.usage_chunk import UsageCut
 from sidecar.timeline.events import StreamEvent
@@ -21,7 +23,7 @@ _FIRST_CHOICE = (0,)
 
 
 class StreamedResponse:
-    """One streamed response. The callbacks for its tokens are bound once, at the first output."""
+    """One streamed response. Who is told of its tokens is found once, at the first output."""
 
     def __init__(
         self,
@@ -30,12 +32,12 @@ class StreamedResponse:
         slo: Slo,
         key: Hashable,
         *,
-        per_read: Callable[[float], None],
+        per_read: HistogramChild,
+        estimator: Estimator | None,
         began: Callable[[], None],
-        spoke: Callable[[float], None],
     ) -> None:
-        """`per_read`: called with the number of output events of each read. `began`: called at the first output,
-        perhaps more than once. `spoke`: called with each instant of output.
+        """`per_read`: takes the number of output events of each read. `estimator`: takes each instant of output. `began`: called
+        at the first output, perhaps more than once.
         """
         self.reader = reader
         self.done = False
@@ -45,8 +47,8 @@ class StreamedResponse:
         self._slo = slo
         self._key = key
         self._per_read = per_read
+        self._estimator = estimator
         self._began = began
-        self._spoke = spoke
         self._steady: Steady | None = None
         self._unseen: Sequence[StreamEvent] = ()
 
@@ -84,11 +86,12 @@ class StreamedResponse:
                 self._output(at, 1)
                 return
             # As `_output` does it, without its call.
-            self._per_read(1)
+            self._per_read.observe(1)
             if steady.deadlines is not None:
                 steady.deadlines.output(at, 1)
-            steady.spoke(at, 1)
-            self._spoke(at)
+            steady.stream.spoke(at, 1)
+            if self._estimator is not None:
+                self._estimator.spoke(self._key, at)
         elif stream_events:
             self._read(at, stream_events)
 
@@ -108,7 +111,7 @@ class StreamedResponse:
 
     def _output(self, at: float, events: int) -> None:
         """Report the output events that were read together: `events` is their number."""
-        self._per_read(events)
+        self._per_read.observe(events)
         steady = self._steady
         if steady is None:
             self._slo.output(self._key, events, at)
@@ -117,8 +120,9 @@ class StreamedResponse:
         else:
             if steady.deadlines is not None:
                 steady.deadlines.output(at, events)
-            steady.spoke(at, events)
-        self._spoke(at)
+            steady.stream.spoke(at, events)
+        if self._estimator is not None:
+            self._estimator.spoke(self._key, at)
 
 
 class WholeResponse:

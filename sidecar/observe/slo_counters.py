@@ -7,8 +7,8 @@ Nothing here may affect traffic: an error is counted as `observer_error`.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
@@ -24,16 +24,17 @@ from sidecar.slo.learner import Learner
 from sidecar.slo.learning import Came, Learning
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.slo.silence import Flow
+from sidecar.slo.steps import Stream
 from sidecar.timeline.outcome import ENDED_WELL
 
 
-class Steady(NamedTuple):
-    """Callbacks for a stream's output after its first `Slo.output`: two calls in place of a look-up in four tables."""
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """The receivers of a stream's output after its first `Slo.output`: two calls in place of a look-up in four tables."""
 
     deadlines: TokenDeadlines | None
     """None: no token of the stream has a deadline."""
-    spoke: Callable[[float, int], None]
-    """Called with the instant and the number of events."""
+    stream: Stream
 
 
 class Slo:
@@ -147,9 +148,9 @@ class Slo:
             self._long_prompts.computed(key, at)
 
     def steady(self, key: Hashable) -> Steady | None:
-        """Callbacks that may replace `output` from now on; None until every table has taken in the first output."""
-        spoke = self._evidence.spoke_of(key) if key in self._evidence.second_outputs else None
-        return None if spoke is None else Steady(self._judge.deadlines_of(key), spoke)
+        """The receivers that are called from now on in place of `output`; None until every table has taken in the first output."""
+        stream = self._evidence.stream_of(key) if key in self._evidence.second_outputs else None
+        return None if stream is None else Steady(self._judge.deadlines_of(key), stream)
 
     def paused(self, key: Hashable, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""

@@ -13,8 +13,8 @@ the finish reason to the usage chunk, and so out of what this client gets.
 
 from collections.abc import Sequence
 
-from sidecar.classify.body import Peek
-from sidecar.classify.usage_option import Asked, place_of_null
+from sidecar.classify.found import Asked, Peek
+from sidecar.classify.usage_option import place_of_null
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.proxy.observer import Splice
 from sidecar.timeline.events import StreamEvent

@@ -6,12 +6,10 @@ and traffic: its caller moves the bytes and adds the instants. The code that cut
 """
 
 from collections.abc import Sequence
-from typing import Any
-
-import msgspec
 
 from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, UNREADABLE, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
+from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.sse import CR, LF, MAX_EVENT_BYTES, SseParser
 
 
@@ -24,22 +22,6 @@ TRIES = 16
 take."""
 ONE_TOKEN: Sequence[StreamEvent] = (OUTPUT,)
 """The very object that `feed` returns for one event that states a token and nothing else."""
-MAX_ID_CHARACTERS = 256
-"""A longer response id is refused: no server makes one."""
-
-
-class _Inner(msgspec.Struct, frozen=True):
-    id: Any = None
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    id: Any = None
-    message: _Inner | None = None
-    response: _Inner | None = None
-    meta_info: _Inner | None = None
-
-
-_ANSWER = msgspec.json.Decoder(_Answer)
 
 
 class EventReader:
@@ -75,7 +57,6 @@ class EventReader:
             and data[-1] == LF
             and CR not in data
         ):
-            parser.spans = [(parser.fed, parser.fed + size)]
             parser.fed += size
             said = data[6:-2]
             if self._token is not None and not self._looks_for_id and said[:1] == b"{":
@@ -87,6 +68,7 @@ class EventReader:
                         self._token = None
                 else:
                     return ONE_TOKEN
+            parser.spans = [(parser.fed - size, parser.fed)]
             return self._stream_events([(b"", said)])
         return self._stream_events(parser.feed(data))
 
@@ -114,19 +96,3 @@ class EventReader:
                     self.unreadable += 1
                     stream_events.append(NOTHING)
         return stream_events
-
-
-def response_id_of(data: bytes) -> str | None:
-    """The response id in the data of one event or in one whole body: the key of a report that comes later. Never raises.
-
-    It stands at top level (chat, completions), in `message` (Anthropic's message_start), in `response` (Responses' first
-    event) or in `meta_info` (SGLang's own API). None if there is none, or it is refused.
-    """
-    try:
-        answer = _ANSWER.decode(data)
-    except UNREADABLE:
-        return None
-    for part in (answer.message, answer.response, answer.meta_info, answer):
-        if part is not None and isinstance(part.id, str) and part.id:
-            return part.id if len(part.id) <= MAX_ID_CHARACTERS else None
-    return None

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sidecar.classify.body import UNREAD_BODY, Peek, peek
-from sidecar.classify.usage_option import Asked
+from sidecar.classify.body import peek
+from sidecar.classify.found import UNREAD_BODY, Asked, Peek
 from tests.fuzz.bodies import in_steps
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.classify.body import UNREAD_BODY, Peek
+from sidecar.classify.found import UNREAD_BODY, Peek
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.config.schema import LanesConfig
 from sidecar.proxy.headers import found_in

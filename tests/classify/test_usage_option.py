@@ -5,8 +5,9 @@ import json
 import msgspec
 import pytest
 
+from sidecar.classify.found import Asked
 from sidecar.classify.top_level import MAX_SCANNED_MEMBERS
-from sidecar.classify.usage_option import MAX_BYTES, Asked, asked_in, place_of_null, place_of_null_in_steps
+from sidecar.classify.usage_option import MAX_BYTES, asked_in, place_of_null, place_of_null_in_steps
 
 
 @pytest.mark.parametrize(

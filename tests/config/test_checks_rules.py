@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from sidecar.classify.body import Peek
+from sidecar.classify.found import Peek
 from sidecar.classify.lane import LaneRules
 from sidecar.config.checks import contradictions, takes_all_of
 from sidecar.config.schema import LaneRule, LanesConfig

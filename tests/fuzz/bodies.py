@@ -12,7 +12,8 @@ import msgspec
 
 from sidecar.capacity.answer import RefusedError
 from sidecar.capacity.model_config import load
-from sidecar.classify.body import MAX_STRING, Peek, peek, peek_in_steps
+from sidecar.classify.body import MAX_STRING, peek, peek_in_steps
+from sidecar.classify.found import Peek
 from sidecar.classify.json_text import JsonText, TooLongError, UnreadableError
 from sidecar.classify.top_level import elements, members
 from sidecar.classify.trace import trace_context, traceparent

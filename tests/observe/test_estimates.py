@@ -221,7 +221,7 @@ def test_an_engine_that_refuses_connections_is_another_one_when_it_is_back() -> 
     ready = []
     for failure in (Failure.ENGINE_CONNECT_TIMEOUT, Failure.ENGINE_REFUSED):
         scenario.ask()
-        (observer,) = scenario.estimates.estimator._waiting
+        (observer,) = (key for group in scenario.walk.instruments.in_flight._groups.values() for key in group.waiting)
         observer.close(scenario.walk.clock.now, End(Outcome.ENGINE_UNREACHABLE, failure))  # type: ignore[attr-defined]
         ready.append(scenario.walk.value("llm_estimator_ready", model="tiny"))
 

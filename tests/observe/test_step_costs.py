@@ -36,10 +36,11 @@ class Page:
         self.evidence.received(key, LABELS, 200.0, self.now, streaming=True)
         self.now += 0.05
         self.evidence.output(key, self.now, 1)
-        assert self.evidence.spoke_of(key) is None
+        assert self.evidence.stream_of(key) is None
         for _ in range(steps):
             self.now += seconds
-            (self.evidence.spoke_of(key) or partial(self.evidence.output, key))(self.now, 1)
+            stream = self.evidence.stream_of(key)
+            (partial(self.evidence.output, key) if stream is None else stream.spoke)(self.now, 1)
         self.evidence.finished(key, self.now)
 
     def whole(self, tokens: int) -> None:
@@ -132,6 +133,7 @@ def test_the_loop_is_asked_for_as_many_turns_as_the_steps_take() -> None:
     assert [harness.slo.tick(harness.now) for _ in range(4)] == [True, True, False, False]
 
 
+@pytest.mark.reaches_in
 def test_further_turns_do_not_count_as_further_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The share of the engine's requests that is seen is a mean over seconds."""
     looks: list[int] = []
@@ -208,11 +210,11 @@ def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
     page.evidence.output(1, page.now, 1)
     page.now += 0.1
     page.evidence.output(1, page.now, 1)
-    spoke = page.evidence.spoke_of(1)
-    assert spoke is not None
+    stream = page.evidence.stream_of(1)
+    assert stream is not None
     for _ in range(3):
         page.now += 7.0
-        spoke(page.now, 1)
+        stream.spoke(page.now, 1)
         page.ticks(learn=True)
     page.now += 2.0
     page.evidence.received(2, LABELS, 200.0, page.now, streaming=True)
@@ -229,12 +231,12 @@ def test_a_silence_is_not_longer_because_it_is_told_late_that_it_is_over() -> No
     page.evidence.output(1, page.now, 1)
     page.now += 0.1
     page.evidence.output(1, page.now, 1)
-    spoke = page.evidence.spoke_of(1)
-    assert spoke is not None
+    stream = page.evidence.stream_of(1)
+    assert stream is not None
     page.ticks(learn=True)
     page.now += 7.3
     for _ in range(9):
-        spoke(page.now, 1)
+        stream.spoke(page.now, 1)
         page.now += 0.1
     page.ticks(learn=True)
     page.metrics.refresh(page.now)
@@ -242,6 +244,7 @@ def test_a_silence_is_not_longer_because_it_is_told_late_that_it_is_over() -> No
     assert page.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
 
 
+@pytest.mark.reaches_in
 def test_an_error_in_the_model_leaves_the_page_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page()
     monkeypatch.setattr(page.evidence.steps, "set_gauges", None)
@@ -260,7 +263,7 @@ def test_only_usage_of_a_calm_time_with_its_cached_tokens_teaches_a_share() -> N
     page.evidence.steps.answered("chat", 1000, 750, learn=True)
 
     assert page.evidence.steps.uncached("chat", 400.0) == pytest.approx(100.0)
-    assert page.evidence.spoke_of(7) is None
+    assert page.evidence.stream_of(7) is None
 
 
 def test_steps_among_which_most_answers_arrive_whole_have_no_cost() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.timeline.reader import MAX_ID_CHARACTERS, response_id_of
+from sidecar.timeline.response_id import MAX_ID_CHARACTERS, response_id_of
 
 
 @pytest.mark.parametrize(
