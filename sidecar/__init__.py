@@ -37,5 +37,6 @@ def _is_compiled() -> bool:
     return any(name.startswith("compiled__mypyc.") for name in os.listdir(__path__[0]))  # noqa: PTH208  quicker at each start
 
 
-BUILD = "compiled" if _is_compiled() else "pure Python"
+IS_COMPILED = _is_compiled()
+BUILD = "compiled" if IS_COMPILED else "pure Python"
 """The build that runs, as `sidecar --version` states it."""

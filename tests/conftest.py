@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
+from sidecar import IS_COMPILED
+
 
 settings.register_profile(
     "order", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None, derandomize=True
@@ -49,10 +51,14 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(trylast=True)  # after Hypothesis has marked its tests
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("hypothesis"):
             item.add_marker(pytest.mark.timeout(PROPERTY_TIMEOUT_SECONDS))
+    if IS_COMPILED:
+        left_out = [item for item in items if item.get_closest_marker("reaches_in")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True, scope="module")

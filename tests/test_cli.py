@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar import __version__, cli
+from sidecar import BUILD, __version__, cli
 from sidecar.cli import main
 from sidecar.config.file import ConfigErrors
 from sidecar.config.folding import WIDTH
@@ -251,4 +251,4 @@ def test_python_m_sidecar_is_the_same_program() -> None:
     """`python -m sidecar --version` prints the version and exits 0."""
     done = subprocess.run([sys.executable, "-m", "sidecar", "--version"], capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stdout) == (0, f"sidecar {__version__} (pure Python)\n")
+    assert (done.returncode, done.stdout) == (0, f"sidecar {__version__} ({BUILD})\n")

@@ -19,6 +19,7 @@ from tests.support.slo_walk import (
 )
 
 
+@pytest.mark.reaches_in
 @pytest.mark.parametrize("hook", ["received", "answering", "output", "finished", "ended", "settled", "tick"])
 def test_a_mistake_in_the_objectives_is_counted_and_reaches_no_client(
     hook: str, monkeypatch: pytest.MonkeyPatch

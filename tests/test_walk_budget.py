@@ -95,6 +95,7 @@ def test_a_token_passes_few_doors(*, cut: bool) -> None:
     assert len({code.co_filename for code in calls}) <= 10
 
 
+@pytest.mark.reaches_in
 def test_a_request_passes_few_doors_to_its_lane() -> None:
     """With five header fields, each of which is one call of llhttp's: at most 45 calls in 12 files."""
     calls = request_calls()
@@ -122,6 +123,7 @@ def test_the_whole_life_of_a_request_is_short() -> None:
     assert len(calls) <= 250
 
 
+@pytest.mark.reaches_in
 def test_what_stands_behind_the_doors_is_short() -> None:
     """No function on the path has more than 60 lines, and 95 % have at most 30."""
     on_the_way = {*token_calls(cut=False), *token_calls(cut=True), *request_calls()}

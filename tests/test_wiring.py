@@ -1,5 +1,7 @@
 """The components are joined by the config: label values to the registry, limits and addresses to the road."""
 
+import pytest
+
 from sidecar.budgets.machine import Machine
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
@@ -52,6 +54,7 @@ def test_a_reload_changes_the_limits_of_a_running_road_and_not_its_engine() -> N
     assert (road.pool.idle_seconds, road.via, road.engine_authority) == (1.0, via_of(second), b"[::1]:8000")
 
 
+@pytest.mark.reaches_in
 def test_a_refusal_and_a_request_that_cannot_be_observed_are_counted() -> None:
     """The relay reports both by name; the page has a counter for each."""
     of = config()

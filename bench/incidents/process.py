@@ -9,7 +9,6 @@ knows requests as the wire shows them, and reports if there are any; it refuses 
 from collections.abc import Iterable
 from math import exp
 from random import Random
-from types import SimpleNamespace
 from typing import Any, cast
 
 from bench.incidents.engines import BUCKETS, EngineConfig
@@ -18,7 +17,7 @@ from bench.incidents.world import Mode
 from sidecar.classify.length import PromptLengthEstimator
 from sidecar.config.schema import Config
 from sidecar.engines.dynamo import Dynamo
-from sidecar.engines.engine import Engine
+from sidecar.engines.engine import NONE, Engine
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.engines.probe.state_names import Count
@@ -81,10 +80,12 @@ class Process:
         self._state = EngineStateRecorder(self.metrics)
         self._state.on_restart = self._engine_restarted
         self._up = self.metrics.gauge(c.ENGINE_UP).child()
+        speaking = Engine(NONE)
+        speaking.speaks = _Speaks(int(late))
         self._settlement = observers_of(
             Config.model_validate({"engine": {"url": "http://engine:8000"}, "spans": {"receive": False}}),
             instruments,
-            cast("Engine", SimpleNamespace(speaks=_Speaks(int(late)), kind=None)),
+            speaking,
             clock=lambda: self.now,
             log=lambda _account: None,
             unix=lambda: 0.0,

@@ -69,7 +69,7 @@ print(json.dumps([[s.name, s.labels.get("tenant"), bool(s.value)] for s in sampl
 def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp_path: Path) -> None:
     """Five files of the product carry the label from the classification to the page; all others pass its value on
     unchanged."""
-    shutil.copytree(PACKAGE, tmp_path / "sidecar", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, tmp_path / "sidecar", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name, pairs in CHANGES.items():
         path = tmp_path / "sidecar" / name
         for before, after in pairs:

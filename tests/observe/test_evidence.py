@@ -252,6 +252,7 @@ def test_a_stall_of_odd_fractions_never_falls_and_is_never_refused() -> None:
     assert harness.metrics.counter(DROPPED_TOTAL).child("not_a_duration").value == 0
 
 
+@pytest.mark.reaches_in
 def test_a_prompt_of_a_new_length_explains_as_much_as_its_tokens_cost_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """No request of such a length was alone yet. The steps know what a token costs: 2 s in all explain 6 s."""
     harness = EvidenceHarness()

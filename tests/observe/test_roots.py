@@ -71,6 +71,7 @@ def test_a_hang_behind_an_answer_that_is_not_seen_is_not_named_before_it_is_know
     assert later[Blame.ENGINE] - soon.get(Blame.ENGINE, 0.0) > 0.6 * (sum(later.values()) - sum(soon.values()))
 
 
+@pytest.mark.reaches_in
 def test_a_queue_that_nothing_explains_stays_a_guess_however_long_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing tells what steps cost, and the engine exports no numbers."""
     monkeypatch.setattr(Evidence, "costs", lambda _evidence, _at: Costs())
@@ -82,6 +83,7 @@ def test_a_queue_that_nothing_explains_stays_a_guess_however_long_it_leads(monke
     assert 0.2 < guessed / (sum(after.values()) - sum(before.values())) < 0.4
 
 
+@pytest.mark.reaches_in
 def test_a_lead_that_no_miss_has_shown_explains_no_other_miss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many misses gave prefill a little, and none gave it much."""
     monkeypatch.setattr(Evidence, "costs", lambda _evidence, _at: Costs())
@@ -373,6 +375,7 @@ def test_the_ratios_of_causes_are_absent_until_they_are_known() -> None:
     assert usual == pytest.approx([1.0, 1.0, 1.0], abs=0.05)
 
 
+@pytest.mark.reaches_in
 def test_an_error_in_a_root_leaves_the_page_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     pod = PodStory().calm(10)
     monkeypatch.setattr(pod.harness.slo.roots, "tick", None)

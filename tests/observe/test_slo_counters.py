@@ -282,6 +282,7 @@ def broken(*_told: object, **_named: object) -> None:
     raise RuntimeError("the mistake under test")
 
 
+@pytest.mark.reaches_in
 def test_a_mistake_in_the_evidence_costs_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake is counted, at both ends. Nothing is raised, and no request stays overdue."""
     harness = SloHarness()
@@ -296,6 +297,7 @@ def test_a_mistake_in_the_evidence_costs_no_verdict(monkeypatch: pytest.MonkeyPa
     assert harness.count(DROPPED_TOTAL, "observer_error") == 2
 
 
+@pytest.mark.reaches_in
 def test_a_mistake_in_a_verdict_leaves_no_request_in_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a silence would last for ever."""
     harness = SloHarness()

@@ -43,6 +43,7 @@ def test_an_unforeseen_failure_ends_the_request_too() -> None:
     play(scenario())
 
 
+@pytest.mark.reaches_in
 @pytest.mark.parametrize("error", [RuntimeError, OSError])
 def test_an_unforeseen_failure_of_sending_ends_the_request_too(error: type[Exception]) -> None:
     """The connection was open already: it is closed, and the engine is not blamed for it."""
@@ -70,6 +71,7 @@ def test_an_unforeseen_failure_of_sending_ends_the_request_too(error: type[Excep
     play(scenario())
 
 
+@pytest.mark.reaches_in
 @pytest.mark.parametrize("size", [4, 2 * TURN_BYTES], ids=["as it comes", "in turns"])
 @pytest.mark.parametrize("method", ["client_body", "client_end", "engine_head", "engine_read"])
 def test_an_unforeseen_failure_of_reading_is_neither_the_clients_nor_the_engines(

@@ -1,6 +1,7 @@
 """Bytes of a client that is not read: they are counted, and its upload stands at the gate as what it is."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_client_that_leaves_between_an_answer_and_its_next_turn_has_left(monke
     monkeypatch.setattr(Leavers, "watch", lambda _leavers, _socket, left: told.append(left))
     road = Road(turns_by_itself=False)
     client = road.client()
-    monkeypatch.setattr(client, "get_extra_info", lambda _name, _default=None: object())
+    monkeypatch.setattr(client, "get_extra_info", lambda _name, _default=None: SimpleNamespace(fileno=lambda: -1))
     client.send(GET * 7000)
     while client.reading and road.turn():
         pass

@@ -55,6 +55,7 @@ def turning() -> Road:
     return Road(turns_by_itself=False)
 
 
+@pytest.mark.reaches_in
 def test_a_connection_that_had_its_turn_waits_for_the_next_turn_of_the_loop() -> None:
     """A read that was parsed whole was its turn; a second read waits."""
     road = turning()
@@ -69,6 +70,7 @@ def test_a_connection_that_had_its_turn_waits_for_the_next_turn_of_the_loop() ->
     assert fed.far_end.reading
 
 
+@pytest.mark.reaches_in
 def test_who_costs_200_us_gives_way_and_all_together_cost_half_a_millisecond() -> None:
     """Ten that cost 0.1 us a byte: each has some 2,000 bytes a turn, about three have one before the sockets are polled."""
     road = turning()
@@ -91,6 +93,7 @@ def test_who_costs_200_us_gives_way_and_all_together_cost_half_a_millisecond() -
     assert [fed.given_bytes for fed in crowd] == [20_000] * 10
 
 
+@pytest.mark.reaches_in
 def test_a_token_does_not_wait_for_those_that_wait() -> None:
     """A small read from the engine passes at once, while a flood waits for its turns."""
     road = turning()
@@ -105,6 +108,7 @@ def test_a_token_does_not_wait_for_those_that_wait() -> None:
     assert client.taken == OK
 
 
+@pytest.mark.reaches_in
 def test_a_request_waits_while_the_turn_has_no_time_left() -> None:
     """However small its head is: requests cost more than tokens. In the next turn it is served, its pieces in order."""
     road = turning()
@@ -134,6 +138,7 @@ def test_little_work_does_not_count_for_later_turns() -> None:
     assert waited == [False] * 12 + [True]
 
 
+@pytest.mark.reaches_in
 def test_a_connection_whose_small_read_waits_stops_when_more_comes() -> None:
     road = turning()
     client, flood = road.client(), Fed(road, 1e-6)
@@ -146,6 +151,7 @@ def test_a_connection_whose_small_read_waits_stops_when_more_comes() -> None:
     assert not client.reading
 
 
+@pytest.mark.reaches_in
 def test_a_small_read_that_waits_is_given_in_one_piece() -> None:
     """However dear the bytes before it were: an answer in two pieces is written twice, and its events are read on the long way."""
     road = turning()
@@ -162,6 +168,7 @@ def test_a_small_read_that_waits_is_given_in_one_piece() -> None:
     assert (waits, dear.given[-1]) == (b"x", b"y" * SMALL_BYTES)
 
 
+@pytest.mark.reaches_in
 def test_pieces_shrink_where_bytes_are_dear_and_grow_where_they_are_cheap() -> None:
     """A piece of dear bytes takes about a turn; one of cheap bytes has 16 KiB."""
     road = turning()
@@ -175,6 +182,7 @@ def test_pieces_shrink_where_bytes_are_dear_and_grow_where_they_are_cheap() -> N
     assert (dear.given_bytes, cheap.given_bytes) == (200_000, 200_000)
 
 
+@pytest.mark.reaches_in
 def test_a_piece_has_few_heads_even_behind_cheap_bytes() -> None:
     """Requests of 26 bytes behind a long body: the clock has told nothing of them yet."""
     road = turning()
@@ -189,6 +197,7 @@ def test_a_piece_has_few_heads_even_behind_cheap_bytes() -> None:
     assert fed.given_bytes == TURN_BYTES + 300 * 26
 
 
+@pytest.mark.reaches_in
 def test_a_connection_that_closes_itself_is_given_nothing_more() -> None:
     """In the middle of a read, and for good."""
     road = turning()
@@ -202,6 +211,7 @@ def test_a_connection_that_closes_itself_is_given_nothing_more() -> None:
     assert fed.unread_bytes == 0
 
 
+@pytest.mark.reaches_in
 def test_an_error_costs_its_own_connection_alone() -> None:
     """It is closed; the one behind it has its turn."""
     road = turning()
@@ -224,6 +234,7 @@ def test_an_error_costs_its_own_connection_alone() -> None:
 STEPS = st.integers(0, 4 * TURN_BYTES) | st.sampled_from(["pause", "resume", "turn", "pause within", "resume within"])
 
 
+@pytest.mark.reaches_in
 @given(st.lists(STEPS, max_size=30), st.sampled_from([0.0, 1e-9, 1e-7]))
 def test_nothing_is_lost_doubled_or_reordered_whatever_pauses_it(scenario: list[int | str], cost: float) -> None:
     """Reads of any size, pauses, resumptions, turns in any order, within a piece or between: the same bytes come out."""

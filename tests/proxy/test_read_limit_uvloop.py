@@ -22,6 +22,7 @@ POST = b"POST / HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
+@pytest.mark.reaches_in
 def test_uvloop_reads_a_stranger_between_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have sent before the loop polls: the second client's head is read before the other's third 64 KiB."""
     read: list[int | str] = []
@@ -56,6 +57,7 @@ def test_uvloop_reads_a_stranger_between_two_parts(monkeypatch: pytest.MonkeyPat
     assert len(read) > second + 3
 
 
+@pytest.mark.reaches_in
 def test_no_turn_of_uvloop_reads_more_of_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread sends 16 MiB as fast as the kernel takes them; libuv alone would read 8 MB of them in one turn."""
     size, turn = 16 << 20, 0

@@ -49,6 +49,7 @@ def test_thousands_of_idle_connections_are_closed_a_few_in_a_turn() -> None:
     assert lost == [*range(0, 1000, SWEPT_AT_ONCE), 1000]
 
 
+@pytest.mark.reaches_in
 def test_a_connection_whose_sweep_fails_is_closed_and_the_others_keep_their_limits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

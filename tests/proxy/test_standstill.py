@@ -17,7 +17,7 @@ from tests.support.memory import ENGINE_LIMITS, LIMITS, WEBSOCKET, Road, Socket
 
 
 UPLOAD = b"POST /upload HTTP/1.1\r\nHost: pod\r\nContent-Length: 100000\r\n\r\nx"
-ANY_RATE = {"upload_min_bytes_per_second": 0.0}
+ANY_RATE: dict[str, float] = {"upload_min_bytes_per_second": 0}
 
 
 def in_a_stream(road: Road) -> Socket:

@@ -188,6 +188,7 @@ def test_a_flood_of_line_ends_says_at_every_split_what_it_says_byte_by_byte(stre
         assert told(SseParser(cap), stream[:cut], stream[cut:]) == slow
 
 
+@pytest.mark.reaches_in
 @pytest.mark.parametrize("flood", [b"\r", b"\n", b"\r\n", b"\n\r\r\n\r"])
 def test_blank_lines_cost_no_call_each(flood: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two megabytes of them, in the pieces that the relay feeds, behind an event that they end."""
