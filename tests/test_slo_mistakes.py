@@ -51,6 +51,7 @@ def test_a_mistake_in_the_objectives_is_counted_and_reaches_no_client(
     assert walk.value("llm_engine_silence_seconds") == 0
 
 
+@pytest.mark.reaches_in
 def test_who_is_not_observed_any_more_is_not_held_to_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The observer fails at the head, so the tokens pass unseen: no miss, no overdue request, no engine silence."""
     walk = promising()

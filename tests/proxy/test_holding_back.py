@@ -1,7 +1,6 @@
 """Bytes of a client that is not read: they are counted, and its upload stands at the gate as what it is."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 
@@ -47,13 +46,14 @@ def test_what_is_held_of_a_client_that_leaves_is_given_back() -> None:
     assert road.budgets.held.used == 0
 
 
+@pytest.mark.reaches_in
 def test_a_client_that_leaves_between_an_answer_and_its_next_turn_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pipeline is full, so it is not read; the kernel's word comes while none of its requests is being answered."""
     told: list[Callable[[], None]] = []
     monkeypatch.setattr(Leavers, "watch", lambda _leavers, _socket, left: told.append(left))
     road = Road(turns_by_itself=False)
     client = road.client()
-    monkeypatch.setattr(client, "get_extra_info", lambda _name, _default=None: SimpleNamespace(fileno=lambda: -1))
+    monkeypatch.setattr(client, "get_extra_info", lambda _name, _default=None: object())
     client.send(GET * 7000)
     while client.reading and road.turn():
         pass
