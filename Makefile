@@ -17,11 +17,14 @@ ARGS ?=
 # Of tests: one more than cores, because some wait for a browser or another process.
 WORKERS = $(shell expr $$(nproc) + 1)
 
+# Of test-compiled: the rooms that have compiled modules, and what plays whole requests through them.
+ROOMS ?= $(shell sed -nE 's|^ *"sidecar/([a-z]+)/.*|tests/\1|p' pyproject.toml | sort -u) tests/histories tests/wire $(wildcard tests/test_*.py)
+
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents fuzz soak idle-edge drains docs lock screenshots lint
+.PHONY: help demo test test-compiled test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents fuzz soak idle-edge drains docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -35,6 +38,18 @@ demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages 
 
 test: .venv/.dev ## the test suite on all cores, two to three minutes on two; ARGS="-n0 -k sse": a few tests, at once
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live' $(ARGS)
+
+# The wheel is built as `pip install .` builds it, in an environment of its own, but without optimisation: a minute. In the copy, a clone
+# with the files as they are here, its modules lie beside their sources.
+test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy of this tree: three minutes; ROOMS=tests: the whole suite
+	@echo 'compiling this tree into .cache/compiled'
+	@rm -rf .cache/compiled .cache/wheel
+	@SIDECAR_BUILD=compiled SIDECAR_OPTIMISE=0 $(PIP) wheel --quiet --no-deps --wheel-dir .cache/wheel .
+	@git clone --quiet . .cache/compiled
+	@git ls-files -z | xargs -0 cp --parents --target-directory=.cache/compiled
+	@$(BIN)/python -m zipfile --extract .cache/wheel/*.whl .cache/compiled
+	@mkdir .cache/compiled/.cache && ln -s $(CURDIR)/.cache/prometheus3 .cache/compiled/.cache/
+	cd .cache/compiled && ../../$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live' $(ROOMS) $(ARGS)
 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
@@ -63,7 +78,7 @@ bench: .venv/.dev ## what the sidecar costs beside nginx and vllm-router, in tur
 bench-full: .venv/.dev ## the same beside HAProxy, Envoy, sglang-router and LiteLLM too, with prompts, saturation, idle streams: an hour at most
 	$(BIN)/python -m bench.peers --full $(ARGS)
 
-profile: .venv/.dev ## where the sidecar spends its time on a token and on a request: flame graphs, half a minute; ARGS="request --native"
+profile: .venv/.dev ## where the sidecar spends its time on a token and on a request: flame graphs, a minute or so; ARGS="request --native"
 	$(BIN)/python -m bench.profile $(ARGS)
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md

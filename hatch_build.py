@@ -1,9 +1,10 @@
-"""The wheel's build: with `SIDECAR_BUILD=compiled`, mypyc compiles the modules of the hot path to C, each beside its own source.
+"""The wheel's build: where there is a C compiler, mypyc compiles the modules of the hot path, each beside its own source.
 
 It knows which modules (`[tool.sidecar] compiled` in pyproject.toml), and how their sources are prepared. It refuses to know what
-they do: `sidecar/` is pure Python, which is the reference, and `SIDECAR_PURE=1` runs it from a compiled install too. Without
-SIDECAR_BUILD the wheel is pure; an editable install always is. As a program, `python hatch_build.py FOLDER` writes the compiled
-package to a new folder: three minutes, one with `SIDECAR_OPTIMISE=0`.
+they do: `sidecar/` is pure Python, which is the reference, and `SIDECAR_PURE=1` runs it from a compiled install too. SIDECAR_BUILD
+says how the wheel is built: `auto` as above, `pure` without a compiler, `compiled` or not at all. An editable install is always pure.
+As a program, `python hatch_build.py FOLDER` writes the compiled package to a new folder: two minutes, one with
+`SIDECAR_OPTIMISE=0`.
 """
 
 import os
@@ -24,8 +25,8 @@ except ImportError:  # as a program
     BuildHookInterface = object  # type: ignore[assignment,misc]
 
 ROOT = Path(__file__).parent
-NEEDS = ("mypy[mypyc]>=2.4,<3", "setuptools")
-BUILDS = ("pure", "compiled")
+COMPILERS = ("mypy[mypyc]>=2.4,<3", "setuptools")
+BUILDS = ("auto", "pure", "compiled")
 GROUP = "sidecar.compiled"
 """All modules are one shared object, `sidecar/compiled__mypyc.*.so`, in which they call each other as C functions; beside each
 source lies a small one that finds its module there."""
@@ -38,17 +39,38 @@ class UnbuildableError(Exception):
     """Nothing can be compiled here; the message says why."""
 
 
-def wants_compiled() -> bool:
-    """Whether SIDECAR_BUILD asks for it. Raises ValueError."""
+def wanted_build() -> str:
+    """One of BUILDS: the build that SIDECAR_BUILD asks for. Raises ValueError."""
     stated = os.environ.get("SIDECAR_BUILD") or BUILDS[0]
     if stated not in BUILDS:
-        raise ValueError(f"SIDECAR_BUILD={stated}: allowed are {' and '.join(BUILDS)}")
-    return stated == BUILDS[1]
+        raise ValueError(f"SIDECAR_BUILD={stated}: allowed are {', '.join(BUILDS)}")
+    return stated
+
+
+def lacking() -> str | None:
+    """The reason why nothing can be compiled here, and the way to change that; None if there is a compiler."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if sys.implementation.name != "cpython":
+        return f"mypyc compiles for CPython, and this is {sys.implementation.name}"
+    if shutil.which(compiler) is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        return f"{compiler} or Python.h is missing (Debian: apt-get install gcc python3-dev)"
+    return None
+
+
+def compiles() -> bool:
+    """Whether this build compiles. Raises ValueError."""
+    build = wanted_build()
+    return build == "compiled" or (build == "auto" and lacking() is None)
+
+
+def pyproject() -> dict[str, Any]:
+    """The whole pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def modules() -> list[Path]:
     """The modules that are compiled, relative to the root. A pattern that begins with `!` takes away."""
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["sidecar"]["compiled"]
+    patterns = pyproject()["tool"]["sidecar"]["compiled"]
     found: set[Path] = set()
     for pattern in patterns:
         matched = {path.relative_to(ROOT) for path in ROOT.glob(pattern.removeprefix("!"))}
@@ -67,9 +89,9 @@ def compile_into(folder: Path) -> list[Path]:
     """Write the package with its compiled modules to this folder; returns the shared objects, relative to it. Raises
     UnbuildableError.
     """
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    if shutil.which(compiler) is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():
-        raise UnbuildableError(f"{compiler} or Python.h is missing (Debian: apt-get install gcc python3-dev)")
+    reason = lacking()
+    if reason is not None:
+        raise UnbuildableError(reason)
     shutil.copytree(ROOT / "sidecar", folder / "sidecar", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
@@ -98,7 +120,7 @@ def compile_in_place(paths: list[str]) -> None:
     from setuptools import Distribution  # noqa: PLC0415
     from setuptools.command.build_ext import build_ext  # noqa: PLC0415
 
-    # The packages that the sidecar imports need not be installed to compile it: what comes from them has no static type.
+    # Some packages state no types, and the extras need not be installed: what comes from them has no static type.
     Path("mypy.ini").write_text("[mypy]\nignore_missing_imports = True\n")
     extensions = mypycify(
         ["--config-file=mypy.ini", *paths],
@@ -120,16 +142,26 @@ class CompileHook(BuildHookInterface):  # type: ignore[misc]
     """hatchling's hook (`[tool.hatch.build.targets.wheel.hooks.custom]`)."""
 
     def dependencies(self) -> list[str]:
-        """What the build needs besides hatchling."""
-        return list(NEEDS) if wants_compiled() else []
+        """The packages that the build needs besides hatchling: to compile, also the sidecar's own, for the types that they state."""
+        return [*COMPILERS, *pyproject()["project"]["dependencies"]] if compiles() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, if that is asked for, and put the results into the wheel."""
-        if version == "editable" or not wants_compiled():
+        if version == "editable":
+            return
+        if not compiles():
+            self.app.display_info(f"the wheel is pure Python: {lacking() or 'SIDECAR_BUILD=pure'}")
             return
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
-        built = compile_into(folder)
+        self.app.display_waiting("mypyc compiles the way of a request and of a token: two minutes or so")
+        try:
+            built = compile_into(folder)
+        except UnbuildableError as error:
+            if wanted_build() == "compiled":
+                raise
+            self.app.display_warning(f"the wheel is pure Python: {error}")
+            return
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["force_include"].update({str(folder / path): str(path) for path in built})

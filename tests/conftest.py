@@ -55,10 +55,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("hypothesis"):
             item.add_marker(pytest.mark.timeout(PROPERTY_TIMEOUT_SECONDS))
-    if IS_COMPILED:
-        left_out = [item for item in items if item.get_closest_marker("reaches_in")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    of_the_other_build = "reaches_in" if IS_COMPILED else "compiled"
+    left_out = [item for item in items if item.get_closest_marker(of_the_other_build)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker(of_the_other_build)]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,4 +1,4 @@
-"""The compiled build: which modules may be compiled, and that it does what the pure one does."""
+"""The compiled build: which modules may be compiled, where a wheel is compiled, and that it does what the pure one does."""
 
 import ast
 import os
@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 import hatch_build
-from hatch_build import UnbuildableError, compile_into, modules, prepared, wants_compiled
-from tests.support.tools import missing
+from hatch_build import UnbuildableError, compile_into, compiles, modules, prepared
 
 
 CHECKOUT = Path(__file__).parents[1]
-HISTORY = ("-m", "tests.histories.history", "11", "400")
 
 
 def classes(path: Path) -> Iterator[tuple[ast.ClassDef, set[str]]]:
@@ -78,18 +76,33 @@ def test_a_pattern_that_names_no_module_is_refused(monkeypatch: pytest.MonkeyPat
         modules()
 
 
-@pytest.mark.parametrize(("stated", "compiled"), [("", False), ("pure", False), ("compiled", True)])
-def test_the_build_is_pure_unless_it_is_told(stated: str, *, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stated", "compiler", "compiled"),
+    [
+        ("", sys.executable, True),
+        ("", "no-such-compiler", False),
+        ("auto", sys.executable, True),
+        ("pure", sys.executable, False),
+        ("compiled", "no-such-compiler", True),
+    ],
+)
+def test_a_build_compiles_where_it_can_unless_it_is_told(
+    stated: str, compiler: str, *, compiled: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Told to compile, it tries without a compiler too: that build fails, and says why."""
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr("sysconfig.get_path", lambda _name: str(tmp_path))
     monkeypatch.setenv("SIDECAR_BUILD", stated)
+    monkeypatch.setenv("CC", compiler)
 
-    assert wants_compiled() is compiled
+    assert compiles() is compiled
 
 
 def test_another_word_is_an_error_that_names_the_allowed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIDECAR_BUILD", "fast")
 
-    with pytest.raises(ValueError, match="SIDECAR_BUILD=fast: allowed are pure and compiled"):
-        wants_compiled()
+    with pytest.raises(ValueError, match="SIDECAR_BUILD=fast: allowed are auto, pure, compiled"):
+        compiles()
 
 
 def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -105,35 +118,24 @@ def test_slots_are_left_to_mypyc() -> None:
     assert prepared("@dataclass(slots=True, frozen=True)\nclass A:") == "@dataclass(frozen=True)\nclass A:"
 
 
-def told(folder: Path, *arguments: str, **variables: str) -> str:
-    """The standard output of a Python whose package is this folder's."""
-    env = os.environ | {"PYTHONPATH": str(folder)} | variables
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )
+def told(*arguments: str, **variables: str) -> str:
+    """The standard output of a Python in this tree."""
+    command, env = [sys.executable, *arguments], os.environ | variables
+    done = subprocess.run(command, cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
 
 
-@pytest.mark.live
-@pytest.mark.timeout(600)
-def test_compiled_the_same_history_is_written_byte_by_byte(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Four hundred requests, interleaved, reported late, twice and in contradiction, with reloads and restarts: the page, the log
-    lines and the diagnoses of the compiled build are those of its own sources.
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(5))
+def test_compiled_the_same_history_is_written_byte_by_byte(seed: int) -> None:
+    """Ten thousand requests in all, interleaved, reported late, twice and in contradiction, with reloads and restarts: the page, the
+    log lines and the diagnoses of the compiled build are those of its own sources.
     """
-    monkeypatch.setenv("SIDECAR_OPTIMISE", "0")
-    try:
-        built = compile_into(tmp_path)
-    except UnbuildableError as error:
-        if "missing" in str(error):
-            missing(str(error))
-        raise
-    (tmp_path / "tests").symlink_to(CHECKOUT / "tests")
-
-    assert len(built) == len(modules()) + 1
-    assert told(tmp_path, "-m", "sidecar", "--version").endswith("(compiled)\n")
-    assert told(tmp_path, "-m", "sidecar", "--version", SIDECAR_PURE="1").endswith("(pure Python)\n")
+    history = ("-m", "tests.histories.history", str(seed), "2000")
     where = ("-c", "import sidecar.proxy.relay as relay; print(relay.__file__)")
-    assert told(tmp_path, *where).endswith(".so\n")
-    assert told(tmp_path, *where, SIDECAR_PURE="1").endswith("relay.py\n")
-    assert told(tmp_path, *HISTORY) == told(tmp_path, *HISTORY, SIDECAR_PURE="1")
+
+    assert told(*where).endswith(".so\n")
+    assert told(*where, SIDECAR_PURE="1").endswith("relay.py\n")
+    assert told("-m", "sidecar", "--version", SIDECAR_PURE="1").endswith("(pure Python)\n")
+    assert told(*history) == told(*history, SIDECAR_PURE="1")

@@ -13,6 +13,8 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import hatch_build
+
 
 CHECKOUT = Path(__file__).parents[1]
 LOCK = CHECKOUT / "requirements.lock"
@@ -33,7 +35,12 @@ def wanted(pyproject: Mapping[str, object] | None = None) -> list[str]:
     project, build = told["project"], told["build-system"]
     assert isinstance(project, dict)
     assert isinstance(build, dict)
-    return [*project["dependencies"], *project["optional-dependencies"]["grpc"], *build["requires"]]
+    return [
+        *project["dependencies"],
+        *project["optional-dependencies"]["grpc"],
+        *build["requires"],
+        *hatch_build.COMPILERS,
+    ]
 
 
 def image_python(dockerfile: str) -> str:
