@@ -18,10 +18,10 @@ RUN pip download --no-cache-dir --only-binary=:all: --require-hashes --dest /loc
 # One copy of all: hatchling reads the version from the package, so a separate layer for pyproject.toml would save little.
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY sidecar sidecar
-# --no-index: hatchling and the dependencies come from the locked wheels. The extra gRPC is included, because it cannot be added to
-# the image later and some engines export by gRPC only. Told to compile, the build fails where it cannot, and the image is not a slow
-# one in silence.
-RUN pip install --no-cache-dir --no-index --find-links /locked hatchling 'mypy[mypyc]' setuptools \
+# --no-index: what the build needs comes from the locked wheels, the dependencies among it, whose types mypyc reads. The extra gRPC is
+# included, because it cannot be added to the image later and some engines export by gRPC only. Told to compile, the build fails where
+# it cannot, and the image is not a slow one in silence.
+RUN pip install --no-cache-dir --no-index /locked/*.whl \
     && SIDECAR_BUILD=compiled pip wheel --no-cache-dir --no-index --find-links /locked --no-build-isolation --wheel-dir /wheels '.[grpc]'
 
 # --- the image that runs -------------------------------------------------------------------------------------------
