@@ -30,8 +30,10 @@ BUILDS = ("auto", "pure", "compiled")
 GROUP = "sidecar.compiled"
 """All modules are one shared object, `sidecar/compiled__mypyc.*.so`, in which they call each other as C functions; beside each
 source lies a small one that finds its module there."""
-CFLAGS = "-w -g0 -U__unix -U__linux"
-"""gcc defines the last two as 1, and mypyc writes an attribute `_unix` as `__unix`."""
+CFLAGS = "-w -g0 -U__unix -U__linux -fvisibility=hidden -fno-asynchronous-unwind-tables -fno-plt"
+"""gcc defines two names as 1, and mypyc writes an attribute `_unix` as `__unix`. The last three make calls between modules direct, and
+the process 0.7 MB smaller, all of which would lie in its memory."""
+FLAGS = {"CFLAGS": CFLAGS, "LDFLAGS": "-s"}
 _SLOTS = re.compile(r"^(@dataclass\(.*)slots=True(?:, )?(.*\))$", re.MULTILINE)
 
 
@@ -101,7 +103,7 @@ def compile_into(folder: Path) -> list[Path]:
         done = subprocess.run(  # noqa: S603  our own program
             [sys.executable, str(Path(__file__)), "--in-place", *map(str, modules())],
             cwd=work,
-            env=os.environ | {"CFLAGS": f"{os.environ.get('CFLAGS', '')} {CFLAGS}"},
+            env=os.environ | {name: f"{os.environ.get(name, '')} {flags}" for name, flags in FLAGS.items()},
             capture_output=True,
             text=True,
             check=False,
@@ -124,7 +126,7 @@ def compile_in_place(paths: list[str]) -> None:
     Path("mypy.ini").write_text("[mypy]\nignore_missing_imports = True\n")
     extensions = mypycify(
         ["--config-file=mypy.ini", *paths],
-        opt_level=os.environ.get("SIDECAR_OPTIMISE", "3"),
+        opt_level=os.environ.get("SIDECAR_OPTIMISE", "2"),
         multi_file=True,
         group_name=GROUP,
         target_dir="c",
