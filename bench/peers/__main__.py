@@ -3,16 +3,17 @@
 A mock vLLM and a load, one program in C++, run on core 1. Each proxy runs on core 0, all by itself while it is measured: the
 proxies take turns, window by window. Measured are token events with 100 and 300 streams of 50 tokens a second, and
 one-token requests with prompts of log-uniform length (20 to 128,000 tokens of four bytes) in six lanes. The sidecar stands in
-the table twice: asking the engine for usage and cutting it out again (as shipped), and not asking.
+the table twice: asking the engine for usage and cutting it out again (as shipped), and not asking. `--pure` adds the same two rows of the
+same wheel in pure Python.
 
   direct        no proxy: what engine and load cost by themselves
   nginx         one worker, buffering off; measures nothing
   vllm-router   0.1.17 from PyPI, one worker, round robin; measures requests
-  sidecar       this checkout's
+  sidecar       this checkout's, compiled as `pip install .` does it, which takes two minutes when a source has changed
 
 A figure is the median over rounds with (lowest to highest); **x** is the ratio to vllm-router, taken round by round. A window
 in which other processes took more than a tenth of a core is played again, twice at most.
-`--full` is `make bench-full`: at most an hour, with HAProxy, Envoy, sglang-router and LiteLLM as well, and with the parts
+`--full` is `make bench-full`: at most an hour, with `--pure`, with HAProxy, Envoy, sglang-router and LiteLLM as well, and with the parts
 prompts, logprobs, ends, starts, situations, saturation, idle and varied.
 
   make bench ARGS="--only sidecar,vllm-router --parts events --rounds 3"
@@ -50,12 +51,13 @@ def options() -> argparse.ArgumentParser:
     )
     found.add_argument("--full", action="store_true", help="all proxies and all parts")
     found.add_argument(
-        "--only", default="", metavar="ROWS", help="such as sidecar,vllm-router (also: direct, nginx, beside)"
+        "--only", default="", metavar="ROWS", help="such as sidecar,vllm-router (also: direct, nginx, pure, beside)"
     )
     found.add_argument("--parts", default="", metavar="PARTS", help="such as events,requests; all by default")
     found.add_argument("--seconds", type=float, default=None, help="of each window (default 4, full 3)")
     found.add_argument("--rounds", type=int, default=None, help="default 5, full 3")
     found.add_argument("--minutes", type=float, default=10.0, help="of varied traffic (default 10)")
+    found.add_argument("--pure", action="store_true", help="the sidecar in pure Python too")
     found.add_argument("--beside", type=Path, default=None, metavar="CHECKOUT", help="a second sidecar, of this tree")
     found.add_argument(
         "--report", action="store_true", help="write docs/evidence/performance.md; the tree must be committed"
@@ -75,7 +77,7 @@ def prepare() -> None:
 def main() -> int:
     parser = options()
     said = parser.parse_args()
-    among = chosen(rows(said.beside, full=said.full), said.only)
+    among = chosen(rows(said.beside, full=said.full, pure=said.pure), said.only)
     known = full.parts(among) if said.full else QUICK
     names = said.parts.split(",") if said.parts else [part.name for part in known]
     parts = [part for part in known if part.name in names]

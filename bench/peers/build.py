@@ -1,10 +1,13 @@
-"""The program of the bench, which is engine and load in one, and the environment of the peers: made in .cache/peers when they are missing or their source changed.
+"""The program of the bench, which is engine and load in one, and the environments of the peers and of the sidecar: made in
+.cache/peers when they are missing or their source changed.
 
-Knows g++ and pip. Refuses to touch .venv: what the peers bring in stays in an environment of their own. Raises MissingError with
-the reason when something cannot be made; the reason stands in the table, so that no row is left out in silence.
+Knows g++ and pip. Refuses to touch .venv: what the peers bring in stays in an environment of their own, and the sidecar is measured
+as `pip install` gives it. Raises MissingError with the reason when something cannot be made; the reason stands in the table, so that
+no row is left out in silence.
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -14,10 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CACHE = Path(__file__).parents[2] / ".cache" / "peers"
 COMPILER = "g++"
-PIP_INSTALL = (
-    *("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"),
-    *("--only-binary=:all:", "--requirement"),
-)
+PIP_INSTALL = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet")
 FLAGS = ("-std=c++17", "-O2", "-Wall", "-Wextra")
 
 
@@ -47,21 +47,33 @@ def generator(folder: Path = CACHE) -> Path:
 def environment(requirements: str, name: str, folder: Path = CACHE) -> Path:
     """The folder of programs of an environment with these requirements (a file beside this one). Raises MissingError."""
     wanted = (HERE / requirements).read_text()
-    place = folder / name
-    stamp = place / "requirements.txt"
+    return _installed(
+        folder / name, wanted, requirements, "--only-binary=:all:", "--requirement", str(HERE / requirements)
+    )
+
+
+def wheel(tree: Path, name: str, folder: Path = CACHE) -> Path:
+    """The folder of programs of an environment with the compiled wheel of this tree: two minutes. Raises MissingError."""
+    told = hashlib.sha256()
+    for source in sorted([tree / "pyproject.toml", tree / "hatch_build.py", *(tree / "sidecar").rglob("*")]):
+        if source.is_file() and source.suffix not in (".pyc", ".so"):
+            told.update(f"{source.relative_to(tree)}\n".encode() + source.read_bytes())
+    return _installed(folder / name, told.hexdigest(), str(tree), str(tree), SIDECAR_BUILD="compiled")
+
+
+def _installed(place: Path, wanted: str, what: str, *arguments: str, **variables: str) -> Path:
+    """The folder of programs of the environment in this place, made anew if `wanted` changed."""
+    stamp = place / "wanted"
     if stamp.exists() and stamp.read_text() == wanted:
         return place / "bin"
-    print(f"installing {requirements} into {place}", file=sys.stderr, flush=True)
+    print(f"installing {what} into {place}", file=sys.stderr, flush=True)
     shutil.rmtree(place, ignore_errors=True)
-    commands = (
-        [sys.executable, "-m", "venv", str(place)],
-        [str(place / "bin/python"), *PIP_INSTALL, str(HERE / requirements)],
-    )
+    commands = ([sys.executable, "-m", "venv", str(place)], [str(place / "bin/python"), *PIP_INSTALL, *arguments])
     for command in commands:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
         if result.returncode:
             raise MissingError(
-                f"{requirements} cannot be installed: {' '.join((result.stdout + result.stderr).split())[-400:]}"
+                f"{what} cannot be installed: {' '.join((result.stdout + result.stderr).split())[-400:]}"
             )
     stamp.write_text(wanted)
     return place / "bin"

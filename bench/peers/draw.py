@@ -15,7 +15,7 @@ RIGHT = 210
 
 
 def colour(row: str, base: str) -> str:
-    if row.startswith(("sidecar", "beside")):
+    if row.startswith(("sidecar", "pure", "beside")):
         return SIDECAR
     return BASE if row == base else OTHER
 

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
+from bench.checkout import REPOSITORY
 from bench.peers import proxies
 from bench.peers.bench import Bench, Figures
 from bench.peers.build import MissingError
 from bench.peers.measure import FailedError, Window
 from bench.peers.parts import (
     MAIN_STREAMS,
+    MEASURES_NO_USAGE,
     PROMPT_TITLES,
     QUICK,
     SLOW,
@@ -64,7 +66,7 @@ def prompts(bench: Bench, plan: Plan) -> None:
     """Single prompts of rising size."""
     for round_ in range(plan.rounds):
         for size in PROMPT_TITLES:
-            for key in rows_of(bench, round_, "sidecar-silent", "beside-silent"):
+            for key in rows_of(bench, round_, *MEASURES_NO_USAGE):
                 plan.progress.say(f"prompts, round {round_ + 1} of {plan.rounds}: {key}, {size} bytes", 1.2)
                 options = {"bytes": size, "count": PROMPTS_A_WINDOW}
                 bench.window(key, round_, "prompt", options, partial(prompt_figures, size))
@@ -161,7 +163,7 @@ def situations(bench: Bench, plan: Plan) -> None:
     if "sidecar" not in bench.running:
         return
     with ExitStack() as stack:
-        start = partial(proxies.sidecar, usage=True, missed=True, further=MANY)
+        start = partial(proxies.sidecar, usage=True, tree=REPOSITORY, missed=True, further=MANY)
         bench.start([Proxy("missed", SITUATIONS["missed"], start)], stack)
         own = bench.running["sidecar"]
         web = f"http://127.0.0.1:{own.web_port}"

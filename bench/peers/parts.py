@@ -16,7 +16,7 @@ from bench.peers.table import Column
 SETTLE_MS = 600
 AROUND_SECONDS = 0.4
 """Each window takes so much longer than its settling and itself: connections, the last answers, reading /proc."""
-MEASURES_NO_USAGE = ("sidecar-silent", "beside-silent")
+MEASURES_NO_USAGE = ("sidecar-silent", "pure-silent", "beside-silent")
 """Rows that differ from their neighbour by the usage of streams alone: whole requests are measured once."""
 SLOW = ("litellm",)
 """Rows that do not carry 30 streams of 50 a second on one core."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.checkout import REPOSITORY
-from bench.peers.build import MissingError, environment
+from bench.peers.build import MissingError, environment, wheel
 from bench.relay_cost import NGINX_CONFIG
 from tests.support.ports import free_port
 
@@ -184,12 +184,14 @@ def sidecar(
     folder: Path,
     *,
     usage: bool,
-    checkout: Path | None = None,
+    tree: Path | None = None,
+    pure: bool = False,
     missed: bool = False,
     further: str = "",
 ) -> Iterator[Running]:
     """The sidecar with six lanes, objectives on each, a log line a request; usage asked for and cut out again, or not.
 
+    `tree`: the checkout whose wheel runs, compiled; None: this one's sources, as they lie here. `pure`: the wheel runs in pure Python.
     `missed`: objectives that every request misses. `further`: keys of `proxy`, in YAML.
     """
     config = folder / "sidecar.yml"
@@ -198,21 +200,24 @@ def sidecar(
         f"{MISSED_CONFIG if missed else SIDECAR_CONFIG}proxy: {{{usage_key}{further and ', ' + further}}}\n"
     )
     port, web_port = free_port(), free_port()
-    command = [sys.executable, "-m", "sidecar", "serve", f"--engine.url=http://127.0.0.1:{engine_port}"]
+    here = [sys.executable, "-m", "sidecar"]
+    program = here if tree is None else [str(wheel(tree, "sidecar" if tree == REPOSITORY else "beside") / "sidecar")]
+    command = [*program, "serve", f"--engine.url=http://127.0.0.1:{engine_port}"]
     command += [f"--proxy.listen-address=127.0.0.1:{port}", f"--web.listen-address=127.0.0.1:{web_port}"]
     command += ["--log.format=json", f"--config.file={config}"]
-    with started(command, port, folder / "sidecar.log", cwd=checkout or REPOSITORY) as own:
+    environ = {"SIDECAR_PURE": "1"} if pure else {}
+    with started(command, port, folder / "sidecar.log", cwd=REPOSITORY, environ=environ) as own:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not answers(web_port, "/-/ready"):
             if time.monotonic() > deadline:
                 raise BrokenError("the sidecar is not ready")
             time.sleep(0.05)
-        yield Running(port, own.pid, tree_of(checkout), web_port, own.seconds)
+        yield Running(port, own.pid, tree_of(tree or REPOSITORY), web_port, own.seconds)
 
 
-def tree_of(checkout: Path | None) -> str:
-    """The commit of a checkout; this one's without."""
-    command = ["git", "-C", str(checkout or REPOSITORY), "rev-parse", "--short=8", "HEAD"]
+def tree_of(checkout: Path) -> str:
+    """The commit of a checkout."""
+    command = ["git", "-C", str(checkout), "rev-parse", "--short=8", "HEAD"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 

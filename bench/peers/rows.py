@@ -1,31 +1,33 @@
 """The rows of the tables: which proxies `make bench` compares, and which `make bench-full` adds. Starts nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
+from bench.checkout import REPOSITORY
 from bench.peers import further, proxies
-from bench.peers.proxies import Proxy
+from bench.peers.proxies import Proxy, Running
 
 
 MANY = "max_in_flight: 10000"
 """The one key of the sidecar that is not as shipped, in `make bench-full`: 5,000 streams are more than its 1,024."""
 
 
-def rows(beside: Path | None, *, full: bool) -> list[Proxy]:
+def rows(beside: Path | None, *, full: bool, pure: bool = False) -> list[Proxy]:
     """All rows, in the order of the tables."""
     many = MANY if full else ""
     found = [
         Proxy("direct", "direct, no proxy", proxies.direct),
         Proxy("nginx", "nginx", proxies.nginx),
         Proxy("vllm-router", "vllm-router", proxies.vllm_router),
-        Proxy("sidecar-silent", "sidecar, usage silent", partial(proxies.sidecar, usage=False, further=many)),
-        Proxy("sidecar", "sidecar, usage asked and cut", partial(proxies.sidecar, usage=True, further=many)),
+        *sidecars("sidecar", "sidecar", partial(proxies.sidecar, tree=REPOSITORY, further=many)),
     ]
+    if full or pure:
+        start = partial(proxies.sidecar, tree=REPOSITORY, pure=True, further=many)
+        found += sidecars("pure", "sidecar in pure Python", start)
     if beside is not None:
-        for key, words, usage in (("beside-silent", "usage silent", False), ("beside", "usage asked and cut", True)):
-            start = partial(proxies.sidecar, usage=usage, checkout=beside, further=many)
-            found.append(Proxy(key, f"sidecar beside, {words}", start))
+        found += sidecars("beside", "sidecar beside", partial(proxies.sidecar, tree=beside, further=many))
     if full:
         found[2:2] = [
             Proxy("haproxy", "HAProxy", further.haproxy),
@@ -34,6 +36,14 @@ def rows(beside: Path | None, *, full: bool) -> list[Proxy]:
             Proxy("sglang-router", "sglang-router", further.sglang_router),
         ]
     return found
+
+
+def sidecars(key: str, title: str, start: Callable[..., AbstractContextManager[Running]]) -> list[Proxy]:
+    """The two rows of one build: with usage as the client asked for it, and with usage asked for and cut out."""
+    return [
+        Proxy(f"{key}-silent", f"{title}, usage silent", partial(start, usage=False)),
+        Proxy(key, f"{title}, usage asked and cut", partial(start, usage=True)),
+    ]
 
 
 def chosen(among: Sequence[Proxy], only: str) -> list[Proxy]:

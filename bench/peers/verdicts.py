@@ -1,6 +1,6 @@
 """The bounds that the sidecar was promised to keep beside vllm-router, and what a run says about each.
 
-The bounds are for the build that `pip install` gives; those of the build in pure Python stand beside them. Figures that no proxy
+The bounds are for the build that `pip install` gives; the figures and bounds of pure Python stand beside them. Figures that no proxy
 is needed for are not here: the longest turn of the loop (`make bounds`), calls a request and an event (`make test`). Pure.
 """
 
@@ -48,9 +48,13 @@ BOUNDS = (
 )
 
 
-def measured(bound: Bound, results: Results) -> Spread | None:
-    """The figure, or the ratio over the rounds; None if it was not measured."""
-    own = results.values(bound.row, bound.column)
+PURE = {"sidecar-silent": "pure-silent", "sidecar": "pure"}
+"""The rows of the same wheel in pure Python."""
+
+
+def measured(bound: Bound, results: Results, row: str) -> Spread | None:
+    """The figure of this row, or its ratio over the rounds; None if it was not measured."""
+    own = results.values(row, bound.column)
     found = list(own.values()) if bound.base is None else ratios(own, results.values(bound.base, bound.column))
     return spread(found) if found else None
 
@@ -65,11 +69,19 @@ def lines(results: Results) -> list[str]:
     """A table of all bounds that were measured."""
     found = []
     for bound in BOUNDS:
-        value = measured(bound, results)
-        if value is None:
-            continue
-        limits = (bound.most, bound.stretch, bound.pure)
-        words = " | ".join(f"{limit:.{bound.digits}f}: {verdict(bound, value.median, limit)}" for limit in limits)
-        found.append(f"| {bound.title} | {value.text(bound.digits)} | {words} |")
-    head = ["| figure | measured | bound | stretch | pure Python |", "|---|---|---|---|---|"]
+        own, pure = measured(bound, results, bound.row), measured(bound, results, PURE[bound.row])
+        if own is not None or pure is not None:
+            cells = [*judged(bound, own, bound.most, bound.stretch), *judged(bound, pure, bound.pure)]
+            found.append(f"| {bound.title} | {' | '.join(cells)} |")
+    head = ["| figure | measured | bound | stretch | pure Python | its bound |", "|---|---|---|---|---|---|"]
     return head + found if found else []
+
+
+def judged(bound: Bound, value: Spread | None, *limits: float) -> list[str]:
+    """A cell with the figure, and one for each limit."""
+    if value is None:
+        return ["-"] * (1 + len(limits))
+    return [
+        value.text(bound.digits),
+        *(f"{limit:.{bound.digits}f}: {verdict(bound, value.median, limit)}" for limit in limits),
+    ]

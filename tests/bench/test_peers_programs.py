@@ -3,6 +3,7 @@
 import asyncio
 import re
 import shutil
+import subprocess
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.peers.build import COMPILER, MissingError, environment, generator
+from bench.peers.build import COMPILER, MissingError, environment, generator, wheel
 from bench.peers.measure import FailedError, Generator
 from bench.peers.proxies import Running
 from tests.support.background import background
@@ -128,5 +129,28 @@ def test_a_compiler_or_an_environment_that_is_missing_is_named(tmp_path: Path, m
 def test_an_environment_that_stands_is_not_installed_again(tmp_path: Path) -> None:
     wanted = (Path(__file__).parents[2] / "bench/peers/requirements.txt").read_text()
     (tmp_path / "venv").mkdir()
-    (tmp_path / "venv/requirements.txt").write_text(wanted)
+    (tmp_path / "venv/wanted").write_text(wanted)
     assert environment("requirements.txt", "venv", tmp_path) == tmp_path / "venv/bin"
+
+
+def test_the_sidecar_is_installed_again_when_a_source_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `pip install` builds it, told to compile: a machine without a compiler has a reason in the table, and no slower figure."""
+    tree, cache = tmp_path / "tree", tmp_path / "cache"
+    (tree / "sidecar").mkdir(parents=True)
+    for name in ("pyproject.toml", "hatch_build.py", "sidecar/app.py"):
+        (tree / name).write_text("1")
+    run: list[tuple[str, str]] = []
+
+    def ran(command: list[str], *, env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        run.append((command[-1], env.get("SIDECAR_BUILD", "")))
+        (cache / "sidecar/bin").mkdir(parents=True, exist_ok=True)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr("bench.peers.build.subprocess.run", ran)
+    assert wheel(tree, "sidecar", cache) == wheel(tree, "sidecar", cache) == cache / "sidecar/bin"
+    assert run == [(str(cache / "sidecar"), "compiled"), (str(tree), "compiled")]
+    (tree / "sidecar/app.py").write_text("2")
+    wheel(tree, "sidecar", cache)
+    assert len(run) == 4
