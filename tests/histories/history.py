@@ -305,14 +305,14 @@ def _chunk(response_id: str, delta: dict[str, str], *, index: int = 0, finish: s
     return json.dumps({"id": response_id, "object": "chat.completion.chunk", "choices": [choice]}).encode()
 
 
-_WALL_CLOCK = re.compile(rb'"timestamp":"[^"]*",')
+WALL_CLOCK = re.compile(rb'"timestamp":"[^"]*",')
 
 
 def main() -> int:
     told = Told(int(sys.argv[1]))
     told.play(int(sys.argv[2]))
     told.logs.close()
-    sys.stdout.buffer.write(_WALL_CLOCK.sub(b"", told.text.getvalue()))
+    sys.stdout.buffer.write(WALL_CLOCK.sub(b"", told.text.getvalue()))
     sys.stderr.write(f"{sidecar.__file__}\n")
     return 0
 
