@@ -219,7 +219,7 @@ class RequestObserver:
                 ):  # a server may refuse requests while its engine hangs: a refusal is no sign of life
                     self._instruments.slo.finished(self._key, at)
             case Mark.FLUSHED:
-                self._timeline.flushed(at)
+                self._timeline.flushed_at = at
             case _:
                 self._mark_of_few(mark, at)
 
@@ -254,7 +254,9 @@ class RequestObserver:
         if CONTENT_CODING in head.found and is_encoded(head.found):
             self._instruments.recorder.dropped("encoded_response")
         elif self._streaming:
-            self._stream = self._read_as_stream(lines=lines)
+            # With a Content-Length, the client would wait for the bytes of the usage chunk.
+            cuts = self._asked_for_usage and b"content-length" not in head.found
+            self._stream = self._read_as_stream(lines=lines, cuts=cuts)
             self.data = self._stream.data
         elif content_type == b"application/json":
             self._whole = WholeResponse(self._instruments.recorder.dropped, self._shared.held)
@@ -263,11 +265,9 @@ class RequestObserver:
             self._instruments.recorder.dropped("unknown_stream")
         unread = self._streaming and self._stream is None
         self._instruments.slo.answering(self._key, at, streaming=None if unread else self._streaming)
-        # With a Content-Length, the client would wait for the bytes of the usage chunk.
-        cuts = self._stream is not None and self._asked_for_usage and b"content-length" not in head.found
-        return self._stream.cutting() if cuts and self._stream is not None else None
+        return self._stream if self._stream is not None and self._stream.usage_cut is not None else None
 
-    def _read_as_stream(self, *, lines: bool) -> StreamedResponse:
+    def _read_as_stream(self, *, lines: bool, cuts: bool) -> StreamedResponse:
         instruments = self._instruments
         return StreamedResponse(
             EventReader(self._dialect, self._shared.max_event_bytes, lines=lines),
@@ -277,6 +277,7 @@ class RequestObserver:
             per_read=instruments.recorder.per_read[self._labels],
             estimator=None if instruments.estimates is None else instruments.estimates.estimator,
             began=self._began,
+            cuts=cuts,
         )
 
     def _began(self) -> None:

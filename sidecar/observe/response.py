@@ -35,14 +35,16 @@ class StreamedResponse:
         per_read: HistogramChild,
         estimator: Estimator | None,
         began: Callable[[], None],
+        cuts: bool,
     ) -> None:
         """`per_read`: takes the number of output events of each read. `estimator`: takes each instant of output. `began`: called
-        at the first output, perhaps more than once.
+        at the first output, perhaps more than once. `cuts`: the usage chunk is cut out, so each piece goes through `cut` from the first
+        byte on.
         """
         self.reader = reader
         self.done = False
         """The API's own end mark came."""
-        self.usage_cut: UsageCut | None = None
+        self.usage_cut = UsageCut(reader) if cuts else None
         self._timeline = timeline
         self._slo = slo
         self._key = key
@@ -53,11 +55,6 @@ class StreamedResponse:
         self._unseen: Sequence[StreamEvent] = ()
 
     # --- where the usage chunk is cut out --------------------------------------------------------------------------------
-
-    def cutting(self) -> "StreamedResponse":
-        """Cut the usage chunk out: from the first byte on, each piece goes through `cut`."""
-        self.usage_cut = UsageCut(self.reader)
-        return self
 
     def cut(self, data: bytes) -> bytes:
         """The bytes that go to the client now. `data` reports the events of this piece, once it is written."""
@@ -97,7 +94,7 @@ class StreamedResponse:
 
     def finish(self, at: float) -> None:
         """The stream is over."""
-        left = self.reader.finish()
+        left = self.reader.finish() if self.reader.lines else ()
         if left:
             self._read(at, left)
 

@@ -4,11 +4,12 @@ Knows heads, framing and the cutter, and the observer's hooks for an answer. Ref
 ends, and what follows then: that is decided in `relay.py`. The steps of a read stand in `forward.py`.
 """
 
+from sidecar.proxy.chunks import CHUNK, LAST_CHUNK
 from sidecar.proxy.client import Client
 from sidecar.proxy.guard import Guard, GuardedCutter
 from sidecar.proxy.headers import Framing, RequestHead, ResponseHead, response_bytes
 from sidecar.proxy.road import OVERHEAD_SAMPLE, Road
-from sidecar.proxy.upload import CHUNK, LAST_CHUNK, Upload
+from sidecar.proxy.upload import Upload
 
 
 class Answering:
@@ -24,6 +25,8 @@ class Answering:
     engine_read_at: float
     _response: ResponseHead | None
     _framing: Framing
+    _chunked: bool
+    """The client gets chunks."""
     _keep_alive: bool
     _out: list[bytes]
     """Heads that are to be written with the next bytes of body."""
@@ -45,6 +48,7 @@ class Answering:
         old = self.head.version == "1.0"
         if head.framing is Framing.CHUNKED and old:
             self._framing = Framing.UNTIL_CLOSE
+        self._chunked = self._framing is Framing.CHUNKED
         self.tunnel = head.status == 101
         self._keep_alive = (
             self.head.keep_alive
@@ -76,28 +80,44 @@ class Answering:
         if complete:
             self._answered(at)
 
+    def engine_chunk(self, at: float, chunk: bytes, said: bytes) -> None:
+        """A read that is one whole chunk: a client that gets chunks gets these very bytes, unless the cutter changes them."""
+        if self._out or not self._chunked or self._ended:
+            self.engine_read(at, [said], complete=False)
+            return
+        self.engine_read_at = at
+        kept = said if self._cutter is None else self._cutter.cut(said)
+        if kept:
+            self._send(at, chunk if kept is said else CHUNK % (len(kept), kept))
+        try:
+            self.observer.inner.data(at, said)
+        except Exception:  # noqa: BLE001  see `observer.py`
+            self.observer.blinded()
+
     def _write(self, at: float, pieces: list[bytes]) -> None:
         """Write all of one read at once, less the bytes cut out: the head, if there is one, and the body in this
         client's framing.
         """
         out, self._out = self._out, []
-        cutter = self._cutter
+        cutter, chunked, complete = self._cutter, self._chunked, self._response_complete
         if cutter is not None:
-            pieces = cutter.cut(pieces)
-            if self._response_complete:
+            pieces = list(map(cutter.cut, pieces))
+            if complete:
                 pieces.append(cutter.rest())
-        chunked = self._framing is Framing.CHUNKED
         # One chunk for each of the engine's chunks, so that their boundaries stay.
         for piece in pieces:
             if piece:
                 out.append(CHUNK % (len(piece), piece) if chunked else piece)
-        if chunked and self._response_complete:
+        if chunked and complete:
             out.append(LAST_CHUNK)
-        if not out:
-            return
+        if out:
+            self._send(at, b"".join(out))
+
+    def _send(self, at: float, data: bytes) -> None:
+        """Hand bytes to the client's socket. `at`: when they were read from the engine's."""
         transport, road = self.client.transport, self.road
         if transport is not None and not transport.is_closing():
-            transport.write(b"".join(out))
+            transport.write(data)
         road.engine_heard_at = at
         road.writes += 1
         if road.writes % OVERHEAD_SAMPLE == 0:

@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 import httptools
 
+from sidecar.proxy.chunks import CHUNK, SIZE_LINE_BYTES
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import (
     FRAMING_ABOVE_BODY_BYTES,
@@ -38,6 +39,7 @@ MOST_PIECES = 64
 mean nothing (RFC 9112 7.1)."""
 
 
+_LF_CR_LF = b"\n\r\n"
 _START = re.compile(rb"[\r\n]*HTTP/1\.")
 """The beginning of a response. Parsers skip empty lines before it (RFC 9112 2.2 asks servers to)."""
 
@@ -58,6 +60,7 @@ class Pool(Protocol):
 
 # One read from the engine takes these steps:
 #   1. The connection parses all of it. A head calls `Exchange.engine_head`, which only puts the client's head into `_out`.
+#      A read that is one chunk, as an engine sends a token, goes to `Exchange.engine_chunk`: that is steps 2 to 4 in short.
 #   2. `Exchange.engine_read` gets all pieces of body at once. With a new head it first asks `observer.head` for a cutter.
 #   3. `Exchange._write` passes the pieces through the cutter and writes everything at once.
 #   4. `observer.data` gets the bytes as read. If the response is complete, `_answered` follows.
@@ -82,6 +85,8 @@ class EngineConnection(Sending):
         self._complete = False
         self._excess = False
         self._framing_bytes = 0
+        self._between_chunks = False
+        """The parser stands behind a whole chunk: it need not see a read that is one chunk, because it would stand there again."""
         self._began: list[bytes] | None = None
         """The reads from the first one until a final head is complete."""
         self._head_from = 0
@@ -106,6 +111,7 @@ class EngineConnection(Sending):
         self._complete = self._excess = False
         self._failure = None
         self._framing_bytes = 0
+        self._between_chunks = False
         self._began = []
         self._head_from = 0
 
@@ -203,35 +209,55 @@ class EngineConnection(Sending):
 
     def data_received(self, data: bytes) -> None:
         at = self.pool.clock()
-        consumer = self.consumer
-        if consumer is None or self._parser is None:
+        consumer, parser = self.consumer, self._parser
+        if consumer is None or parser is None:
             self._unexpected()
             return
+        if self._between_chunks and len(data) <= SMALL_BYTES and (self.slicing or not self._unread):
+            said = data[data.find(b"\n", 0, SIZE_LINE_BYTES) + 1 : -2]
+            # It is what CHUNK makes of its body, and its framing is no more than `_body` allows: the last chunk's is more.
+            if data == CHUNK % (len(said), said) and self._framing_bytes + len(data) <= 2 * len(said):
+                self._framing_bytes = 0
+                consumer.engine_chunk(at, data, said)
+                return
         began = self._began  # a head, or a part of it
         if (len(data) > SMALL_BYTES or self._unread or (began is not None and self._turns.busy)) and not self.slicing:
             self.take_in_turn(data)
-            return
-        if self._tunnel:
+        elif self._tunnel:
             consumer.engine_read(at, [data], complete=False)
-            return
+        else:
+            if began is not None:
+                began.append(data)
+            ends = self._parse(at, consumer, parser, data)
+            if (ends or began is not None) and not self.slicing:
+                self._turns.spend(at)  # the begin and the end of an answer cost ten times as much as a token
+
+    def _parse(self, at: float, consumer: Consumer, parser: httptools.HttpResponseParser, data: bytes) -> bool:
+        """Parse a read and hand on what it brought. Returns whether the answer ended with it."""
         self._framing_bytes += len(data)
-        if began is not None:
-            began.append(data)
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as stop:
             self._parser_stopped(stop, data)
+        self._between_chunks = data[-3:] == _LF_CR_LF and not self._complete and self._after_chunk(data)
         if len(self._pieces) == 1 and not self._complete and self._framing_bytes <= 2 * len(self._pieces[0]):
             self._framing_bytes, pieces = 0, [self._pieces.pop()]  # a token, as `_body` would give it
         else:
             pieces = self._body()
         if self._failure is not None:
             self._refuse(self._failure, consumer, at, pieces)
-            return
-        ends = self._complete
+            return True
+        ends = self._complete  # the connection may serve another exchange already when this call returns
         consumer.engine_read(at, pieces, complete=ends)
-        if (ends or began is not None) and not self.slicing:
-            self._turns.spend(at)  # the begin and the end of an answer cost ten times as much as a token
+        return ends
+
+    def _after_chunk(self, data: bytes) -> bool:
+        """Whether the line end behind the LF at the end of `data` is that of a chunk: an event's, as engines send them.
+
+        It ends no size line and no trailer, because these are not empty. And it is no part of a body, be it in chunks or not:
+        else the last piece would be the last bytes of the read.
+        """
+        return bool(self._pieces) and not data.endswith(self._pieces[-1])
 
     def _unexpected(self) -> None:
         """Bytes came on an idle connection: they would be read as the next client's answer."""

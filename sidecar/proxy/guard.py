@@ -93,18 +93,14 @@ class GuardedCutter:
         self._guard = guard
         self._observer = guard.inner
 
-    def cut(self, pieces: list[bytes]) -> list[bytes]:
-        """Return what goes to the client now, out of each of these pieces and of the bytes held back before."""
-        kept = []
-        for piece in pieces:
-            if self._guard.inner is self._observer:
-                try:
-                    kept.append(self._inner.cut(piece))
-                    continue
-                except Exception:  # noqa: BLE001  this class never raises; the inner cutter failed before it took the piece
-                    self._guard.blinded()
-            kept.append(self.rest() + piece)
-        return kept
+    def cut(self, piece: bytes) -> bytes:
+        """Return what goes to the client now, out of this piece and of the bytes held back before."""
+        if self._guard.inner is self._observer:
+            try:
+                return self._inner.cut(piece)
+            except Exception:  # noqa: BLE001  this class never raises; the inner cutter failed before it took the piece
+                self._guard.blinded()
+        return self.rest() + piece
 
     def rest(self) -> bytes:
         try:

@@ -68,6 +68,7 @@ class Exchange(Answering):
         # response
         self._response = None
         self._framing = Framing.NONE
+        self._chunked = False
         self._keep_alive = False
         self._out = []
         self._cutter = None

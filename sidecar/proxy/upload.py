@@ -7,6 +7,7 @@ Knows when the last byte was handed to the engine's socket, and how many bytes w
 from collections.abc import Callable, Iterator
 
 from sidecar.budgets.budgets import Budget
+from sidecar.proxy.chunks import CHUNK, LAST_CHUNK
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.guard import Guard
@@ -17,12 +18,9 @@ from sidecar.proxy.sending import Buffer
 from sidecar.proxy.standstill import Now
 
 
-CHUNK = b"%x\r\n%b\r\n"
-"""One chunk of RFC 9112 7.1: its length and its bytes are filled in."""
 LONG_BODY_BYTES = 32_768
 """A longer body is looked at in steps, in several turns of the loop: in one call, a MiB would take up to 45 ms. A body
 of this length takes at most 1 ms, whatever stands in it (`make bounds`)."""
-LAST_CHUNK = b"0\r\n\r\n"
 FIRST_BYTES = 65536
 """Bytes of a long request that an idle connection gets first. If the engine had closed, on loopback its reset is there at
 once; to write on would fail before the end is read, and such a failure leaves nothing to prove."""

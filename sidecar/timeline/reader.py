@@ -27,13 +27,14 @@ ONE_TOKEN: Sequence[StreamEvent] = (OUTPUT,)
 class EventReader:
     """The reader of one stream. Never raises, whatever the bytes."""
 
-    __slots__ = ("_looks_for_id", "_read_event", "_token", "_tries", "parser", "response_id", "unreadable")
+    __slots__ = ("_looks_for_id", "_read_event", "_token", "_tries", "lines", "parser", "response_id", "unreadable")
 
     def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES, *, lines: bool = False) -> None:
         """`lines`: the stream is newline-delimited JSON; else server-sent events."""
         self._read_event = dialect.read_event
         self._token = dialect.token
         self._tries = TRIES
+        self.lines = lines
         self.parser = NdjsonParser(max_event_bytes) if lines else SseParser(max_event_bytes)
         """It knows the bytes fed, the offsets of each event of the last `feed`, and what is unfinished or oversized."""
         self.response_id: str | None = None

@@ -56,6 +56,7 @@ class Timeline:
         self.last_token_at: float | None = None
         self.ended_at: float | None = None
         self.flushed_at: float | None = None
+        """The client's socket accepted the last byte: set from outside, once."""
         self.paused_seconds = 0.0
         self.output_events = 0
         self.usage: Usage | None = None
@@ -146,11 +147,6 @@ class Timeline:
         """The engine's message is complete, or failed."""
         if self.ended_at is None:
             self.ended_at = at
-
-    def flushed(self, at: float) -> None:
-        """The client's socket accepted the last byte."""
-        if self.flushed_at is None:
-            self.flushed_at = at
 
     def stage(self) -> Stage:
         """The stage of the request now: the label if its client leaves at this moment."""

@@ -157,6 +157,10 @@ class _Exchange:
         self.body += b"".join(pieces)
         self.ended = "complete" if complete else None
 
+    def engine_chunk(self, at: float, chunk: bytes, said: bytes) -> None:
+        assert chunk == b"%x\r\n%b\r\n" % (len(said), said)
+        self.engine_read(at, [said], complete=False)
+
     def engine_failed(self, failure: Failure, at: float) -> None:
         del at
         assert self.ended is None

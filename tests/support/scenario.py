@@ -54,7 +54,7 @@ class Scenario:
 
     def end(self, at: float, flushed: float | None = None) -> Self:
         self.timeline.ended(START + at)
-        self.timeline.flushed(START + (at if flushed is None else flushed))
+        self.timeline.flushed_at = START + (at if flushed is None else flushed)
         return self
 
     def ledger(
