@@ -10,8 +10,10 @@ from collections.abc import Callable, Hashable, Sequence
 from sidecar.budgets.budgets import Budget
 from sidecar.engines.estimator import Estimator
 from sidecar.metrics.children import HistogramChild
-from sidecar.observe.slo_counters import Slo, Steady
+from sidecar.observe.slo_counters import Slo
 from sidecar.observe.usage_chunk import UsageCut
+from sidecar.slo.judge import TokenDeadlines
+from sidecar.slo.steps import Stream
 from sidecar.timeline.events import StreamEvent
 from sidecar.timeline.reader import ONE_TOKEN, EventReader
 from sidecar.timeline.timeline import Timeline
@@ -19,7 +21,6 @@ from sidecar.timeline.timeline import Timeline
 
 MAX_BODY_READ_BYTES = 1 << 20
 """A non-streamed answer is read for its usage up to this size; a larger one still passes, unread."""
-_FIRST_CHOICE = (0,)
 
 
 class StreamedResponse:
@@ -51,7 +52,9 @@ class StreamedResponse:
         self._per_read = per_read
         self._estimator = estimator
         self._began = began
-        self._steady: Steady | None = None
+        self._deadlines: TokenDeadlines | None = None
+        self._flow: Stream | None = None
+        """Known from the first output on, and then told of each further one."""
         self._unseen: Sequence[StreamEvent] = ()
 
     # --- where the usage chunk is cut out --------------------------------------------------------------------------------
@@ -77,16 +80,16 @@ class StreamedResponse:
         else:
             stream_events, self._unseen = self._unseen, ()
         if stream_events is ONE_TOKEN:
-            self._timeline.output(at, _FIRST_CHOICE)
-            steady = self._steady
-            if steady is None:
+            self._timeline.token(at)
+            flow = self._flow
+            if flow is None:
                 self._output(at, 1)
                 return
             # As `_output` does it, without its call.
             self._per_read.observe(1)
-            if steady.deadlines is not None:
-                steady.deadlines.output(at, 1)
-            steady.stream.spoke(at, 1)
+            if self._deadlines is not None:
+                self._deadlines.output(at, 1)
+            flow.spoke(at, 1)
             if self._estimator is not None:
                 self._estimator.spoke(self._key, at)
         elif stream_events:
@@ -109,15 +112,14 @@ class StreamedResponse:
     def _output(self, at: float, events: int) -> None:
         """Report the output events that were read together: `events` is their number."""
         self._per_read.observe(events)
-        steady = self._steady
-        if steady is None:
+        if self._flow is None:
             self._slo.output(self._key, events, at)
-            self._steady = self._slo.steady(self._key)
+            self._flow, self._deadlines = self._slo.flow_of(self._key)
             self._began()
         else:
-            if steady.deadlines is not None:
-                steady.deadlines.output(at, events)
-            steady.stream.spoke(at, events)
+            if self._deadlines is not None:
+                self._deadlines.output(at, events)
+            self._flow.spoke(at, events)
         if self._estimator is not None:
             self._estimator.spoke(self._key, at)
 

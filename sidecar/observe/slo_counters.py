@@ -7,7 +7,6 @@ Nothing here may affect traffic: an error is counted as `observer_error`.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from itertools import product
 
 from sidecar.ledger.account import Account
@@ -26,15 +25,6 @@ from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.slo.silence import Flow
 from sidecar.slo.steps import Stream
 from sidecar.timeline.outcome import ENDED_WELL
-
-
-@dataclass(frozen=True, slots=True)
-class Steady:
-    """The receivers of a stream's output after its first `Slo.output`: two calls in place of a look-up in four tables."""
-
-    deadlines: TokenDeadlines | None
-    """None: no token of the stream has a deadline."""
-    stream: Stream
 
 
 class Slo:
@@ -147,10 +137,14 @@ class Slo:
         if self._long_prompts.open:
             self._long_prompts.computed(key, at)
 
-    def steady(self, key: Hashable) -> Steady | None:
-        """The receivers that are called from now on in place of `output`; None until every table has taken in the first output."""
-        stream = self._evidence.stream_of(key) if key in self._evidence.second_outputs else None
-        return None if stream is None else Steady(self._judge.deadlines_of(key), stream)
+    def flow_of(self, key: Hashable) -> tuple[Stream | None, TokenDeadlines | None]:
+        """The receivers that are told of each further output, in place of `output` and its look-up in four tables.
+
+        No stream: every table has to take in the first output before. No deadlines: the stream's tokens have none.
+        """
+        if key not in self._evidence.second_outputs:
+            return None, None
+        return self._evidence.stream_of(key), self._judge.deadlines_of(key)
 
     def paused(self, key: Hashable, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""

@@ -4,6 +4,8 @@ Knows heads, framing and the cutter, and the observer's hooks for an answer. Ref
 ends, and what follows then: that is decided in `relay.py`. The steps of a read stand in `forward.py`.
 """
 
+import asyncio
+
 from sidecar.proxy.chunks import CHUNK, LAST_CHUNK
 from sidecar.proxy.client import Client
 from sidecar.proxy.guard import Guard, GuardedCutter
@@ -28,6 +30,8 @@ class Answering:
     _chunked: bool
     """The client gets chunks."""
     _keep_alive: bool
+    _transport: asyncio.Transport | None
+    """The client's."""
     _out: list[bytes]
     """Heads that are to be written with the next bytes of body."""
     _cutter: GuardedCutter | None
@@ -74,7 +78,7 @@ class Answering:
             return
         if pieces:
             try:
-                self.observer.inner.data(at, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+                self.observer.data(at, pieces[0] if len(pieces) == 1 else b"".join(pieces))
             except Exception:  # noqa: BLE001  see `observer.py`
                 self.observer.blinded()
         if complete:
@@ -90,7 +94,7 @@ class Answering:
         if kept:
             self._send(at, chunk if kept is said else CHUNK % (len(kept), kept))
         try:
-            self.observer.inner.data(at, said)
+            self.observer.data(at, said)
         except Exception:  # noqa: BLE001  see `observer.py`
             self.observer.blinded()
 
@@ -115,7 +119,7 @@ class Answering:
 
     def _send(self, at: float, data: bytes) -> None:
         """Hand bytes to the client's socket. `at`: when they were read from the engine's."""
-        transport, road = self.client.transport, self.road
+        transport, road = self._transport, self.road
         if transport is not None and not transport.is_closing():
             transport.write(data)
         road.engine_heard_at = at
@@ -128,6 +132,7 @@ class Answering:
         guard = self.observer
         try:
             cutter = guard.inner.head(at, head)
+            guard.data = guard.inner.data
             self._cutter = None if cutter is None else GuardedCutter(cutter, guard)
         except Exception:  # noqa: BLE001  see `observer.py`
             guard.blinded()

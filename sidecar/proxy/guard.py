@@ -4,7 +4,7 @@ The hooks of every request and of every token are called by the relay itself, ea
 methods:
 
     try:
-        guard.inner.data(at, data)
+        guard.data(at, data)
     except Exception:
         guard.blinded()
 """
@@ -38,6 +38,8 @@ class Guard:
         self.wants_body = observer.wants_body
         self.inner: Observer = observer
         """The observer whose hooks may be called; one that observes nothing, once a hook has raised."""
+        self.data = observer.data
+        """The observer's hook for bytes of the response: found once, when it has seen the head (`Answering._show_head`)."""
         self._observer = observer
         self._dropped = dropped
 
@@ -48,6 +50,7 @@ class Guard:
     def blinded(self) -> None:
         """A hook has raised: no other one is called from now on, except `close`."""
         self.inner = _Blind(self._observer)
+        self.data = self.inner.data
         try:
             self._dropped("observer_error")
             self._observer.blinded()

@@ -70,6 +70,7 @@ class Exchange(Answering):
         self._framing = Framing.NONE
         self._chunked = False
         self._keep_alive = False
+        self._transport = client.transport
         self._out = []
         self._cutter = None
         self._response_complete = False

@@ -21,11 +21,15 @@ class Timeline:
     """One request's instants, in the order in which they happen.
 
     `on_gap` is called with each gap between two output events of one choice, in seconds, at its end. A mark is set
-    once: a second call changes nothing, except for `last_token_at`, which moves.
+    once: a second call changes nothing, except for that of the last token, which moves.
     """
 
     __slots__ = (
-        "_last_output_at",
+        "_first_choice",
+        "_first_choice_at",
+        "_flows",
+        "_last_at",
+        "_other_choices",
         "_paused_since",
         "_paused_unconfirmed_seconds",
         "accepted_at",
@@ -36,7 +40,6 @@ class Timeline:
         "first_token_at",
         "flushed_at",
         "headers_at",
-        "last_token_at",
         "on_gap",
         "output_events",
         "paused_seconds",
@@ -53,7 +56,6 @@ class Timeline:
         self.sent_at: float | None = None
         self.headers_at: float | None = None
         self.first_token_at: float | None = None
-        self.last_token_at: float | None = None
         self.ended_at: float | None = None
         self.flushed_at: float | None = None
         """The client's socket accepted the last byte: set from outside, once."""
@@ -63,7 +65,12 @@ class Timeline:
         self.extras: dict[str, object] = {}
         self.finished: set[int] = set()
         self.error_seen = False
-        self._last_output_at: dict[int, float] = {}
+        # Choice 0 has no place in a table: hardly any stream has another one, and a token then touches this object alone.
+        self._first_choice = False
+        self._first_choice_at = 0.0
+        self._other_choices: dict[int, float] = {}
+        self._last_at = 0.0
+        self._flows = False  # choice 0 has begun, and no pause is to be counted
         self._paused_since: float | None = None
         self._paused_unconfirmed_seconds = 0.0
 
@@ -107,15 +114,31 @@ class Timeline:
             if self._paused_since is not None and at > self._paused_since:
                 self.paused_seconds += at - self._paused_since
                 self._paused_since = at
-        self.last_token_at = at
+        self._last_at = at
         self.output_events += 1
         for choice in choices:
-            before = self._last_output_at.get(choice)
+            if choice == 0:
+                if self._first_choice:
+                    self.on_gap(at - self._first_choice_at)
+                self._first_choice, self._first_choice_at = True, at
+                continue
+            before = self._other_choices.get(choice)
             if before is not None:
                 self.on_gap(at - before)
-            elif len(self._last_output_at) >= MAX_CHOICES:
+            elif len(self._other_choices) >= MAX_CHOICES - 1:
                 continue
-            self._last_output_at[choice] = at
+            self._other_choices[choice] = at
+        self._flows = self._first_choice and self._paused_since is None
+
+    def token(self, at: float) -> None:
+        """One event carried output of choice 0 alone, as nearly every event does: `output(at, (0,))` in short."""
+        if not self._flows:
+            self.output(at, (0,))
+            return
+        self._last_at = at
+        self.output_events += 1
+        before, self._first_choice_at = self._first_choice_at, at
+        self.on_gap(at - before)
 
     def _notice(self, stream_event: StreamEvent) -> None:
         if stream_event.finished:
@@ -131,6 +154,7 @@ class Timeline:
 
     def paused(self, at: float) -> None:
         """Reading from the engine was paused because this client does not keep up."""
+        self._flows = False
         if self._paused_since is None:
             self._paused_since = at
 
@@ -161,12 +185,12 @@ class Timeline:
             sent_at=self.sent_at,
             headers_at=self.headers_at,
             first_token_at=self.first_token_at,
-            last_token_at=self.last_token_at,
+            last_token_at=self._last_at if self.output_events else None,
             ended_at=self.ended_at,
             flushed_at=self.flushed_at,
             paused_seconds=self.paused_seconds,
             output_events=self.output_events,
-            choices=len(self._last_output_at),
+            choices=len(self._other_choices) + self._first_choice,
             usage=self.usage,
         )
 

@@ -57,7 +57,7 @@ PAUSES = st.sampled_from([0.0, 0.0004, 0.03, 0.03, 0.2, 0.9, 9.0])
 @contextmanager
 def the_long_way() -> Iterator[None]:
     """Decode no event by the short way, and report every output through `Slo.output`."""
-    with patch.object(OpenAIChat, "token", None), patch.object(Slo, "steady", lambda _slo, _key: None):
+    with patch.object(OpenAIChat, "token", None), patch.object(Slo, "flow_of", lambda _slo, _key: (None, None)):
         yield
 
 

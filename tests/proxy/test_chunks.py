@@ -22,7 +22,7 @@ TEXTS = st.sampled_from(
 )
 WRITTEN = st.sampled_from([CHUNK, b"0" + CHUNK, b"%X\r\n%b\r\n", b"%x;name=value\r\n%b\r\n", b'%x;q="a;b"\r\n%b\r\n'])
 JOINED = st.sampled_from([0, 0, 0, -1, -2, -3, 1, 2])
-"""Where a read ends: at the end of a chunk most often, or so many bytes before or behind it."""
+"""The end of a read: the end of a chunk most often, or so many bytes before or behind it."""
 
 
 @given(st.lists(st.tuples(TEXTS, WRITTEN, JOINED), max_size=12), st.sampled_from([b"", b"X-Trailer: 2\r\n"]))
