@@ -7,7 +7,6 @@ As a program, `python hatch_build.py FOLDER` writes the compiled package to a ne
 `SIDECAR_OPTIMISE=0`.
 """
 
-import ast
 import os
 import re
 import shutil
@@ -16,7 +15,6 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,6 @@ CFLAGS = "-w -g0 -U__unix -U__linux -fvisibility=hidden -fno-asynchronous-unwind
 """gcc defines two names as 1, and mypyc writes an attribute `_unix` as `__unix`. The last three make calls between modules direct, and
 the process 0.7 MB smaller, all of which would lie in its memory."""
 FLAGS = {"CFLAGS": CFLAGS, "LDFLAGS": "-s"}
-_CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
 _SLOTS = re.compile(r"^(@dataclass\(.*)slots=True(?:, )?(.*\))$", re.MULTILINE)
 
 
@@ -85,94 +82,9 @@ def modules() -> list[Path]:
     return sorted(found)
 
 
-def prepared(source: str, root: Path = ROOT) -> str:
-    """The source as mypyc takes it best. `root`: where it imports `sidecar` from.
-
-    Its classes have slots as they are, and `slots=True` would make a second class of each. A constant is read from a C variable, and
-    so is the member of an enumeration, of which each use becomes a constant: Python looks both up by name, in 20 and 100 ns.
-    """
-    source = _SLOTS.sub(r"\1\2", source)
-    tree = ast.parse(source)
-    behind_imports = max(
-        (node.end_lineno or 0 for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)), default=0
-    )
-    if not behind_imports:
-        return source
-    edits = [*_constants(tree)]
-    for at, name, members in _enumerations(tree, behind_imports, root):
-        used = [node for node in _read_in_functions(tree) if ast.unparse(node.value) == name and node.attr in members]
-        edits += [(node.lineno, node.col_offset, len(f"{name}.{node.attr}"), f"_{name}_{node.attr}") for node in used]
-        edits += [
-            (at + 1, 0, 0, f"_{name}_{member}: Final = {name}.{member}\n")
-            for member in sorted({node.attr for node in used})
-        ]
-    edits.append((behind_imports + 1, 0, 0, "from typing import Final\n"))
-    lines = [line.encode() for line in source.splitlines(keepends=True)] + [b""]
-    for line, column, size, text in sorted(
-        edits, key=lambda edit: edit[:2], reverse=True
-    ):  # at one place the last comes first
-        old = lines[line - 1]
-        lines[line - 1] = old[:column] + text.encode() + old[column + size :]
-    return b"".join(lines).decode()
-
-
-Edit = tuple[int, int, int, str]
-"""The line, from 1; the first of its bytes that go, and their number; what comes in their place."""
-
-
-def _constants(tree: ast.Module) -> Iterator[Edit]:
-    """Make each constant of a module Final."""
-    for node in tree.body:
-        if (
-            isinstance(node, ast.Assign)
-            and _CONSTANT.fullmatch(ast.unparse(node.targets[0]))
-            and len(node.targets) == 1
-        ):
-            yield node.lineno, node.targets[0].end_col_offset or 0, 0, ": Final"
-        elif isinstance(node, ast.AnnAssign) and _CONSTANT.fullmatch(ast.unparse(node.target)):
-            stated = node.annotation
-            yield stated.lineno, stated.col_offset, 0, "Final["
-            yield stated.end_lineno or 0, stated.end_col_offset or 0, 0, "]"
-
-
-def _enumerations(tree: ast.Module, behind_imports: int, root: Path) -> Iterator[tuple[int, str, set[str]]]:
-    """The enumerations that a module has or imports: the line behind which each is known, its name, its members."""
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sidecar."):
-            path = root / f"{str(node.module).replace('.', '/')}.py"
-            there = {name: members for _, name, members in _own(ast.parse(path.read_text()))} if path.is_file() else {}
-            yield from (
-                (behind_imports, one.name, there[one.name])
-                for one in node.names
-                if one.name in there and not one.asname
-            )
-    yield from _own(tree)
-
-
-def _own(tree: ast.Module) -> Iterator[tuple[int, str, set[str]]]:
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & {"Enum", "StrEnum"}:
-            assigned = [member.targets[0] for member in node.body if isinstance(member, ast.Assign)]
-            yield node.end_lineno or 0, node.name, {target.id for target in assigned if isinstance(target, ast.Name)}
-
-
-def _read_in_functions(tree: ast.Module) -> Iterator[ast.Attribute]:
-    """Each `Name.attribute` that a function's body reads. A pattern of `match` must keep its dot, or it would catch everything."""
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            waiting: list[ast.AST] = list(function.body)
-            while waiting:
-                node = waiting.pop()
-                if (
-                    isinstance(node, ast.Attribute)
-                    and isinstance(node.value, ast.Name)
-                    and isinstance(node.ctx, ast.Load)
-                ):
-                    yield node
-                if not isinstance(
-                    node, ast.MatchValue | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.AnnAssign
-                ):
-                    waiting += ast.iter_child_nodes(node)
+def prepared(source: str) -> str:
+    """The source as mypyc takes it: its classes have slots as they are, and `slots=True` would make a second class of each."""
+    return _SLOTS.sub(r"\1\2", source)
 
 
 def compile_into(folder: Path) -> list[Path]:
@@ -187,7 +99,7 @@ def compile_into(folder: Path) -> list[Path]:
         work = Path(scratch)
         shutil.copytree(folder / "sidecar", work / "sidecar")
         for path in modules():
-            (work / path).write_text(prepared((work / path).read_text(), folder))
+            (work / path).write_text(prepared((work / path).read_text()))
         done = subprocess.run(  # noqa: S603  our own program
             [sys.executable, str(Path(__file__)), "--in-place", *map(str, modules())],
             cwd=work,
