@@ -10,6 +10,10 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 
+BACKLOG = 2048
+"""Connections that may wait for this engine, as many as for a vLLM: it leaves uvicorn's number (0.54.0) as it is, and the
+kernel lowers that to `net.core.somaxconn`. In asyncio's own queue of 100, a flood finds no place while this loop is busy: the
+kernel drops its requests for connections, and the sidecar calls the engine unreachable, which is the truth."""
 MODEL = "plain"
 _MODELS = b'{"object":"list","data":[{"id":"plain","object":"model","owned_by":"vllm"}]}'
 USAGE = b'{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}'
@@ -57,7 +61,8 @@ def plain_answer(request: bytes) -> bytes:
 @asynccontextmanager
 async def plain_engine(answer: Callable[[bytes], bytes] = plain_answer) -> AsyncIterator[str]:
     """The URL of an engine in this event loop that answers each request with `answer(request)`."""
-    server = await asyncio.get_running_loop().create_server(lambda: PlainConnection(answer), "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: PlainConnection(answer), "127.0.0.1", 0, backlog=BACKLOG)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
