@@ -1,5 +1,6 @@
 """`sidecar attack`, as its users run it: against the sidecar, against a naive proxy, and with wrong flags."""
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ import pytest
 from sidecar.attack import attack_command, resources
 from sidecar.attack.attack_command import ATTACK_FAMILIES, main
 from sidecar.attack.hostile_answers import hostile_answers
+from sidecar.attack.recording_origin import RecordingOrigin
 from tests.attack.naive_proxy import naive_proxy
+from tests.support.flood import FLOOD, opened_at_once
 from tests.support.ports import free_port
 from tests.support.sidecar_process import running_sidecar
 
@@ -142,6 +145,16 @@ def test_an_origin_that_cannot_listen_is_told(capsys: pytest.CaptureFixture[str]
 
     assert status == 1
     assert report["error"].startswith("sidecar attack: --origin-listen: ")
+
+
+def test_a_busy_origin_takes_the_connections_of_an_attack() -> None:
+    """Those that a hop opens while the loop is busy wait for it: none is dropped, and no attacker is answered 504."""
+
+    async def scenario() -> int:
+        async with RecordingOrigin().listening() as origin:
+            return opened_at_once(origin.port)
+
+    assert asyncio.run(scenario()) == FLOOD
 
 
 def test_every_wrong_flag_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
