@@ -119,7 +119,7 @@ def compile_into(folder: Path) -> list[Path]:
 def compile_in_place(paths: list[str]) -> None:
     """Compile these modules of the package in the working directory, each beside its source."""
     from mypyc.build import mypycify  # noqa: PLC0415  only this process has them
-    from setuptools import Distribution  # noqa: PLC0415
+    from setuptools import Distribution, Extension  # noqa: PLC0415
     from setuptools.command.build_ext import build_ext  # noqa: PLC0415
 
     # Some packages state no types, and the extras need not be installed: what comes from them has no static type.
@@ -133,6 +133,10 @@ def compile_in_place(paths: list[str]) -> None:
     )
     for extension in extensions:
         extension.include_dirs.append("c/sidecar")  # the group's header lies there, and mypyc looks one folder above
+    for source in sorted(Path("sidecar").rglob("*.c")):  # the twins in C of modules beside them
+        level = os.environ.get("SIDECAR_OPTIMISE", "2")
+        name = ".".join(source.with_suffix("").parts)
+        extensions.append(Extension(name, [str(source)], extra_compile_args=[f"-O{level}"]))
     command = build_ext(Distribution({"name": "sidecar", "ext_modules": extensions}))
     command.inplace = True
     command.parallel = os.cpu_count()

@@ -140,6 +140,11 @@ def _hostile_bodies() -> Iterator[tuple[str, bytes]]:
         short = _members(b"[" * depth + b"]" * depth)
         yield f"250 arrays of depth {depth}", short
         yield f"250 arrays of depth {depth} and a prompt", short[:-1] + b',"prompt":"' + b"x" * 600_000 + b'"}'
+    messages = b'{"role":"","content":"","name":"","tool_call_id":""},' * 1000
+    for length in (LONG_BODY_BYTES, AT_ONCE_BYTES, 4 * AT_ONCE_BYTES):
+        long = b'{"messages":[{"content":"%b"},' % (b"x" * (length - len(messages) - 100)) + messages
+        yield "a thousand messages", long + b'{"role":"u"}]}'
+        yield "a thousand messages and a part", long + b'{"content":[]}]}'
     yield (
         "short arrays before a long one",
         _filled(b"{" + b'"a":[],' * 200 + b'"prompt":[', b'["",[[]]],', b"1]}", BODY_BYTES),

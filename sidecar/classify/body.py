@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sidecar.classify.at_most import has_at_most
 from sidecar.classify.decoders import BODY, NOT_STATED, Body, Scalars
 from sidecar.classify.found import Asked, Peek, Place
 from sidecar.classify.long_json import checked_members
-from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for
-from sidecar.classify.sparse import has_at_most
+from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for, taken_apart
 from sidecar.classify.top_level import elements, elements_in_steps, members
 from sidecar.classify.usage_option import asked_in, place_of_null_in_steps
 from sidecar.timeline.events import UNREADABLE
@@ -29,6 +29,7 @@ MAX_STRING = 1024
 
 _OPENAI_TEXT = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "suffix", "documents")
 _TEXT = (*_OPENAI_TEXT, "text", "text_input", "inputs")  # the last three: SGLang's own API, Triton, TGI
+_BESIDE_MESSAGES = _TEXT[1:]
 _IS_OBJECT = re.compile(rb"\s*+\{")
 _CONTAINER = b"{["
 _QUOTE = 0x22
@@ -78,6 +79,7 @@ class _Steps(NamedTuple):
     """The finds of all steps in a long body."""
 
     read: Body
+    plain_bytes: int | None
     said: Scalars
     null_at: Place | None
     prompts: tuple[int | None, int | None]
@@ -92,9 +94,13 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     The result is the same but where a long list of prompts has more tokens, deeper brackets or more blanks than are stepped over:
     then `choices` is None.
     """
+    apart = None
     try:
         quick = yield from _is_quick(body)
-        if quick:
+        if quick and (apart := taken_apart(body)) is not None:
+            read: Body = apart[0]
+        elif quick:
+            yield
             read = BODY.decode(body)
         else:
             view, found = memoryview(body), (yield from checked_members(body))
@@ -110,11 +116,12 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     prompt = read.input_ids if read.prompt is NOT_STATED else read.prompt
     prompts = _one_prompt(prompt) or ((yield from elements_in_steps(bytes(prompt))) or None, None)
     yield
-    # The commas of a quick body are counted where it may be long enough that it matters.
-    not_text = yield from _searched(read, _TEXT, partial(looks_for, sparse=quick))
-    nested = yield from _searched(read, _NESTED_IN, lambda _field, _raw: (_NESTED_GRAMMAR.search,))
-    tools = yield from _searched(read, ("tools",), lambda _field, _raw: (_SERVER_TOOL.search,))
-    return peek(b"", whole=True, steps=_Steps(read, said, null_at, prompts, not_text, nested, bool(tools)))
+    fields, inline = (_TEXT, True) if apart is None else (_BESIDE_MESSAGES, False)
+    not_text = yield from _searched(read, fields, partial(looks_for, inline=inline))
+    nested = yield from _searched(read, _NESTED_IN, lambda _field: (_NESTED_GRAMMAR.search,))
+    tools = yield from _searched(read, ("tools",), lambda _field: (_SERVER_TOOL.search,))
+    plain_bytes = None if apart is None else apart[1]
+    return peek(b"", whole=True, steps=_Steps(read, plain_bytes, said, null_at, prompts, not_text, nested, bool(tools)))
 
 
 def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
@@ -130,7 +137,7 @@ def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
 
 
 def _searched(
-    read: Body, fields: Iterable[str], looks: Callable[[str, bytes], tuple[Look, ...]]
+    read: Body, fields: Iterable[str], looks: Callable[[str], tuple[Look, ...]]
 ) -> Generator[None, None, set[str]]:
     """The fields in which one of their looks finds something; a step for each window's length that was searched."""
     found, searched = set(), 0
@@ -139,7 +146,7 @@ def _searched(
         if raw is NOT_STATED:
             continue
         text = bytes(raw)
-        for look in looks(name, text):
+        for look in looks(name):
             for at in range(0, len(text), _WINDOW_BYTES):
                 searched += min(_WINDOW_BYTES, len(text) - at)
                 if searched > _WINDOW_BYTES:
@@ -159,13 +166,15 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     usage_asked, text_bytes) stay unclear. A whole body that is no JSON object is read as far as it looks like one.
     """
     read: Body | None = None
+    plain_bytes: int | None = None
     choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
     grammar_bytes, server_tools = 0, False
     try:
         if steps is not None:
-            read, said = steps.read, steps.said
+            read, said, plain_bytes = steps.read, steps.said, steps.plain_bytes
         elif whole:
-            read = BODY.decode(body)
+            apart = taken_apart(body)
+            read, plain_bytes = (BODY.decode(body), None) if apart is None else apart
             said = _scalars(zip(_SCALARS, _scalars_of(read), strict=True))
         else:
             said = _beginning(body)
@@ -179,7 +188,9 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         choices = prompts if said.n is None else _choices(said.n, prompts)
         usage_asked = Asked.ABSENT if read.stream_options is NOT_STATED else asked_in(read.stream_options)
         exact = prompt_tokens is not None or _LISTS.match(prompt)
-        text_bytes = None if exact else _text_bytes(read, steps, inline=INLINE in body)
+        text_bytes = (
+            None if exact else _text_bytes(read, plain_bytes, steps, inline=plain_bytes is None and INLINE in body)
+        )
         grammar_bytes = 0 if _binding_of(read) == _NOTHING_BINDS else _grammar_bytes(read, steps)
         if steps is not None:
             server_tools = steps.server_tools
@@ -259,13 +270,14 @@ def _choices(n: object, prompts: int | None) -> int | None:
     return n * prompts
 
 
-def _text_bytes(read: Body, steps: _Steps | None, *, inline: bool) -> int | None:
+def _text_bytes(read: Body, plain_bytes: int | None, steps: _Steps | None, *, inline: bool) -> int | None:
+    """`plain_bytes`: of messages that need no look."""
     for held in (read.previous_response_id, read.conversation):
         if held is not NOT_STATED and bytes(held) not in _FREE:
             return None
-    total = 0
+    total = plain_bytes or 0
     for name, stated in zip(_TEXT, _text_of(read), strict=True):
-        if stated is NOT_STATED:
+        if stated is NOT_STATED or (plain_bytes is not None and name == "messages"):
             continue
         if name == "text" and _IS_OBJECT.match(stated):
             continue  # in a Responses request, `text` states the format of the answer
@@ -274,7 +286,7 @@ def _text_bytes(read: Body, steps: _Steps | None, *, inline: bool) -> int | None
                 return None
         else:
             raw = bytes(stated)
-            for look in looks_for(name, raw, inline=inline):
+            for look in looks_for(name, inline=inline):
                 if look(raw, 0, len(raw)):
                     return None
         total += memoryview(stated).nbytes

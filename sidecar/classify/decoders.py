@@ -75,7 +75,7 @@ class _Options(msgspec.Struct, frozen=True):
     include_usage: msgspec.Raw = NOT_STATED
 
 
-class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message of these members alone has no part that is no text, if its content is a string."""
 
     role: msgspec.Raw = NOT_STATED
@@ -84,6 +84,12 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tool_call_id: msgspec.Raw = NOT_STATED
 
 
+class PlainBody(Body, frozen=True):
+    """A body whose messages have no other members than these; None: it has no messages."""
+
+    messages: list[PlainMessage] | None = None  # type: ignore[assignment]  # read in its own way, or not at all
+
+
 BODY = msgspec.json.Decoder(Body)
+PLAIN_BODY = msgspec.json.Decoder(PlainBody)
 STREAM_OPTIONS = msgspec.json.Decoder(_Options | None)
-MESSAGES = msgspec.json.Decoder(list[_Message])

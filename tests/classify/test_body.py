@@ -1,6 +1,7 @@
 """One pass over a request body finds the values that classify it, as the engine would read them; no body raises."""
 
 import json
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,12 @@ from sidecar.classify.found import UNREAD_BODY, Asked, Peek
 from tests.fuzz.bodies import in_steps
 
 
+compact = partial(json.dumps, separators=(",", ":"))
+"""As the clients of the engines write it: only of such JSON are the bytes of plain messages exact."""
+
+
 def seen(**body: object) -> Peek:
-    return peek(json.dumps(body).encode(), whole=True)
+    return peek(compact(body).encode(), whole=True)
 
 
 CHAT = {
@@ -39,7 +44,7 @@ class TestAWholeBody:
             service_tier="flex",
             choices=1,
             usage_asked=Asked.ABSENT,
-            text_bytes=len(json.dumps(CHAT["messages"])),
+            text_bytes=len(compact(CHAT["messages"])),
         )
 
     def test_says_nothing_where_nothing_stands(self) -> None:
@@ -149,15 +154,15 @@ class TestText:
     def test_that_only_talks_about_media_is_text(self) -> None:
         message = {"role": "user", "content": 'write {"type": "image_url"} for me'}
 
-        assert seen(messages=[message]).text_bytes == len(json.dumps([message]))
+        assert seen(messages=[message]).text_bytes == len(compact([message]))
 
     def test_with_letters_that_no_encoder_escapes_measures_nothing(self) -> None:
         """They may hide the name of a medium; other escapes are common."""
-        hidden = b'{"messages": [{"content": [{"ty\\u0070e": "video_url"}]}]}'
-        common = b'{"messages": [{"content": "caf\\u00e9 \\u003c \\u007f"}]}'
+        hidden = b'{"messages":[{"content":[{"ty\\u0070e":"video_url"}]}]}'
+        common = b'{"messages":[{"content":"caf\\u00e9 \\u003c \\u007f"}]}'
 
         assert peek(hidden, whole=True).text_bytes is None
-        assert peek(common, whole=True).text_bytes == len(common) - len(b'{"messages": }')
+        assert peek(common, whole=True).text_bytes == len(common) - len(b'{"messages":}')
 
     @pytest.mark.parametrize("held", [{"previous_response_id": "resp_1"}, {"conversation": {"id": "c"}}])
     def test_that_the_server_has_already_is_not_measured(self, held: dict[str, object]) -> None:
@@ -191,7 +196,7 @@ class TestAGrammar:
     def test_is_what_the_engine_prepares_before_the_first_output(self, stated: dict[str, object]) -> None:
         ((_, grammar),) = stated.items()
 
-        assert seen(**stated).grammar_bytes == len(json.dumps(grammar))
+        assert seen(**stated).grammar_bytes == len(compact(grammar))
 
     def test_is_made_of_the_tools_that_must_be_called(self) -> None:
         tools = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
@@ -199,7 +204,7 @@ class TestAGrammar:
 
         found = [seen(tools=tools, tool_choice=choice).grammar_bytes for choice in ("required", named, "auto", None)]
 
-        assert found == [len(json.dumps(tools)), len(json.dumps(tools)), 0, 0]
+        assert found == [len(compact(tools)), len(compact(tools)), 0, 0]
 
     @pytest.mark.parametrize(
         "stated",
@@ -356,7 +361,7 @@ def test_native_apis_call_their_prompts_by_other_names(
     lost=st.sampled_from([0, 0, 1]),
 )
 def test_read_in_steps_a_body_says_the_same(said: dict[str, object], escaped: bool, lost: int) -> None:
-    body = json.dumps(said, ensure_ascii=escaped).encode()
+    body = compact(said, ensure_ascii=escaped).encode()
     body = body[: len(body) - lost]
 
     assert replace(in_steps(body), null_at=None) == peek(body, whole=True)
