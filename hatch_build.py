@@ -49,9 +49,15 @@ def wanted_build() -> str:
     return stated
 
 
+def c_compiler() -> str:
+    """The program that compiles C for this interpreter."""
+    stated: str = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    return stated.split(maxsplit=1)[0]
+
+
 def lacking() -> str | None:
     """The reason why nothing can be compiled here, and the way to change that; None if there is a compiler."""
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    compiler = c_compiler()
     if sys.implementation.name != "cpython":
         return f"mypyc compiles for CPython, and this is {sys.implementation.name}"
     if shutil.which(compiler) is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():

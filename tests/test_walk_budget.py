@@ -5,7 +5,6 @@ app wires: objectives, evidence, estimator, and the cut where usage was asked fo
 """
 
 import inspect
-import json
 import statistics
 import sys
 from collections.abc import Callable
@@ -14,26 +13,10 @@ from types import CodeType, FrameType
 
 import pytest
 
-from sidecar.slo.objective import Aim, Aims, Objectives
-from tests.support.walk import Walk
+from tests.support.walk import HEAD, LAST, OBJECTIVES, REQUEST, TOKEN, Walk
 
 
 PACKAGE = str(Path(__file__).parents[1] / "sidecar")
-AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.95), e2e=Aim(8.0, 0.99))
-OBJECTIVES = Objectives({"interactive": dict.fromkeys(("0-512", "512-4k", "4k+", "unknown"), AIMS)})
-BODY = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "stream": True}).encode()
-REQUEST = (
-    b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nAccept: */*\r\nUser-Agent: curl/8\r\n"
-    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
-)
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
-EVENT = (
-    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"tiny","choices":'
-    b'[{"index":0,"delta":{"content":" a"},"logprobs":null,"finish_reason":null,"token_ids":null}]}\n\n'
-)
-TOKEN = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
-"""As vLLM 0.33 writes it."""
-LAST = b"e\r\ndata: [DONE]\n\n\r\n"
 
 
 def calls_of(scenario: Callable[[], None], until: str = "") -> list[CodeType]:

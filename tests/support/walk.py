@@ -1,8 +1,11 @@
 """The whole walk in memory: relay, observer, ledger, recorder and registry, with fake sockets and a fake clock.
 
 `Walk().client()` is a client's socket, `walk.engine` the engine's end; `walk.accounts` are the closed accounts in
-order, `walk.value(name, **labels)` reads a number from the page as prometheus_client parses it.
+order, `walk.value(name, **labels)` reads a number from the page as prometheus_client parses it. `REQUEST` is a request, and
+`HEAD`, `TOKEN` and `LAST` are vLLM's answer to it.
 """
+
+import json
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,9 +16,26 @@ from sidecar.ledger.account import Account
 from sidecar.logs.sanitise import allowed_headers
 from sidecar.metrics.exposition import slices
 from sidecar.observe.instruments import Instruments
-from sidecar.slo.objective import Objectives
+from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.wiring import metrics_of, observers_of
 from tests.support.memory import LIMITS, Road
+
+
+AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.95), e2e=Aim(8.0, 0.99))
+OBJECTIVES = Objectives({"interactive": dict.fromkeys(("0-512", "512-4k", "4k+", "unknown"), AIMS)})
+BODY = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "stream": True}).encode()
+REQUEST = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nAccept: */*\r\nUser-Agent: curl/8\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+)
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+EVENT = (
+    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"tiny","choices":'
+    b'[{"index":0,"delta":{"content":" a"},"logprobs":null,"finish_reason":null,"token_ids":null}]}\n\n'
+)
+TOKEN = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
+"""As vLLM 0.33 writes it."""
+LAST = b"e\r\ndata: [DONE]\n\n\r\n"
 
 
 class Walk(Road):
