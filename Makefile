@@ -72,7 +72,7 @@ bounds: .venv/.dev ## bounds in milliseconds, measured on this machine
 fairness: .venv/.dev ## streams' delays while hostile writers attack, beside nginx: 3 minutes with ARGS=--quick, 15 with ARGS=--report
 	$(BIN)/python -m bench.fairness $(ARGS)
 
-bench: .venv/.dev ## what the sidecar costs beside nginx and vllm-router, in turns: five minutes; ARGS=--help says what it takes
+bench: .venv/.dev ## what the sidecar costs beside nginx and vllm-router, in turns: five minutes; ARGS=--check: is CPU far above its bounds, ARGS=--help: all that it takes
 	$(BIN)/python -m bench.peers $(ARGS)
 
 bench-full: .venv/.dev ## the same beside HAProxy, Envoy, sglang-router and LiteLLM too, with prompts, saturation, idle streams: an hour at most

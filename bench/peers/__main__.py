@@ -16,6 +16,9 @@ in which other processes took more than a tenth of a core is played again, twice
 `--full` is `make bench-full`: at most an hour, with `--pure`, with HAProxy, Envoy, sglang-router and LiteLLM as well, and with the parts
 prompts, logprobs, ends, starts, situations, saturation, idle and varied.
 
+`--check`, which `.ci/run` runs, measures only the sidecar beside vllm-router, with 300 streams and requests, in short windows, and
+exits with 1 where a ratio is far above its bound: a minute, and two to make the environments.
+
   make bench ARGS="--only sidecar,vllm-router --parts events --rounds 3"
   make bench ARGS="--beside ../earlier"        also the sidecar of another checkout, such as a worktree of a commit
   make bench-full ARGS="--parts prompts,idle"
@@ -29,15 +32,17 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from bench.checkout import is_frozen, named
-from bench.peers import full, report
+from bench.peers import check, full, report
 from bench.peers.bench import Bench, Progress
 from bench.peers.build import CACHE, MissingError, generator
 from bench.peers.measure import Generator
-from bench.peers.parts import QUICK, QUICK_STREAMS, Plan
+from bench.peers.parts import QUICK, QUICK_STREAMS, Part, Plan
 from bench.peers.rows import chosen, rows
 from bench.peers.table import Results, failures
 
@@ -50,12 +55,13 @@ def options() -> argparse.ArgumentParser:
         prog="python -m bench.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     found.add_argument("--full", action="store_true", help="all proxies and all parts")
+    found.add_argument("--check", action="store_true", help="whether a ratio is far above its bound: exit code 1")
     found.add_argument(
         "--only", default="", metavar="ROWS", help="such as sidecar,vllm-router (also: direct, nginx, pure, beside)"
     )
     found.add_argument("--parts", default="", metavar="PARTS", help="such as events,requests; all by default")
-    found.add_argument("--seconds", type=float, default=None, help="of each window (default 4, full 3)")
-    found.add_argument("--rounds", type=int, default=None, help="default 5, full 3")
+    found.add_argument("--seconds", type=float, default=None, help="of each window (default 4, full 3, check 2)")
+    found.add_argument("--rounds", type=int, default=None, help="default 5, full and check 3")
     found.add_argument("--minutes", type=float, default=10.0, help="of varied traffic (default 10)")
     found.add_argument("--pure", action="store_true", help="the sidecar in pure Python too")
     found.add_argument("--beside", type=Path, default=None, metavar="CHECKOUT", help="a second sidecar, of this tree")
@@ -74,10 +80,46 @@ def prepare() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def plan_of(said: argparse.Namespace) -> Plan:
+    """How much is measured: by the kind of run, and by what the command line says."""
+    if said.check:
+        usual = Plan(check.ROUNDS, check.SECONDS, check.STREAMS)
+    elif said.full:
+        usual = Plan(3, 3.0, full.STREAMS, said.minutes, full=True)
+    else:
+        usual = Plan(5, 4.0, QUICK_STREAMS)
+    return replace(usual, rounds=said.rounds or usual.rounds, seconds=said.seconds or usual.seconds)
+
+
+def played(bench: Bench, parts: Sequence[Part], plan: Plan) -> None:
+    """All parts, with the time that they still take on stderr."""
+    plan.progress = Progress(sum(part.seconds(len(bench.running) - 1, plan) for part in parts))
+    for part in parts:
+        part.play(bench, plan)
+
+
+def checked(bench: Bench, parts: Sequence[Part], plan: Plan) -> int:
+    """The exit code of `--check`."""
+    unstarted = bench.results.reasons
+
+    def measure() -> Results:
+        bench.results = Results(reasons={row: [*reasons] for row, reasons in unstarted.items()})
+        played(bench, parts, plan)
+        return bench.results
+
+    found = check.broken(measure)
+    for line in found:
+        print(f"BROKEN: {line}", file=sys.stderr)
+    return 1 if found else 0
+
+
 def main() -> int:
     parser = options()
     said = parser.parse_args()
-    among = chosen(rows(said.beside, full=said.full, pure=said.pure), said.only)
+    if said.check and (said.full or said.report or said.only or said.parts):
+        parser.error("--check says itself what it measures, and its figures are for no report")
+    only = check.ROWS if said.check else said.only
+    among = chosen(rows(said.beside, full=said.full, pure=said.pure), only)
     known = full.parts(among) if said.full else QUICK
     names = said.parts.split(",") if said.parts else [part.name for part in known]
     parts = [part for part in known if part.name in names]
@@ -85,13 +127,7 @@ def main() -> int:
         parser.error("nothing is left to measure: see --only and --parts in --help")
     if said.report and not is_frozen():
         parser.error("--report: the tree has changes that are not committed: commit them first")
-    plan = Plan(
-        said.rounds or (3 if said.full else 5),
-        said.seconds or (3.0 if said.full else 4.0),
-        full.STREAMS if said.full else QUICK_STREAMS,
-        said.minutes,
-        said.full,
-    )
+    plan = plan_of(said)
     tree, began, results = named(), time.monotonic(), Results()
     prepare()
     try:
@@ -104,9 +140,9 @@ def main() -> int:
         stack.callback(load.close)
         bench = Bench(load, results, Path(folder))
         bench.start(among, stack)
-        plan.progress = Progress(sum(part.seconds(len(bench.running) - 1, plan) for part in parts))
-        for part in parts:
-            part.play(bench, plan)
+        if said.check:
+            return checked(bench, parts, plan)
+        played(bench, parts, plan)
         titles = {
             row.key: f"{row.title} {bench.running[row.key].version if row.key in bench.running else ''}".strip()
             for row in among
