@@ -14,7 +14,7 @@ same wheel in pure Python.
 A figure is the median over rounds with (lowest to highest); **x** is the ratio to vllm-router, taken round by round. A window
 in which other processes took more than a tenth of a core is played again, twice at most.
 `--full` is `make bench-full`: at most an hour, with `--pure`, with HAProxy, Envoy, sglang-router and LiteLLM as well, and with the parts
-prompts, logprobs, ends, starts, situations, saturation, idle and varied.
+prompts, logprobs, ends, starts, situations, scale, saturation, idle and varied.
 
 `--check`, which `.ci/run` runs, measures only the sidecar beside vllm-router, with 300 streams and requests, in short windows, and
 exits with 1 where a ratio is far above its bound: a minute, and two to make the environments.
@@ -38,7 +38,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.checkout import is_frozen, named
-from bench.peers import check, full, report
+from bench.peers import check, full, report, scale
 from bench.peers.bench import Bench, Progress
 from bench.peers.build import CACHE, MissingError, generator
 from bench.peers.measure import Generator
@@ -93,7 +93,11 @@ def plan_of(said: argparse.Namespace) -> Plan:
 
 def played(bench: Bench, parts: Sequence[Part], plan: Plan) -> None:
     """All parts, with the time that they still take on stderr."""
-    plan.progress = Progress(sum(part.seconds(len(bench.running) - 1, plan) for part in parts))
+    seconds = sum(part.seconds(len(bench.running) - 1, plan) for part in parts)
+    print(
+        f"{', '.join(part.name for part in parts)}: {seconds / 60:.1f} minutes by the plan", file=sys.stderr, flush=True
+    )
+    plan.progress = Progress(seconds)
     for part in parts:
         part.play(bench, plan)
 
@@ -158,7 +162,7 @@ def main() -> int:
     LAST.write_text(json.dumps(saved, indent=1))
     if said.report:
         report.write(results, titles, text, "make bench-full" if said.full else "make bench")
-    missing = failures(results, titles | full.SITUATIONS)
+    missing = failures(results, titles | full.SITUATIONS | scale.TITLES)
     for line in missing:
         print(f"MISSING: {line}", file=sys.stderr)
     return 1 if missing else 0

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 from bench.checkout import REPOSITORY
-from bench.peers import proxies
+from bench.peers import proxies, scale
 from bench.peers.bench import Bench, Figures
 from bench.peers.build import MissingError
 from bench.peers.measure import FailedError, Window
@@ -152,18 +152,12 @@ def each_second(*fetches: tuple[str, str]) -> Iterator[None]:
         thread.join()
 
 
-def series_of(web_port: int) -> int:
-    """The number of series on the metrics page."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/metrics", timeout=10) as page:
-        return sum(1 for line in page if line.strip() and not line.startswith(b"#"))
-
-
 def situations(bench: Bench, plan: Plan) -> None:
     """The sidecar alone, beside itself: scraped, reloaded, and with objectives that every request misses."""
     if "sidecar" not in bench.running:
         return
     with ExitStack() as stack:
-        start = partial(proxies.sidecar, usage=True, tree=REPOSITORY, missed=True, further=MANY)
+        start = partial(proxies.sidecar, usage=True, tree=REPOSITORY, config=proxies.MISSED_CONFIG, further=MANY)
         bench.start([Proxy("missed", SITUATIONS["missed"], start)], stack)
         own = bench.running["sidecar"]
         web = f"http://127.0.0.1:{own.web_port}"
@@ -187,7 +181,9 @@ def situations(bench: Bench, plan: Plan) -> None:
                         key, round_, "requests", options, lambda window: _renamed(request_figures("request", window))
                     )
         if own.web_port is not None:
-            bench.results.add("scraped", "series", 0, series_of(own.web_port))
+            bench.results.add(
+                "scraped", "series", 0, scale.scraped(partial(scale.scrape, own.web_port))["scale-series"]
+            )
         for key in ("scraped", "reloaded", "missed"):
             bench.running.pop(key, None)
 
@@ -238,6 +234,7 @@ def parts(among: list[Proxy]) -> tuple[Part, ...]:
         Part("ends", ends, lambda rows, plan: plan.rounds * rows * 1.8),
         Part("starts", partial(starts, among=among), lambda rows, _: rows * (STARTS - 1) * 2.0),
         Part("situations", situations, lambda _, plan: plan.rounds * 8 * plan.window_seconds),
+        Part("scale", scale.play, scale.seconds),
         Part("saturation", saturation, lambda rows, _: rows * 16 * 2.6),
         Part("idle", idle, lambda rows, _: rows * 14.0),
         Part("varied", varied, lambda _, plan: plan.minutes * 60),

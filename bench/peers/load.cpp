@@ -5,6 +5,8 @@
 //   requests  k connections, each with one request after the other, of one token, with prompts of log-uniform length
 //   prompt    one prompt of so many bytes after the other: time to the engine's first and last byte
 //   ends      n streams that end in the same step; each connection sends its next request at once: time to that first token
+// Requests come from six lanes, of which one asks for a second model. With `lanes` and `models`, streams and requests take turns
+// among so many lanes (x-lane: lane-0 and on), each with each of so many models (bench/model-0 and on).
 // While it plays, it never sleeps, and takes a core of its own. To wake a thread that sleeps on another core costs the waker 5 to
 // 30 us on a virtual machine; a proxy in front of an engine and a load that slept would be charged that for each event, and
 // the most for the least load. `busy_ns` is the time in which there was something to do: the rest is what it has in reserve.
@@ -75,11 +77,23 @@ const char* LANE_HEADERS[LANES] = {
 };
 constexpr int SMALL_MODEL_LANE = 5;
 
+// The number of kinds of request: six, or each lane with each model.
+size_t kinds() { return option("lanes", 0) ? static_cast<size_t>(option("lanes", 0) * option("models", 1)) : LANES; }
+
+std::string lane_headers(size_t kind) {
+    if (!option("lanes", 0)) return LANE_HEADERS[kind];
+    return "user-agent: openai-python/2.9\r\nx-lane: lane-" + std::to_string(static_cast<int64_t>(kind) % option("lanes", 0)) + "\r\n";
+}
+
+std::string model_of(size_t kind) {
+    if (option("lanes", 0)) return "bench/model-" + std::to_string(static_cast<int64_t>(kind) / option("lanes", 0));
+    return kind == SMALL_MODEL_LANE ? "meta-llama/Llama-3.1-8B-Instruct" : "meta-llama/Llama-3.3-70B-Instruct";
+}
+
 // A request as the OpenAI client writes it, with a prompt of so many bytes.
-std::string request(int lane, int64_t tokens, int64_t bytes, const std::string& user, bool stream) {
+std::string request(size_t kind, int64_t tokens, int64_t bytes, const std::string& user, bool stream) {
     static const char* WORDS = "The quick brown fox jumps over the lazy dog, and then it said: \\\"no more of this\\\".\\n";
-    std::string model = lane == SMALL_MODEL_LANE ? "meta-llama/Llama-3.1-8B-Instruct" : "meta-llama/Llama-3.3-70B-Instruct";
-    std::string before = "{\"model\":\"" + model + "\",\"messages\":[{\"role\":\"user\",\"content\":\"", after =
+    std::string before = "{\"model\":\"" + model_of(kind) + "\",\"messages\":[{\"role\":\"user\",\"content\":\"", after =
         std::string("\"}],\"max_tokens\":") + std::to_string(tokens) + ",\"temperature\":0.7,\"user\":\"" + user + "\"" +
         (stream ? ",\"stream\":true" : "") + (option("usage", 0) ? ",\"stream_options\":{\"include_usage\":true}" : "") +
         (option("logprobs", 0) ? ",\"logprobs\":true,\"top_logprobs\":2" : "") + "}";
@@ -88,7 +102,7 @@ std::string request(int lane, int64_t tokens, int64_t bytes, const std::string& 
     while (content.size() < static_cast<size_t>(bytes)) content += 'x';
     std::string body = before + content + after;
     return "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:" + std::to_string(port) +
-           "\r\naccept: application/json\r\ncontent-type: application/json\r\n" + LANE_HEADERS[lane] +
+           "\r\naccept: application/json\r\ncontent-type: application/json\r\n" + lane_headers(kind) +
            "content-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
@@ -154,7 +168,7 @@ void streams() {
     int64_t each_tokens = (spread + settle + length) / gap + 3;
     std::string user = "gap_us=" + std::to_string(gap / 1000);
     std::vector<std::string> requests;
-    for (int lane = 0; lane < LANES; lane++) requests.push_back(request(lane, each_tokens, option("bytes", 2000), user, true));
+    for (size_t kind = 0; kind < kinds(); kind++) requests.push_back(request(kind, each_tokens, option("bytes", 2000), user, true));
     open_connections(count, nullptr);
     int64_t start = now() + 5'000'000, open_at = start + spread + settle, close_at = open_at + length;
     size_t begun = 0;
@@ -164,7 +178,7 @@ void streams() {
     for (;;) {
         int64_t at = now();
         for (; begun < count && at >= start + spread / static_cast<int64_t>(count) * static_cast<int64_t>(begun); begun++)
-            if (connections[begun].fd >= 0) ask(connections[begun], requests[begun % LANES], each_tokens);
+            if (connections[begun].fd >= 0) ask(connections[begun], requests[begun % requests.size()], each_tokens);
         if (!opened && at >= open_at) window.open(), opened = true;
         if (!closed && at >= close_at) window.close(), closed = true;
         if (closed && (cut || !any_busy() || at > close_at + 3 * gap + 5 * wire::SECOND)) break;
@@ -184,12 +198,12 @@ void requests() {
     double low = static_cast<double>(option("from_tokens", 20)), high = static_cast<double>(option("to_tokens", 128'000));
     auto a_token = static_cast<double>(option("bytes_a_token", 4));
     auto most = static_cast<double>(option("most_bytes", 1 << 30));
-    constexpr int VARIETY = 251;
+    constexpr size_t VARIETY = 251;
     std::vector<std::string> pool;
-    for (int each = 0; each < VARIETY; each++) {
-        double share = (each * 97 % VARIETY + 0.5) / VARIETY, tokens = low * std::pow(high / low, share);
+    for (size_t each = 0; each < VARIETY; each++) {
+        double share = (static_cast<double>(each * 97 % VARIETY) + 0.5) / VARIETY, tokens = low * std::pow(high / low, share);
         std::string user = "gap_us=0 prompt_tokens=" + std::to_string(static_cast<int64_t>(tokens));
-        pool.push_back(request(each % LANES, 1, static_cast<int64_t>(std::min(most, tokens * a_token)), user, !option("whole", 0)));
+        pool.push_back(request(each % kinds(), 1, static_cast<int64_t>(std::min(most, tokens * a_token)), user, !option("whole", 0)));
     }
     size_t next = 0;
     tokens_are_measured = false;

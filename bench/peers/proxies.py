@@ -186,25 +186,23 @@ def sidecar(
     usage: bool,
     tree: Path | None = None,
     pure: bool = False,
-    missed: bool = False,
+    config: str = SIDECAR_CONFIG,
     further: str = "",
 ) -> Iterator[Running]:
-    """The sidecar with six lanes, objectives on each, a log line a request; usage asked for and cut out again, or not.
+    """The sidecar with the load's six lanes, objectives on each, a log line a request; usage asked for and cut out again, or not.
 
     `tree`: the checkout whose wheel runs, compiled; None: this one's sources, as they lie here. `pure`: the wheel runs in pure Python.
-    `missed`: objectives that every request misses. `further`: keys of `proxy`, in YAML.
+    `config`: in YAML, all but the section `proxy`. `further`: keys of `proxy`, in YAML.
     """
-    config = folder / "sidecar.yml"
+    file = folder / "sidecar.yml"
     usage_key = f"include_usage: {'auto' if usage else 'never'}"
-    config.write_text(
-        f"{MISSED_CONFIG if missed else SIDECAR_CONFIG}proxy: {{{usage_key}{further and ', ' + further}}}\n"
-    )
+    file.write_text(f"{config}proxy: {{{usage_key}{further and ', ' + further}}}\n")
     port, web_port = free_port(), free_port()
     here = [sys.executable, "-m", "sidecar"]
     program = here if tree is None else [str(wheel(tree, "sidecar" if tree == REPOSITORY else "beside") / "sidecar")]
     command = [*program, "serve", f"--engine.url=http://127.0.0.1:{engine_port}"]
     command += [f"--proxy.listen-address=127.0.0.1:{port}", f"--web.listen-address=127.0.0.1:{web_port}"]
-    command += ["--log.format=json", f"--config.file={config}"]
+    command += ["--log.format=json", f"--config.file={file}"]
     environ = {"SIDECAR_PURE": "1"} if pure else {}
     with started(command, port, folder / "sidecar.log", cwd=REPOSITORY, environ=environ) as own:
         deadline = time.monotonic() + PATIENCE_SECONDS

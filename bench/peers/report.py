@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.checkout import REPOSITORY
-from bench.peers import draw, full, verdicts
+from bench.peers import curves, draw, full, scale, verdicts
 from bench.peers.parts import TABLES
 from bench.peers.table import Column, Results, spread, table
 
@@ -17,6 +17,7 @@ from bench.peers.table import Column, Results, spread, table
 BASE = "vllm-router"
 EVIDENCE = REPOSITORY / "docs" / "evidence"
 PAGE = EVIDENCE / "performance.md"
+ROWS = {"sidecar": "the sidecar", BASE: BASE}
 DRAWN = (
     Column("event-300", "CPU per token event, 300 streams, us"),
     Column("request", "CPU per one-token request, us", 0),
@@ -44,9 +45,23 @@ def body(results: Results, titles: Mapping[str, str]) -> list[str]:
     if rows:
         lines += ["**The sidecar in other situations**, with ratios to its row without", ""]
         lines += [*table(results, rows, full.SITUATION_COLUMNS, "sidecar"), ""]
+    lines += scaling(results)
     lines += drift(results)
     found = verdicts.lines(results)
     return [*lines, "**Bounds**", "", *found, ""] if found else lines
+
+
+def scaling(results: Results) -> list[str]:
+    """The sidecar with more lanes, models and buckets, and the curves over all sizes."""
+    lines: list[str] = []
+    rows = {row: title for row, title in scale.TITLES.items() if results.values(row, "scale-event")}
+    if rows:
+        lines += ["**The sidecar with more lanes, models and buckets**, with ratios to the fewest", ""]
+        lines += [*table(results, rows, scale.COLUMNS, next(iter(rows))), ""]
+    found = curves.lines(results, scale.curves(results), ROWS)
+    if found:
+        lines += ["**How it scales.** Exponent 0: the same at every size; 1: in proportion to it", "", *found, ""]
+    return lines
 
 
 def drift(results: Results) -> list[str]:

@@ -8,7 +8,8 @@ from typing import cast
 
 import pytest
 
-from bench.peers import full, proxies, report
+from bench.peers import full, proxies, report, scale
+from bench.peers.__main__ import options, plan_of
 from bench.peers.bench import Bench
 from bench.peers.measure import FailedError, Generator, Window
 from bench.peers.parts import TABLES, Plan
@@ -73,15 +74,24 @@ def test_every_column_is_filled_and_nothing_is_measured_in_vain(
         for part in full.parts([Proxy(key, key, imagined) for key in keys]):
             part.play(bench, plan)
 
-    columns = {column.key for columns in (*TABLES.values(), full.SITUATION_COLUMNS) for column in columns}
+    columns = {
+        column.key for columns in (*TABLES.values(), full.SITUATION_COLUMNS, scale.COLUMNS) for column in columns
+    }
     taken = {column for found in bench.results.rounds.values() for column in found}
     of_no_table = {"long-event", "long-request", "long-resident", "p50-1", "p50-10", "p50-30", "p50-100", "p50-1000"}
     of_no_table |= {"ttft-request-short", "ttft-request-whole", "as-busy", "as-resident-300", "as-ttft-request"}
-    assert (columns - taken - {"series"}, taken - columns - of_no_table) == (set(), set())
+    of_a_page = {"series", "scale-series", "scale-used", "scale-first", "scale-scrape", "scale-page"}
+    assert (columns - taken - of_a_page, taken - columns - of_no_table) == (set(), set())
     assert bench.results.reasons == {}
     assert bench.results.values("sidecar", "rate") == {0: 1000.0}
     text = "\n".join(report.body(bench.results, {key: key for key in keys}))
     assert ("2 minutes of varied traffic" in text, "| RSS at rest, MB |" in text) == (True, True)
+
+
+def test_the_plan_of_all_parts_for_all_rows_takes_less_than_an_hour() -> None:
+    among, plan = rows(None, full=True), plan_of(options().parse_args(["--full"]))
+    assert sum(part.seconds(len(among) - 1, plan) for part in full.parts(among)) < 50 * 60
+    assert scale.seconds(len(among), plan) < 3 * 60
 
 
 def test_a_window_beside_other_work_is_played_again_and_the_quietest_counts(tmp_path: Path) -> None:

@@ -47,11 +47,12 @@ def test_every_token_that_the_engine_sends_is_read_and_later_than_it_was_sent(lo
     assert 0 < window.busy_share <= 1
 
 
-async def cut_chunks(client: asyncio.StreamReader, back: asyncio.StreamWriter, *, port: int) -> None:
-    """A proxy that gives each chunk on as chunks of seven bytes, and these in segments of nine."""
+async def cut_chunks(client: asyncio.StreamReader, back: asyncio.StreamWriter, *, port: int, seen: list[bytes]) -> None:
+    """A proxy that gives each chunk on as chunks of seven bytes, and these in segments of nine. `seen`: the requests."""
     engine, to_engine = await asyncio.open_connection("127.0.0.1", port)
     try:
         while request := await client.read(65_536):
+            seen.append(request)
             to_engine.write(request)
             answer = await engine.readuntil(b"\r\n\r\n")
             size = 1
@@ -70,12 +71,12 @@ async def cut_chunks(client: asyncio.StreamReader, back: asyncio.StreamWriter, *
 
 
 @asynccontextmanager
-async def chunk_cutter(port: int) -> AsyncIterator[int]:
+async def chunk_cutter(port: int, seen: list[bytes]) -> AsyncIterator[int]:
     """Yields the port of that proxy."""
     visits: list[asyncio.Task[None]] = []
 
     def visited(client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        visits.append(asyncio.create_task(cut_chunks(client, back, port=port)))
+        visits.append(asyncio.create_task(cut_chunks(client, back, port=port, seen=seen)))
 
     server = await asyncio.start_server(visited, "127.0.0.1", 0)
     yield server.sockets[0].getsockname()[1]
@@ -86,10 +87,25 @@ async def chunk_cutter(port: int) -> AsyncIterator[int]:
 
 
 def test_a_token_that_a_proxy_cuts_into_chunks_is_a_token(load: Generator) -> None:
-    with background() as thread, thread.entered(partial(chunk_cutter, load.port)) as port:
+    with background() as thread, thread.entered(partial(chunk_cutter, load.port, [])) as port:
         window = load.play("requests", Running(port), {"k": 2, "settle_ms": 20, "window_ms": 300, "most_bytes": 600})
     assert window.said["errors"] == 0
     assert window.number("requests") > 5
+
+
+@pytest.mark.parametrize(
+    ("mode", "count"), [("requests", {"k": 2, "most_bytes": 600}), ("streams", {"n": 12, "bytes": 9})]
+)
+def test_each_lane_asks_for_each_model_where_the_bench_says_how_many(
+    load: Generator, mode: str, count: dict[str, int]
+) -> None:
+    seen: list[bytes] = []
+    with background() as thread, thread.entered(partial(chunk_cutter, load.port, seen)) as port:
+        options = {**count, "settle_ms": 20, "window_ms": 200, "lanes": 3, "models": 2}
+        window = load.play(mode, Running(port), options)
+    found = set(re.findall(rb'x-lane: (\S+)\r\n.*?"model":"([^"]+)"', b"".join(seen), re.DOTALL))
+    assert window.said["errors"] == 0
+    assert found == {(b"lane-%d" % lane, b"bench/model-%d" % model) for lane in range(3) for model in range(2)}
 
 
 @pytest.mark.parametrize("whole", [0, 1])
