@@ -311,8 +311,9 @@ class RequestObserver:
         # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
         self._stream, self.data = None, _unread
         marks = timeline.marks()
+        labels, bucket = self._labels, self._bucket()
         account = Account(
-            labels=self._labels._replace(prompt_bucket=self._bucket()),
+            labels=labels if bucket == labels.prompt_bucket else RequestLabels(labels.model, labels.lane, bucket),
             streaming=self._peek.stream is True if self._streaming is None else self._streaming,
             outcome=outcome,
             marks=marks,

@@ -22,6 +22,8 @@ REMEMBERED_SECONDS = 900.0
 """Seconds into the past for which counted time is kept. A prefill that began earlier is not counted."""
 MAX_COUNTED_SPANS = 8192
 """Spans of counted time that are kept: nine a second for a quarter of an hour. Above that the oldest are dropped."""
+_DROPPED_SPANS = 256
+"""Spans that are dropped together above that: each time, all that are kept move in memory."""
 REMEMBERED_SAMPLES = 61
 SAMPLE_EVERY_SECONDS = 10.0
 """Once a class of lengths is full, it takes one sample per 10 s: ten minutes of memory, so that a burst does not
@@ -201,10 +203,10 @@ class PrefillWork(Learner):
 
     def _forget_old(self) -> None:
         begins, ends = self._begins, self._ends
-        horizon = ends[-1] - REMEMBERED_SECONDS
-        if ends[0] >= horizon and len(ends) <= MAX_COUNTED_SPANS:
+        horizon, full = ends[-1] - REMEMBERED_SECONDS, len(ends) > MAX_COUNTED_SPANS
+        if ends[0] >= horizon and not full:
             return
-        forgotten = max(bisect_left(ends, horizon), len(ends) - MAX_COUNTED_SPANS)
+        forgotten = max(bisect_left(ends, horizon), _DROPPED_SPANS if full else 0)
         self._forgotten_until = ends[forgotten - 1]
         del begins[:forgotten]
         del ends[:forgotten]
