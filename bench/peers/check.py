@@ -11,7 +11,7 @@ from bench.peers.table import Results
 from bench.peers.verdicts import BOUNDS, Bound, measured
 
 
-MARGIN = 2.0
+MARGIN = 1.75
 """A limit is so many times its bound. The medians of November 2026, on machines with two cores: an event at 0.5 to 1.15 times its bound,
 other work beside it or not; a request at 1.25 times on an AMD EPYC and 1.7 times on an Intel Xeon, where the sidecar took as long and
 the router over a quarter less.

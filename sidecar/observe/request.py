@@ -313,7 +313,7 @@ class RequestObserver:
         marks = timeline.marks()
         labels, bucket = self._labels, self._bucket()
         account = Account(
-            labels=labels if bucket == labels.prompt_bucket else RequestLabels(labels.model, labels.lane, bucket),
+            labels=labels if bucket == labels.prompt_bucket else labels._replace(prompt_bucket=bucket),
             streaming=self._peek.stream is True if self._streaming is None else self._streaming,
             outcome=outcome,
             marks=marks,
