@@ -132,7 +132,7 @@ def _filled(before: bytes, unit: bytes, after: bytes, size: int) -> bytes:
 
 def _hostile_bodies() -> Iterator[tuple[str, bytes]]:
     """Little in every byte, just below and above each length from which on a body is read in another way."""
-    lengths = (LONG_BODY_BYTES, AT_ONCE_BYTES, 2 * AT_ONCE_BYTES, 4 * AT_ONCE_BYTES, BODY_BYTES)
+    lengths = (LONG_BODY_BYTES, AT_ONCE_BYTES, 2 * AT_ONCE_BYTES, 4 * AT_ONCE_BYTES, 6 * AT_ONCE_BYTES, BODY_BYTES)
     for name, parts in _HOSTILE.items():
         for length in lengths:
             yield name, _filled(*parts, length - 100)
@@ -140,15 +140,27 @@ def _hostile_bodies() -> Iterator[tuple[str, bytes]]:
         short = _members(b"[" * depth + b"]" * depth)
         yield f"250 arrays of depth {depth}", short
         yield f"250 arrays of depth {depth} and a prompt", short[:-1] + b',"prompt":"' + b"x" * 600_000 + b'"}'
-    messages = b'{"role":"","content":"","name":"","tool_call_id":""},' * 1000
-    for length in (LONG_BODY_BYTES, AT_ONCE_BYTES, 4 * AT_ONCE_BYTES):
-        long = b'{"messages":[{"content":"%b"},' % (b"x" * (length - len(messages) - 100)) + messages
-        yield "a thousand messages", long + b'{"role":"u"}]}'
-        yield "a thousand messages and a part", long + b'{"content":[]}]}'
+    yield from _plain_messages()
     yield (
         "short arrays before a long one",
         _filled(b"{" + b'"a":[],' * 200 + b'"prompt":[', b'["",[[]]],', b"1]}", BODY_BYTES),
     )
+
+
+def _plain_messages() -> Iterator[tuple[str, bytes]]:
+    """Nearly as many short messages behind a long one as are taken apart, with what makes each condition dear; and such messages, the last of
+    which is not plain, so that they are taken apart in vain.
+    """
+    short = b'{"role":"u","content":""},'
+    full = b'{"role":"","content":"","name":"","tool_call_id":""},'
+    for length, message in ((LONG_BODY_BYTES, short), (AT_ONCE_BYTES, full), (6 * AT_ONCE_BYTES, full)):
+        messages = message * 950
+        dense = b";" * 64 + b"\\n" * ((length - len(messages) - 1000) // 4)
+        text = dense + b"x" * (length - len(messages) - len(dense) - 400)
+        assert len(text) > 5000
+        others = b"".join(b'"%04d":0,' % number for number in range(30))
+        for name, last in (("950 messages", b'{"role":"u"}'), ("950 messages and a part", b'{"content":[]}')):
+            yield name, b'{%b"messages":[{"content":"%b"},%b%b]}' % (others, text, messages, last)
 
 
 def body_peek_stalls() -> list[Bound]:

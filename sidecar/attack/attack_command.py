@@ -17,7 +17,7 @@ from sidecar.attack.attack_report import FamilyVerdict, HopReport, Verdict, repo
 from sidecar.attack.garden import SEED, request_sequences
 from sidecar.attack.garden_rounds import Finding, Hop, send_answers, send_garden
 from sidecar.attack.hostile_answers import hostile_answers
-from sidecar.attack.recording_origin import RecordingOrigin
+from sidecar.attack.recording_origin import MOST_OPENED, RecordingOrigin
 from sidecar.attack.resources import LOAD_WORDS, Load, attack_resources, probe
 from sidecar.attack.sequence import FAMILY_WORDS, Family
 from sidecar.config.folding import FAILED, MISUSED, OK, folded, width
@@ -56,7 +56,6 @@ ATTACK_FAMILIES = {
 """Every family that `--only` may name, with its description."""
 _LONGEST_LOAD_SECONDS = 600
 _TRIES_TO_REACH, _BETWEEN_TRIES_SECONDS = 20, 0.25
-_MOST_CONNECTIONS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         "--connections",
         default="100",
         metavar="N",
-        help=f"connections of each attack on resources, 1 to {_MOST_CONNECTIONS} (default 100)",
+        help=f"connections of each attack on resources, 1 to {MOST_OPENED} (default 100)",
     )
     attack.add_argument("--json", action="store_true", help="print JSON (docs/attack.md has the schema)")
     return parser
@@ -168,7 +167,7 @@ def _plan(told: dict[str, object], errors: list[str]) -> _Plan | None:
     ]
     seed = _number(told, "seed", 0, 2**63, errors)
     seconds = _number(told, "seconds", 1, _LONGEST_LOAD_SECONDS, errors)
-    connections = _number(told, "connections", 1, _MOST_CONNECTIONS, errors)
+    connections = _number(told, "connections", 1, MOST_OPENED, errors)
     if errors:
         return None
     return _Plan(tuple(named), origin, only, seed, seconds, connections, bool(told["json"]))

@@ -22,9 +22,9 @@ ANSWER_TARGET = re.compile(rb"/garden/answers/([0-9]+)/")
 STREAM_TARGET = b"/garden/stream/"
 """A request for STREAM_BYTES of body, which the origin sends as fast as the hops take them."""
 STREAM_BYTES = 64 << 20
-_BACKLOG = 2048
-"""Connections that may wait until this origin accepts them: more than `--connections` can ask for. In asyncio's own queue of
-100, a hop's find no place while this loop is busy with the attack. The hop then answers 504, and is not attacked."""
+MOST_OPENED = 2000
+"""Most connections that an attack may open. So many may wait until this origin accepts them: in asyncio's own queue of 100, a hop's find
+no place while this loop is busy with the attack. The hop then answers 504, and is not attacked."""
 _ANSWER_PAUSE_SECONDS = 0.02
 _REFUSAL = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
@@ -62,7 +62,7 @@ class RecordingOrigin:
     async def listening(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator["RecordingOrigin"]:
         """Listen for the length of an `async with` block. Raises OSError if the address cannot be taken."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: _OriginConnection(self, self._open), host, port, backlog=_BACKLOG)
+        server = await loop.create_server(lambda: _OriginConnection(self, self._open), host, port, backlog=MOST_OPENED)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self

@@ -10,7 +10,7 @@
 typedef const unsigned char *Bytes;
 typedef unsigned char Block __attribute__((vector_size(16)));  // SSE2 on x86-64, NEON on arm64
 
-enum { COUNTED_BLOCKS = 255 };  // a byte counts so far
+enum { COUNTED_BLOCKS = 255 };  // each of the sixteen counts is a byte
 
 static inline Block block_at(Bytes at) {
     Block block;
@@ -19,13 +19,15 @@ static inline Block block_at(Bytes at) {
 }
 
 static bool counts_at_most(Py_ssize_t most, unsigned char byte, Bytes at, Bytes end) {
+    if (most < 0) return false;
     Py_ssize_t left = most;
-    while (end - at >= 16 && left >= 0) {
+    while (end - at >= 16) {
         Block counts = {0};
         for (int blocks = 0; blocks < COUNTED_BLOCKS && end - at >= 16; blocks++, at += 16) {
             counts -= (Block)(block_at(at) == byte);  // a comparison gives 255, which is -1, for each byte that is equal
         }
         for (int each = 0; each < 16; each++) left -= counts[each];
+        if (left < 0) return false;
     }
     for (; at < end; at++) left -= *at == byte;
     return left >= 0;

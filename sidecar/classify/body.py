@@ -15,10 +15,20 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sidecar.classify.at_most import has_at_most
-from sidecar.classify.decoders import BODY, NOT_STATED, Body, Scalars
+from sidecar.classify.decoders import BODY, NOT_STATED, Body, PlainBody, Scalars
 from sidecar.classify.found import Asked, Peek, Place
 from sidecar.classify.long_json import checked_members
-from sidecar.classify.media import INLINE, LONGEST_MATCH_BYTES, Look, looks_for, taken_apart
+from sidecar.classify.media import (
+    BEGINNING_BYTES,
+    INLINE,
+    LONGEST_MATCH_BYTES,
+    Look,
+    has_many_braces,
+    holds_inline,
+    looks_for,
+    plain_bytes,
+    taken_apart,
+)
 from sidecar.classify.top_level import elements, elements_in_steps, members
 from sidecar.classify.usage_option import asked_in, place_of_null_in_steps
 from sidecar.timeline.events import UNREADABLE
@@ -67,19 +77,21 @@ _WINDOW_BYTES = 65_536
 AT_ONCE_BYTES = 131_072
 """Bytes of a body whose members are found in one call: 40 us for prose or code, at most 1 ms whatever stands in it. In pieces
 it takes ten times as long."""
-_SPARSE_AT_ONCE_BYTES = 4 * AT_ONCE_BYTES
+_SPARSE_AT_ONCE_BYTES = 6 * AT_ONCE_BYTES
 _GIVEN_UP_BYTES = 2 * AT_ONCE_BYTES
 """Bytes of a long body that are looked at if it is no JSON, or none that an encoder of prompts writes: at most 1.5 ms."""
 _BYTES_A_TOKEN = 24
-"""Fewest bytes for each colon of a longer body whose members are found in one call; beyond twice the length also for each comma
-and each opening bracket. A colon, behind the name of a member, may cost 40 ns, the others cost 4."""
+_MOST_TOKENS = 16_384
+"""Fewest bytes for each colon of a longer body whose members are found in one call, and the most colons; beyond twice the length also of
+commas and of opening brackets. A colon, behind the name of a member, may cost 40 ns, the others cost 4."""
 
 
 class _Steps(NamedTuple):
     """The finds of all steps in a long body."""
 
     read: Body
-    plain_bytes: int | None
+    plain: int | None
+    """Bytes of messages that need no look."""
     said: Scalars
     null_at: Place | None
     prompts: tuple[int | None, int | None]
@@ -91,14 +103,22 @@ class _Steps(NamedTuple):
 def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     """As `peek` of a whole body; each step takes up to 1 ms, at most 2 ms (`make bounds`). Never raises.
 
-    The result is the same but where a long list of prompts has more tokens, deeper brackets or more blanks than are stepped over:
-    then `choices` is None.
+    The result is the same but for two things. Where a long list of prompts has more tokens, deeper brackets or more blanks than are
+    stepped over, `choices` is None. And in a body of more than 768 KiB, or one that is dense, messages count as they are written.
     """
-    apart = None
+    size: int | None = None
     try:
         quick = yield from _is_quick(body)
-        if quick and (apart := taken_apart(body)) is not None:
-            read: Body = apart[0]
+        apart: PlainBody | None = None
+        if quick and not has_many_braces(body):
+            yield
+            if not holds_inline(body):
+                yield
+                apart = taken_apart(body)
+            yield
+            size = None if apart is None else plain_bytes(apart.messages)
+        if apart is not None and size is not None:
+            read: Body = apart
         elif quick:
             yield
             read = BODY.decode(body)
@@ -116,12 +136,11 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     prompt = read.input_ids if read.prompt is NOT_STATED else read.prompt
     prompts = _one_prompt(prompt) or ((yield from elements_in_steps(bytes(prompt))) or None, None)
     yield
-    fields, inline = (_TEXT, True) if apart is None else (_BESIDE_MESSAGES, False)
+    fields, inline = (_TEXT, True) if size is None else (_BESIDE_MESSAGES, False)
     not_text = yield from _searched(read, fields, partial(looks_for, inline=inline))
     nested = yield from _searched(read, _NESTED_IN, lambda _field: (_NESTED_GRAMMAR.search,))
     tools = yield from _searched(read, ("tools",), lambda _field: (_SERVER_TOOL.search,))
-    plain_bytes = None if apart is None else apart[1]
-    return peek(b"", whole=True, steps=_Steps(read, plain_bytes, said, null_at, prompts, not_text, nested, bool(tools)))
+    return peek(b"", whole=True, steps=_Steps(read, size, said, null_at, prompts, not_text, nested, bool(tools)))
 
 
 def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
@@ -130,7 +149,7 @@ def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
         return False
     dear = () if len(body) <= AT_ONCE_BYTES else (b":",) if len(body) <= 2 * AT_ONCE_BYTES else (b":", b",", b"[")
     for byte in dear:
-        if not has_at_most(len(body) // _BYTES_A_TOKEN, byte, body):
+        if not has_at_most(min(len(body) // _BYTES_A_TOKEN, _MOST_TOKENS), byte, body):
             return False
         yield
     return True
@@ -166,15 +185,19 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     usage_asked, text_bytes) stay unclear. A whole body that is no JSON object is read as far as it looks like one.
     """
     read: Body | None = None
-    plain_bytes: int | None = None
+    plain: int | None = None
     choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
     grammar_bytes, server_tools = 0, False
     try:
         if steps is not None:
-            read, said, plain_bytes = steps.read, steps.said, steps.plain_bytes
+            read, said, plain = steps.read, steps.said, steps.plain
         elif whole:
-            apart = taken_apart(body)
-            read, plain_bytes = (BODY.decode(body), None) if apart is None else apart
+            if len(body) <= BEGINNING_BYTES:
+                apart = None if INLINE in body else taken_apart(body)
+            else:
+                apart = None if has_many_braces(body) or holds_inline(body) else taken_apart(body)
+            plain = None if apart is None else plain_bytes(apart.messages)
+            read = BODY.decode(body) if apart is None or plain is None else apart
             said = _scalars(zip(_SCALARS, _scalars_of(read), strict=True))
         else:
             said = _beginning(body)
@@ -188,9 +211,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         choices = prompts if said.n is None else _choices(said.n, prompts)
         usage_asked = Asked.ABSENT if read.stream_options is NOT_STATED else asked_in(read.stream_options)
         exact = prompt_tokens is not None or _LISTS.match(prompt)
-        text_bytes = (
-            None if exact else _text_bytes(read, plain_bytes, steps, inline=plain_bytes is None and INLINE in body)
-        )
+        text_bytes = None if exact else _text_bytes(read, plain, steps, inline=plain is None and INLINE in body)
         grammar_bytes = 0 if _binding_of(read) == _NOTHING_BINDS else _grammar_bytes(read, steps)
         if steps is not None:
             server_tools = steps.server_tools
@@ -270,14 +291,14 @@ def _choices(n: object, prompts: int | None) -> int | None:
     return n * prompts
 
 
-def _text_bytes(read: Body, plain_bytes: int | None, steps: _Steps | None, *, inline: bool) -> int | None:
-    """`plain_bytes`: of messages that need no look."""
+def _text_bytes(read: Body, plain: int | None, steps: _Steps | None, *, inline: bool) -> int | None:
+    """`plain`: bytes of messages that need no look."""
     for held in (read.previous_response_id, read.conversation):
         if held is not NOT_STATED and bytes(held) not in _FREE:
             return None
-    total = plain_bytes or 0
+    total = plain or 0
     for name, stated in zip(_TEXT, _text_of(read), strict=True):
-        if stated is NOT_STATED or (plain_bytes is not None and name == "messages"):
+        if stated is NOT_STATED or (plain is not None and name == "messages"):
             continue
         if name == "text" and _IS_OBJECT.match(stated):
             continue  # in a Responses request, `text` states the format of the answer

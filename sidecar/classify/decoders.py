@@ -85,7 +85,7 @@ class PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlainBody(Body, frozen=True):
-    """A body whose messages have no other members than these; None: it has no messages."""
+    """A body whose messages are plain; None: it has no messages."""
 
     messages: list[PlainMessage] | None = None  # type: ignore[assignment]  # read in its own way, or not at all
 

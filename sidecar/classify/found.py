@@ -49,8 +49,8 @@ class Peek(msgspec.Struct, frozen=True):
     null_at: Place | None = None
     """The place of `stream_options` in a long body, if it is null and a stream is asked for."""
     text_bytes: int | None = None
-    """Bytes of the body that may be prompt text, for the prompt-length estimate; messages without parts count as compact JSON. None if
-    media, or text that the server has already, make it useless."""
+    """Bytes of the body that may be prompt text, for the prompt-length estimate; messages that were taken apart (`media.py`) count as
+    compact JSON, all else as it is written. None if media, or text that the server has already, make it useless."""
     prompt_tokens: int | None = None
     """The prompt's exact length if it was given as token ids; then `text_bytes` is None."""
     grammar_bytes: int = 0

@@ -116,7 +116,7 @@ class VLLM(EngineKind):
 def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
     """The report in the extras of a stream event; None where vLLM reported nothing that can be used."""
     metrics = None if extras is None else extras.get("metrics")
-    if not isinstance(metrics, dict):
+    if not isinstance(metrics, dict):  # `Mapping` would be asked in Python, once for each request
         return None
     report = EngineReport(
         queue_seconds=seconds_of(metrics.get("queue_time_ms"), MILLISECONDS),

@@ -21,7 +21,7 @@ from sidecar.slo.prefill_cost import CLASSES_PER_OCTAVE, Curve, Length, Refusal
 REMEMBERED_SECONDS = 900.0
 """Seconds into the past for which counted time is kept. A prefill that began earlier is not counted."""
 MAX_COUNTED_SPANS = 8192
-"""Spans of counted time that are kept: nine a second for a quarter of an hour. Above that the oldest are dropped."""
+"""Spans of counted time that are kept: nearly nine a second for a quarter of an hour. Above that the oldest are dropped."""
 _DROPPED_SPANS = 256
 """Spans that are dropped together above that: each time, all that are kept move in memory."""
 REMEMBERED_SAMPLES = 61

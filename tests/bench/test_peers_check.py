@@ -1,10 +1,17 @@
 """The check of `make bench` in CI: what counts as far above a bound, on figures that are written here."""
 
+from pathlib import Path
+from typing import cast
+
 import pytest
 
+from bench.peers import __main__ as command
 from bench.peers import check
 from bench.peers.__main__ import main
-from bench.peers.check import CHECKED, MARGIN, broken, judged
+from bench.peers.bench import Bench
+from bench.peers.check import CHECKED, MARGINS, broken, judged
+from bench.peers.measure import Generator
+from bench.peers.parts import Plan
 from bench.peers.rows import chosen, rows
 from bench.peers.table import Results
 from bench.peers.verdicts import ROUTER
@@ -15,7 +22,7 @@ def run(**times: float) -> Results:
     results = Results()
     for bound, share in zip(CHECKED, (times["event"], times["cut"], times["request"]), strict=True):
         results.add(ROUTER, bound.column, 0, 100.0)
-        results.add(bound.row, bound.column, 0, 100.0 * bound.most * MARGIN * share)
+        results.add(bound.row, bound.column, 0, 100.0 * bound.most * MARGINS[bound.column] * share)
     return results
 
 
@@ -65,11 +72,28 @@ def test_a_figure_that_is_missing_is_broken_with_its_reason() -> None:
 
 def test_a_figure_stands_beside_what_is_allowed() -> None:
     kept, words = judged(run(event=0.5, cut=0.5, request=0.5))[CHECKED[0]]
-    most = CHECKED[0].most * MARGIN
+    most = CHECKED[0].most * MARGINS[CHECKED[0].column]
     assert (kept, words) == (
         True,
         f"event-300 of sidecar-silent to vllm-router is {most / 2:.2f}, and {most:.2f} at most is allowed",
     )
+
+
+@pytest.mark.parametrize(("times", "code"), [(1.4, 0), (1.6, 1)])
+def test_an_event_that_costs_half_more_than_its_bound_ends_the_command_with_one(
+    times: float, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bound is what the router takes."""
+
+    def played(bench: Bench, _parts: object, _plan: object) -> None:
+        for bound in CHECKED:
+            bench.results.add(ROUTER, bound.column, 0, 10.0)
+            bench.results.add(bound.row, bound.column, 0, 10.0 * times)
+
+    monkeypatch.setattr(command, "played", played)
+    bench = Bench(cast("Generator", None), Results(), Path())
+
+    assert command.checked(bench, (), Plan(1, 1.0, ())) == code
 
 
 def test_the_check_takes_no_choice_of_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -367,6 +367,15 @@ def test_read_in_steps_a_body_says_the_same(said: dict[str, object], escaped: bo
     assert replace(in_steps(body), null_at=None) == peek(body, whole=True)
 
 
+def test_messages_of_a_body_too_long_to_be_taken_apart_count_as_they_are_written() -> None:
+    """Those of a shorter one count as compact JSON: the bytes are for an estimate, which twenty prompts calibrate."""
+    messages = [{"role": "user", "content": "hi " * 400_000}]
+    body = json.dumps({"messages": messages}).encode()
+
+    assert in_steps(body).text_bytes == len(json.dumps(messages))
+    assert peek(body, whole=True).text_bytes == len(compact(messages))
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.classify.media import looks_for, taken_apart
+from sidecar.classify import media
+from sidecar.classify.body import peek
+from sidecar.classify.media import BEGINNING_BYTES, has_many_braces, holds_inline, looks_for, taken_apart
 
 
 LONG = "a prompt " * 64
@@ -22,9 +24,11 @@ def shows_media(field: str, said: bytes) -> bool:
 
 
 def plain_bytes(messages: bytes) -> int | None:
-    """Bytes of these messages if all are plain."""
-    apart = taken_apart(b'{"messages":%b,"model":"m"}' % messages)
-    return None if apart is None else apart[1]
+    """Bytes of these messages if they are taken apart and all are plain."""
+    body = b'{"messages":%b,"model":"m"}' % messages
+    dear = len(body) > BEGINNING_BYTES and has_many_braces(body)
+    apart = None if dear or holds_inline(body) else taken_apart(body)
+    return None if apart is None else media.plain_bytes(apart.messages)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +85,32 @@ PLAIN = st.fixed_dictionaries(
 )
 
 
-@given(messages=st.lists(PLAIN), escaped=st.booleans())
-def test_plain_messages_have_the_length_of_compact_json_and_show_no_media(
-    messages: list[object], *, escaped: bool
+@given(messages=st.lists(PLAIN), escaped=st.booleans(), indent=st.sampled_from([None, 0, 1]))
+def test_plain_messages_have_the_length_of_compact_json_however_they_are_written(
+    messages: list[object], *, escaped: bool, indent: int | None
 ) -> None:
-    said = json.dumps(messages, ensure_ascii=escaped, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    read = json.loads(said.decode("utf-8", "surrogatepass"))
+    compact = json.dumps(messages, ensure_ascii=escaped, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    written = json.dumps(messages, ensure_ascii=escaped, indent=indent).encode("utf-8", "surrogatepass")
 
-    assert plain_bytes(said) == (len(said) if b";base64," not in said else None)
-    assert read == messages
+    assert plain_bytes(written) == (len(compact) if b";base64," not in compact else None)
+
+
+@pytest.mark.parametrize("parts", ['"content":[]', '"content": []'])
+def test_parts_at_the_beginning_are_seen_without_taking_anything_apart(parts: str) -> None:
+    """Else such a body, which is common, would be decoded twice."""
+    body = '{"messages":[{"role":"user",%s}]}'
+
+    assert taken_apart((body % parts).encode()) is None
+    assert taken_apart((body % '"content":""').encode()) is not None
+
+
+def test_the_last_of_duplicates_counts() -> None:
+    plain, other = b'[{"role":"user","content":"abc"}]', b'[{"role":"user","content":{"type":"image"}}]'
+
+    assert peek(b'{"messages":[],"messages":%b}' % plain, whole=True).text_bytes == len(plain)
+    assert peek(b'{"messages":%b,"messages":%b}' % (plain, other), whole=True).text_bytes is None
+    assert peek(b'{"messages":%b,"messages":%b}' % (other, plain), whole=True).text_bytes == len(plain)
+    assert peek(b'{"messages":[{"content":"a","content":"abc"}]}', whole=True).text_bytes == len('[{"content":"abc"}]')
 
 
 @pytest.mark.parametrize(
@@ -100,7 +121,8 @@ def test_messages_with_anything_else_are_not_plain(odd: object) -> None:
 
 
 def test_a_body_without_messages_has_none_that_need_a_look() -> None:
-    apart = taken_apart(b'{"prompt":"a"}')
+    body = b'{"prompt":"a"}'
+    apart = taken_apart(body)
 
     assert apart is not None
-    assert (bytes(apart[0].prompt), apart[0].messages, apart[1]) == (b'"a"', None, 0)
+    assert (bytes(apart.prompt), apart.messages, media.plain_bytes(None)) == (b'"a"', None, 0)
