@@ -9,9 +9,9 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from alert_rules.wording import RUNBOOKS
 from grafana import anatomy, canary, decode, fleet, lanes, prefill, queue, sidecar_itself, stream
 from grafana.drawing import written
+from sidecar.export.rules.annotations import RUNBOOKS
 
 
 HERE = Path(__file__).parent

@@ -3,11 +3,11 @@
 Knows the phases' histograms and the recorded series of the roots. Refuses to know where on a dashboard they stand.
 """
 
-from alert_rules.burn import PAGING, WHO
 from grafana.panel import ORANGE, PHASE_COLOURS, RED, YELLOW, Kind, Panel
 from grafana.query import ENGINE_OF, LANE, Query, gauge, quantiles
 from grafana.surroundings import kept
 from sidecar.diagnosis.verdict import LEAST_CONFIDENCE
+from sidecar.export.rules.burn import PAGING, WHO
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.step_model import Part
 

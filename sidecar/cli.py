@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
         sys.stderr.write(
-            "sidecar: no command: serve, check, demo, diagnose, capacity, baseline, drain or attack; see `sidecar --help`\n"
+            "sidecar: no command: serve, check, demo, diagnose, capacity, baseline, drain, attack or export; see `sidecar --help`\n"
         )
         return MISUSED
     file: str | None = vars(known)["config.file"]
@@ -142,6 +142,8 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
             from sidecar.admin.drain_command import main as command  # noqa: PLC0415
         case "attack":
             from sidecar.attack.attack_command import main as command  # noqa: PLC0415
+        case "export":
+            from sidecar.export.export_command import main as command  # noqa: PLC0415
         case _:
             return None
     return command
@@ -172,6 +174,7 @@ def _parser() -> argparse.ArgumentParser:
         ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),
         ("drain", "drain the sidecar on this host, and wait until nothing is in flight", ""),
         ("attack", "send hostile requests through your own proxies, and say which lets one through", ""),
+        ("export", "write rules, routes, dashboards and manifests into a folder", ""),
     ):
         commands.add_parser(
             name,

@@ -247,6 +247,7 @@ TESTED_THROUGH = {
     "engines/reports/": "engines/test_tensorrt_llm_records.py",
     "engines/span.py": "engines/test_every_engines_spans.py",
     "engines/triton.py": "engines/test_in_band.py",
+    "export/rules/": "alert_rules/test_lint.py",
     "ledger/account.py": "ledger/test_ledger.py",
     "metrics/": "metrics/test_catalogue.py",
     "observe/instruments.py": "observe/test_request.py",
@@ -316,10 +317,8 @@ def test_spans_are_decoded_without_io() -> None:
 
 
 def test_the_package_needs_nothing_of_the_checkout_around_it() -> None:
-    """The wheel holds `sidecar/` alone. The one exception: the demo uses the shipped rules if it runs in a checkout."""
-    installed = [path for path in MODULES if name_of(path) != "demo/shipped.py"]
-
-    assert importers("alert_rules", "bench", "grafana", "tests", "tools", among=installed) == []
+    """The wheel holds `sidecar/` alone."""
+    assert importers("bench", "grafana", "tests", "tools", among=MODULES) == []
 
 
 def test_only_the_hallway_knows_the_admin_room() -> None:

@@ -9,15 +9,15 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import alert_rules.__main__
 import grafana.__main__
+from sidecar.export.rules.rule_files import files
 from tests.support.tools import need_tool
 from tools.docs import whole
 
 
 CHECKOUT = Path(__file__).parents[1]
 WRITTEN = {
-    *(f"alert_rules/{name}" for name in alert_rules.__main__.files()),
+    *(f"alert_rules/{name}" for name in files()),
     *(f"grafana/{name}" for name in grafana.__main__.files()),
     *whole(),
     "docs/evidence/incidents.md",  # by the incident bench: takes most of an hour

@@ -16,7 +16,7 @@ import pytest
 
 
 CHECKOUT = Path(__file__).parents[1]
-FOLDERS = ("sidecar", "tests", "bench", "tools", "alert_rules", "grafana")
+FOLDERS = ("sidecar", "tests", "bench", "tools", "grafana")
 OPENINGS = re.compile(r"(What|Who|Whose|Whom|Of|Where|Whatever|Whoever|Wherever)\b")
 PERSONS = re.compile(
     r"(?<![a-z])(nobody|somebody|anybody|everybody|whoever|whomever|whom)(?:'?s|elses)?(?![a-z])", re.IGNORECASE

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
-from alert_rules.burn import WHO
-from alert_rules.roots import WAITED_IN
 from bench.incidents.samples import Labels, Samples, edges_of
+from sidecar.export.rules.burn import WHO
+from sidecar.export.rules.root_rules import WAITED_IN
 from sidecar.metrics.slo_metrics import EVIDENCE_RATIO
 
 

@@ -129,7 +129,7 @@ async def _alerting(stack: AsyncExitStack, ports: Ports, web_url: str) -> Pager 
     """Start Prometheus and Alertmanager with the shipped rules. If a part is missing, print which, and return None."""
     found, shipped = programs(), find(DEMO)
     if shipped is None:
-        print("alerts       none: alert_rules/ is in the project's checkout, and not in the installed package")
+        print("alerts       none: this package was built without the rules; install the wheel of llm-phase-sidecar")
         return None
     if found is None:
         print(f"alerts       none: they need Prometheus and Alertmanager on PATH. On Debian:  {INSTALL}")

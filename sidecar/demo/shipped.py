@@ -9,11 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.export.rules.rule import scaled
+from sidecar.export.shipped_files import ALERT_RULES, NothingShippedError, shipped
 
 
 NAMESPACE = "demo"
@@ -53,16 +56,13 @@ _RULES = ("llm-recording.yml", "llm-alerts.yml")
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """The folder `alert_rules/` of a checkout; durations are shortened by `pace` when it is read."""
+    """The folder `alert_rules/`; durations are shortened by `pace` when it is read."""
 
     folder: Path
     pace: Pace
 
     def rules(self, runbooks_url: str | None = None) -> Mapping[str, str]:
         """File name to text with shortened durations. `runbooks_url`: base of the runbook links (None: as shipped)."""
-        from alert_rules.rule import scaled  # noqa: PLC0415  only a checkout has it
-        from alert_rules.wording import RUNBOOKS  # noqa: PLC0415  as above
-
         texts = {name: scaled((self.folder / name).read_text(), self.pace.factor) for name in _RULES}
         return {name: text.replace(RUNBOOKS, runbooks_url or RUNBOOKS) for name, text in texts.items()}
 
@@ -73,10 +73,11 @@ class Shipped:
 
 
 def find(pace: Pace) -> Shipped | None:
-    """The shipped files; None if only the package is installed, which does not contain them."""
-    spec = find_spec("alert_rules")
-    folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
-    return Shipped(folder, pace) if folder is not None and (folder / _RULES[0]).exists() else None
+    """The shipped files; None if this package was built without them."""
+    try:
+        return Shipped(shipped(ALERT_RULES), pace)
+    except NothingShippedError:
+        return None
 
 
 def prometheus_config(

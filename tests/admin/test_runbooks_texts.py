@@ -150,4 +150,4 @@ def test_the_index_lists_every_runbook_once_by_phase() -> None:
     assert head == ["phase", "runbook", "severity", "it fires when"]
     assert sorted(listed) == NAMES
     assert {row[0] for row in rows} == {*ROOT_PHASES}
-    assert "python -m alert_rules --runbook-base=" in TEXTS[INDEX]
+    assert "sidecar export rules --out=DIR --runbook-base=" in TEXTS[INDEX]

@@ -9,7 +9,7 @@ from pathlib import Path
 import promql_parser as promql
 import pytest
 
-from alert_rules.pages import NAMES
+from sidecar.export.rules.pages import BURN_ALERTS
 from sidecar.ledger.account import Phase
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
@@ -84,7 +84,7 @@ def test_the_phases_of_ledgers_votes_alerts_and_routes_are_one_set() -> None:
     assert {*Phase, Blame.ENGINE} == set(Blame) == votes
     assert set(PHASES) == CLOSED
     assert {rule.labels["phase"] for rule in RULES if "phase" in rule.labels and not rule.is_record} == CLOSED
-    assert set(NAMES) == CLOSED == set(ROOT_PHASES)
+    assert set(BURN_ALERTS) == CLOSED == set(ROOT_PHASES)
 
 
 CATCH_ALL = "default"

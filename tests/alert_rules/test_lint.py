@@ -12,8 +12,8 @@ from pathlib import Path
 import promql_parser as promql
 import pytest
 
-from alert_rules.__main__ import files
-from alert_rules.pages import NAMES
+from sidecar.export.rules.pages import BURN_ALERTS
+from sidecar.export.rules.rule_files import files
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.slo.attribution import SIDECAR, Blame
 from tests.alert_rules.syntax import (
@@ -87,7 +87,7 @@ def test_promtool_has_nothing_to_say(needed: Callable[[str], Path]) -> None:
 
 @pytest.mark.parametrize("name", sorted(files()))
 def test_the_committed_file_is_the_generated_one(name: str) -> None:
-    """`python -m alert_rules` writes it anew."""
+    """`sidecar export rules` writes it anew."""
     assert (FOLDER / name).read_text() == files()[name]
 
 
@@ -244,7 +244,7 @@ def test_an_alert_carries_what_routes_need(rule: Shipped) -> None:
 @each_alert
 def test_an_alert_says_four_things_and_a_burn_gives_plain_values_for_programs(rule: Shipped) -> None:
     plain = {"cause", "size", "since", "confidence", "worst_pod", "window"} if rule.name.endswith("Burn") else set()
-    ranked = {"rank"} if rule.name in NAMES.values() else set()
+    ranked = {"rank"} if rule.name in BURN_ALERTS.values() else set()
     assert set(rule.fields["annotations"]) == {
         "dashboard_url",
         "description",
@@ -303,7 +303,7 @@ def test_pages_of_burns_are_kept_firing_and_what_mutes_them() -> None:
     kept = {(rule.name, rule.labels["severity"]) for rule in RULES if "keep_firing_for" in rule.fields}
 
     muting = ("LLMEngineDown", "LLMNothingComesBack", "LLMSidecarStarved")
-    pages = {(name, "page") for name in (*NAMES.values(), "LLMPodBurn", *muting)}
+    pages = {(name, "page") for name in (*BURN_ALERTS.values(), "LLMPodBurn", *muting)}
     assert kept == {*pages, ("LLMPodBurn", "ticket")}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from alert_rules.operator import SECRET, alertmanager_config, as_yaml, prometheus_rule
+from sidecar.export.rules.operator import SECRET, alertmanager_config, as_yaml, prometheus_rule
 from tests.support.alertmanager import CONFIG, shipped
 
 
@@ -210,14 +210,14 @@ def test_an_expression_of_several_lines_stays_readable() -> None:
 
 
 def test_the_object_for_alertmanager_is_in_step_with_the_file() -> None:
-    """`python -m alert_rules` writes it anew."""
+    """`sidecar export rules` writes it anew."""
     generated = (FOLDER / "kubernetes" / "alertmanager-config.yaml").read_text()
 
     assert generated == as_yaml(MADE, source="alert_rules/alertmanager.yml")
 
 
 def test_the_object_for_prometheus_is_in_step_with_the_rules() -> None:
-    """`python -m alert_rules` writes it anew."""
+    """`sidecar export rules` writes it anew."""
     generated = (FOLDER / "kubernetes" / "prometheus-rule.yaml").read_text()
     made = prometheus_rule([yaml.safe_load(file.read_text()) for file in RULE_FILES])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alert_rules import burn
+from sidecar.export.rules import burn
 from tests.alert_rules.alert_table import ALERTS, PHASES
 from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool
@@ -77,12 +77,12 @@ def test_every_link_and_path_leads_somewhere() -> None:
 
 
 def test_the_flags_are_those_of_the_command() -> None:
-    command = [sys.executable, "-m", "alert_rules", "--help"]
+    command = [sys.executable, "-m", "sidecar", "export", "--help"]
     explained = subprocess.run(
         command, capture_output=True, text=True, check=True, timeout=60, cwd=FOLDER.parent
     ).stdout
     shown = {
-        *re.findall(r"alert_rules (--[\w-]+)[= ]", TEXT),
+        *re.findall(r"export rules (--[\w-]+)[= ]", TEXT),
         *re.findall(r" (--[\w-]+-base)=", TEXT),
         "--out",
         "--no-keep-firing",

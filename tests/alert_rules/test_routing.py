@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from alert_rules.operator import alertmanager_config
 from sidecar.demo.shipped import seconds_of
+from sidecar.export.rules.operator import alertmanager_config
 from tests.alert_rules.alert_table import ALERTS, PHASES, Alert, matching
 from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from alert_rules.rule import scaled
 from sidecar.demo.shipped import FASTEST, find
+from sidecar.export.rules.rule import scaled
 from tests.alert_rules.syntax import FILES, FOLDER
 from tests.support.alertmanager import running_alertmanager
 from tests.support.ports import free_port
@@ -36,7 +36,7 @@ PAGER = "/prefill/page"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The rule files as the command writes them for vmalert, with shorter durations."""
     made = tmp_path_factory.mktemp("vmalert")
-    command = [sys.executable, "-m", "alert_rules", "--no-keep-firing", f"--out={made}"]
+    command = [sys.executable, "-m", "sidecar", "export", "rules", "--no-keep-firing", f"--out={made}"]
     subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=FOLDER.parent)
     for name in FILES:
         (made / name).write_text(scaled((made / name).read_text(), FASTEST.factor))

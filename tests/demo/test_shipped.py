@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from sidecar.demo import shipped
 from sidecar.demo.shipped import DEMO, FASTEST, NAMESPACE, Pace, Shipped, find, prometheus_config, seconds_of
+from sidecar.export import shipped_files
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -28,8 +28,9 @@ def test_a_pace_makes_whole_seconds_of_a_scrape_or_is_refused() -> None:
         Pace(10)
 
 
-def test_an_installed_package_has_no_rules_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "find_spec", lambda _name: None)
+def test_a_package_that_was_built_without_rules_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shipped_files, "CARRIED", tmp_path)
+    monkeypatch.setattr(shipped_files, "AROUND", tmp_path)
 
     assert find(DEMO) is None
 

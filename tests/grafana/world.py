@@ -22,8 +22,8 @@ from typing import Any
 import aiohttp
 import yaml
 
-from alert_rules.rule import scaled
 from sidecar.demo.load import LANE_HEADER, Load
+from sidecar.export.rules.rule import scaled
 from sidecar.simulator.dialect import BYTES_A_TOKEN
 from sidecar.simulator.http_face import SimulatedEngine
 from sidecar.simulator.replica_presets import SMALL_CHAT

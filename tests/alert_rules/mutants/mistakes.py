@@ -10,7 +10,7 @@ from functools import cache
 
 import promql_parser as promql
 
-from alert_rules.pages import NAMES
+from sidecar.export.rules.pages import BURN_ALERTS
 from sidecar.slo.attribution import Blame
 from tests.alert_rules.syntax import Shipped, inside, operator, rules
 
@@ -44,7 +44,8 @@ def mutants() -> tuple[Mutant, ...]:
     return tuple(
         Mutant(rule, mistake, expr)
         for rule in rules()
-        if rule.name not in NAMES.values() or rule.name in {NAMES[Blame.QUEUE], NAMES[Blame.UNATTRIBUTED]}
+        if rule.name not in BURN_ALERTS.values()
+        or rule.name in {BURN_ALERTS[Blame.QUEUE], BURN_ALERTS[Blame.UNATTRIBUTED]}
         for mistake, expr in dict(mistakes(rule.expr)).items()
     )
 

@@ -3,9 +3,9 @@
 Each sidecar decides the root of each miss (`sidecar/slo/`); these rules add and divide. They refuse to weigh evidence.
 """
 
-from alert_rules.burn import ALLOWED, POD, REQUESTS, SLOW, WHICH_POD, WHO, grown, without_odd_pods
-from alert_rules.rule import Record
 from sidecar.diagnosis.verdict import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
+from sidecar.export.rules.burn import ALLOWED_MISSES, JUDGED, POD_LABELS, SLOW, WHICH_POD, WHO, grown, without_odd_pods
+from sidecar.export.rules.rule import Record
 from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
 from sidecar.metrics.slo_metrics import SLO_ROOT_CAUSE_MISSES_TOTAL
 from sidecar.slo.causes import PHASE_OF, Cause
@@ -16,15 +16,15 @@ _COMPARED = 20
 """Judged requests in the window, from which on a pod is compared."""
 _FEWEST_POD_MISSES = 10
 _FEWEST_BAD_TIMES = 5
-_EACH = f"{WHICH_POD}, objective"
+_EACH_ROOT = f"{WHICH_POD}, objective"
 FLEET = "namespace, job, model, objective"
 
 
-_COUNTED = ("misses", REQUESTS, ALLOWED)
+_COUNTED = ("misses", JUDGED, ALLOWED_MISSES)
 
 
 def _increase(what: str, window: str) -> str:
-    return f"sum by ({_EACH}) (increase(instance:llm_slo_{what}:sum[{window}]))"
+    return f"sum by ({_EACH_ROOT}) (increase(instance:llm_slo_{what}:sum[{window}]))"
 
 
 POD_SUMS = Record(
@@ -48,7 +48,7 @@ _RECORDED = {
 def _of_pods(window: str) -> tuple[str, ...]:
     """Misses, judged requests and allowed misses of each pod over this window."""
     if window in _RECORDED:
-        return tuple(f"sum by ({_EACH}) (" + _RECORDED[window] % f'of="{what}"' + ")" for what in _COUNTED)
+        return tuple(f"sum by ({_EACH_ROOT}) (" + _RECORDED[window] % f'of="{what}"' + ")" for what in _COUNTED)
     return tuple(_increase(what, window) for what in _COUNTED)
 
 
@@ -106,14 +106,14 @@ def _still_burns(misses: str, requests: str, allowed: str) -> str:
 
 
 def _restarts(window: str) -> str:
-    return f"sum by ({POD}) (increase({ENGINE_RESTARTS_TOTAL.name}[{window}]))"
+    return f"sum by ({POD_LABELS}) (increase({ENGINE_RESTARTS_TOTAL.name}[{window}]))"
 
 
 _OF_RESTART = f'sum by ({WHICH_POD}) (increase({SLO_ROOT_CAUSE_MISSES_TOTAL.name}{{cause="{Cause.RESTART}"}}[2m]))'
 _STILL_COLD = f"{pod_burns('1m')} >= {_FEWEST_POD_MISSES // 2}"
 WARMS_UP = f"""({_OF_RESTART} >= 0.5 * sum by ({WHICH_POD}) ({pod_roots(f'phase="{PHASE_OF[Cause.RESTART]}"')})
-    and on ({POD}) ({_restarts("150s")} > 0 or ({_restarts("5m")} > 0 unless on ({POD}) {_STILL_COLD}))
-    and on ({POD}) {_restarts("15m")} < 1.5)"""
+    and on ({POD_LABELS}) ({_restarts("150s")} > 0 or ({_restarts("5m")} > 0 unless on ({POD_LABELS}) {_STILL_COLD}))
+    and on ({POD_LABELS}) {_restarts("15m")} < 1.5)"""
 """A new process of the engine that may still warm up. A planned restart of a busy pod can miss most of its requests for a
 minute, and stands in windows of two minutes for another one: it is no reason to wake a person. After 150 s it has to be
 over: the last minute no longer burns, or it has fewer misses than a pod that burns has in a minute. A second restart within
@@ -141,9 +141,9 @@ IS_ODD = f"max_over_time({ODD.name}[5m]) == 1"
 def _burns_slowly() -> str:
     misses, requests, allowed = _of_pods(SLOW.still_in)
     missed_then = f'({POD_SUMS.name}{{of="misses"}} > 0)[{SLOW.window}:2m]'
-    return f"""group by ({_EACH}) (
+    return f"""group by ({_EACH_ROOT}) (
   {_sticks_out(_of_pods(SLOW.window), f"{{misses}} >= {SLOW.at_least} * {{allowed}}")}
-  and sum by ({_EACH}) (count_over_time({missed_then})) >= {_FEWEST_BAD_TIMES}
+  and sum by ({_EACH_ROOT}) (count_over_time({missed_then})) >= {_FEWEST_BAD_TIMES}
   and {misses} > {SLOW.still} * {allowed}
   and {_three_times_the_others(misses, requests)}
 )"""
@@ -159,22 +159,22 @@ WORSE = Record(
     """,
 )
 
-ROOTS = Record(
+ROOT_RECORDS = Record(
     "lane:llm_slo_roots:increase2m",
     f"sum by ({WHO}, phase) (\n  {without_odd_pods('increase(llm_slo_root_misses_total[2m])')}\n)",
     "Decided misses by the phase of their root, 2m.",
 )
 _ROOTS_OVER = {
-    "2m": ROOTS.name,
-    "5m": f"(sum_over_time({ROOTS.name}[5m:30s]) / 4)",
-    "30m": f"(sum_over_time({ROOTS.name}[30m:1m]) / 2)",
+    "2m": ROOT_RECORDS.name,
+    "5m": f"(sum_over_time({ROOT_RECORDS.name}[5m:30s]) / 4)",
+    "30m": f"(sum_over_time({ROOT_RECORDS.name}[30m:1m]) / 2)",
 }
 """Longer windows are sums of recorded 2-minute sums: each miss stands in 4 of those that are 30 s apart."""
 
 _BURNS = {
-    "2m": _still_burns(*(grown(what, "2m") for what in ("misses", REQUESTS, ALLOWED))),
-    "5m": f"{grown('misses', '5m')} >= {grown(ALLOWED, '5m')}",
-    "30m": f"{grown('misses', '30m')} >= {grown(ALLOWED, '30m')}",
+    "2m": _still_burns(*(grown(what, "2m") for what in ("misses", JUDGED, ALLOWED_MISSES))),
+    "5m": f"{grown('misses', '5m')} >= {grown(ALLOWED_MISSES, '5m')}",
+    "30m": f"{grown('misses', '30m')} >= {grown(ALLOWED_MISSES, '30m')}",
 }
 """Each window of a verdict, the shortest first, with the condition that it still burns."""
 

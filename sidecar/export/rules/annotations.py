@@ -6,15 +6,15 @@ fires. Where a query is empty, its words are left out or a plain phrase stands i
 
 from collections.abc import Mapping, Sequence
 
-from alert_rules.burn import without_odd_pods
+from sidecar.export.rules.burn import without_odd_pods
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
 
 
 RUNBOOKS = "http://llm-phase-sidecar:9901/runbooks"
-"""The address of runbooks: a sidecar's admin listener has them. `python -m alert_rules --runbook-base=URL` writes another."""
+"""The address of runbooks: a sidecar's admin listener has them. `sidecar export rules --runbook-base=URL` writes another."""
 DASHBOARDS = "http://grafana:3000/d"
-"""Grafana. `--dashboard-base=URL` writes another."""
+"""Dashboards in Grafana. `--grafana-base=URL` writes another address before the `/d`."""
 
 SIZED = {
     Cause.LOAD: ("load is {}x", "more load arrives"),
@@ -63,8 +63,8 @@ OBJECTIVES = (
 )
 _OTHERS = 'phase!="unattributed"'
 _MODEL = ("namespace", "job", "model")
-_LANE = (*_MODEL, "lane", "objective")
-_FIRST = "{{ . | first | value | %s }}"
+_LANE_LABELS = (*_MODEL, "lane", "objective")
+_FIRST_VALUE = "{{ . | first | value | %s }}"
 _TENTHS = 'printf "%.1f"'
 
 
@@ -90,7 +90,7 @@ def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...], *,
     if bare:
         ranked = f"topk(1, sum by (pod) ({without_odd_pods(growth)}) > 0)"
         return _asked(ranked, _names(labels), '{{ . | first | label "pod" }}', "none")
-    then = ', worst pod {{ . | first | label "pod" }} (' + _FIRST % "humanizePercentage" + " of it)"
+    then = ', worst pod {{ . | first | label "pod" }} (' + _FIRST_VALUE % "humanizePercentage" + " of it)"
     return _asked(f"{ranked} / scalar(sum({growth}))", _names(labels, labels), then)
 
 
@@ -124,7 +124,9 @@ def _size(phase: str, labels: tuple[str, ...]) -> str:
     """`2.2`, of the leading cause if it has a size; else `unknown`."""
     where = tuple(label for label in labels if label != "model")
     largest = f"max({_of_these(_query('llm_evidence_ratio', (*where, 'cause')), labels)})"
-    return _cause(phase, labels, _asked(largest, f"{_names(where)} $cause", _FIRST % _TENTHS, "unknown"), "unknown")
+    return _cause(
+        phase, labels, _asked(largest, f"{_names(where)} $cause", _FIRST_VALUE % _TENTHS, "unknown"), "unknown"
+    )
 
 
 def _said(phases: tuple[str, ...], labels: tuple[str, ...]) -> str:
@@ -141,7 +143,9 @@ def _said(phases: tuple[str, ...], labels: tuple[str, ...]) -> str:
         words = SAID.get(cause, "")
         if cause in SIZED:
             with_size, without = SIZED[cause]
-            words = f"{{{{ with $size }}}}{with_size.format(_FIRST % _TENTHS)}{{{{ else }}}}{without}{{{{ end }}}}"
+            words = (
+                f"{{{{ with $size }}}}{with_size.format(_FIRST_VALUE % _TENTHS)}{{{{ else }}}}{without}{{{{ end }}}}"
+            )
         branches.append((cause, words))
     branches += [(reason, SAID[reason]) for reason in Unknown] if Blame.UNATTRIBUTED in phases else []
     return text + _chosen(branches)
@@ -159,7 +163,7 @@ def _since(phase: str, labels: tuple[str, ...]) -> str:
     began, names = _began(phase, labels)
     since = ", incident open since " if phase == Blame.UNATTRIBUTED else " since "
     hour, minute = (
-        _asked(f"{part}({began})", names, before + _FIRST % 'printf "%02.0f"' + after)
+        _asked(f"{part}({began})", names, before + _FIRST_VALUE % 'printf "%02.0f"' + after)
         for part, before, after in (("hour", since, ":"), ("minute", "", " UTC"))
     )
     return hour + minute
@@ -168,7 +172,7 @@ def _since(phase: str, labels: tuple[str, ...]) -> str:
 def _since_at(phase: str, labels: tuple[str, ...]) -> str:
     """The Unix time, or `unknown`."""
     began, names = _began(phase, labels)
-    return _asked(began, names, _FIRST % 'printf "%.0f"', "unknown")
+    return _asked(began, names, _FIRST_VALUE % 'printf "%.0f"', "unknown")
 
 
 def _began(phase: str, labels: tuple[str, ...]) -> tuple[str, str]:
@@ -186,44 +190,44 @@ def _began(phase: str, labels: tuple[str, ...]) -> tuple[str, str]:
 
 def _of_window(text: str, phase: str, then: str, otherwise: str = "") -> str:
     """A query about this lane over the window of the verdict; `%s` in `text` stands for the window."""
-    share = _query("lane:llm_slo_root:share", _LANE, f'phase="{phase}"')
-    found = _asked(share, _names(_LANE), '{{ $window = . | first | label "window" }}')
+    share = _query("lane:llm_slo_root:share", _LANE_LABELS, f'phase="{phase}"')
+    found = _asked(share, _names(_LANE_LABELS), '{{ $window = . | first | label "window" }}')
     window = f'{{{{ $window := "5m" }}}}{found}'
     if not text:
         return window + then
-    query = f"{text}{_query('', _LANE)}"
-    return window + _asked(query, f"$window {_names(_LANE)}", then, otherwise)
+    query = f"{text}{_query('', _LANE_LABELS)}"
+    return window + _asked(query, f"$window {_names(_LANE_LABELS)}", then, otherwise)
 
 
 _WORST = (
     "topk(1, sum by (pod) ({0}) > 0) / scalar(sum({0}))".format(
-        without_odd_pods(f"increase({_query('llm_slo_misses_total', _LANE)}[5m])")
+        without_odd_pods(f"increase({_query('llm_slo_misses_total', _LANE_LABELS)}[5m])")
     ),
-    _names(_LANE, _LANE),
-    ', worst pod {{ . | first | label "pod" }} (' + _FIRST % "humanizePercentage" + " of the misses)",
+    _names(_LANE_LABELS, _LANE_LABELS),
+    ', worst pod {{ . | first | label "pod" }} (' + _FIRST_VALUE % "humanizePercentage" + " of the misses)",
 )
 
 
 def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]) -> dict[str, str]:
     """The annotations of a lane's burn alert; its value is the share of the root. `bases`: of runbooks and dashboards."""
     unattributed = phase == Blame.UNATTRIBUTED
-    own = _query("lane:llm_slo_root:share", _LANE, f'phase="{phase}"')
-    burn = _query("lane:llm_slo_burn:ratio_rate5m", _LANE)
+    own = _query("lane:llm_slo_root:share", _LANE_LABELS, f'phase="{phase}"')
+    burn = _query("lane:llm_slo_burn:ratio_rate5m", _LANE_LABELS)
     confidence = '{{ $value | printf "%.2f" }}'
     if unattributed:
-        confidence = _asked(own, _names(_LANE), _FIRST % 'printf "%.2f"', "unknown")
+        confidence = _asked(own, _names(_LANE_LABELS), _FIRST_VALUE % 'printf "%.2f"', "unknown")
     waited = _asked(
-        f"topk(1, {_query('lane:llm_slo_waited_in:ratio', _LANE)})",
-        _names(_LANE),
+        f"topk(1, {_query('lane:llm_slo_waited_in:ratio', _LANE_LABELS)})",
+        _names(_LANE_LABELS),
         ', waited in {{ . | first | label "phase" }}',
     )
-    misses = _of_window("lane:llm_slo_burn:ratio_rate%s", phase, _FIRST % 'printf " %.1f"' + "x")
+    misses = _of_window("lane:llm_slo_burn:ratio_rate%s", phase, _FIRST_VALUE % 'printf " %.1f"' + "x")
     certain = (
         "No root leads: "
         + _asked(
-            f"topk(1, {_query('lane:llm_slo_root:share', _LANE, _OTHERS)} > 0)",
-            _names(_LANE),
-            'the nearest is {{ . | first | label "phase" }} with ' + _FIRST % "humanizePercentage" + ".",
+            f"topk(1, {_query('lane:llm_slo_root:share', _LANE_LABELS, _OTHERS)} > 0)",
+            _names(_LANE_LABELS),
+            'the nearest is {{ . | first | label "phase" }} with ' + _FIRST_VALUE % "humanizePercentage" + ".",
             "no miss is decided for any.",
         )
         if unattributed
@@ -231,7 +235,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
     )
     sure = "" if unattributed else ", confidence {{ $value | humanizePercentage }}"
     counted = _of_window(
-        "lane:llm_slo_misses:increase%s", phase, " " + _FIRST % 'printf "%.0f"' + " misses in {{ $window }}."
+        "lane:llm_slo_misses:increase%s", phase, " " + _FIRST_VALUE % 'printf "%.0f"' + " misses in {{ $window }}."
     )
     tell = _cause(phase, _MODEL, " " + _chosen(tuple(WOULD_TELL.items())), "") if unattributed else ""
     return {
@@ -244,11 +248,11 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
         "size": _size(phase, _MODEL),
         "since": _since_at(phase, _MODEL),
         "confidence": confidence,
-        "worst_pod": most_on("llm_slo_misses_total", "", "5m", _LANE, bare=True),
+        "worst_pod": most_on("llm_slo_misses_total", "", "5m", _LANE_LABELS, bare=True),
         "window": _of_window("", phase, "{{ $window }}"),
         "rank": _asked(
             f"{burn} >= scalar(max({_query('lane:llm_slo_burn:ratio_rate5m', _MODEL[:2])}))",
-            _names(_LANE, _MODEL[:2]),
+            _names(_LANE_LABELS, _MODEL[:2]),
             "first",
             "other",
         ),

@@ -2,7 +2,7 @@
 
 It knows the field names of two objects, PrometheusRule (monitoring.coreos.com/v1) and AlertmanagerConfig (v1alpha1), read in
 the operator's `pkg/apis/monitoring` of 2026, and only those kinds of notification that alertmanager.yml uses: a field that
-it does not know is an error, never left out silently. It reads and writes no file; `python -m alert_rules` does.
+it does not know is an error, never left out silently. It reads and writes no file.
 """
 
 import re
@@ -16,7 +16,7 @@ import yaml
 Object = dict[str, Any]
 """A mapping as `yaml.safe_load` reads it."""
 
-LABELS = {"app.kubernetes.io/name": "llm-phase-sidecar", "release": "kube-prometheus-stack"}
+OBJECT_LABELS = {"app.kubernetes.io/name": "llm-phase-sidecar", "release": "kube-prometheus-stack"}
 """By default kube-prometheus-stack picks up only what carries the name of its Helm release in the label `release`."""
 
 SECRET = "llm-alert-receivers"  # noqa: S105  the secret's name
@@ -44,7 +44,7 @@ def prometheus_rule(rule_files: Iterable[Mapping[str, Any]], *, name: str = "llm
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
-        "metadata": {"name": name, "labels": dict(LABELS)},
+        "metadata": {"name": name, "labels": dict(OBJECT_LABELS)},
         "spec": {"groups": groups},
     }
 
@@ -61,7 +61,7 @@ def alertmanager_config(config: Mapping[str, Any], *, name: str = "llm-phase-sid
     return {
         "apiVersion": "monitoring.coreos.com/v1alpha1",
         "kind": "AlertmanagerConfig",
-        "metadata": {"name": name, "labels": dict(LABELS)},
+        "metadata": {"name": name, "labels": dict(OBJECT_LABELS)},
         "spec": {
             "route": {"matchers": [dict(OURS)], **root},
             "inhibitRules": [_inhibit_rule(rule) for rule in config["inhibit_rules"]],
@@ -73,7 +73,7 @@ def alertmanager_config(config: Mapping[str, Any], *, name: str = "llm-phase-sid
 def as_yaml(made: Object, *, source: str) -> str:
     """The text of the file that holds the object `made`; `source` names the files it was made from."""
     body = yaml.dump(made, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=4096)
-    return f"# Generated from {source} by `python -m alert_rules`; change those and run it again.\n{body}"
+    return f"# Generated from {source} by `sidecar export rules`; change those and run it again.\n{body}"
 
 
 # --- parts ---------------------------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def _block(dumper: yaml.SafeDumper, text: _Block) -> yaml.Node:
 
 _Dumper.add_representer(_Block, _block)
 
-_DURATION = re.compile(r"(?<=[\[:\s])(\d+)(s|m|h|d|w)(?=[\]:\s]|$)")
+_RULE_DURATION = re.compile(r"(?<=[\[:\s])(\d+)(s|m|h|d|w)(?=[\]:\s]|$)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -120,6 +120,6 @@ def scaled(text: str, factor: float) -> str:
         words = line.strip()
         if words.startswith("#"):
             return line
-        return _DURATION.sub(partial(one, least=HELD_SECONDS) if words == "for: 1m" else one, line)
+        return _RULE_DURATION.sub(partial(one, least=HELD_SECONDS) if words == "for: 1m" else one, line)
 
     return "\n".join(map(line_of, text.split("\n")))

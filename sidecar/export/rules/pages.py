@@ -3,15 +3,15 @@
 The phase of a lane's alert is static, so that a route can be read from the file; a pod's comes from its roots.
 """
 
-from alert_rules.burn import PAGING, POD, WHICH_POD, WHO
-from alert_rules.roots import FLEET, IS_ODD, WARMS_UP, WORSE, later_pod_roots, pod_burns, pod_roots
-from alert_rules.rule import Alert
-from alert_rules.wording import SLOWLY, burn_annotations, pod_annotations
 from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
+from sidecar.export.rules.annotations import SLOWLY, burn_annotations, pod_annotations
+from sidecar.export.rules.burn import PAGING, POD_LABELS, WHICH_POD, WHO
+from sidecar.export.rules.root_rules import FLEET, IS_ODD, WARMS_UP, WORSE, later_pod_roots, pod_burns, pod_roots
+from sidecar.export.rules.rule import Alert
 from sidecar.slo.attribution import SIDECAR, Blame
 
 
-NAMES = {
+BURN_ALERTS = {
     Blame.QUEUE: "LLMQueueBurn",
     Blame.PREFILL: "LLMPrefillBurn",
     Blame.FIRST_TOKEN: "LLMFirstTokenBurn",
@@ -21,7 +21,7 @@ NAMES = {
     Blame.ENGINE: "LLMEngineBurn",
     SIDECAR: "LLMSidecarBurn",
 }
-KEPT = "3m"
+PAGE_KEPT = "3m"
 """A page lasts so long after its condition: rates that touch a threshold must not end it and begin it again."""
 _HOLD = {Blame.UNATTRIBUTED: "1m"}
 """Roots are decided within 15 s of a miss; a page that names none waits until that has lasted."""
@@ -43,12 +43,12 @@ _POD_LEADER, _LATER_POD_LEADER = (_pod_leader(of('phase!="unattributed"'), of())
 
 def pages(bases: tuple[str, str]) -> tuple[Alert, ...]:
     """The pages of lanes and of single pods. `bases`: of runbooks and dashboards."""
-    return (*(_page(phase, name, bases) for phase, name in NAMES.items()), *_pod_pages(bases))
+    return (*(_page(phase, name, bases) for phase, name in BURN_ALERTS.items()), *_pod_pages(bases))
 
 
 def tickets(bases: tuple[str, str]) -> tuple[Alert, ...]:
     """The tickets of lanes and of single pods."""
-    return (*(_ticket(phase, name, bases) for phase, name in NAMES.items()), *_pod_tickets(bases))
+    return (*(_ticket(phase, name, bases) for phase, name in BURN_ALERTS.items()), *_pod_tickets(bases))
 
 
 def _leading(phase: str, tiers: str) -> str:
@@ -74,7 +74,7 @@ def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
         {"severity": "page", "phase": str(phase)},
         burn_annotations(name, phase, windows, bases),
         _HOLD.get(Blame(phase), "") if phase != SIDECAR else "",
-        KEPT,
+        PAGE_KEPT,
     )
 
 
@@ -147,7 +147,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
         {"severity": "page"},
         annotations,
         "",
-        KEPT,
+        PAGE_KEPT,
     )
     unnamed = Alert(
         name,
@@ -155,12 +155,12 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
   max by ({WHICH_POD}) ({IS_ODD})
   and on ({WHICH_POD}) {pod_burns()}
   unless on ({WHICH_POD}) {_POD_LEADER}
-  unless on ({POD}) {_FIRST_MINUTES}
+  unless on ({POD_LABELS}) {_FIRST_MINUTES}
   """,
         "The same, where no root leads, from the sixth minute of the sidecar's process on.",
         {"severity": "page", "phase": str(Blame.UNATTRIBUTED)},
         {**pod_annotations(name, bases, str(Blame.UNATTRIBUTED)), "confidence": "unknown"},
         _POD_HOLD,
-        KEPT,
+        PAGE_KEPT,
     )
     return named, unnamed

@@ -5,10 +5,10 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 `min_over_time` or `max_over_time`: one failed scrape must neither raise nor clear an alert.
 """
 
-from alert_rules.burn import PAGING, POD
-from alert_rules.roots import ODD, pod_roots
-from alert_rules.rule import Alert
-from alert_rules.wording import links, most_on, told_apart
+from sidecar.export.rules.annotations import links, most_on, told_apart
+from sidecar.export.rules.burn import PAGING, POD_LABELS
+from sidecar.export.rules.root_rules import ODD, pod_roots
+from sidecar.export.rules.rule import Alert
 from sidecar.slo.attribution import SIDECAR
 from sidecar.slo.causes import PHASE_OF, Cause
 
@@ -18,7 +18,7 @@ _WHO = ("namespace", "job", "model", "lane")
 _BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
 _MUTING_KEPT = "5m"
 """The page of a pod that these mute goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
-_BY_LANE = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
+_BY_LANES = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
 
 def _alert(
@@ -54,12 +54,12 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMNothingComesBack",
             Cause.SILENCE,
             f"""
-              sum by ({POD}) (increase(llm_engine_stalled_seconds_total[2m])) >= 20
+              sum by ({POD_LABELS}) (increase(llm_engine_stalled_seconds_total[2m])) >= 20
             or
-              max by ({POD}) (min_over_time(llm_oldest_request_seconds{{state="waiting"}}[2m])) > 60
-              and on ({POD}) sum by ({POD}) (min_over_time(llm_requests_overdue[2m])) > 0
-              unless on ({POD}) sum by ({POD}) (increase(llm_inter_token_seconds_count[2m])) > 0
-              unless on ({POD}) sum by ({POD}) (increase(llm_requests_total{{outcome="ok"}}[2m])) > 0
+              max by ({POD_LABELS}) (min_over_time(llm_oldest_request_seconds{{state="waiting"}}[2m])) > 60
+              and on ({POD_LABELS}) sum by ({POD_LABELS}) (min_over_time(llm_requests_overdue[2m])) > 0
+              unless on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_inter_token_seconds_count[2m])) > 0
+              unless on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_requests_total{{outcome="ok"}}[2m])) > 0
             """,
             "{{ $labels.pod }}: requests wait and nothing comes back",
             "Streamed requests are in flight and the engine has sent no token for longer than its pending prefills explain."
@@ -72,10 +72,10 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMEngineDown",
             Cause.DOWN,
             f"""
-            max by ({POD}) (
+            max by ({POD_LABELS}) (
               max_over_time(llm_engine_up[1m]) == 0
-              unless on ({POD}, instance) (
-                max_over_time(llm_engine_up[2h]) == 0 and on ({POD}, instance) time() - process_start_time_seconds < 1800
+              unless on ({POD_LABELS}, instance) (
+                max_over_time(llm_engine_up[2h]) == 0 and on ({POD_LABELS}, instance) time() - process_start_time_seconds < 1800
               )
             )
             """,
@@ -96,7 +96,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
         _alert(
             "LLMEngineRestarted",
             Cause.RESTART,
-            f"sum by ({POD}) (increase(llm_engine_restarts_total[10m])) > 0",
+            f"sum by ({POD_LABELS}) (increase(llm_engine_restarts_total[10m])) > 0",
             '{{ $labels.pod }}: the engine restarted {{ $value | printf "%.0f" }} time(s) in ten minutes',
             "The engine's counters or its start time fell back. Every request in flight was lost, and its caches are cold.",
             bases=bases,
@@ -105,8 +105,8 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMEnginePreempting",
             Cause.PREEMPTION,
             f"""
-            sum by ({POD}) (rate(llm_engine_preemptions_total[5m])) / sum by ({POD}) (rate(llm_requests_received_total[5m])) >= 0.05
-            and on ({POD}) sum by ({POD}) (increase(llm_engine_preemptions_total[5m])) >= 3
+            sum by ({POD_LABELS}) (rate(llm_engine_preemptions_total[5m])) / sum by ({POD_LABELS}) (rate(llm_requests_received_total[5m])) >= 0.05
+            and on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_engine_preemptions_total[5m])) >= 3
             """,
             "{{ $labels.pod }}: {{ $value | humanizePercentage }} of the requests are preempted",
             "The engine admits more than its KV cache holds, throws running requests out and computes them again."
@@ -118,8 +118,8 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMEngineKvCacheFull",
             Cause.KV,
             f"""
-            min by ({POD}) (min_over_time(llm_engine_kv_cache_usage_ratio[2m])) >= 0.95
-            and on ({POD}) min by ({POD}) (min_over_time(llm_engine_requests_waiting[2m])) > 0
+            min by ({POD_LABELS}) (min_over_time(llm_engine_kv_cache_usage_ratio[2m])) >= 0.95
+            and on ({POD_LABELS}) min by ({POD_LABELS}) (min_over_time(llm_engine_requests_waiting[2m])) > 0
             """,
             "{{ $labels.pod }}: KV cache {{ $value | humanizePercentage }} full while requests wait",
             "Requests wait for KV blocks and not for compute. Admitting more of them would preempt.",
@@ -131,10 +131,10 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             Cause.UNCACHED,
             f"""
             (
-              sum by ({POD}) (rate(llm_engine_prefix_cache_hits_total[15m])) / (sum by ({POD}) (rate(llm_engine_prefix_cache_queries_total[15m])) > 0)
+              sum by ({POD_LABELS}) (rate(llm_engine_prefix_cache_hits_total[15m])) / (sum by ({POD_LABELS}) (rate(llm_engine_prefix_cache_queries_total[15m])) > 0)
             ) < 0.5 * (
-              sum by ({POD}) (rate(llm_engine_prefix_cache_hits_total[30m] offset 3h))
-                / (sum by ({POD}) (rate(llm_engine_prefix_cache_queries_total[30m] offset 3h)) > 0) >= 0.2
+              sum by ({POD_LABELS}) (rate(llm_engine_prefix_cache_hits_total[30m] offset 3h))
+                / (sum by ({POD_LABELS}) (rate(llm_engine_prefix_cache_queries_total[30m] offset 3h)) > 0) >= 0.2
             )
             """,
             "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the prompt tokens are cached, less than half of before",
@@ -147,8 +147,8 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMEventsInBursts",
             Cause.HOP,
             f"""
-            1 - sum by ({POD}, lane) (rate(llm_stream_events_per_read_bucket{{le="5.0"}}[10m]))
-              / (sum by ({POD}, lane) (rate(llm_stream_events_per_read_count[10m])) > 0.1) > 0.1
+            1 - sum by ({POD_LABELS}, lane) (rate(llm_stream_events_per_read_bucket{{le="5.0"}}[10m]))
+              / (sum by ({POD_LABELS}, lane) (rate(llm_stream_events_per_read_count[10m])) > 0.1) > 0.1
             """,
             "{{ $labels.pod }}, {{ $labels.lane }}: {{ $value | humanizePercentage }} of the reads bring more than five events at once",
             "Something between the engine and the sidecar collects tokens and lets them go together. Time to first token and"
@@ -181,7 +181,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             " the limits of the engine were set for shorter prompts.",
             bases=bases,
             hold="2h",
-            variables=_BY_LANE,
+            variables=_BY_LANES,
             dashboard="llm-lanes",
         ),
         _alert(
@@ -206,7 +206,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             " objective may look better than the users' day.",
             bases=bases,
             hold="5m",
-            variables=_BY_LANE,
+            variables=_BY_LANES,
             dashboard="llm-queue",
         ),
         _alert(
@@ -224,7 +224,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             " of the queue.",
             bases=bases,
             hold="2m",
-            variables=_BY_LANE,
+            variables=_BY_LANES,
             dashboard="llm-queue",
         ),
     )
@@ -290,12 +290,12 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMSidecarStarved",
             f"""
             (
-                sum by ({POD}) ({sidecars_own})
-                  / sum by ({POD}) ({pod_roots()}) >= 0.5
+                sum by ({POD_LABELS}) ({sidecars_own})
+                  / sum by ({POD_LABELS}) ({pod_roots()}) >= 0.5
               or
-                histogram_quantile(0.99, sum by ({POD}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
+                histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
             )
-            and on ({POD}) sum by ({POD}) ({pod_roots()}) >= 10
+            and on ({POD_LABELS}) sum by ({POD_LABELS}) ({pod_roots()}) >= 10
             and on (namespace, job) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}} or pod:llm_slo:odd) == 1
             """,
             "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
@@ -307,7 +307,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         own(
             "LLMSidecarDown",
-            f"max by ({POD}) {unreachable}",
+            f"max by ({POD_LABELS}) {unreachable}",
             "{{ $labels.pod }}: the sidecar cannot be scraped",
             "A sidecar that was scraped within a day no longer answers, and nothing says that its whole pod is gone: where the"
             " engine is a target of its own, it must be up. Its traffic fails, or is not measured.",
@@ -316,7 +316,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         own(
             "LLMSidecarBypassed",
-            f"max by ({POD}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9",
+            f"max by ({POD_LABELS}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9",
             "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the engine's requests pass the sidecar",
             "The engine counts more finished requests than the sidecar sees. Some client uses the engine's own port, or an API that is"
             " not measured.",
@@ -325,8 +325,8 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         own(
             "LLMSidecarDisagrees",
             f"""
-            max by ({POD}) (abs(1 - llm_engine_report_agreement_ratio)) > 0.1
-            unless on ({POD}) max by ({POD}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9
+            max by ({POD_LABELS}) (abs(1 - llm_engine_report_agreement_ratio)) > 0.1
+            unless on ({POD_LABELS}) max by ({POD_LABELS}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9
             """,
             "{{ $labels.pod }}: the sidecar's sums are {{ $value | humanizePercentage }} away from the engine's own",
             "The phases that the engine reported request by request do not add up to its own totals, although all traffic is seen."
@@ -336,9 +336,9 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         own(
             "LLMSidecarSlow",
             f"""
-              histogram_quantile(0.99, sum by ({POD}, le) (rate(llm_sidecar_overhead_seconds_bucket[10m]))) > 0.005
+              histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_overhead_seconds_bucket[10m]))) > 0.005
             or
-              histogram_quantile(0.99, sum by ({POD}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[10m]))) > 0.05
+              histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[10m]))) > 0.05
             """,
             "{{ $labels.pod }}: the sidecar delays tokens, p99 {{ $value | humanizeDuration }}",
             "Either its own overhead on a chunk is above 5 ms at the 99th percentile, or its event loop is late by more than 50 ms."
@@ -348,9 +348,9 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         own(
             "LLMSidecarDropsObservations",
             f"""
-            sum by ({POD}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m]))
-              / (sum by ({POD}) (increase(llm_requests_total[15m])) > 0) > 0.01
-            and on ({POD}) sum by ({POD}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m])) >= 10
+            sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m]))
+              / (sum by ({POD_LABELS}) (increase(llm_requests_total[15m])) > 0) > 0.01
+            and on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m])) >= 10
             """,
             "{{ $labels.pod }}: {{ $value | humanizePercentage }} of the requests are not measured whole",
             "Observations were dropped, for the reasons that llm_sidecar_dropped_total names. Traffic is not concerned.",
@@ -368,11 +368,11 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
             " the status page names the engine's flag that would tell.",
             hold="30m",
-            variables=_BY_LANE,
+            variables=_BY_LANES,
         ),
         own(
             "LLMLabelOverflow",
-            f"sum by ({POD}) (increase(llm_sidecar_label_overflow_total[15m])) >= 10",
+            f"sum by ({POD_LABELS}) (increase(llm_sidecar_label_overflow_total[15m])) >= 10",
             '{{ $labels.pod }}: {{ $value | printf "%.0f" }} observations were counted under `other`',
             "Requests name models or lanes that the config does not know, or the limit of series is reached. They are counted, but"
             " not where they belong.",
@@ -380,7 +380,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         own(
             "LLMConfigReloadFailed",
-            f"max by ({POD}) (max_over_time(llm_sidecar_config_last_reload_successful[5m])) == 0",
+            f"max by ({POD_LABELS}) (max_over_time(llm_sidecar_config_last_reload_successful[5m])) == 0",
             "{{ $labels.pod }}: the last config reload was refused",
             "The old config stays in force. `sidecar check` says everything that is wrong with the new one.",
             hold="5m",

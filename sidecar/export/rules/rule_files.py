@@ -1,0 +1,81 @@
+"""The rule files and the Kubernetes objects of `alert_rules/`, as texts.
+
+Knows which group goes into which file, and no folder: `export_command.py` writes them. A test finds the committed files unchanged.
+"""
+
+from collections.abc import Mapping
+
+import yaml
+
+from sidecar.export.rules.annotations import DASHBOARDS, RUNBOOKS
+from sidecar.export.rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
+from sidecar.export.rules.operator import alertmanager_config, as_yaml, prometheus_rule
+from sidecar.export.rules.pages import pages, tickets
+from sidecar.export.rules.root_rules import (
+    LATER_POD_SUMS,
+    ODD,
+    POD_ROOTS,
+    POD_SUMS,
+    ROOT_RECORDS,
+    SHARE,
+    WAITED,
+    WAITED_IN,
+    WORSE,
+)
+from sidecar.export.rules.rule import Group, written
+from sidecar.export.rules.state_alerts import engine_alerts, sidecar_alerts, traffic_alerts
+from sidecar.export.shipped_files import ALERT_RULES, shipped
+
+
+_RULES_HEADER = (
+    "Written by `sidecar export rules`; write it anew, do not change it. Works alike on Prometheus 2.42 and 3.x."
+)
+
+
+def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
+    """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found."""
+    recording = (
+        Group(
+            "llm-phase-sums",
+            (*INSTANCES, POD_ROOTS, POD_SUMS, ODD, *SUMS, ROOT_RECORDS),
+            why="Growth of the sidecars' counters, by pod and by lane.",
+        ),
+        Group(
+            "llm-phase-tiers",
+            (*BURN_TIERS, SHARE),
+            interval="5s",
+            why="Cheap, and evaluated often, so that a page waits for no group.",
+        ),
+        Group(
+            "llm-phase-numbers",
+            (*NUMBERS, LATER_POD_SUMS, WORSE, WAITED, WAITED_IN),
+            why="For messages, dashboards, diagnosis and the tickets of pods.",
+        ),
+    )
+    alerts = (
+        Group("llm-phase-pages", pages(bases), interval="5s"),
+        Group("llm-phase-tickets", tickets(bases), interval="30s"),
+        Group("llm-phase-engine", engine_alerts(bases), interval="30s"),
+        Group("llm-phase-traffic", traffic_alerts(bases), interval="30s"),
+        Group("llm-phase-sidecar", sidecar_alerts(bases), interval="30s"),
+    )
+    texts = {
+        "llm-recording.yml": written(
+            recording,
+            f"{_RULES_HEADER}\nRecording rules: burn rates, tiers, and the share of each root per lane and objective.",
+        ),
+        "llm-alerts.yml": written(
+            alerts,
+            f"{_RULES_HEADER}\nAlerts: the phase that burns, the engine's state, the traffic, the sidecar itself.",
+        ),
+    }
+    rules = prometheus_rule([yaml.safe_load(text) for text in texts.values()])
+    routes = alertmanager_config(yaml.safe_load((shipped(ALERT_RULES) / "alertmanager.yml").read_text()))
+    texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files")
+    texts["kubernetes/alertmanager-config.yaml"] = as_yaml(routes, source="alert_rules/alertmanager.yml")
+    return texts
+
+
+def without_keep_firing(text: str) -> str:
+    """The same file for an old vmalert, such as 1.79, which refuses `keep_firing_for`."""
+    return "".join(line for line in text.splitlines(keepends=True) if "keep_firing_for:" not in line)

@@ -1,0 +1,32 @@
+"""Rules, dashboards and manifests are found in a checkout and in an installed package, and never elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from sidecar.export import shipped_files
+from sidecar.export.shipped_files import ALERT_RULES, DEPLOY, GRAFANA, NothingShippedError, shipped
+
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def test_a_checkout_has_the_folders_at_its_root() -> None:
+    assert [shipped(name) for name in (ALERT_RULES, GRAFANA, DEPLOY)] == [
+        CHECKOUT / name for name in ("alert_rules", "grafana", "deploy")
+    ]
+
+
+def test_an_installed_package_takes_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shipped_files, "CARRIED", tmp_path)
+    (tmp_path / ALERT_RULES).mkdir()
+
+    assert shipped(ALERT_RULES) == tmp_path / ALERT_RULES
+
+
+def test_a_package_without_files_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shipped_files, "CARRIED", tmp_path / "inside")
+    monkeypatch.setattr(shipped_files, "AROUND", tmp_path / "around")
+
+    with pytest.raises(NothingShippedError, match=r"inside/deploy nor .*around/deploy .* install the wheel"):
+        shipped(DEPLOY)
