@@ -18,6 +18,10 @@ RUN pip download --no-cache-dir --only-binary=:all: --require-hashes --dest /loc
 # One copy of all: hatchling reads the version from the package, so a separate layer for pyproject.toml would save little.
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY sidecar sidecar
+# The wheel carries rules, routes, dashboards and manifests: `sidecar export` writes them from the image too.
+COPY alert_rules alert_rules
+COPY grafana grafana
+COPY deploy deploy
 # --no-index: what the build needs comes from the locked wheels, the dependencies among it, whose types mypyc reads. The extra gRPC is
 # included, because it cannot be added to the image later and some engines export by gRPC only. Told to compile, the build fails where
 # it cannot, and the image is not a slow one in silence.

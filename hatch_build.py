@@ -3,6 +3,7 @@
 It knows which modules (`[tool.sidecar] compiled` in pyproject.toml), and how their sources are prepared. It refuses to know what
 they do: `sidecar/` is pure Python, which is the reference, and `SIDECAR_PURE=1` runs it from a compiled install too. SIDECAR_BUILD
 says how the wheel is built: `auto` as above, `pure` without a compiler, `compiled` or not at all. An editable install is always pure.
+Every wheel carries the files that `[tool.sidecar] carried` names; an editable install has them around it.
 As a program, `python hatch_build.py FOLDER` writes the compiled package to a new folder: two minutes, one with
 `SIDECAR_OPTIMISE=0`.
 """
@@ -25,6 +26,8 @@ except ImportError:  # as a program
     BuildHookInterface = object  # type: ignore[assignment,misc]
 
 ROOT = Path(__file__).parent
+CARRIED_TO = Path("sidecar/export/files")
+"""`sidecar/export/shipped_files.py` looks for them there."""
 COMPILERS = ("mypy[mypyc]>=2.4,<3", "setuptools")
 BUILDS = ("auto", "pure", "compiled")
 GROUP = "sidecar.compiled"
@@ -86,6 +89,17 @@ def modules() -> list[Path]:
             raise ValueError(f"pyproject.toml, tool.sidecar.compiled: no module is {pattern}")
         found = found - matched if pattern.startswith("!") else found | matched
     return sorted(found)
+
+
+def carried() -> dict[Path, Path]:
+    """The files that the wheel carries, relative to the root, each with its place in the wheel."""
+    found: dict[Path, Path] = {}
+    for pattern in pyproject()["tool"]["sidecar"]["carried"]:
+        matched = [path.relative_to(ROOT) for path in sorted(ROOT.glob(pattern)) if path.is_file()]
+        if not matched:
+            raise ValueError(f"pyproject.toml, tool.sidecar.carried: no file is {pattern}")
+        found |= {path: CARRIED_TO / path for path in matched}
+    return found
 
 
 def prepared(source: str) -> str:
@@ -158,9 +172,10 @@ class CompileHook(BuildHookInterface):  # type: ignore[misc]
         return [*COMPILERS, *pyproject()["project"]["dependencies"]] if compiles() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, if that is asked for, and put the results into the wheel."""
+        """Put the carried files into the wheel, and, if compiling is asked for, what it makes."""
         if version == "editable":
             return
+        build_data["force_include"].update({str(ROOT / path): str(place) for path, place in carried().items()})
         if not compiles():
             self.app.display_info(f"the wheel is pure Python: {lacking() or 'SIDECAR_BUILD=pure'}")
             return

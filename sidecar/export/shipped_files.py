@@ -1,7 +1,7 @@
 """The files that travel with the package: where rules, routes, dashboards and manifests lie, installed or in a checkout.
 
-A wheel carries the folders below `sidecar/export/files` (pyproject.toml puts them there); a checkout has them at its root. It knows
-these two places and no content, and it writes nothing.
+A wheel carries the folders below `sidecar/export/files` (hatch_build.py puts them there); a checkout has them at its root. It knows
+these two places (`carried` in pyproject.toml lists the files) and no content, and it writes nothing.
 """
 
 from pathlib import Path
@@ -23,9 +23,11 @@ class NothingShippedError(FileNotFoundError):
 
 def shipped(folder: str) -> Path:
     """The path of one of these folders. Raises NothingShippedError with both places and what to do."""
-    for place in (CARRIED, AROUND):
-        if (place / folder).is_dir():
-            return place / folder
+    if (CARRIED / folder).is_dir():
+        return CARRIED / folder
+    # Around an installed package lie other projects' folders, which may have these names too.
+    if (AROUND / "pyproject.toml").is_file() and (AROUND / folder).is_dir():
+        return AROUND / folder
     raise NothingShippedError(
         f"neither {CARRIED / folder} nor {AROUND / folder} exists: this package was built without its files;"
         " install the wheel of llm-phase-sidecar, or run in a checkout"

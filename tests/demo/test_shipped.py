@@ -11,14 +11,13 @@ from sidecar.demo.shipped import DEMO, FASTEST, NAMESPACE, Pace, Shipped, find, 
 from sidecar.export import shipped_files
 
 
-CHECKOUT = Path(__file__).parents[2]
 DURATION = re.compile(r"(?<![\w.])\d+[smhdw](?!\w)")
 
 
 @pytest.fixture(params=[DEMO, FASTEST], ids=lambda pace: f"{pace.times:g} times")
 def ours(request: pytest.FixtureRequest) -> Shipped:
     found = find(request.param)
-    assert found == Shipped(CHECKOUT / "alert_rules", request.param)
+    assert found == Shipped(shipped_files.shipped(shipped_files.ALERT_RULES), request.param)
     return found
 
 
