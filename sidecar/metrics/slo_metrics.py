@@ -212,8 +212,8 @@ _PART = Label("part", tuple(Part))
 ENGINE_COST_RATIO = Gauge(
     "llm_engine_cost_ratio",
     "Cost of the engine's work now over its cost while no objective burned, from the instants at which streams speak: an"
-    " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps (the last 3 s if these"
-    " are clearly dearer, 10 s where prompts are in all steps); part=prefill: the same uncached prompt tokens, over the last 90 s. Absent while unknown: see llm_engine_cost_unknown.",
+    " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps (the last 3 s if each of"
+    " them is clearly dearer, 10 s where prompts are in all steps); part=prefill: the same uncached prompt tokens, over the last 90 s. Absent while unknown: see llm_engine_cost_unknown.",
     (_PART,),
 )
 ENGINE_COST_RATIO_LOW = Gauge(

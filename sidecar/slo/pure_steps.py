@@ -5,6 +5,7 @@ whether they still speak for now (`step_model.py`).
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sidecar.slo.factor import Factor, median_of
@@ -13,6 +14,9 @@ from sidecar.slo.factor import Factor, median_of
 KEPT_STEPS = 1024
 STOPPED_SHARE = 0.25
 """Pure steps that take less than this share of the time that they took before have stopped."""
+PARTS_OF_A_RISE = 3
+"""Parts of a short window that must all be dear. The steps of one moment are dear together, for a reason that may end with it: the
+first prompts of a burst, or a machine that did something else. So many of them say no more than one."""
 
 
 class _Ended(NamedTuple):
@@ -51,7 +55,26 @@ class PureSteps:
 
     def factor(self, since: float, fewest: int) -> Factor | None:
         """The decode factor since this instant; None if fewer have ended."""
-        found = sorted((each.ratio, each.weight) for each in self._ended if each.at >= since)
-        if len(found) < fewest:
+        return _factor([each for each in self._ended if each.at >= since], fewest)
+
+    def risen(self, at: float, seconds: float, fewest: int, usual: Factor) -> Factor | None:
+        """The decode factor of the last `seconds` before this instant, if it is clearly above `usual` and each part of this window is
+        above it too; None if not, or if fewer steps have ended.
+        """
+        found = self.factor(at - seconds, fewest)
+        if found is None or found.low <= usual.high:
             return None
-        return median_of([ratio for ratio, _ in found], [weight for _, weight in found])
+        part_seconds = seconds / PARTS_OF_A_RISE
+        for number in range(PARTS_OF_A_RISE):
+            since = at - seconds + number * part_seconds
+            part = _factor([each for each in self._ended if since <= each.at < since + part_seconds], 1)
+            if part is None or part.value <= usual.high:
+                return None
+        return found
+
+
+def _factor(ended: Sequence[_Ended], fewest: int) -> Factor | None:
+    if len(ended) < fewest:
+        return None
+    found = sorted((each.ratio, each.weight) for each in ended)
+    return median_of([ratio for ratio, _ in found], [weight for _, weight in found])

@@ -212,10 +212,9 @@ class StepModel(Learner):
             dear = before if before is not None and before.low > LIKE_USUAL else None
             return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess) or dear or Reason.FEW
         found = self._pure.factor(since, FEWEST_NOW) or self._alike.factor(since, self._usual_excess)
-        newest = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR)
-        if found is not None and newest is not None and newest.low > found.high:
-            return newest  # a fault has begun: until half of the window is its own, the prompts alone would seem dearer
-        return found or Reason.FEW
+        # A fault has begun: until half of the window is its own, the prompts alone would seem dearer.
+        newest = None if found is None else self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, found)
+        return newest or found or Reason.FEW
 
     def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
         """The prefill factor at this instant, from the prompts of the last so many seconds."""

@@ -30,6 +30,28 @@ def test_only_those_since_an_instant_speak_and_too_few_of_them_say_nothing() -> 
 
 
 @pytest.mark.parametrize(
+    ("dear_from", "dear_until", "risen"),
+    [
+        pytest.param(57.0, 60.0, True, id="all three seconds"),
+        pytest.param(58.2, 60.0, False, id="the last 1.8 s"),
+        pytest.param(57.0, 58.8, False, id="the first 1.8 s"),
+        pytest.param(57.2, 59.2, False, id="2 s in the middle"),
+    ],
+)
+def test_a_moment_of_dear_steps_is_no_rise(dear_from: float, dear_until: float, *, risen: bool) -> None:
+    """Most of three seconds is dear in each case, and so is their median. On a real vLLM, the first second of a burst was."""
+    pure = PureSteps()
+    for number in range(2400):
+        at = number / 40
+        pure.add(at, 1.5 if dear_from <= at < dear_until else 1.0, 0.025)
+
+    found = pure.risen(60.0, 3.0, 10, Factor(1.0, 0.97, 1.03))
+
+    assert pure.factor(57.0, 10) == Factor(1.5, pytest.approx(1.455), pytest.approx(1.545)) or dear_from == 57.0
+    assert (found is not None) is risen
+
+
+@pytest.mark.parametrize(
     ("late_at", "late_seconds_each", "stopped"),
     [
         pytest.param([], 0.0, True, id="none of late"),
