@@ -1,14 +1,18 @@
 """The check of the scenarios (`make mutants`) in small: mistakes of every kind are made, and promtool notices those that it should."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.alert_rules.mutants import record
 from tests.alert_rules.mutants.excuses import EQUIVALENT, excuse, objections
 from tests.alert_rules.mutants.mistakes import Mutant, mistakes, mutants
 from tests.alert_rules.mutants.play import candidates, noticed, seek
 from tests.alert_rules.mutants.reach import reach
 from tests.alert_rules.promtool import ALERTS, Scenario, Suite
 from tests.alert_rules.suites import SUITES, engine_state
-from tests.alert_rules.syntax import rules
+from tests.alert_rules.syntax import FILES, FOLDER, rules
+from tests.support.tools import need_tool
 
 
 RULES = [str(rule) for rule in rules()]
@@ -168,3 +172,29 @@ def test_a_search_objects_to_a_missing_scenario_and_to_a_wrong_or_idle_excuse() 
         f"{scenario.name} notices {watchdog[0]}, which has an excuse",
         f"the excuse {excuse(watchdog[1])} fits no mutant",
     ]
+
+
+# --- the record of a run ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_left_out_only_where_its_result_would_be_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A changed rule is another digest, and so is a changed scenario."""
+    need_tool("promtool")
+    for name in FILES:
+        (tmp_path / name).write_text((FOLDER / name).read_text())
+    monkeypatch.setattr(record, "RULES", tmp_path)
+    monkeypatch.setattr(record, "RECORD", tmp_path / "record.json")
+    record.write(1)
+    recorded = [record.is_recorded()]
+    rules_file = tmp_path / FILES[1]
+
+    rules_file.write_text(rules_file.read_text().replace("> 0", "> 1", 1))
+    recorded.append(record.is_recorded())
+    monkeypatch.setattr(record, "RULES", FOLDER)
+    recorded.append(record.is_recorded())
+    monkeypatch.setattr(record, "SUITES", SUITES[1:])
+    recorded.append(record.is_recorded())
+
+    assert recorded == [True, False, True, False]

@@ -1,9 +1,10 @@
 """`make mutants`: every mistake that a rule can have, held against the scenarios, on all cores; some ten minutes on two.
 
 Exits with 1 where a scenario does not come true with the rules as they are, where no scenario notices a mutant without an excuse, where
-one notices a mutant with an excuse, and where promtool is missing.
+one notices a mutant with an excuse, and where promtool is missing. A complete run that succeeds is recorded in `record.json`.
 """
 
+import argparse
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.alert_rules.mutants import record
 from tests.alert_rules.mutants.excuses import excuse, objections
 from tests.alert_rules.mutants.mistakes import Mutant, mutants
 from tests.alert_rules.mutants.play import seek
@@ -24,8 +26,20 @@ from tests.support.tools import DEBIAN_PACKAGE
 
 def main() -> None:
     """Print a line for each rule when its mutants are done, then every objection."""
+    parser = argparse.ArgumentParser(
+        prog="make mutants", description="Hold every mistake in a rule against the scenarios."
+    )
+    parser.add_argument(
+        "--unless-recorded",
+        action="store_true",
+        help="play nothing if record.json is of the same rules, scenarios, mistakes and promtool: the result would be the same",
+    )
+    unless_recorded = parser.parse_args().unless_recorded
     if shutil.which("promtool") is None:
         sys.exit(f"promtool is not installed (Debian: apt-get install {DEBIAN_PACKAGE['promtool']})")
+    if unless_recorded and record.is_recorded():
+        _say(f"nothing has changed since the run that {record.RECORD.name} records")
+        return
     began = time.monotonic()
     # Threads are enough: each of them waits for a promtool of one thread.
     workers = ThreadPoolExecutor(os.cpu_count())
@@ -43,6 +57,8 @@ def main() -> None:
     finally:
         workers.shutdown(cancel_futures=True)
     wrong = objections(found)
+    if not wrong:
+        record.write(len(found))
     _say("\n".join(wrong) or "every mutant without an excuse is noticed, and none with one")
     sys.exit(bool(wrong))
 
