@@ -4,14 +4,12 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from sidecar.cli import main
 from sidecar.config.file import load
-from sidecar.config.schema import WebConfig
 from tests.support.tools import need_tool
 from tools.docs import blocks, whole
 
@@ -19,7 +17,6 @@ from tools.docs import blocks, whole
 CHECKOUT = Path(__file__).parents[1]
 FRONT = [CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES = [*FRONT, *sorted((CHECKOUT / "docs").rglob("*.md"))]
-KUBERNETES = CHECKOUT / "deploy" / "kubernetes.yaml"
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 WHOLE, TABLES = set(whole()), set(blocks())
 """Pages that `make docs` writes from the first line to the last, and those in which it writes tables."""
@@ -159,123 +156,3 @@ def test_prometheus_understands_what_it_is_given(page: Path, tmp_path: Path) -> 
         answer = subprocess.run([promtool, "check", kind, file], capture_output=True, text=True, check=False)
 
         assert answer.returncode == 0, answer.stdout + answer.stderr
-
-
-# --- the example for Kubernetes ------------------------------------------------------------------------------------------------
-
-
-def documents() -> dict[str, Any]:
-    return {document["kind"]: document for document in yaml.safe_load_all(KUBERNETES.read_text())}
-
-
-def pod() -> Any:
-    return documents()["Deployment"]["spec"]["template"]["spec"]
-
-
-def sidecar() -> Any:
-    (container,) = pod()["initContainers"]
-    return container
-
-
-def engine() -> Any:
-    (container,) = pod()["containers"]
-    return container
-
-
-def test_the_example_is_a_native_sidecar_that_cannot_wait_for_the_engine_that_waits_for_it() -> None:
-    """The start-up probe gates the engine's start, so it must not depend on the engine."""
-    probes = {name: sidecar()[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
-
-    assert sidecar()["restartPolicy"] == "Always"
-    assert probes == {"startupProbe": "/-/healthy", "livenessProbe": "/-/healthy", "readinessProbe": "/-/ready"}
-
-
-def test_the_example_has_rights_and_resources_that_an_admission_controller_accepts() -> None:
-    security = sidecar()["securityContext"]
-    user = re.search(r"^USER (\d+)", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)
-
-    assert user is not None
-    assert security == {
-        "runAsNonRoot": True,
-        "runAsUser": int(user[1]),
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert sidecar()["resources"]["requests"].keys() == {"cpu", "memory"}
-    assert sidecar()["resources"]["limits"].keys() == {"memory"}
-
-
-def test_the_examples_ports_meet(tmp_path: Path) -> None:
-    """The ports of service, sidecar, engine, PodMonitor and probes agree with the mounted config."""
-    file = tmp_path / "sidecar.yml"
-    file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
-    config = load(str(file), {}, {})
-    ports = {port["name"]: port["containerPort"] for port in sidecar()["ports"]}
-    (service,) = documents()["Service"]["spec"]["ports"]
-    (monitored,) = documents()["PodMonitor"]["spec"]["podMetricsEndpoints"]
-    (engine_port,) = (port["containerPort"] for port in engine()["ports"])
-
-    assert ports == {"traffic": config.proxy.address.port, "admin": config.web.address.port}
-    assert service["targetPort"] == config.proxy.address.port
-    assert monitored["port"] == "admin"
-    assert {sidecar()[name]["httpGet"]["port"] for name in ("startupProbe", "readinessProbe", "livenessProbe")} == {
-        "admin"
-    }
-    assert config.engine.address.port == engine_port
-    assert f"--port={engine_port}" in engine()["args"]
-
-
-def test_each_engine_is_a_job_of_its_own() -> None:
-    """Lanes, pages and notifications are by namespace and job. The pods' label `app` becomes the job, with and without the
-    operator."""
-    (block,) = (block for block in code_of(CHECKOUT / "docs" / "attach.md", "yaml") if "scrape_configs:" in block)
-    (scraped,) = yaml.safe_load(block)["scrape_configs"]
-    job_of = {rule.get("target_label"): rule["source_labels"] for rule in scraped["relabel_configs"]}
-
-    label = documents()["PodMonitor"]["spec"]["jobLabel"]
-
-    assert job_of["job"] == [f"__meta_kubernetes_pod_label_{label}"]
-    assert label in documents()["Deployment"]["spec"]["template"]["metadata"]["labels"]
-
-
-def test_the_examples_flags_are_the_sidecars_and_its_file_is_mounted(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["serve", "--help"])
-    explained = capsys.readouterr().out
-    (mount,) = (mount for mount in sidecar()["volumeMounts"] if mount.get("readOnly"))
-    (name,) = documents()["ConfigMap"]["data"]
-
-    assert [flag for flag in sidecar()["args"] if flag.partition("=")[0] not in explained] == []
-    assert f"--config.file={mount['mountPath']}/{name}" in sidecar()["args"]
-    assert mount["name"] in {volume["name"] for volume in pod()["volumes"]}
-
-
-def test_the_example_keeps_usual_values_in_a_volume_that_may_be_written(tmp_path: Path) -> None:
-    """The config is accepted, and its `state.directory` is a volume of this pod; the root file system is read-only."""
-    file = tmp_path / "sidecar.yml"
-    file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
-    mounts = {mount["mountPath"]: mount for mount in sidecar()["volumeMounts"]}
-    volumes = {volume["name"]: volume for volume in pod()["volumes"]}
-
-    mount = mounts[load(str(file), {}, {}).state.directory]
-
-    assert not mount.get("readOnly")
-    assert "emptyDir" in volumes[mount["name"]]
-
-
-def test_the_example_leaves_time_for_every_container_to_stop(tmp_path: Path) -> None:
-    """The grace period covers the drain that the engine's preStop waits on, and the engine's shutdown; the hook waits long enough."""
-    file = tmp_path / "sidecar.yml"
-    file.write_text(documents()["ConfigMap"]["data"]["sidecar.yml"])
-    hook = engine()["lifecycle"]["preStop"]["exec"]["command"]
-    grace_seconds = load(str(file), {}, {}).shutdown.grace_seconds
-    (shutdown,) = (arg.partition("=")[2] for arg in engine()["args"] if arg.startswith("--shutdown-timeout="))
-
-    assert hook[-1] == f"http://127.0.0.1:{WebConfig().address.port}/-/drain"
-    assert float(hook[hook.index("-m") + 1]) > grace_seconds
-    assert pod()["terminationGracePeriodSeconds"] >= grace_seconds + int(shutdown) + 2
-
-
-def test_the_example_makes_vllm_speak_and_bounds_what_is_scraped() -> None:
-    assert {"--enable-per-request-metrics", "--enable-prompt-tokens-details"} <= set(engine()["args"])
-    assert documents()["PodMonitor"]["spec"]["sampleLimit"] > 25_000

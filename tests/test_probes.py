@@ -1,4 +1,4 @@
-"""The probes and the hook of the shipped manifest: an engine is restarted for a proven stall, and not for the sidecar's absence."""
+"""The probes and the hook of the shipped manifests: an engine is restarted for a proven stall, and not for the sidecar's absence."""
 
 import os
 import re
@@ -15,13 +15,12 @@ from shutil import which
 from typing import Any
 
 import pytest
-import yaml
 
 from sidecar.health.watchdog import STUCK_SECONDS
 from sidecar.slo.progress import KEPT_SECONDS
 from tests.support.certificates import Authority
 from tests.support.imports import CHECKOUT
-from tests.support.probes import ABSENT_SECONDS, MANIFEST, containers, probes
+from tests.support.probes import ABSENT_SECONDS, added, probes
 from tests.support.tools import need_tool
 
 
@@ -30,9 +29,8 @@ RESTART_SECONDS = 15.0
 
 
 def engine_probe() -> list[str]:
-    """The command of the probe that stands in the manifest as a comment."""
-    (block,) = re.findall(r"^ +# exec:\n(?:^ +#   .*\n)+", MANIFEST, re.MULTILINE)
-    command: list[str] = yaml.safe_load(re.sub(r"^ +# ", "", block, flags=re.MULTILINE))["exec"]["command"]
+    """The command of the engine's liveness probe, of the component for vLLM."""
+    command: list[str] = probes()["engine"]["exec"]["command"]
     return command
 
 
@@ -43,17 +41,14 @@ def most_failures(probe: dict[str, Any], absent_seconds: float) -> int:
 
 def pre_stops() -> dict[str, list[str]]:
     """Every command that is shipped or shown as the engine's preStop, by the scheme that it asks over and its program."""
-    patch = yaml.safe_load((CHECKOUT / "deploy" / "admin-tls" / "kustomization.yaml").read_text())["patches"][0][
-        "patch"
-    ]
-    (over_tls,) = [each["value"] for each in yaml.safe_load(patch) if "preStop" in each["path"]]
     (python,) = re.findall(
         r"^ +(python3 -c .*/-/drain.*)$", (CHECKOUT / "docs" / "attach.md").read_text(), re.MULTILINE
     )
     return {
-        "http curl": containers()["engine"]["lifecycle"]["preStop"]["exec"]["command"],
-        "https curl": over_tls,
-        "http python": shlex.split(python),
+        "http curl": added("vllm", "lifecycle")["preStop"]["exec"]["command"],
+        "https curl": added("admin-tls", "lifecycle/preStop/exec/command"),
+        "http python": added("dynamo", "lifecycle")["preStop"]["exec"]["command"],
+        "http python of the guide": shlex.split(python),
     }
 
 
@@ -159,7 +154,7 @@ def test_the_engines_probe_asks_no_proxy() -> None:
         assert (len(engine.asked), len(sidecar.asked), proxy.asked) == (1, 1, [])
 
 
-@pytest.mark.parametrize("hook", ["http curl", "https curl", "http python"])
+@pytest.mark.parametrize("hook", ["http curl", "https curl", "http python", "http python of the guide"])
 def test_the_hook_of_the_engine_drains_the_sidecar_and_asks_no_proxy(hook: str, tmp_path: Path) -> None:
     """Each command as it is shipped, with the port of a server of this test."""
     *words, last = pre_stops()[hook]
@@ -220,3 +215,16 @@ def test_the_sidecars_probe_does_not_fail_before_its_loop_counts_as_stuck() -> N
     assert probe["httpGet"]["path"] == "/-/healthy"
     assert probe["failureThreshold"] * probe["periodSeconds"] >= STUCK_SECONDS
     assert probe["timeoutSeconds"] == probe["periodSeconds"]
+
+
+def test_both_engines_have_the_same_probes_on_their_own_port() -> None:
+    """And while the model loads, for half an hour, the liveness probe is not asked."""
+    vllm, sglang = (
+        {name: added(f"engine-liveness/{engine}", name) for name in ("startupProbe", "livenessProbe")}
+        for engine in ("vllm", "sglang")
+    )
+    startup = vllm["startupProbe"]
+
+    assert repr(sglang) == repr(vllm).replace("8000", "30000")
+    assert startup["httpGet"]["path"] == "/health"
+    assert startup["periodSeconds"] * startup["failureThreshold"] == 1800

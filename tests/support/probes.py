@@ -1,4 +1,4 @@
-"""The containers and the probes of the shipped manifest, as a test reads them. It knows the file, and nothing of the sidecar."""
+"""The probes of the shipped pod, as a test reads them. It knows two files of deploy/, and nothing of the sidecar."""
 
 from typing import Any
 
@@ -7,18 +7,22 @@ import yaml
 from tests.support.imports import CHECKOUT
 
 
-MANIFEST = (CHECKOUT / "deploy" / "kubernetes.yaml").read_text()
+COMPONENTS = CHECKOUT / "deploy" / "components"
 ABSENT_SECONDS = 30.0
 """The sidecar is stopped or killed, and is back after so long."""
 
 
-def containers() -> dict[str, dict[str, Any]]:
-    """Each container of the pod by its name."""
-    (deployment,) = [each for each in yaml.safe_load_all(MANIFEST) if each["kind"] == "Deployment"]
-    pod = deployment["spec"]["template"]["spec"]
-    return {each["name"]: each for each in (*pod["initContainers"], *pod["containers"])}
+def added(component: str, what: str) -> Any:
+    """The value that a component's JSON patch adds to the engine's container as `what`."""
+    for patch in yaml.safe_load((COMPONENTS / component / "kustomization.yaml").read_text())["patches"]:
+        for each in yaml.safe_load(patch["patch"]):
+            if isinstance(each, dict) and each["path"].endswith(f"/containers/0/{what}"):
+                return each["value"]
+    raise LookupError(f"{component} adds no {what}")
 
 
 def probes() -> dict[str, dict[str, Any]]:
-    """The liveness probe of each container."""
-    return {name: container["livenessProbe"] for name, container in containers().items()}
+    """The liveness probe of each container; the engine's is that of the component for vLLM."""
+    pod = yaml.safe_load((COMPONENTS / "native-sidecar" / "pod.yaml").read_text())["spec"]["template"]["spec"]
+    (sidecar,) = pod["initContainers"]
+    return {"engine": added("engine-liveness/vllm", "livenessProbe"), "sidecar": sidecar["livenessProbe"]}

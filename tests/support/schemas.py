@@ -1,0 +1,78 @@
+"""Errors of an object by its schema, strictly: a field that the schema does not know is one.
+
+It knows which schema is for which kind: Kubernetes' own of kubernetes-validate, and those that tests/schemas/ has. It knows no
+manifest of this project.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+
+from tests.support.imports import CHECKOUT
+
+
+SCHEMAS = CHECKOUT / "tests" / "schemas"
+NATIVE_SIDECARS_SINCE = "1.29"
+"""The oldest version of Kubernetes in which a container that starts first may go on running."""
+GRAPH = {"apiVersion", "kind", "metadata", "spec"}
+GRAPH_COMPONENT = {"name", "type", "replicas", "podTemplate"}
+"""The fields of Dynamo's own example around its pod templates; tests/schemas/README.md says why there is no more."""
+
+
+def refused(one: Any) -> list[str]:
+    """Why Kubernetes, or the operator to which this object belongs, would refuse it; empty if it is valid."""
+    if one["kind"] == "DynamoGraphDeployment":
+        return list(_graph(one))
+    if (SCHEMAS / f"{one['kind']}.json").exists():
+        return _errors(one["kind"], one)
+    found = []
+    for version in (NATIVE_SIDECARS_SINCE, kubernetes_validate.latest_version()):
+        try:
+            kubernetes_validate.validate(one, version, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            found.append(f"{version}: {'.'.join(map(str, error.path))}: {error.message}")
+    return found
+
+
+def values_refused(values: Any) -> list[str]:
+    """Errors of a values file of the vLLM production stack."""
+    return _errors("production-stack-values", values)
+
+
+def _graph(graph: Any) -> Iterator[str]:
+    yield from (f"{field}: not known" for field in sorted(set(graph) - GRAPH))
+    for component in graph["spec"]["components"]:
+        yield from (f"{component['name']}.{field}: not known" for field in sorted(set(component) - GRAPH_COMPONENT))
+        template = component["podTemplate"]
+        meta = {"metadata": {"name": component["name"]}}
+        yield from refused({"apiVersion": "v1", "kind": "PodTemplate", **meta, "template": template})
+
+
+def _errors(schema: str, one: Any) -> list[str]:
+    found = jsonschema.Draft202012Validator(_strict(schema)).iter_errors(one)
+    return sorted(f"{'.'.join(map(str, error.path))}: {error.message}" for error in found)
+
+
+@cache
+def _strict(name: str) -> Any:
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    return _closed(schema)
+
+
+def _closed(schema: Any) -> Any:
+    """The schema, with every object that lists its fields closed to others, as `kubectl --validate=strict` closes it."""
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    listed = isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
+    if listed and "additionalProperties" not in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        closed["additionalProperties"] = False
+    if schema.get("nullable") is True and isinstance(schema.get("type"), str):
+        closed["type"] = [schema["type"], "null"]
+    return closed

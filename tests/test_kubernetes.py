@@ -1,0 +1,354 @@
+"""The objects that deploy/ makes agree with the program: ports, paths, probes, flags and labels; a change that does not is found."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from alert_rules.wording import RUNBOOKS
+from sidecar import __version__
+from sidecar.cli import main
+from sidecar.config.schema import MetricsConfig
+from tests.support.imports import CHECKOUT
+from tests.support.kustomize import DEPLOY, Objects, attached, overlay
+from tests.support.manifests import ADMIN, SELECTED_BY_DEFAULT, config_file, config_of, mismatches, pod_of
+
+
+OVERLAYS = sorted(path.name for path in (DEPLOY / "overlays").iterdir())
+USERS = DEPLOY / "overlays/vllm/vllm.yaml"
+ENGINE = "mistral-7b"
+OURS = "llm-phase-sidecar"
+Change = Callable[[Objects], object]
+
+
+def written(path: Path) -> list[str]:
+    """The lines of a file that say something."""
+    return [line for line in path.read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_every_overlay_agrees_with_the_program(name: str, tmp_path: Path) -> None:
+    assert mismatches(overlay(name), tmp_path) == []
+
+
+def sidecar(objects: Objects) -> Any:
+    return pod_of(objects).sidecar
+
+
+MISTAKES: dict[str, Change] = {
+    "ports of the container": lambda made: sidecar(made)["ports"][1].update(containerPort=9902),
+    f"Service {ENGINE}: target port 8000": lambda made: made["Service", ENGINE]["spec"]["ports"][0].update(
+        targetPort=8000
+    ),
+    f"Service {OURS}": lambda made: made["Service", OURS]["spec"]["ports"][0].update(targetPort=8900),
+    "engine.url: port 8001": lambda made: sidecar(made)["args"].append("--engine.url=http://127.0.0.1:8001"),
+    "PodMonitor: port traffic": lambda made: made["PodMonitor", OURS]["spec"]["podMetricsEndpoints"][0].update(
+        port="traffic"
+    ),
+    "GET /-/health: status 404": lambda made: sidecar(made)["livenessProbe"]["httpGet"].update(path="/-/health"),
+    "livenessProbe: port traffic": lambda made: sidecar(made)["livenessProbe"]["httpGet"].update(port="traffic"),
+    "startupProbe: it waits": lambda made: sidecar(made)["startupProbe"]["httpGet"].update(path="/-/ready"),
+    "flag --engine-url": lambda made: sidecar(made)["args"].append("--engine-url=http://127.0.0.1:8000"),
+    "flag --config.file: its folder": lambda made: sidecar(made)["volumeMounts"].pop(0),
+    "volume sidecar-state": lambda made: (
+        pod_of(made)
+        .spec["volumes"]
+        .remove(next(each for each in pod_of(made).spec["volumes"] if each["name"] == "sidecar-state"))
+    ),
+    "PodMonitor: selects": lambda made: made["PodMonitor", OURS]["spec"]["selector"]["matchLabels"].update(app="llm"),
+    "admin Service: selects": lambda made: pod_of(made).labels.pop(OURS),
+    f"PodMonitor {OURS}: no default": lambda made: made["PodMonitor", OURS]["metadata"]["labels"].pop("release"),
+    f"PrometheusRule {OURS}: no default": lambda made: made["PrometheusRule", OURS]["metadata"]["labels"].update(
+        release="kps"
+    ),
+    "preStop: asks": lambda made: pod_of(made).engine["lifecycle"]["preStop"]["exec"]["command"].append("/-/drain"),
+    "preStop: gives up": lambda made: (
+        pod_of(made)
+        .engine["lifecycle"]["preStop"]["exec"]
+        .update(command=[word.replace("65", "30") for word in pod_of(made).hook])
+    ),
+    "terminationGracePeriodSeconds": lambda made: pod_of(made).spec.update(terminationGracePeriodSeconds=30),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_deliberate_mismatch_is_found(mistake: str, tmp_path: Path) -> None:
+    objects = overlay("vllm")
+    MISTAKES[mistake](objects)
+
+    assert [found for found in mismatches(objects, tmp_path) if found.startswith(mistake)] != []
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_config_of_every_overlay_is_accepted(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`sidecar check` with the container's own arguments, and the file of the ConfigMap in place of the mounted one."""
+    objects = overlay(name)
+    file = config_file(objects, tmp_path)
+    arguments = [
+        f"--config.file={file}" if arg.startswith("--config.file=") else arg for arg in sidecar(objects)["args"]
+    ]
+
+    assert (main(["check", *arguments]), capsys.readouterr().err) == (0, "")
+
+
+def test_an_engines_own_config_is_the_common_one_with_a_section_more() -> None:
+    """Triton's metrics are on another port; nothing else differs."""
+    common, own = (
+        yaml.safe_load((DEPLOY / path / "sidecar.yml").read_text()) for path in ("base", "components/triton")
+    )
+
+    assert own == {**common, "engine": {"metrics_port": 8002}}
+
+
+# --- the user's lines ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_users_diff_on_the_documented_vllm_is_five_lines_and_the_guide_shows_them() -> None:
+    """Four of kustomization.yaml, which is new, and one of the Deployment: the engine's flag. The guide has the same lines."""
+    kustomization = written(DEPLOY / "overlays/vllm/kustomization.yaml")
+    flag = [line for line in written(USERS) if "--enable-per-request-metrics" in line]
+    guide = (CHECKOUT / "docs/attach.md").read_text()
+
+    assert len(kustomization) + len(flag) <= 5
+    assert "\n".join(kustomization).replace("../../", "llm-phase-sidecar/deploy/") in guide
+    assert f"kubectl apply -f {USERS.name}" in guide
+
+
+def test_the_users_own_file_is_left_as_it_was_so_that_applying_it_again_is_the_way_back(tmp_path: Path) -> None:
+    """`kubectl apply` takes away what it added itself. Every value of the user's own stays, but where the guide says so."""
+    own = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(USERS.read_text())}
+    objects = attached(tmp_path, USERS, ["vllm"])
+
+    changed = [path for key, one in own.items() for path in lost(one, objects[key], key[0])]
+    assert changed == ["Service.spec.ports.0.targetPort"]
+
+
+def lost(before: Any, after: Any, path: str) -> list[str]:
+    """The places whose value is not in `after`; what a list has more is none."""
+    if isinstance(before, dict):
+        return [each for key, value in before.items() for each in lost(value, after.get(key), f"{path}.{key}")]
+    if (
+        isinstance(before, list)
+        and before
+        and isinstance(before[0], dict)
+        and "name" in before[0]
+        and "port" not in before[0]
+    ):
+        named = {each["name"]: each for each in after}
+        return [each for value in before for each in lost(value, named.get(value["name"]), f"{path}.{value['name']}")]
+    if isinstance(before, list):
+        return [each for at, value in enumerate(before) for each in lost(value, after[at], f"{path}.{at}")]
+    return [] if before == after else [path]
+
+
+def test_another_release_of_the_prometheus_chart_is_one_line_of_the_user(tmp_path: Path) -> None:
+    objects = attached(tmp_path, USERS, ["vllm", "monitoring", "alertmanager"], "labels: [{pairs: {release: kps}}]")
+    kinds = {"PodMonitor", "PrometheusRule", "AlertmanagerConfig"}
+
+    assert {kind: one["metadata"]["labels"]["release"] for (kind, _), one in objects.items() if kind in kinds} == (
+        dict.fromkeys(kinds, "kps")
+    )
+    assert "labels: [{pairs: {release: NAME}}]" in (CHECKOUT / "docs/attach.md").read_text()
+
+
+def test_what_is_no_engine_is_left_alone(tmp_path: Path) -> None:
+    """A second Deployment and Service of the same kustomization, with the label that says so."""
+    labels = {"llm-phase-sidecar": "none"}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web"}]},
+            },
+        },
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "labels": labels},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 3000}]},
+    }
+    file = tmp_path / "all.yaml"
+    file.write_text("---\n".join((USERS.read_text(), yaml.safe_dump(web), yaml.safe_dump(service))))
+    folder = tmp_path / "users"
+    folder.mkdir()
+    objects = attached(folder, file, ["vllm", "service-account", "engine-liveness/vllm"])
+
+    assert (objects["Deployment", "web"], objects["Service", "web"]) == (web, service)
+    assert objects["Service", ENGINE]["spec"]["ports"][0]["targetPort"] == 8900
+
+
+# --- the pod ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_sidecar_is_native_and_starts_before_all_others(name: str) -> None:
+    pod = pod_of(overlay(name))
+
+    others = [container["name"] for container in pod.spec.get("containers", ())]
+
+    assert (pod.spec["initContainers"][0]["name"], pod.sidecar["restartPolicy"]) == ("sidecar", "Always")
+    assert "sidecar" not in others
+    assert pod.spec["enableServiceLinks"] is False
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_sidecar_has_rights_and_resources_that_an_admission_controller_accepts(name: str) -> None:
+    """And no token of the pod's account: Kubernetes mounts none where a volume is mounted already."""
+    container = sidecar(overlay(name))
+    user = re.search(r"^USER (\d+)", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)
+
+    assert user is not None
+    assert container["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": int(user[1]),
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert container["resources"]["limits"].keys() == {"memory"}
+    assert "/var/run/secrets/kubernetes.io/serviceaccount" in {
+        mount["mountPath"] for mount in container["volumeMounts"]
+    }
+
+
+def test_the_memory_that_the_sidecar_asks_for_is_above_what_was_measured() -> None:
+    """The column of the performance page with the resident memory at 300 streams, in MB."""
+    page = (CHECKOUT / "docs/evidence/performance.md").read_text()
+    head = next(line for line in page.splitlines() if "at 300 streams, MB" in line).split("|")
+    column = next(at for at, name in enumerate(head) if name.strip() == "at 300 streams, MB")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| sidecar")]
+    measured = [float(row[column].split()[0]) for row in rows if len(row) == len(head) and row[column].strip() != "-"]
+    requested = sidecar(overlay("vllm"))["resources"]["requests"]["memory"]
+
+    assert len(measured) >= 2
+    assert requested.endswith("Mi")
+    assert max(measured) * 1e6 < int(requested[:-2]) * 2**20
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_usual_values_are_kept_in_a_volume_that_may_be_written(name: str, tmp_path: Path) -> None:
+    """`state.directory` is a volume of this pod; the root file system is read-only."""
+    objects = overlay(name)
+    pod = pod_of(objects)
+    mounts = {mount["mountPath"]: mount for mount in pod.sidecar["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod.spec["volumes"]}
+
+    mount = mounts[config_of(objects, tmp_path).state.directory]
+
+    assert not mount.get("readOnly")
+    assert "emptyDir" in volumes[mount["name"]]
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_image_has_the_version_of_the_package(name: str) -> None:
+    """One spelling: a release that changes the one and not the other is red."""
+    assert sidecar(overlay(name))["image"] == f"{OURS}:{__version__}"
+
+
+def test_every_text_that_names_a_tag_of_the_image_names_this_one() -> None:
+    texts = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md"), *(CHECKOUT / "deploy").rglob("*.*")]
+    tags = {
+        tag
+        for path in texts
+        if path.is_file() and path.name != "CHANGELOG.md"
+        for tag in re.findall(rf"{OURS}:([\w.-]+)", path.read_text())
+    }
+
+    assert tags - {str(ADMIN)} == {__version__}
+
+
+def test_the_pods_name_namespace_and_node_come_from_kubernetes() -> None:
+    given = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in sidecar(overlay("vllm"))["env"]}
+
+    assert given == {
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "NODE_NAME": "spec.nodeName",
+    }
+
+
+def test_on_an_old_cluster_the_sidecar_is_a_container_behind_the_engine(tmp_path: Path) -> None:
+    """The same container without the field that old clusters do not know; the engine stays the first."""
+    components = ["vllm", "monitoring"]
+    native = pod_of(overlay("vllm"))
+    plain = pod_of(attached(tmp_path, USERS, [components[0], "plain-sidecar", components[1]]))
+
+    assert [each["name"] for each in plain.spec["containers"]] == [ENGINE, "sidecar"]
+    assert plain.spec.get("initContainers", []) == []
+    assert plain.sidecar == {key: value for key, value in native.sidecar.items() if key != "restartPolicy"}
+    assert plain.engine == native.engine
+
+
+def test_an_account_without_rights_is_a_line_more(tmp_path: Path) -> None:
+    objects = attached(tmp_path, USERS, ["vllm", "service-account"])
+    pod = pod_of(objects)
+    account = objects["ServiceAccount", pod.spec["serviceAccountName"]]
+
+    assert (account["automountServiceAccountToken"], pod.spec["automountServiceAccountToken"]) == (False, False)
+    assert {kind for kind, _ in objects} & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"} == set()
+
+
+# --- Prometheus, Grafana and the links of a page --------------------------------------------------------------------------------
+
+
+def test_the_links_of_a_page_lead_to_the_admin_service_also_while_the_engine_is_down() -> None:
+    """The name and port are those of the pages' own links; a pod that is not ready is in."""
+    address = urlsplit(RUNBOOKS)
+    service = overlay("vllm")["Service", OURS]["spec"]
+
+    assert (address.hostname, address.port) == (OURS, service["ports"][0]["port"])
+    assert service["publishNotReadyAddresses"] is True
+
+
+def test_the_default_prometheus_gets_everything_and_no_route_that_needs_a_secret(tmp_path: Path) -> None:
+    objects = attached(tmp_path, USERS, ["vllm", "monitoring"])
+    dashboards = {name for kind, name in objects if kind == "ConfigMap" and name.startswith("grafana-dashboard-")}
+
+    assert len(dashboards) == len(list((CHECKOUT / "grafana/dashboards").glob("*.json")))
+    assert {kind for kind, _ in objects if kind in {"PodMonitor", "PrometheusRule", "AlertmanagerConfig"}} == {
+        "PodMonitor",
+        "PrometheusRule",
+    }
+    assert SELECTED_BY_DEFAULT.items() <= objects["PrometheusRule", OURS]["metadata"]["labels"].items()
+
+
+def test_a_further_namespace_gets_a_pod_monitor_and_no_second_set_of_rules(tmp_path: Path) -> None:
+    objects = attached(tmp_path, USERS, ["vllm", "pod-monitor"])
+
+    assert {kind for kind, _ in objects} == {"ConfigMap", "Deployment", "PodMonitor", "Service"}
+
+
+def test_one_engine_is_one_job_with_and_without_the_operator() -> None:
+    """The job is the name of the Deployment: the name of its ReplicaSet without the hash. Both ways have the same rules."""
+    (endpoint,) = overlay("vllm")["PodMonitor", OURS]["spec"]["podMetricsEndpoints"]
+    blocks = re.findall(r"```yaml\n(scrape_configs:.*?)```", (CHECKOUT / "docs/attach.md").read_text(), re.DOTALL)
+    (scraped,) = yaml.safe_load(blocks[0])["scrape_configs"]
+    ours = [(rule["sourceLabels"], rule["regex"]) for rule in endpoint["relabelings"] if rule["targetLabel"] == "job"]
+    theirs = [
+        (rule["source_labels"], rule["regex"])
+        for rule in scraped["relabel_configs"]
+        if rule.get("target_label") == "job"
+    ]
+    job = None
+    for _, regex in ours:
+        for name in ("mistral-7b-6f9c7d4b5", "ReplicaSet;mistral-7b-6f9c7d4b5"):
+            found = re.fullmatch(regex, name)
+            job = found[1] if found and (";" in name) == (";" in regex) else job
+
+    assert ours == theirs
+    assert job == ENGINE
+
+
+def test_what_is_scraped_is_bounded_above_what_the_sidecar_has() -> None:
+    assert overlay("vllm")["PodMonitor", OURS]["spec"]["sampleLimit"] > MetricsConfig().series_limit

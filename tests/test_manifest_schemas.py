@@ -1,0 +1,95 @@
+"""Every object that deploy/ makes is valid to Kubernetes and to the operators, also where unknown fields are refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
+from tests.support.schemas import SCHEMAS, refused, values_refused
+
+
+OVERLAYS = sorted(path.name for path in (DEPLOY / "overlays").iterdir())
+OPT_IN = ("engine-liveness/vllm", "service-account", "network-policy", "alertmanager", "admin-tls")
+"""Components that no overlay lists."""
+
+
+def every_refusal(objects: Objects) -> dict[tuple[str, str], list[str]]:
+    return {key: found for key, one in objects.items() if (found := refused(one))}
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_every_object_of_every_overlay_is_valid(name: str) -> None:
+    objects = overlay(name)
+
+    assert {kind for kind, _ in objects} > {"ConfigMap", "Service", "PodMonitor", "PrometheusRule"}
+    assert every_refusal(objects) == {}
+
+
+@pytest.mark.parametrize("plain", [(), ("plain-sidecar",)], ids=["native", "plain"])
+def test_the_components_that_no_overlay_lists_make_valid_objects(plain: tuple[str, ...], tmp_path: Path) -> None:
+    """All of them together, in the order that their heads ask for."""
+    objects = attached(tmp_path, DEPLOY / "overlays/vllm/vllm.yaml", ("vllm", "monitoring", *OPT_IN, *plain))
+
+    assert {kind for kind, _ in objects} > {"AlertmanagerConfig", "NetworkPolicy", "ServiceAccount"}
+    assert every_refusal(objects) == {}
+
+
+ENGINE, OURS, POD_OF_KSERVE, GRAPH = "mistral-7b", "llm-phase-sidecar", "huggingface-llama2", "vllm-agg"
+
+
+def misspell(container: Any) -> None:
+    container["restartPolice"] = container.pop("restartPolicy")
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "change"),
+    [
+        ("vllm", ("Deployment", ENGINE), lambda spec: misspell(spec["template"]["spec"]["initContainers"][0])),
+        ("vllm", ("Service", OURS), lambda spec: spec.update(publishNotReadyAddress=True)),
+        ("vllm", ("Service", ENGINE), lambda spec: spec["ports"][0].update(port="web")),
+        ("vllm", ("PodMonitor", OURS), lambda spec: spec["podMetricsEndpoints"][0].update(scrapeInterval="15s")),
+        ("vllm", ("PodMonitor", OURS), lambda spec: spec.update(sampleLimit="many")),
+        ("vllm", ("PrometheusRule", OURS), lambda spec: spec["groups"][0]["rules"][0].update(exprs="1")),
+        ("kserve", ("InferenceService", POD_OF_KSERVE), lambda spec: misspell(spec["predictor"]["initContainers"][0])),
+        ("kserve", ("InferenceService", POD_OF_KSERVE), lambda spec: spec["predictor"].update(podLabels={})),
+        ("dynamo", ("DynamoGraphDeployment", GRAPH), lambda spec: spec["components"][0].update(extraPodSpec={})),
+        (
+            "dynamo",
+            ("DynamoGraphDeployment", GRAPH),
+            lambda spec: misspell(spec["components"][0]["podTemplate"]["spec"]["initContainers"][0]),
+        ),
+    ],
+)
+def test_an_unknown_field_and_a_wrong_type_are_found(name: str, key: tuple[str, str], change: Any) -> None:
+    one = overlay(name)[key]
+    assert refused(one) == []
+    change(one["spec"])
+
+    assert refused(one) != []
+
+
+def test_an_unknown_field_of_the_routes_is_found() -> None:
+    """The object of Alertmanager's routes, whose schema nests routes within routes."""
+    (one,) = made(DEPLOY / "alertmanager").values()
+    one["spec"]["receivers"][0]["pager_configs"] = []
+
+    assert (one["kind"], len(refused(one))) == ("AlertmanagerConfig", 1)
+
+
+def test_the_values_for_the_production_stack_are_those_of_its_chart() -> None:
+    """By the text of the chart's schema, closed to unknown keys; the chart was not rendered."""
+    values = yaml.safe_load((DEPLOY / "production-stack/values.yaml").read_text())
+
+    assert values_refused(values) == []
+    assert values_refused({"routerSpecs": {}}) != []
+    assert values_refused({"routerSpec": {"extraArgs": "--k8s-port"}}) != []
+
+
+def test_each_schema_says_where_it_is_from() -> None:
+    told = (SCHEMAS / "README.md").read_text()
+
+    assert [path.name for path in SCHEMAS.glob("*.json") if f"`{path.name}`" not in told] == []
+    assert all(json.loads(path.read_text())["type"] == "object" for path in SCHEMAS.glob("*.json"))
