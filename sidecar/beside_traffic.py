@@ -27,6 +27,7 @@ from sidecar.engines.reports.fetcher import ReportFetcher, readers_of
 from sidecar.engines.reports.sink import ReportSink
 from sidecar.health.health import Health
 from sidecar.lifecycle import Life
+from sidecar.logs.placement import in_words
 from sidecar.metrics import self_metrics as own
 from sidecar.observe.baselines import Baselines
 from sidecar.observe.budget_metrics import BudgetMetrics
@@ -206,6 +207,7 @@ class BesideTraffic:
             config="the config before the refused reload" if notes else "as loaded",
             notes=tuple(notes),
             usual=self.baselines.words,
+            placement=in_words(self._serving.placement),
         )
 
     async def settle(self) -> None:

@@ -5,6 +5,7 @@ even by another module, because that takes half of the start; `tests/test_servin
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 
 from sidecar.admin.page.recent_failures import RecentFailures
@@ -14,6 +15,7 @@ from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
 from sidecar.lifecycle import Readiness
+from sidecar.logs.placement import placement_of
 from sidecar.logs.sanitise import allowed_headers
 from sidecar.logs.setup import Logs
 from sidecar.observe.instruments import Instruments
@@ -30,7 +32,8 @@ class Serving:
         self.machine = machine
         self.began_at = clock()
         self.budgets = budgets_of(config, machine)
-        self.logs = Logs.set_up(config.log)
+        self.placement = placement_of(os.environ)
+        self.logs = Logs.set_up(config.log, placement=self.placement)
         self.metrics = metrics_of(config)
         instruments = Instruments.on(self.metrics, objectives_of(config), estimate=config.engine.estimate == "auto")
         self.recorder = instruments.recorder

@@ -49,8 +49,13 @@ class Logs:
     """Destination of all log lines. Without `close` at the end, queued lines are lost."""
 
     def __init__(
-        self, config: LogConfig, file: BinaryIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        config: LogConfig,
+        file: BinaryIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        placement: Mapping[str, str] | None = None,
     ) -> None:
+        self._placement = dict(placement or {})
         self._file = sys.stderr.buffer if file is None else file
         self._clock = clock
         self._writer = LineWriter(self._file)
@@ -65,10 +70,14 @@ class Logs:
 
     @classmethod
     def set_up(
-        cls, config: LogConfig, file: BinaryIO | None = None, clock: Callable[[], float] = time.monotonic
+        cls,
+        config: LogConfig,
+        file: BinaryIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        placement: Mapping[str, str] | None = None,
     ) -> Self:
-        """Send the log lines of structlog and of the standard library here, from now on."""
-        logs = cls(config, file, clock)
+        """Send the log lines of structlog and of the standard library here, from now on. `placement`: fields of every line."""
+        logs = cls(config, file, clock, placement)
         _PROCESSORS[:] = [logs.process]
         structlog.configure(
             processors=_PROCESSORS,
@@ -136,7 +145,7 @@ class Logs:
         self._end(line, held_back)
 
     def _begun(self, level: str, name: str) -> dict[str, object]:
-        line: dict[str, object] = {"level": level, "event": name}
+        line: dict[str, object] = {"level": level, "event": name, **self._placement}
         self._stamp(None, level, line)
         return line
 

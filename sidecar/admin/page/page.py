@@ -70,6 +70,8 @@ class Facts:
     """Warnings for the operator: a refused reload, no report from the engine, ..."""
     usual: str = ""
     """The source of the usual values, in words."""
+    placement: str = ""
+    """Pod, namespace and node, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +122,12 @@ def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
     yield
     again = f'<noscript><meta http-equiv="refresh" content="{REFRESH_SECONDS}"></noscript>' if refresh else ""
     script = f"<script>{SCRIPT}</script>" if refresh else ""
+    where = f' <span class="quiet">{escape(status.facts.placement)}</span>' if status.facts.placement else ""
     toggle = '<a href="/?refresh=off">stop refreshing</a>' if refresh else '<a href="/">refresh automatically</a>'
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(in_short(ordered, status.engine_down))}llm-phase-sidecar</title>'
         f'{again}<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>'
-        '<header><p class="name">llm-phase-sidecar</p><nav aria-label="Pages"><a href="/metrics">/metrics</a>'
+        f'<header><p class="name">llm-phase-sidecar{where}</p><nav aria-label="Pages"><a href="/metrics">/metrics</a>'
         f'<a href="/diagnosis">/diagnosis</a><a href="/incident.json">/incident.json</a>'
         f'<a href="/runbooks/">/runbooks/</a>{toggle}</nav></header>'
         f'<main>{_state(status)}<p id="stale" role="status"></p>{"".join(parts)}</main>'

@@ -131,7 +131,7 @@ def test_not_ready_says_why() -> None:
 def test_nothing_can_speak_html() -> None:
     """Lane names from a config and model names from an engine are shown as text."""
     evil = '</svg><script>alert("x")</script>&\udcff'
-    facts = Facts(evil, evil, 1.0, evil, source=evil, hints=(evil,), notes=(evil,))
+    facts = Facts(evil, evil, 1.0, evil, source=evil, hints=(evil,), notes=(evil,), placement=evil)
     of = status(anatomy(evil), facts, (False, evil))
 
     page = read(
@@ -200,3 +200,14 @@ def test_every_table_says_what_it_holds_and_every_row_its_name() -> None:
     assert page.count("<table") == page.count("<caption>")
     assert page.count("<tr>") == page.count('<tr><th scope="')
     assert "<th>" not in page
+
+
+def test_the_head_says_which_pod_this_is_and_nothing_outside_kubernetes() -> None:
+    """A page that is open beside others must say whose it is; a name that is not known leaves no gap."""
+    placed = replace(FACTS, placement="pod llama-0 in prod on gpu-7")
+    pages = [run_now(status_page(status(NOTHING, facts))) for facts in (placed, FACTS)]
+
+    assert [page.partition('<p class="name">')[2].partition("</p>")[0] for page in pages] == [
+        'llm-phase-sidecar <span class="quiet">pod llama-0 in prod on gpu-7</span>',
+        "llm-phase-sidecar",
+    ]
