@@ -25,11 +25,6 @@ OURS = "llm-phase-sidecar"
 Change = Callable[[Objects], object]
 
 
-def written(path: Path) -> list[str]:
-    """The lines of a file that say something."""
-    return [line for line in path.read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")]
-
-
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_every_overlay_agrees_with_the_program(name: str, tmp_path: Path) -> None:
     assert mismatches(overlay(name), tmp_path) == []
@@ -102,88 +97,6 @@ def test_an_engines_own_config_is_the_common_one_with_a_section_more() -> None:
     )
 
     assert own == {**common, "engine": {"metrics_port": 8002}}
-
-
-# --- the user's lines ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_users_diff_on_the_documented_vllm_is_five_lines_and_the_guide_shows_them() -> None:
-    """Four of kustomization.yaml, which is new, and one of the Deployment: the engine's flag. The guide has the same lines."""
-    kustomization = written(DEPLOY / "overlays/vllm/kustomization.yaml")
-    flag = [line for line in written(USERS) if "--enable-per-request-metrics" in line]
-    guide = (CHECKOUT / "docs/attach.md").read_text()
-
-    assert len(kustomization) + len(flag) <= 5
-    assert "\n".join(kustomization).replace("../../", "llm-phase-sidecar/deploy/") in guide
-    assert f"kubectl apply -f {USERS.name}" in guide
-
-
-def test_the_users_own_file_is_left_as_it_was_so_that_applying_it_again_is_the_way_back(tmp_path: Path) -> None:
-    """`kubectl apply` takes away what it added itself. Every value of the user's own stays, but where the guide says so."""
-    own = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(USERS.read_text())}
-    objects = attached(tmp_path, USERS, ["vllm"])
-
-    changed = [path for key, one in own.items() for path in lost(one, objects[key], key[0])]
-    assert changed == ["Service.spec.ports.0.targetPort"]
-
-
-def lost(before: Any, after: Any, path: str) -> list[str]:
-    """The places whose value is not in `after`; what a list has more is none."""
-    if isinstance(before, dict):
-        return [each for key, value in before.items() for each in lost(value, after.get(key), f"{path}.{key}")]
-    if (
-        isinstance(before, list)
-        and before
-        and isinstance(before[0], dict)
-        and "name" in before[0]
-        and "port" not in before[0]
-    ):
-        named = {each["name"]: each for each in after}
-        return [each for value in before for each in lost(value, named.get(value["name"]), f"{path}.{value['name']}")]
-    if isinstance(before, list):
-        return [each for at, value in enumerate(before) for each in lost(value, after[at], f"{path}.{at}")]
-    return [] if before == after else [path]
-
-
-def test_another_release_of_the_prometheus_chart_is_one_line_of_the_user(tmp_path: Path) -> None:
-    objects = attached(tmp_path, USERS, ["vllm", "monitoring", "alertmanager"], "labels: [{pairs: {release: kps}}]")
-    kinds = {"PodMonitor", "PrometheusRule", "AlertmanagerConfig"}
-
-    assert {kind: one["metadata"]["labels"]["release"] for (kind, _), one in objects.items() if kind in kinds} == (
-        dict.fromkeys(kinds, "kps")
-    )
-    assert "labels: [{pairs: {release: NAME}}]" in (CHECKOUT / "docs/attach.md").read_text()
-
-
-def test_what_is_no_engine_is_left_alone(tmp_path: Path) -> None:
-    """A second Deployment and Service of the same kustomization, with the label that says so."""
-    labels = {"llm-phase-sidecar": "none"}
-    web = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web", "labels": labels},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "web", "image": "web"}]},
-            },
-        },
-    }
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web", "labels": labels},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 3000}]},
-    }
-    file = tmp_path / "all.yaml"
-    file.write_text("---\n".join((USERS.read_text(), yaml.safe_dump(web), yaml.safe_dump(service))))
-    folder = tmp_path / "users"
-    folder.mkdir()
-    objects = attached(folder, file, ["vllm", "service-account", "engine-liveness/vllm"])
-
-    assert (objects["Deployment", "web"], objects["Service", "web"]) == (web, service)
-    assert objects["Service", ENGINE]["spec"]["ports"][0]["targetPort"] == 8900
 
 
 # --- the pod ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,141 @@
+"""The lines of a user: five attach the sidecar to a documented vLLM, one takes it away, and no other object is touched."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.imports import CHECKOUT
+from tests.support.kustomize import DEPLOY, attached, made, overlay
+from tests.support.manifests import config_of
+
+
+USERS = DEPLOY / "overlays/vllm/vllm.yaml"
+ENGINE = "mistral-7b"
+OURS = "llm-phase-sidecar"
+
+
+def written(path: Path) -> list[str]:
+    """The lines of a file that say something."""
+    return [line for line in path.read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def test_a_users_diff_on_the_documented_vllm_is_five_lines_and_the_guide_shows_them() -> None:
+    """Four of kustomization.yaml, which is new, and one of the Deployment: the engine's flag. The guide has the same lines."""
+    kustomization = written(DEPLOY / "overlays/vllm/kustomization.yaml")
+    flag = [line for line in written(USERS) if "--enable-per-request-metrics" in line]
+    guide = (CHECKOUT / "docs/attach.md").read_text()
+
+    assert len(kustomization) + len(flag) <= 5
+    assert "\n".join(kustomization).replace("../../", "llm-phase-sidecar/deploy/") in guide
+    assert f"kubectl apply -f {USERS.name}" in guide
+
+
+def test_the_users_own_file_is_left_as_it_was_so_that_applying_it_again_is_the_way_back(tmp_path: Path) -> None:
+    """`kubectl apply` takes away what it added itself. Every value of the user's own stays, but where the guide says so."""
+    own = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(USERS.read_text())}
+    objects = attached(tmp_path, USERS, ["vllm"])
+
+    changed = [path for key, one in own.items() for path in lost(one, objects[key], key[0])]
+    assert changed == ["Service.spec.ports.0.targetPort"]
+
+
+def lost(before: Any, after: Any, path: str) -> list[str]:
+    """The places whose value is not in `after`; what a list has more is none."""
+    if isinstance(before, dict):
+        return [each for key, value in before.items() for each in lost(value, after.get(key), f"{path}.{key}")]
+    if (
+        isinstance(before, list)
+        and before
+        and isinstance(before[0], dict)
+        and "name" in before[0]
+        and "port" not in before[0]
+    ):
+        named = {each["name"]: each for each in after}
+        return [each for value in before for each in lost(value, named.get(value["name"]), f"{path}.{value['name']}")]
+    if isinstance(before, list):
+        return [each for at, value in enumerate(before) for each in lost(value, after[at], f"{path}.{at}")]
+    return [] if before == after else [path]
+
+
+def test_the_guides_lines_work_as_written_beside_a_copy_of_three_folders(tmp_path: Path) -> None:
+    """The folder as a user has it: nothing outside of the copied files is read, and they are no Python."""
+    copied = ("deploy", "alert_rules/kubernetes", "grafana/dashboards")
+    for name in copied:
+        shutil.copytree(CHECKOUT / name, tmp_path / OURS / name)
+    shutil.copy(CHECKOUT / "alert_rules/kustomization.yaml", tmp_path / OURS / "alert_rules")
+    shutil.copy(USERS, tmp_path)
+    guide = (CHECKOUT / "docs/attach.md").read_text()
+    (lines,) = re.findall(r"```yaml\n(resources: .*?)```", guide, re.DOTALL)
+    (tmp_path / "kustomization.yaml").write_text(lines)
+
+    assert made(tmp_path) == overlay("vllm")
+
+
+def test_every_object_fits_into_what_kubectl_apply_keeps_of_it() -> None:
+    """`kubectl apply` writes each object into an annotation, and all annotations of an object have 256 KiB together."""
+    sizes = {key: len(json.dumps(one)) for key, one in overlay("vllm").items()}
+
+    assert {key: size for key, size in sizes.items() if size >= 250 * 1024} == {}
+
+
+def test_another_release_of_the_prometheus_chart_is_one_line_of_the_user(tmp_path: Path) -> None:
+    objects = attached(tmp_path, USERS, ["vllm", "monitoring", "alertmanager"], "labels: [{pairs: {release: kps}}]")
+    kinds = {"PodMonitor", "PrometheusRule", "AlertmanagerConfig"}
+
+    assert {kind: one["metadata"]["labels"]["release"] for (kind, _), one in objects.items() if kind in kinds} == (
+        dict.fromkeys(kinds, "kps")
+    )
+    assert "labels: [{pairs: {release: NAME}}]" in (CHECKOUT / "docs/attach.md").read_text()
+
+
+def deployment(name: str, labels: dict[str, str]) -> Any:
+    pod = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "main", "image": name}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": pod},
+    }
+
+
+def test_what_is_no_engine_is_left_alone(tmp_path: Path) -> None:
+    """A second Deployment and Service of the same kustomization, with the label that says so."""
+    labels = {"llm-phase-sidecar": "none"}
+    web = deployment("web", labels)
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "labels": labels},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 3000}]},
+    }
+    file = tmp_path / "all.yaml"
+    file.write_text("---\n".join((USERS.read_text(), yaml.safe_dump(web), yaml.safe_dump(service))))
+    folder = tmp_path / "users"
+    folder.mkdir()
+    objects = attached(folder, file, ["vllm", "service-account", "engine-liveness/vllm"])
+
+    assert (objects["Deployment", "web"], objects["Service", "web"]) == (web, service)
+    assert objects["Service", ENGINE]["spec"]["ports"][0]["targetPort"] == 8900
+
+
+def test_in_the_production_stack_the_router_asks_the_sidecar_and_gets_none_itself(tmp_path: Path) -> None:
+    """Its chart makes a Deployment per model and one of the router, here with the labels and names of its templates alone."""
+    values = yaml.safe_load((DEPLOY / "production-stack/values.yaml").read_text())
+    router = values["routerSpec"]
+    objects = [
+        deployment("stack-deployment-vllm", {"model": "m"}),
+        deployment("stack-deployment-router", router["labels"]),
+    ]
+    file = tmp_path / "stack.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    folder = tmp_path / "users"
+    folder.mkdir()
+    made_of = attached(folder, file, ["vllm"])
+    flags = dict(zip(router["extraArgs"][::2], router["extraArgs"][1::2], strict=True))
+
+    assert made_of["Deployment", "stack-deployment-router"] == objects[1]
+    assert flags == {"--k8s-port": str(config_of(made_of, tmp_path).proxy.address.port)}
