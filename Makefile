@@ -48,7 +48,7 @@ test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy 
 	@git clone --quiet . .cache/compiled
 	@git ls-files -z | xargs -0 cp --parents --target-directory=.cache/compiled
 	@$(BIN)/python -m zipfile --extract .cache/wheel/*.whl .cache/compiled
-	@mkdir .cache/compiled/.cache && ln -s $(CURDIR)/.cache/prometheus3 .cache/compiled/.cache/
+	@mkdir .cache/compiled/.cache && ln -s $(CURDIR)/.cache/prometheus3 $(CURDIR)/.cache/kubectl .cache/compiled/.cache/
 	cd .cache/compiled && ../../$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live' $(ROOMS) $(ARGS)
 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tools import need_tool
+from tests.support.tools import OLDEST_KUBECTL, need_kubectl, need_tool
 
 
 def test_a_tool_that_is_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +29,22 @@ def test_under_ci_a_missing_tool_fails(tmp_path: Path, monkeypatch: pytest.Monke
 
     with pytest.raises(pytest.fail.Exception, match="apt-get install prometheus"):
         need_tool("promtool")
+
+
+@pytest.mark.parametrize(("minor", "enough"), [(OLDEST_KUBECTL - 1, False), (OLDEST_KUBECTL, True), (100, True)])
+def test_a_kubectl_that_is_too_old_is_none(
+    minor: int, enough: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kustomize knows no components, and would fail with words about something else."""
+    tool = tmp_path / "kubectl"
+    tool.write_text(f"#!/bin/sh\necho 'Client Version: v1.{minor}.3'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr("tests.support.tools.UNPACKED_KUBECTL", tmp_path / "none")
+
+    if enough:
+        assert need_kubectl() == tool
+    else:
+        with pytest.raises(pytest.fail.Exception, match=f"no kubectl of 1.{OLDEST_KUBECTL} or newer"):
+            need_kubectl()

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tests.support.imports import CHECKOUT
-from tests.support.tools import need_tool
+from tests.support.tools import need_kubectl
 
 
 Objects = dict[tuple[str, str], Any]
@@ -35,7 +35,7 @@ _Loader.add_constructor("tag:yaml.org,2002:value", _text)
 
 def made(folder: Path) -> Objects:
     """The objects of the kustomization in `folder`, by kind and name."""
-    command = [str(need_tool("kubectl")), "kustomize", str(folder)]
+    command = [str(need_kubectl()), "kustomize", str(folder)]
     built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     assert (built.returncode, built.stderr) == (0, "")

@@ -5,7 +5,10 @@ longer runs, so there it fails.
 """
 
 import os
+import re
 import shutil
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,12 +18,14 @@ import pytest
 DEBIAN_PACKAGE = {
     "promtool": "prometheus",
     "amtool": "prometheus-alertmanager",
-    "kubectl": "kubernetes-client",
     "vmalert": "victoria-metrics",
     "nginx": "nginx-light",
     "strace": "strace",
 }
 """Tool to its Debian 12 package; `.ci/run` installs the same ones."""
+OLDEST_KUBECTL = 27
+"""Minor version of the oldest kubectl that the kustomizations were written for; it has kustomize 5.0."""
+UNPACKED_KUBECTL = Path(__file__).parents[2] / ".cache/kubectl/usr/bin/kubectl"
 
 
 def need_tool(name: str) -> Path:
@@ -38,6 +43,25 @@ def need_newer(name: str) -> Path:
     if not found.exists():
         missing(f"there is no {name} of Prometheus 3.x (.ci/prometheus3 fetches it)")
     return found
+
+
+def need_kubectl() -> Path:
+    """A kubectl whose kustomize reads components: the one that is installed, or the one of `.ci/kubectl`. Missing: as `need_tool`."""
+    candidates = (shutil.which("kubectl"), str(UNPACKED_KUBECTL))
+    found = next((each for each in candidates if each is not None and _minor_version(each) >= OLDEST_KUBECTL), None)
+    if found is None:
+        missing(f"there is no kubectl of 1.{OLDEST_KUBECTL} or newer (.ci/kubectl fetches one)")
+    return Path(found)
+
+
+@cache
+def _minor_version(kubectl: str) -> int:
+    """27 for `Client Version: v1.27.3`; 0 for what an older one prints."""
+    if not Path(kubectl).exists():
+        return 0
+    told = subprocess.run([kubectl, "version", "--client"], capture_output=True, text=True, check=False, timeout=30)
+    version = re.match(r"Client Version: v1\.(\d+)", told.stdout)
+    return int(version[1]) if version else 0
 
 
 def missing(what: str) -> NoReturn:
