@@ -122,6 +122,34 @@ def test_what_is_no_engine_is_left_alone(tmp_path: Path) -> None:
     assert objects["Service", ENGINE]["spec"]["ports"][0]["targetPort"] == 8900
 
 
+def test_a_stateful_set_gets_the_same_pod(tmp_path: Path) -> None:
+    file = tmp_path / "engine.yaml"
+    file.write_text(USERS.read_text().replace("kind: Deployment", "kind: StatefulSet"))
+    folder = tmp_path / "users"
+    folder.mkdir()
+    components = ["vllm", "monitoring", "engine-liveness/vllm", "service-account", "admin-tls", "plain-sidecar"]
+    objects = [attached(folder, resource, components) for resource in (USERS, file)]
+
+    assert objects[1]["StatefulSet", ENGINE]["spec"] == objects[0]["Deployment", ENGINE]["spec"]
+
+
+def test_every_component_means_the_same_objects() -> None:
+    """Kustomize has no variables, so the choice of what is an engine's stands in each component; all of them agree."""
+    targets = {
+        (patch["target"]["kind"], patch["target"].get("labelSelector"))
+        for path in (DEPLOY / "components").rglob("kustomization.yaml")
+        for patch in yaml.safe_load(path.read_text()).get("patches", ())
+        if "name" not in patch["target"]
+    }
+
+    assert targets == {
+        ("(Deployment|StatefulSet)", f"{OURS}!=none"),
+        ("Service", f"{OURS}!=none,app.kubernetes.io/name!={OURS}"),
+        ("InferenceService", None),
+        ("DynamoGraphDeployment", None),
+    }
+
+
 def test_in_the_production_stack_the_router_asks_the_sidecar_and_gets_none_itself(tmp_path: Path) -> None:
     """Its chart makes a Deployment per model and one of the router, here with the labels and names of its templates alone."""
     values = yaml.safe_load((DEPLOY / "production-stack/values.yaml").read_text())

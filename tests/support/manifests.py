@@ -44,7 +44,7 @@ class AttachedPod:
 def pod_of(objects: Objects) -> AttachedPod:
     """The pod with the sidecar."""
     for (kind, _), one in objects.items():
-        if kind == "Deployment":
+        if kind in {"Deployment", "StatefulSet"}:
             template, spec = one["spec"]["template"], one["spec"]["template"]["spec"]
             labels, engine = template["metadata"].get("labels", {}), spec["containers"][0]
         elif kind == "InferenceService":
