@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from hatch_build import carried
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, attached, made, overlay
 from tests.support.manifests import config_of
@@ -61,12 +62,12 @@ def lost(before: Any, after: Any, path: str) -> list[str]:
     return [] if before == after else [path]
 
 
-def test_the_guides_lines_work_as_written_beside_a_copy_of_three_folders(tmp_path: Path) -> None:
-    """The folder as a user has it: nothing outside of the copied files is read, and they are no Python."""
-    copied = ("deploy", "alert_rules/kubernetes", "grafana/dashboards")
-    for name in copied:
-        shutil.copytree(CHECKOUT / name, tmp_path / OURS / name)
-    shutil.copy(CHECKOUT / "alert_rules/kustomization.yaml", tmp_path / OURS / "alert_rules")
+def test_the_guides_lines_work_as_written_beside_the_files_that_a_wheel_carries(tmp_path: Path) -> None:
+    """The folder as a user has it: nothing outside of the exported files is read."""
+    for file in carried():
+        if file.parts[0] in {"deploy", "alert_rules"} or file.parts[:2] == ("grafana", "dashboards"):
+            (tmp_path / OURS / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(CHECKOUT / file, tmp_path / OURS / file)
     shutil.copy(USERS, tmp_path)
     guide = (CHECKOUT / "docs/attach.md").read_text()
     (lines,) = re.findall(r"```yaml\n(resources: .*?)```", guide, re.DOTALL)
