@@ -6,12 +6,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from hatch_build import carried
+from sidecar import __version__
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, attached, made, overlay
-from tests.support.manifests import config_of
+from tests.support.manifests import config_of, pod_of
 
 
 USERS = DEPLOY / "overlays/vllm/vllm.yaml"
@@ -91,6 +93,17 @@ def test_another_release_of_the_prometheus_chart_is_one_line_of_the_user(tmp_pat
         dict.fromkeys(kinds, "kps")
     )
     assert "labels: [{pairs: {release: NAME}}]" in (CHECKOUT / "docs/attach.md").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
+def test_the_guides_line_for_a_registry_names_the_image_in_it(name: str, tmp_path: Path) -> None:
+    """Also where the pod is in an object of an operator, whose fields kustomize does not know."""
+    guide = (CHECKOUT / "docs/attach.md").read_text()
+    (line,) = re.findall(r"`(images: \[.*?\])`", guide)
+
+    objects = attached(tmp_path, DEPLOY / "overlays" / name / f"{name}.yaml", [name], line)
+
+    assert pod_of(objects).sidecar["image"] == f"registry.example.com/{OURS}:{__version__}"
 
 
 def deployment(name: str, labels: dict[str, str]) -> Any:
