@@ -7,20 +7,21 @@ Exit codes: 0 the file is written; 1 no answer, or nothing worth a file; 2 wrong
 import argparse
 import asyncio
 import json
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sidecar.config.folding import FAILED, MISUSED, OK
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
+from sidecar.config.values import is_http_address
 from sidecar.slo.baseline import RefusedError, parsed
 
 
 _ABOUT_BASELINE = """\
 Write the usual values of a healthy pod to a file: what its traffic and its
-engine's work usually look like, as numbers, without texts of requests. A new pod
-that is given the file (baseline.file in its config) can name what broke from its
-first minute on; without it, it has to see some minutes of healthy traffic first.
+engine's work usually look like, as numbers, without texts of requests. A new
+pod that is given the file (baseline.file in its config) can name what broke
+from its first minute on; without it, it has to see some minutes of healthy
+traffic first.
 """
 _EXAMPLES_OF_BASELINE = """\
 examples:
@@ -34,8 +35,9 @@ examples:
 
 The file holds for one engine: the same product and version, models,
 quantization and GPU. A sidecar in front of another engine refuses it, and says
-in its log which part differs. A pod that remembers its own past (state.directory)
-prefers that to the file.
+in its log which part differs. A pod that remembers its own past
+(state.directory) prefers that to the file.
+
 exit codes: 0 the file is written; 1 no answer, or the pod is not healthy enough
 to be the example; 2 wrong flags.
 """
@@ -48,8 +50,8 @@ def main(argv: Sequence[str]) -> int:
         known = _parser().parse_args(list(argv))
     except SystemExit as stop:  # help: 0; a wrong flag: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
-    if re.fullmatch(r"https?://[^/\s]\S*", known.url) is None:
-        return _said(f"--url: {known.url!r} is no http:// or https:// address", MISUSED)
+    if not is_http_address(known.url):
+        return _said("--url is no http:// or https:// address", MISUSED)
     # Sockets and a loop are loaded only if there is something to ask.
     from sidecar.diagnosis.sources import AskingError, one_baseline  # noqa: PLC0415
 
@@ -86,5 +88,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _said(why: str, code: int) -> int:
-    sys.stderr.write(f"sidecar baseline: {why}; `sidecar baseline --help` explains.\n")
+    sys.stderr.write(errors_text([f"sidecar baseline: {why}; `sidecar baseline --help` explains."]))
     return code

@@ -51,7 +51,13 @@ class Answer:
     assumptions: tuple[str, ...] = ()
     would_change: tuple[str, ...] = ()
     refusal: str = ""
+    unanswered: bool = False
+    """The refusal is that a running sidecar or engine did not answer: no input is wrong."""
 
 
 class RefusedError(Exception):
     """The data do not allow an answer. The message says why, and which input would help."""
+
+
+class UnansweredError(RefusedError):
+    """A running sidecar or engine that was to be asked did not answer."""

@@ -1,6 +1,6 @@
 """`sidecar capacity`: reads the flags, asks the running sidecar and engine, prints the answers.
 
-Exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong usage. It calls the other files in order
+Exit codes: 0 every question is answered, 1 a sidecar or engine did not answer, 2 wrong usage or a refused question. It calls the other files in order
 and computes nothing itself.
 """
 
@@ -8,14 +8,14 @@ import sys
 from collections.abc import Callable, Sequence
 
 from sidecar.capacity import running
-from sidecar.capacity.answer import Answer, RefusedError
+from sidecar.capacity.answer import Answer, RefusedError, UnansweredError
 from sidecar.capacity.answers import CACHE_QUESTION, DEFAULT_TOKENS, memory_answers, slots_that_fit
 from sidecar.capacity.flags import Asked, UsageError, read_flags
 from sidecar.capacity.load_answer import QUESTION, replicas_answer
 from sidecar.capacity.observation import CACHE_INFO, CACHE_INFOS, Cache, Reading, observation_of
 from sidecar.capacity.replica import Replica
 from sidecar.capacity.text import as_json, as_text
-from sidecar.config.folding import FAILED, MISUSED, OK, width
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
 
 
 OBSERVED_SECONDS = 180.0
@@ -32,13 +32,14 @@ def main(argv: Sequence[str], observe: Observe = running.observe, ask: running.G
     except SystemExit as stop:  # argparse's way to show help
         return stop.code if isinstance(stop.code, int) else MISUSED
     except UsageError as errors:
-        lines = str(errors).splitlines()
-        sys.stderr.write("".join(f"sidecar capacity: {line}\n" for line in lines))
-        sys.stderr.write("`sidecar capacity --help` explains every flag, with examples\n")
+        lines = [f"sidecar capacity: {line}" for line in str(errors).splitlines()]
+        sys.stderr.write(errors_text([*lines, "`sidecar capacity --help` explains every flag, with examples"]))
         return MISUSED
     except KeyboardInterrupt:
         return FAILED
     sys.stdout.write(as_json(answers) if asked.word("output") == "json" else as_text(answers, width()))
+    if any(given.refusal and not given.unanswered for given in answers):
+        return MISUSED
     return FAILED if any(given.refusal for given in answers) else OK
 
 
@@ -48,8 +49,9 @@ def answer(asked: Asked, observe: Observe, ask: running.Get) -> list[Answer]:
     room = None
     if asked.has("model", "model.config", "model.layers"):
         cache, longest, refusal = _engine(asked, ask)
-        if refusal:
-            answers.append(Answer("engine", "What does the engine state about its cache?", refusal=refusal))
+        if refusal is not None:
+            question = "What does the engine state about its cache?"
+            answers.append(Answer("engine", question, refusal=str(refusal), unanswered=_unanswered(refusal)))
         try:
             replica = Replica(asked, cache, longest)
         except RefusedError as refused:
@@ -63,18 +65,24 @@ def answer(asked: Asked, observe: Observe, ask: running.Get) -> list[Answer]:
     return answers
 
 
-def _engine(asked: Asked, ask: running.Get) -> tuple[Cache | None, int | None, str]:
+def _unanswered(refusal: RefusedError) -> bool:
+    return isinstance(refusal, UnansweredError)
+
+
+def _engine(asked: Asked, ask: running.Get) -> tuple[Cache | None, int | None, RefusedError | None]:
     url = asked.word("engine.url")
     if url is None:
-        return None, None, ""
+        return None, None, None
     try:
         cache = running.cache_of(url, ask)
     except RefusedError as refusal:
-        return None, None, str(refusal)
+        return None, None, refusal
     silent = (
-        ""
+        None
         if cache
-        else f"{url}/metrics has no {CACHE_INFO}: only {' and '.join(CACHE_INFOS.values())} states its cache there. Give --gpu.memory instead"
+        else RefusedError(
+            f"{url}/metrics has no {CACHE_INFO}: only {' and '.join(CACHE_INFOS.values())} states its cache there. Give --gpu.memory instead"
+        )
     )
     return cache, running.longest_of(url, ask), silent
 
@@ -90,4 +98,4 @@ def _replicas(asked: Asked, room: int | None, observe: Observe) -> Answer:
             asked, observation_of(observe(url, OBSERVED_SECONDS if window is None else window)), room
         )
     except RefusedError as refusal:
-        return Answer("replicas", QUESTION, refusal=str(refusal))
+        return Answer("replicas", QUESTION, refusal=str(refusal), unanswered=_unanswered(refusal))

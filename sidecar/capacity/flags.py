@@ -50,8 +50,9 @@ examples:
       The number of sequences that fit into the cache of a running vLLM, whose
       size the engine states.
 
-exit codes: 0 every question is answered, 1 one or more is refused, 2 wrong
-usage. docs/capacity.md explains how the numbers are computed.
+exit codes: 0 every question is answered; 1 the sidecar or the engine did not
+answer; 2 wrong flags, or a question is refused: its data are missing or do not
+fit. docs/capacity.md explains how the numbers are computed.
 """
 
 

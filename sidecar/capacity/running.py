@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException
+from socket import gaierror
 
-from sidecar.capacity.answer import RefusedError
+from sidecar.capacity.answer import RefusedError, UnansweredError
 from sidecar.capacity.observation import Cache, Reading, read_cache, read_sidecar, since_start
 from sidecar.config.values import parse_engine_url
 
@@ -25,7 +26,7 @@ Get = Callable[[str, str], tuple[bytes, str]]
 
 
 def get(url: str, path: str) -> tuple[bytes, str]:
-    """Body and Date header of a 200 response. Raises RefusedError for any other outcome."""
+    """Body and Date header of a 200 response. Raises UnansweredError for any other outcome."""
     address = parse_engine_url(url)
     connection = HTTPConnection(address.host, address.port, timeout=PAGE_TIMEOUT_SECONDS)
     try:
@@ -33,12 +34,25 @@ def get(url: str, path: str) -> tuple[bytes, str]:
         response = connection.getresponse()
         body = response.read(MAX_SIDECAR_PAGE_BYTES)
     except (OSError, HTTPException) as error:
-        raise RefusedError(f"{url}{path} does not answer: {str(error) or type(error).__name__}") from None
+        raise UnansweredError(f"{url}{path} does not answer: {_failure(error)}") from None
     finally:
         connection.close()
     if response.status != 200:
-        raise RefusedError(f"{url}{path} answers {response.status}")
+        raise UnansweredError(f"{url}{path} answers {response.status}; is it the right address?")
     return body, response.headers.get("Date", "")
+
+
+def _failure(error: OSError | HTTPException) -> str:
+    """The failure in plain words, with the thing to check; the library's own words only where the kernel has none."""
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there; does it run, and is the port right?"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {PAGE_TIMEOUT_SECONDS:.0f} s"
+    if isinstance(error, gaierror):
+        return "no address is known for that host name; is it spelled right?"
+    if isinstance(error, HTTPException):
+        return "it does not answer as an HTTP server does; is the port right?"
+    return f"{error.strerror or 'there is no way there'}; are host and port right?"
 
 
 def observe(

@@ -4,6 +4,7 @@ Knows columns, and nothing of what is said.
 """
 
 import textwrap
+from collections.abc import Iterable
 
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -18,6 +19,11 @@ def width() -> int:
     import shutil  # noqa: PLC0415  5 ms with its compressors, and `serve` prints no columns
 
     return max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
+def errors_text(errors: Iterable[str]) -> str:
+    """Errors for a person at a terminal: each begins a line, and goes on indented."""
+    return "".join(f"{line}\n" for error in errors for line in folded(error, width(), rest="    "))
 
 
 def folded(text: str, columns: int, first: str = "", rest: str | None = None) -> list[str]:

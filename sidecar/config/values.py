@@ -33,11 +33,18 @@ class Description:
     """The value must not be shown, even if it is wrong."""
 
 
+VARIABLE = re.compile(r"\$\{\w[^}]*\}|\$\(\w+\)|\$[A-Z_][A-Z0-9_]*|^\$\w+$")
+"""An environment variable as shells, Kubernetes and Compose write it."""
+MASK = "***"
+"""Stands for a secret, in logs and on pages."""
+USER_OF_URL = re.compile(r"(?<=://)[^/@]*@")
+"""User and password in a URL, which no error and no page repeats."""
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")  # RFC 9110 5.6.2 token
-_SECRET_HEADERS = frozenset(
+SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie", "x-auth-token"}
 )
+"""Header names, in lower case, whose values authenticate a client."""
 
 
 def parse_address(text: str) -> Address:
@@ -72,10 +79,21 @@ def parse_engine_url(text: str) -> Address:
     return address
 
 
+def is_http_address(text: str) -> bool:
+    """Whether a text is a URL that can be asked: http or https, a host, and a port that exists if it names one."""
+    try:
+        parts = urlsplit(text)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets without an IPv6 address, or a port that is no number up to 65535
+        return False
+    return named and not re.search(r"\s", text)
+
+
 def _collector_url(text: str) -> str:
     """The URL of an OTLP/HTTP collector, path included, or nothing."""
     if not text:
         return text
+    _expanded(text)
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("is not an http:// or https:// URL with a host")
@@ -123,8 +141,15 @@ def _grpc_address(text: str) -> str:
 
 
 def _engine_url(text: str) -> str:
+    _expanded(text)
     parse_engine(text)
     return text
+
+
+def _expanded(text: str) -> None:
+    """Raise ValueError for a URL that names a variable: as a path or a host it might be taken as it stands."""
+    if VARIABLE.search(text):
+        raise ValueError("names an environment variable, and nothing expands it")
 
 
 def _lane(text: str) -> str:
@@ -156,7 +181,7 @@ def _header(text: str) -> str:
 
 
 def _open_header(text: str) -> str:
-    if text.lower() in _SECRET_HEADERS:
+    if text.lower() in SECRET_HEADERS:
         raise ValueError("carries secrets and is never logged")
     return _header(text)
 

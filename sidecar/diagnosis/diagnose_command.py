@@ -1,18 +1,18 @@
 """`sidecar diagnose`: reads its own flags, asks one source, prints text or JSON.
 
-Exit codes: 0 a verdict, an engine that is down, or all is well; 1 no verdict, or no answer from the source; 2 wrong flags,
-all of them listed. This module knows flags and texts; `tree.py` judges.
+Exit codes: 0 a verdict, an engine that is down, or all is well; 1 no verdict, or no answer from the source; 2 wrong flags, all
+of them listed, or numbers by hand that allow no verdict. This module knows flags and texts; `tree.py` judges.
 """
 
 import argparse
 import asyncio
 import json
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from sidecar.config.folding import FAILED, MISUSED, OK, width
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
+from sidecar.config.values import USER_OF_URL, is_http_address
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.terminal import text
@@ -47,8 +47,8 @@ examples:
 
 It always takes two numbers: a time to first token, and a time between tokens.
 One alone is refused.
-exit codes: 0 a verdict, an engine that is down, or all is well; 1 no verdict,
-or no answer from the address; 2 wrong flags.
+exit codes: 0 a verdict, an engine that is down, or all is well; 1 no verdict
+yet, or no answer from the address; 2 wrong flags, or too few numbers by hand.
 """
 _SOURCES = (
     ("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),
@@ -75,11 +75,11 @@ def main(argv: Sequence[str]) -> int:
     numbers, wrong = by_hand.read(told)
     errors += wrong
     if errors:
-        sys.stderr.write("".join(f"sidecar diagnose: {error}\n" for error in errors))
-        sys.stderr.write("`sidecar diagnose --help` explains, with examples.\n")
+        lines = [f"sidecar diagnose: {error}" for error in errors]
+        sys.stderr.write(errors_text([*lines, "`sidecar diagnose --help` explains, with examples."]))
         return MISUSED
     if any(flag.name in told for flag in by_hand.BY_HAND_FLAGS):
-        return _print(document([contained(numbers)]), told)
+        return OK if _print(document([contained(numbers)]), told) == OK else MISUSED
     # Sockets and a loop are loaded only if a source is asked over the network.
     from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar  # noqa: PLC0415
 
@@ -99,7 +99,8 @@ def main(argv: Sequence[str]) -> int:
             answer = asyncio.run(one_sidecar(told.get("sidecar.url", SIDECAR_URL)))
     except AskingError as error:
         where = "--prometheus.url" if "prometheus.url" in told else "--sidecar.url (its admin side)"
-        sys.stderr.write(f"sidecar diagnose: {error}\n{where} says where to ask; `sidecar diagnose --help` explains.\n")
+        help_ = f"{where} says where to ask; `sidecar diagnose --help` explains."
+        sys.stderr.write(errors_text([f"sidecar diagnose: {error}", help_]))
         return FAILED
     return _print(_chosen(answer, told), told)
 
@@ -130,9 +131,9 @@ def _errors(told: dict[str, str], unknown: list[str]) -> list[str]:
     if asked and hand:
         errors.append(f"--{asked[0]} with {', '.join(hand)}: either ask, or tell the numbers")
     errors += [
-        f"--{name}: {told[name]!r} is no http:// or https:// address"
+        f"--{name}: {USER_OF_URL.sub('', told[name])!r} is no http:// or https:// address"
         for name in asked
-        if re.fullmatch(r"https?://[^/\s]\S*", told[name]) is None
+        if not is_http_address(told[name])
     ]
     errors += [
         f"--{name}: only with --prometheus.url"

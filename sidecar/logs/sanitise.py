@@ -8,12 +8,13 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
+from sidecar.config.values import MASK
+
 
 LIMIT = 256
 _SECRET = re.compile(r"(?i)\b(bearer|basic)\s+\S+|\b(?:sk|pk|hf|gsk|xai|nvapi)[-_][A-Za-z0-9_-]{4,}|(//)[^/@\s]*@")
 _PART_OF_A_SECRET = re.compile(r"[ @_-]")
 """Each match of `_SECRET` has one of these; most paths and names have none."""
-MASK = "***"
 
 
 def clean(text: str | bytes, limit: int = LIMIT) -> str:

@@ -40,8 +40,8 @@ def test_the_issues_figures_for_a_7b(run: Run, reserve: str, fits: bool) -> None
 def test_a_question_without_its_data_is_refused_and_the_others_are_answered(
     run: Run, flags: tuple[str, ...], topic: str, words: str
 ) -> None:
-    """The exit code is 1 if one question was not answered: a script that asked whether a model fits must not go on."""
-    answers = run(*flags, rc=1)
+    """The exit code is 2 if one question was not answered: a script that asked whether a model fits must not go on."""
+    answers = run(*flags, rc=2)
 
     assert words in answers[topic]["refusal"]
     assert "numbers" not in answers[topic]

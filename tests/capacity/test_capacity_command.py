@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.capacity.answer import RefusedError
+from sidecar.capacity.answer import UnansweredError
 from sidecar.capacity.capacity_command import main
 from sidecar.cli import main as cli
 from tests.capacity.asked import Run
@@ -15,8 +15,10 @@ from tests.capacity.asked import Run
 
 
 def test_an_engine_that_does_not_answer_is_said_and_the_rest_is_answered(run: Run) -> None:
+    """The exit code is 1: nothing that was typed is wrong."""
+
     def no_answer(url: str, path: str) -> tuple[bytes, str]:
-        raise RefusedError(f"{url}{path} does not answer: refused")
+        raise UnansweredError(f"{url}{path} does not answer: refused")
 
     answers = run("--model=llama-3.3-70b", "--engine.url=http://e:1", rc=1, ask=no_answer)
 
@@ -36,7 +38,7 @@ def test_an_engine_that_does_not_answer_is_said_and_the_rest_is_answered(run: Ru
     ],
 )
 def test_where_every_question_is_refused_the_exit_code_says_so(run: Run, flags: tuple[str, ...], words: str) -> None:
-    (answer,) = run(*flags, rc=1).values()
+    (answer,) = run(*flags, rc=2).values()
 
     assert words in answer["refusal"]
 

@@ -97,4 +97,4 @@ def test_a_watched_replica_carries_an_answer_for_the_fleet(run: Run) -> None:
 def test_a_replica_that_the_model_does_not_describe_is_refused(
     run: Run, flags: tuple[str, ...], observe: Callable[[str, float], list[Reading]], words: str
 ) -> None:
-    assert words in run(*flags, rc=1, observe=observe)["replicas"]["refusal"]
+    assert words in run(*flags, rc=2, observe=observe)["replicas"]["refusal"]
