@@ -8,13 +8,14 @@ and a port that is taken ends the start. Stopping (SIGTERM, SIGINT): the drain
 """
 
 import asyncio
+import errno
 import gc
 import os
 import signal
 import ssl
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,11 @@ import uvloop
 from sidecar import __version__
 from sidecar.budgets.heap import give_back_large_blocks
 from sidecar.budgets.machine import Machine, this_machine
+from sidecar.config.environment import variable_of
+from sidecar.config.file import SHORT_FLAGS, flag_of
 from sidecar.config.notes import notes
-from sidecar.config.schema import Config
+from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import Config, WebConfig
 from sidecar.health.health import measure_lag
 from sidecar.ledger.account import Reason
 from sidecar.proxy import parser_check
@@ -91,11 +95,9 @@ class App:
         if faults := parser_check.faults():
             log.error("parser_unsafe", faults=faults, hint=parser_check.advice())
             return await self._end(1)
-        try:
-            admin = await self._doorstep.open(config.web.address.host, config.web.address.port)
-            traffic = await serving.traffic.listen(config.proxy.address.host, config.proxy.address.port)
-        except OSError as error:
-            _listen_failed(error)
+        admin = await _bound("web.listen_address", config.web, self._doorstep.open)
+        traffic = await _bound("proxy.listen_address", config.proxy, serving.traffic.listen)
+        if admin is None or traffic is None:
             return await self._end(1)
         log.info("listening", traffic=shown(traffic), admin=shown(admin), engine=config.engine.url, version=__version__)
         for note in notes(config, os.environ):
@@ -135,7 +137,8 @@ class App:
         try:
             await beside.start(self._doorstep.taken())
         except OSError as error:
-            _listen_failed(error)
+            # The other listener of this half has its sockets already.
+            _listen_failed("spans.grpc_listen_address", self.serving.config.spans.grpc_listen_address, error)
             return self._give_up()
         self._start(*beside.tasks())
         return gc.enable()
@@ -208,9 +211,28 @@ def _no_certificates() -> Iterator[None]:
         del ssl.SSLContext.set_default_verify_paths
 
 
-def _listen_failed(error: OSError) -> None:
-    log.error(
-        "listen_failed",
-        why=error.strerror or str(error),
-        hint="The port may be taken: choose others with --proxy.listen-address and --web.listen-address.",
-    )
+async def _bound(
+    key: str, of: WebConfig | ProxyConfig, listen: Callable[[str, int], Awaitable[tuple[str, int]]]
+) -> tuple[str, int] | None:
+    """The address of a listener that now listens; None after the log said why it cannot."""
+    try:
+        return await listen(of.address.host, of.address.port)
+    except OSError as error:
+        _listen_failed(key, of.listen_address, error)
+        return None
+
+
+def _listen_failed(key: str, address: str, error: OSError) -> None:
+    """Say which key asks for an address that cannot be had, and what to do."""
+    flag = f"{flag_of(key)} or " if key in SHORT_FLAGS else ""
+    instead = f"choose another address with {flag}{variable_of(tuple(key.split('.')))}"
+    if error.errno == errno.EADDRINUSE:
+        port = address.rpartition(":")[2]
+        hint = f"Another process listens on port {port} (`ss -ltnp 'sport = :{port}'` names it): stop it, or {instead}."
+    elif error.errno == errno.EACCES:
+        hint = f"Ports below 1024 need the right to bind them: {instead}."
+    elif error.errno == errno.EADDRNOTAVAIL:
+        hint = f"No interface of this machine has that address: {instead}."
+    else:
+        hint = f"The port may be taken, or no address of this machine: {instead}."
+    log.error("listen_failed", key=key, address=address, why=error.strerror or str(error), hint=hint)

@@ -22,6 +22,7 @@ from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.budgets.budgets import Budgets
 from sidecar.config.file import ConfigErrors
+from sidecar.config.in_force import as_yaml
 from sidecar.config.schema import Config, restart_needed
 from sidecar.engines.reports.fetcher import ReportFetcher, readers_of
 from sidecar.engines.reports.sink import ReportSink
@@ -131,6 +132,7 @@ class BesideTraffic:
             traces_from_anywhere=self.spans.from_anywhere,
             incidents=serving.slo.roots.incidents,
             baseline=self.baselines.document,
+            in_force=lambda: as_yaml(serving.config),
             access=Access(config.web.config_file, metrics, clock),
         )
         self.admin.access.on_loaded = self._reload_gauges

@@ -8,25 +8,13 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from sidecar import BUILD, __version__
-from sidecar.config.buckets import bucket_labels
-from sidecar.config.checks import counted_models
 from sidecar.config.file import SHORT_FLAGS, ConfigErrors, flag_of, load
-from sidecar.config.folding import MISUSED, OK, WIDTH, folded, width
-from sidecar.config.notes import Note, notes
-from sidecar.config.objectives import (
-    ObjectiveSetting,
-    bucket_objectives,
-    lane_objective,
-    lanes_without_objectives,
-    preset_name,
-)
-from sidecar.config.schema import Config, LaneObjectivesConfig
-from sidecar.ledger.request_labels import UNKNOWN
-from sidecar.metrics.catalogue import series_ceiling, series_typical
-from sidecar.slo.objective import Objective
+from sidecar.config.folding import MISUSED, OK, errors_text, width
+from sidecar.config.schema import Config
 
 
 _ABOUT_SIDECAR = """\
@@ -54,9 +42,16 @@ examples:
       Send thousands of hostile requests through your own proxies, and say which
       of them lets one through; `sidecar attack --help` has more.
 
+Every key of the config file is a variable of the environment too, such as
+SIDECAR__ENGINE__URL. docs/configuration.md has all keys, with their defaults
+and reasons.
+
+exit codes: 0 success, 1 failure, 2 wrong usage or a refused config or input.
+"""
+_ENDS = """Every key is a variable of the environment too: SIDECAR__ENGINE__URL is
+engine.url, SIDECAR__LOG__LEVEL is log.level. Lists and maps are YAML there.
+
 exit codes: 0 success, 1 failure, 2 wrong usage or a refused config.
-Every key of the config file, with its default and reason:
-docs/configuration.md
 """
 _SERVE = """\
 Run until SIGTERM or SIGINT. Both drain: open streams have
@@ -66,8 +61,9 @@ old one stays in force.
 """
 _CHECK = """\
 Read the config as `serve` would, start nothing, and print every error with its
-file, line and column; or, if there is none, the lanes, the rules in the order
-in which they apply, the objectives, the listeners and the number of series.
+file, line and column, its flag or its variable; or, if there is none, which
+source set each key, the lanes, the rules in the order in which they apply, the
+objectives, the listeners and the number of series.
 """
 _SERVE_FLAGS = {
     "engine.url": ("URL", "the engine, http://host:port or unix:/path"),
@@ -90,9 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse's way to return: help and version 0, bad usage 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     if known.command is None:
-        sys.stderr.write(
-            "sidecar: no command: serve, check, demo, diagnose, capacity, baseline, drain, attack or export; see `sidecar --help`\n"
-        )
+        sys.stderr.write("sidecar: no command: `sidecar --help` lists them all, with examples\n")
         return MISUSED
     file: str | None = vars(known)["config.file"]
     flags = {key: value for key in SHORT_FLAGS if (value := vars(known)[key]) is not None}
@@ -105,10 +99,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_web_config(config.web.config_file)
     except ConfigErrors as errors:
         count = len(errors.lines)
-        sys.stderr.write(f"{errors}\nsidecar: the config is refused: {count} error{'s' if count > 1 else ''}\n")
+        end = f"sidecar: the config is refused: {count} error{'s' if count > 1 else ''}"
+        sys.stderr.write(errors_text([*errors.lines, end]))
         return MISUSED
     if known.command == "check":
-        sys.stdout.write(describe(config, notes(config, os.environ), width()))
+        from sidecar.config.explain import explained  # noqa: PLC0415  `serve` explains nothing
+
+        sys.stdout.write(explained(config, os.environ, width()))
         return OK
     gc.disable()  # until all is loaded (`app.py`): each collection would walk all modules, and find nothing
     try:
@@ -149,14 +146,22 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
     return command
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors fit the terminal, as its help does."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(MISUSED, errors_text([f"{self.prog}: error: {message}"]))
+
+
 def _parser() -> argparse.ArgumentParser:
-    shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    group = shared.add_argument_group("config (a flag outranks the file)")
+    shared = _Parser(add_help=False, allow_abbrev=False)
+    group = shared.add_argument_group("config (a flag outranks the environment, and that the file)")
     group.add_argument("--config.file", metavar="FILE", help="YAML; see docs/configuration.md")
     for key in SHORT_FLAGS:
         value, words = _SERVE_FLAGS[key]
         group.add_argument(flag_of(key), dest=key, metavar=value, help=words)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="sidecar",
         description=_ABOUT_SIDECAR,
         epilog=_EXAMPLES_OF_SIDECAR,
@@ -180,109 +185,9 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=words,
             description=about,
+            epilog=_ENDS,
             parents=[shared],
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
     return parser
-
-
-def describe(config: Config, told: Iterable[Note] = (), columns: int = WIDTH) -> str:
-    """A config explained for a person: listeners, lanes and rules, objectives, number of series, and notes (`told`)."""
-    lanes, facts = (
-        config.lanes,
-        [
-            ("engine", f"{config.engine.url} (kind {config.engine.kind})"),
-            ("traffic", config.proxy.listen_address),
-            ("admin", config.web.listen_address),
-            ("lanes", f"{', '.join(config.lanes.declared)} (default: {config.lanes.default})"),
-            ("buckets", f"{', '.join((*bucket_labels(config.prompt_buckets.edges), UNKNOWN))} (prompt tokens)"),
-            ("labels", f"quantization={config.labels.quantization}, gpu_type={config.labels.gpu_type}"),
-        ],
-    )
-    ways = [(rule.lane, f"if {_conditions(rule.model_dump(exclude_none=True))}") for rule in lanes.rules]
-    if lanes.header is not None:
-        ways.insert(0, (f"the header {lanes.header},", "if it names a lane; with any other value: other"))
-    said = ((", ".join(note.names), note.hint) for note in told)
-    return "\n".join(
-        [
-            "The config is valid.",
-            "",
-            *_listed(facts, columns),
-            "",
-            "A request's lane is the first that applies:",
-            *_listed([*ways, (lanes.default, "otherwise")], columns, "  "),
-            "",
-            *folded(
-                "Objectives of each lane: seconds by prompt length, to be met by the target share of its requests:",
-                columns,
-            ),
-            *_objectives(config, columns),
-            "",
-            *_listed(_series(config), columns),
-            *_listed((("note", f"{names}: {hint}") for names, hint in said), columns),
-            "",
-        ]
-    )
-
-
-def _listed(facts: Iterable[tuple[str, str]], columns: int, indent: str = "") -> list[str]:
-    return [line for name, value in facts for line in folded(value, columns, f"{indent}{name:<10} ")]
-
-
-def _conditions(rule: dict[str, object]) -> str:
-    said = []
-    for key, value in rule.items():
-        if key == "headers" and isinstance(value, dict):
-            said += [f"header {name} is {' or '.join(values)}" for name, values in value.items()]
-        elif isinstance(value, tuple):
-            said.append(f"{key} is {' or '.join(value)}")
-        elif key != "lane":
-            said.append(f"{key} {str(value).lower()}")
-    return " and ".join(said) or "anything"
-
-
-def _objectives(config: Config, columns: int) -> list[str]:
-    """The objectives as a table. If a bucket's target differs from its lane's, the bucket's cell shows it."""
-    rows = []
-    for lane in config.lanes.declared:
-        said = config.objectives.get(lane, LaneObjectivesConfig())
-        first = (lane, preset_name(lane, said))
-        for objective in Objective:
-            settings = bucket_objectives(objective, lane, said, config.prompt_buckets.edges)
-            targets = [setting.aim.target for setting in settings.values() if setting.aim is not None]
-            if not targets:
-                continue
-            target = lane_objective(objective, lane, said).target or targets[0]
-            cells = [_cell(setting, target) for setting in settings.values()]
-            rows.append((*first, str(objective), f"{target:.6g}", *cells))
-            first = ("", "")
-    head = ("lane", "preset", "objective", "target", *bucket_labels(config.prompt_buckets.edges), UNKNOWN)
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    gap = "  " if sum(widths) + 2 * len(widths) <= columns else " "
-    table = ["  " + gap.join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows)]
-    said_of = [f"  {lane:<10} no objective, so it never pages" for lane in lanes_without_objectives(config)]
-    return [*(table if rows else ()), *said_of]
-
-
-def _cell(setting: ObjectiveSetting, target: float) -> str:
-    if setting.aim is None:
-        return "-"
-    seconds = f"{setting.aim.threshold_seconds:.6g}"
-    return seconds if setting.aim.target == target else f"{seconds} ({setting.aim.target:.6g})"
-
-
-def _series(config: Config) -> list[tuple[str, str]]:
-    listed = len(config.engine.models)
-    sizes = (len(config.lanes.declared), len(config.prompt_buckets.edges) + 2, counted_models(listed))
-    split = config.metrics.inter_token_by_prompt_bucket
-    ceiling = series_ceiling(*sizes, inter_token_by_prompt_bucket=split)
-    typical = series_typical(*sizes, inter_token_by_prompt_bucket=split)
-    limit = config.metrics.series_limit
-    stop = f"; the process stops at metrics.series_limit, {limit}" if ceiling > limit else f" (limit {limit})"
-    models = "1 model (engine.models is empty: the engine's own list is taken, which may be longer)"
-    counted = f"{listed} model{'s' if listed > 1 else ''}" if listed else models
-    return [
-        ("series", f"typically about {typical} (an estimate); all combinations would be {ceiling}{stop}"),
-        ("", f"counted with {counted}"),
-    ]

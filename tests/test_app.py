@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog.testing
@@ -45,12 +46,12 @@ async def asked(port: int, path: str) -> bytes:
     return answer.partition(b"\r\n")[0]
 
 
-async def failed(of: Config) -> tuple[int, list[tuple[object, object]]]:
+async def failed(of: Config) -> tuple[int, list[dict[str, Any]]]:
     """The exit code of a start that fails, and what its log said."""
     app = App(of, lambda: of)
     with structlog.testing.capture_logs() as logs:
         code = await asyncio.wait_for(app.serve(), 10)
-    return code, [(line["event"], line["why"]) for line in logs if line["log_level"] in ("error", "critical")]
+    return code, [dict(line) for line in logs if line["log_level"] in ("error", "critical")]
 
 
 def test_traffic_is_served_while_the_rest_is_loaded_and_probes_wait_for_the_rest(
@@ -94,7 +95,12 @@ def test_what_cannot_be_loaded_ends_the_process_and_the_log_names_it(monkeypatch
 
     monkeypatch.setattr(module, "_loaded", broken)
 
-    assert asyncio.run(failed(config())) == (1, [("start_failed", "No module named 'aiohttp'")])
+    code, said = asyncio.run(failed(config()))
+
+    assert (code, [(line["event"], line["why"]) for line in said]) == (
+        1,
+        [("start_failed", "No module named 'aiohttp'")],
+    )
 
 
 def test_certificates_are_not_read_while_the_rest_is_loaded_and_are_read_after(
@@ -111,15 +117,38 @@ def test_certificates_are_not_read_while_the_rest_is_loaded_and_are_read_after(
     assert found == [0, 1]
 
 
-@pytest.mark.parametrize("listener", ["port", "web_port"])
-def test_a_port_that_is_taken_ends_the_start(listener: str) -> None:
-    """This holds for either listener, with the same words; the rest is not even loaded."""
+@pytest.mark.parametrize(("listener", "key"), [("port", "proxy"), ("web_port", "web")])
+def test_a_port_that_is_taken_ends_the_start(listener: str, key: str) -> None:
+    """The log names the key, the port and what to do; the rest is not even loaded."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
-        code, said = asyncio.run(failed(config(**{listener: taken})))
+        code, (said,) = asyncio.run(failed(config(**{listener: taken})))
 
-    ((event, why),) = said
-    assert (code, event, "address already in use" in str(why)) == (1, "listen_failed", True)
+    assert (code, said["event"], said["key"], said["address"]) == (
+        1,
+        "listen_failed",
+        f"{key}.listen_address",
+        f"127.0.0.1:{taken}",
+    )
+    assert "address already in use" in said["why"]
+    assert said["hint"] == (
+        f"Another process listens on port {taken} (`ss -ltnp 'sport = :{taken}'` names it): stop it, or choose another"
+        f" address with --{key}.listen-address or SIDECAR__{key.upper()}__LISTEN_ADDRESS."
+    )
+
+
+def test_both_ports_that_are_taken_are_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        code, said = asyncio.run(failed(config(port=one.getsockname()[1], web_port=other.getsockname()[1])))
+
+    assert (code, [line["key"] for line in said]) == (1, ["web.listen_address", "proxy.listen_address"])
+
+
+def test_an_address_of_another_machine_is_told_apart_from_a_port_that_is_taken() -> None:
+    of = Config.model_validate({"engine": {"url": "http://127.0.0.1:9"}, "web": {"listen_address": "192.0.2.1:0"}})
+    _, said = asyncio.run(failed(of))
+
+    assert said[0]["hint"].startswith("No interface of this machine has that address: choose another")
 
 
 def test_a_listener_of_the_rest_whose_port_is_taken_ends_the_process_in_the_same_way() -> None:
@@ -131,4 +160,7 @@ def test_a_listener_of_the_rest_whose_port_is_taken_ends_the_process_in_the_same
         with_grpc = Config.model_validate({**of.model_dump(), "spans": spans})
         code, said = asyncio.run(failed(with_grpc))
 
-    assert (code, [event for event, _ in said]) == (1, ["listen_failed"])
+    assert (code, [(line["event"], line["key"]) for line in said]) == (
+        1,
+        [("listen_failed", "spans.grpc_listen_address")],
+    )

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -49,6 +50,17 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
         for sample in family.samples
         if sample.name == name and labels.items() <= sample.labels.items()
     )
+
+
+async def page_of(process: "Process", path: str) -> str:
+    """A page of the admin listener, which is started for it."""
+    ((host, port),) = await process.beside.admin.start("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}{path}") as answer:
+            assert answer.status == 200
+            return await answer.text()
+    finally:
+        await process.beside.admin.stop()
 
 
 class Process:
@@ -238,3 +250,18 @@ def test_a_scrape_and_a_reload_see_each_request_that_is_over(tmp_path: Path) -> 
         return found
 
     assert asyncio.run(scenario()) == [1, 1, 1, 0, 2]
+
+
+def test_the_page_of_the_config_follows_a_reload_and_no_refused_one(tmp_path: Path) -> None:
+    async def scenario() -> list[str]:
+        process = Process(tmp_path)
+        pages = [await page_of(process, "/config")]
+        for text in (SECOND, BAD):
+            await process.reload(text)
+            pages.append(await page_of(process, "/config"))
+        return [line for page in pages for line in page.splitlines() if line.startswith("  max_in_flight")]
+
+    assert asyncio.run(scenario()) == [
+        "  max_in_flight: 1024  # default",
+        *[f"  max_in_flight: 7  # {tmp_path / 'sidecar.yml'}:4"] * 2,
+    ]

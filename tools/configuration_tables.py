@@ -25,11 +25,12 @@ from sidecar.config.schema import (
 )
 from sidecar.config.section import Section
 from sidecar.slo.objective import Objective
-from sidecar.slo.presets import OBJECTIVE_PRESETS
+from sidecar.slo.presets import LARGE_BILLIONS, OBJECTIVE_PRESETS, SMALL_BILLIONS
 from tools.markdown import Block, table
 
 
 HEAD = ("key", "accepts", "default", "meaning, and reason for the default", "on reload")
+SIZES_HEAD = "tpot of preset"
 _Row = tuple[str, ...]
 
 
@@ -46,7 +47,7 @@ def blocks() -> tuple[Block, ...]:
     for key, model in (("ttft", AimConfig), ("tpot", TokenAimConfig), ("blame_shares", BlameSharesConfig)):
         found["objectives"] += _rows(f"objectives.LANE.{key}", model, (*lane, key))
     keys = (Block(f"## `{section}`", table(HEAD, of)) for section, of in found.items())
-    return *keys, Block("## `objectives`", _presets())
+    return *keys, Block("## `objectives`", _presets()), Block("## `objectives`", _sizes())
 
 
 def _rows(section: str, model: type[Section], path: tuple[str | int, ...]) -> list[_Row]:
@@ -93,6 +94,23 @@ def _presets() -> str:
     """The thresholds of each preset with the default edges."""
     labels = PromptBuckets(PromptBucketsConfig().edges).labels
     return table(("preset", "objective", "target", *(f"`{label}`" for label in labels)), _preset_rows(labels))
+
+
+def _sizes() -> str:
+    """The `tpot` threshold of each preset by the size of the model, where size has an effect."""
+    head = (
+        SIZES_HEAD,
+        f"up to {SMALL_BILLIONS:g}",
+        f"up to {LARGE_BILLIONS:g}, or unknown",
+        f"above {LARGE_BILLIONS:g}",
+    )
+    sizes = (SMALL_BILLIONS, LARGE_BILLIONS, LARGE_BILLIONS + 1)
+    rows = [
+        (f"`{name}`", *(f"{preset.for_size(size).tpot_seconds:g} s" for size in sizes))
+        for name, preset in OBJECTIVE_PRESETS.items()
+        if preset.tpot_seconds is not None
+    ]
+    return table(head, rows)
 
 
 def _preset_rows(labels: tuple[str, ...]) -> Iterator[_Row]:

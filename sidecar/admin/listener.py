@@ -10,6 +10,7 @@
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
 | `/-/drain` | POST, PUT | loopback only: drains, and answers when nothing is in flight, or at the deadline with 503: JSON (`shutdown.py`) |
 | `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
+| `/config` | GET | the config in force, with the source of each value and secrets masked: YAML (`config/in_force.py`) |
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
 | `/baseline.json` | GET | the usual values of this pod, for other pods: JSON (`slo/baseline.py`); 503 while there are none |
 | `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
@@ -79,6 +80,7 @@ class AdminListener:
     `traces_from_anywhere`: other hosts than this one may send spans too. `incidents`: the log that the judge of roots writes.
     `access`: the gate, which is closed with the listener; None: plain HTTP, open to all.
     `baseline`: makes the document of usual values, or raises RefusedError with the reason why there is none.
+    `in_force`: makes the text of `/config`; a thread calls it.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class AdminListener:
         traces_from_anywhere: bool = False,
         incidents: IncidentLog | None = None,
         baseline: Callable[[], Sliced[bytearray]] | None = None,
+        in_force: Callable[[], str] = lambda: "",
         access: Access | None = None,
     ) -> None:
         self.access = access or Access("", metrics, clock)
@@ -99,6 +102,7 @@ class AdminListener:
         self._traces_from_anywhere = traces_from_anywhere
         self._incidents = incidents or IncidentLog()
         self._usual = baseline or nothing_usual
+        self._in_force = in_force
         self._metrics = metrics
         self._clock = clock
         self._process = ProcessPage()
@@ -124,6 +128,7 @@ class AdminListener:
     async def _start(self, sites: Callable[[Runner], Sequence[web.BaseSite]]) -> list[tuple[str, int]]:
         application = web.Application(middlewares=[_contained, self._guarded], client_max_size=4096)
         application.router.add_get("/metrics", self._page)
+        application.router.add_get("/config", self._config)
         application.router.add_get("/incident.json", self._incident)
         application.router.add_get("/baseline.json", self._baseline)
         application.router.add_get("/-/healthy", self._healthy)
@@ -234,6 +239,9 @@ class AdminListener:
     async def _engine(self, _request: web.Request) -> web.Response:
         progress = self._app.engine_progress()
         return web.json_response(progress.as_json(), status=503 if progress.proven else 200, headers=JSON_HEADERS)
+
+    async def _config(self, _request: web.Request) -> web.Response:
+        return web.Response(text=await asyncio.to_thread(self._in_force), headers={"Cache-Control": "no-store"})
 
     async def _incident(self, _request: web.Request) -> web.Response:
         document = {"schema_version": INCIDENT_VERSION, "incidents": self._incidents.as_json()}

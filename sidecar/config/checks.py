@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from sidecar.config.buckets import bucket_labels
+from sidecar.config.model_size import ModelSize, model_size
 from sidecar.config.objectives import bucket_objectives, lane_objective, preset_name
 from sidecar.config.schema import LaneObjectivesConfig, LaneRule
 from sidecar.config.section import KEY_MARK, Path
@@ -214,8 +215,9 @@ def _models(known: Known) -> Iterator[Finding]:
 
 def _objectives(known: Known) -> Iterator[Finding]:
     said = known(("objectives",))
-    declared = _declared_lanes(known)
+    declared = declared_lanes(known)
     edges = [edge for edge in _several(known(("prompt_buckets", "edges"))) if isinstance(edge, int)]
+    size = _size(known)
     for lane, keys in said.items() if isinstance(said, Mapping) else ():
         here: Path = ("objectives", lane)
         value = keys if isinstance(keys, Mapping) else {}
@@ -232,7 +234,13 @@ def _objectives(known: Known) -> Iterator[Finding]:
                 continue  # which preset a lane has by its name is not known before its name is mended
         for objective in Objective if edges else ():
             if _readable(known, here, objective, edges):
-                yield from _objective_findings(here, objective, value, edges)
+                yield from _objective_findings(here, objective, value, edges, size)
+
+
+def _size(known: Known) -> ModelSize | None:
+    stated = known(("engine", "model_size_billions"))
+    models = [name for name in _several(known(("engine", "models"))) if isinstance(name, str)]
+    return model_size(stated if _number(stated) else None, models)
 
 
 def _bucket_names(here: Path, value: Mapping[str, object], edges: Sequence[int]) -> Iterator[Finding]:
@@ -256,7 +264,7 @@ def _keys_of(objective: Objective) -> tuple[str, ...]:
     return ("preset", "ttft", "e2e") if objective is Objective.E2E else ("preset", objective.value)
 
 
-def _declared_lanes(known: Known) -> list[str] | None:
+def declared_lanes(known: Known) -> list[str] | None:
     """Every lane that objectives may name, or None while one of the lanes is not known for sure."""
     rules = _several(known(("lanes", "rules")))
     named = [rule.get("lane") if isinstance(rule, Mapping) else None for rule in rules]
@@ -276,18 +284,18 @@ def _shares(known: Known, here: Path) -> Iterator[Finding]:
 
 
 def _objective_findings(
-    here: Path, objective: Objective, value: Mapping[str, object], edges: Sequence[int]
+    here: Path, objective: Objective, value: Mapping[str, object], edges: Sequence[int], size: ModelSize | None
 ) -> Iterator[Finding]:
     """Findings on one objective of one lane with values that are each right in themselves."""
     lane, key = str(here[1]), objective.value
     said = _alone(value, objective, (*bucket_labels(edges), UNKNOWN))
-    whole = lane_objective(objective, lane, said)
+    whole = lane_objective(objective, lane, said, size)
     if (whole.threshold_seconds is None) != (whole.target is None):
         missing = "target" if whole.target is None else "threshold_seconds"
         yield (*here, key), f"has no {missing}, and the lane's preset ({preset_name(lane, said)}) sets none"
         return
     shorter, least_seconds = "", 0.0
-    for label, setting in bucket_objectives(objective, lane, said, edges).items():
+    for label, setting in bucket_objectives(objective, lane, said, edges, size).items():
         path: Path = (*here, "prompt_buckets", label, key)
         if (setting.threshold_seconds is None) != (setting.target is None):
             missing = "target" if setting.target is None else "threshold_seconds"

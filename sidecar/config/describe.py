@@ -38,6 +38,17 @@ def is_secret(path: Path, root: type[Section] = Config) -> bool:
     return _has_secret(*_type_at(path, root))
 
 
+def takes_text(path: Path) -> bool:
+    """Whether the value at a path is text, of any form or out of a closed set."""
+    kind, _ = _type_at(path, Config)
+    return kind is str or get_origin(kind) is Literal
+
+
+def takes_list(path: Path) -> bool:
+    """Whether the value at a path is a list."""
+    return get_origin(_type_at(path, Config)[0]) is tuple
+
+
 def _has_secret(kind: Any, notes: list[object]) -> bool:
     if any(isinstance(note, Description) and note.secret for note in notes):
         return True

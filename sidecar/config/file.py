@@ -1,18 +1,20 @@
 """Reads a YAML file, flags and the environment into a Config, or into all errors at once, each with its place.
 
-Knows the order of precedence: flags, then the file, then the environment (labels only), then the defaults. An unknown key, a
-duplicate or a contradiction is an error, and a config with an error is not used at all.
+Knows the order of precedence: flags, then the variables `SIDECAR__SECTION__KEY` (`environment.py`), then the file, then two older
+variables for labels, then the defaults. An unknown key, a duplicate or a contradiction is an error, and a config with an error is not
+used at all.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from sidecar.config.checks import WRONG, SeriesTypical, contradictions
+from sidecar.config import environment as variables
+from sidecar.config.checks import WRONG, SeriesTypical, contradictions, declared_lanes
 from sidecar.config.config_document import Document, Place
 from sidecar.config.describe import dotted, expected, is_secret, model_at
+from sidecar.config.origins import Kind, Merged, Source
 from sidecar.config.schema import Config
 from sidecar.config.section import (
     KEY_MARK,
@@ -26,6 +28,7 @@ from sidecar.config.section import (
     Section,
 )
 from sidecar.config.suggest import did_you_mean
+from sidecar.config.values import VARIABLE
 from sidecar.metrics.catalogue import series_typical
 
 
@@ -33,7 +36,7 @@ ENVIRONMENT = {
     "SIDECAR_QUANTIZATION": ("labels", "quantization"),
     "SIDECAR_GPU_TYPE": ("labels", "gpu_type"),
 }
-"""Variables whose value a key takes if neither a flag nor the file has it."""
+"""Older variables, whose value a key takes if no other source has it."""
 SHORT_FLAGS = (
     *("engine.url", "proxy.listen_address", "web.listen_address", "web.config_file", "log.level", "log.format"),
 )
@@ -41,7 +44,6 @@ SHORT_FLAGS = (
 _USUAL_FLAGS = {"web.config_file": "--web.config.file"}
 """Flags with the name that every exporter gives them."""
 _LARGEST_FILE_BYTES = 4 << 20
-_VARIABLE = re.compile(r"\$\{\w[^}]*\}|\$\(\w+\)|^\$\w+$")
 
 
 def flag_of(key: str) -> str:
@@ -100,18 +102,42 @@ class _Draft:
         # A section whose keys are all commented out is null in YAML and means its defaults.
         self._tree: dict[str, Any] = {key: value for key, value in document.tree.items() if value is not None}
         self._tree.setdefault("engine", {})  # so that engine.url is reported as missing, not the section
-        self._origins: dict[Path, str] = {}
+        self._merged = Merged(self._tree, self._of_file())
+        self._misread: list[tuple[str, Path, str]] = []
+        """Variables without a key or a value that can be read: name, path and error."""
+        self._take_environment(environment)
         for key, value in flags.items():
-            self._set(tuple(key.split(".")), value, flag_of(key))
-        for variable, path in ENVIRONMENT.items():
-            if environment.get(variable) and path[1] not in self._tree.get(path[0], {}):
-                self._set(path, environment[variable], f"${variable}")
+            self._merged.set(tuple(key.split(".")), value, Source(Kind.FLAG, flag_of(key)))
 
-    def _set(self, path: Path, value: str, origin: str) -> None:
-        section = self._tree.setdefault(str(path[0]), {})
-        if isinstance(section, dict):
-            section[path[1]] = value
-            self._origins[path] = origin
+    def _of_file(self) -> dict[Path, Source]:
+        return {
+            path: Source(Kind.FILE, f"{self._file}:{place.line}")
+            for path, place in self._document.keys.items()
+            if len(path) == 2  # a section's key, or a lane's objectives
+        }
+
+    def _take_environment(self, environment: Mapping[str, str]) -> None:
+        for variable, path in ENVIRONMENT.items():
+            section = self._tree.get(path[0])
+            if environment.get(variable) and not (isinstance(section, dict) and path[1] in section):
+                self._merged.set(path, environment[variable], Source(Kind.ENVIRONMENT, f"${variable}"))
+        for setting in variables.settings(environment, self._lanes):
+            source = Source(Kind.ENVIRONMENT, f"${setting.variable}", self._beaten(setting.path))
+            if setting.error:
+                self._misread.append((source.where, setting.path, setting.error))
+            else:
+                self._merged.set(setting.path, setting.value, source)
+
+    def _beaten(self, path: Path) -> tuple[str, ...]:
+        """The line of a value of the file that stands deeper than the keys whose sources are listed."""
+        place = self._document.keys.get(path) if len(path) > 2 else None
+        return () if place is None else (f"{self._file}:{place.line}",)
+
+    def _lanes(self) -> list[str]:
+        """The lanes that a variable may name: those declared so far, and those with objectives in the file."""
+        objectives = self._tree.get("objectives")
+        named = declared_lanes(_Values(self._tree, [])) or []
+        return list(dict.fromkeys([*named, *(objectives if isinstance(objectives, dict) else ())]))
 
     def errors(self, series_typical: SeriesTypical) -> tuple[Config | None, list[str]]:
         """The config, or None and all errors, in the order of the file and then of the other places."""
@@ -121,6 +147,9 @@ class _Draft:
         unreadable = bool(found) and not self._document.tree
         config: Config | None = None
         wrong: list[Path] = [complaint.path for complaint in self._document.complaints]
+        found += self._misread
+        misread = [path for _, path, _ in self._misread if path]
+        wrong += misread
         if not unreadable:
             try:
                 config = Config.model_validate(self._tree)
@@ -128,7 +157,7 @@ class _Draft:
                 for each in mistakes.found:
                     path = each.path
                     wrong.append(path)
-                    if any(path == complaint.path for complaint in self._document.complaints):
+                    if any(path == complaint.path for complaint in self._document.complaints) or path in misread:
                         continue
                     place = self._place(path, at_key=each.kind == UNKNOWN_KEY or KEY_MARK in path)
                     found.append((place, path, say(each)))
@@ -136,14 +165,17 @@ class _Draft:
             for path, text in contradictions(known, series_typical):
                 found.append((self._place(path, at_key=KEY_MARK in path), path, text))
         lines = [self._line(*each) for each in sorted(found, key=lambda each: _order(each[0]))]
-        return (None if lines else config), lines
+        if config is None or lines:
+            return None, lines
+        return config.from_sources(self._merged.sources), lines
 
     def _place(self, path: Path, *, at_key: bool = False) -> Place | str:
         path = tuple(step for step in path if step != KEY_MARK)
-        if path[:2] in self._origins:
-            return self._origins[path[:2]]
+        outside = self._merged.outside(path)
+        if outside is None and path not in self._document.values:
+            outside = self._merged.outside_below(path)
         nowhere = flag_of(dotted(path)) if self._file is None else Place(1, 1)
-        return self._document.place_of(path, at_key=at_key) or nowhere
+        return outside or self._document.place_of(path, at_key=at_key) or nowhere
 
     def _line(self, place: Place | str, path: Path, text: str) -> str:
         return line_of(place if isinstance(place, str) else f"{self._file}:{place.line}:{place.column}", path, text)
@@ -151,8 +183,7 @@ class _Draft:
 
 def line_of(where: str, path: Path, text: str) -> str:
     """One error of a config: place, dotted key, mistake."""
-    key = dotted(path)
-    key = key if key.isprintable() else json.dumps(key)
+    where, key = (each if each.isprintable() else json.dumps(each) for each in (where, dotted(path)))
     return f"{where}: {key}: {text}" if key else f"{where}: {text}"
 
 
@@ -220,7 +251,7 @@ def say(mistake: Mistake, root: type[Section] = Config) -> str:
         return f"unknown key{did_you_mean(str(path[-1]), allowed)}; allowed here: {', '.join(allowed)}"
     if kind == MISSING_KEY:
         return f"is required, and missing: must be {expected(path, root)}"
-    if root is Config and isinstance(value, str) and _VARIABLE.search(value):
+    if root is Config and isinstance(value, str) and VARIABLE.search(value):
         return _variable(path)
     secret = is_secret(path, root)
     quote = " (put it in quotes)" if kind == NO_TEXT and isinstance(value, int | float) else ""
@@ -233,13 +264,11 @@ def _variable(path: Path) -> str:
     """For a wrong value that names an environment variable, which is not repeated: it may stand for a secret."""
     key = dotted(path)
     instead = ["write the value itself", "fill the file in before the start (envsubst)"]
+    if len(path) > 1:
+        instead.insert(1, f"set the variable {variables.variable_of(path[:2])} instead")
     if key in SHORT_FLAGS:
         instead.insert(1, f'pass {flag_of(key)}="$NAME" in a shell, {flag_of(key)}=$(NAME) in a pod\'s args')
-    instead += [f"leave the key out and set {name}" for name, of in ENVIRONMENT.items() if dotted(of) == key]
-    return (
-        "names an environment variable, and the sidecar expands none in its config:"
-        f" must be {expected(path)}; {', or '.join(instead)}"
-    )
+    return f"names an environment variable, and nothing expands it: must be {expected(path)}; {', or '.join(instead)}"
 
 
 def _shown(value: object) -> str:

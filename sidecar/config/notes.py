@@ -3,20 +3,14 @@
 Knows configs and names of variables. Refuses nothing: what is wrong is the business of `checks.py`. Pure.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sidecar.config.file import ENVIRONMENT, SHORT_FLAGS, flag_of
+from sidecar.config.environment import mistaken
 from sidecar.config.objectives import lanes_without_objectives
 from sidecar.config.schema import Config, LaneObjectivesConfig
 from sidecar.ledger.request_labels import OTHER
 from sidecar.slo.presets import OBJECTIVE_PRESETS
-
-
-_PREFIX = "SIDECAR_"
-_SERVICE_LINK = re.compile(r".*_SERVICE_(?:HOST|PORT(?:_\w+)?)|.*_PORT(?:_[0-9]+_\w+)?")
-"""Kubernetes sets such variables in every pod of a namespace with a Service named `sidecar` or `sidecar-...`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +26,10 @@ class Note:
 
 def notes(config: Config, environment: Mapping[str, str]) -> Iterator[Note]:
     """At most one note of each kind."""
-    ignored = tuple(sorted(name for name in environment if name.startswith(_PREFIX) and _is_ignored(name)))
+    ignored = mistaken(environment)
     if ignored:
-        flags = {f"{_PREFIX}{key.replace('.', '_').upper()}": flag_of(key) for key in (*SHORT_FLAGS, "config.file")}
-        instead = [f"use {flags[name]} in place of {name}" for name in ignored if name in flags]
-        read = f"of the environment only {' and '.join(ENVIRONMENT)} are read"
-        yield Note("environment_ignored", "variables", ignored, "; ".join([read, *instead]))
+        instead = "; ".join(f"use {right} in place of {name}" for name, right in ignored.items())
+        yield Note("environment_ignored", "variables", tuple(ignored), f"not read: {instead}")
     silent = tuple(lane for lane in lanes_without_objectives(config) if lane != OTHER and not _is_meant(config, lane))
     if silent:
         presets = ", ".join(name for name in OBJECTIVE_PRESETS if name != "none")
@@ -46,10 +38,6 @@ def notes(config: Config, environment: Mapping[str, str]) -> Iterator[Note]:
             f" {presets}, or thresholds; preset none turns this note off"
         )
         yield Note("lanes_without_objectives", "lanes", silent, hint)
-
-
-def _is_ignored(name: str) -> bool:
-    return name not in ENVIRONMENT and _SERVICE_LINK.fullmatch(name) is None
 
 
 def _is_meant(config: Config, lane: str) -> bool:

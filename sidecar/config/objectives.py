@@ -1,6 +1,6 @@
 """Makes the table of objectives out of a config: for each declared lane, prompt bucket and objective.
 
-Knows the order of precedence: the bucket, then the lane, then the lane's preset. A longer prompt never gets less time than a
+Knows the order of precedence: the bucket, then the lane, then the lane's preset for the size of the model. A longer prompt never gets less time than a
 shorter one, unless the config gives it less, which `checks.py` refuses. The use of the objectives is not known here.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sidecar.config.buckets import bucket_labels
+from sidecar.config.model_size import ModelSize, model_size
 from sidecar.config.schema import AimConfig, BucketObjectivesConfig, Config, LaneObjectivesConfig, TokenAimConfig
 from sidecar.ledger.account import Phase
 from sidecar.ledger.request_labels import UNKNOWN
@@ -35,7 +36,13 @@ NO_OBJECTIVE = ObjectiveSetting(None, None)
 def objectives_of(config: Config) -> Objectives:
     """The objectives of every declared lane. `other` has none, and no config may give it one."""
     said, unsaid, edges = config.objectives, LaneObjectivesConfig(), config.prompt_buckets.edges
-    return Objectives({lane: _aims(lane, said.get(lane, unsaid), edges) for lane in config.lanes.declared})
+    size = size_of(config)
+    return Objectives({lane: _aims(lane, said.get(lane, unsaid), edges, size) for lane in config.lanes.declared})
+
+
+def size_of(config: Config) -> ModelSize | None:
+    """The size of the model behind a config, if it is known."""
+    return model_size(config.engine.model_size_billions, config.engine.models)
 
 
 def lanes_without_objectives(config: Config) -> list[str]:
@@ -47,9 +54,15 @@ def preset_name(lane: str, said: LaneObjectivesConfig) -> str:
     return said.preset or preset_for(lane)
 
 
-def lane_objective(objective: Objective, lane: str, said: LaneObjectivesConfig) -> ObjectiveSetting:
+def _preset(lane: str, said: LaneObjectivesConfig, size: ModelSize | None) -> Preset:
+    return OBJECTIVE_PRESETS[preset_name(lane, said)].for_size(None if size is None else size.billions)
+
+
+def lane_objective(
+    objective: Objective, lane: str, said: LaneObjectivesConfig, size: ModelSize | None
+) -> ObjectiveSetting:
     """A lane's objective for prompts of ordinary and of unknown length."""
-    preset = OBJECTIVE_PRESETS[preset_name(lane, said)]
+    preset = _preset(lane, said, size)
     if _is_off(said, objective):
         return NO_OBJECTIVE
     own = _own(said, objective)
@@ -60,12 +73,12 @@ def lane_objective(objective: Objective, lane: str, said: LaneObjectivesConfig) 
 
 
 def bucket_objectives(
-    objective: Objective, lane: str, said: LaneObjectivesConfig, edges: Sequence[int]
+    objective: Objective, lane: str, said: LaneObjectivesConfig, edges: Sequence[int], size: ModelSize | None
 ) -> Mapping[str, ObjectiveSetting]:
     """A lane's objective for each prompt bucket, from short to long, then for `unknown`."""
-    preset = OBJECTIVE_PRESETS[preset_name(lane, said)]
-    base = lane_objective(objective, lane, said)
-    ttft_seconds = lane_objective(Objective.TTFT, lane, said).threshold_seconds
+    preset = _preset(lane, said, size)
+    base = lane_objective(objective, lane, said, size)
+    ttft_seconds = lane_objective(Objective.TTFT, lane, said, size).threshold_seconds
     found: dict[str, ObjectiveSetting] = {}
     least_seconds = 0.0
     for label, tokens in zip(bucket_labels(edges), longest_tokens(edges), strict=True):
@@ -113,8 +126,8 @@ def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def _aims(lane: str, said: LaneObjectivesConfig, edges: Sequence[int]) -> dict[str, Aims]:
-    ttft, tpot, e2e = (bucket_objectives(each, lane, said, edges) for each in Objective)
+def _aims(lane: str, said: LaneObjectivesConfig, edges: Sequence[int], size: ModelSize | None) -> dict[str, Aims]:
+    ttft, tpot, e2e = (bucket_objectives(each, lane, said, edges, size) for each in Objective)
     shares = TTFT_SHARES
     if said.blame_shares is not None:
         own = said.blame_shares

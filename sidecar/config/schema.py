@@ -6,8 +6,10 @@ the defaults of other proxies (nginx, HAProxy, Envoy, linkerd).
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
+from sidecar.config.origins import Sources
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.section import NO_KEYS, After, Before, Limits, Section
 from sidecar.config.values import (
@@ -66,6 +68,8 @@ class EngineConfig(Section):
     """The engine's product. auto detects it; none reads no reports and asks the engine for nothing but its health."""
     models: Annotated[tuple[ModelName, ...], Before(several), Limits(max_length=16)] = ()
     """The closed set of `model` label values; if empty, the models of the engine's /v1/models. Others become `other`."""
+    model_size_billions: Annotated[float, Limits(gt=0, le=100_000)] | None = None
+    """Billions of parameters that a token passes (the active ones of a mixture of experts): presets give larger models more time per token. Unset, a size in the names of engine.models counts (-70b, 8x7b, 30B-A3B), else none."""
     metrics_port: Annotated[int, Limits(ge=1, le=65535)] | None = None
     """Port of the engine's own metrics, if it is not the port of its API; Triton's is 8002."""
     scrape_llama_cpp: bool = False
@@ -217,8 +221,8 @@ class BlameSharesConfig(Section):
 class LaneObjectivesConfig(BucketObjectivesConfig):
     """One lane's objectives."""
 
-    preset: Literal["interactive", "batch", "code", "none"] | None = None
-    """Values of all that is left out. Unset, the lane's name decides: interactive, chat and default are interactive; batch is batch; code and completion are code; others none."""
+    preset: Literal["interactive", "batch", "code", "voice", "agent", "none"] | None = None
+    """Values of all that is left out. Unset, the lane's name decides: interactive, chat and default are interactive; batch is batch; code and completion are code; voice is voice; agent and agents are agent; others none."""
     prompt_buckets: Annotated[
         Mapping[BucketLabel, Annotated[BucketObjectivesConfig, Before(empty_is_unsaid)]], Limits(max_length=17)
     ] = NO_KEYS
@@ -315,6 +319,17 @@ class Config(Section):
     baseline: BaselineConfig = BaselineConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     log: LogConfig = LogConfig()
+
+    @property
+    def sources(self) -> Sources:
+        """The source of each key that is set; a config that was not loaded has none."""
+        said: Sources = self.__dict__.get("_sources", {})
+        return said
+
+    def from_sources(self, sources: Sources) -> Self:
+        """The same config, which then knows its sources. They are no part of its value: configs of other sources may be equal."""
+        self.__dict__["_sources"] = MappingProxyType(dict(sources))
+        return self
 
 
 NEEDS_RESTART = (

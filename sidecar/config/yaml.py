@@ -48,6 +48,24 @@ class _Loader(yaml.SafeLoader):
 def read(text: bytes) -> Document:
     """Read one YAML document. Never raises: errors are in `complaints`, and the rest is read as far as possible."""
     document = Document()
+    value, root = _read(text, document)
+    if isinstance(value, dict):
+        document.tree = value
+    elif value is not None and root is not None:
+        document.complaints.append(Complaint((), _place(root.start_mark), "must be a mapping of sections"))
+    return document
+
+
+def read_value(text: bytes) -> tuple[object, list[Complaint]]:
+    """Read a YAML text that is one value of any kind, and its errors. Never raises."""
+    document = Document()
+    value, _ = _read(text, document)
+    return value, document.complaints
+
+
+def _read(text: bytes, document: Document) -> tuple[object, yaml.Node | None]:
+    """The value of a text and its node; notes places and errors in the document."""
+    root: yaml.Node | None = None
     try:
         root = yaml.compose(text, _Loader)
     except yaml.MarkedYAMLError as error:
@@ -59,8 +77,9 @@ def read(text: bytes) -> Document:
     except RecursionError:
         document.complaints.append(Complaint((), Place(1, 1), "is nested too deeply"))
     else:
-        _Walk(document).root(root)
-    return document
+        if root is not None:
+            return _Walk(document).value(root, ()), root
+    return None, root
 
 
 def _place(mark: yaml.Mark | None) -> Place:
@@ -84,17 +103,10 @@ class _Walk:
         self._document = document
         self._nodes = 0
 
-    def root(self, node: yaml.Node | None) -> None:
-        value = None if node is None else self._value(node, ())
-        if isinstance(value, dict):
-            self._document.tree = value
-        elif value is not None and node is not None:
-            self._complain((), node, "must be a mapping of sections")
-
     def _complain(self, path: Path, node: yaml.Node, text: str) -> None:
         self._document.complaints.append(Complaint(path, _place(node.start_mark), text))
 
-    def _value(self, node: yaml.Node, path: Path) -> object:
+    def value(self, node: yaml.Node, path: Path) -> object:
         self._nodes += 1
         self._document.values[path] = _place(node.start_mark)
         if self._nodes > _MOST_NODES or len(path) > _DEEPEST_YAML:
@@ -112,7 +124,7 @@ class _Walk:
             self._complain(path, node, "has a tag, which is not supported")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+        return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -126,5 +138,5 @@ class _Walk:
                 self._complain(here, key_node, f"appears twice, first in line {self._document.keys[here].line}")
                 continue
             self._document.keys[here] = _place(key_node.start_mark)
-            found[key] = self._value(value_node, here)
+            found[key] = self.value(value_node, here)
         return found

@@ -85,7 +85,7 @@ def test_the_commands_ask_over_tls_with_the_password_of_the_address_and_never_re
             )
             told = b"".join(await run.communicate()).decode()
             assert "CANARY" not in told
-            return told
+            return " ".join(told.split())
 
         export = f"baseline export --out={tmp_path / 'baseline.json'}"
         none, wrong, right, exported = await asyncio.gather(

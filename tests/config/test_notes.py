@@ -35,7 +35,7 @@ def test_lanes_that_promise_nothing_are_named_with_how_to_give_them_objectives(t
     names, hint = told(silent)["lanes_without_objectives"]
 
     assert names == ("gold", "prod-chat")
-    assert "set objectives.LANE.preset to one of interactive, batch, code" in hint
+    assert "set objectives.LANE.preset to one of interactive, batch, code, voice, agent" in hint
     assert lanes_without_objectives(silent) == ["gold", "night", "bulk", "prod-chat", "other"]
 
 
@@ -46,7 +46,8 @@ def test_where_every_lane_promises_something_nothing_is_told(tmp_path: Path) -> 
     assert told(config(tmp_path)) == {}
 
 
-def test_a_variable_that_is_not_read_is_named_with_its_flag(tmp_path: Path) -> None:
+def test_a_variable_that_looks_like_a_key_is_named_with_its_right_spelling(tmp_path: Path) -> None:
+    """Others with a single underscore are no mistake: other programs may name theirs so."""
     environment = {
         "SIDECAR_ENGINE_URL": "http://secret-CANARY",
         "SIDECAR_PROXY_LISTEN_ADDRESS": ":1",
@@ -58,12 +59,11 @@ def test_a_variable_that_is_not_read_is_named_with_its_flag(tmp_path: Path) -> N
 
     names, hint = told(config(tmp_path), environment)["environment_ignored"]
 
-    assert names == ("SIDECAR_COLOUR", "SIDECAR_CONFIG_FILE", "SIDECAR_ENGINE_URL", "SIDECAR_PROXY_LISTEN_ADDRESS")
+    assert names == ("SIDECAR_CONFIG_FILE", "SIDECAR_ENGINE_URL", "SIDECAR_PROXY_LISTEN_ADDRESS")
     assert hint == (
-        "of the environment only SIDECAR_QUANTIZATION and SIDECAR_GPU_TYPE are read;"
-        " use --config.file in place of SIDECAR_CONFIG_FILE;"
-        " use --engine.url in place of SIDECAR_ENGINE_URL;"
-        " use --proxy.listen-address in place of SIDECAR_PROXY_LISTEN_ADDRESS"
+        "not read: use --config.file in place of SIDECAR_CONFIG_FILE;"
+        " use SIDECAR__ENGINE__URL in place of SIDECAR_ENGINE_URL;"
+        " use SIDECAR__PROXY__LISTEN_ADDRESS in place of SIDECAR_PROXY_LISTEN_ADDRESS"
     )
 
 

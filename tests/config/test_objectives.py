@@ -150,7 +150,7 @@ def lanes_of(
     strange = st.nothing() if odd is None else odd
     aims = {"ttft": aim, "tpot": aim, "e2e": aim}
     buckets = st.dictionaries(st.sampled_from(BUCKETS), st.fixed_dictionaries({}, optional=aims) | strange, max_size=3)
-    preset = st.sampled_from(["interactive", "batch", "code"])
+    preset = st.sampled_from(["interactive", "batch", "code", "voice", "agent"])
     keys = {**aims, "preset": preset | strange, "prompt_buckets": buckets | strange}
     if odd is not None:
         keys["blame_shares"] = odd
@@ -199,3 +199,26 @@ def test_odd_values_are_refused_in_words(tmp_path_factory: pytest.TempPathFactor
     config = outcome(said, tmp_path_factory.getbasetemp() / "odd.yml")
 
     assert isinstance(config, Config) or [line for line in config if ": objectives." not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "tpot_seconds"),
+    [
+        ("models: [llama-3.1-8b]", 0.05),
+        ("models: [llama-3.3-70b]", 0.08),
+        ("models: [llama-3.1-405b, llama-3.1-8b]", 0.12),
+        ("models: [llama-3.1-8b], model_size_billions: 405", 0.12),
+        ("models: [deepseek-r1]", 0.08),
+    ],
+)
+def test_a_larger_model_has_more_time_per_token(engine: str, tpot_seconds: float, tmp_path: Path) -> None:
+    """The size that the config states comes before one in a model's name; unknown is as it was. A lane's own value stays."""
+    file = tmp_path / "c.yml"
+    file.write_text(
+        f"engine: {{url: http://127.0.0.1:1, {engine}}}\n"
+        "lanes: {header: x-lane, names: [chat]}\nobjectives: {chat: {tpot: {threshold_seconds: 0.07}}}\n"
+    )
+    config = load(str(file))
+
+    assert thresholds(config, "default", Objective.TPOT) == [tpot_seconds] * 6
+    assert thresholds(config, "chat", Objective.TPOT) == [0.07] * 6

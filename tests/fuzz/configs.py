@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sidecar.admin import web_config
+from sidecar.config.environment import PREFIX
+from sidecar.config.explain import explained
 from sidecar.config.file import ConfigErrors, load
+from sidecar.config.in_force import as_yaml
 from sidecar.config.schema import Config
 from sidecar.config.yaml import read
 from tests.fuzz.target import Target
@@ -70,6 +73,20 @@ def check_config(data: bytes) -> None:
         assert all(line.isprintable() and line.startswith((str(path), "--", "$")) for line in errors.lines)
         return
     assert isinstance(config, Config)
+
+
+def check_environment(data: bytes) -> None:
+    """Each part between zero bytes is a variable, `NAME=VALUE`, whose name begins with `SIDECAR__`. No value moves a cursor."""
+    parts = (part.decode("utf-8", "surrogateescape").partition("=") for part in data.split(b"\0"))
+    environment = {PREFIX + name: value for name, _, value in parts}
+    try:
+        config = load(None, {"engine.url": "http://a"}, environment)
+    except ConfigErrors as errors:
+        assert errors.lines
+        assert all(line.isprintable() and line.startswith(("--", "$", '"$')) for line in errors.lines)
+        return
+    shown = explained(config, environment) + as_yaml(config)
+    assert all(line.isprintable() for line in shown.splitlines())
 
 
 _MINIMAL = b"engine: {url: http://127.0.0.1:8000}\n"
@@ -166,6 +183,25 @@ CONFIGS = (
             ),
         ),
         768,
+        calls_a_byte=20_000,
+    ),
+    Target(
+        "environment",
+        check_environment,
+        (
+            b"LOG__LEVEL=debug\0ENGINE__MODELS=[a, b]\0PROXY__MAX_HEADERS=9",
+            b"LANES__RULES=[{lane: b, paths: /v1}]\0OBJECTIVES__B__TTFT={threshold_seconds: 1, target: 0.9}",
+            b"OBJECTIVES={default: {preset: code}}\0OBJECTIVES__DEFAULT__TPOT__TARGET=0.9\0LABELS__GPU_TYPE=H100",
+        ),
+        (
+            *_WORDS,
+            b"\0OBJECTIVES__DEFAULT__",
+            b"\0ENGINE__MODEL_SIZE_BILLIONS=",
+            b"\0LANES__HEADER=x",
+            b"__",
+            b"LANES__",
+        ),
+        512,
         calls_a_byte=20_000,
     ),
     Target(

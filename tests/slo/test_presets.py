@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import (
+    AGENT,
     BATCH,
     CODE,
     INTERACTIVE,
+    LARGE_BILLIONS,
     OBJECTIVE_PRESETS,
     ORDINARY_TOKENS,
+    SMALL_BILLIONS,
+    VOICE,
     Preset,
     longest_tokens,
     preset_for,
@@ -31,6 +35,8 @@ PROMISING = [preset for name, preset in OBJECTIVE_PRESETS.items() if name != "no
         ("batch", "batch"),
         ("code_completion", "code"),
         ("completion", "code"),
+        ("voice", "voice"),
+        ("Agents", "agent"),
         ("batches", "none"),
         ("other", "none"),
         ("", "none"),
@@ -63,11 +69,50 @@ def test_every_preset_promises_every_objective(preset: Preset) -> None:
     assert 0.5 <= preset.target < 1
 
 
-def test_code_is_tighter_than_chat_and_chat_than_batch() -> None:
-    """The three kinds of traffic are ordered by how long their users wait for them, in every objective."""
+@pytest.mark.parametrize("billions", [None, 8.0, 70.0, 405.0])
+def test_code_is_tighter_than_chat_and_chat_than_batch(billions: float | None) -> None:
+    """The three kinds of traffic are ordered by how long their users wait for them, in every objective, for any model."""
     for objective in Objective:
-        order = [preset.threshold_seconds(objective) or 0.0 for preset in (CODE, INTERACTIVE, BATCH)]
+        sized = [preset.for_size(billions) for preset in (CODE, INTERACTIVE, BATCH)]
+        order = [preset.threshold_seconds(objective) or 0.0 for preset in sized]
         assert order == sorted(set(order))
+
+
+MLPERF_TPOT_SECONDS = {8.0: (0.03, 0.1), 70.0: (0.04, 0.2), 405.0: (0.08, 0.175)}
+"""Billions of parameters to MLPerf's limits, interactive and plain (mlcommons/inference, loadgen/mlperf.conf, b66003e)."""
+
+
+@pytest.mark.parametrize("billions", MLPERF_TPOT_SECONDS)
+def test_a_models_size_decides_the_time_per_token_as_mlperf_does(billions: float) -> None:
+    """Interactive lies between MLPerf's two limits, near their geometric mean; code and agent have the tight one."""
+    tight, loose = MLPERF_TPOT_SECONDS[billions]
+    interactive, code, agent = (each.for_size(billions).tpot_seconds for each in (INTERACTIVE, CODE, AGENT))
+
+    assert interactive == pytest.approx((tight * loose) ** 0.5, rel=0.12)
+    assert (code, agent) == (tight, tight)
+
+
+@pytest.mark.parametrize("preset", PROMISING)
+def test_an_unknown_size_is_an_ordinary_one(preset: Preset) -> None:
+    """The edges belong to the class below them. None of the other thresholds depends on size."""
+    ordinary = [preset.for_size(size) for size in (None, SMALL_BILLIONS + 0.1, 70.0, LARGE_BILLIONS)]
+    small, large = preset.for_size(SMALL_BILLIONS), preset.for_size(LARGE_BILLIONS + 0.1)
+    others = {
+        (each.ttft_seconds, each.e2e_seconds, each.target, each.doubling_tokens) for each in (small, preset, large)
+    }
+
+    assert ordinary == [preset] * 4
+    assert len(others) == 1
+    assert (small.tpot_seconds or 0) <= (preset.tpot_seconds or 0) <= (large.tpot_seconds or 0)
+
+
+def test_a_person_never_waits_for_the_next_word() -> None:
+    """People read 238 words a minute in silence, and 183 aloud (Brysbaert 2019); a token is 0.75 words."""
+    slowest = max(INTERACTIVE.for_size(size).tpot_seconds or 0 for size in (None, 8.0, 405.0))
+
+    assert 60 * 0.75 / slowest > 1.5 * 238
+    assert VOICE.tpot_seconds is not None
+    assert 60 * 0.75 / VOICE.tpot_seconds > 2 * 183
 
 
 def test_the_target_of_interactive_lets_a_burn_of_ten_be_reached() -> None:

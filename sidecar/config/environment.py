@@ -1,0 +1,157 @@
+"""Reads the variables `SIDECAR__SECTION__KEY` of the environment: the key that each one names, and its value as written.
+
+Knows how keys are spelled as variables, and how values are: text as it stands, all else as YAML. Refuses to know which values are
+right, and which source wins (`file.py`). A name that no key has is an error, because it was meant for this program; names with a
+single underscore are not, because Kubernetes sets such ones in every pod beside a Service named `sidecar`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from sidecar.config.describe import model_at, takes_list, takes_text
+from sidecar.config.schema import Config
+from sidecar.config.section import Path
+from sidecar.config.suggest import did_you_mean
+
+
+PREFIX = "SIDECAR__"
+_BETWEEN = "__"
+_SINGLE = "SIDECAR_"
+_ANY_LANE = "LANE"
+_MAPPINGS = {("objectives",): "a lane"}
+"""Mappings whose keys may be a part of a variable's name. All others are given whole, as YAML."""
+_LINK = re.compile(r"(?:tcp|udp|sctp)://")
+"""The value of the variables that Kubernetes sets for a Service: `SIDECAR_ENGINE_METRICS_PORT` of one named sidecar-engine-metrics."""
+_FLAG_ONLY = {"CONFIG__FILE": "--config.file"}
+"""Names that stand for a flag which is no key."""
+
+
+class Setting(NamedTuple):
+    """A variable that names a key. `error`: why its value cannot be read, with no value then."""
+
+    path: Path
+    value: Any
+    variable: str
+    error: str = ""
+
+
+def variable_of(path: Path) -> str:
+    """`SIDECAR__ENGINE__URL`."""
+    return PREFIX + _tail(path)
+
+
+def _tail(path: Path) -> str:
+    return _BETWEEN.join(_spelled(str(step)) for step in path)
+
+
+def _spelled(name: str) -> str:
+    """A name in the letters of a variable's: upper case, with an underscore for all that is no letter and no digit."""
+    return re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def names() -> Iterator[str]:
+    """Every variable, without the prefix; `LANE` stands for a lane's name."""
+    for section in Config.model_fields:
+        if (section,) in _MAPPINGS:
+            yield _tail((section,))
+            yield from _below((section, _ANY_LANE))
+        else:
+            yield from _below((section,))
+
+
+def _below(path: Path) -> Iterator[str]:
+    section = model_at(path)
+    for key in () if section is None else section.model_fields:
+        yield _tail((*path, key))
+        yield from _below((*path, key))
+
+
+def settings(environment: Mapping[str, str], lanes: Callable[[], Iterable[str]]) -> Iterator[Setting]:
+    """The settings of all variables, a whole mapping before its parts; those that name a lane come last.
+
+    `lanes`: asked after all others were yielded, because those may declare lanes.
+    """
+    ours = sorted((name for name in environment if name.startswith(PREFIX)), key=lambda name: (name.count("__"), name))
+    of_lanes = [name for name in ours if name.startswith(f"{PREFIX}{_tail(('objectives',))}{_BETWEEN}")]
+    for name in ours:
+        if name not in of_lanes:
+            yield _setting(name, environment[name], ())
+    declared = tuple(lanes()) if of_lanes else ()
+    for name in of_lanes:
+        yield _setting(name, environment[name], declared)
+
+
+def _setting(variable: str, text: str, lanes: Iterable[str]) -> Setting:
+    path: Path = ()
+    for step in variable.removeprefix(PREFIX).split(_BETWEEN):
+        if path in _MAPPINGS:
+            found = [lane for lane in lanes if _spelled(lane) == step]
+            if len(found) != 1:
+                return Setting((), None, variable, _no_lane(step, found, lanes))
+            path = (*path, found[0])
+            continue
+        section = model_at(path)
+        if section is None or step != step.upper() or step.lower() not in section.model_fields:
+            return Setting((), None, variable, _no_key(variable))
+        path = (*path, step.lower())
+    if len(path) == 1 and path not in _MAPPINGS:
+        keys = ", ".join(_tail((key,)) for key in getattr(model_at(path), "model_fields", ()))
+        return Setting((), None, variable, f"names a section: set its keys, {variable}__KEY with KEY out of: {keys}")
+    return _read(path, text, variable)
+
+
+def _read(path: Path, text: str, variable: str) -> Setting:
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        return Setting(path, None, variable, "is not UTF-8")
+    if takes_text(path):
+        return Setting(path, text, variable)
+    if not text.strip():
+        return Setting(path, None, variable, "is empty: write a value, or unset the variable")
+    from sidecar.config.yaml import read_value  # noqa: PLC0415  PyYAML takes 20 ms, and text needs none
+
+    value, complaints = read_value(encoded)
+    if complaints:
+        first = complaints[0]
+        where = f" (line {first.place.line}, column {first.place.column} of the value)"
+        return Setting(path, None, variable, f"{first.text}{where}")
+    if takes_list(path) and isinstance(value, str) and "," in value:
+        return Setting(path, None, variable, 'is one text with a comma: write a list as YAML, ["one", "two"]')
+    return Setting(path, value, variable)
+
+
+def _no_key(variable: str) -> str:
+    tail = variable.removeprefix(PREFIX)
+    if tail.upper() in _FLAG_ONLY:
+        return f"names no key of the config: pass {_FLAG_ONLY[tail.upper()]}"
+    near = did_you_mean(tail.upper(), names(), PREFIX)
+    return f"names no key of the config{near or f'; variables are named {PREFIX}SECTION__KEY'}"
+
+
+def _no_lane(step: str, found: list[str], lanes: Iterable[str]) -> str:
+    whole = variable_of(("objectives",))
+    if found:
+        return f"may mean {' or '.join(found)}: set {whole}, as YAML"
+    spelled = {_spelled(lane): lane for lane in lanes}
+    allowed = ", ".join(spelled.values())
+    return f"names no declared lane{did_you_mean(step, spelled)}; declared: {allowed}"
+
+
+def mistaken(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables with a single underscore that name a key or `--config.file`, to what to use instead; no value is looked at but for a link."""
+    instead = {_flat(name): PREFIX + name for name in names() if _ANY_LANE not in name.split(_BETWEEN)}
+    instead |= {_flat(name): flag for name, flag in _FLAG_ONLY.items()}
+    return {
+        name: instead[flat]
+        for name, value in sorted(environment.items())
+        if name.startswith(_SINGLE)
+        and not name.startswith(PREFIX)
+        and (flat := _flat(name.removeprefix(_SINGLE))) in instead
+        and not _LINK.match(value)
+    }
+
+
+def _flat(name: str) -> str:
+    return name.replace(_BETWEEN, "_")

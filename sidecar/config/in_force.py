@@ -1,0 +1,147 @@
+"""Shows a config with the source of each value, secrets masked: as rows for `check`, as YAML for `/config` of the admin listener.
+
+Knows which values are secrets in a config that is right: API keys' hashes, values of headers that authenticate, user, password and
+query of a URL. The YAML is a config again, but for what is masked. Refuses to know how either is sent or printed.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from sidecar.config.describe import dotted
+from sidecar.config.origins import Source
+from sidecar.config.schema import BucketObjectivesConfig, Config
+from sidecar.config.section import Path, Section
+from sidecar.config.values import MASK, SECRET_HEADERS, USER_OF_URL
+
+
+DEFAULT = "default"
+"""The source of a value that no flag, variable or line sets."""
+_QUERY = re.compile(r"(?<==)[^&#]+")
+_LONGEST_ROW_CHARACTERS = 100
+
+
+class Row(NamedTuple):
+    """One key that is set: its name, its value for a person, its source."""
+
+    key: str
+    value: str
+    source: Source
+
+
+def rows(config: Config) -> Iterator[Row]:
+    """Every key that some source sets, in the order of the schema; a part of a lane's objectives stands below its lane."""
+    for path in sorted(config.sources, key=_in_schema):
+        value = _at(config, path)
+        off = value is None and path[0] == "objectives"
+        yield Row(dotted(path), _short("none" if off else _masked(path, _plain(value))), config.sources[path])
+
+
+def _in_schema(path: Path) -> tuple[int, int, tuple[str, ...]]:
+    sections = list(Config.model_fields)
+    section = Config.model_fields[str(path[0])].annotation
+    keys = list(section.model_fields) if isinstance(section, type) and issubclass(section, Section) else []
+    key = keys.index(str(path[1])) if path[1:] and path[1] in keys else -1
+    return sections.index(str(path[0])), key, tuple(map(str, path))
+
+
+def source_words(source: Source) -> str:
+    """`$SIDECAR__LOG__LEVEL, over sidecar.yml:7`."""
+    return source.where + (f", over {', '.join(source.over)}" if source.over else "")
+
+
+def as_yaml(config: Config) -> str:
+    """The whole config with all defaults, each value with its source as a comment."""
+    lines = [
+        "# The configuration in force. Behind each value stands its source: a flag, a variable of the",
+        f"# environment, a line of the file, or {DEFAULT}. {MASK} masks a secret.",
+    ]
+    for name in Config.model_fields:
+        value = getattr(config, name)
+        if isinstance(value, Section):
+            lines += [f"{name}:", *_keys(config, name, value)]
+        else:
+            lines += (
+                [f"{name}:", *_keys(config, name, value)] if value else [f"{name}: {{}}{_comment(config, (name,))}"]
+            )
+    return "\n".join([*lines, ""])
+
+
+def _keys(config: Config, name: str, section: Section | Mapping[str, Any]) -> Iterator[str]:
+    keys = section.model_fields if isinstance(section, Section) else section
+    for key in keys:
+        path = (name, key)
+        value = _masked(path, _plain(_at(config, path)))
+        source = _comment(config, path)
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            yield f"  {key}:{source}"
+            yield from (f"    - {json.dumps(each, ensure_ascii=False)}" for each in value)
+        else:
+            yield f"  {key}: {json.dumps(value, ensure_ascii=False)}{source}"
+
+
+def _comment(config: Config, path: Path) -> str:
+    """The sources of a value and of its parts, on one line whatever a file is called."""
+    found = [
+        f"{dotted(at[len(path) :])} {source.where}".strip()
+        for at, source in config.sources.items()
+        if at[: len(path)] == path
+    ]
+    around = config.sources.get(path[:1]) if not found else None
+    text = ", ".join(found) or (around.where if around is not None else DEFAULT)
+    return f"  # {text if text.isprintable() else json.dumps(text)}"
+
+
+def _at(config: Config, path: Path) -> Any:
+    value: Any = config
+    for step in path:
+        value = value[step] if isinstance(value, Mapping) else getattr(value, str(step))
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """A value as a file would have it: `none` for an objective that is off, and nothing for a part that was not set."""
+    if isinstance(value, Section):
+        parts = {name: getattr(value, name) for name in value.model_fields if name in value.model_fields_set}
+        off = "none" if isinstance(value, BucketObjectivesConfig) else None
+        objectives = BucketObjectivesConfig.model_fields
+        return {
+            name: off if part is None and name in objectives else _plain(part)
+            for name, part in parts.items()
+            if part is not None or (off and name in objectives)
+        }
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return value
+
+
+def _masked(path: Path, value: Any) -> Any:
+    if path[:2] == ("lanes", "api_keys"):
+        return dict.fromkeys(value, MASK)
+    if isinstance(value, dict):
+        return {
+            name: MASK if path[-1] == "headers" and name in SECRET_HEADERS else _masked((*path, name), each)
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_masked(path, each) for each in value]
+    return _without_secrets(value) if isinstance(value, str) and "://" in value else value
+
+
+def _without_secrets(url: str) -> str:
+    address, question, query = USER_OF_URL.sub(f"{MASK}@", url).partition("?")
+    return address + question + _QUERY.sub(MASK, query)
+
+
+def _short(value: Any) -> str:
+    """A value on one short line. What is longer is counted: `/config` has it whole."""
+    plain = isinstance(value, str) and re.fullmatch(r"[!-~]+", value)
+    text = value if plain else json.dumps(value, ensure_ascii=False)
+    if len(text) <= _LONGEST_ROW_CHARACTERS:
+        return str(text)
+    if isinstance(value, dict | list):
+        return f"{'a mapping' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    return f"{text[:_LONGEST_ROW_CHARACTERS]}..."
