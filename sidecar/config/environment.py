@@ -126,7 +126,10 @@ def _no_key(variable: str) -> str:
     tail = variable.removeprefix(PREFIX)
     if tail.upper() in _FLAG_ONLY:
         return f"names no key of the config: pass {_FLAG_ONLY[tail.upper()]}"
-    near = did_you_mean(tail.upper(), names(), PREFIX)
+    first, *rest = tail.upper().split(_BETWEEN)
+    lane = rest[0] if rest and (first.lower(),) in _MAPPINGS else _ANY_LANE
+    known = (name.replace(f"{_BETWEEN}{_ANY_LANE}{_BETWEEN}", f"{_BETWEEN}{lane}{_BETWEEN}") for name in names())
+    near = did_you_mean(tail.upper(), known, PREFIX)
     return f"names no key of the config{near or f'; variables are named {PREFIX}SECTION__KEY'}"
 
 

@@ -157,7 +157,7 @@ def _size(config: Config) -> str:
     size = size_of(config)
     why = "docs/configuration.md has the sources of these values: reading speed, and limits of MLPerf"
     if size is None:
-        return f"The presets' tpot is that for a model of unknown size: state it as engine.model_size_billions; {why}."
+        return f"The presets' tpot is that for a model of unknown size: name it in engine.models, or state engine.model_size_billions; {why}."
     return f"The presets' tpot is that for {size.billions:g} billion parameters, from {size.source}; {why}."
 
 

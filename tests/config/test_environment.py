@@ -140,6 +140,10 @@ def test_every_error_is_told_at_once_and_its_place_is_the_variable() -> None:
         ("CONFIG__FILE", "names no key of the config: pass --config.file"),
         ("LABELS", "names a section: set its keys, SIDECAR__LABELS__KEY with KEY out of: QUANTIZATION, GPU_TYPE"),
         ("OBJECTIVES__CHAD__TTFT", 'names no declared lane; did you mean "CHAT"?; declared: chat, my-lane, default'),
+        (
+            "OBJECTIVES__CHAT__TPOT__TARGETS",
+            'names no key of the config; did you mean "SIDECAR__OBJECTIVES__CHAT__TPOT__TARGET"?',
+        ),
         ("OBJECTIVES__CHAT__PROMPT_BUCKETS__4K", "names no key of the config; "),
     ],
 )
