@@ -59,7 +59,7 @@ class Diagnoses:
 
     def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:
         found = []
-        for one in (yield from self._live.lanes(now, engine=self._engine(), hints=self._hints())):
+        for one in (yield from self._live.lanes(now, engine=self.engine(), hints=self._hints())):
             yield
             found.append(contained(one, self._failed))
         return found
@@ -81,7 +81,8 @@ class Diagnoses:
         body = await asyncio.to_thread(lambda: json.dumps(document(lanes, engines_down), allow_nan=False).encode())
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=JSON_HEADERS)
 
-    def _engine(self) -> str | None:
+    def engine(self) -> str | None:
+        """The kind of the engine; None until it is recognised."""
         place = [label.name for label in ENGINE_INFO.labels].index("engine")
         infos = self._history.metrics.gauge(ENGINE_INFO).children
         return next((labels[place] for labels, child in infos.items() if child.value), None)

@@ -106,9 +106,9 @@ class AdminListener:
         self._metrics = metrics
         self._clock = clock
         self._process = ProcessPage()
-        self._runbooks = Runbooks()
         self._history = History(metrics, at=clock())
         self._diagnoses = Diagnoses(self._history, clock, lambda: app.facts().hints)
+        self._runbooks = Runbooks(self._history, clock, self._diagnoses)
         self._status = StatusPage(app, self._history, clock, self._diagnoses.of, self._diagnoses.engine_down)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)

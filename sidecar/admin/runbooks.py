@@ -3,39 +3,38 @@
 | path | answers |
 |---|---|
 | `/runbooks/` | the index |
-| `/runbooks/NAME` | the runbook of the alert of this name, as a page |
-| `/runbooks/NAME.md` | the same as text |
+| `/runbooks/NAME` | the runbook of the alert of this name, filled in for the labels of its link (`runbook_labels.py`), with this pod's answers to its queries |
+| `/runbooks/NAME.md` | the file as it is, as text: nothing is filled in |
 
-Knows the files of `sidecar/runbooks/`, all read when the process starts, and how to draw them. Refuses to know their
-content. A requested name is looked up among the existing names and never becomes a path.
+Knows the files of `sidecar/runbooks/`, all read when the process starts. Refuses to know their content. A requested name is
+looked up among the existing names and never becomes a path. What is kept is one drawing for each file; what depends on a
+link or an instant is made anew, in slices.
 """
 
 import asyncio
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
+import structlog
 from aiohttp import web
 
+from sidecar.admin import runbook_page as around
+from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.page.page import PAGE_HEADERS
-from sidecar.admin.page.style import STYLE
+from sidecar.admin.runbook_drawing import INDEX, Part, Query, Shown, drawn, parts
+from sidecar.admin.runbook_labels import LABELS, Asked, asked
+from sidecar.diagnosis.checks import Answer, answered
+from sidecar.history.ring import History
+from sidecar.history.rows import Moment
+from sidecar.history.slices import Sliced, run_sliced
+from sidecar.history.snapshot import Snapshot
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
 
 
-if TYPE_CHECKING:
-    from markdown_it.token import Token
-
-
-INDEX = "README"
-"""Name of the file that is the index and no runbook."""
-
-_STYLE = """
-pre{overflow-x:auto;padding:10px 14px;border:1px solid var(--line);background:var(--card);border-radius:8px}
-code,pre{font:13px/1.45 ui-monospace,"DejaVu Sans Mono",monospace}li{margin:4px 0}
-article th,article td{white-space:normal;text-align:left;vertical-align:top}
-td code{white-space:nowrap}article td:first-child{min-width:13em}
-""".strip()
+log = structlog.get_logger()
 
 
 @cache
@@ -46,10 +45,26 @@ def read() -> Mapping[str, str]:
 
 
 class Runbooks:
-    def __init__(self) -> None:
+    """The runbooks of one process. `clock`: monotonic seconds; `unix`: Unix seconds; `pod`: the name that this pod shows."""
+
+    def __init__(
+        self,
+        history: History,
+        clock: Callable[[], float],
+        diagnoses: Diagnoses,
+        *,
+        unix: Callable[[], float] = time.time,  # noqa: TID251  one check is the age of a timestamp
+        pod: str = "",
+    ) -> None:
         self._texts = read()
-        # Drawn once, on the first request: 2 ms each, and few of them are ever requested.
-        self._page = cache(self._drawn)
+        self._history = history
+        self._clock = clock
+        self._diagnoses = diagnoses
+        self._unix = unix
+        # In Kubernetes a pod's name is its host name.
+        self._pod = pod or os.uname().nodename
+        # Made once, on the first request: some milliseconds each, and few of them are ever requested.
+        self._parts: Callable[[str], tuple[Part, ...]] = cache(lambda name: parts(self._texts[name]))
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/runbooks", self._to_the_index), web.get("/runbooks/{name:.*}", self._answer)]
@@ -58,52 +73,57 @@ class Runbooks:
         raise web.HTTPPermanentRedirect("/runbooks/")
 
     async def _answer(self, request: web.Request) -> web.Response:
-        asked = request.match_info["name"]
-        name = asked.removesuffix(".md") or INDEX
+        wanted = request.match_info["name"]
+        name = wanted.removesuffix(".md") or INDEX
         text = self._texts.get(name)
-        if text is not None and asked.endswith(".md"):
+        if text is None:
+            names = (other for other in self._texts if other != INDEX)
+            return _html(around.no_such_runbook(names), 404)
+        if wanted.endswith(".md"):
             return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=PAGE_HEADERS)
-        # In a thread: drawing a runbook must not delay traffic.
-        page = await asyncio.to_thread(self._page, name if text is not None else "")
-        return web.Response(
-            status=404 if text is None else 200,
-            text=page,
-            content_type="text/html",
-            charset="utf-8",
-            headers=PAGE_HEADERS,
+        # In a thread: reading Markdown must not delay traffic.
+        of = await asyncio.to_thread(self._parts, name)
+        if name == INDEX:
+            return _html(around.page("Runbooks", await run_sliced(drawn(of, Shown(values={}, answers={})))))
+        closed = {"lane": self._history.metrics.lanes.shown(), "model": self._history.metrics.models.shown()}
+        what = asked(list(request.query.items()), closed["lane"], closed["model"])
+        body = await run_sliced(self._filled(name, of, what, closed))
+        return _html(around.page(name, body), 400 if what.refused else 200)
+
+    def _filled(self, name: str, of: tuple[Part, ...], what: Asked, closed: Mapping[str, Sequence[str]]) -> Sliced[str]:
+        """A runbook as of now."""
+        now = yield from self._history.now(self._clock())
+        places = [label for label in LABELS if f"${label}" in self._texts[name]]
+        diagnosis = around.of_lane((yield from self._diagnoses.of(now)), what.values, any_lane="lane" not in places)
+        engines, about_engines = around.engines_shown(what, self._diagnoses.engine())
+        html = yield from drawn(
+            of,
+            Shown(
+                values=what.values,
+                answers=(yield from self._answers(of, now, what)),
+                engines=engines,
+                about_engines=about_engines,
+                cause=(diagnosis and diagnosis.cause) or "",
+                phase=(diagnosis and diagnosis.phase) or "",
+            ),
         )
+        yield
+        present = around.present(name, diagnosis, what.values.get("lane"), self._diagnoses.engine_down(now))
+        return around.under_title(html, around.box(what, places, closed, self._pod, present))
 
-    def _drawn(self, name: str) -> str:
-        if name:
-            return _page(name if name != INDEX else "Runbooks", draw(self._texts[name]))
-        names = "".join(f'<li><a href="/runbooks/{name}">{name}</a></li>' for name in self._texts if name != INDEX)
-        return _page("No such runbook", f"<h1>No such runbook</h1><p>The runbooks are:</p><ul>{names}</ul>")
-
-
-def draw(text: str) -> str:
-    """A runbook's Markdown as HTML: tables scroll on a phone, and links between runbooks lead to pages."""
-    from markdown_it import MarkdownIt  # noqa: PLC0415  1 MB, and few processes are ever asked for a runbook
-
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = markdown.parse(text)
-    for token in tokens:
-        for child in token.children or ():
-            _lead_to_a_page(child)
-    html: str = markdown.renderer.render(tokens, markdown.options, {})
-    return html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
+    def _answers(self, of: tuple[Part, ...], now: Snapshot, what: Asked) -> Sliced[dict[str, Answer]]:
+        moment = Moment(history=self._history, now=now, at_unix=self._unix(), labels=what.values)
+        found = {}
+        for check in [part.check for part in of if isinstance(part, Query) and part.check]:
+            yield
+            try:
+                found[check] = yield from answered(check, moment)
+            except Exception:  # the text of the runbook is worth more than the number
+                self._history.metrics.counter(DROPPED_TOTAL).child("observer_error").inc()
+                log.exception("runbook_check_failed", check=check)
+                found[check] = Answer(False, ("unknown: the sidecar failed to answer, and its log says why",))
+        return found
 
 
-def _lead_to_a_page(token: "Token") -> None:
-    href = token.attrs.get("href")
-    if isinstance(href, str) and href.endswith(".md") and "/" not in href:
-        name = href.removesuffix(".md")
-        token.attrs["href"] = f"/runbooks/{name if name != INDEX else ''}"
-
-
-def _page(title: str, body: str) -> str:
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}{_STYLE}</style></head><body>'
-        f'<nav><a href="/">llm-phase-sidecar</a><a href="/runbooks/">all runbooks</a></nav><article>{body}</article>'
-        "</body></html>"
-    )
+def _html(text: str, status: int = 200) -> web.Response:
+    return web.Response(status=status, text=text, content_type="text/html", charset="utf-8", headers=PAGE_HEADERS)

@@ -93,7 +93,7 @@ def growth(fleet: Fleet, window_seconds: float) -> dict[tuple[str, float], str]:
 
 def gauges(fleet: Fleet) -> dict[str, str]:
     """Gauge to the query for its value."""
-    return {gauge.metric.name: _gauge(gauge, fleet) for gauge in GAUGE_SERIES}
+    return {gauge.metric.name: _gauge(gauge, fleet) for gauge in GAUGE_SERIES if gauge.diagnosed}
 
 
 def peaks(fleet: Fleet, window_seconds: float) -> dict[str, str]:

@@ -51,13 +51,17 @@ class History:
         earlier = [snapshot for snapshot in held if snapshot.at <= now.at] or [now]  # a tick may have come since
         return next((snapshot for snapshot in earlier if snapshot.at >= now.at - seconds), earlier[-1])
 
+    def within(self, now: Snapshot, seconds: float) -> list[Snapshot]:
+        """The whole snapshots of the window that ends with `now`, which is the last; at most `SHOWN_SECONDS` are held."""
+        return [*(one for one in self._whole if now.at - seconds <= one.at < now.at), now]
+
     def windows(self, now: Snapshot) -> Sliced[Windows]:
         """Growth over every window that ends with `now`, and the gauges."""
         growth = {}
         for seconds in WINDOWS:
             growth[seconds] = yield from grown(self.before(now, seconds), now, seconds)
-        minute = [one for one in self._whole if now.at - MINUTE_SECONDS <= one.at < now.at]
-        gauges = {series.metric.name: _stands(series, [*minute, now]) for series in GAUGE_SERIES}
+        minute = self.within(now, MINUTE_SECONDS)
+        gauges = {series.metric.name: _stands(series, minute) for series in GAUGE_SERIES}
         return Windows(growth, gauges, self._peaks(now))
 
     def _peaks(self, now: Snapshot) -> dict[str, float]:

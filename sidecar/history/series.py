@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sidecar.metrics import catalogue as c
+from sidecar.metrics import self_metrics as own
 from sidecar.metrics import slo_metrics as slo
-from sidecar.metrics.declaration import Counter, Gauge, Histogram
+from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info
 
 
 NOW_SECONDS = 120.0
@@ -29,7 +30,7 @@ class GrowthSeries:
     labels: tuple[str, ...]
     """Summed over all others."""
     windows: tuple[float, ...]
-    """Windows of the diagnosis; none if only the status page reads it."""
+    """Windows of the diagnosis; none if only the status page or the runbooks read it."""
     only: Mapping[str, str] = field(default_factory=dict)
     """Only children with these label values."""
     buckets: bool = True
@@ -50,7 +51,7 @@ GROWTH_SERIES = (
     GrowthSeries(slo.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
     GrowthSeries(c.CACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
     GrowthSeries(c.ENGINE_PREEMPTIONS_TOTAL, (), _SHOWN),
-    GrowthSeries(c.REQUESTS_TOTAL, ("lane", "outcome"), _ON_PAGE),
+    GrowthSeries(c.REQUESTS_TOTAL, (*_LANE, "outcome"), _ON_PAGE),
     GrowthSeries(c.PHASE_ATTRIBUTION_TOTAL, ("lane", "source", "reason"), _SHOWN),
     GrowthSeries(c.TIME_TO_FIRST_TOKEN_SECONDS, _LANE, _SHOWN),
     GrowthSeries(c.INTER_TOKEN_SECONDS, _LANE, _SHOWN),
@@ -58,12 +59,26 @@ GROWTH_SERIES = (
     GrowthSeries(c.REQUEST_PHASE_SECONDS, (*_LANE, "phase", "source"), _SHOWN, {"streaming": "true"}),
     GrowthSeries(c.PROMPT_TOKENS, _LANE, _SHOWN, buckets=False),
     GrowthSeries(c.OUTPUT_TOKENS, _LANE, _SHOWN, buckets=False),
+    GrowthSeries(slo.RECEIVED_PROMPT_TOKENS_TOTAL, ("model",), _ON_PAGE),
+    GrowthSeries(c.CLIENT_CANCELS_TOTAL, (*_LANE, "stage"), _ON_PAGE),
+    GrowthSeries(c.STREAM_PAUSED_SECONDS_TOTAL, ("lane",), _ON_PAGE),
+    GrowthSeries(c.STREAM_EVENTS_PER_READ, ("lane",), _ON_PAGE),
+    GrowthSeries(c.ENGINE_CONNECT_SECONDS, ("lane",), _ON_PAGE),
+    GrowthSeries(c.KV_TRANSFER_SECONDS, ("model",), _ON_PAGE),
+    GrowthSeries(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL, (), _ON_PAGE),
+    GrowthSeries(c.ENGINE_PREFIX_CACHE_HITS_TOTAL, (), _ON_PAGE),
+    GrowthSeries(c.ENGINE_RESTARTS_TOTAL, (), _ON_PAGE),
+    GrowthSeries(own.EVENT_LOOP_LAG_SECONDS, (), _ON_PAGE),
+    GrowthSeries(own.OVERHEAD_SECONDS, (), _ON_PAGE),
+    GrowthSeries(own.DROPPED_TOTAL, ("reason",), _ON_PAGE),
+    GrowthSeries(own.FAILURES_TOTAL, ("reason",), _ON_PAGE),
+    GrowthSeries(own.LABEL_OVERFLOW_TOTAL, ("label",), _ON_PAGE),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class GaugeSeries:
-    metric: Gauge
+    metric: Gauge | Info
     labels: tuple[str, ...] = ()
     reduce: str = "max"
     """How children and pods are combined: `sum`, `max` or `min`."""
@@ -71,6 +86,8 @@ class GaugeSeries:
     """The mean of the last minute is used instead of the value now."""
     peak: bool = False
     """Its highest value within the long window is known too. Only for a gauge without labels."""
+    diagnosed: bool = True
+    """The diagnosis reads it, so that Prometheus is asked for it too; else only the runbooks do."""
 
 
 GAUGE_SERIES = (
@@ -90,5 +107,12 @@ GAUGE_SERIES = (
     GaugeSeries(slo.ENGINE_COST_RATIO_LOW, ("part",)),
     GaugeSeries(slo.ENGINE_COST_RATIO_HIGH, ("part",)),
     GaugeSeries(slo.ENGINE_COST_UNKNOWN, ("part", "reason")),
+    GaugeSeries(slo.ENGINE_SILENCE_SECONDS, diagnosed=False),
+    GaugeSeries(slo.ENGINE_SILENCE_EXPECTED_SECONDS, diagnosed=False),
+    GaugeSeries(slo.BASELINE_INFO, ("source", "provisional"), diagnosed=False),
+    GaugeSeries(own.CONFIG_LAST_RELOAD_SUCCESSFUL, reduce="min", diagnosed=False),
+    GaugeSeries(own.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, diagnosed=False),
+    GaugeSeries(own.OPEN_LEDGERS, diagnosed=False),
+    GaugeSeries(own.SERIES, diagnosed=False),
 )
 PEAK_GAUGES = tuple(series.metric.name for series in GAUGE_SERIES if series.peak)

@@ -18,7 +18,7 @@ from sidecar.metrics.registry import Family, Metrics
 
 CHILDREN_PER_SLICE = 150
 """Some hundred microseconds."""
-_REDUCE: Mapping[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "min": min}
+REDUCE: Mapping[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "min": min}
 _COUNTER_LABELS = {series.metric.name: series.labels for series in GROWTH_SERIES}
 
 
@@ -132,7 +132,7 @@ def _reduced(family: Family[GaugeChild], series: GaugeSeries) -> dict[Labels, fl
     for labels, child in family.children.items():
         if child.value is not None:
             found.setdefault(key_of(labels), []).append(child.value)
-    return {key: _REDUCE[series.reduce](values) for key, values in found.items()}
+    return {key: REDUCE[series.reduce](values) for key, values in found.items()}
 
 
 def _summed(

@@ -5,7 +5,8 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from sidecar.admin.runbooks import INDEX, read
+from sidecar.admin.runbook_drawing import INDEX
+from sidecar.admin.runbooks import read
 
 
 TEXTS = read()

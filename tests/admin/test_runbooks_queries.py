@@ -44,7 +44,9 @@ KNOWN = declared() | RECORDED | {other: labels | TARGET_LABELS for other, labels
 
 def queries(name: str) -> list[str]:
     """The queries under Confirm, with example values in place of the page's labels."""
-    fenced = re.findall(r"^```promql\n(.*?)^```$", sections(TEXTS[name])["Confirm"], re.MULTILINE | re.DOTALL)
+    fenced = re.findall(
+        r"^```promql(?: [\w-]+)?\n(.*?)^```$", sections(TEXTS[name])["Confirm"], re.MULTILINE | re.DOTALL
+    )
     return [re.sub(r"\$(namespace|job|model|lane|pod)\b", "x", query) for query in fenced]
 
 

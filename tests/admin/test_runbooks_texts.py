@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sidecar.admin.runbooks import INDEX
+from sidecar.admin.runbook_drawing import INDEX
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.slo.attribution import SIDECAR
 from sidecar.slo.causes import PHASE_OF, ROOT_PHASES, ROOTS, Cause

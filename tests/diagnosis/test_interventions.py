@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from sidecar.admin.runbooks import INDEX, read
+from sidecar.admin.runbook_drawing import INDEX
+from sidecar.admin.runbooks import read
 from sidecar.diagnosis.interventions import CHAPTERS, Intervention, chapters, ranked
 from sidecar.diagnosis.levers import Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime

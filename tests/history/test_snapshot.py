@@ -36,7 +36,7 @@ def test_a_request_stands_in_every_family_of_a_snapshot_or_in_none() -> None:
 
     snapshot = run_now(taking)
 
-    assert snapshot.counters["llm_requests_total"]["chat", "ok"] == 1
+    assert snapshot.counters["llm_requests_total"]["llama", "chat", "ok"] == 1
     assert snapshot.histograms["llm_request_seconds"][CHAT].count == 1
 
 
@@ -68,7 +68,7 @@ def test_a_snapshot_keeps_no_copy_of_what_stood_still() -> None:
     assert all(same.gauges[name] is before.gauges[name] for name in before.gauges)
     keys = {id(key) for key in before.counters[name]}
     assert keys <= {id(key) for key in changed.counters[name]}
-    assert changed.counters[name] == {**before.counters[name], ("batch", "ok"): 1}
+    assert changed.counters[name] == {**before.counters[name], ("llama", "batch", "ok"): 1}
 
 
 def test_growth_is_summed_over_the_labels_that_are_not_asked_for() -> None:

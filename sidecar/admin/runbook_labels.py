@@ -1,0 +1,91 @@
+"""The labels in the link to a runbook: which values are taken, and which are refused. Pure.
+
+| parameter | taken |
+|---|---|
+| `lane`, `model` | a lane or model of this process: closed sets |
+| `namespace` | a name of 63 characters, `pod` of 253, as Kubernetes allows them (RFC 1123) |
+| `job` | letters, digits and `. _ - /` |
+| `engine` | an engine that the tables of fixes have a column for, or `all` |
+
+A parameter without a value is one that was not given: a template writes a label that an alert lacks so. A refused value is
+never repeated. It refuses to know runbooks.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from sidecar.diagnosis.interventions import ENGINES
+from sidecar.diagnosis.promql import quoted
+
+
+LABELS = ("lane", "model", "namespace", "job", "pod")
+"""The labels that runbooks have a place for, `$lane` and alike."""
+PLACE = re.compile(rf"\$({'|'.join(LABELS)})\b")
+ALL_ENGINES = "all"
+
+_FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "namespace": (re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"), "a name of Kubernetes: a-z, 0-9 and -"),
+    "pod": (
+        re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"),
+        "a name of Kubernetes: a-z, 0-9, - and .",
+    ),
+    "job": (re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?"), "letters, digits and . _ - /"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Label to its value, of those that were given and taken, and those that have one possible value."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The parameters that were given and taken, to be kept in links; the engine too."""
+    engine: str = ""
+    """A kind of engine, `ALL_ENGINES`, or empty: the one that was recognised."""
+    refused: tuple[str, ...] = ()
+    """One sentence for each refused parameter, with the allowed values."""
+
+
+def asked(query: Sequence[tuple[str, str]], lanes: Sequence[str], models: Sequence[str]) -> Asked:
+    """What the parameters of a URL ask for. `lanes`, `models`: the closed sets, the fallback last."""
+    closed = {"lane": lanes, "model": models, "engine": (*ENGINES, ALL_ENGINES)}
+    given: dict[str, str] = {}
+    refused: list[str] = []
+    for name in (*LABELS, "engine"):
+        values = [value for key, value in query if key == name and value]
+        if not values:
+            continue
+        wrong = _wrong(name, values, closed.get(name))
+        if wrong:
+            refused.append(wrong)
+        else:
+            given[name] = values[0]
+    # The fallback of a closed set counts what has no name of its own: where there is one name, it is meant.
+    alone = {name: closed[name][0] for name in ("lane", "model") if len(closed[name]) == 2}
+    values_of = {name: value for name, value in {**alone, **given}.items() if name in LABELS}
+    return Asked(values_of, given, given.get("engine", ""), tuple(refused))
+
+
+def _wrong(name: str, values: Sequence[str], closed: Sequence[str] | None) -> str:
+    if len(values) > 1:
+        return f"The parameter {name} is given {len(values)} times; give it once."
+    if closed is not None:
+        fits, allowed = values[0] in closed, f"one of {', '.join(closed)}"
+    else:
+        form, allowed = _FORMS[name]
+        fits = form.fullmatch(values[0]) is not None
+    return "" if fits else f"The parameter {name} was refused. It is {allowed}."
+
+
+def filled(html: str, values: Mapping[str, str]) -> str:
+    """HTML with the values in the places of their labels; a label without a value stays, and is marked.
+
+    The places stand between quotes of PromQL (`tests/admin/test_runbooks_queries.py`), so values are escaped for it too.
+    """
+
+    def one(place: re.Match[str]) -> str:
+        value = values.get(place[1])
+        return f"<mark>{place[0]}</mark>" if value is None else escape(quoted(value)[1:-1])
+
+    return PLACE.sub(one, html)
