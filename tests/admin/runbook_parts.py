@@ -35,3 +35,12 @@ def tables(section: str) -> list[list[list[str]]]:
         elif in_cell:
             found[-1][-1].append(token.content)
     return found
+
+
+def fenced(text: str) -> list[tuple[str, str]]:
+    """The queries of a runbook, each with the name of its check, which is empty if none answers it."""
+    return re.findall(r"^```promql ?([\w-]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+CHECKED = [(check, name, query) for name, text in TEXTS.items() for check, query in fenced(text) if check]
+"""Check, runbook and query of every query that has a check."""

@@ -8,9 +8,11 @@ import promql_parser as promql
 import pytest
 import yaml
 
+from sidecar.admin.runbook_labels import PLACE
+from sidecar.diagnosis.checks import CHECKS
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
-from tests.admin.runbook_parts import NAMES, TEXTS, each_runbook, sections
+from tests.admin.runbook_parts import CHECKED, NAMES, TEXTS, each_runbook, fenced, sections
 from tests.support.tools import need_tool
 
 
@@ -44,10 +46,8 @@ KNOWN = declared() | RECORDED | {other: labels | TARGET_LABELS for other, labels
 
 def queries(name: str) -> list[str]:
     """The queries under Confirm, with example values in place of the page's labels."""
-    fenced = re.findall(
-        r"^```promql(?: [\w-]+)?\n(.*?)^```$", sections(TEXTS[name])["Confirm"], re.MULTILINE | re.DOTALL
-    )
-    return [re.sub(r"\$(namespace|job|model|lane|pod)\b", "x", query) for query in fenced]
+    fences = fenced(sections(TEXTS[name])["Confirm"])
+    return [re.sub(r"\$(namespace|job|model|lane|pod)\b", "x", query) for _, query in fences]
 
 
 def nodes_of(query: str) -> list[promql.Expr]:
@@ -152,3 +152,35 @@ def test_every_metric_that_is_mentioned_exists(name: str) -> None:
 def test_a_query_about_a_namespace_asks_for_one_engine_of_it(name: str) -> None:
     """Two engines of one namespace differ by job; a query without it would mix them."""
     assert [query for query in queries(name) if "namespace=" in query and "job=" not in query] == []
+
+
+# --- checks --------------------------------------------------------------------------------------------------------------
+
+ONLY_PROMETHEUS = {
+    "LLMPromptsGrowing": "a week",
+    "LLMSidecarAbsent": "the targets of Prometheus",
+    "LLMSidecarDown": "the target, and an engine whose sidecar does not answer",
+    "Watchdog": "Prometheus itself",
+}
+"""Runbooks whose queries a sidecar cannot answer: it knows its own last half hour, and these ask about something else."""
+
+
+def test_every_query_names_its_check_and_every_check_is_used() -> None:
+    """Else a query would be without the answer of the pod, or a function without a reader."""
+    unnamed = {name for name in NAMES for check, _ in fenced(TEXTS[name]) if not check}
+
+    assert unnamed == {*ONLY_PROMETHEUS}
+    assert {name for _, name, _ in CHECKED} & unnamed == set()
+    assert {check for check, _, _ in CHECKED} == {*CHECKS}
+
+
+def test_a_place_for_a_label_stands_in_a_query_and_between_quotes() -> None:
+    """Values are escaped for that place; in a shell command or a sentence they would not be."""
+    unquoted = [name for name in NAMES if PLACE.search(re.sub(rf'"{PLACE.pattern}"', "", TEXTS[name]))]
+    outside = [
+        name
+        for name in NAMES
+        if PLACE.search(re.sub(r"^```promql.*?^```$", "", TEXTS[name], flags=re.MULTILINE | re.DOTALL))
+    ]
+
+    assert (unquoted, outside) == ([], [])

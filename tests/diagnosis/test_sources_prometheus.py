@@ -2,21 +2,16 @@
 
 import asyncio
 import json
-import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sidecar.diagnosis.sources import fleet
 from sidecar.metrics import slo_metrics as p
-from sidecar.metrics.children import GaugeChild, HistogramChild
 from tests.diagnosis.life import Life
-from tests.support.ports import free_port
-from tests.support.tools import need_tool
+from tests.support.backfilled import backfilled, sample_line, samples_of
 
 
 STEP_SECONDS = 15.0
@@ -36,27 +31,13 @@ class Written(Life):
             names = [label.name for label in family.metric.labels]
             for values, child in family.children.items():
                 labels = dict(zip(names, values, strict=True))
-                for suffix, more, value in numbers(child):
+                for suffix, more, value in samples_of(child):
                     self._write(f"{family.metric.name}{suffix}", labels | more, value)
 
     def _write(self, name: str, labels: Mapping[str, str], value: float) -> None:
         for pod in ("a", "b"):
-            inside = ",".join(
-                f'{key}="{text}"' for key, text in {**labels, "namespace": "llm", "job": "vllm", "pod": pod}.items()
-            )
-            self.lines.append(f"{name}{{{inside}}} {value} {self.at + self.offset:.3f}")
-
-
-def numbers(child: Any) -> Iterator[tuple[str, dict[str, str], float]]:
-    if isinstance(child, HistogramChild):
-        total = 0
-        for edge, count in zip((*child.bounds, float("inf")), child.counts, strict=True):
-            total += count
-            yield "_bucket", {"le": "+Inf" if edge == float("inf") else f"{edge:g}"}, total
-        yield "_sum", {}, child.sum
-        yield "_count", {}, child.count
-    elif not (isinstance(child, GaugeChild) and child.value is None):
-        yield "", {}, child.value
+            target = {"namespace": "llm", "job": "vllm", "pod": pod}
+            self.lines.append(sample_line(name, {**labels, **target}, value, self.at + self.offset))
 
 
 @pytest.fixture(scope="module")
@@ -68,38 +49,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     life.metrics.gauge(p.EVIDENCE_RATIO).child("uncached").set(2.0)
     life.metrics.gauge(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
     life.minutes(10, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.9)
-    (folder / "past.txt").write_text("\n".join((*life.lines, "# EOF", "")))
-    (folder / "prometheus.yml").write_text("{}")
-    promtool = str(need_tool("promtool"))
-    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(folder / "past.txt"), str(folder / "data")]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    yield from serving(folder)
-
-
-def serving(folder: Path) -> Iterator[str]:
-    port = free_port()
-    arguments = [
-        f"--config.file={folder}/prometheus.yml",
-        f"--storage.tsdb.path={folder}/data",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([str(need_tool("prometheus")), *arguments], stdout=log, stderr=log)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        for _ in range(300):
-            try:
-                with urllib.request.urlopen(f"{url}/-/ready", timeout=1) as answer:
-                    if answer.status == 200:
-                        break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail((folder / "log").read_text())
+    with backfilled(folder, life.lines) as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def test_a_real_prometheus_tells_the_same_as_the_ring(prometheus: str) -> None:

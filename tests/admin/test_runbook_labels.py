@@ -1,0 +1,83 @@
+"""The labels in a link to a runbook: closed sets and names of Kubernetes are taken, everything else is refused."""
+
+import pytest
+
+from sidecar.admin.runbook_labels import Asked, asked, filled
+
+
+LANES = ("chat", "batch", "other")
+MODELS = ("org/llama:3", "mistral", "other")
+
+
+def test_values_of_the_closed_sets_and_names_of_kubernetes_are_taken() -> None:
+    given = {
+        "lane": "chat",
+        "model": "org/llama:3",
+        "namespace": "llm-prod",
+        "job": "monitoring/vllm",
+        "pod": "vllm-0.vllm",
+        "engine": "vllm",
+    }
+
+    found = asked([*given.items(), ("utm_source", "<script>")], LANES, MODELS)
+
+    assert found == Asked({name: text for name, text in given.items() if name != "engine"}, given, "vllm", ())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("lane", "nightly"),
+        ("lane", '"} or vector(1) #'),
+        ("model", "<script>alert(1)</script>"),
+        ("namespace", "LLM"),
+        ("namespace", "a" * 64),
+        ("namespace", "llm\n"),
+        ("pod", "vllm_0"),
+        ("pod", "a" * 254),
+        ("pod", "-vllm"),
+        ("pod", "a..b"),
+        ("job", 'x"} or up{'),
+        ("job", "$(reboot)"),
+        ("engine", "llama_cpp"),
+    ],
+)
+def test_any_other_value_is_refused_with_what_is_allowed_and_is_not_repeated(name: str, value: str) -> None:
+    found = asked([(name, value)], LANES, MODELS)
+
+    (said,) = found.refused
+    assert (found.values, found.given, found.engine) == ({}, {}, "")
+    assert said.startswith(f"The parameter {name} was refused. It is ")
+    assert value not in said
+
+
+def test_all_refusals_are_told_at_once_and_a_value_given_twice_is_one() -> None:
+    found = asked([("lane", "chat"), ("lane", "batch"), ("pod", "Ä"), ("model", "gpt")], LANES, MODELS)
+
+    assert [said.partition(" was ")[0].partition(" is ")[0] for said in found.refused] == [
+        "The parameter lane",
+        "The parameter model",
+        "The parameter pod",
+    ]
+
+
+def test_an_empty_value_was_not_given() -> None:
+    """An alert without the label writes it so."""
+    assert asked([("lane", ""), ("pod", "")], LANES, MODELS) == Asked()
+
+
+def test_where_there_is_one_lane_or_model_it_is_meant() -> None:
+    assert asked([], ("chat", "other"), MODELS).values == {"lane": "chat"}
+    assert asked([("lane", "other")], ("chat", "other"), ("llama", "other")).values == {
+        "lane": "other",
+        "model": "llama",
+    }
+
+
+def test_places_are_filled_for_promql_and_html_and_others_are_marked() -> None:
+    """A lane is named in a config and may have any character; `$lanes` is no place."""
+    html = "m{lane=&quot;$lane&quot;, pod=&quot;$pod&quot;} $lanes"
+
+    assert filled(html, {"lane": 'a"b\\<i>'}) == (
+        "m{lane=&quot;a\\&quot;b\\\\&lt;i&gt;&quot;, pod=&quot;<mark>$pod</mark>&quot;} $lanes"
+    )
