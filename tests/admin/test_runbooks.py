@@ -1,10 +1,20 @@
 """How the admin listener serves the runbooks."""
 
 import re
+from html import unescape
 
 import pytest
 from yarl import URL
 
+from sidecar.admin import runbooks
+from sidecar.admin.runbook_drawing import Part, parts
+from sidecar.diagnosis.checks import Answer
+from sidecar.history.rows import Moment
+from sidecar.history.slices import Sliced
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.registry import Metrics
+from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from tests.admin.broken_lane import broken
 from tests.admin.runbook_parts import NAMES, TEXTS
 from tests.support.admin import Visit, visit
 
@@ -88,3 +98,127 @@ def test_a_name_never_becomes_a_path(name: str) -> None:
             assert (answer.status, b"The runbooks are" in await answer.read()) == (404, True)
 
     visit(scenario)
+
+
+# --- filled in -----------------------------------------------------------------------------------------------------------
+
+
+def two_lanes() -> Metrics:
+    return Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512"], models=["org/llama:3", "llama"])
+
+
+def seen(body: bytes) -> str:
+    """The page's text, without tags and with single blanks."""
+    return " ".join(unescape(re.sub(r"(?s)<style>.*?</style>|<[^>]+>", " ", body.decode())).split())
+
+
+def test_the_link_in_a_page_leads_to_a_runbook_with_its_labels_filled_in() -> None:
+    """No label is left to be typed, in any runbook; the text version stays as it is in the file."""
+
+    async def scenario(visit: Visit) -> None:
+        labels = "lane=chat&model=org%2Fllama%3A3&namespace=llm&job=monitoring%2Fvllm&pod=vllm-0"
+        status, _, body = await visit.ask(f"/runbooks/LLMQueueBurn?{labels}")
+        assert status == 200
+        assert 'namespace="llm", job="monitoring/vllm", model="org/llama:3"' in seen(body)
+
+        left = [name for name in NAMES if b"<mark>" in (await visit.ask(f"/runbooks/{name}?{labels}"))[2]]
+        raw = (await visit.ask(f"/runbooks/LLMQueueBurn.md?{labels}"))[2].decode()
+        assert (left, raw == TEXTS["LLMQueueBurn"]) == ([], True)
+
+    visit(scenario, two_lanes())
+
+
+def test_without_labels_the_places_are_marked_and_the_lane_can_be_chosen() -> None:
+    async def scenario(visit: Visit) -> None:
+        status, _, body = await visit.ask("/runbooks/LLMClientsGiveUp?namespace=llm")
+        page = body.decode()
+
+        assert (status, "<mark>$lane</mark>" in page, "<mark>$namespace</mark>" in page) == (200, True, False)
+        assert '<a href="?namespace=llm&amp;lane=batch">batch</a>' in page
+        assert "unknown: 0 s of history, needs 10 min" in page
+        chosen = (await visit.ask("/runbooks/LLMClientsGiveUp?namespace=llm&lane=batch"))[2].decode()
+        assert ("<mark>$lane</mark>" in chosen, "Choose the lane" in chosen) == (False, False)
+
+    visit(scenario, two_lanes())
+
+
+def test_a_refused_label_is_told_and_the_runbook_is_shown_all_the_same() -> None:
+    """A person who was woken needs the text more than a perfect link. Nothing of the value comes back."""
+
+    async def scenario(visit: Visit) -> None:
+        url = "/runbooks/LLMQueueBurn?lane=%3Cscript%3Ealert(1)%3C/script%3E&pod=A_B&model=%22%7D%20or%20up"
+        status, _, body = await visit.ask(url)
+        text = seen(body)
+
+        assert (status, "Fixes" in text, "alert(1)" in text, "or up" in text) == (400, True, False, False)
+        assert re.findall(r"The parameter (\w+) was refused", text) == ["lane", "model", "pod"]
+        assert "It is one of chat, batch, other." in text
+
+    visit(scenario, two_lanes())
+
+
+def test_the_present_cause_of_the_lane_is_on_top_with_the_flags_of_this_engine() -> None:
+    """The numbers, the cause and the engine are those of this pod now."""
+
+    async def scenario(visit: Visit) -> None:
+        broken(visit.metrics)
+        visit.metrics.info(c.ENGINE_INFO, "vllm", "0.25.0")
+
+        text = seen((await visit.ask("/runbooks/LLMQueueBurn?lane=chat&model=llama"))[2])
+        assert "Now lane chat: phase queue , cause slots , confidence 100 %." in text
+        assert "fix targets cost works when vLLM For slots, as now: Cap" in text
+        assert "cause what it says go on with The present cause: slots" in text
+        assert ("--num-queued-reqs" in text or "--max-num-seqs" in text, "--max-running-requests" in text) == (
+            True,
+            False,
+        )
+        assert "The flags of vLLM, this pod's engine; all engines ." in text
+
+        every = seen((await visit.ask("/runbooks/LLMQueueBurn?lane=chat&model=llama&engine=all"))[2])
+        assert "vLLM SGLang TensorRT-LLM TGI" in every
+        other = seen((await visit.ask("/runbooks/LLMDecodeBurn?lane=chat&model=llama"))[2])
+        assert "Read LLMQueueBurn too." in other
+
+    visit(scenario, two_lanes())
+
+
+def test_a_check_that_fails_takes_neither_the_runbook_nor_the_other_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(name: str, _moment: Moment) -> Sliced[Answer]:
+        yield
+        if name == "roots-of-model":
+            raise ZeroDivisionError
+        return Answer(True, ("seven",))
+
+    monkeypatch.setattr(runbooks, "answered", fails)
+
+    async def scenario(visit: Visit) -> None:
+        status, _, body = await visit.ask("/runbooks/LLMQueueBurn?lane=chat&model=llama")
+        text = seen(body)
+        assert (status, "unknown: the sidecar failed to answer" in text, "This pod now: seven" in text) == (
+            200,
+            True,
+            True,
+        )
+        assert visit.metrics.counter(DROPPED_TOTAL).child("observer_error").value == 1
+
+    visit(scenario, two_lanes())
+
+
+def test_what_is_kept_does_not_grow_with_the_links() -> None:
+    """One drawing for each file: no link, label or instant makes a further one."""
+    made = []
+
+    def counting(text: str) -> tuple[Part, ...]:
+        made.append(text)
+        return parts(text)
+
+    async def scenario(visit: Visit) -> None:
+        for number in range(20):
+            await visit.ask(f"/runbooks/LLMQueueBurn?lane=chat&pod=vllm-{number}")
+            await visit.ask(f"/runbooks/no-{number}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runbooks, "parts", counting)
+        visit(scenario, two_lanes())
+
+    assert made == [TEXTS["LLMQueueBurn"]]

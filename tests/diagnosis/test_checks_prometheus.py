@@ -81,8 +81,8 @@ class Written:
             labels = series.metric.labels
             for values in list(self.metrics.gauge(series.metric).combinations())[:12] if labels else [()]:
                 if all(value in MADE.get(label.name, (value,)) for label, value in zip(labels, values, strict=True)):
-                    child = self.metrics.gauge(series.metric).child(*values)
-                    child.set(1.5 + number + len(str(values)) / 10 + math.sin(at / 70))
+                    gauge = self.metrics.gauge(series.metric).child(*values)
+                    gauge.set(1.5 + number + len(str(values)) / 10 + math.sin(at / 70))
 
     def _scraped(self, at: float) -> None:
         for name in [series.metric.name for series in (*GROWTH_SERIES, *GAUGE_SERIES)]:
