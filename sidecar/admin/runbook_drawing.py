@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sidecar.admin.page.html import items, prose
 from sidecar.admin.runbook_labels import filled
-from sidecar.diagnosis.checks import Answer
+from sidecar.diagnosis.confirming import Answer
 from sidecar.diagnosis.interventions import ENGINES
 from sidecar.engines.kinds import KINDS
 from sidecar.history.slices import Sliced
@@ -50,7 +50,7 @@ Part = str | Query | Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What fills a runbook in."""
+    """The values that fill a runbook in."""
 
     values: Mapping[str, str]
     """Label to its value."""

@@ -20,9 +20,9 @@ from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.promql import quoted
 
 
-LABELS = ("lane", "model", "namespace", "job", "pod")
+PLACES = ("lane", "model", "namespace", "job", "pod")
 """The labels that runbooks have a place for, `$lane` and alike."""
-PLACE = re.compile(rf"\$({'|'.join(LABELS)})\b")
+PLACE = re.compile(rf"\$({'|'.join(PLACES)})\b")
 ALL_ENGINES = "all"
 
 _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
@@ -48,11 +48,11 @@ class Asked:
 
 
 def asked(query: Sequence[tuple[str, str]], lanes: Sequence[str], models: Sequence[str]) -> Asked:
-    """What the parameters of a URL ask for. `lanes`, `models`: the closed sets, the fallback last."""
+    """The labels and the engine that the parameters of a URL ask for. `lanes`, `models`: the closed sets, the fallback last."""
     closed = {"lane": lanes, "model": models, "engine": (*ENGINES, ALL_ENGINES)}
     given: dict[str, str] = {}
     refused: list[str] = []
-    for name in (*LABELS, "engine"):
+    for name in (*PLACES, "engine"):
         values = [value for key, value in query if key == name and value]
         if not values:
             continue
@@ -63,7 +63,7 @@ def asked(query: Sequence[tuple[str, str]], lanes: Sequence[str], models: Sequen
             given[name] = values[0]
     # The fallback of a closed set counts what has no name of its own: where there is one name, it is meant.
     alone = {name: closed[name][0] for name in ("lane", "model") if len(closed[name]) == 2}
-    values_of = {name: value for name, value in {**alone, **given}.items() if name in LABELS}
+    values_of = {name: value for name, value in {**alone, **given}.items() if name in PLACES}
     return Asked(values_of, given, given.get("engine", ""), tuple(refused))
 
 

@@ -25,8 +25,8 @@ from sidecar.admin import runbook_page as around
 from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.page.page import PAGE_HEADERS
 from sidecar.admin.runbook_drawing import INDEX, Part, Query, Shown, drawn, parts
-from sidecar.admin.runbook_labels import LABELS, Asked, asked
-from sidecar.diagnosis.checks import Answer, answered
+from sidecar.admin.runbook_labels import PLACES, Asked, asked
+from sidecar.diagnosis.confirming import Answer, answered
 from sidecar.history.ring import History
 from sidecar.history.rows import Moment
 from sidecar.history.slices import Sliced, run_sliced
@@ -93,7 +93,7 @@ class Runbooks:
     def _filled(self, name: str, of: tuple[Part, ...], what: Asked, closed: Mapping[str, Sequence[str]]) -> Sliced[str]:
         """A runbook as of now."""
         now = yield from self._history.now(self._clock())
-        places = [label for label in LABELS if f"${label}" in self._texts[name]]
+        places = [label for label in PLACES if f"${label}" in self._texts[name]]
         diagnosis = around.of_lane((yield from self._diagnoses.of(now)), what.values, any_lane="lane" not in places)
         engines, about_engines = around.engines_shown(what, self._diagnoses.engine())
         html = yield from drawn(

@@ -17,7 +17,7 @@ from sidecar.history.snapshot import CHILDREN_PER_SLICE, REDUCE, Snapshot, count
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info
 
 
-_LABELS = {series.metric.name: series.labels for series in (*GROWTH_SERIES, *GAUGE_SERIES)}
+_HELD_BY = {series.metric.name: series.labels for series in (*GROWTH_SERIES, *GAUGE_SERIES)}
 _REDUCED_BY = {series.metric.name: series.reduce for series in GAUGE_SERIES}
 
 
@@ -54,7 +54,7 @@ def growth(
     `of`: labels that have the value of the page; `only` and `without`: label values that are counted or left out.
     Raises ValueError for a window that the history does not hold, or a label that it has summed away.
     """
-    names = _LABELS[metric.name]
+    names = _HELD_BY[metric.name]
     wanted, unwanted = dict(only or {}), dict(without or {})
     if seconds > LONG_SECONDS or not {*by, *of, *wanted, *unwanted} <= {*names}:
         raise ValueError(f"{metric.name} is not held so")
@@ -131,7 +131,7 @@ def _of_histogram(
     only: Mapping[str, str] | None,
     value: Callable[[Total], float],
 ) -> Reader:
-    if metric.name not in _LABELS:
+    if metric.name not in _HELD_BY:
         raise ValueError(f"{metric.name} is not held")
 
     def read(moment: Moment) -> Sliced[Rows]:
@@ -148,7 +148,7 @@ def _of_histogram(
 
 def gauge(metric: Gauge | Info, *by: str, only: Mapping[str, str] | None = None) -> Reader:
     """A gauge as it is now; over all labels but `by` it is combined as the table of series says."""
-    names = _LABELS[metric.name]
+    names = _HELD_BY[metric.name]
     places = [names.index(name) for name in by]
     allowed = _places(names, only or {})
     combined = REDUCE[_REDUCED_BY[metric.name]]

@@ -3,7 +3,7 @@
 import re
 
 from sidecar.admin.runbook_drawing import Query, Shown, Table, drawn, parts
-from sidecar.diagnosis.checks import Answer
+from sidecar.diagnosis.confirming import Answer
 from sidecar.history.slices import run_now
 
 

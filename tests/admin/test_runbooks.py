@@ -8,7 +8,7 @@ from yarl import URL
 
 from sidecar.admin import runbooks
 from sidecar.admin.runbook_drawing import Part, parts
-from sidecar.diagnosis.checks import Answer
+from sidecar.diagnosis.confirming import Answer
 from sidecar.history.rows import Moment
 from sidecar.history.slices import Sliced
 from sidecar.metrics import catalogue as c

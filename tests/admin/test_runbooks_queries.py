@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sidecar.admin.runbook_labels import PLACE
-from sidecar.diagnosis.checks import CHECKS
+from sidecar.diagnosis.confirming import CHECKS
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
 from tests.admin.runbook_parts import CHECKED, NAMES, TEXTS, each_runbook, fenced, sections

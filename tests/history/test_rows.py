@@ -21,7 +21,7 @@ def test_a_history_that_is_shorter_than_the_window_says_how_much_it_has_and_need
 
 
 def test_growth_is_of_the_window_and_of_the_labels_that_are_asked_for() -> None:
-    """What came before the window is left out, and so are other lanes and outcomes."""
+    """Growth before the window is left out, and so are other lanes and outcomes."""
     pod = Pod()
     pod.ends("ok", 100)
     pod.passes(600)

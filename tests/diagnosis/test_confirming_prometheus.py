@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.diagnosis.checks import CHECKS
+from sidecar.diagnosis.confirming import CHECKS
 from sidecar.history.growth import Labels
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.rows import Moment
@@ -31,7 +31,7 @@ BEGAN_AT_UNIX = 1_790_000_000.0
 TARGET = {"namespace": "llm", "job": "vllm", "pod": "vllm-0"}
 PAGE = {"model": "llama", "lane": "chat"}
 TOLERANCE = 0.04
-"""Of a value. Both read the same samples, but the history keeps one snapshot a minute from five minutes on, so a window may
+"""Relative difference of two values. Both read the same samples, but the history keeps one snapshot a minute from five minutes on, so a window may
 begin up to 65 s late, which is 3.6 % of half an hour; and a window of 5 min is exact to one period, 1.7 %."""
 MADE = {
     "model": ("llama", "mistral"),

@@ -1,7 +1,7 @@
 """The confirming checks of the runbooks: the name of a query to the function that answers it for this pod, and to its words.
 
 A query in a runbook has its check's name behind `promql` on the line that opens it. No PromQL is evaluated here: each check
-is a reader of the one history, and `tests/admin/test_runbooks_answers.py` holds it against a real Prometheus on the same
+is a reader of the one history, and `tests/diagnosis/test_confirming_prometheus.py` holds it against a real Prometheus on the same
 series. It refuses to judge: the runbook says beside each query what to expect. An unknown number is `unknown`, with the
 reason, and never 0. Pure.
 """
@@ -23,12 +23,12 @@ from sidecar.slo.causes import Cause
 from sidecar.timeline.outcome import Outcome
 
 
-ROWS_SHOWN = 8
+LINES_SHOWN = 8
 """Lines of one answer; more are counted in its last line."""
 TEN_MINUTES_SECONDS = 600.0
 QUARTER_HOUR_SECONDS = 900.0
-_LANE = ("model", "lane")
-_MODEL = ("model",)
+_OF_LANE = ("model", "lane")
+_OF_MODEL = ("model",)
 
 
 def _number(unit: str) -> Callable[[float], str]:
@@ -43,7 +43,7 @@ class Check:
     by: tuple[str, ...] = ()
     """Labels of the rows, in the order of the reader."""
     nothing: str = "none"
-    """What it means that there is no row."""
+    """The meaning of an answer without a row."""
     beside: tuple[Reader, Callable[[float], str]] | None = None
     """One more number that belongs to it, where it is known."""
     usual: Cause | None = None
@@ -57,7 +57,7 @@ class Answer:
     """Sentences without a full stop; text in backticks is a label's value."""
 
 
-def _misses(*by: str, phase: str = "", of: tuple[str, ...] = _MODEL) -> Reader:
+def _misses(*by: str, phase: str = "", of: tuple[str, ...] = _OF_MODEL) -> Reader:
     only = {"phase": phase} if phase else {}
     return r.above_zero(r.growth(slo.SLO_ROOT_CAUSE_MISSES_TOTAL, *by, of=of, only=only))
 
@@ -84,7 +84,8 @@ CHECKS: Mapping[str, Check] = {
         read=_misses("cause", phase=SIDECAR), by=("cause",), say=_number("misses"), nothing=_NO_MISS
     ),
     "missed-share": Check(
-        read=r.over(r.growth(slo.SLO_MISSES_TOTAL, of=_MODEL), r.growth(slo.SLO_REQUESTS_TOTAL, of=_MODEL)), say=percent
+        read=r.over(r.growth(slo.SLO_MISSES_TOTAL, of=_OF_MODEL), r.growth(slo.SLO_REQUESTS_TOTAL, of=_OF_MODEL)),
+        say=percent,
     ),
     "grown-causes": Check(
         read=r.gauge(slo.EVIDENCE_RATIO, "cause"), by=("cause",), say=lambda ratio: f"{times(ratio)} the usual"
@@ -96,7 +97,7 @@ CHECKS: Mapping[str, Check] = {
     ),
     # --- requests ---
     "outcomes-but-ok": Check(
-        read=r.above_zero(r.per_second(c.REQUESTS_TOTAL, "outcome", of=_LANE, without={"outcome": Outcome.OK})),
+        read=r.above_zero(r.per_second(c.REQUESTS_TOTAL, "outcome", of=_OF_LANE, without={"outcome": Outcome.OK})),
         by=("outcome",),
         say=_number("a second"),
     ),
@@ -114,25 +115,27 @@ CHECKS: Mapping[str, Check] = {
     ),
     "rejected-share": Check(
         read=r.over(
-            r.growth(c.REQUESTS_TOTAL, of=_LANE, only={"outcome": Outcome.REJECTED}),
-            r.growth(c.REQUESTS_TOTAL, of=_LANE),
+            r.growth(c.REQUESTS_TOTAL, of=_OF_LANE, only={"outcome": Outcome.REJECTED}),
+            r.growth(c.REQUESTS_TOTAL, of=_OF_LANE),
         ),
         say=percent,
     ),
     "cancels-while-waiting": Check(
         read=r.over(
-            r.growth(c.CLIENT_CANCELS_TOTAL, of=_LANE, only={"stage": "waiting"}, seconds=TEN_MINUTES_SECONDS),
-            r.growth(slo.REQUESTS_RECEIVED_TOTAL, of=_LANE, seconds=TEN_MINUTES_SECONDS),
+            r.growth(c.CLIENT_CANCELS_TOTAL, of=_OF_LANE, only={"stage": "waiting"}, seconds=TEN_MINUTES_SECONDS),
+            r.growth(slo.REQUESTS_RECEIVED_TOTAL, of=_OF_LANE, seconds=TEN_MINUTES_SECONDS),
         ),
         say=percent,
     ),
-    "ttft-slowest-twentieth": _slowest(0.95, c.TIME_TO_FIRST_TOKEN_SECONDS, *_LANE),
+    "ttft-slowest-twentieth": _slowest(0.95, c.TIME_TO_FIRST_TOKEN_SECONDS, *_OF_LANE),
     "in-flight-by-state": Check(read=r.gauge(c.REQUESTS_IN_FLIGHT, "state"), by=("state",), say=_number("requests")),
     "mean-prompt-by-lane": Check(
         read=r.mean(c.PROMPT_TOKENS, "lane"), by=("lane",), say=_number("tokens"), usual=Cause.PROMPT_MIX
     ),
     "prompt-tokens-received": Check(
-        read=r.per_second(slo.RECEIVED_PROMPT_TOKENS_TOTAL, of=_MODEL), say=_number("tokens a second"), usual=Cause.LOAD
+        read=r.per_second(slo.RECEIVED_PROMPT_TOKENS_TOTAL, of=_OF_MODEL),
+        say=_number("tokens a second"),
+        usual=Cause.LOAD,
     ),
     "cached-share-by-lane": Check(
         read=r.over(r.growth(c.CACHED_PROMPT_TOKENS_TOTAL, "lane"), r.summed(c.PROMPT_TOKENS, "lane")),
@@ -166,7 +169,10 @@ CHECKS: Mapping[str, Check] = {
     "agreement-by-phase": Check(read=r.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO, "phase"), by=("phase",), say=digits),
     "first-token-mean-by-bucket": Check(
         read=r.mean(
-            c.REQUEST_PHASE_SECONDS, "prompt_bucket", of=_LANE, only={"streaming": "true", "phase": Blame.FIRST_TOKEN}
+            c.REQUEST_PHASE_SECONDS,
+            "prompt_bucket",
+            of=_OF_LANE,
+            only={"streaming": "true", "phase": Blame.FIRST_TOKEN},
         ),
         by=("prompt_bucket",),
         say=seconds,
@@ -200,7 +206,7 @@ CHECKS: Mapping[str, Check] = {
     "prefill-cost": Check(
         read=r.gauge(slo.ENGINE_COST_RATIO, only={"part": "prefill"}), say=lambda ratio: f"{times(ratio)} the usual"
     ),
-    "kv-transfer-slowest-twentieth": _slowest(0.95, c.KV_TRANSFER_SECONDS, *_MODEL),
+    "kv-transfer-slowest-twentieth": _slowest(0.95, c.KV_TRANSFER_SECONDS, *_OF_MODEL),
     "connect-slowest-percent": _slowest(0.99, c.ENGINE_CONNECT_SECONDS, "lane"),
     "engine-state": Check(
         read=r.minus(r.gauge(c.ENGINE_UP), r.gauge(c.ENGINE_STALLED)), say=lambda state: _ENGINE_STATES[round(state)]
@@ -257,9 +263,9 @@ def answered(name: str, moment: Moment) -> Sliced[Answer]:
     except NotKnownError as error:
         return Answer(False, (f"unknown: {error}",))
     ordered = sorted(found.items(), key=lambda row: (-row[1], row[0]))
-    lines = [_line(key, check.say(value)) for key, value in ordered[:ROWS_SHOWN]] or [check.nothing]
-    if len(ordered) > ROWS_SHOWN:
-        lines.append(f"and {len(ordered) - ROWS_SHOWN} more")
+    lines = [_line(key, check.say(value)) for key, value in ordered[:LINES_SHOWN]] or [check.nothing]
+    if len(ordered) > LINES_SHOWN:
+        lines.append(f"and {len(ordered) - LINES_SHOWN} more")
     more = (*_beside(check, moment), *_usual(check, moment))
     if more:
         lines[-1] = ", ".join((lines[-1], *more))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.diagnosis.checks import ROWS_SHOWN, Answer, answered
+from sidecar.diagnosis.confirming import LINES_SHOWN, Answer, answered
 from sidecar.history.series import SHOWN_SECONDS
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
@@ -30,14 +30,14 @@ def test_a_queue_is_told_with_its_size_and_how_many_times_the_usual_it_is() -> N
 
 def test_rows_are_told_largest_first_and_the_last_are_counted() -> None:
     pod = Pod().passes(SHOWN_SECONDS)
-    for number, (phase, cause) in enumerate(ROOTS[: ROWS_SHOWN + 2], 1):
+    for number, (phase, cause) in enumerate(ROOTS[: LINES_SHOWN + 2], 1):
         pod.metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL).child("llama", phase, cause).inc(number)
 
     answer = run_now(answered("roots-of-model", pod.moment(model="llama")))
 
-    phase, cause = ROOTS[ROWS_SHOWN + 1]
-    assert (answer.lines[0], answer.lines[-1]) == (f"`{phase}`, `{cause}`: {ROWS_SHOWN + 2} misses", "and 2 more")
-    assert len(answer.lines) == ROWS_SHOWN + 1
+    phase, cause = ROOTS[LINES_SHOWN + 1]
+    assert (answer.lines[0], answer.lines[-1]) == (f"`{phase}`, `{cause}`: {LINES_SHOWN + 2} misses", "and 2 more")
+    assert len(answer.lines) == LINES_SHOWN + 1
 
 
 def test_a_short_history_and_a_label_that_is_not_chosen_are_unknown() -> None:
