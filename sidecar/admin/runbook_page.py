@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from sidecar.admin.page.html import items, percent, prose
 from sidecar.admin.page.style import STYLE
-from sidecar.admin.page.verdicts import worst_first
+from sidecar.admin.page.verdicts import runbook_path, worst_first
 from sidecar.admin.runbook_labels import ALL_ENGINES, Asked
 from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome
@@ -23,11 +23,11 @@ from sidecar.engines.kinds import KINDS
 _STYLE = """
 pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:10px 14px;border:1px solid var(--line);background:var(--card);border-radius:8px}
 code,pre{font:13px/1.45 ui-monospace,"DejaVu Sans Mono",monospace}li{margin:4px 0}
-article th,article td{text-align:left;vertical-align:top;overflow-wrap:anywhere}
-article td:first-child{min-width:11em}thead th{white-space:nowrap}
+article th,article td{text-align:left;vertical-align:top}article td code{overflow-wrap:anywhere}
+article td{min-width:6.5em}article td:first-child{min-width:11em}thead th{white-space:nowrap}
 .box,.answer{border-left:4px solid var(--line);padding:4px 12px;margin:8px 0;background:var(--card)}
 .answer p,.answer ul{margin:2px 0}.present td{background:var(--card)}.present td:first-child{padding-left:8px;border-left:4px solid var(--fg)}
-mark{background:none;color:var(--bad);font-weight:600}.box a{margin-right:10px}
+mark{background:none;color:var(--bad);font-weight:600}.choices a{margin-right:10px}
 @media (max-width:600px){article table,article tbody,article tr,article td{display:block}article thead{display:none}
 article tr{border-bottom:1px solid var(--line);padding:8px 0}article td{border:0;padding:2px 0;display:flex;gap:8px}
 article td::before{content:attr(data-head);flex:0 0 6.5em;color:var(--quiet)}article td>div{min-width:0}}
@@ -63,15 +63,16 @@ def box(asked: Asked, places: Sequence[str], choices: Mapping[str, Sequence[str]
     """
     lines = [f'<span class="state bad">✗</span> {escape(text)}' for text in asked.refused]
     lines.append(present)
-    known = [name for name in places if name in asked.values]
+    known = [name for name in asked.values if name in places or name in asked.given]
     if known:
         lines.append("Filled in: " + ", ".join(f"{name} <code>{escape(asked.values[name])}</code>" for name in known))
-    for name in places:
+    # The lane decides what is broken now, also where no query has a place for it.
+    for name in dict.fromkeys(("lane", *places)) if places else ():
         if name not in asked.values and name in choices:
             links = "".join(
                 f'<a href="{escape(link({**asked.given, name: one}))}">{escape(one)}</a>' for one in choices[name]
             )
-            lines.append(f"Choose the {name}: {links}")
+            lines.append(f'Choose the {name}: <span class="choices">{links}</span>')
     missing = [name for name in places if name not in asked.values and name not in choices]
     if missing:
         said = ", ".join(f"<mark>${name}</mark>" for name in missing)
@@ -122,8 +123,8 @@ def present(name: str, d: Diagnosis | None, lane: str | None, down: EngineDown |
     cause = "its cause is not known" if d.cause is None else f"cause <strong>{d.cause}</strong>"
     sure = "" if d.confidence is None else f", confidence {percent(d.confidence)}"
     runbook = CHAPTERS[d.phase]
-    to = {key: value for key, value in (("lane", d.measured.lane), ("model", d.measured.model)) if value}
-    more = "" if runbook == name else f' Read <a href="/runbooks/{runbook}{escape(link(to))}">{runbook}</a> too.'
+    path = escape(runbook_path(runbook, d))
+    more = "" if runbook == name else f' Read <a href="{path}">{runbook}</a> too.'
     return f"{who}: phase <strong>{escape(phase_name(d.phase))}</strong>, {cause}{sure}.{more}"
 
 

@@ -29,6 +29,8 @@ NEWER_FUNCTIONS = (
 """Functions that Alertmanager has since 0.26 or later."""
 
 SUMMARY = "interactive: TTFT budget burns 14x, 83 % of misses waited in queue, worst pod llama-0 (61 %)"
+FILLED = "?namespace=prod&job=monitoring%2Fvllm&model=org%2Fllama%3A3&lane=interactive&pod=llama-0"
+"""The labels in a link, as Prometheus writes them: templates must neither decode nor encode them again."""
 QUEUE = {
     "alertname": "LLMQueueBurn",
     "phase": "queue",
@@ -48,7 +50,7 @@ def alert(labels: dict[str, str], status: str = "firing", summary: str = SUMMARY
         "annotations": {
             "summary": summary,
             "description": "The requests that missed their objective waited for the scheduler.",
-            "runbook_url": f"http://sidecar:9901/runbooks/{labels['alertname']}",
+            "runbook_url": f"http://sidecar:9901/runbooks/{labels['alertname']}{FILLED}",
             "dashboard_url": "http://grafana/d/llm?var-lane=interactive&var-model=llama",
         },
     }
@@ -122,9 +124,9 @@ def test_the_headline_and_the_links_are_of_what_fires(tmp_path: Path) -> None:
     alerts = [healed, alert(QUEUE)]
 
     assert rendered("llm.headline", *alerts, folder=tmp_path).endswith(f": {SUMMARY}")
-    assert rendered("llm.runbook", *alerts, folder=tmp_path) == "http://sidecar:9901/runbooks/LLMQueueBurn"
+    assert rendered("llm.runbook", *alerts, folder=tmp_path) == f"http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}"
     assert rendered("llm.headline", healed, folder=tmp_path).endswith(": llama-0 is down")
-    assert rendered("llm.runbook", healed, folder=tmp_path) == "http://sidecar:9901/runbooks/LLMEngineDown"
+    assert rendered("llm.runbook", healed, folder=tmp_path) == f"http://sidecar:9901/runbooks/LLMEngineDown{FILLED}"
 
 
 @pytest.mark.parametrize("status", ["firing", "resolved"])
@@ -144,7 +146,7 @@ def test_slack_says_what_where_and_what_to_do(tmp_path: Path) -> None:
         f"*{SUMMARY}*\n"
         "The requests that missed their objective waited for the scheduler.\n"
         "phase queue, lane interactive, model llama, objective ttft, namespace prod, severity page\n"
-        "<http://sidecar:9901/runbooks/LLMQueueBurn|Runbook> | "
+        f"<http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}|Runbook> | "
         "<http://grafana/d/llm?var-lane=interactive&var-model=llama|Dashboard>\n"
     )
 
@@ -190,7 +192,7 @@ def test_plain_text_needs_no_markup(tmp_path: Path) -> None:
         f"{SUMMARY}\n"
         "The requests that missed their objective waited for the scheduler.\n"
         "phase queue, lane interactive, model llama, objective ttft, namespace prod, severity page\n"
-        "Runbook: http://sidecar:9901/runbooks/LLMQueueBurn\n"
+        f"Runbook: http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}\n"
         "Dashboard: http://grafana/d/llm?var-lane=interactive&var-model=llama\n"
         f"Over: {SUMMARY} (phase queue, lane interactive, model llama, objective e2e, namespace prod, severity page)\n"
     )

@@ -6,7 +6,7 @@ laid out.
 
 NAMED = ("headline", "two-numbers", "anatomy", "verdict", "table")
 
-COMPLAINTS = """
+_COMPLAINTS = """
 (() => {
   const told = [];
   const width = document.documentElement.clientWidth;
@@ -44,7 +44,16 @@ COMPLAINTS = """
   }
   return told;
 })()
-""".replace("NAMED", str(list(NAMED)))
+"""
+
+
+def complaints(*named: str) -> str:
+    """The expression for a page that has these parts, one below the other."""
+    return _COMPLAINTS.replace("NAMED", str(list(named)))
+
+
+COMPLAINTS = complaints(*NAMED)
+"""The expression for the status page."""
 
 FAINT = """
 (() => {

@@ -9,6 +9,7 @@ comes after lanes that are well. Texts of data files and names of lanes are esca
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TypeGuard
+from urllib.parse import urlencode
 
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.html import items, percent, plain, prose, quiet, section, span
@@ -241,8 +242,14 @@ def _told(d: Diagnosis) -> str:
         f"{f'<h4>What changed</h4>{changed}' if d.changes else ''}<h4>Confidence: {sure}</h4>{because}</div>"
         f"<div><h4>Do, in this order</h4>{items(_steps(d), ordered=True)}"
         f"{f'<h4>Do not</h4>{do_not}' if do_not else ''}"
-        f'<p><a href="/runbooks/{runbook}">Runbook {runbook}</a></p></div></div>'
+        f'<p><a href="{escape(runbook_path(runbook, d))}">Runbook {runbook}</a></p></div></div>'
     )
+
+
+def runbook_path(runbook: str, d: Diagnosis) -> str:
+    """The path of a runbook on this listener, filled in for the lane of a diagnosis."""
+    about = {"lane": d.measured.lane, "model": d.measured.model}
+    return f"/runbooks/{runbook}?{urlencode({name: value for name, value in about.items() if value})}"
 
 
 def _waited(d: Diagnosis) -> str:

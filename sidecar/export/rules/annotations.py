@@ -83,13 +83,15 @@ def _asked(text: str, names: str, then: str, otherwise: str = "") -> str:
     return f'{{{{ with printf "{text}" {names} | query }}}}{then}{tail}{{{{ end }}}}'
 
 
-def most_on(metric: str, matchers: str, window: str, labels: tuple[str, ...], *, bare: bool = False) -> str:
-    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `none`, of pods that a lane counts."""
+def most_on(
+    metric: str, matchers: str, window: str, labels: tuple[str, ...], *, bare: bool = False, nobody: str = "none"
+) -> str:
+    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `nobody`, of pods that a lane counts."""
     growth = f"increase({_query(metric, labels, *([matchers] if matchers else []))}[{window}])"
     ranked = f"topk(1, sum by (pod) ({growth}) > 0)"
     if bare:
         ranked = f"topk(1, sum by (pod) ({without_odd_pods(growth)}) > 0)"
-        return _asked(ranked, _names(labels), '{{ . | first | label "pod" }}', "none")
+        return _asked(ranked, _names(labels), '{{ . | first | label "pod" }}', nobody)
     then = ', worst pod {{ . | first | label "pod" }} (' + _FIRST_VALUE % "humanizePercentage" + " of it)"
     return _asked(f"{ranked} / scalar(sum({growth}))", _names(labels, labels), then)
 
@@ -259,7 +261,9 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
         **links(
             name,
             bases,
-            "&var-lane={{ $labels.lane }}&var-model={{ $labels.model }}&var-namespace={{ $labels.namespace }}",
+            (*_MODEL, "lane"),
+            shown=("lane", "model", "namespace"),
+            worst_pod=most_on("llm_slo_misses_total", "", "5m", _LANE_LABELS, bare=True, nobody=""),
         ),
     }
 
@@ -314,13 +318,33 @@ def pod_annotations(
         "confidence": '{{ $value | printf "%.2f" }}',
         "worst_pod": "{{ $labels.pod }}",
         "window": window.replace(" minutes", "m"),
-        **links(name, bases, "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}", "llm-fleet"),
+        **links(name, bases, pod, shown=("namespace", "pod"), dashboard="llm-fleet"),
     }
 
 
-def links(name: str, bases: tuple[str, str], variables: str, dashboard: str = "llm-anatomy") -> dict[str, str]:
-    """Links for further reading. `variables`: the dashboard's, as `&var-x=...`."""
+def links(
+    name: str,
+    bases: tuple[str, str],
+    labels: tuple[str, ...],
+    *,
+    shown: tuple[str, ...] = (),
+    dashboard: str = "llm-anatomy",
+    worst_pod: str = "",
+) -> dict[str, str]:
+    """Links for further reading. `labels`: those of the alert that fill its runbook in; `shown`: those that the dashboard has
+    variables for; `worst_pod`: the template of a pod's name, for an alert that is about no single pod.
+    """
+    filled = [*_parameters("", labels), *([f"pod={worst_pod}"] if worst_pod else [])]
     return {
-        "runbook_url": f"{bases[0]}/{name}",
-        "dashboard_url": f"{bases[1]}/{dashboard}?{variables.lstrip('&')}",
+        "runbook_url": _address(f"{bases[0]}/{name}", filled),
+        "dashboard_url": _address(f"{bases[1]}/{dashboard}", _parameters("var-", shown)),
     }
+
+
+def _address(base: str, parameters: list[str]) -> str:
+    return f"{base}?{'&'.join(parameters)}" if parameters else base
+
+
+def _parameters(prefix: str, labels: tuple[str, ...]) -> list[str]:
+    # `urlquery` is a function of Go's templates themselves, so Prometheus, Mimir, Thanos and vmalert all have it.
+    return [f"{prefix}{label}={{{{ $labels.{label} | urlquery }}}}" for label in labels]

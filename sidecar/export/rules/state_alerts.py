@@ -15,10 +15,9 @@ from sidecar.slo.causes import PHASE_OF, Cause
 
 Bases = tuple[str, str]
 _WHO = ("namespace", "job", "model", "lane")
-_BY_POD = "&var-namespace={{ $labels.namespace }}&var-pod={{ $labels.pod }}"
+_POD = ("namespace", "job", "pod")
 _MUTING_KEPT = "5m"
 """The page of a pod that these mute goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
-_BY_LANES = "&var-namespace={{ $labels.namespace }}&var-lane={{ $labels.lane }}"
 
 
 def _alert(
@@ -32,10 +31,13 @@ def _alert(
     hold: str = "",
     kept: str = "",
     severity: str = "ticket",
-    variables: str = _BY_POD,
+    labels: tuple[str, ...] = _POD,
     dashboard: str = "llm-fleet",
 ) -> Alert:
-    annotations = {"summary": summary, "description": description, **links(name, bases, variables, dashboard)}
+    """`labels`: those that the alert carries; its links lead to the runbook and the dashboard of these."""
+    shown = tuple(label for label in ("namespace", "pod", "lane") if label in labels)
+    further = links(name, bases, labels, shown=shown, dashboard=dashboard)
+    annotations = {"summary": summary, "description": description, **further}
     return Alert(
         name,
         expr,
@@ -155,7 +157,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             " smoothness suffer, the engine does not.",
             bases=bases,
             hold="5m",
-            variables=_BY_POD + "&var-lane={{ $labels.lane }}",
+            labels=(*_POD, "lane"),
             dashboard="llm-stream",
         ),
     )
@@ -181,7 +183,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             " the limits of the engine were set for shorter prompts.",
             bases=bases,
             hold="2h",
-            variables=_BY_LANES,
+            labels=_WHO,
             dashboard="llm-lanes",
         ),
         _alert(
@@ -206,7 +208,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             " objective may look better than the users' day.",
             bases=bases,
             hold="5m",
-            variables=_BY_LANES,
+            labels=_WHO,
             dashboard="llm-queue",
         ),
         _alert(
@@ -224,7 +226,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             " of the queue.",
             bases=bases,
             hold="2m",
-            variables=_BY_LANES,
+            labels=_WHO,
             dashboard="llm-queue",
         ),
     )
@@ -250,7 +252,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         hold: str,
         kept: str = "",
         severity: str = "ticket",
-        variables: str = _BY_POD,
+        labels: tuple[str, ...] = _POD,
     ) -> Alert:
         return _alert(
             name,
@@ -262,7 +264,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             hold=hold,
             kept=kept,
             severity=severity,
-            variables=variables,
+            labels=labels,
             dashboard="llm-sidecar",
         )
 
@@ -284,7 +286,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             " on purpose ends after a day: silence it for as long.",
             hold="5m",
             severity="page",
-            variables="",
+            labels=(),
         ),
         own(
             "LLMSidecarStarved",
@@ -368,7 +370,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
             " the status page names the engine's flag that would tell.",
             hold="30m",
-            variables=_BY_LANES,
+            labels=("namespace", "job", "lane"),
         ),
         own(
             "LLMLabelOverflow",
@@ -393,7 +395,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             {
                 "summary": "Alerting works",
                 "description": "This alert always fires. Send it to a dead man's switch.",
-                **links("Watchdog", bases, "", "llm-sidecar"),
+                **links("Watchdog", bases, (), dashboard="llm-sidecar"),
             },
         ),
     )
