@@ -20,9 +20,9 @@ from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.promql import quoted
 
 
-PLACES = ("lane", "model", "namespace", "job", "pod")
+LINK_LABELS = ("lane", "model", "namespace", "job", "pod")
 """The labels that runbooks have a place for, `$lane` and alike."""
-PLACE = re.compile(rf"\$({'|'.join(PLACES)})\b")
+PLACE = re.compile(rf"\$({'|'.join(LINK_LABELS)})\b")
 ALL_ENGINES = "all"
 
 _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
@@ -52,7 +52,7 @@ def asked(query: Sequence[tuple[str, str]], lanes: Sequence[str], models: Sequen
     closed = {"lane": lanes, "model": models, "engine": (*ENGINES, ALL_ENGINES)}
     given: dict[str, str] = {}
     refused: list[str] = []
-    for name in (*PLACES, "engine"):
+    for name in (*LINK_LABELS, "engine"):
         values = [value for key, value in query if key == name and value]
         if not values:
             continue
@@ -63,7 +63,7 @@ def asked(query: Sequence[tuple[str, str]], lanes: Sequence[str], models: Sequen
             given[name] = values[0]
     # The fallback of a closed set counts what has no name of its own: where there is one name, it is meant.
     alone = {name: closed[name][0] for name in ("lane", "model") if len(closed[name]) == 2}
-    values_of = {name: value for name, value in {**alone, **given}.items() if name in PLACES}
+    values_of = {name: value for name, value in {**alone, **given}.items() if name in LINK_LABELS}
     return Asked(values_of, given, given.get("engine", ""), tuple(refused))
 
 

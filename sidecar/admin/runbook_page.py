@@ -57,9 +57,17 @@ def under_title(html: str, box: str) -> str:
 # --- the box -------------------------------------------------------------------------------------------------------------
 
 
-def box(asked: Asked, places: Sequence[str], choices: Mapping[str, Sequence[str]], pod: str, present: str) -> str:
-    """HTML. `places`: the labels that the runbook has a place for; `choices`: label to its possible values; `pod`: the one
-    that answers; `present`: HTML about the present state.
+def box(
+    asked: Asked,
+    places: Sequence[str],
+    choices: Mapping[str, Sequence[str]],
+    present: str,
+    *,
+    pod: str,
+    port: int | None = None,
+) -> str:
+    """HTML. `places`: the labels that the runbook has a place for; `choices`: label to its possible values; `present`: HTML
+    about the present state; `pod`: the one that answers; `port`: that of its admin listener, if it is known.
     """
     lines = [f'<span class="state bad">✗</span> {escape(text)}' for text in asked.refused]
     lines.append(present)
@@ -77,17 +85,21 @@ def box(asked: Asked, places: Sequence[str], choices: Mapping[str, Sequence[str]
     if missing:
         said = ", ".join(f"<mark>${name}</mark>" for name in missing)
         lines.append(f"Not known here: {said}. The link in a page gives them; or add <code>?{missing[0]}=...</code>")
-    lines.append(_of_pod(asked.values.get("pod"), pod))
+    lines.append(_of_pod(asked.values, pod, port))
     return f'<div class="box" id="box">{"".join(f"<p>{line}</p>" for line in lines if line)}</div>'
 
 
-def _of_pod(wanted: str | None, pod: str) -> str:
-    own = f"pod <code>{escape(pod)}</code>"
+def _of_pod(values: Mapping[str, str], pod: str, port: int | None) -> str:
+    wanted, own = values.get("pod"), f"pod <code>{escape(pod)}</code>"
     if wanted is None or wanted == pod:
         return f"Answers below are of {own}, from its last minutes. Load the page again for new ones."
+    there = "Open the runbook on the admin port of that pod"
+    if "namespace" in values and port is not None:
+        command = f"kubectl -n {values['namespace']} port-forward pod/{wanted} {port}"
+        there += f": <code>{escape(command)}</code>, and the same path on <code>http://127.0.0.1:{port}</code>"
     return (
-        f'<span class="state bad">✗</span> The link is about pod <code>{escape(wanted)}</code>, and {own} answers: the'
-        " numbers below are not those of the pod that you look for. Open the runbook on its own admin port."
+        f'<span class="state bad">✗</span> The link is about pod <code>{escape(wanted)}</code>, but {own} answers, and the'
+        f" numbers below are its own. {there}."
     )
 
 

@@ -25,7 +25,7 @@ from sidecar.admin import runbook_page as around
 from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.page.page import PAGE_HEADERS
 from sidecar.admin.runbook_drawing import INDEX, Part, Query, Shown, drawn, parts
-from sidecar.admin.runbook_labels import PLACES, Asked, asked
+from sidecar.admin.runbook_labels import LINK_LABELS, Asked, asked
 from sidecar.diagnosis.confirming import Answer, answered
 from sidecar.history.ring import History
 from sidecar.history.rows import Moment
@@ -87,13 +87,20 @@ class Runbooks:
             return _html(around.page("Runbooks", await run_sliced(drawn(of, Shown(values={}, answers={})))))
         closed = {"lane": self._history.metrics.lanes.shown(), "model": self._history.metrics.models.shown()}
         what = asked(list(request.query.items()), closed["lane"], closed["model"])
-        body = await run_sliced(self._filled(name, of, what, closed))
+        body = await run_sliced(self._filled(name, of, what, closed, _port(request)))
         return _html(around.page(name, body), 400 if what.refused else 200)
 
-    def _filled(self, name: str, of: tuple[Part, ...], what: Asked, closed: Mapping[str, Sequence[str]]) -> Sliced[str]:
+    def _filled(
+        self,
+        name: str,
+        of: tuple[Part, ...],
+        what: Asked,
+        closed: Mapping[str, Sequence[str]],
+        port: int | None = None,
+    ) -> Sliced[str]:
         """A runbook as of now."""
         now = yield from self._history.now(self._clock())
-        places = [label for label in PLACES if f"${label}" in self._texts[name]]
+        places = [label for label in LINK_LABELS if f"${label}" in self._texts[name]]
         diagnosis = around.of_lane((yield from self._diagnoses.of(now)), what.values, any_lane="lane" not in places)
         engines, about_engines = around.engines_shown(what, self._diagnoses.engine())
         html = yield from drawn(
@@ -109,7 +116,7 @@ class Runbooks:
         )
         yield
         present = around.present(name, diagnosis, what.values.get("lane"), self._diagnoses.engine_down(now))
-        return around.under_title(html, around.box(what, places, closed, self._pod, present))
+        return around.under_title(html, around.box(what, places, closed, present, pod=self._pod, port=port))
 
     def _answers(self, of: tuple[Part, ...], now: Snapshot, what: Asked) -> Sliced[dict[str, Answer]]:
         moment = Moment(history=self._history, now=now, at_unix=self._unix(), labels=what.values)
@@ -123,6 +130,12 @@ class Runbooks:
                 log.exception("runbook_check_failed", check=check)
                 found[check] = Answer(False, ("unknown: the sidecar failed to answer, and its log says why",))
         return found
+
+
+def _port(request: web.Request) -> int | None:
+    """The port of the listener itself: a Service in front of it may have another."""
+    address = None if request.transport is None else request.transport.get_extra_info("sockname")
+    return int(address[1]) if isinstance(address, tuple) else None
 
 
 def _html(text: str, status: int = 200) -> web.Response:

@@ -102,19 +102,30 @@ def test_the_flags_are_of_the_recognised_engine_unless_the_link_says_otherwise()
 
 
 def test_the_box_says_what_is_filled_in_what_is_missing_and_which_pod_answers() -> None:
-    asked = Asked({"lane": "a<b", "pod": "vllm-1"}, {"lane": "a<b", "pod": "vllm-1"}, "", ("The parameter job ...",))
-    html = around.box(asked, ("lane", "model", "namespace", "job", "pod"), {"model": ("x&y", "other")}, "vllm-0", "")
+    given = {"lane": "a<b", "pod": "vllm-1"}
+    asked = Asked(given, given, "", ("The parameter job ...",))
+    places = ("lane", "model", "namespace", "job", "pod")
+    elsewhere = "Open the runbook on the admin port of that pod."
 
-    assert text(html.replace("</p>", "\n")) == text(
-        "✗ The parameter job ...\n"
-        "Filled in: lane a&lt;b, pod vllm-1\n"
-        "Choose the model: x&amp;yother\n"
-        "Not known here: $namespace, $job. The link in a page gives them; or add ?namespace=...\n"
-        "✗ The link is about pod vllm-1, and pod vllm-0 answers: the numbers below are not those of the pod that you look"
-        " for. Open the runbook on its own admin port.\n"
-    )
+    html = around.box(asked, places, {"model": ("x&y", "other")}, "", pod="vllm-0", port=9901)
+
+    assert [text(line) for line in html.split("</p>")[:-1]] == [
+        "✗ The parameter job ...",
+        "Filled in: lane a<b, pod vllm-1",
+        "Choose the model: x&yother",
+        "Not known here: $namespace, $job. The link in a page gives them; or add ?namespace=...",
+        f"✗ The link is about pod vllm-1, but pod vllm-0 answers, and the numbers below are its own. {elsewhere}",
+    ]
     assert 'href="?lane=a%3Cb&amp;pod=vllm-1&amp;model=x%26y"' in html
-    assert "Answers below are of pod vllm-1" in text(around.box(asked, (), {}, "vllm-1", ""))
+
+
+def test_the_way_to_another_pod_is_a_command_and_the_pod_itself_needs_none() -> None:
+    values = {"pod": "vllm-1", "namespace": "llm"}
+    there, here = (around.box(Asked(values), (), {}, "", pod=pod, port=9901) for pod in ("vllm-0", "vllm-1"))
+
+    command = "kubectl -n llm port-forward pod/vllm-1 9901"
+    assert f"of that pod: {command}, and the same path on http://127.0.0.1:9901." in text(there)
+    assert text(here) == "Answers below are of pod vllm-1, from its last minutes. Load the page again for new ones."
 
 
 def test_the_box_stands_below_the_title() -> None:

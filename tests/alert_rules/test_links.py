@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote_plus, urlsplit
 import pytest
 import yaml
 
-from sidecar.admin.runbook_labels import PLACES, asked
+from sidecar.admin.runbook_labels import LINK_LABELS, asked
 from sidecar.export.rules.pages import BURN_ALERTS
 from tests.alert_rules.alert_table import ALERTS
 from tests.alert_rules.syntax import rules
@@ -32,8 +32,8 @@ LABELS_OF_ONE = {
 def told(name: str) -> dict[str, str]:
     """The labels in the link of this alert, with the values above."""
     pod = {"pod"} if name in BURN_ALERTS.values() else set()
-    carried = {*CARRIED[name], *pod} - ({*PLACES} if name in NO_SIDECAR_ANSWERS else set())
-    return {label: LABELS_OF_ONE[label] for label in PLACES if label in carried}
+    carried = {*CARRIED[name], *pod} - ({*LINK_LABELS} if name in NO_SIDECAR_ANSWERS else set())
+    return {label: LABELS_OF_ONE[label] for label in LINK_LABELS if label in carried}
 
 
 def link(name: str) -> str:

@@ -84,14 +84,14 @@ def _asked(text: str, names: str, then: str, otherwise: str = "") -> str:
 
 
 def most_on(
-    metric: str, matchers: str, window: str, labels: tuple[str, ...], *, bare: bool = False, nobody: str = "none"
+    metric: str, matchers: str, window: str, labels: tuple[str, ...], *, bare: bool = False, if_none: str = "none"
 ) -> str:
-    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `nobody`, of pods that a lane counts."""
+    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `if_none`, of pods that a lane counts."""
     growth = f"increase({_query(metric, labels, *([matchers] if matchers else []))}[{window}])"
     ranked = f"topk(1, sum by (pod) ({growth}) > 0)"
     if bare:
         ranked = f"topk(1, sum by (pod) ({without_odd_pods(growth)}) > 0)"
-        return _asked(ranked, _names(labels), '{{ . | first | label "pod" }}', nobody)
+        return _asked(ranked, _names(labels), '{{ . | first | label "pod" }}', if_none)
     then = ', worst pod {{ . | first | label "pod" }} (' + _FIRST_VALUE % "humanizePercentage" + " of it)"
     return _asked(f"{ranked} / scalar(sum({growth}))", _names(labels, labels), then)
 
@@ -263,7 +263,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
             bases,
             (*_MODEL, "lane"),
             shown=("lane", "model", "namespace"),
-            worst_pod=most_on("llm_slo_misses_total", "", "5m", _LANE_LABELS, bare=True, nobody=""),
+            worst_pod=most_on("llm_slo_misses_total", "", "5m", _LANE_LABELS, bare=True, if_none=""),
         ),
     }
 
@@ -327,7 +327,7 @@ def links(
     bases: tuple[str, str],
     labels: tuple[str, ...],
     *,
-    shown: tuple[str, ...] = (),
+    shown: Sequence[str] = (),
     dashboard: str = "llm-anatomy",
     worst_pod: str = "",
 ) -> dict[str, str]:
@@ -345,6 +345,6 @@ def _address(base: str, parameters: list[str]) -> str:
     return f"{base}?{'&'.join(parameters)}" if parameters else base
 
 
-def _parameters(prefix: str, labels: tuple[str, ...]) -> list[str]:
+def _parameters(prefix: str, labels: Sequence[str]) -> list[str]:
     # `urlquery` is a function of Go's templates themselves, so Prometheus, Mimir, Thanos and vmalert all have it.
     return [f"{prefix}{label}={{{{ $labels.{label} | urlquery }}}}" for label in labels]

@@ -15,7 +15,7 @@ from sidecar.slo.causes import PHASE_OF, Cause
 
 Bases = tuple[str, str]
 _WHO = ("namespace", "job", "model", "lane")
-_POD = ("namespace", "job", "pod")
+_ONE_POD, _VARIABLES = ("namespace", "job", "pod"), ("namespace", "pod", "lane")
 _MUTING_KEPT = "5m"
 """The page of a pod that these mute goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
 
@@ -31,12 +31,11 @@ def _alert(
     hold: str = "",
     kept: str = "",
     severity: str = "ticket",
-    labels: tuple[str, ...] = _POD,
+    labels: tuple[str, ...] = _ONE_POD,
     dashboard: str = "llm-fleet",
 ) -> Alert:
-    """`labels`: those that the alert carries; its links lead to the runbook and the dashboard of these."""
-    shown = tuple(label for label in ("namespace", "pod", "lane") if label in labels)
-    further = links(name, bases, labels, shown=shown, dashboard=dashboard)
+    """`labels`: those that the alert carries, for its links."""
+    further = links(name, bases, labels, shown=[one for one in _VARIABLES if one in labels], dashboard=dashboard)
     annotations = {"summary": summary, "description": description, **further}
     return Alert(
         name,
@@ -157,7 +156,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             " smoothness suffer, the engine does not.",
             bases=bases,
             hold="5m",
-            labels=(*_POD, "lane"),
+            labels=(*_ONE_POD, "lane"),
             dashboard="llm-stream",
         ),
     )
@@ -252,7 +251,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         hold: str,
         kept: str = "",
         severity: str = "ticket",
-        labels: tuple[str, ...] = _POD,
+        labels: tuple[str, ...] = _ONE_POD,
     ) -> Alert:
         return _alert(
             name,

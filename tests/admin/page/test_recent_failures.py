@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from sidecar.admin.page.failure_table import LINES_SHOWN, recent_failures_section
+from sidecar.admin.page.failure_table import ROWS_SHOWN, recent_failures_section
 from sidecar.admin.page.recent_failures import KEPT, RecentFailure, RecentFailures, recent_failure
 from sidecar.history.slices import run_now
 from sidecar.ledger.account import Account
@@ -108,7 +108,7 @@ def test_the_ring_ends_and_the_latest_stands_first() -> None:
     assert (len(latest), latest[0].ended_at, latest[-1].ended_at) == (KEPT, KEPT + 30, 31)
     page = drawn(*latest, at=now)
     assert page.text.count("time to first token missed") == KEPT
-    assert f"{KEPT - LINES_SHOWN} earlier requests" in page.text
+    assert f"{KEPT - ROWS_SHOWN} earlier requests" in page.text
 
 
 def test_nothing_that_a_client_sent_is_kept_or_drawn() -> None:

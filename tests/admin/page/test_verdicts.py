@@ -110,7 +110,7 @@ def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
     )
     assert "Waited in queue. Against the usual values: prefill_cost 2.2 x, load 1 x." in head
     assert "queue 78 %" in page.text
-    assert ("href", "/runbooks/LLMPrefillBurn") in page.attributes
+    assert ("href", "/runbooks/LLMPrefillBurn?lane=chat&model=llama") in page.attributes
 
 
 def test_where_no_root_is_named_the_headline_says_how_the_misses_are_divided() -> None:
@@ -126,7 +126,7 @@ def test_a_sidecar_that_ran_late_is_a_root_of_its_own() -> None:
     page = said(lane("chat", SIDECAR, cause=Cause.SIDECAR_LATE))
 
     assert page.text.startswith("sidecar chat misses its time to first token")
-    assert ("href", "/runbooks/LLMSidecarBurn") in page.attributes
+    assert ("href", "/runbooks/LLMSidecarBurn?lane=chat&model=llama") in page.attributes
 
 
 def test_a_model_is_named_where_there_are_several() -> None:
