@@ -115,7 +115,8 @@ class Runbooks:
             ),
         )
         yield
-        present = around.present(name, diagnosis, what.values.get("lane"), self._diagnoses.engine_down(now))
+        lane = (what.values if "lane" in places else what.given).get("lane")
+        present = around.present(name, diagnosis, lane, self._diagnoses.engine_down(now))
         return around.under_title(html, around.box(what, places, closed, present, pod=self._pod, port=port))
 
     def _answers(self, of: tuple[Part, ...], now: Snapshot, what: Asked) -> Sliced[dict[str, Answer]]:
