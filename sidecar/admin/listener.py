@@ -23,6 +23,7 @@ traffic limit applies to it, and it answers while the process drains. It knows t
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -36,6 +37,7 @@ from sidecar.admin.runbooks import Runbooks
 from sidecar.history.incident_log import IncidentLog
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import Sliced, run_sliced
+from sidecar.logs.placement import placement_of
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics
@@ -108,7 +110,7 @@ class AdminListener:
         self._process = ProcessPage()
         self._history = History(metrics, at=clock())
         self._diagnoses = Diagnoses(self._history, clock, lambda: app.facts().hints)
-        self._runbooks = Runbooks(self._history, clock, self._diagnoses)
+        self._runbooks = Runbooks(self._history, clock, self._diagnoses, pod=placement_of(os.environ).get("pod", ""))
         self._status = StatusPage(app, self._history, clock, self._diagnoses.of, self._diagnoses.engine_down)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)

@@ -61,7 +61,7 @@ class Runbooks:
         self._clock = clock
         self._diagnoses = diagnoses
         self._unix = unix
-        # In Kubernetes a pod's name is its host name.
+        # Without the downward API: in Kubernetes a pod's name is its host name, unless it uses the node's network.
         self._pod = pod or os.uname().nodename
         # Made once, on the first request: some milliseconds each, and few of them are ever requested.
         self._parts: Callable[[str], tuple[Part, ...]] = cache(lambda name: parts(self._texts[name]))
