@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import grafana.__main__
+from sidecar.export.routes import ROUTES_OBJECT
 from sidecar.export.rules.rule_files import files
 from tests.support.tools import need_tool
 from tools.docs import whole
@@ -17,7 +18,7 @@ from tools.docs import whole
 
 CHECKOUT = Path(__file__).parents[1]
 WRITTEN = {
-    *(f"alert_rules/{name}" for name in files()),
+    *(f"alert_rules/{name}" for name in (*files(), ROUTES_OBJECT)),
     *(f"grafana/{name}" for name in grafana.__main__.files()),
     *whole(),
     "docs/evidence/incidents.md",  # by the incident bench: takes most of an hour

@@ -1,73 +1,120 @@
-"""`sidecar export`: writes what travels with the package into a folder: the rules for Prometheus.
+"""`sidecar export`: writes what travels with the package into a folder, and says which command comes next.
 
-Exit codes: 0 written; 1 a file cannot be written; 2 wrong flags. This module knows flags, texts and folders; what stands in the
-files is made beside it.
+Exit codes: 0 written; 1 a file cannot be written; 2 a wrong flag, or a file that has other content. It writes all files or none of
+them, but for a disk that fails in between. This module knows flags, texts and folders; the files are made beside it.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar.config.folding import FAILED, MISUSED, OK
-from sidecar.export.rules.annotations import DASHBOARDS, RUNBOOKS
-from sidecar.export.rules.rule_files import files, without_keep_firing
+from sidecar.export.dashboards import dashboard_files
+from sidecar.export.export_flags import export_parser, read_parameters
+from sidecar.export.manifests import all_files, kubernetes_files, route_texts, rule_texts
+from sidecar.export.parameters import Parameters, errors
+from sidecar.export.shipped_files import NothingShippedError
+from sidecar.export.substitution import UnmatchedError
 
 
-_ABOUT_EXPORT = """\
-Write the rule files and the objects for prometheus-operator into a folder. Only
-links differ from the files of the project's repository, and only where a flag
-below says so.
-"""
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """One thing to export. `next_steps`: commands to type then; `{out}` is the folder, `{place}` its namespace."""
+
+    texts: Callable[[Parameters], Mapping[str, str]]
+    next_steps: tuple[str, ...]
+
+
+EXPORTED = {
+    "rules": Exported(
+        rule_texts,
+        (
+            "promtool check rules {out}/llm-recording.yml {out}/llm-alerts.yml",
+            "kubectl apply{place} -f {out}/kubernetes/prometheus-rule.yaml",
+        ),
+    ),
+    "routes": Exported(
+        route_texts,
+        (
+            "amtool check-config {out}/alertmanager.yml",
+            "kubectl apply{place} -f {out}/kubernetes/alertmanager-config.yaml",
+        ),
+    ),
+    "dashboards": Exported(dashboard_files, ("kubectl apply -n monitoring -k {out}/dashboards",)),
+    "kubernetes": Exported(
+        kubernetes_files,
+        (
+            "kubectl kustomize {out}/deploy",
+            "kubectl apply{place} -k {out}/alert_rules",
+            "kubectl apply{place} -k {out}/grafana/dashboards",
+        ),
+    ),
+    "all": Exported(
+        all_files,
+        (
+            "promtool check rules {out}/alert_rules/llm-recording.yml {out}/alert_rules/llm-alerts.yml",
+            "amtool check-config {out}/alert_rules/alertmanager.yml",
+            "kubectl apply{place} -k {out}/alert_rules",
+            "kubectl apply{place} -k {out}/grafana/dashboards",
+        ),
+    ),
+}
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command. Raises for nothing that a user can type."""
     try:
-        known = _parser().parse_args(list(argv))
+        known = export_parser(tuple(EXPORTED)).parse_args(list(argv))
     except SystemExit as stop:  # help: 0; a wrong flag: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
-    texts = files((known.runbook_base.rstrip("/"), known.grafana_base.rstrip("/") + _D))
-    for name, text in texts.items():
-        path = known.out / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(without_keep_firing(text) if known.no_keep_firing else text)
-        except OSError as error:
-            sys.stderr.write(f"sidecar export: {path}: {error.strerror}\n")
-            return FAILED
-        sys.stdout.write(f"{path}\n")
+    given = read_parameters(known)
+    if wrong := errors(given):
+        return _refused(wrong)
+    try:
+        texts = EXPORTED[known.what].texts(given)
+        other = _with_other_content(known.out, texts)
+    except (NothingShippedError, UnmatchedError) as error:  # a package that was built wrongly
+        return _failed(str(error))
+    except OSError as error:
+        return _failed(f"{error.filename}: {error.strerror}")
+    if other and not known.force:
+        return _refused([f"{path} is there, with other content; --force overwrites it" for path in other])
+    try:
+        _write(known.out, texts)
+    except OSError as error:
+        return _failed(f"{error.filename}: {error.strerror}")
+    _say(known, given, texts)
     return OK
 
 
-_D = "/d"
-"""Grafana's path of dashboards."""
+def _with_other_content(out: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Files that are there and differ: changed since they were written, or another project's."""
+    paths = {out / name: text for name, text in texts.items()}
+    return [path for path, text in paths.items() if path.exists() and path.read_text(errors="replace") != text]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sidecar export",
-        description=_ABOUT_EXPORT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("what", choices=("rules",), metavar="rules", help="what to write")
-    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="the folder to write to")
-    parser.add_argument(
-        "--runbook-base",
-        default=RUNBOOKS,
-        metavar="URL",
-        help="what links to runbooks begin with (default %(default)s)",
-    )
-    parser.add_argument(
-        "--grafana-base",
-        default=DASHBOARDS.removesuffix(_D),
-        metavar="URL",
-        help="what links to dashboards begin with (default %(default)s)",
-    )
-    parser.add_argument(
-        "--no-keep-firing",
-        action="store_true",
-        help="leave keep_firing_for out of the alerts: an old vmalert, such as 1.79, refuses it",
-    )
-    return parser
+def _write(out: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def _say(known: argparse.Namespace, given: Parameters, texts: Mapping[str, str]) -> None:
+    place = f" -n {given.namespace or 'NAMESPACE'}"
+    lines = [*(str(known.out / name) for name in texts), "", "next, to check them and to bring them in:"]
+    lines += [f"  {step.format(out=known.out, place=place)}" for step in EXPORTED[known.what].next_steps]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _refused(lines: Sequence[str]) -> int:
+    sys.stderr.write("".join(f"sidecar export: {line}\n" for line in lines))
+    sys.stderr.write("sidecar export: nothing is written; `sidecar export --help` explains every flag\n")
+    return MISUSED
+
+
+def _failed(line: str) -> int:
+    sys.stderr.write(f"sidecar export: {line}\n")
+    return FAILED

@@ -200,7 +200,7 @@ def test_two_groups_of_one_name_are_refused() -> None:
 def test_an_expression_of_several_lines_stays_readable() -> None:
     """And reads back as it was."""
     rule = {"groups": [{"name": "a", "rules": [{"record": "x", "expr": "sum(\n  y\n)\n"}]}]}
-    text = as_yaml(prometheus_rule([rule]), source="a.yml")
+    text = as_yaml(prometheus_rule([rule]), source="a.yml", command="a command")
 
     assert "expr: |\n        sum(\n          y\n        )\n" in text
     assert yaml.safe_load(text)["spec"]["groups"] == rule["groups"]
@@ -210,10 +210,10 @@ def test_an_expression_of_several_lines_stays_readable() -> None:
 
 
 def test_the_object_for_alertmanager_is_in_step_with_the_file() -> None:
-    """`sidecar export rules` writes it anew."""
+    """`sidecar export routes` writes it anew."""
     generated = (FOLDER / "kubernetes" / "alertmanager-config.yaml").read_text()
 
-    assert generated == as_yaml(MADE, source="alert_rules/alertmanager.yml")
+    assert generated == as_yaml(MADE, source="alert_rules/alertmanager.yml", command="sidecar export routes")
 
 
 def test_the_object_for_prometheus_is_in_step_with_the_rules() -> None:
@@ -221,4 +221,4 @@ def test_the_object_for_prometheus_is_in_step_with_the_rules() -> None:
     generated = (FOLDER / "kubernetes" / "prometheus-rule.yaml").read_text()
     made = prometheus_rule([yaml.safe_load(file.read_text()) for file in RULE_FILES])
 
-    assert generated == as_yaml(made, source="the rule files")
+    assert generated == as_yaml(made, source="the rule files", command="sidecar export rules")

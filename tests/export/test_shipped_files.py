@@ -47,7 +47,7 @@ def test_folders_of_other_projects_around_an_installed_package_are_not_taken(
 
 
 def test_a_wheel_carries_every_file_that_a_team_takes_and_no_code() -> None:
-    """Where the package looks is where the build puts them."""
+    """The package looks for them in the place to which the build writes them."""
     places = carried()
     texts = {path for folder in (ALERT_RULES, GRAFANA, DEPLOY) for path in (CHECKOUT / folder).rglob("*")}
     taken = {path.relative_to(CHECKOUT) for path in texts if path.suffix in (".yml", ".yaml", ".json", ".tmpl")}

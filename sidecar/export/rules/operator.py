@@ -16,8 +16,9 @@ import yaml
 Object = dict[str, Any]
 """A mapping as `yaml.safe_load` reads it."""
 
-OBJECT_LABELS = {"app.kubernetes.io/name": "llm-phase-sidecar", "release": "kube-prometheus-stack"}
+RELEASE = "kube-prometheus-stack"
 """By default kube-prometheus-stack picks up only what carries the name of its Helm release in the label `release`."""
+OBJECT_LABELS = {"app.kubernetes.io/name": "llm-phase-sidecar", "release": RELEASE}
 
 SECRET = "llm-alert-receivers"  # noqa: S105  the secret's name
 """In the same namespace. Its keys are the names of the files that alertmanager.yml expects under secrets/."""
@@ -70,10 +71,18 @@ def alertmanager_config(config: Mapping[str, Any], *, name: str = "llm-phase-sid
     }
 
 
-def as_yaml(made: Object, *, source: str) -> str:
-    """The text of the file that holds the object `made`; `source` names the files it was made from."""
-    body = yaml.dump(made, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=4096)
-    return f"# Generated from {source} by `sidecar export rules`; change those and run it again.\n{body}"
+def as_yaml(made: Object, *, source: str, command: str) -> str:
+    """The text of the file that holds the object `made`; `source` names the files it was made from, `command` what made it."""
+    return f"# Generated from {source} by `{command}`; change those and run it again.\n{_dumped(made, _Plain)}"
+
+
+def as_compact_yaml(made: Mapping[str, Any]) -> str:
+    """The same style, with short lists in one line too."""
+    return _dumped(made, _Compact)
+
+
+def _dumped(made: Mapping[str, Any], dumper: "type[_Plain]") -> str:
+    return yaml.dump(made, Dumper=dumper, sort_keys=False, allow_unicode=True, width=4096)
 
 
 # --- parts ---------------------------------------------------------------------------------------------------------------
@@ -175,8 +184,19 @@ class _Plain(yaml.SafeDumper):
         return node
 
 
+class _Compact(_Plain):
+    """As above, and a list of words stands in one line, whatever its length: matchers are read as one condition."""
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
+        """A list of texts, such as matchers, stands in one line."""
+        node = super().represent_sequence(tag, sequence, flow_style)
+        node.flow_style = all(isinstance(one, yaml.ScalarNode) for one in node.value)
+        return node
+
+
 def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
 _Plain.add_representer(str, _block)
+_Compact.add_representer(str, _block)

@@ -1,15 +1,15 @@
-"""The rule files and the Kubernetes objects of `alert_rules/`, as texts.
+"""The rule files of `alert_rules/`, and the same rules as an object for Kubernetes, as texts.
 
 Knows which group goes into which file, and no folder: `export_command.py` writes them. A test finds the committed files unchanged.
 """
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import yaml
 
 from sidecar.export.rules.annotations import DASHBOARDS, RUNBOOKS
 from sidecar.export.rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
-from sidecar.export.rules.operator import alertmanager_config, as_yaml, prometheus_rule
+from sidecar.export.rules.operator import as_yaml, prometheus_rule
 from sidecar.export.rules.pages import pages, tickets
 from sidecar.export.rules.root_rules import (
     LATER_POD_SUMS,
@@ -22,9 +22,9 @@ from sidecar.export.rules.root_rules import (
     WAITED_IN,
     WORSE,
 )
-from sidecar.export.rules.rule import Group, written
+from sidecar.export.rules.rule import Alert, Group, written
+from sidecar.export.rules.severity import SHIPPED_SEVERITIES, Severities
 from sidecar.export.rules.state_alerts import engine_alerts, sidecar_alerts, traffic_alerts
-from sidecar.export.shipped_files import ALERT_RULES, shipped
 
 
 _RULES_HEADER = (
@@ -32,7 +32,12 @@ _RULES_HEADER = (
 )
 
 
-def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
+def files(
+    bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS),
+    severities: Severities = SHIPPED_SEVERITIES,
+    *,
+    keep_firing: bool = True,
+) -> dict[str, str]:
     """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found."""
     recording = (
         Group(
@@ -65,17 +70,26 @@ def files(bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS)) -> Mapping[str, str]:
             f"{_RULES_HEADER}\nRecording rules: burn rates, tiers, and the share of each root per lane and objective.",
         ),
         "llm-alerts.yml": written(
-            alerts,
+            tuple(_renamed(group, severities) for group in alerts),
             f"{_RULES_HEADER}\nAlerts: the phase that burns, the engine's state, the traffic, the sidecar itself.",
         ),
     }
     rules = prometheus_rule([yaml.safe_load(text) for text in texts.values()])
-    routes = alertmanager_config(yaml.safe_load((shipped(ALERT_RULES) / "alertmanager.yml").read_text()))
-    texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files")
-    texts["kubernetes/alertmanager-config.yaml"] = as_yaml(routes, source="alert_rules/alertmanager.yml")
-    return texts
+    texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files", command="sidecar export rules")
+    return texts if keep_firing else {name: _without_keep_firing(text) for name, text in texts.items()}
 
 
-def without_keep_firing(text: str) -> str:
-    """The same file for an old vmalert, such as 1.79, which refuses `keep_firing_for`."""
+def _renamed(group: Group, severities: Severities) -> Group:
+    """The group with the team's names of severities: they stand in labels alone, and no expression asks for them."""
+    rules = tuple(
+        replace(rule, labels={**rule.labels, "severity": severities.named(rule.labels["severity"])})
+        if isinstance(rule, Alert)
+        else rule
+        for rule in group.rules
+    )
+    return replace(group, rules=rules)
+
+
+def _without_keep_firing(text: str) -> str:
+    """For an old vmalert, such as 1.79, which refuses `keep_firing_for`."""
     return "".join(line for line in text.splitlines(keepends=True) if "keep_firing_for:" not in line)

@@ -9,6 +9,7 @@ from sidecar.export.rules.annotations import links, most_on, told_apart
 from sidecar.export.rules.burn import PAGING, POD_LABELS
 from sidecar.export.rules.root_rules import ODD, pod_roots
 from sidecar.export.rules.rule import Alert
+from sidecar.export.rules.severity import NO_SEVERITY
 from sidecar.slo.attribution import SIDECAR
 from sidecar.slo.causes import PHASE_OF, Cause
 
@@ -390,7 +391,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "Watchdog",
             "vector(1)",
             "Always fires: if it is no longer heard, Prometheus, Alertmanager or the way between them is lost.",
-            {"severity": "none", "phase": SIDECAR},
+            {"severity": NO_SEVERITY, "phase": SIDECAR},
             {
                 "summary": "Alerting works",
                 "description": "This alert always fires. Send it to a dead man's switch.",

@@ -1,0 +1,46 @@
+"""Grafana's dashboards and provisioning, and the canary's questions: the committed files with named substitutions.
+
+Knows which text of a dashboard a parameter changes, and no panel: the dashboards are drawn by `grafana/` in a checkout. It needs no
+library of Grafana's.
+"""
+
+import json
+
+from sidecar.export.parameters import FOLDER, Parameters
+from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.export.shipped_files import GRAFANA, shipped
+from sidecar.export.substitution import Substitution, same, substituted
+
+
+_BOARDS = "dashboards/*.json"
+_NAMES_THE_FOLDER = ("dashboards/kustomization.yaml", "provisioning/dashboards/*.yml")
+_AS_THEY_ARE = ("provisioning/datasources/*.yml", "canary/*.yaml")
+_CHOICE = '"query": "prometheus",'
+"""In the variable that chooses the data source. Without a choice Grafana takes its default one of this type."""
+
+
+def dashboard_files(given: Parameters) -> dict[str, str]:
+    """Path below grafana/ to text."""
+    boards = substituted(_texts(_BOARDS), _changes(given))
+    folder = Substitution("--folder", rf"(?<=folder: ){FOLDER}$", lambda _match: given.folder)
+    around: dict[str, str] = {}
+    for pattern in _NAMES_THE_FOLDER:  # each by itself: the loader and the provisioning must name the same folder
+        around |= substituted(_texts(pattern), [folder])
+    return boards | around | _texts(*_AS_THEY_ARE)
+
+
+def _texts(*patterns: str) -> dict[str, str]:
+    folder = shipped(GRAFANA)
+    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    return {str(path.relative_to(folder)): path.read_text() for path in paths}
+
+
+def _changes(given: Parameters) -> list[Substitution]:
+    named = given.severities.named
+    choice = {"current": {"text": given.datasource, "value": given.datasource}}
+    chosen = f"{json.dumps(choice)[1:-1]}, {_CHOICE}" if given.datasource else _CHOICE
+    return [
+        same("--runbook-base", RUNBOOKS, given.runbooks),
+        same("--datasource", _CHOICE, chosen),
+        Substitution("--severity", r'(?<=\bseverity=\\")(page|ticket)(?=\\")', lambda match: named(match[0])),
+    ]

@@ -1,0 +1,114 @@
+"""Exported objects: kustomize makes them, Prometheus takes the rules, and each flag reaches every file that it concerns."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sidecar.export.manifests import IMAGE, kubernetes_files
+from sidecar.export.parameters import Parameters
+from sidecar.export.rules.operator import RELEASE
+from tests.export.written import export
+from tests.support.kustomize import made
+from tests.support.tools import need_newer, need_tool
+
+
+TEAM = (
+    *("--namespace=inference", "--release=prom", "--image=registry.example.org/llm-phase-sidecar:9"),
+    *("--receivers=slack", "--severity.page=critical", "--severity.ticket=warning", "--folder=Serving"),
+    *("--runbook-base=https://r.example.org", "--grafana-base=https://g.example.org", "--datasource=mimir"),
+)
+"""Every parameter of a team's own."""
+FLAGS = {"default": (), "old vmalert": ("--no-keep-firing",), "a team's": TEAM}
+
+
+def kustomizations(folder: Path) -> list[Path]:
+    """The folders that `kubectl apply -k` takes; a Component is none."""
+    found = sorted(folder.rglob("kustomization.yaml"))
+    return [path.parent for path in found if yaml.safe_load(path.read_text())["kind"] == "Kustomization"]
+
+
+@pytest.mark.parametrize("tool", [need_tool, need_newer], ids=["Prometheus 2.42", "Prometheus 3"])
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+def test_prometheus_takes_the_rules_of_every_set_of_flags(flags: tuple[str, ...], tool: Any, tmp_path: Path) -> None:
+    texts = export(tmp_path, "rules", *flags)
+    rule_files = [str(tmp_path / name) for name in texts if name.endswith(".yml")]
+    command = [str(tool("promtool")), "check", "rules", *rule_files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (len(rule_files), done.returncode) == (2, 0), done.stdout + done.stderr
+
+
+def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
+    texts = export(tmp_path, "rules", *TEAM, "--no-keep-firing")
+    alerts = [rule for group in yaml.safe_load(texts["llm-alerts.yml"])["groups"] for rule in group["rules"]]
+
+    def links(name: str, beginning: str) -> set[str]:
+        return {found for rule in alerts for found in re.findall(rf"^{beginning}", rule["annotations"][name])}
+
+    in_the_object = yaml.safe_load(texts["kubernetes/prometheus-rule.yaml"])
+
+    assert {rule["labels"]["severity"] for rule in alerts} == {"critical", "warning", "none"}
+    assert links("runbook_url", r"https://[\w.]+") == {"https://r.example.org"}
+    assert links("dashboard_url", r"https://[\w.]+/d/") == {"https://g.example.org/d/"}
+    assert [rule["alert"] for rule in alerts if "keep_firing_for" in rule] == []
+    assert [rule for group in in_the_object["spec"]["groups"] for rule in group["rules"] if "alert" in rule] == alerts
+    assert in_the_object["metadata"]["labels"]["release"] == "prom"
+
+
+@pytest.mark.parametrize("flags", [(), TEAM], ids=["default", "a team's"])
+def test_kustomize_makes_every_folder(flags: tuple[str, ...], tmp_path: Path) -> None:
+    export(tmp_path, "kubernetes", *flags)
+    objects = {folder: made(folder) for folder in kustomizations(tmp_path)}
+
+    assert {"deploy", "alert_rules", "dashboards"} <= {folder.name for folder in objects}
+    assert [folder for folder, found in objects.items() if not found] == []
+
+
+def test_all_objects_are_in_the_namespace_but_the_alertmanagers_own(tmp_path: Path) -> None:
+    """Its ConfigMap of messages belongs to the Alertmanager, wherever that is. With receivers chosen there is none."""
+    export(tmp_path, "kubernetes", "--namespace=inference")
+    placed = {
+        str(folder.relative_to(tmp_path)): {one["metadata"].get("namespace") for one in made(folder).values()}
+        for folder in kustomizations(tmp_path)
+    }
+
+    assert placed.pop("alert_rules/templates") == {None}
+    assert set().union(*placed.values()) == {"inference"}
+
+
+def test_the_image_and_the_release_are_the_teams_everywhere(tmp_path: Path) -> None:
+    text = "\n".join(export(tmp_path, "kubernetes", *TEAM).values())
+    lines = [line.strip() for line in text.splitlines() if "llm-phase-sidecar" in line and "image:" in line]
+
+    assert {line.partition("image: ")[2] for line in lines if IMAGE.search(line)} == {
+        "registry.example.org/llm-phase-sidecar:9"
+    }
+    assert RELEASE not in re.findall(r"\brelease: ([\w.-]+)", text)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("image: llm-phase-sidecar:0.1", "llm-phase-sidecar:0.1"),
+        ("image: registry.example.com:5000/a/llm-phase-sidecar:1.2.3-rc1", "registry.example.com:5000/a/llm-phase-sidecar:1.2.3-rc1"),
+        ("image: llm-phase-sidecar", "llm-phase-sidecar"),
+        ("image: x/llm-phase-sidecar@sha256:0a", "x/llm-phase-sidecar@sha256:0a"),
+        ("image: vllm/vllm-openai:v0.33.0", None),
+        ("image: not-llm-phase-sidecar-but-another:1", None),
+    ],
+)  # fmt: skip
+def test_the_sidecars_image_is_recognised_and_no_other(line: str, found: str | None) -> None:
+    match = IMAGE.search(line)
+
+    assert (match[0] if match else None) == found
+
+
+def test_the_defaults_are_the_committed_files() -> None:
+    texts = kubernetes_files(Parameters())
+    root = Path(__file__).parents[2]
+
+    assert texts == {path: (root / path).read_text() for path in texts}
