@@ -1,38 +1,15 @@
 """Checks of the Dockerfile that need no Docker engine: its text, instruction by instruction.
 
-They do not build the image; the wheel stage's commands are plain pip and can be tried in any venv.
+They do not build the image; test_image_live.py runs its commands in virtual environments.
 """
 
 import json
 import re
-from dataclasses import dataclass, field
-from pathlib import Path
+
+from tests.support.dockerfile import CHECKOUT, stages
 
 
-CHECKOUT = Path(__file__).parents[1]
 BUILD_TOOLS = re.compile(r"\b(apt|apt-get|gcc|g\+\+|clang|make|cmake|build-essential|python3?-dev|git|curl|wget)\b")
-
-
-@dataclass
-class Stage:
-    image: str
-    instructions: list[tuple[str, str]] = field(default_factory=list)
-
-    def all(self, keyword: str) -> list[str]:
-        return [argument for name, argument in self.instructions if name == keyword]
-
-
-def stages() -> list[Stage]:
-    lines = [line for line in (CHECKOUT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")]
-    text = "\n".join(lines).replace("\\\n", " ")
-    found: list[Stage] = []
-    for line in text.splitlines():
-        keyword, _, argument = line.partition(" ")
-        if keyword == "FROM":
-            found.append(Stage(argument.split()[0]))
-        elif keyword:
-            found[-1].instructions.append((keyword, " ".join(argument.split())))
-    return found
 
 
 def test_the_image_that_runs_is_slim_and_has_no_build_tools() -> None:
