@@ -21,6 +21,7 @@ DEBIAN_PACKAGE = {
     "vmalert": "victoria-metrics",
     "nginx": "nginx-light",
     "strace": "strace",
+    "setpriv": "util-linux",
 }
 """Tool to its Debian 12 package; `.ci/run` installs the same ones."""
 OLDEST_KUBECTL = 27
