@@ -46,9 +46,9 @@ EXPORTED = {
     "kubernetes": Exported(
         kubernetes_files,
         (
-            "kubectl kustomize {out}/deploy",
-            "kubectl apply{place} -k {out}/alert_rules",
-            "kubectl apply{place} -k {out}/grafana/dashboards",
+            "kubectl kustomize {out}/deploy/overlays/vllm",
+            "kubectl apply{place} -k {out}/deploy/monitoring",
+            "kubectl apply{place} -k {out}/deploy/alertmanager",
         ),
     ),
     "all": Exported(
@@ -56,8 +56,8 @@ EXPORTED = {
         (
             "promtool check rules {out}/alert_rules/llm-recording.yml {out}/alert_rules/llm-alerts.yml",
             "amtool check-config {out}/alert_rules/alertmanager.yml",
-            "kubectl apply{place} -k {out}/alert_rules",
-            "kubectl apply{place} -k {out}/grafana/dashboards",
+            "kubectl apply{place} -k {out}/deploy/monitoring",
+            "kubectl apply{place} -k {out}/deploy/alertmanager",
         ),
     ),
 }

@@ -20,7 +20,7 @@ KUSTOMIZATION = "kustomization.yaml"
 IMAGE = re.compile(r"(?<=\bimage: )(?:[\w./:-]+/)?llm-phase-sidecar(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?(?=\s|$)")
 """The sidecar's image in a manifest, whatever registry and tag it has."""
 _OBJECTS = ("kubernetes/", "templates/")
-_KIND = re.compile(r"^kind: Kustomization$\n", re.MULTILINE)
+_COMPONENT = re.compile(r"^kind: Component$", re.MULTILINE)
 _NAMESPACE = re.compile(r"^namespace: .*\n", re.MULTILINE)
 _MESSAGES_FOLDER = f"{ALERT_RULES}/templates"
 """Its ConfigMap belongs into the Alertmanager's namespace, so it gets none here."""
@@ -59,12 +59,15 @@ def _manifests(given: Parameters) -> dict[str, str]:
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     texts = {str(path.relative_to(folder)): path.read_text() for path in paths}
     image = Substitution("--image", IMAGE.pattern, lambda match: given.image or match[0])
-    return substituted(texts, [image])
+    return substituted(texts, [image, _label(given)])
 
 
 def _released(texts: dict[str, str], given: Parameters) -> dict[str, str]:
-    label = Substitution("--release", rf"(?<=\brelease: ){re.escape(RELEASE)}(?![\w.-])", lambda _match: given.release)
-    return substituted(texts, [label])
+    return substituted(texts, [_label(given)])
+
+
+def _label(given: Parameters) -> Substitution:
+    return Substitution("--release", rf"(?<=\brelease: ){re.escape(RELEASE)}(?![\w.-])", lambda _match: given.release)
 
 
 def _below(folder: str, texts: dict[str, str]) -> dict[str, str]:
@@ -72,8 +75,11 @@ def _below(folder: str, texts: dict[str, str]) -> dict[str, str]:
 
 
 def _placed(path: str, text: str, namespace: str) -> str:
-    """A kustomization that puts all its objects into the namespace; any other file, and a Component's, as it is."""
+    """A kustomization that puts all its objects into the namespace; any other file, and a Component, as it is.
+
+    A Component would put the user's own objects there as well.
+    """
     where = PurePosixPath(path)
-    if not namespace or where.name != KUSTOMIZATION or str(where.parent) == _MESSAGES_FOLDER:
+    if not namespace or where.name != KUSTOMIZATION or str(where.parent) == _MESSAGES_FOLDER or _COMPONENT.search(text):
         return text
-    return _KIND.sub(lambda match: f"{match[0]}namespace: {namespace}\n", _NAMESPACE.sub("", text))
+    return f"{_NAMESPACE.sub('', text)}namespace: {namespace}\n"

@@ -10,9 +10,10 @@ import yaml
 
 from sidecar.export.manifests import IMAGE, kubernetes_files
 from sidecar.export.parameters import Parameters
-from sidecar.export.rules.operator import RELEASE
 from tests.export.written import export
 from tests.support.kustomize import made
+from tests.support.manifests import pod_of
+from tests.support.schemas import refused
 from tests.support.tools import need_newer, need_tool
 
 
@@ -28,7 +29,7 @@ FLAGS = {"default": (), "old vmalert": ("--no-keep-firing",), "a team's": TEAM}
 def kustomizations(folder: Path) -> list[Path]:
     """The folders that `kubectl apply -k` takes; a Component is none."""
     found = sorted(folder.rglob("kustomization.yaml"))
-    return [path.parent for path in found if yaml.safe_load(path.read_text())["kind"] == "Kustomization"]
+    return [path.parent for path in found if yaml.safe_load(path.read_text()).get("kind") != "Component"]
 
 
 @pytest.mark.parametrize("tool", [need_tool, need_newer], ids=["Prometheus 2.42", "Prometheus 3"])
@@ -59,35 +60,50 @@ def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
     assert in_the_object["metadata"]["labels"]["release"] == "prom"
 
 
-@pytest.mark.parametrize("flags", [(), TEAM], ids=["default", "a team's"])
-def test_kustomize_makes_every_folder(flags: tuple[str, ...], tmp_path: Path) -> None:
+SETS = {
+    "default": (),
+    "a team's": TEAM,
+    "pagerduty": ("--receivers=pagerduty",),
+    "webhook": ("--receivers=webhook,slack", "--webhook-url=https://hooks.example.org/llm"),
+}
+
+
+@pytest.mark.parametrize("flags", SETS.values(), ids=SETS)
+def test_kubernetes_and_the_operators_take_every_object_of_every_folder(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """Strictly: a field that a schema does not know is refused."""
     export(tmp_path, "kubernetes", *flags)
-    objects = {folder: made(folder) for folder in kustomizations(tmp_path)}
+    objects = {str(folder.relative_to(tmp_path)): made(folder) for folder in kustomizations(tmp_path)}
+    refusals = {
+        (folder, *key): found
+        for folder, found_in in objects.items()
+        for key, one in found_in.items()
+        if (found := refused(one))
+    }
 
-    assert {"deploy", "alert_rules", "dashboards"} <= {folder.name for folder in objects}
+    assert {"deploy/overlays/vllm", "deploy/monitoring", "deploy/alertmanager", "grafana/dashboards"} <= objects.keys()
     assert [folder for folder, found in objects.items() if not found] == []
+    assert refusals == {}
 
 
-def test_all_objects_are_in_the_namespace_but_the_alertmanagers_own(tmp_path: Path) -> None:
-    """Its ConfigMap of messages belongs to the Alertmanager, wherever that is. With receivers chosen there is none."""
-    export(tmp_path, "kubernetes", "--namespace=inference")
-    placed = {
-        str(folder.relative_to(tmp_path)): {one["metadata"].get("namespace") for one in made(folder).values()}
-        for folder in kustomizations(tmp_path)
-    }
+def test_a_namespace_and_a_release_of_a_teams_own_are_those_of_all_objects(tmp_path: Path) -> None:
+    """Namespaces but for the ConfigMap of messages, which belongs to the Alertmanager, wherever that is."""
+    export(tmp_path, "kubernetes", "--namespace=inference", "--release=prom")
+    objects = {str(folder.relative_to(tmp_path)): made(folder) for folder in kustomizations(tmp_path)}
+    messages = objects.pop("alert_rules/templates")
+    everything = [one for found in objects.values() for one in found.values()]
+    operators = [one for one in everything if one["apiVersion"].startswith("monitoring.coreos.com/")]
 
-    assert placed.pop("alert_rules/templates") == {None}
-    assert set().union(*placed.values()) == {"inference"}
+    assert {one["metadata"].get("namespace") for one in everything} == {"inference"}
+    assert {one["metadata"].get("namespace") for one in messages.values()} == {None}
+    assert {one["kind"] for one in operators} == {"PodMonitor", "PrometheusRule", "AlertmanagerConfig"}
+    assert {one["metadata"]["labels"]["release"] for one in operators} == {"prom"}
 
 
-def test_the_image_and_the_release_are_the_teams_everywhere(tmp_path: Path) -> None:
-    text = "\n".join(export(tmp_path, "kubernetes", *TEAM).values())
-    lines = [line.strip() for line in text.splitlines() if "llm-phase-sidecar" in line and "image:" in line]
+def test_the_sidecar_of_every_overlay_has_the_teams_image(tmp_path: Path) -> None:
+    export(tmp_path, "kubernetes", *TEAM)
+    pods = [pod_of(made(folder)) for folder in sorted((tmp_path / "deploy/overlays").iterdir())]
 
-    assert {line.partition("image: ")[2] for line in lines if IMAGE.search(line)} == {
-        "registry.example.org/llm-phase-sidecar:9"
-    }
-    assert RELEASE not in re.findall(r"\brelease: ([\w.-]+)", text)
+    assert {pod.sidecar["image"] for pod in pods} == {"registry.example.org/llm-phase-sidecar:9"}
 
 
 @pytest.mark.parametrize(
