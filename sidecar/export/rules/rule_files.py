@@ -24,7 +24,8 @@ from sidecar.export.rules.root_rules import (
 )
 from sidecar.export.rules.rule import Alert, Group, written
 from sidecar.export.rules.severity import SHIPPED_SEVERITIES, Severities
-from sidecar.export.rules.state_alerts import engine_alerts, sidecar_alerts, traffic_alerts
+from sidecar.export.rules.sidecar_alerts import sidecar_alerts
+from sidecar.export.rules.state_alerts import engine_alerts, traffic_alerts
 
 
 _RULES_HEADER = (

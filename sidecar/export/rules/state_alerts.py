@@ -1,4 +1,4 @@
-"""Alerts about what stands still, fills up or drifts: the engine pod by pod, the traffic lane by lane, and the sidecar itself.
+"""Alerts about what stands still, fills up or drifts: the engine pod by pod, and the traffic lane by lane.
 
 Pod alerts carry `namespace`, `job` and `pod`, so that Alertmanager can mute by them; lane alerts carry no pod. The phase of an
 alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges are read through
@@ -7,21 +7,19 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 
 from sidecar.export.rules.annotations import links, most_on, told_apart
 from sidecar.export.rules.burn import PAGING, POD_LABELS
-from sidecar.export.rules.root_rules import ODD, pod_roots
+from sidecar.export.rules.root_rules import ODD
 from sidecar.export.rules.rule import Alert
-from sidecar.export.rules.severity import NO_SEVERITY
-from sidecar.slo.attribution import SIDECAR
 from sidecar.slo.causes import PHASE_OF, Cause
 
 
 Bases = tuple[str, str]
 _WHO = ("namespace", "job", "model", "lane")
-_ONE_POD, _VARIABLES = ("namespace", "job", "pod"), ("namespace", "pod", "lane")
-_MUTING_KEPT = "5m"
+ONE_POD, _VARIABLES = ("namespace", "job", "pod"), ("namespace", "pod", "lane")
+MUTING_KEPT = "5m"
 """The page of a pod that these mute goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
 
 
-def _alert(
+def state_alert(
     name: str,
     cause: Cause,
     expr: str,
@@ -32,7 +30,7 @@ def _alert(
     hold: str = "",
     kept: str = "",
     severity: str = "ticket",
-    labels: tuple[str, ...] = _ONE_POD,
+    labels: tuple[str, ...] = ONE_POD,
     dashboard: str = "llm-fleet",
 ) -> Alert:
     """`labels`: those that the alert carries, for its links."""
@@ -52,7 +50,7 @@ def _alert(
 def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The engine's state, pod by pod."""
     return (
-        _alert(
+        state_alert(
             "LLMNothingComesBack",
             Cause.SILENCE,
             f"""
@@ -67,10 +65,10 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "Streamed requests are in flight and the engine has sent no token for longer than its pending prefills explain."
             " It hangs, or what stands between it and the sidecar does.",
             bases=bases,
-            kept=_MUTING_KEPT,
+            kept=MUTING_KEPT,
             severity="page",
         ),
-        _alert(
+        state_alert(
             "LLMEngineDown",
             Cause.DOWN,
             f"""
@@ -92,10 +90,10 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             " its work: it is silent for longer than its pending work explains. One that has not come up yet since its pod began"
             " has half an hour to load its model.",
             bases=bases,
-            kept=_MUTING_KEPT,
+            kept=MUTING_KEPT,
             severity="page",
         ),
-        _alert(
+        state_alert(
             "LLMEngineRestarted",
             Cause.RESTART,
             f"sum by ({POD_LABELS}) (increase(llm_engine_restarts_total[10m])) > 0",
@@ -103,7 +101,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The engine's counters or its start time fell back. Every request in flight was lost, and its caches are cold.",
             bases=bases,
         ),
-        _alert(
+        state_alert(
             "LLMEnginePreempting",
             Cause.PREEMPTION,
             f"""
@@ -116,7 +114,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             bases=bases,
             hold="1m",
         ),
-        _alert(
+        state_alert(
             "LLMEngineKvCacheFull",
             Cause.KV,
             f"""
@@ -128,7 +126,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             bases=bases,
             hold="1m",
         ),
-        _alert(
+        state_alert(
             "LLMPrefixCacheCollapsed",
             Cause.UNCACHED,
             f"""
@@ -145,7 +143,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             bases=bases,
             hold="5m",
         ),
-        _alert(
+        state_alert(
             "LLMEventsInBursts",
             Cause.HOP,
             f"""
@@ -157,7 +155,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             " smoothness suffer, the engine does not.",
             bases=bases,
             hold="5m",
-            labels=(*_ONE_POD, "lane"),
+            labels=(*ONE_POD, "lane"),
             dashboard="llm-stream",
         ),
     )
@@ -167,7 +165,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
     """Alerts about clients, lane by lane."""
     who = ", ".join(_WHO)
     return (
-        _alert(
+        state_alert(
             "LLMPromptsGrowing",
             Cause.PROMPT_MIX,
             f"""
@@ -186,7 +184,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             labels=_WHO,
             dashboard="llm-lanes",
         ),
-        _alert(
+        state_alert(
             "LLMClientsGiveUp",
             Cause.LOAD,
             f"""
@@ -211,7 +209,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             labels=_WHO,
             dashboard="llm-queue",
         ),
-        _alert(
+        state_alert(
             "LLMRequestsRejected",
             Cause.LOAD,
             f"""
@@ -228,174 +226,5 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             hold="2m",
             labels=_WHO,
             dashboard="llm-queue",
-        ),
-    )
-
-
-def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
-    """The sidecar itself: what it no longer sees, and what it costs."""
-    sidecars = "group by (namespace, pod, instance, job) (last_over_time(llm_sidecar_build_info[1d]))"
-    unreachable = f"""(
-              up == 0 and on (namespace, pod, instance, job) {sidecars}
-              unless on (namespace, pod) (
-                (count by (namespace, pod) (up) > 1) unless on (namespace, pod) (sum by (namespace, pod) (up) > 0)
-              )
-            )"""
-    sidecars_own = pod_roots(f'phase="{SIDECAR}"')
-
-    def own(
-        name: str,
-        expr: str,
-        summary: str,
-        description: str,
-        *,
-        hold: str,
-        kept: str = "",
-        severity: str = "ticket",
-        labels: tuple[str, ...] = _ONE_POD,
-    ) -> Alert:
-        return _alert(
-            name,
-            Cause.SIDECAR_LATE,
-            expr,
-            summary,
-            description,
-            bases=bases,
-            hold=hold,
-            kept=kept,
-            severity=severity,
-            labels=labels,
-            dashboard="llm-sidecar",
-        )
-
-    return (
-        own(
-            "LLMSidecarAbsent",
-            f"""
-            (
-                group by (namespace, job) ({sidecars})
-                unless on (namespace, job) llm_sidecar_build_info
-              or on ()
-                absent(llm_sidecar_build_info)
-            )
-            unless on (namespace, job) {unreachable}
-            """,
-            "{{ with $labels.job }}{{ . }}: no{{ else }}No{{ end }} sidecar is scraped at all",
-            "Prometheus has no metrics of any sidecar of this job and namespace, of which it had some within a day: discovery, a rename"
-            " or the whole deployment. Without them nothing else pages. Without a job it is about all sidecars. One that was removed"
-            " on purpose ends after a day: silence it for as long.",
-            hold="5m",
-            severity="page",
-            labels=(),
-        ),
-        own(
-            "LLMSidecarStarved",
-            f"""
-            (
-                sum by ({POD_LABELS}) ({sidecars_own})
-                  / sum by ({POD_LABELS}) ({pod_roots()}) >= 0.5
-              or
-                histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
-            )
-            and on ({POD_LABELS}) sum by ({POD_LABELS}) ({pod_roots()}) >= 10
-            and on (namespace, job) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}} or pod:llm_slo:odd) == 1
-            """,
-            "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
-            "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while its lanes"
-            " or this pod burn. The page of this pod alone is held back. A lane's page counts all pods and may stand beside this one: begin here, as what a late sidecar measures names no phase.",
-            hold="",
-            kept=_MUTING_KEPT,
-            severity="page",
-        ),
-        own(
-            "LLMSidecarDown",
-            f"max by ({POD_LABELS}) {unreachable}",
-            "{{ $labels.pod }}: the sidecar cannot be scraped",
-            "A sidecar that was scraped within a day no longer answers, and nothing says that its whole pod is gone: where the"
-            " engine is a target of its own, it must be up. Its traffic fails, or is not measured.",
-            hold="1m",
-            severity="page",
-        ),
-        own(
-            "LLMSidecarBypassed",
-            f"max by ({POD_LABELS}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9",
-            "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the engine's requests pass the sidecar",
-            "The engine counts more finished requests than the sidecar sees. Some client uses the engine's own port, or an API that is"
-            " not measured.",
-            hold="10m",
-        ),
-        own(
-            "LLMSidecarDisagrees",
-            f"""
-            max by ({POD_LABELS}) (abs(1 - llm_engine_report_agreement_ratio)) > 0.1
-            unless on ({POD_LABELS}) max by ({POD_LABELS}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9
-            """,
-            "{{ $labels.pod }}: the sidecar's sums are {{ $value | humanizePercentage }} away from the engine's own",
-            "The phases that the engine reported request by request do not add up to its own totals, although all traffic is seen."
-            " Do not trust the split before this is explained.",
-            hold="15m",
-        ),
-        own(
-            "LLMSidecarSlow",
-            f"""
-              histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_overhead_seconds_bucket[10m]))) > 0.005
-            or
-              histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[10m]))) > 0.05
-            """,
-            "{{ $labels.pod }}: the sidecar delays tokens, p99 {{ $value | humanizeDuration }}",
-            "Either its own overhead on a chunk is above 5 ms at the 99th percentile, or its event loop is late by more than 50 ms."
-            " It is starved of CPU, or throttled.",
-            hold="10m",
-        ),
-        own(
-            "LLMSidecarDropsObservations",
-            f"""
-            sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m]))
-              / (sum by ({POD_LABELS}) (increase(llm_requests_total[15m])) > 0) > 0.01
-            and on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m])) >= 10
-            """,
-            "{{ $labels.pod }}: {{ $value | humanizePercentage }} of the requests are not measured whole",
-            "Observations were dropped, for the reasons that llm_sidecar_dropped_total names. Traffic is not concerned.",
-            hold="5m",
-        ),
-        own(
-            "LLMAttributionLow",
-            """
-            sum by (namespace, job, lane) (rate(llm_phase_attribution_total{source="none"}[30m]))
-              / (sum by (namespace, job, lane) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
-            and on (namespace, job, lane) sum by (namespace, job, lane) (increase(llm_phase_attribution_total[30m])) >= 50
-            """,
-            "{{ $labels.lane }}: no split is known of the TTFT of {{ $value | humanizePercentage }} of the requests"
-            + most_on("llm_phase_attribution_total", 'source="none"', "30m", ("namespace", "job", "lane")),
-            "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
-            " the status page names the engine's flag that would tell.",
-            hold="30m",
-            labels=("namespace", "job", "lane"),
-        ),
-        own(
-            "LLMLabelOverflow",
-            f"sum by ({POD_LABELS}) (increase(llm_sidecar_label_overflow_total[15m])) >= 10",
-            '{{ $labels.pod }}: {{ $value | printf "%.0f" }} observations were counted under `other`',
-            "Requests name models or lanes that the config does not know, or the limit of series is reached. They are counted, but"
-            " not where they belong.",
-            hold="5m",
-        ),
-        own(
-            "LLMConfigReloadFailed",
-            f"max by ({POD_LABELS}) (max_over_time(llm_sidecar_config_last_reload_successful[5m])) == 0",
-            "{{ $labels.pod }}: the last config reload was refused",
-            "The old config stays in force. `sidecar check` says everything that is wrong with the new one.",
-            hold="5m",
-        ),
-        Alert(
-            "Watchdog",
-            "vector(1)",
-            "Always fires: if it is no longer heard, Prometheus, Alertmanager or the way between them is lost.",
-            {"severity": NO_SEVERITY, "phase": SIDECAR},
-            {
-                "summary": "Alerting works",
-                "description": "This alert always fires. Send it to a dead man's switch.",
-                **links("Watchdog", bases, (), dashboard="llm-sidecar"),
-            },
         ),
     )
