@@ -156,6 +156,7 @@ NAMES_ALLOWED = {
     "cli.py": "examples of command lines",
     "config/schema.py": "keys of the config, which are public",
     "diagnosis/diagnose_command.py": "examples of command lines",
+    "export/export_command.py": "examples of command lines",
     "proxy/forward.py": "a Server header: the road imports no room",
     "simulator": "it simulates one engine, with the names on its page",
     "timeline/dialects": "a dialect is called after the API that it reads",

@@ -103,7 +103,8 @@ def test_few_modules_name_a_label_of_requests() -> None:
     fills = {"observe/request.py"}
     objectives = {"slo/objective.py", "observe/slo_counters.py"}
     draws = {f"admin/page/{name}.py" for name in ("anatomy", "failure_table", "phases", "picture")} | {
-        "history/series.py"
+        "history/series.py",
+        "diagnosis/confirming.py",
     }
 
     named = {
