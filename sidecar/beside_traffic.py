@@ -207,7 +207,7 @@ class BesideTraffic:
             hints=self.engine_side.hints,
             uptime_seconds=self._serving.clock() - self._serving.began_at,
             config="the config before the refused reload" if notes else "as loaded",
-            notes=tuple(notes),
+            notes=(*notes, *filter(None, [self.admin.scrapes.missing])),
             usual=self.baselines.words,
             placement=in_words(self._serving.placement),
         )

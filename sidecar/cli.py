@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NoReturn
 
 from sidecar import BUILD, __version__
@@ -35,6 +36,9 @@ examples:
   sidecar diagnose
       Ask the sidecar on this host what is wrong, and what to do; `sidecar
       diagnose --help` has more.
+  sidecar doctor --prometheus.url=http://prometheus:9090
+      Check every link from the engine to a page; `sidecar doctor --help` has
+      more.
   sidecar capacity --model=llama-3.3-70b --gpu=h100 --gpu.count=4 --users=50
       Estimate how many sequences fit and how fast decoding can be; `sidecar
       capacity --help` has more.
@@ -141,6 +145,10 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
             from sidecar.attack.attack_command import main as command  # noqa: PLC0415
         case "export":
             from sidecar.export.export_command import main as command  # noqa: PLC0415
+        case "doctor":
+            from sidecar.doctor.doctor_command import main as examine  # noqa: PLC0415
+
+            return partial(examine, check_web_config=_check_web_config)
         case _:
             return None
     return command
@@ -175,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
         ("check", "validate a config and explain it", _CHECK),
         ("demo", "run the sidecar with a simulated engine on this machine", ""),
         ("diagnose", "name the phase that is too slow, and what to do about it", ""),
+        ("doctor", "check every link from the engine to a page, and say what to do", ""),
         ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
         ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),
         ("drain", "drain the sidecar on this host, and wait until nothing is in flight", ""),

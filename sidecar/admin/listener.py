@@ -34,6 +34,7 @@ from sidecar.admin.connections import Runner
 from sidecar.admin.diagnosis import JSON_HEADERS, Diagnoses
 from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
+from sidecar.admin.scrapes import Scrapes
 from sidecar.history.incident_log import IncidentLog
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import Sliced, run_sliced
@@ -41,7 +42,7 @@ from sidecar.logs.placement import placement_of
 from sidecar.metrics.exposition import ProcessPage, write_page
 from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPES_TOTAL
+from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPE_AGE_SECONDS, SCRAPES_TOTAL
 from sidecar.shutdown import Drained
 from sidecar.slo.baseline import RefusedError
 from sidecar.slo.progress import Progress
@@ -112,6 +113,8 @@ class AdminListener:
         self._diagnoses = Diagnoses(self._history, clock, lambda: app.facts().hints)
         self._runbooks = Runbooks(self._history, clock, self._diagnoses, pod=placement_of(os.environ).get("pod", ""))
         self._status = StatusPage(app, self._history, clock, self._diagnoses.of, self._diagnoses.engine_down)
+        self.scrapes = Scrapes(clock)
+        metrics.before_scrape(self._age_of_scrape)
         self._scraping = 0
         self._scrapes = metrics.counter(SCRAPES_TOTAL)
         self._scrapes.begin()
@@ -180,6 +183,7 @@ class AdminListener:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
+            self.scrapes.look()
             try:
                 await self._app.settle()
                 now = await run_sliced(self._history.tick(self._clock()))
@@ -223,6 +227,8 @@ class AdminListener:
                     )
                 await response.write_eof()
             result = "ok"
+            if request.method != hdrs.METH_HEAD:
+                self.scrapes.answered(request.headers.get(hdrs.USER_AGENT, ""))
         except (TimeoutError, ConnectionError):
             # A truncated page must not look complete: the connection is aborted, so the chunked body has no end.
             if request.transport is not None:
@@ -231,6 +237,11 @@ class AdminListener:
             self._scraping -= 1
             self._scrapes.child(result).inc()
         return response
+
+    def _age_of_scrape(self, _at: float) -> None:
+        age = self.scrapes.age_seconds
+        if age is not None:
+            self._metrics.gauge(SCRAPE_AGE_SECONDS).child().set(age)
 
     async def _healthy(self, _request: web.Request) -> web.Response:
         return _verdict(self._app.healthy())

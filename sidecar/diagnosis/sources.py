@@ -39,7 +39,7 @@ async def one_sidecar(url: str) -> dict[str, Any]:
     async with _session() as session:
         answer = await _get(session, asked, {})
     if not isinstance(answer, dict) or answer.get("schema_version") != DOCUMENT_VERSION or "diagnoses" not in answer:
-        raise AskingError(f"{_shown(asked)} answers with another schema: are both sidecars of one version?")
+        raise AskingError(f"{shown_url(asked)} answers with another schema: are both sidecars of one version?")
     return answer
 
 
@@ -109,7 +109,7 @@ class _Prometheus:
         self._session = session
         self._url = url
         self._places = asyncio.Semaphore(AT_ONCE)
-        self.shown = _shown(url)
+        self.shown = shown_url(url)
 
     async def ask(self, query: str) -> Samples:
         async with self._places:
@@ -117,7 +117,7 @@ class _Prometheus:
         try:
             return promql.samples(answer)
         except (KeyError, TypeError, ValueError) as error:
-            raise AskingError(f"{_shown(self._url)} does not answer as a Prometheus does") from error
+            raise AskingError(f"{shown_url(self._url)} does not answer as a Prometheus does") from error
 
     async def ask_all(self, queries: Mapping[Any, str]) -> dict[Any, Samples]:
         answers = await asyncio.gather(*map(self.ask, queries.values()))
@@ -135,22 +135,22 @@ async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str
             async for piece in answer.content.iter_any():
                 body += piece
                 if len(body) > LARGEST_ANSWER:
-                    raise AskingError(f"{_shown(url)} answers with more than {LARGEST_ANSWER >> 20} MiB")
+                    raise AskingError(f"{shown_url(url)} answers with more than {LARGEST_ANSWER >> 20} MiB")
             if answer.status == HTTPStatus.UNAUTHORIZED:
-                raise AskingError(f"{_shown(url)} {'refuses this user and password' if url.user else HOW_TO_LOG_IN}")
+                raise AskingError(f"{shown_url(url)} {'refuses this user and password' if url.user else HOW_TO_LOG_IN}")
             if answer.status != 200:
                 said = body[:200].decode("utf-8", "replace").strip()
-                raise AskingError(f"{_shown(url)} answers {answer.status}: {said}")
+                raise AskingError(f"{shown_url(url)} answers {answer.status}: {said}")
             return json.loads(body)
     except TimeoutError as error:
-        raise AskingError(f"{_shown(url)} did not answer within {QUERY_TIMEOUT_SECONDS:.0f} s") from error
+        raise AskingError(f"{shown_url(url)} did not answer within {QUERY_TIMEOUT_SECONDS:.0f} s") from error
     except aiohttp.ClientError as error:
-        raise AskingError(f"{_shown(url)} {_failure(error)}") from error
+        raise AskingError(f"{shown_url(url)} {failure_of(error)}") from error
     except ValueError as error:
-        raise AskingError(f"{_shown(url)} answers with something that is no JSON") from error
+        raise AskingError(f"{shown_url(url)} answers with something that is no JSON") from error
 
 
-def _failure(error: aiohttp.ClientError) -> str:
+def failure_of(error: aiohttp.ClientError) -> str:
     """The failure in plain words, with the thing to check; without the library's own words."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "cannot be asked: no address is known for that host name; is it spelled right?"
@@ -165,5 +165,5 @@ def _failure(error: aiohttp.ClientError) -> str:
     return "does not answer as an HTTP server does; is the port right?"
 
 
-def _shown(url: URL) -> str:
+def shown_url(url: URL) -> str:
     return str(url.with_user(None).with_query(None))

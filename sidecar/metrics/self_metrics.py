@@ -117,6 +117,11 @@ SCRAPES_TOTAL = Counter(
     "Scrapes of this page that began before the present one, by result.",
     (Label("result", ("ok", "abandoned", "refused")),),
 )
+SCRAPE_AGE_SECONDS = Gauge(
+    "llm_sidecar_last_scrape_age_seconds",
+    "Seconds since this page was last scraped whole, before the present scrape; those of `sidecar doctor` are left out. Absent before"
+    " the first.",
+)
 LOGINS_TOTAL = Counter(
     "llm_sidecar_admin_logins_total",
     "Requests to the admin listener that needed a password, by result: ok, missing (no user and password were sent), wrong, or"

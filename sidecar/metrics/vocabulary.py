@@ -29,6 +29,11 @@ EVENTS_PER_READ_EDGES = (1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 100.0)
 OVERHEAD_EDGES = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25)
 LOOP_LAG_EDGES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
+LONGEST_SCRAPE_INTERVAL_SECONDS = 60.0
+"""The rules read windows of two minutes, and a rate needs two samples. A page that is not scraped for so long is reported."""
+DOCTOR_AGENT = "sidecar-doctor"
+"""User-Agent of `sidecar doctor`: a look of its own at the page is no scrape."""
+
 # --- labels and their closed sets ----------------------------------------------------------------------------------------
 
 MODEL = Label("model", told_by="`engine.models`, else the engine's own list, at most 16 in a process's life", most=16)

@@ -65,15 +65,17 @@ def running_sidecar(
     checkout: Path | None = None,
     until: str = "/-/ready",
     ports: tuple[int, int] | None = None,
+    wrap: Sequence[str] = (),
 ) -> Iterator[SidecarProcess]:
     """A ready sidecar for the length of a `with` block; SIGKILL at its end. Raises SidecarStartError.
 
     `until`: the path that has to answer 200 first. `ports`: for traffic and for all else, instead of any free ones.
-    `checkout`: folder of another tree of the product, if it is not the tested one.
+    `checkout`: folder of another tree of the product, if it is not the tested one. `wrap`: a program that starts it, such as prlimit.
     """
     port, web_port = ports or (free_port(), free_port())
     log = folder / f"sidecar-{port}.log"
     command = [
+        *wrap,
         *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}"),
         f"--proxy.listen-address=127.0.0.1:{port}",
         f"--web.listen-address=127.0.0.1:{web_port}",

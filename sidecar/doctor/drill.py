@@ -1,0 +1,89 @@
+"""The TEST page: posts one alert marked TEST to Alertmanager, waits until it is sent, and resolves it.
+
+It is sent only on request. Its labels are those of a real page, so that it takes the same route, but for `job`: that keeps it out of
+the groups of real incidents. It has no lane and no pod, so that no shipped inhibit rule lets it mute another alert.
+"""
+
+import asyncio
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from yarl import URL
+
+from sidecar.doctor.evidence import Evidence, MetricsPage, Read, Reply, TestPage
+from sidecar.doctor.page_links import DASHBOARD, RUNBOOK, links_in
+from sidecar.doctor.route_walk import Labels, ways
+from sidecar.doctor.routes import awaited, ended_by, failed_by, pages
+
+
+TEST_JOB = "TEST-sidecar-doctor"
+ENDS_SECONDS = 600
+"""The alert ends by itself after this, if the doctor is killed before it resolves it."""
+MARGIN_SECONDS = 20.0
+"""Beyond the route's group_wait: Alertmanager tries a receiver again for some seconds."""
+LOOK_SECONDS = 0.5
+
+
+class Post(Protocol):
+    """As `Asker.ask`."""
+
+    def __call__(self, url: URL, *, json: object = None) -> Awaitable[Reply]: ...
+
+
+def test_labels(read: Read, phase: str) -> Labels:
+    """The labels of the TEST page of this phase."""
+    return {**pages(read)[phase], "job": TEST_JOB, "test": "TEST"}
+
+
+async def send_test_page(
+    ask: Post,
+    at: Callable[[str], URL],
+    evidence: Evidence,
+    phase: str,
+    *,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),  # noqa: TID251  instants in an alert
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> TestPage:
+    """Post the alert, wait for its delivery, resolve it. `at`: path to URL below Alertmanager."""
+    read = Read(evidence)
+    labels, config = test_labels(read, phase), read.alertmanager_config
+    patience = max(way.group_wait_seconds for way in ways(config, labels)) + MARGIN_SECONDS
+    body = {"labels": labels, "annotations": _annotations(read, phase), "startsAt": now().isoformat()}
+    before = await ask(at("/metrics"))
+    posted = await ask(at("/api/v2/alerts"), json=[{**body, "endsAt": _ends(now())}])
+    after, waited = before, 0.0
+    try:
+        while posted.good and waited < patience and not _done(before, after, awaited(config, labels)):
+            await sleep(LOOK_SECONDS)
+            waited += LOOK_SECONDS
+            after = await ask(at("/metrics"))
+    finally:
+        resolved = await ask(at("/api/v2/alerts"), json=[{**body, "endsAt": now().isoformat()}])
+    return TestPage(labels, posted, before, after, resolved, waited)
+
+
+def _ends(now: datetime) -> str:
+    return (now + timedelta(seconds=ENDS_SECONDS)).isoformat()
+
+
+def _annotations(read: Read, phase: str) -> Mapping[str, str]:
+    try:
+        links = {name: links_in(read, name)[0] for name in (RUNBOOK, DASHBOARD)}
+    except (KeyError, TypeError, ValueError, IndexError, OSError):
+        links = {}
+    return {
+        "summary": f"TEST of the pages of phase {phase} by `sidecar doctor` on {platform.node()}: no incident, nothing to do",
+        "description": "This message shows that pages of this phase arrive. It is resolved by the doctor.",
+        "rank": "first",
+        **links,
+    }
+
+
+def _done(before: Reply, after: Reply, wanted: Mapping[str, int]) -> bool:
+    """Whether every message was sent or has failed."""
+    if not (before.good and after.good):
+        return False
+    both = MetricsPage(before.body), MetricsPage(after.body)
+    return wanted.keys() <= {*ended_by(*both, wanted), *failed_by(*both, wanted)}

@@ -1,0 +1,194 @@
+"""Everything that the doctor asked and was answered, and readers of it: pages of metrics, Prometheus' and Alertmanager's JSON.
+
+Pure: `asking.py` fills it in, the files beside this one judge it. A server may answer anything: a reader raises ValueError,
+TypeError or KeyError for a form that it does not know, and the caller turns that into "unknown".
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from typing import Any
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from sidecar.config.notes import Note
+from sidecar.diagnosis.promql import Samples, samples
+from sidecar.engines.probe.replies import Answers
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to one request. `where`: the address, without credentials."""
+
+    where: str
+    status: int | None = None
+    """None: no answer came."""
+    body: bytes = b""
+    failure: str = ""
+    """Where there is no answer: the words that follow the address."""
+    date: str = ""
+    """The Date header."""
+    at: float = 0.0
+    """Unix time of this machine in the middle between question and answer, in seconds."""
+
+    @property
+    def good(self) -> bool:
+        return self.status == 200
+
+    @property
+    def told(self) -> str:
+        """The outcome in words, for a reply that is not good."""
+        if self.status is None:
+            return f"{self.where} {self.failure}"
+        if self.failure:
+            return f"{self.where} {self.failure}"
+        words = self.body[:200].decode("utf-8", "replace").strip().replace("\n", " ")
+        return f"{self.where} answers {self.status}{f': {words}' if words else ''}"
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def data(self) -> Any:
+        """`data` of an answer of Prometheus' API."""
+        answer = self.json
+        if answer["status"] != "success":
+            raise ValueError(answer)
+        return answer["data"]
+
+    @property
+    def samples(self) -> Samples:
+        """The instant vector in an answer of Prometheus' API."""
+        return samples(self.json)
+
+    @property
+    def skew_seconds(self) -> float | None:
+        """Seconds by which the server's clock is ahead of this machine's, to within a second; None if it states no time."""
+        try:
+            return parsedate_to_datetime(self.date).timestamp() + 0.5 - self.at
+        except ValueError:
+            return None
+
+
+class MetricsPage:
+    """A page of metrics in Prometheus' text format."""
+
+    def __init__(self, body: bytes) -> None:
+        self._series: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+        self.label_names: set[str] = set()
+        for family in text_string_to_metric_families(body.decode("utf-8", "replace")):
+            for sample in family.samples:
+                self._series.setdefault(sample.name, []).append((sample.labels, sample.value))
+                self.label_names |= sample.labels.keys()
+
+    @property
+    def names(self) -> set[str]:
+        """Names of series, such as `llm_request_seconds_bucket`."""
+        return set(self._series)
+
+    def of(self, name: str, **labels: str) -> list[tuple[Mapping[str, str], float]]:
+        """The series of this name with these labels."""
+        found = self._series.get(name, [])
+        return [one for one in found if labels.items() <= one[0].items()]
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The sum of these series; None if there are none or the value is not known (NaN)."""
+        found = [value for _, value in self.of(name, **labels)]
+        total = sum(found)
+        return total if found and total == total else None  # noqa: PLR0124  NaN
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigCheck:
+    """The outcome of reading a config file as `serve` would."""
+
+    file: str
+    errors: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(slots=True)
+class TestPage:
+    """What became of the alert marked TEST. `before`, `after`: Alertmanager's own page of metrics."""
+
+    labels: Mapping[str, str]
+    posted: Reply
+    before: Reply
+    after: Reply
+    resolved: Reply
+    waited_seconds: float
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The answers by source. None, or an empty mapping: that source was not asked."""
+
+    explicit: frozenset[str] = frozenset()
+    """Flags that the caller gave."""
+    sidecar_url: str = ""
+    config: ConfigCheck | None = None
+    engine: Answers | None = None
+    engine_where: str = ""
+    healthy: Reply | None = None
+    ready: Reply | None = None
+    page: Reply | None = None
+    page_after: Reply | None = None
+    """The sidecar's page of metrics after the question to the traffic port."""
+    diagnosis: Reply | None = None
+    traffic: Reply | None = None
+    prometheus: Mapping[str, Reply] = field(default_factory=dict)
+    """By the name of the question (`asking.py`)."""
+    alertmanager: Mapping[str, Reply] = field(default_factory=dict)
+    template_texts: Sequence[str] | None = None
+    """The texts of template files on this machine; None: no folder was named."""
+    opened: Mapping[str, Reply] = field(default_factory=dict)
+    """Links of pages that were opened."""
+    test_page: TestPage | None = None
+
+
+class Read:
+    """The evidence with its larger parts read once. Each property raises KeyError or ValueError for a form that it does not know."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+
+    @cached_property
+    def page(self) -> MetricsPage:
+        """The sidecar's page of metrics."""
+        return MetricsPage(_body(self.evidence.page))
+
+    @cached_property
+    def page_after(self) -> MetricsPage:
+        return MetricsPage(_body(self.evidence.page_after))
+
+    @property
+    def started_at(self) -> float | None:
+        """Unix time at which the sidecar's process began, by its own clock."""
+        return self.page.value("process_start_time_seconds")
+
+    @cached_property
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups of rules that Prometheus has loaded."""
+        groups: list[dict[str, Any]] = self.evidence.prometheus["rules"].data["groups"]
+        return groups
+
+    @cached_property
+    def prometheus_now(self) -> float:
+        """Unix time of Prometheus."""
+        return float(self.evidence.prometheus["now"].data["result"][1])
+
+    @cached_property
+    def alertmanager_config(self) -> dict[str, Any]:
+        """The config that Alertmanager has in force; its secrets are masked."""
+        config: dict[str, Any] = yaml.safe_load(self.evidence.alertmanager["status"].json["config"]["original"])
+        return config
+
+
+def _body(reply: Reply | None) -> bytes:
+    if reply is None or not reply.good:
+        raise ValueError("no page")
+    return reply.body
