@@ -44,6 +44,7 @@ LOOP_CLOCK_AND_SOCKETS = (
 ASKS_OVER_HTTP = (
     *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
     *("engines/reports/export_files.py", "diagnosis/sources.py", "capacity/running.py", "admin/drain_command.py"),
+    "doctor/asking.py",
 )
 """Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus. Other files read
 the answers."""
@@ -52,6 +53,7 @@ ONE_USER = {
     "attack": "a command of its own",
     "capacity": "a command of its own",
     "demo": "a command of its own",
+    "doctor": "a command of its own",
     "health": "of the process itself, with a thread of its own; started by the hallway",
     "otlp": "a listener of its own, started by the hallway",
     "simulator": "bench/ and the tests play it without the demo",
@@ -241,6 +243,8 @@ TESTED_THROUGH = {
     "diagnosis/facts.py": "diagnosis/test_live.py",
     "diagnosis/measured.py": "diagnosis/test_tree.py",
     "diagnosis/why.py": "diagnosis/test_tree.py",
+    "doctor/": "doctor/test_examination.py",
+    "doctor/asking.py": "doctor/test_doctor_command.py",
     "engines/kind.py": "engines/test_kinds.py",
     "engines/lmdeploy.py": "engines/reports/test_lone_requests.py",
     "engines/probe/state_names.py": "engines/probe/test_state.py",

@@ -13,6 +13,7 @@ from sidecar.diagnosis.interventions import chapters
 from tools import (
     budgets_page,
     configuration_tables,
+    doctor_table,
     engines_page,
     errors_table,
     metrics_page,
@@ -39,6 +40,7 @@ def blocks() -> Mapping[str, tuple[Block, ...]]:
     """Tables and lists within pages that are written by hand, by the page's path."""
     return {
         "docs/configuration.md": configuration_tables.blocks(),
+        "docs/doctor.md": (doctor_table.block(),),
         "docs/errors.md": (errors_table.block(),),
         **{f"sidecar/runbooks/{name}.md": runbook_texts.blocks(name, chapters()) for name in chapters()},
     }

@@ -16,13 +16,13 @@ from yarl import URL
 
 from sidecar.diagnosis.sources import AT_ONCE, HOW_TO_LOG_IN, LARGEST_ANSWER, failure_of, shown_url
 from sidecar.doctor.drill import send_test_page
-from sidecar.doctor.evidence import Evidence, Read, Reply
 from sidecar.doctor.examination import examine
+from sidecar.doctor.gathered import Evidence, Read, Reply
 from sidecar.doctor.links import Finding
 from sidecar.doctor.own_side import HEALTH_PATH
 from sidecar.doctor.page_links import to_open
 from sidecar.doctor.routes import alertmanager_of
-from sidecar.doctor.scrape import own_targets
+from sidecar.doctor.scraped_targets import own_targets
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.replies import Answer
@@ -207,7 +207,7 @@ async def _ask_prometheus(asker: Asker, sources: Sources, evidence: Evidence) ->
 
 
 async def _ask_about_own_target(asker: Asker, sources: Sources, evidence: Evidence) -> None:
-    """Which series of this process Prometheus keeps, once it is known which target this process is."""
+    """Ask which series of this process Prometheus keeps, once it is known which target this process is."""
     base = sources.prometheus_url
     try:
         mine = own_targets(Read(evidence))

@@ -5,7 +5,7 @@ This machine's clock is only the ruler: it may be wrong itself. Pure.
 
 from itertools import combinations
 
-from sidecar.doctor.evidence import Read
+from sidecar.doctor.gathered import Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, ok, unknown
 
 

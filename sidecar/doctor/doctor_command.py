@@ -21,7 +21,7 @@ from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import Config
 from sidecar.config.values import parse_engine_url
 from sidecar.diagnosis.diagnose_command import SIDECAR_URL
-from sidecar.doctor.evidence import ConfigCheck, Evidence
+from sidecar.doctor.gathered import ConfigCheck, Evidence
 from sidecar.doctor.links import Finding, State
 from sidecar.slo.attribution import SIDECAR, Blame
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from yarl import URL
 
-from sidecar.doctor.evidence import Evidence, MetricsPage, Read, Reply, TestPage
+from sidecar.doctor.gathered import Drilled, Evidence, MetricsPage, Read, Reply
 from sidecar.doctor.page_links import DASHBOARD, RUNBOOK, links_in
 from sidecar.doctor.route_walk import Labels, ways
 from sidecar.doctor.routes import awaited, ended_by, failed_by, pages
@@ -23,7 +23,7 @@ ENDS_SECONDS = 600
 """The alert ends by itself after this, if the doctor is killed before it resolves it."""
 MARGIN_SECONDS = 20.0
 """Beyond the route's group_wait: Alertmanager tries a receiver again for some seconds."""
-LOOK_SECONDS = 0.5
+BETWEEN_LOOKS_SECONDS = 0.5
 
 
 class Post(Protocol):
@@ -32,7 +32,7 @@ class Post(Protocol):
     def __call__(self, url: URL, *, json: object = None) -> Awaitable[Reply]: ...
 
 
-def test_labels(read: Read, phase: str) -> Labels:
+def labels_of_test(read: Read, phase: str) -> Labels:
     """The labels of the TEST page of this phase."""
     return {**pages(read)[phase], "job": TEST_JOB, "test": "TEST"}
 
@@ -45,10 +45,10 @@ async def send_test_page(
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),  # noqa: TID251  instants in an alert
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> TestPage:
+) -> Drilled:
     """Post the alert, wait for its delivery, resolve it. `at`: path to URL below Alertmanager."""
     read = Read(evidence)
-    labels, config = test_labels(read, phase), read.alertmanager_config
+    labels, config = labels_of_test(read, phase), read.alertmanager_config
     patience = max(way.group_wait_seconds for way in ways(config, labels)) + MARGIN_SECONDS
     body = {"labels": labels, "annotations": _annotations(read, phase), "startsAt": now().isoformat()}
     before = await ask(at("/metrics"))
@@ -56,12 +56,12 @@ async def send_test_page(
     after, waited = before, 0.0
     try:
         while posted.good and waited < patience and not _done(before, after, awaited(config, labels)):
-            await sleep(LOOK_SECONDS)
-            waited += LOOK_SECONDS
+            await sleep(BETWEEN_LOOKS_SECONDS)
+            waited += BETWEEN_LOOKS_SECONDS
             after = await ask(at("/metrics"))
     finally:
         resolved = await ask(at("/api/v2/alerts"), json=[{**body, "endsAt": now().isoformat()}])
-    return TestPage(labels, posted, before, after, resolved, waited)
+    return Drilled(labels, posted, before, after, resolved, waited)
 
 
 def _ends(now: datetime) -> str:

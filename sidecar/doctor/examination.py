@@ -6,8 +6,8 @@ its link unknown, and never an error of the command.
 
 from collections.abc import Callable, Mapping
 
-from sidecar.doctor import clock, loaded_rules, own_side, page_links, routes, scrape
-from sidecar.doctor.evidence import Evidence, Read
+from sidecar.doctor import clock, loaded_rules, own_side, page_links, routes, scraped_targets
+from sidecar.doctor.gathered import Evidence, Read
 from sidecar.doctor.links import Chain, Finding, Link, unknown
 
 
@@ -20,10 +20,10 @@ JUDGES: Mapping[Link, Callable[[Read, Chain], Finding]] = {
     Link.TRAFFIC: own_side.traffic,
     Link.CLIENTS: own_side.clients,
     Link.LIMITS: own_side.limits,
-    Link.PROMETHEUS: scrape.prometheus,
-    Link.SCRAPE: scrape.scrape,
+    Link.PROMETHEUS: scraped_targets.prometheus,
+    Link.SCRAPE: scraped_targets.scrape,
     Link.RULES: loaded_rules.rules,
-    Link.LABELS: scrape.labels,
+    Link.LABELS: scraped_targets.labels,
     Link.EVALUATION: loaded_rules.evaluation,
     Link.WATCHDOG: loaded_rules.watchdog,
     Link.ALERTMANAGER: routes.alertmanager,

@@ -20,7 +20,7 @@ from sidecar.metrics.catalogue import CATALOGUE
 PAGES_GROUP = "llm-phase-pages"
 """The group of the lanes' pages: their severity is the one that pages."""
 _FILES = "llm-*.yml"
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _METRIC = re.compile(r"(?<![\w:])llm_\w+(?![\w:])")
 _GROUPED = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
 _SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
@@ -61,7 +61,7 @@ def ours(groups: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def metrics_in(expression: str) -> set[str]:
     """The series of the sidecar that an expression reads, such as `llm_request_seconds_bucket`."""
-    return set(_METRIC.findall(_TEXT.sub('""', expression)))
+    return set(_METRIC.findall(_QUOTED.sub('""', expression)))
 
 
 def undeclared(names: Iterable[str]) -> list[str]:
@@ -71,5 +71,5 @@ def undeclared(names: Iterable[str]) -> list[str]:
 
 def grouped_by(expression: str) -> set[str]:
     """The labels that an expression groups or joins by."""
-    found = _GROUPED.findall(_TEXT.sub('""', expression))
+    found = _GROUPED.findall(_QUOTED.sub('""', expression))
     return {label.strip() for labels in found for label in labels.split(",") if label.strip()}

@@ -7,19 +7,19 @@ from collections import Counter
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from sidecar.doctor.evidence import MetricsPage, Read
 from sidecar.doctor.expected_rules import expected, metrics_in, ours, undeclared
+from sidecar.doctor.gathered import MetricsPage, Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 from sidecar.export.shipped_files import NothingShippedError
 
 
 WATCHDOG = "Watchdog"
-LATE_SECONDS = 60.0
-LATE_INTERVALS = 4
-"""An evaluation is overdue after so many intervals, but not before `LATE_SECONDS`."""
+OVERDUE_SECONDS = 60.0
+OVERDUE_INTERVALS = 4
+"""An evaluation is overdue after so many intervals, but not before `OVERDUE_SECONDS`."""
 FIRST_SEND_SECONDS = 90.0
 """Prometheus needs 5 s to find Alertmanager, and sends again what it could not send after a minute (--rules.alert.resend-delay)."""
-_SHOWN = 5
+_NAMES_SHOWN = 5
 _ERROR_CHARACTERS = 200
 _LOAD = "load llm-recording.yml and llm-alerts.yml, or the PrometheusRule: `sidecar export rules --out DIR` writes them"
 
@@ -88,7 +88,8 @@ def evaluation(read: Read, chain: Chain) -> Finding:
     late = [
         rule["name"]
         for rule in loaded
-        if read.prometheus_now - instant(rule["lastEvaluation"]) > max(LATE_SECONDS, LATE_INTERVALS * rule["interval"])
+        if read.prometheus_now - instant(rule["lastEvaluation"])
+        > max(OVERDUE_SECONDS, OVERDUE_INTERVALS * rule["interval"])
     ]
     if late:
         return broken(
@@ -202,5 +203,5 @@ def instant(text: str) -> float:
 
 
 def _few(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

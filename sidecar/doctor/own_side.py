@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from sidecar.budgets.budgets import Kind, limits_of
 from sidecar.config.proxy_section import ProxyConfig
-from sidecar.doctor.evidence import Read
+from sidecar.doctor.gathered import Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import KINDS, kind_named
@@ -21,7 +21,7 @@ from sidecar.metrics import self_metrics as own
 from sidecar.metrics.slo_metrics import REQUESTS_RECEIVED_TOTAL, SLO_THRESHOLD_SECONDS
 
 
-SEEN_ENOUGH = 0.9
+LEAST_SEEN = 0.9
 """Share of the engine's requests that pass the sidecar, below which LLMSidecarBypassed fires too."""
 NEARLY_FULL = 0.9
 """Share of a budget in use above which the next burst finds no room."""
@@ -260,7 +260,7 @@ def clients(read: Read, chain: Chain) -> Finding:
             "the engine has not counted enough requests in the last ten minutes, or its page of metrics is not read",
             "send 100 requests within ten minutes; see the link engine-reports",
         )
-    if seen < SEEN_ENOUGH:
+    if seen < LEAST_SEEN:
         return broken(
             Link.CLIENTS,
             f"only {seen:.0%} of the requests that the engine served passed the sidecar",

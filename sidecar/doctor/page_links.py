@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from yarl import URL
 
-from sidecar.doctor.evidence import Evidence, Read, Reply
 from sidecar.doctor.expected_rules import ours
+from sidecar.doctor.gathered import Evidence, Read, Reply
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 
 

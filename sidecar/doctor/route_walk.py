@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sidecar.doctor.scrape import seconds
+from sidecar.doctor.scraped_targets import seconds
 
 
 Labels = Mapping[str, str]
 Config = Mapping[str, Any]
 GROUP_WAIT = "30s"
 """Alertmanager's default."""
-_MATCHER = re.compile(r'\s*([a-zA-Z_:][\w:]*)\s*(=~|!~|!=|=)\s*(?:"((?:[^"\\]|\\.)*)"|([^,{}]*?))\s*')
+_CONDITION = re.compile(r'\s*([a-zA-Z_:][\w:]*)\s*(=~|!~|!=|=)\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\s]*))\s*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def read_matchers(texts: str | Iterable[str]) -> list[Matcher]:
     for text in [texts] if isinstance(texts, str) else texts:
         rest = text.strip().removeprefix("{").removesuffix("}")
         while rest.strip():
-            one = _MATCHER.match(rest)
+            one = _CONDITION.match(rest)
             if one is None:
                 raise ValueError(f"no matcher: {text}")
             quoted = one[3] is not None

@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.diagnosis.interventions import CHAPTERS
-from sidecar.doctor.evidence import Evidence, MetricsPage, Read, TestPage
 from sidecar.doctor.expected_rules import PAGES_GROUP, expected, ours
+from sidecar.doctor.gathered import Drilled, Evidence, MetricsPage, Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 from sidecar.doctor.loaded_rules import WATCHDOG
 from sidecar.doctor.route_walk import Labels, integrations, muted_by, silenced_by, ways
-from sidecar.doctor.scrape import own_targets
+from sidecar.doctor.scraped_targets import own_targets
 from sidecar.slo.attribution import SIDECAR, Blame
 
 
@@ -296,7 +296,7 @@ def ended_by(before: MetricsPage, after: MetricsPage, wanted: Mapping[str, int])
     return [kind for kind, count in wanted.items() if min(sent.get(kind, 0), tried.get(kind, 0)) >= count]
 
 
-def _outcome(test: TestPage, read: Read) -> tuple[str, str]:
+def _outcome(test: Drilled, read: Read) -> tuple[str, str]:
     """The word `ok` or another, and the outcome of the TEST page in words."""
     if not test.posted.good:
         return "refused", f"Alertmanager did not take the TEST alert: {test.posted.told}"

@@ -153,7 +153,7 @@ class Surroundings:
             paths.append(str(folder / name))
         plan.prometheus["rule_files"] = paths
         (folder / "prometheus.yml").write_text(yaml.safe_dump(plan.prometheus))
-        commands = {
+        commands: dict[str, tuple[str, ...]] = {
             "Prometheus": (
                 *(found.prometheus, f"--config.file={folder / 'prometheus.yml'}", "--query.lookback-delta=20s"),
                 *(f"--storage.tsdb.path={folder / 'prometheus'}", f"--web.listen-address={prometheus}"),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.doctor.evidence import MetricsPage
+from sidecar.doctor.gathered import MetricsPage
 from sidecar.doctor.links import Link
 from sidecar.export.shipped_files import GRAFANA, shipped
 from sidecar.simulator.http_face import SimulatedEngine
@@ -56,7 +56,7 @@ def attached(
 ) -> Iterator[SidecarProcess]:
     """A sidecar in front of a simulated engine, after so many requests `through` it and `past` it."""
     with ExitStack() as stack:
-        engine = stack.enter_context(thread.entered(lambda: SimulatedEngine(SMALL_CHAT, per_request_metrics=not mute)))  # type: ignore[misc]
+        engine = stack.enter_context(thread.entered(lambda: SimulatedEngine(SMALL_CHAT, per_request_metrics=not mute)))
         sidecar = stack.enter_context(running_sidecar(engine.url, folder, wrap=wrap))
         # The engine's page names its count of requests once there was one: two readings with the name, then the growth counts.
         thread.run(send(f"http://127.0.0.1:{sidecar.port}", engine.model, 4))

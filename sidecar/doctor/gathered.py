@@ -28,7 +28,7 @@ class Reply:
     """None: no answer came."""
     body: bytes = b""
     failure: str = ""
-    """Where there is no answer: the words that follow the address."""
+    """The words that follow the address if there is no answer."""
     date: str = ""
     """The Date header."""
     at: float = 0.0
@@ -112,8 +112,8 @@ class ConfigCheck:
 
 
 @dataclass(slots=True)
-class TestPage:
-    """What became of the alert marked TEST. `before`, `after`: Alertmanager's own page of metrics."""
+class Drilled:
+    """The alert marked TEST, and its delivery. `before`, `after`: Alertmanager's own page of metrics."""
 
     labels: Mapping[str, str]
     posted: Reply
@@ -147,7 +147,7 @@ class Evidence:
     """The texts of template files on this machine; None: no folder was named."""
     opened: Mapping[str, Reply] = field(default_factory=dict)
     """Links of pages that were opened."""
-    test_page: TestPage | None = None
+    test_page: Drilled | None = None
 
 
 class Read:

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from sidecar.doctor.evidence import Read
 from sidecar.doctor.expected_rules import grouped_by, metrics_in, ours
+from sidecar.doctor.gathered import Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
@@ -20,7 +20,7 @@ SAME_START_SECONDS = 0.005
 """Difference of two start times below which they are one process's: the kernel counts them in hundredths of a second."""
 NEAR_THE_LIMIT = 0.8
 """Share of a sample_limit above which more lanes or models make Prometheus drop the whole page."""
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def own_targets(read: Read) -> list[Mapping[str, str]]:
@@ -102,7 +102,9 @@ def _not_scraped(read: Read) -> Finding:
     started = read.started_at or 0.0
     before = [labels for labels, _ in others if times.get(labels.get("instance"), 0.0) < started]
     pending = [one for one in targets if one["health"] == "unknown"]
-    if read.prometheus_now - started < LONGEST_SCRAPE_INTERVAL_SECONDS and (before or pending or not others):
+    down = next((one for one in targets if one["health"] == "down"), None)
+    young = read.prometheus_now - started < LONGEST_SCRAPE_INTERVAL_SECONDS
+    if young and (before or pending or not (others or down)):
         return unknown(
             Link.SCRAPE, "not scraped since it started, less than a minute ago", "run the doctor again in a minute"
         )
@@ -113,7 +115,6 @@ def _not_scraped(read: Read) -> Finding:
             f"Prometheus scrapes {len(others)} other sidecar process{'es' if len(others) > 1 else ''} ({names}), not this one",
             "let it scrape each pod itself, not a Service or another port; compare address and port of its targets",
         )
-    down = next((one for one in targets if one["health"] == "down"), None)
     example = "" if down is None else f"; {down['scrapeUrl']} is down: {down['lastError']}"
     return broken(
         Link.SCRAPE,
@@ -173,7 +174,7 @@ def seconds(duration: str) -> float:
     total, digits, unit = 0.0, "", ""
     for sign in f"{duration}0":
         if sign.isdigit() and unit:
-            total += float(digits) * _UNITS.get(unit, 0.0)
+            total += float(digits) * _DURATION_UNITS.get(unit, 0.0)
             digits, unit = "", ""
         if sign.isdigit():
             digits += sign

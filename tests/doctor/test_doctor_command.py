@@ -1,0 +1,158 @@
+"""The command over real sockets: flags, text, JSON, exit codes, addresses with a password; and the servers are only asked."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from aiohttp import web
+
+from sidecar.doctor import doctor_command
+from sidecar.doctor.asking import PAGES_OF_ALERTMANAGER, PAGES_OF_PROMETHEUS, QUERIES, below
+from sidecar.doctor.doctor_command import as_text, main
+from sidecar.doctor.examination import examine
+from sidecar.doctor.gathered import Reply
+from sidecar.doctor.links import Link
+from sidecar.metrics.vocabulary import DOCTOR_AGENT
+from tests.doctor.sound_evidence import sound
+from tests.support.background import background
+
+
+T = TypeVar("T")
+
+
+class Double:
+    """One server in place of all: it answers as those of a sound chain, and keeps what it was asked."""
+
+    def __init__(self, password: bool = False) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.evidence, self.password = sound(), password
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.asked.append((request.method, request.path, request.headers.get("User-Agent", "")))
+        if self.password and request.headers.get("Authorization") is None:
+            return web.Response(status=401)
+        reply = self.reply(request, str((await request.post()).get("query", "")))
+        return web.Response(status=404) if reply is None else web.Response(body=reply.body, status=reply.status or 200)
+
+    def reply(self, request: web.Request, query: str) -> Reply | None:
+        told = self.evidence
+        path = request.path_qs
+        by_path = {"/-/healthy": told.healthy, "/-/ready": told.ready, "/diagnosis": told.diagnosis}
+        by_path |= {path: told.prometheus.get(name) for name, path in PAGES_OF_PROMETHEUS.items() if path != "/metrics"}
+        by_path |= {path: told.alertmanager[name] for name, path in PAGES_OF_ALERTMANAGER.items() if path != "/metrics"}
+        by_query = {text: told.prometheus.get(name) for name, text in QUERIES.items()}
+        if query:
+            return by_query.get(query) or told.prometheus["kept" if "__name__" in query else "scraped"]
+        # One page for all three: their names differ.
+        pages = [told.page, told.prometheus["metrics"], told.alertmanager["metrics"]]
+        body = b"".join(page.body for page in pages if page is not None)
+        return Reply("", 200, body) if path == "/metrics" else by_path.get(path)
+
+
+def play(double: Double, scenario: Callable[[str], T]) -> T:
+    """Run the command in this thread, against a server in another."""
+
+    async def start() -> tuple[web.AppRunner, int]:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", double.handle)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return runner, runner.addresses[0][1]
+
+    with background() as thread:
+        runner, port = thread.run(start())
+        try:
+            return scenario(f"127.0.0.1:{port}")
+        finally:
+            thread.run(runner.cleanup())
+
+
+def test_all_sources_are_asked_by_reading_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only queries are posted. The sidecar's page is asked under the doctor's name, so that it counts as no scrape."""
+    double = Double()
+    flags = ("sidecar.url", "prometheus.url", "alertmanager.url", "proxy.url")
+    code = play(double, lambda host: main([*(f"--{flag}=http://{host}" for flag in flags), "--format=json"]))
+    links = {one["link"]: one["state"] for one in json.loads(capsys.readouterr().out)["links"]}
+
+    assert {path for method, path, _ in double.asked if method != "GET"} == {"/api/v1/query"}
+    assert {agent for *_, agent in double.asked} == {DOCTOR_AGENT}
+    assert [links[name] for name in ("sidecar", "ready", "prometheus", "scrape", "rules", "routes")] == ["ok"] * 6
+    assert code == 1  # this server is no sidecar's traffic port, and no runbook opens from here
+
+
+@pytest.mark.parametrize(("user", "state"), [("", "broken"), ("me:secret@", "ok")])
+def test_a_password_goes_into_the_address_and_into_no_answer(
+    user: str, state: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(Double(password=True), lambda host: main([f"--sidecar.url=http://{user}{host}", "--format=json"]))
+    said = capsys.readouterr().out
+    (found,) = [one for one in json.loads(said)["links"] if one["link"] == "sidecar"]
+
+    assert (found["state"], "secret" in said) == (state, False)
+
+
+def test_without_flags_a_host_without_a_sidecar_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--sidecar.url=http://127.0.0.1:1"])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert code == 1
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "0 ok, 1 broken, 21 unknown."
+    assert [line.split()[:2] for line in lines if line.startswith("broken")] == [["broken", "sidecar"]]
+
+
+def test_before_attaching_nothing_is_broken_and_strict_says_that_much_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor_command, "SIDECAR_URL", "http://127.0.0.1:1")
+    double = Double()
+
+    def codes(host: str) -> list[int]:
+        return [main([f"--engine.url=http://{host}", *more]) for more in ([], ["--strict"])]
+
+    assert play(double, codes) == [0, 1]
+
+
+def test_all_wrong_flags_are_told_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    flags = ["--prometheus.url=here", "--format=xml", "--send-test-page=lunch", "--engine.url=nowhere", "--colour"]
+    code = main([*flags, f"--alertmanager.templates={tmp_path / 'none'}"])
+    errors = capsys.readouterr().err.splitlines()
+
+    assert (code, len(errors)) == (2, 7)
+    assert [flag for flag in flags if not any(flag.partition("=")[0] in error for error in errors)] == []
+
+
+def test_the_help_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
+def test_a_config_is_read_as_serve_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sidecar.yml"
+    file.write_text("engine: {uri: x}\n")
+    main([f"--config.file={file}", "--sidecar.url=http://127.0.0.1:1", "--format=json"])
+    document = json.loads(capsys.readouterr().out)
+
+    assert document["broken"] == ["config", "sidecar"]
+    assert f"{file}:1" in document["links"][0]["said"]
+
+
+def test_each_link_of_a_sound_chain_is_a_paragraph_of_at_most_80_columns() -> None:
+    lines = as_text(examine(sound()), 80).splitlines()
+
+    assert [line for line in lines if len(line) > 80] == []
+    assert sum(line.startswith("ok ") for line in lines) == len(Link)
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "url"),
+    [
+        ("http://h:9090", "/api/v1/rules", "http://h:9090/api/v1/rules"),
+        ("http://h/prom/", "/api/v1/targets?state=active", "http://h/prom/api/v1/targets?state=active"),
+    ],
+)
+def test_a_base_address_may_have_a_path(base: str, path: str, url: str) -> None:
+    assert str(below(base, path)) == url

@@ -1,0 +1,97 @@
+"""The TEST page: marked, on the route of a real page, apart from real incidents, and resolved whatever happens."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from yarl import URL
+
+from sidecar.doctor.drill import ENDS_SECONDS, TEST_JOB, send_test_page
+from sidecar.doctor.examination import examine
+from sidecar.doctor.gathered import Drilled, Reply
+from sidecar.doctor.links import Link, State
+from sidecar.doctor.route_walk import muted_by, ways
+from tests.doctor.sound_evidence import COUNTED, groups, routes, sound, told
+
+
+AT = datetime(2026, 9, 21, 14, 0, tzinfo=UTC)
+
+
+class Server:
+    """An Alertmanager that counts a notification as sent after so many looks at its page of metrics."""
+
+    def __init__(self, sent_after: int = 2, *, breaks: bool = False) -> None:
+        self.posted: list[dict[str, Any]] = []
+        self.looks = 0
+        self.sent_after, self.breaks = sent_after, breaks
+
+    async def ask(self, url: URL, *, json: Any = None) -> Reply:
+        if json is not None:
+            self.posted += json
+            return told("")
+        self.looks += 1
+        if self.breaks and self.looks > 1:
+            raise KeyboardInterrupt
+        return told(COUNTED.replace("} 3", "} 4") if self.looks > self.sent_after else COUNTED, str(url))
+
+
+def send(server: Server, phase: str = "queue") -> Drilled:
+    async def at_once(_seconds: float) -> None:
+        pass
+
+    return asyncio.run(
+        send_test_page(server.ask, lambda path: URL(f"http://am{path}"), sound(), phase, now=lambda: AT, sleep=at_once)
+    )
+
+
+def test_the_test_page_is_marked_delivered_and_resolved() -> None:
+    server, evidence = Server(), sound()
+    evidence.test_page = send(server)
+    found = {one.link: (one.state, one.said) for one in examine(evidence)}
+    first, last = server.posted
+
+    assert first["annotations"]["summary"].startswith("TEST of the pages of phase queue")
+    assert first["labels"] == last["labels"]
+    assert [datetime.fromisoformat(one["endsAt"]).timestamp() - AT.timestamp() for one in (first, last)] == [
+        ENDS_SECONDS,
+        0,
+    ]
+    assert found[Link.DELIVERY] == (State.OK, "the TEST page was accepted: pagerduty 1, slack 1, webhook 1")
+
+
+def test_it_takes_the_route_of_a_real_page_and_mutes_no_other_alert() -> None:
+    """Each phase; the shipped inhibit rules ask a source for a lane or a pod, and the TEST page has neither."""
+    config, found = routes(), {}
+    for rule in [rule for group in groups() if group["name"] == "llm-phase-pages" for rule in group["rules"]]:
+        phase = rule["labels"].get("phase")
+        if phase is None or phase in found:
+            continue
+        server = Server(0)
+        labels = send(server, phase).labels
+        real = {**labels, "job": "llama", "lane": "chat", "model": "m", "objective": "ttft"}
+        others = [{**real, "phase": other, "job": TEST_JOB} for other in ("unattributed", "queue", "decode")]
+        muted = [other for other in others if list(muted_by(config, other, [labels]))]
+        found[phase] = (ways(config, labels) == ways(config, real), labels["job"], muted)
+
+    assert found == {phase: (True, TEST_JOB, []) for phase in found}
+    assert len(found) == 8
+
+
+def test_a_page_that_is_never_sent_is_resolved_when_patience_ends() -> None:
+    server, evidence = Server(sent_after=10_000), sound()
+    evidence.test_page = send(server)
+    (found,) = [one for one in examine(evidence) if one.link is Link.DELIVERY]
+
+    assert (found.state, len(server.posted)) == (State.BROKEN, 2)
+    assert "was not sent by" in found.said
+
+
+def test_an_interrupt_resolves_it_too() -> None:
+    server = Server(breaks=True)
+    with pytest.raises(KeyboardInterrupt):
+        send(server)
+
+    assert [one["endsAt"] for one in server.posted][1:] == [AT.isoformat()]
+    assert json.dumps(server.posted[0]["labels"]["job"]) == f'"{TEST_JOB}"'

@@ -1,0 +1,321 @@
+"""One answer of a sound chain is changed, and the doctor names that link, and no other. Unknown is never ok."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidecar.config.notes import Note
+from sidecar.doctor.examination import JUDGES, examine
+from sidecar.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, undeclared
+from sidecar.doctor.gathered import ConfigCheck, Drilled, Evidence, Read, Reply
+from sidecar.doctor.links import Link, State
+from sidecar.doctor.own_side import LEAST_SEEN
+from sidecar.doctor.routes import pages
+from sidecar.doctor.scraped_targets import seconds
+from sidecar.engines.probe.replies import Answer
+from tests.doctor.sound_evidence import (
+    COUNTED,
+    NOW,
+    PAGE,
+    STARTED,
+    TARGET,
+    api,
+    groups,
+    routes,
+    sound,
+    status,
+    told,
+    vector,
+)
+
+
+NO_ANSWER = Reply(
+    "http://nowhere", failure="cannot be asked: nothing listens there; does it run, and is the port right?"
+)
+
+
+def states(evidence: Evidence) -> dict[State, list[str]]:
+    found: dict[State, list[str]] = {state: [] for state in State}
+    for one in examine(evidence):
+        found[one.state].append(one.link.label)
+    return found
+
+
+def said(evidence: Evidence, link: Link) -> str:
+    return next(f"{one.said} -> {one.do}" for one in examine(evidence) if one.link is link)
+
+
+def test_a_sound_chain_has_every_link_ok() -> None:
+    assert states(sound()) == {State.OK: [link.label for link in Link], State.BROKEN: [], State.UNKNOWN: []}
+
+
+def test_each_link_has_a_judge() -> None:
+    assert tuple(JUDGES) == tuple(Link)
+
+
+def on_page(old: str, new: str) -> Callable[[Evidence], None]:
+    assert old in PAGE
+
+    def change(evidence: Evidence) -> None:
+        evidence.page = told(PAGE.replace(old, new))
+
+    return change
+
+
+def prometheus(name: str, reply: Reply) -> Callable[[Evidence], None]:
+    def change(evidence: Evidence) -> None:
+        evidence.prometheus = {**evidence.prometheus, name: reply}
+
+    return change
+
+
+def alertmanager(name: str, reply: Reply) -> Callable[[Evidence], None]:
+    def change(evidence: Evidence) -> None:
+        evidence.alertmanager = {**evidence.alertmanager, name: reply}
+
+    return change
+
+
+def every_rule(**fields: Any) -> Callable[[Evidence], None]:
+    return prometheus(
+        "rules",
+        api({"groups": [{**group, "rules": [{**rule, **fields} for rule in group["rules"]]} for group in groups()]}),
+    )
+
+
+def target(**fields: str) -> Callable[[Evidence], None]:
+    one = sound().prometheus["targets"].data["activeTargets"][0]
+    return prometheus("targets", api({"activeTargets": [{**one, **fields}]}))
+
+
+def opened(part: str, reply: Reply) -> Callable[[Evidence], None]:
+    def change(evidence: Evidence) -> None:
+        evidence.opened = {link: reply if part in link else was for link, was in evidence.opened.items()}
+
+    return change
+
+
+def routed(**fields: Any) -> Callable[[Evidence], None]:
+    return alertmanager("status", status({**routes(), **fields}))
+
+
+def with_config(check: ConfigCheck) -> Callable[[Evidence], None]:
+    def change(evidence: Evidence) -> None:
+        evidence.config = check
+
+    return change
+
+
+def mute_engine(evidence: Evidence) -> None:
+    models = b'{"data": [{"id": "llama", "owned_by": "vllm"}]}'
+    evidence.engine = {"/health": Answer(200), "/v1/models": Answer(200, models), "/metrics": Answer(404)}
+    prometheus("kept", vector())  # nothing of it is asked
+
+
+def hints(evidence: Evidence) -> None:
+    evidence.diagnosis = told(json.dumps({"diagnoses": [{"hints": ["set --enable-per-request-metrics"]}]}))
+
+
+def ahead(evidence: Evidence) -> None:
+    assert evidence.healthy is not None
+    evidence.healthy = replace(evidence.healthy, date="Mon, 21 Sep 2026 14:15:20 GMT")
+
+
+def without_sidecar(evidence: Evidence) -> None:
+    evidence.page = evidence.healthy = evidence.ready = NO_ANSWER
+
+
+def past_the_sidecar(evidence: Evidence) -> None:
+    evidence.page_after = evidence.page
+
+
+def locked(evidence: Evidence) -> None:
+    evidence.page = Reply("http://x/metrics", 401, failure="asks for a user and a password")
+
+
+def drilled(grown: str) -> Callable[[Evidence], None]:
+    def change(evidence: Evidence) -> None:
+        labels = dict(pages(Read(evidence))["queue"])
+        evidence.test_page = Drilled(labels, told(""), told(COUNTED), told(grown), told(""), 20.0)
+
+    return change
+
+
+DEAD = ("http://llm-phase-sidecar:9901/runbooks/LLMQueueBurn", NO_ANSWER)
+BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
+    "config error": (with_config(ConfigCheck("a.yml", ("a.yml:1: wrong",))), Link.CONFIG, "a.yml:1: wrong"),
+    "silent lane": (
+        with_config(ConfigCheck("a.yml", notes=(Note("lanes_without_objectives", "lanes", ("gold",), "set them"),))),
+        Link.CONFIG,
+        "gold -> set them",
+    ),
+    "reload refused": (on_page("reload_successful 1", "reload_successful 0"), Link.CONFIG, "POST /-/reload"),
+    "engine down": (on_page("llm_engine_up 1", "llm_engine_up 0"), Link.ENGINE, "llm_engine_up is 0"),
+    "engine without its page": (mute_engine, Link.REPORTS, "--disable-log-stats"),
+    "engine without its flag": (hints, Link.REPORTS, "--enable-per-request-metrics"),
+    "sidecar gone": (without_sidecar, Link.SIDECAR, "nothing listens there"),
+    "sidecar locked": (locked, Link.SIDECAR, "docs/access.md"),
+    "another server": (on_page("llm_sidecar_build_info", "node_build_info"), Link.SIDECAR, "no sidecar's page"),
+    "not ready": (lambda e: setattr(e, "ready", Reply("", 503, b"draining")), Link.READY, "draining"),
+    "traffic past it": (past_the_sidecar, Link.TRAFFIC, "another process"),
+    "bypassed": (on_page("seen_ratio 1", "seen_ratio 0.5"), Link.CLIENTS, "50%"),
+    "few files": (on_page("max_fds 65536", "max_fds 1024"), Link.LIMITS, "LimitNOFILE"),
+    "full": (on_page('used{budget="requests"} 3', 'used{budget="requests"} 1020'), Link.LIMITS, "nearly full"),
+    "prometheus gone": (prometheus("now", NO_ANSWER), Link.PROMETHEUS, "--prometheus.url"),
+    "other process": (prometheus("sidecars", vector((TARGET, STARTED - 99))), Link.SCRAPE, "not this one"),
+    "never scraped": (prometheus("sidecars", vector()), Link.SCRAPE, "no target of Prometheus is a sidecar"),
+    "twice": (
+        prometheus("sidecars", vector((TARGET, STARTED), ({**TARGET, "job": "b"}, STARTED))),
+        Link.SCRAPE,
+        "scraped 2 times",
+    ),
+    "too seldom": (target(scrapeInterval="1m30s"), Link.SCRAPE, "every 1m30s"),
+    "near sample_limit": (prometheus("scraped", vector((TARGET, 9000.0))), Link.SCRAPE, "sample_limit 10000"),
+    "series dropped": (prometheus("kept", vector()), Link.SCRAPE, "metric_relabel_configs"),
+    "rule missing": (prometheus("rules", api({"groups": groups()[1:]})), Link.RULES, "instance:llm_slo_misses:sum"),
+    "no rules": (prometheus("rules", api({"groups": []})), Link.RULES, "none of the"),
+    "rules of another version": (every_rule(query="llm_gone_total"), Link.RULES, "llm_gone_total"),
+    "no pod": (
+        prometheus("sidecars", vector(({**TARGET, "pod": ""}, STARTED))),
+        Link.LABELS,
+        "no label pod",
+    ),
+    "rule fails": (every_rule(health="err", lastError="many-to-many"), Link.EVALUATION, "many-to-many"),
+    "overdue": (every_rule(lastEvaluation="2026-09-21T14:00:00Z"), Link.EVALUATION, "a minute or more"),
+    "silent watchdog": (every_rule(state="inactive"), Link.WATCHDOG, "vector(1)"),
+    "alertmanager gone": (alertmanager("status", NO_ANSWER), Link.ALERTMANAGER, "--alertmanager.url"),
+    "no alertmanager known": (prometheus("alertmanagers", api({"activeAlertmanagers": []})), Link.SENT, "knows no"),
+    "alerts elsewhere": (alertmanager("alerts", told("[]")), Link.SENT, "does not have it"),
+    "receivers send nothing": (routed(receivers=[{"name": "queue-page"}]), Link.ROUTES, "queue-page"),
+    "no templates": (routed(templates=[]), Link.TEMPLATES, "llm.tmpl"),
+    "template missing": (lambda e: setattr(e, "template_texts", ("",)), Link.TEMPLATES, "llm.headline"),
+    "refused": (
+        alertmanager(
+            "metrics", told(COUNTED + 'alertmanager_notification_requests_failed_total{integration="slack"} 3\n')
+        ),
+        Link.DELIVERY,
+        "slack failed: 3",
+    ),
+    "test page late": (drilled(COUNTED), Link.DELIVERY, "not sent by pagerduty, slack, webhook within 20 s"),
+    "test page failed": (
+        drilled(COUNTED + 'alertmanager_notifications_failed_total{integration="slack"} 1\n'),
+        Link.DELIVERY,
+        "failed by slack",
+    ),
+    "dead runbook": (opened("runbooks/LLMQueueBurn", NO_ANSWER), Link.RUNBOOKS, "1 of 30"),
+    "dead dashboards": (opened("grafana", NO_ANSWER), Link.DASHBOARDS, "--grafana-base"),
+    "unknown dashboard": (opened("uid/llm-fleet", Reply("", 404)), Link.DASHBOARDS, "llm-fleet"),
+    "clock": (ahead, Link.CLOCK, "differ by 120 s"),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_link_is_named_alone_with_what_to_do(name: str) -> None:
+    change, link, words = BREAKS[name]
+    evidence = sound()
+    change(evidence)
+
+    assert states(evidence)[State.BROKEN] == [link.label]
+    assert words in said(evidence, link)
+
+
+def test_the_links_behind_a_broken_one_are_unknown_and_say_so() -> None:
+    evidence = sound()
+    without_sidecar(evidence)
+    found = {one.link: [cause.label for cause in one.follows] for one in examine(evidence) if one.follows}
+
+    assert found == {
+        link: ["sidecar"] for link in (Link.READY, Link.TRAFFIC, Link.CLIENTS, Link.LIMITS, Link.SCRAPE, Link.LABELS)
+    } | {Link.LABELS: ["sidecar"]}
+
+
+# --- unknown -------------------------------------------------------------------------------------------------------------
+
+
+def test_without_any_source_every_link_is_unknown_but_the_sidecar_that_is_not_there() -> None:
+    found = states(Evidence(page=NO_ANSWER, healthy=NO_ANSWER, ready=NO_ANSWER, diagnosis=NO_ANSWER))
+
+    assert (found[State.OK], found[State.BROKEN], len(found[State.UNKNOWN])) == ([], ["sidecar"], len(Link) - 1)
+
+
+def test_before_attaching_a_sidecar_that_is_not_there_is_no_fault() -> None:
+    models = b'{"data": [{"id": "llama", "owned_by": "vllm"}]}'
+    engine = {
+        "/health": Answer(200),
+        "/v1/models": Answer(200, models),
+        "/metrics": Answer(200, b"vllm:num_requests_waiting 0"),
+    }
+    evidence = Evidence(page=NO_ANSWER, healthy=NO_ANSWER, ready=NO_ANSWER, engine=engine, engine_where="http://e")
+    found = states(evidence)
+
+    assert (found[State.OK], found[State.BROKEN]) == (["engine"], [])
+    assert "--enable-per-request-metrics" in said(evidence, Link.REPORTS)
+
+
+@pytest.mark.parametrize(
+    ("age", "state", "words"),
+    [
+        ("12", State.UNKNOWN, "something scraped the page 12 s ago"),
+        ("75", State.BROKEN, "no scrape for 75 s"),
+        (None, State.BROKEN, "no scrape for 3600 s since the process began"),
+    ],
+)
+def test_without_a_prometheus_to_ask_the_page_tells_whether_it_is_scraped(
+    age: str | None, state: State, words: str
+) -> None:
+    evidence = sound()
+    evidence.prometheus = {}
+    line = "llm_sidecar_last_scrape_age_seconds 12\n"
+    evidence.page = told(PAGE.replace(line, "" if age is None else line.replace("12", age)))
+    (found,) = [one for one in examine(evidence) if one.link is Link.SCRAPE]
+
+    assert (found.state, words in found.said) == (state, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "link"),
+    [
+        (lambda e: setattr(e, "template_texts", None), Link.TEMPLATES),
+        (opened("/api/dashboards", Reply("", 401)), Link.DASHBOARDS),
+        (alertmanager("metrics", told("")), Link.DELIVERY),
+        (on_page("llm_engine_traffic_seen_ratio 1\n", ""), Link.CLIENTS),
+        (every_rule(health="unknown"), Link.EVALUATION),
+        (prometheus("alertmanagers", told("<html>")), Link.SENT),
+    ],
+)
+def test_an_answer_that_shows_nothing_leaves_its_link_unknown(change: Callable[[Evidence], None], link: Link) -> None:
+    evidence = sound()
+    change(evidence)
+    found = states(evidence)
+
+    assert (found[State.BROKEN], link.label in found[State.UNKNOWN]) == ([], True)
+
+
+def test_a_pod_that_just_started_is_not_scraped_yet() -> None:
+    evidence = sound()
+    evidence.page = told(PAGE.replace(str(STARTED), str(NOW - 2)))
+    found = states(evidence)
+
+    assert (found[State.BROKEN], found[State.UNKNOWN]) == ([], ["scrape", "labels"])
+
+
+# --- one spelling --------------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_rules_are_read_as_they_are() -> None:
+    """The group of pages exists, each metric that a rule reads is declared, and the bypass has the alert's threshold."""
+    rules = [rule for group in groups() for rule in group["rules"]]
+    (bypassed,) = [rule["query"] for rule in rules if rule["name"] == "LLMSidecarBypassed"]
+
+    assert sum(expected().counts.values()) == len(rules)
+    assert PAGES_GROUP in {group["name"] for group in groups()}
+    assert undeclared({name for rule in rules for name in metrics_in(rule["query"])}) == []
+    assert bypassed.endswith(f"< {LEAST_SEEN}")
+
+
+@pytest.mark.parametrize(("text", "value"), [("15s", 15.0), ("1m30s", 90.0), ("500ms", 0.5), ("0s", 0.0)])
+def test_a_duration_is_read_in_seconds(text: str, value: float) -> None:
+    assert seconds(text) == value
