@@ -54,7 +54,7 @@ READINGS = Row(
                 gauge("llm_sidecar_ready", legend="{{pod}} {{namespace}} ready", how="min"),
                 Query("1 - max by (POD) (llm_sidecar_draining)", "{{pod}} {{namespace}} not draining"),
             ),
-            width=16,
+            width=12,
             words=((0, "no", RED), (1, "yes", GREEN)),
         ),
         Panel(
@@ -69,7 +69,16 @@ READINGS = Row(
                     "{{pod}} {{namespace}}",
                 ),
             ),
-            width=8,
+            width=6,
+        ),
+        Panel(
+            Kind.STAT,
+            "Time between scrapes",
+            "From the scrape before to the one shown: the interval that Prometheus really keeps. Rules need 60 s or less.",
+            PODS,
+            "s",
+            (Query("max by (POD) (llm_sidecar_last_scrape_age_seconds)", "{{pod}} {{namespace}}"),),
+            width=6,
         ),
         Panel(
             Kind.TABLE,
