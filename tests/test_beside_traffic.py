@@ -265,3 +265,19 @@ def test_the_page_of_the_config_follows_a_reload_and_no_refused_one(tmp_path: Pa
         "  max_in_flight: 1024  # default",
         *[f"  max_in_flight: 7  # {tmp_path / 'sidecar.yml'}:4"] * 2,
     ]
+
+
+def test_the_status_page_says_that_no_prometheus_scrapes(tmp_path: Path) -> None:
+    """After a minute without a scrape, and until the next one."""
+    process = Process(tmp_path)
+    found = [process.beside.facts().notes]
+    process.clock.now += 61.0
+    found.append(process.beside.facts().notes)
+    process.beside.admin.scrapes.answered("Prometheus/3.5.0")
+    found.append(process.beside.facts().notes)
+
+    assert [[note.partition(" since")[0] for note in notes] for notes in found] == [
+        [],
+        ["/metrics was not scraped for 61 s"],
+        [],
+    ]

@@ -146,6 +146,8 @@ def _errors(told: Mapping[str, Any], unknown_flags: Sequence[str]) -> list[str]:
         errors.append(f"--format: {told['format']!r} is neither text nor json")
     if told.get("send-test-page", SIDECAR) not in _PHASES:
         errors.append(f"--send-test-page: {told['send-test-page']!r} is no phase; the phases are {', '.join(_PHASES)}")
+    if "send-test-page" in told and not {"alertmanager.url", "prometheus.url"} & told.keys():
+        errors.append("--send-test-page: needs --alertmanager.url, or --prometheus.url, which names its Alertmanager")
     folder = told.get("alertmanager.templates")
     if folder is not None and not Path(folder).is_dir():
         errors.append(f"--alertmanager.templates: there is no folder {folder}")

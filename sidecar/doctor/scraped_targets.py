@@ -20,6 +20,8 @@ SAME_START_SECONDS = 0.005
 """Difference of two start times below which they are one process's: the kernel counts them in hundredths of a second."""
 NEAR_THE_LIMIT = 0.8
 """Share of a sample_limit above which more lanes or models make Prometheus drop the whole page."""
+SCRAPE_SLACK_SECONDS = 5.0
+"""A scrape takes a while, and its interval is kept to within that."""
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -74,7 +76,7 @@ def _by_its_own_page(read: Read) -> Finding:
     silent = age
     if age is None and started is not None:
         silent = asked.at + (asked.skew_seconds or 0.0) - started
-    if silent is not None and silent >= LONGEST_SCRAPE_INTERVAL_SECONDS:
+    if silent is not None and silent >= LONGEST_SCRAPE_INTERVAL_SECONDS + SCRAPE_SLACK_SECONDS:
         never = " since the process began" if age is None else ""
         return broken(
             Link.SCRAPE,

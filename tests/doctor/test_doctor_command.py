@@ -15,7 +15,7 @@ from sidecar.doctor.examination import examine
 from sidecar.doctor.gathered import Reply
 from sidecar.doctor.links import Link
 from sidecar.metrics.vocabulary import DOCTOR_AGENT
-from tests.doctor.sound_evidence import sound
+from tests.doctor.sound_evidence import api, sound
 from tests.support.background import background
 
 
@@ -123,6 +123,27 @@ def test_all_wrong_flags_are_told_at_once(capsys: pytest.CaptureFixture[str], tm
 
     assert (code, len(errors)) == (2, 7)
     assert [flag for flag in flags if not any(flag.partition("=")[0] in error for error in errors)] == []
+
+
+def test_a_test_page_without_an_alertmanager_to_send_it_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--send-test-page"]) == 2
+    assert "needs --alertmanager.url" in capsys.readouterr().err
+
+
+def test_the_alertmanager_that_prometheus_names_is_asked_where_none_is_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    double = Double()
+
+    def examined(host: str) -> int:
+        known = {"activeAlertmanagers": [{"url": f"http://{host}/api/v2/alerts"}]}
+        double.evidence.prometheus = {**double.evidence.prometheus, "alertmanagers": api(known)}
+        return main([f"--sidecar.url=http://{host}", f"--prometheus.url=http://{host}", "--format=json"])
+
+    play(double, examined)
+    links = {one["link"]: one["state"] for one in json.loads(capsys.readouterr().out)["links"]}
+
+    assert [links[name] for name in ("alertmanager", "alerts-sent", "routes")] == ["ok"] * 3
 
 
 def test_the_help_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
