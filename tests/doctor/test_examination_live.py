@@ -321,6 +321,22 @@ def test_the_doctor_names_the_broken_link_and_no_other(examined: dict[str, Exami
     assert words in found.said(link.label)
 
 
+def test_a_template_that_fails_is_found_by_the_test_page_alone(ward: Ward, tmp_path: Path) -> None:
+    """Alertmanager loaded another file than the one that the doctor was shown: only rendering tells."""
+    (tmp_path / "other.tmpl").write_text('{{ define "llm.other" }}x{{ end }}')
+
+    def with_another_template(plan: Plan) -> None:
+        assert plan.alertmanager is not None
+        plan.alertmanager["templates"] = [str(tmp_path / "*.tmpl")]
+
+    with ward.around.chain(ward.sidecar, with_another_template) as chain:
+        before = chain.examine(but=["config", "delivery"])
+        found = doctor(*chain.flags, "--send-test-page=queue")
+
+    assert (before.broken, found.broken) == ([], ["delivery"]), json.dumps(found.document, indent=1)
+    assert "the TEST page failed by" in found.said("delivery")
+
+
 # --- links that the pod breaks ---------------------------------------------------------------------------------------------
 
 
