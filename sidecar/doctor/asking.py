@@ -21,7 +21,7 @@ from sidecar.doctor.gathered import Evidence, Read, Reply
 from sidecar.doctor.links import Finding
 from sidecar.doctor.own_side import HEALTH_PATH
 from sidecar.doctor.page_links import to_open
-from sidecar.doctor.routes import alertmanager_of
+from sidecar.doctor.page_routes import alertmanager_of
 from sidecar.doctor.scraped_targets import own_targets
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised

@@ -14,8 +14,8 @@ from yarl import URL
 
 from sidecar.doctor.gathered import Drilled, Evidence, MetricsPage, Read, Reply
 from sidecar.doctor.page_links import DASHBOARD, RUNBOOK, links_in
+from sidecar.doctor.page_routes import awaited, ended_by, failed_by, pages
 from sidecar.doctor.route_walk import Labels, ways
-from sidecar.doctor.routes import awaited, ended_by, failed_by, pages
 
 
 TEST_JOB = "TEST-sidecar-doctor"

@@ -6,7 +6,7 @@ its link unknown, and never an error of the command.
 
 from collections.abc import Callable, Mapping
 
-from sidecar.doctor import clock, loaded_rules, own_side, page_links, routes, scraped_targets
+from sidecar.doctor import clock, loaded_rules, own_side, page_links, page_routes, scraped_targets
 from sidecar.doctor.gathered import Evidence, Read
 from sidecar.doctor.links import Chain, Finding, Link, unknown
 
@@ -26,11 +26,11 @@ JUDGES: Mapping[Link, Callable[[Read, Chain], Finding]] = {
     Link.LABELS: scraped_targets.labels,
     Link.EVALUATION: loaded_rules.evaluation,
     Link.WATCHDOG: loaded_rules.watchdog,
-    Link.ALERTMANAGER: routes.alertmanager,
+    Link.ALERTMANAGER: page_routes.alertmanager,
     Link.SENT: loaded_rules.sent,
-    Link.ROUTES: routes.routes,
-    Link.TEMPLATES: routes.templates,
-    Link.DELIVERY: routes.delivery,
+    Link.ROUTES: page_routes.routes,
+    Link.TEMPLATES: page_routes.templates,
+    Link.DELIVERY: page_routes.delivery,
     Link.RUNBOOKS: page_links.runbooks,
     Link.DASHBOARDS: page_links.dashboards,
     Link.CLOCK: clock.clocks,

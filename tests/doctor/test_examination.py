@@ -13,7 +13,7 @@ from sidecar.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, und
 from sidecar.doctor.gathered import ConfigCheck, Drilled, Evidence, Read, Reply
 from sidecar.doctor.links import Link, State
 from sidecar.doctor.own_side import LEAST_SEEN
-from sidecar.doctor.routes import pages
+from sidecar.doctor.page_routes import pages
 from sidecar.doctor.scraped_targets import seconds
 from sidecar.engines.probe.replies import Answer
 from tests.doctor.sound_evidence import (
