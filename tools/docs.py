@@ -19,6 +19,7 @@ from tools import (
     metrics_page,
     promises_page,
     runbook_texts,
+    sizing_tables,
 )
 from tools.markdown import Block, replaced
 
@@ -42,6 +43,7 @@ def blocks() -> Mapping[str, tuple[Block, ...]]:
         "docs/configuration.md": configuration_tables.blocks(),
         "docs/doctor.md": (doctor_table.block(),),
         "docs/errors.md": (errors_table.block(),),
+        "docs/sizing.md": sizing_tables.blocks(),
         **{f"sidecar/runbooks/{name}.md": runbook_texts.blocks(name, chapters()) for name in chapters()},
     }
 

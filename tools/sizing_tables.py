@@ -1,0 +1,69 @@
+"""Writes the tables of docs/sizing.md: series from the catalogue, CPU and memory from the last `make bench`.
+
+Knows which rows and columns of docs/evidence/performance.md are read. It measures nothing, and rounds only sums.
+"""
+
+import re
+from pathlib import Path
+
+from sidecar.config.schema import PromptBucketsConfig
+from sidecar.metrics.catalogue import series_ceiling, series_typical
+from tools.markdown import Block, table
+
+
+_BENCH = Path(__file__).parents[1] / "docs/evidence/performance.md"
+_ROW = "sidecar, usage asked and cut"
+_SCRAPES = 15
+"""Seconds between two scrapes, as docs/attach.md shows it."""
+_SHAPES = ((1, 1), (3, 1), (3, 3), (5, 3), (5, 8))
+"""Lanes and models of a pod, without the fallbacks."""
+_PODS = 20
+_TOKENS_PER_SECOND, _REQUESTS_PER_STREAM = 50, 0.1
+"""Of one stream; the bench has 50 tokens a second, and an answer of 500 tokens takes ten seconds."""
+
+
+def blocks() -> tuple[Block, ...]:
+    return (Block("## CPU and memory of one pod", _cost()), Block("## Series", _series()))
+
+
+def _series() -> str:
+    # The fallback of each label is a value too: `other` for lanes and models, `unknown` for the prompt buckets.
+    buckets = len(PromptBucketsConfig().edges) + 2
+    rows = []
+    for lanes, models in _SHAPES:
+        typical, ceiling = (series(lanes + 1, buckets, models + 1) for series in (series_typical, series_ceiling))
+        whole = typical * _PODS
+        rows.append((f"{lanes}", f"{models}", f"{typical:,}", f"{ceiling:,}", f"{whole:,}", f"{whole // _SCRAPES:,}"))
+    head = ("lanes", "models", "series of a pod, typical", "ceiling", f"{_PODS} pods, typical", "samples a second")
+    return table(head, rows)
+
+
+def _cost() -> str:
+    row = _bench_row(_BENCH.read_text("utf-8"))
+    rows = []
+    for streams, event, memory in ((0, "0", row[7]), (100, row[1], ""), (300, row[2], row[8])):
+        requests = streams * _REQUESTS_PER_STREAM
+        busy = (streams * _TOKENS_PER_SECOND * _figure(event) + requests * _figure(row[5])) / 1e6
+        rows.append(
+            (
+                f"{streams} streams",
+                f"{streams * _TOKENS_PER_SECOND:,}",
+                f"{requests:.0f}",
+                f"{busy:.2f}",
+                f"{_figure(memory):.0f} MB" if memory else "-",
+            )
+        )
+    return table(("load", "token events a second", "requests a second", "cores", "memory"), rows)
+
+
+def _bench_row(page: str) -> list[str]:
+    """The cells of the compiled sidecar in the first table of `make bench`. Raises ValueError if the page has none."""
+    found = re.search(rf"make bench: begin.*?^\| ({_ROW} [^\n]*) \|$", page, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError(f"{_BENCH.name} has no row {_ROW!r} below `make bench: begin`")
+    return [cell.strip() for cell in found[1].split("|")]
+
+
+def _figure(cell: str) -> float:
+    """The number with which a cell begins: the median."""
+    return float(cell.split(maxsplit=1)[0].rstrip(","))
