@@ -1,7 +1,7 @@
 """Runs the commands of a page as they stand there, in a folder of their own.
 
-The shell is `bash -euo pipefail`, so that each line has to succeed. Knows which programs a reader is said to have running
-already, at their usual ports; a port that is taken ends the story with the program's own error.
+The shell is `bash -euo pipefail`, so that each line has to succeed. A port that is taken ends the story with an error.
+`doc_neighbours.py` knows the programs that a reader has running already.
 """
 
 import os
@@ -19,38 +19,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.demo.servers import INSTALL, programs
 from tests.support.doc_blocks import CHECKOUT, Block, blocks_of
-from tests.support.sink import listening_sink
-from tests.support.tools import missing
+from tests.support.doc_neighbours import Program, neighbours, said_at_the_top
 
 
 PATIENCE_SECONDS = 300.0
 """The longest time of one block. The longest is `pip install .`, which compiles."""
 _STOP_SECONDS = 40.0
 """Longer than the sidecar's own drain."""
-_DEMO = ("sidecar", "demo", "--plain", "--engine-port=8000")
-_ADMIN = "http://127.0.0.1:9901"
-_DIAGNOSED = r'"time_to_first_token": \{[^}]*"samples": ([2-9]\d|\d{3})'
-"""The diagnosis gives no verdict on fewer first tokens."""
-PROMETHEUS = """\
-global:
-  scrape_interval:     15s
-  evaluation_interval: 15s
-alerting:
-  alertmanagers:
-  - static_configs:
-    - targets: ['localhost:9093']
-rule_files:
-scrape_configs:
-  - job_name: 'prometheus'
-    static_configs:
-      - targets: ['localhost:9090']
-"""
-"""As Debian's package has it, without the comments and the node exporter."""
-ALERTMANAGER = "route: {receiver: default}\nreceivers: [{name: default}]\n"
-_SAID_AT_THE_TOP = {"PROMETHEUS": "{folder}", "ALERTMANAGER": "{folder}/alertmanager.yml", "WHEEL": "{folder}/checkout"}
-"""The variables that docs/quickstart.md asks its reader to export, but `PAGER`."""
 
 
 class StoryError(AssertionError):
@@ -71,16 +47,6 @@ class _Home:
 
     folder: Path
     environment: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """A program that goes on, an address, and a pattern in what it answers there with 200 once it is ready."""
-
-    command: Sequence[str | Path]
-    url: str
-    text: str = ""
-    place: str = ""
 
 
 def _prepared(story: Sequence[Block], folder: Path, ends: ExitStack) -> _Home:
@@ -105,37 +71,12 @@ def _prepared(story: Sequence[Block], folder: Path, ends: ExitStack) -> _Home:
                 next(b.text for b in blocks_of(block.page) if b.said == name and b.kind == "file")
             )
     if "beside Prometheus and Alertmanager" in asked:
-        environment |= {name: value.format(folder=folder) for name, value in _SAID_AT_THE_TOP.items()}
-        environment |= {"PAGER": ends.enter_context(listening_sink()).url, "SIDECAR_BUILD": "pure"}
-        _copy_of_the_checkout(folder / "checkout")
+        environment |= {**ends.enter_context(said_at_the_top(folder)), "SIDECAR_BUILD": "pure"}
+        _copy_of_the_checkout(Path(environment["WHEEL"]))
     for beside in sorted(word for word in asked if word.startswith("beside ")):
-        for program in _beside(beside.removeprefix("beside "), folder):
+        for program in neighbours(beside.removeprefix("beside "), folder):
             ends.enter_context(_running(program, _Home(folder, own)))
     return _Home(where, {**environment, "PATH": f"{binaries}:{environment['PATH']}"})
-
-
-def _beside(what: str, folder: Path) -> Iterator[_Program]:
-    """The programs that a reader has running."""
-    if what == "an engine":
-        yield _Program((*_DEMO, "--port=0", "--admin-port=0"), "http://127.0.0.1:8000/v1/models")
-    elif what == "a demo":
-        yield _Program(_DEMO, f"{_ADMIN}/diagnosis?lane=interactive", _DIAGNOSED)
-    elif what == "a sidecar":
-        yield _Program(("sidecar", "serve", "--engine.url=http://127.0.0.1:8000"), f"{_ADMIN}/-/healthy")
-    else:
-        (folder / "prometheus.yml").write_text(PROMETHEUS)
-        (folder / "alertmanager.yml").write_text(ALERTMANAGER)
-        found = programs()
-        if found is None:
-            missing(f"Prometheus and Alertmanager are not installed (Debian: {INSTALL})")
-        own = [f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'tsdb'}"]
-        address = "127.0.0.1:9090"
-        flags = [*own, f"--web.listen-address={address}", "--web.enable-lifecycle"]
-        yield _Program((found.prometheus, *flags), f"http://{address}/-/ready")
-        own = [f"--config.file={folder / 'alertmanager.yml'}", f"--storage.path={folder / 'alertmanager'}"]
-        address = "127.0.0.1:9093"
-        flags = [*own, f"--web.listen-address={address}", "--cluster.listen-address="]
-        yield _Program((found.alertmanager, *flags), f"http://{address}/-/ready")
 
 
 def _copy_of_the_checkout(where: Path) -> None:
@@ -157,7 +98,7 @@ def _copy_of_the_checkout(where: Path) -> None:
 def _run(block: Block, home: _Home, ends: ExitStack) -> int:
     command = ["bash", "-euo", "pipefail", "-c", block.text]
     if url := block.first("until"):
-        server = _running(_Program(command, url, place=block.place), home)
+        server = _running(Program(command, url, place=block.place), home)
         if block.first("then"):
             with server:
                 return 0
@@ -182,7 +123,7 @@ def _run(block: Block, home: _Home, ends: ExitStack) -> int:
 
 
 @contextmanager
-def _running(program: _Program, home: _Home) -> Iterator[None]:
+def _running(program: Program, home: _Home) -> Iterator[None]:
     """The program and all that it starts, from when it answers to the end of the `with` block."""
     url, told = program.url, program.place or shlex.join(map(str, program.command))
     with (home.folder / f"log-{time.monotonic_ns()}").open("w+b") as log:
@@ -224,10 +165,22 @@ def _answers(url: str, text: str) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the whole session: a shell passes no signal on to what it has started."""
+    """End the whole session, and wait for it: a shell passes no signal on to what it has started."""
     for kind, seconds in ((signal.SIGTERM, _STOP_SECONDS), (signal.SIGKILL, 10.0)):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, kind)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=seconds)
+        deadline = time.monotonic() + seconds
+        while (alive := process.poll() is None or _is_alive(process.pid)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if not alive:
             return
+
+
+def _is_alive(session: int) -> bool:
+    """Whether a process of this session runs. One that has ended and that init has not read does not count."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
+            if int(of) == session and state != "Z":
+                return True
+    return False
