@@ -19,7 +19,7 @@ _SHAPES = ((1, 1), (3, 1), (3, 3), (5, 3), (5, 8))
 """Lanes and models of a pod, without the fallbacks."""
 _PODS = 20
 _TOKENS_PER_SECOND, _REQUESTS_PER_STREAM = 50, 0.1
-"""Of one stream; the bench has 50 tokens a second, and an answer of 500 tokens takes ten seconds."""
+"""A stream has so many of both: the bench has 50 tokens a second, and an answer of 500 tokens takes ten seconds."""
 
 
 def blocks() -> tuple[Block, ...]:
