@@ -15,11 +15,12 @@ from statistics import median
 import aiohttp
 import pytest
 
-from sidecar.demo.load import LANE_HEADER, Load
+from sidecar.demo.load import Load
 from sidecar.simulator.workload import Shape, Workload
 from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.step_model import PREFILL_SECONDS
 from tests.real import cpu_share
+from tests.real.clients import TWELVE_TOKENS, ask_again_and_again
 from tests.real.server import SLOTS, RunningEngine
 from tests.support.alert_stack import AlertStack, alert_stack
 from tests.support.background import Background, background
@@ -39,7 +40,6 @@ proxy: {client_buffer_bytes: 4096}
 TALKERS_TOKENS = 30
 THRESHOLD_OF_SLOWED = 0.6
 """The talkers' threshold is this share of the time per token that is measured with the engine's processor share cut."""
-TWELVE_TOKENS = "la to mi re nu ka so ti be da vo an "
 ORDINARY = Workload((Shape(1.0, 20, 16, lane="interactive"),))
 """Three short requests per second, before, during and after each incident."""
 TALKERS = Workload((Shape(1.0, 20, TALKERS_TOKENS, lane="talkers"),))
@@ -113,26 +113,6 @@ async def token_seconds(engine: RunningEngine, seconds: float = 4.0) -> float:
     return median(found)
 
 
-async def ask_again_and_again(pod: Pod, clients: int, lane: str, repeats: int, max_tokens: int) -> None:
-    """So many clients, each of which sends its next request after an answer. No two prompts begin alike."""
-    numbers = iter(range(1_000_000))
-
-    async def client(session: aiohttp.ClientSession) -> None:
-        for number in numbers:
-            body = {
-                "model": pod.model,
-                "prompt": f"{number} {TWELVE_TOKENS * repeats}",
-                "max_tokens": max_tokens,
-                "ignore_eos": True,
-                "stream": True,
-            }
-            async with session.post("/v1/completions", json=body, headers={LANE_HEADER: lane}) as answer:
-                await answer.read()
-
-    async with aiohttp.ClientSession(pod.url) as session:
-        await asyncio.gather(*(client(session) for _ in range(clients)))
-
-
 def decode_slowed(pod: Pod) -> Coroutine[None, None, None]:
     """The same requests come, and each step of the engine takes some three times as long."""
     return cpu_share.cut(pod.engine)
@@ -146,12 +126,12 @@ def engine_stopped(pod: Pod) -> Coroutine[None, None, None]:
 def slots_taken(pod: Pod) -> Coroutine[None, None, None]:
     """Three times as many long answers as there are slots: a new request waits for one to end, and nothing else is
     slow."""
-    return ask_again_and_again(pod, 3 * SLOTS, "jobs", repeats=1, max_tokens=1_500)
+    return ask_again_and_again(pod.url, pod.model, 3 * SLOTS, "jobs", repeats=1, max_tokens=1_500)
 
 
 def long_prompts(pod: Pod) -> Coroutine[None, None, None]:
     """One client at a time with prompts of 3,600 tokens: it finds a slot at once, and waits only for its own prompt."""
-    return ask_again_and_again(pod, 1, "documents", repeats=300, max_tokens=8)
+    return ask_again_and_again(pod.url, pod.model, 1, "documents", repeats=300, max_tokens=8)
 
 
 def slow_readers(pod: Pod) -> Coroutine[None, None, None]:

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,10 +35,23 @@ class StoryError(AssertionError):
 
 def run_story(story: Sequence[Block], folder: Path) -> list[int]:
     """Run the blocks in order in `folder`; returns the exit code of each (0 for a server that answered). Raises StoryError."""
+    with story_told(story, folder) as codes:
+        return codes
+
+
+@contextmanager
+def story_told(
+    story: Sequence[Block], folder: Path, *, running: Collection[str] = (), variables: Mapping[str, str] | None = None
+) -> Iterator[list[int]]:
+    """As `run_story`; what the blocks have started goes on for the length of the `with` block.
+
+    `running`: neighbours that the caller has started, by the words of their marks. `variables`: those of the quickstart with
+    other values.
+    """
     folder.mkdir(exist_ok=True)
     with ExitStack() as ends:
-        home = _prepared(story, folder, ends)
-        return [_run(block, home, ends) for block in story]
+        home = _prepared(story, folder, ends, running, variables or {})
+        yield [_run(block, home, ends) for block in story]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +62,9 @@ class _Home:
     environment: Mapping[str, str]
 
 
-def _prepared(story: Sequence[Block], folder: Path, ends: ExitStack) -> _Home:
+def _prepared(
+    story: Sequence[Block], folder: Path, ends: ExitStack, running: Collection[str], variables: Mapping[str, str]
+) -> _Home:
     asked = {f"{word} {rest}" for block in story for word, rests in block.clauses.items() for rest in rests}
     environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME", "CI")}
     where = folder / "here"
@@ -72,10 +87,12 @@ def _prepared(story: Sequence[Block], folder: Path, ends: ExitStack) -> _Home:
                 next(b.text for b in blocks_of(block.page) if b.said == name and b.kind == "file")
             )
     if "beside Prometheus and Alertmanager" in asked:
-        environment |= ends.enter_context(said_at_the_top(folder))
-        _copy_of_the_checkout(Path(environment["WHEEL"]))
-    for beside in sorted(word for word in asked if word.startswith("beside ")):
-        for program in neighbours(beside.removeprefix("beside "), folder):
+        environment |= {**ends.enter_context(said_at_the_top(folder)), **variables}
+        if "WHEEL" not in variables:
+            _copy_of_the_checkout(Path(environment["WHEEL"]))
+    beside = {word.removeprefix("beside ") for word in asked if word.startswith("beside ")}
+    for what in sorted(beside.difference(running)):
+        for program in neighbours(what, folder):
             ends.enter_context(_running(program, _Home(folder, own)))
     return _Home(where, {**environment, "PATH": f"{binaries}:{environment['PATH']}"})
 
