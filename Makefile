@@ -24,7 +24,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-compiled test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents fuzz soak idle-edge drains docs lock screenshots lint
+.PHONY: help demo test test-compiled test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page fuzz soak idle-edge drains demo-numbers docs lock screenshots lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -83,6 +83,13 @@ profile: .venv/.dev ## where the sidecar spends its time on a token and on a req
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)
+
+bench-first-page: .venv/.dev ## from `sidecar demo` to its first page, five kinds five times: an hour on a machine that does nothing else; ARGS="--runs 1": a fifth
+	$(BIN)/python -m bench.first_page $(ARGS)
+
+demo-numbers: .venv/.dev ## the operating points and the usual values that the demo ships, written anew: eleven minutes
+	$(BIN)/python -m tools.demo_numbers points
+	$(BIN)/python -m tools.demo_numbers baseline
 
 fuzz: .venv/.dev .venv/.fuzz ## every parser, coverage-guided: an hour each, 21 hours on one core; ARGS="--minutes=4": all of them in four minutes
 	$(BIN)/python -m tests.fuzz $(ARGS)

@@ -5,30 +5,35 @@ shows their alerts. Incidents can be played. This file starts and stops all part
 The sidecar runs in a process of its own, is configured as by any user, and is read through its /metrics page only.
 """
 
-import argparse
 import asyncio
 import signal
 import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
 
 import aiohttp
 
-from sidecar.demo.incidents import INCIDENTS, LEARNING_SECONDS, SHARE_OF_RATE, acts
-from sidecar.demo.load import MIXED, Load
+from sidecar.config.folding import FAILED, MISUSED, OK
+from sidecar.demo.demo_flags import Ports, parser, problems
+from sidecar.demo.event_log import EventLog
+from sidecar.demo.incidents import SHARE_OF_RATE, acts
+from sidecar.demo.load import Load
+from sidecar.demo.operating_points import load_rate, shipped_point
 from sidecar.demo.pager import Pager, listening
-from sidecar.demo.processes import LOOPBACK, DemoError, bindable, running
+from sidecar.demo.processes import LOOPBACK, DemoError, running
 from sidecar.demo.servers import INSTALL, alerting, programs
 from sidecar.demo.shipped import DEMO, find
 from sidecar.demo.stage import Stage
 from sidecar.demo.table import screen
+from sidecar.demo.usual import usual_file, with_usual
 from sidecar.demo.view import Sums, read_page, rows
 from sidecar.simulator.http_face import SimulatedEngine
-from sidecar.simulator.operating_point import describe, rate_for_mean_queue
-from sidecar.simulator.replica_presets import PRESETS, SMALL_CHAT, Preset
+from sidecar.simulator.operating_point import describe
+from sidecar.simulator.replica_presets import PRESETS, Preset
 
 
 CONFIG = Path(__file__).with_name("demo.yml")
@@ -36,33 +41,22 @@ TABLE_SECONDS = 60.0
 POD = "demo-0"
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The ports of the demo's listeners, on loopback; 0 means any free port."""
-
-    proxy: int = 8900
-    web: int = 9901
-    engine: int = 0
-
-    def chosen(self) -> "Ports":
-        """The same ports; each 0 of the sidecar's becomes a free port. Raises DemoError if a port is taken."""
-        engine = bindable("--engine-port", self.engine) if self.engine else 0
-        return Ports(bindable("--port", self.proxy), bindable("--admin-port", self.web), engine)
-
-
 async def run(
     preset: Preset,
     *,
     rate: float,
     ports: Ports,
+    log: EventLog,
     incident: str | None = None,
+    usual: Path | None = None,
     duration_seconds: float | None = None,
     seed: int = 0,
     every_seconds: float = 1.0,
     terminal: bool = False,
 ) -> None:
-    """Run until SIGINT, SIGTERM or the duration's end. `incident`: a name, `all` or None (none). Raises DemoError."""
-    ports = ports.chosen()
+    """Run until SIGINT, SIGTERM or the duration's end. `incident`: a name, `all` or None (none); `usual`: the file of usual
+    values that the sidecar is given; None: it learns. Raises DemoError.
+    """
     proxy_url, web_url = f"http://{LOOPBACK}:{ports.proxy}", f"http://{LOOPBACK}:{ports.web}"
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -71,34 +65,38 @@ async def run(
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(SimulatedEngine(preset, host=LOOPBACK, port=ports.engine, seed=seed))
         admin = await stack.enter_async_context(aiohttp.ClientSession(web_url))
+        config = Path(stack.enter_context(TemporaryDirectory(prefix="llm-phase-sidecar-"))) / CONFIG.name
+        config.write_text(with_usual(CONFIG.read_text("utf-8"), usual), "utf-8")
         sidecar = await stack.enter_async_context(
             running(
                 "the sidecar",
-                _command(engine.url, ports),
+                _command(engine.url, ports, config),
                 ready_url=f"{web_url}/-/ready",
                 env={"SIDECAR_QUANTIZATION": preset.quantization, "SIDECAR_GPU_TYPE": preset.gpu_type},
                 given_up=stop,
             )
         )
         print(f"engine       {engine.url} (simulated {preset.name})")
-        print(f"sidecar      {proxy_url}  <- point any OpenAI client here, model {engine.model}")
+        print(f"sidecar      {proxy_url}")
+        print(f"             <- point any OpenAI client here, model {engine.model}")
         print(f"metrics      {web_url}/metrics")
         print(f"status page  {web_url}/")
-        pager = None if stop.is_set() else await _alerting(stack, ports, web_url)
-        print(
-            f"load         {rate:.2f} requests per second: interactive chat, batch summaries, long RAG prompts; Ctrl-C ends it",
-            flush=True,
-        )
+        pager = Pager(log)
+        alerted = not stop.is_set() and await _alerting(stack, ports, web_url, pager)
+        print(f"load         {rate:.2f} requests per second: interactive chat, batch summaries,")
+        print("             long RAG prompts; Ctrl-C ends it", flush=True)
         load = Load(proxy_url, engine.model, rate, seed=seed)
-        stage = Stage(engine, load)
+        stage = Stage(engine, load, log, pager if alerted else None)
         tasks: list[asyncio.Task[object]] = [
             asyncio.create_task(load.run()),
-            asyncio.create_task(_show(admin, load, stage, pager, every_seconds, terminal=terminal)),
+            asyncio.create_task(
+                _show(admin, load, stage, pager if alerted else None, every_seconds, terminal=terminal)
+            ),
             asyncio.create_task(sidecar.wait()),
             asyncio.create_task(stop.wait()),
         ]
         if incident is not None:
-            tasks.append(asyncio.create_task(stage.play(acts(incident))))
+            tasks.append(asyncio.create_task(stage.play(acts(incident, learns=usual is None))))
         try:
             done, _ = await asyncio.wait(tasks, timeout=duration_seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -110,13 +108,13 @@ async def run(
         if sidecar.returncode is not None:
             raise DemoError(f"the sidecar ended by itself with exit code {sidecar.returncode}")
     print(
-        f"\n{load.sent} requests sent, {load.answered} answered, {load.failed} failed, the rest were unfinished at the end."
+        f"\n{load.sent} requests sent, {load.answered} answered, {load.failed} failed,\nthe rest were unfinished at the end."
     )
 
 
-def _command(engine_url: str, ports: Ports) -> list[str]:
+def _command(engine_url: str, ports: Ports, config: Path) -> list[str]:
     return [
-        *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}", f"--config.file={CONFIG}"),
+        *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}", f"--config.file={config}"),
         *(
             f"--proxy.listen-address={LOOPBACK}:{ports.proxy}",
             f"--web.listen-address={LOOPBACK}:{ports.web}",
@@ -125,16 +123,16 @@ def _command(engine_url: str, ports: Ports) -> list[str]:
     ]
 
 
-async def _alerting(stack: AsyncExitStack, ports: Ports, web_url: str) -> Pager | None:
-    """Start Prometheus and Alertmanager with the shipped rules. If a part is missing, print which, and return None."""
+async def _alerting(stack: AsyncExitStack, ports: Ports, web_url: str, pager: Pager) -> bool:
+    """Start Prometheus and Alertmanager with the shipped rules. If a part is missing, print which, and return False."""
     found, shipped = programs(), find(DEMO)
     if shipped is None:
-        print("alerts       none: this package was built without the rules; install the wheel of llm-phase-sidecar")
-        return None
+        print("alerts       none: this package was built without the rules;")
+        print("             install the wheel of llm-phase-sidecar")
+        return False
     if found is None:
-        print(f"alerts       none: they need Prometheus and Alertmanager on PATH. On Debian:  {INSTALL}")
-        return None
-    pager = Pager()
+        print(f"alerts       none: they need Prometheus and Alertmanager on PATH. On Debian:\n             {INSTALL}")
+        return False
     sink_url = await stack.enter_async_context(listening(pager))
     pods = {POD: f"{LOOPBACK}:{ports.web}"}
     servers = await stack.enter_async_context(
@@ -143,103 +141,70 @@ async def _alerting(stack: AsyncExitStack, ports: Ports, web_url: str) -> Pager 
     print(f"Prometheus   {servers.prometheus_url}/alerts")
     print(f"Alertmanager {servers.alertmanager_url}")
     print(
-        f"alerts       the rules and routes of alert_rules/, {DEMO.times:g} times as fast: 5 minutes take {DEMO.seconds(300)}"
+        f"alerts       the shipped rules and routes, {DEMO.times:g} times as fast: 5 minutes take {DEMO.seconds(300)}"
     )
-    return pager
+    return True
 
 
 async def _show(
     admin: aiohttp.ClientSession, load: Load, stage: Stage, pager: Pager | None, every_seconds: float, *, terminal: bool
 ) -> None:
-    pages: deque[Sums] = deque([{}], maxlen=max(2, round(TABLE_SECONDS / every_seconds) + 1))
+    pages: deque[tuple[float, Sums]] = deque([(0.0, {})])
+    clock, news = asyncio.get_running_loop().time, asyncio.Event()
+    if pager is not None:
+        pager.on_news = news.set
     with screen(terminal=terminal) as shown:
         while True:
-            await asyncio.sleep(every_seconds)
+            with suppress(TimeoutError):  # a page is shown when it comes
+                await asyncio.wait_for(news.wait(), every_seconds)
+            news.clear()
             with suppress(aiohttp.ClientError, OSError):
                 async with admin.get("/metrics") as page:
-                    pages.append(read_page(await page.text()))
+                    pages.append((clock(), read_page(await page.text())))
+            while len(pages) > 2 and pages[1][0] <= clock() - TABLE_SECONDS:
+                pages.popleft()
             status = [f"sent {load.sent}, answered {load.answered}, failed {load.failed}", stage.now_playing()]
-            told = () if pager is None else pager.shown(asyncio.get_running_loop().time())
+            told = () if pager is None else pager.shown(clock())
             if pager is not None and not any(alert.firing for alert in told):
                 status.append("no alert fires" if pager.watchdogs else "no alert yet")
-            shown.show(rows(pages[0], pages[-1]), "; ".join(part for part in status if part), told)
-
-
-def _flags() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sidecar demo",
-        description="Run a simulated engine, the sidecar in front of it and a mixed load, and show where each request's time goes.",
-    )
-    parser.add_argument(
-        "--preset", choices=PRESETS, default=SMALL_CHAT.name, help="the simulated replica (default %(default)s)"
-    )
-    parser.add_argument(
-        "--rate",
-        type=float,
-        help="requests per second (default: the rate with a mean queue of 90 ms, found by simulation;"
-        f" {SHARE_OF_RATE:.0%} of it with --incident, so that each fault shows in its own phase)".replace("%", "%%"),
-    )
-    parser.add_argument(
-        "--incident",
-        choices=[*INCIDENTS, "all"],
-        help=f"play this fault for a minute after each healthy minute (the first time after {LEARNING_SECONDS / 60:g}"
-        " minutes), until the end; all: play all faults in turn. "
-        + "; ".join(f"{incident.name}: {incident.description}" for incident in INCIDENTS.values())
-        + f". Made for the preset {SMALL_CHAT.name}",
-    )
-    parser.add_argument("--duration", type=float, help="seconds until the demo ends by itself (default: until Ctrl-C)")
-    parser.add_argument(
-        "--port", type=int, default=8900, help="the sidecar's traffic port, 0: any (default %(default)s)"
-    )
-    parser.add_argument(
-        "--admin-port", type=int, default=9901, help="the port of its admin pages, 0: any (default %(default)s)"
-    )
-    parser.add_argument("--engine-port", type=int, default=0, help="the simulated engine's port (default: any)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random load (default %(default)s)")
-    parser.add_argument(
-        "--plain", action="store_true", help="print lines instead of a live table (always if the output is no terminal)"
-    )
-    return parser
+            shown.show(rows(pages[0][1], pages[-1][1]), "; ".join(part for part in status if part), told)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `sidecar demo` and return the exit code: 0 ended as asked (also by Ctrl-C), 1 failed, 2 wrong usage."""
     try:
-        flags = _flags().parse_args(argv)
+        flags = parser().parse_args(argv)
     except SystemExit as stop:  # argparse's way to return
-        return stop.code if isinstance(stop.code, int) else 2
-    if (flags.rate is not None and not 0 < flags.rate < 1000) or (
-        flags.duration is not None and not flags.duration > 0
-    ):
-        print("sidecar demo: --rate must be between 0 and 1000, --duration above 0", file=sys.stderr)
-        return 2
+        return stop.code if isinstance(stop.code, int) else MISUSED
+    wrong = list(problems(flags))
+    if wrong:
+        print("\n".join(f"sidecar demo: {each}" for each in wrong), file=sys.stderr)
+        return MISUSED
     preset = PRESETS[flags.preset]
     terminal = sys.stdout.isatty() and not flags.plain
-    ports = Ports(flags.port, flags.admin_port, flags.engine_port)
     try:
-        ports.chosen()  # a taken port is reported before the simulation, which takes ten seconds
+        ports = Ports(flags.port, flags.admin_port, flags.engine_port).chosen()
         if flags.rate is None:
-            print("Simulating, to find the rate at which the mean queue is 90 ms ...", flush=True)
-            print(describe(preset), flush=True)
-        asyncio.run(
-            run(
-                preset,
-                rate=flags.rate or _rate(preset, flags.incident),
-                ports=ports,
-                incident=flags.incident,
-                duration_seconds=flags.duration,
-                seed=flags.seed,
-                every_seconds=1.0 if terminal else 5.0,
-                terminal=terminal,
+            print(describe(preset, shipped_point(preset.name)), flush=True)
+        rate = flags.rate or load_rate(preset.name) * (1.0 if flags.incident is None else SHARE_OF_RATE)
+        with EventLog(flags.events, monotonic) as log:
+            asyncio.run(
+                run(
+                    preset,
+                    rate=rate,
+                    ports=ports,
+                    log=log,
+                    incident=flags.incident,
+                    usual=None if flags.learn else usual_file(preset.name),
+                    duration_seconds=flags.duration,
+                    seed=flags.seed,
+                    every_seconds=1.0 if terminal else 5.0,
+                    terminal=terminal,
+                )
             )
-        )
     except DemoError as error:
         print(f"sidecar demo: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     except KeyboardInterrupt:  # before the loop has its own handler
-        return 0
-    return 0
-
-
-def _rate(preset: Preset, incident: str | None) -> float:
-    return rate_for_mean_queue(preset, MIXED, requests=1000) * (1.0 if incident is None else SHARE_OF_RATE)
+        return OK
+    return OK

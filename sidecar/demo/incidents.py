@@ -1,8 +1,8 @@
 """The demo's incidents as data: one for each phase that a page can name, and the times at which they are played.
 
-It contains the settings of the simulated engine and of the load, and the length of a fault. It contains no objectives,
+It contains the settings of the simulated engine and of the load, and the lengths of faults. It contains no objectives,
 rules or verdicts: these have to page the right phase by themselves. Made for the preset `small` at `SHARE_OF_RATE` of
-its rate.
+its rate: each fault is so large that most requests miss within seconds, whatever the seed of the load.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,18 @@ from typing import Any
 from sidecar.simulator.physics import Knobs
 
 
+CALM_SECONDS = 15.0
+"""Time before the first incident, if the sidecar is given usual values: long enough to see that nothing is paged."""
 LEARNING_SECONDS = 130.0
-"""Time before the first incident: a young sidecar learns what is usual in under two minutes."""
+"""The same, if it has to learn them: a young sidecar learns what is usual in under two minutes."""
 HEALTHY_SECONDS = 60.0
-"""Time before each other incident: long enough for the previous one to end."""
+"""Least time before each other incident. It waits longer for the previous one's page to be resolved, if it was paged."""
+RESOLVES_SECONDS = 120.0
+"""Most time for which an incident waits for that."""
 FAULT_SECONDS = 60.0
+"""Most time of a fault."""
+HEALS_SECONDS = 5.0
+"""A fault is healed so long after its page: somebody was woken, and acted. Without a pager it lasts for FAULT_SECONDS."""
 SHARE_OF_RATE = 0.6
 """Share of the rate at which the mean queue is 90 ms. At that rate itself, so near the limit, every fault becomes a
 queue within seconds; at this share each fault shows in its own phase."""
@@ -45,10 +52,10 @@ class Incident:
 INCIDENTS: Mapping[str, Incident] = {
     incident.name: incident
     for incident in (
-        Incident("queue", "a wrong setting leaves 3 of 32 slots", {"slots": 3}),
-        Incident("prefill", "the GPU computes prompts at a quarter of its speed", {"prefill_factor": 4.0}),
-        Incident("decode", "the GPU's memory has a fifth of its speed", {"decode_factor": 5.0}),
-        Incident("stream", "every client reads only seven tokens per second", bytes_per_second=1_500),
+        Incident("queue", "a wrong setting leaves 2 of 32 slots", {"slots": 2}),
+        Incident("prefill", "the GPU computes prompts at a sixth of its speed", {"prefill_factor": 6.0}),
+        Incident("decode", "the GPU's memory has a quarter of its speed", {"decode_factor": 4.0}),
+        Incident("stream", "every client reads only twelve tokens per second", bytes_per_second=2_500),
         Incident("engine", "the engine has crashed and does not come back by itself", down=True),
     )
 }
@@ -56,16 +63,22 @@ INCIDENTS: Mapping[str, Incident] = {
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A part of the demo, `seconds` long: with `incident`, or healthy (None) until the incident `coming` begins."""
+    """A part of the demo: with `incident` for at most `seconds`, or healthy (None) for at least that, until the incident
+    `coming` begins.
+    """
 
     seconds: float
     incident: Incident | None
     coming: Incident
 
 
-def acts(name: str) -> Iterator[Act]:
-    """Endless acts: health, an incident, a healthy minute, the next. `all` plays each in turn, a name one."""
+def acts(name: str, *, learns: bool = False) -> Iterator[Act]:
+    """Endless acts: health, an incident, a healthy minute, the next. `all` plays each in turn, a name one.
+
+    `learns`: the sidecar was given no usual values.
+    """
+    first_seconds = LEARNING_SECONDS if learns else CALM_SECONDS
     chosen = list(INCIDENTS.values()) if name == "all" else [INCIDENTS[name]]
     for number, incident in enumerate(cycle(chosen)):
-        yield Act(HEALTHY_SECONDS if number else LEARNING_SECONDS, None, incident)
+        yield Act(HEALTHY_SECONDS if number else first_seconds, None, incident)
         yield Act(FAULT_SECONDS, incident, incident)

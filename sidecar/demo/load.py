@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from sidecar.classify.trace import TRACEPARENT, traceparent
 from sidecar.simulator.dialect import BYTES_A_TOKEN
 from sidecar.simulator.workload import Arrival, Shape, Workload
 
@@ -71,7 +72,7 @@ class Load:
             "stream": True,
         }
         try:
-            async with session.post("/v1/chat/completions", json=body, headers={LANE_HEADER: arrival.lane}) as response:
+            async with session.post("/v1/chat/completions", json=body, headers=self._headers(arrival.lane)) as response:
                 async for piece in response.content.iter_any():
                     if bytes_per_second is not None:
                         await asyncio.sleep(len(piece) / bytes_per_second)
@@ -80,6 +81,12 @@ class Load:
             whole = False
         self.answered += whole
         self.failed += not whole
+
+    def _headers(self, lane: str) -> dict[str, str]:
+        # As a traced client sends it: a trace and a span of its own, and the trace is sampled.
+        trace_id, span_id = self._rng.getrandbits(128) | 1, self._rng.getrandbits(64) | 1
+        parent = traceparent(f"{trace_id:032x}", f"{span_id:016x}")
+        return {LANE_HEADER: lane, TRACEPARENT.decode(): parent.decode()}
 
     def _prompt(self, tokens: int) -> str:
         # A random start, so that no two prompts share a prefix: the load was calibrated without cache hits.

@@ -5,13 +5,14 @@ were sent, so that a wrong route is visible here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
+from sidecar.demo.event_log import EventLog
 from sidecar.demo.processes import LOOPBACK
 
 
@@ -40,13 +41,17 @@ class Notification:
 
 
 class Pager:
-    def __init__(self) -> None:
+    def __init__(self, log: EventLog | None = None) -> None:
+        self._log = log
         self._told: dict[tuple[str, str], Notification] = {}
+        self.on_news: Callable[[], None] = lambda: None
+        """Called when a receiver was told of anything but the watchdog."""
         self.watchdogs = 0
         """Number of Watchdog alerts received; each shows that alerting works."""
 
     def hear(self, body: Mapping[str, Any], at: float) -> None:
         """Record the body of one webhook call, made at `at` seconds on any monotonic clock."""
+        self._write_down(body)
         for alert in body["alerts"]:
             labels, annotations = alert["labels"], alert["annotations"]
             if labels["alertname"] == "Watchdog":
@@ -66,6 +71,22 @@ class Pager:
                 annotations.get("cause", ""),
                 None if firing else at,
             )
+            self.on_news()
+
+    @property
+    def pages(self) -> bool:
+        """Whether a page fires."""
+        return any(told.firing and told.severity == "page" for told in self._told.values())
+
+    def _write_down(self, body: Mapping[str, Any]) -> None:
+        if self._log is not None:
+            alerts = [
+                {"status": alert["status"], "fingerprint": alert["fingerprint"], "labels": alert["labels"]}
+                | {"runbook_url": alert["annotations"].get("runbook_url", "")}
+                for alert in body["alerts"]
+            ]
+            group = body.get("groupKey", "")
+            self._log.tell("notification", receiver=body["receiver"], status=body["status"], group=group, alerts=alerts)
 
     def shown(self, at: float) -> Sequence[Notification]:
         """Firing alerts, pages first, then alerts that ended within the last 30 s."""

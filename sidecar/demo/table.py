@@ -1,4 +1,4 @@
-"""The live table: rows as lines of text, or with colours in a terminal if `rich` is installed; alerts are below it.
+"""The live table: rows as lines of text, or drawn in place if `rich` is installed; alerts are below it.
 
 It contains columns, units and the length of bars. Rows come from `view.py`, alerts from `pager.py`; the caller decides
 when to draw.
@@ -7,12 +7,16 @@ when to draw.
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+from sidecar.config.folding import WIDTH, folded
 from sidecar.demo.pager import Notification
 from sidecar.demo.view import PHASES, Row
 
 
-BAR, LONG_BAR = 30, 64
-"""Length of a full bar in characters: in a line of text, and below the live table."""
+BAR = 64
+"""Length of a full bar in characters."""
+INITIALS = {phase: phase[0] for phase in PHASES}
+"""The character that a phase's part of a bar consists of, so that a bar can be read without colours."""
+LEGEND = "bars: " + ", ".join(f"{initial} {phase}" for phase, initial in INITIALS.items())
 COLOURS = {
     "queue": "red",
     "prefill": "yellow",
@@ -27,15 +31,16 @@ PHASES_SHOWN = tuple(phase for phase in PHASES if phase != "unattributed")
 
 
 class PlainScreen:
-    """Prints one line per lane at each update: for logs, pipes and terminals without `rich`."""
+    """Prints some lines per lane at each update: for logs, pipes and terminals without `rich`. At most 80 columns."""
+
+    def __init__(self) -> None:
+        print(LEGEND, flush=True)
 
     def show(self, rows: Sequence[Row], status: str, told: Sequence[Notification] = ()) -> None:
         """Print all rows, all alerts and the status."""
-        for row in rows:
-            print(plain(row))
-        for alert in told:
-            print(f"{paged(alert)}: {alert.summary}")
-        print(status, flush=True)
+        lines = [line for row in rows for line in plain(row)]
+        lines += [line for alert in told for line in paged(alert)]
+        print("\n".join([*lines, *folded(status, WIDTH, "", "  ")]), flush=True)
 
     def __enter__(self) -> Self:
         return self
@@ -53,16 +58,16 @@ class LiveScreen(PlainScreen):
         self._live = Live(auto_refresh=False)
 
     def show(self, rows: Sequence[Row], status: str, told: Sequence[Notification] = ()) -> None:
-        """Redraw the table. It fits 80 columns, except for the alerts' summaries."""
+        """Redraw the table. It fits 80 columns."""
         from rich.console import Group  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
         table = Table(
-            box=None, padding=(0, 1, 0, 0), title="the last minute, in ms: TTFT and inter-token p50/p95, mean phases"
+            box=None, padding=(0, 1, 0, 0), title="last minute, ms: TTFT and inter-token p50/p95, mean phases"
         )
         table.add_column("\nlane", no_wrap=True)
-        for name in ("\nreq", "\nTTFT", "inter-\ntoken"):
+        for name in ("\nreq", "not\nok", "\nTTFT", "inter-\ntoken"):
             table.add_column(name, justify="right", no_wrap=True)
         for phase in PHASES_SHOWN:
             name = phase.replace("_", "\n") if "_" in phase else f"\n{phase}"
@@ -70,16 +75,20 @@ class LiveScreen(PlainScreen):
         bars = []
         for row in rows:
             phases = (milliseconds(row.phases.get(phase)) for phase in PHASES_SHOWN)
-            table.add_row(row.lane, requests(row), *latencies(row), *phases)
+            # No commas: a number that is cut off by the edge would be another number.
+            numbers = (each.replace(",", "") for each in (*latencies(row), *phases))
+            table.add_row(row.lane, str(row.requests), str(row.not_ok or ""), *numbers)
             bar = Text(f"{row.lane:<12}")
-            for phase, width in bar_widths(row.phases, LONG_BAR).items():
-                bar.append("█" * width, style=COLOURS[phase])
+            for phase, width in bar_widths(row.phases).items():
+                bar.append(INITIALS[phase] * width, style=f"black on {COLOURS[phase]}")
             bars.append(bar)
         alerts = []
         for alert in told:
+            head, *rest = paged(alert)
             style = COLOURS.get(alert.phase, "white") if alert.firing else "dim"
-            alerts += [Text(paged(alert), style=style), Text(f"  {alert.summary}", style="" if alert.firing else "dim")]
-        shown = Group(table, Text(), *bars, *([Text(), *alerts] if alerts else []), Text(), Text(status))
+            alerts += [Text(head, style=style), *(Text(line, style="" if alert.firing else "dim") for line in rest)]
+        below = [Text(LEGEND, style="dim"), *([Text(), *alerts] if alerts else []), Text()]
+        shown = Group(table, Text(), *bars, *below, *map(Text, folded(status, WIDTH)))
         self._live.update(shown, refresh=True)
 
     def __enter__(self) -> Self:
@@ -100,17 +109,24 @@ def screen(*, terminal: bool) -> PlainScreen:
     return PlainScreen()
 
 
-def paged(alert: Notification) -> str:
+def paged(alert: Notification) -> list[str]:
+    """An alert as lines: its phase first, then its receiver and cause, what it says, and its runbook's address."""
     state = f"FIRING {alert.severity}" if alert.firing else "resolved"
-    cause = f" cause {alert.cause}" if alert.cause else ""
-    return f"{state:<13} phase {alert.phase:<12} {alert.name} -> {alert.receiver}{cause}"
+    cause = f", cause {alert.cause}" if alert.cause else ""
+    lines = [f"{state:<13} phase {alert.phase:<12} {alert.name}"]
+    if alert.firing:
+        lines += folded(f"-> {alert.receiver}{cause}: {alert.summary}", WIDTH, "  ", "  ")
+        lines += [f"  runbook {alert.runbook_url}"] if alert.runbook_url else []
+    return lines
 
 
-def plain(row: Row) -> str:
+def plain(row: Row) -> list[str]:
+    """A lane as lines: its latencies, its mean phases in ms, and its bar."""
     ttft, inter_token = latencies(row)
     phases = "  ".join(f"{phase} {milliseconds(row.phases.get(phase))}" for phase in PHASES if phase in row.phases)
-    initials = "".join(phase[0] * width for phase, width in bar_widths(row.phases).items())
-    return f"{row.lane:<12} {requests(row):>6} requests  TTFT {ttft} ms  inter-token {inter_token} ms  |  {phases}  [{initials}]"
+    bar = "".join(INITIALS[phase] * width for phase, width in bar_widths(row.phases).items())
+    head = f"{row.lane:<12} {requests(row):>6} requests  TTFT {ttft} ms  inter-token {inter_token} ms"
+    return [*folded(head, WIDTH, "", "  "), *folded(phases, WIDTH, "  "), *([f"  [{bar}]"] if bar else [])]
 
 
 def requests(row: Row) -> str:

@@ -94,19 +94,17 @@ def prefill_by_length(lives: list[SimulatedRequest]) -> dict[int, float]:
     }
 
 
-def describe(preset: Preset) -> str:
-    """The lines that the demo prints about a preset."""
-    point = operating_point(preset)
+def describe(preset: Preset, point: OperatingPoint) -> str:
+    """The lines that the demo prints about a preset and its operating point; at most 80 columns."""
     mean = point.mean
-    prefill = ", ".join(
-        f"{seconds * 1e3:.0f} ms at {length:,} tokens" for length, seconds in point.prefill_by_length.items()
-    )
+    lengths = point.prefill_by_length.items()
+    prefill = ", ".join(f"{seconds * 1e3:,.0f} ms at {length:,}" for length, seconds in lengths)
     return (
         f"{preset.name}: {preset.model} on {preset.gpu_type}, {preset.limits.max_num_seqs} slots.\n"
-        f"  Its mean queue is 90 ms at {point.rate:.2f} requests per second (found by simulation of a sample).\n"
-        f"  There: queue {mean.queue_seconds * 1e3:.0f} ms, prefill {prefill},\n"
-        f"  decode {mean.decode_seconds * 1e3:.0f} ms for 150 tokens,"
-        f" front end and delivery {(mean.front_end_seconds + mean.delivery_seconds) * 1e3:.0f} ms."
+        f"  Its mean queue is 90 ms at {point.rate:.2f} requests per second (simulated).\n"
+        f"  There: queue {mean.queue_seconds * 1e3:.0f} ms, decode {mean.decode_seconds * 1e3:,.0f} ms for 150 tokens,"
+        f" front end and\n  delivery {(mean.front_end_seconds + mean.delivery_seconds) * 1e3:.0f} ms,"
+        f" prefill {prefill} tokens."
     )
 
 

@@ -1,7 +1,7 @@
 """Three named replicas: hardware, limits, costs and the load at which each is described.
 
 The origin of each number stands beside it. The arrival rate at which the mean queue is 90 ms is not here: simulation
-finds it (`operating_point.py`), and it is never written down.
+finds it (`operating_point.py`), and the demo ships what it found (`demo/operating_points.py`).
 
 The costs are not measured by this project. Each starts from arithmetic that a reader can redo (weights over bandwidth,
 FLOPs over peak), and is then set so that the replica shows the phases that the issue asks for; the text says if these

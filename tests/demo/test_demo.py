@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.config.file import load
+from sidecar.config.folding import WIDTH
 from sidecar.demo.demo import CONFIG, main
 from sidecar.demo.load import LANE_HEADER, MIXED
 from sidecar.demo.servers import programs
@@ -67,7 +68,8 @@ def test_it_shows_every_lane_with_its_phases_and_ends_by_itself() -> None:
     rows = [line for line in out.splitlines() if line.startswith(("interactive", "batch", "rag"))]
     assert any(line.startswith("interactive") for line in rows)
     for phase in ("queue", "prefill", "first_token", "decode", "stream"):
-        assert any(f" {phase} " in line for line in rows), phase
+        assert f"  {phase} " in out, phase
+    assert [line for line in out.splitlines() if len(line) > WIDTH] == []
     assert re.search(r"[1-9]\d* answered, 0 failed", out)
 
 
@@ -116,7 +118,7 @@ def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--port", "--admin-port", "--engine-port"])
-def test_a_taken_port_is_named_with_what_to_do_before_anything_is_simulated(
+def test_a_taken_port_is_named_with_what_to_do_before_anything_is_started(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     free = [f"{other}=0" for other in ("--port", "--admin-port", "--engine-port") if other != flag]
@@ -131,8 +133,19 @@ def test_a_taken_port_is_named_with_what_to_do_before_anything_is_simulated(
     assert f"{flag}=0 takes any free one" in said.err
 
 
+def test_all_conflicts_of_ports_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two ports that are taken, and nothing is printed of a start; one port for two listeners is a conflict too."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [one.getsockname()[1], other.getsockname()[1]]
+        taken = main([f"--port={ports[0]}", f"--admin-port={ports[1]}", f"--engine-port={ports[0]}"])
+    said = capsys.readouterr()
+
+    assert (taken, said.out, [str(port) in said.err for port in ports]) == (1, "", [True, True])
+    assert f"port {ports[0]} is given to --port and to --engine-port" in said.err
+
+
 @pytest.mark.parametrize(
-    "flags", [["--rate=0"], ["--duration=-1"], ["--preset=405b"], ["--incident=rain"], ["--nonsense"]]
+    "flags", [["--rate=0"], ["--port=70000"], ["--engine-port=-1"], ["--duration=-1"], ["--preset=405b"], ["--incident=rain"], ["--nonsense"]]
 )
 def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(flags) == 2
@@ -151,7 +164,7 @@ def test_the_live_screen_draws_what_the_plain_one_says(capsys: pytest.CaptureFix
         screen.show([Row("rag", 7, 1, 0.2, 0.4, 0.01, 0.02, {"queue": 0.1, "decode": 0.3})], "sent 8", [told])
 
     drawn = capsys.readouterr().out
-    assert "FIRING page   phase queue        LLMQueueBurn -> queue-page cause slots" in drawn
+    assert "FIRING page   phase queue        LLMQueueBurn\n  -> queue-page, cause slots: rag burns" in drawn
     assert "sent 8" in drawn
     assert drawn.count("rag") == 3
     assert "200/400" in drawn

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from sidecar.demo.incidents import FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, LEARNING_SECONDS, acts
+from sidecar.demo.incidents import CALM_SECONDS, FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, LEARNING_SECONDS, acts
 from sidecar.observe.roots import YOUNG_CALM_SECONDS
 from sidecar.simulator.physics import Knobs
 from sidecar.slo.attribution import Blame
@@ -28,14 +28,19 @@ def test_each_changes_something_and_is_healed_whole(name: str) -> None:
     assert set(incident.knobs) <= {field.name for field in fields(Knobs)}
 
 
-def test_a_name_repeats_one_after_a_healthy_minute_each_time_and_the_first_comes_after_some_more() -> None:
-    """The sidecar first learns what is usual: a minute that stayed calm for two more."""
-    played = list(islice(acts("decode"), 4))
+@pytest.mark.parametrize(("learns", "first_seconds"), [(False, CALM_SECONDS), (True, LEARNING_SECONDS)])
+def test_a_name_repeats_one_after_a_healthy_minute_each_time(learns: bool, first_seconds: float) -> None:
+    """The first fault comes soon if the sidecar is given usual values, else once it has learned them."""
+    played = list(islice(acts("decode", learns=learns), 4))
 
     assert [act.incident for act in played] == [None, INCIDENTS["decode"]] * 2
-    assert [act.seconds for act in played] == [LEARNING_SECONDS, FAULT_SECONDS, HEALTHY_SECONDS, FAULT_SECONDS]
-    assert LEARNING_SECONDS > READING_SECONDS * (FEWEST_SLICES + 2) + YOUNG_CALM_SECONDS
+    assert [act.seconds for act in played] == [first_seconds, FAULT_SECONDS, HEALTHY_SECONDS, FAULT_SECONDS]
     assert {act.coming.name for act in played} == {"decode"}
+
+
+def test_a_sidecar_that_learns_is_given_the_time() -> None:
+    """It learns from a minute that stayed calm for half a minute more."""
+    assert LEARNING_SECONDS > READING_SECONDS * (FEWEST_SLICES + 2) + YOUNG_CALM_SECONDS
 
 
 def test_all_walks_through_them_and_begins_again() -> None:

@@ -1,11 +1,14 @@
 """The demo's pager shows Alertmanager's notifications with their receivers."""
 
 import asyncio
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from sidecar.demo.event_log import EventLog
 from sidecar.demo.pager import RESOLVED_SHOWN_SECONDS, Pager, listening
 from sidecar.demo.table import paged
 
@@ -49,13 +52,46 @@ def test_an_alert_is_shown_for_a_while_after_its_end_and_fires_again_as_the_same
     assert names(pager, 400.0 + RESOLVED_SHOWN_SECONDS) == []
 
 
-def test_a_page_is_shown_with_its_phase_and_the_cause_that_leads() -> None:
+def test_a_page_is_shown_with_its_phase_the_cause_that_leads_and_its_runbook() -> None:
     pager = Pager()
     pager.hear(told("LLMQueueBurn"), 1.0)
     (alert,) = pager.shown(2.0)
 
-    assert paged(alert) == "FIRING page   phase queue        LLMQueueBurn -> queue-page cause slots"
-    assert paged(replace(alert, cause="")).endswith("-> queue-page")
+    assert paged(alert) == [
+        "FIRING page   phase queue        LLMQueueBurn",
+        "  -> queue-page, cause slots: LLMQueueBurn burns",
+        "  runbook http://here/runbooks/LLMQueueBurn",
+    ]
+    assert paged(replace(alert, cause=""))[1] == "  -> queue-page: LLMQueueBurn burns"
+    assert paged(replace(alert, resolved_at=3.0)) == ["resolved      phase queue        LLMQueueBurn"]
+
+
+def test_a_page_fires_until_it_is_resolved_and_a_ticket_is_none() -> None:
+    """The stage heals after a page, and the next fault waits for its end."""
+    pager, fires = Pager(), list[bool]()
+    for severity, status in (("ticket", "firing"), ("page", "firing"), ("page", "resolved")):
+        pager.hear(told(severity, severity=severity, status=status), 1.0)
+        fires.append(pager.pages)
+
+    assert fires == [False, True, False]
+
+
+def test_each_notification_is_news_and_is_written_down(tmp_path: Path) -> None:
+    """The watchdog is written down too, and is no news."""
+    heard = list[str]()
+    with EventLog(str(tmp_path / "events"), lambda: 7.0) as log:
+        pager = Pager(log)
+        pager.on_news = lambda: heard.append("news")
+        pager.hear(told("Watchdog", receiver="watchdog"), 1.0)
+        pager.hear(told("Page"), 2.0)
+    written = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+
+    assert heard == ["news"]
+    assert [(each["event"], each["receiver"], each["status"]) for each in written] == [
+        ("notification", "watchdog", "firing"),
+        ("notification", "queue-page", "firing"),
+    ]
+    assert written[1]["alerts"][0]["runbook_url"] == "http://here/runbooks/Page"
 
 
 def test_the_end_of_an_alert_that_was_never_sent_is_no_news() -> None:

@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from sidecar.simulator.operating_point import describe, mean_queue_seconds, rate_for_mean_queue
+from sidecar.simulator.operating_point import describe, mean_queue_seconds, operating_point, rate_for_mean_queue
 from sidecar.simulator.replica_presets import LLAMA_70B, PRESETS
 from sidecar.simulator.simulated_request import SimulatedRequest
 from sidecar.simulator.simulation import Simulation
@@ -57,4 +57,4 @@ def test_a_presets_rate_is_where_its_mean_queue_is_90_ms(name: str) -> None:
 def test_a_preset_describes_itself_with_its_rate() -> None:
     rate = rate_for_mean_queue(LLAMA_70B)
 
-    assert f"90 ms at {rate:.2f} requests per second" in describe(LLAMA_70B)
+    assert f"90 ms at {rate:.2f} requests per second" in describe(LLAMA_70B, operating_point(LLAMA_70B))

@@ -1,0 +1,246 @@
+"""From the command to the first page: `sidecar demo --incident KIND`, again and again, each a process as a user runs it.
+
+Each run has ports and a seed of its own. The demo writes faults, heals and notifications down (`--events`); this module reads
+them as they come, so that seconds count from the command on, the start of Python included. A run lasts until
+the next fault, which comes a minute after the heal at least, and when the page is resolved. At the end stand a table and the bounds that were missed: exit code 1 then, 2 if a program is missing.
+
+Run: `make bench-first-page`, or `python -m bench.first_page`; `--runs 1 --kinds queue,decode` for a few; it refuses to know rules,
+routes and what the sidecar measured. On a machine that does other work the sidecar lacks CPU, and says so by a page of its own.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from bench.incidents.notifications import PAGE_SUFFIX, Told, new_of
+from sidecar.demo.incidents import FAULT_SECONDS, HEALTHY_SECONDS, INCIDENTS, LEARNING_SECONDS, RESOLVES_SECONDS
+from sidecar.demo.servers import INSTALL, programs
+from sidecar.demo.shipped import DEMO
+
+
+RUNS = 5
+FIRST_PAGE_SECONDS = 60.0
+MOST_TIMES = 10.0
+"""The demo's rules may run at most so many times as fast as in production."""
+ONE_NOTIFICATION = 23 / 25
+"""Share of the runs that must have exactly one notification for their fault."""
+PATIENCE_SECONDS = LEARNING_SECONDS + FAULT_SECONDS + HEALTHY_SECONDS + RESOLVES_SECONDS
+"""A run that sees no second fault by then is over."""
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, judged. Seconds are from the command on; None: it did not come."""
+
+    kind: str
+    load_average: float
+    """Programs that wanted a CPU just before the run, a mean over a minute."""
+    fault_seconds: float | None
+    page_seconds: float | None
+    phase: str | None
+    early: int
+    """Firing notifications of pages before the fault."""
+    notifications: int
+    """New notifications of pages from the fault on; a further lane that joins later is one more."""
+    receivers: tuple[str, ...]
+    """Receivers of pages that were told of a firing alert from the fault on."""
+    tickets: tuple[str, ...]
+    resolved_seconds: float | None
+    """Every page was resolved by then."""
+    runbook: bool
+    """The first page has a link to a runbook."""
+
+
+Event = tuple[float, Mapping[str, Any]]
+"""Seconds from the command on, and what the demo wrote down."""
+
+
+def judged(kind: str, events: Sequence[Event], load_average: float) -> Run:
+    """What the events of one run say."""
+    fault_at = next((at for at, each in events if each["event"] == "fault"), None)
+    told = [(told_of(at, each), each) for at, each in events if each["event"] == "notification"]
+    firing = [(each, body) for each, body in told if each.status == "firing" and each.receiver != "watchdog"]
+    pages = [(each, body) for each, body in firing if each.receiver.endswith(PAGE_SUFFIX)]
+    after = [(each, body) for each, body in pages if fault_at is not None and each.at >= fault_at]
+    labels = [alert for _, body in after for alert in body["alerts"] if alert["status"] == "firing"]
+    fresh = [each for each in new_of([one for one, _ in told]) if each.receiver.endswith(PAGE_SUFFIX)]
+    return Run(
+        kind=kind,
+        load_average=load_average,
+        fault_seconds=fault_at,
+        page_seconds=after[0][0].at if after else None,
+        phase=labels[0]["labels"].get("phase") if labels else None,
+        early=len(pages) - len(after),
+        notifications=len([each for each in fresh if fault_at is not None and each.at >= fault_at]),
+        receivers=tuple(dict.fromkeys(each.receiver for each, _ in after)),
+        tickets=tuple(dict.fromkeys(each.receiver for each, _ in firing if not each.receiver.endswith(PAGE_SUFFIX))),
+        resolved_seconds=resolved_at([each for each, _ in told]),
+        runbook=bool(labels and labels[0]["runbook_url"]),
+    )
+
+
+def told_of(at: float, event: Mapping[str, Any]) -> Told:
+    """A notification as the incident bench counts them."""
+    by_status: dict[str, frozenset[frozenset[tuple[str, str]]]] = {
+        status: frozenset(frozenset(alert["labels"].items()) for alert in event["alerts"] if alert["status"] == status)
+        for status in ("firing", "resolved")
+    }
+    group = frozenset({("group", str(event["group"]))})
+    return Told(at, event["receiver"], event["status"], group, by_status["firing"], by_status["resolved"])
+
+
+def resolved_at(told: Sequence[Told]) -> float | None:
+    """When the last page that fired was resolved; None while one fires, or if none did."""
+    fires: set[tuple[str, object]] = set()
+    last: float | None = None
+    for each in told:
+        if each.receiver.endswith(PAGE_SUFFIX):
+            (fires.discard if each.status == "resolved" else fires.add)((each.receiver, each.group))
+            last = each.at
+    return None if fires else last
+
+
+def missed(runs: Sequence[Run]) -> Iterator[str]:
+    """The bounds of the issue that these runs miss, one sentence each."""
+    if DEMO.times > MOST_TIMES:
+        yield f"the rules run {DEMO.times:g} times as fast; {MOST_TIMES:g} are allowed"
+    for run in runs:
+        if run.early:
+            yield f"{run.kind}: {run.early} pages before the fault"
+        if run.phase != run.kind:
+            yield f"{run.kind}: the first page is of {run.phase or 'no phase: none came'}"
+        elif run.page_seconds is not None and run.page_seconds > FIRST_PAGE_SECONDS:
+            yield f"{run.kind}: the first page came after {run.page_seconds:.0f} s; {FIRST_PAGE_SECONDS:.0f} are allowed"
+        if len(run.receivers) > 1:
+            yield f"{run.kind}: {len(run.receivers)} receivers: {', '.join(run.receivers)}"
+        if run.phase and not run.runbook:
+            yield f"{run.kind}: the first page has no link to a runbook"
+    single, wanted = sum(run.notifications == 1 for run in runs), ceil(ONE_NOTIFICATION * len(runs))
+    if single < wanted:
+        yield f"one notification for the fault in {single} of {len(runs)} runs; {wanted} are wanted"
+
+
+def table(runs: Sequence[Run]) -> list[str]:
+    """The runs as lines of at most 80 columns."""
+    head = f"{'incident':<9}{'load':>5}{'fault s':>9}{'page s':>8}{'resolved s':>12}  {'first':<9}{'early':>6}{'told':>6}  receivers"
+    lines = [head]
+    for run in runs:
+        fault, page, over = map(_seconds, (run.fault_seconds, run.page_seconds, run.resolved_seconds))
+        receivers = "+".join(each.removesuffix(PAGE_SUFFIX) for each in run.receivers) or "-"
+        tickets = f" ({len(run.tickets)} tickets)" if run.tickets else ""
+        lines.append(
+            f"{run.kind:<9}{run.load_average:>5.1f}{fault:>9}{page:>8}{over:>12}  {run.phase or '-':<9}"
+            f"{run.early:>6}{run.notifications:>6}  {receivers}{tickets}"
+        )
+    pages = sorted(run.page_seconds for run in runs if run.page_seconds is not None)
+    if pages:
+        lines.append(
+            f"first page: {pages[0]:.0f} to {pages[-1]:.0f} s from the command, in {len(pages)} of {len(runs)} runs"
+        )
+    return lines
+
+
+def play(kind: str, seed: int) -> Run:
+    """Run the demo once, watch it, and end it as Ctrl-C does."""
+    load_average = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="first-page-") as name:
+        folder = Path(name)
+        log, output = folder / "events.jsonl", folder / "output.txt"
+        command = [
+            sys.executable,
+            "-m",
+            "sidecar",
+            "demo",
+            f"--incident={kind}",
+            "--plain",
+            "--port=0",
+            "--admin-port=0",
+        ]
+        began_at = time.monotonic()
+        with output.open("w") as out:
+            demo = subprocess.Popen(
+                [*command, f"--seed={seed}", f"--events={log}"], stdout=out, stderr=out, start_new_session=True
+            )
+        events: list[Event] = []
+        try:
+            for event in _followed(log, demo, began_at):
+                events.append(event)
+                _say(kind, *event)
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.wait(30)
+        if demo.returncode:
+            sys.stderr.write(output.read_text()[-2000:])
+        return judged(kind, events, load_average)
+
+
+def _followed(log: Path, demo: subprocess.Popen[bytes], began_at: float) -> Iterator[Event]:
+    """The demo's events as they come, until a second fault begins or the demo ends."""
+    read, faults = 0, 0
+    while demo.poll() is None:
+        at = time.monotonic() - began_at
+        lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+        for line in lines[read:]:
+            if not line.endswith("\n"):
+                break
+            read += 1
+            event = json.loads(line)
+            faults += event["event"] == "fault"
+            if faults > 1:
+                return
+            yield at, event
+        if at > PATIENCE_SECONDS:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _say(kind: str, at: float, event: Mapping[str, Any]) -> None:
+    if event["event"] != "notification":
+        print(f"  {at:6.1f} s  {event['event']} {event.get('incident', '')}", flush=True)
+    elif event["receiver"] != "watchdog":
+        names = ", ".join(f"{each['labels']['alertname']} {each['status']}" for each in event["alerts"])
+        print(f"  {at:6.1f} s  {kind}: {event['receiver']} is told: {names}", flush=True)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.1f}"
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.first_page", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--runs", type=int, default=RUNS, help="runs of each kind (default %(default)s)")
+    parser.add_argument("--kinds", default=",".join(INCIDENTS), help="incidents, with commas (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first run (default %(default)s)")
+    flags = parser.parse_args(argv)
+    kinds = flags.kinds.split(",")
+    strangers = sorted({*kinds} - {*INCIDENTS})
+    if strangers or flags.runs < 1:
+        print(f"--kinds: one of {', '.join(INCIDENTS)}; --runs: 1 or more", file=sys.stderr)
+        return 2
+    if programs() is None:
+        print(f"Prometheus and Alertmanager are needed. On Debian: {INSTALL}", file=sys.stderr)
+        return 2
+    runs: list[Run] = []
+    for number in range(flags.runs):
+        for kind in kinds:
+            print(f"run {len(runs) + 1} of {flags.runs * len(kinds)}: {kind}", flush=True)
+            runs.append(play(kind, flags.seed + number))
+    print("\n".join(["", *table(runs)]))
+    problems = list(missed(runs))
+    print("\n".join(["", *(f"MISSED  {each}" for each in problems)] if problems else ["", "every bound is met"]))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
