@@ -133,15 +133,14 @@ def missed(runs: Sequence[Run]) -> Iterator[str]:
 
 def table(runs: Sequence[Run]) -> list[str]:
     """The runs as lines of at most 80 columns."""
-    head = f"{'incident':<9}{'load':>5}{'fault s':>9}{'page s':>8}{'resolved s':>12}  {'first':<9}{'early':>6}{'told':>6}  receivers"
-    lines = [head]
+    head = f"{'incident':<9}{'load':>5}{'fault s':>8}{'page s':>7}{'over s':>7}  {'first':<8}{'early':>6}{'told':>5}"
+    lines = [f"{head}{'tickets':>8}  receivers"]
     for run in runs:
         fault, page, over = map(_seconds, (run.fault_seconds, run.page_seconds, run.resolved_seconds))
         receivers = "+".join(each.removesuffix(PAGE_SUFFIX) for each in run.receivers) or "-"
-        tickets = f" ({len(run.tickets)} tickets)" if run.tickets else ""
         lines.append(
-            f"{run.kind:<9}{run.load_average:>5.1f}{fault:>9}{page:>8}{over:>12}  {run.phase or '-':<9}"
-            f"{run.early:>6}{run.notifications:>6}  {receivers}{tickets}"
+            f"{run.kind:<9}{run.load_average:>5.1f}{fault:>8}{page:>7}{over:>7}  {run.phase or '-':<8}{run.early:>6}"
+            f"{run.notifications:>5}{len(run.tickets):>8}  {receivers}"
         )
     pages = sorted(run.page_seconds for run in runs if run.page_seconds is not None)
     if pages:

@@ -237,6 +237,7 @@ TESTED_THROUGH = {
     "classify/found.py": "classify/test_body.py",
     "config/config_document.py": "config/test_yaml.py",
     "config/proxy_section.py": "config/test_schema.py",
+    "demo/demo_flags.py": "demo/test_demo.py",
     "demo/load.py": "demo/test_stage.py",
     "demo/servers.py": "demo/test_demo.py",
     "diagnosis/asked.py": "diagnosis/test_tree.py",

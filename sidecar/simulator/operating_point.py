@@ -102,9 +102,10 @@ def describe(preset: Preset, point: OperatingPoint) -> str:
     return (
         f"{preset.name}: {preset.model} on {preset.gpu_type}, {preset.limits.max_num_seqs} slots.\n"
         f"  Its mean queue is 90 ms at {point.rate:.2f} requests per second (simulated).\n"
-        f"  There: queue {mean.queue_seconds * 1e3:.0f} ms, decode {mean.decode_seconds * 1e3:,.0f} ms for 150 tokens,"
-        f" front end and\n  delivery {(mean.front_end_seconds + mean.delivery_seconds) * 1e3:.0f} ms,"
-        f" prefill {prefill} tokens."
+        f"  There: queue {mean.queue_seconds * 1e3:.0f} ms,"
+        f" front end and delivery {(mean.front_end_seconds + mean.delivery_seconds) * 1e3:.0f} ms,\n"
+        f"  prefill {prefill} tokens,\n"
+        f"  decode {mean.decode_seconds * 1e3:,.0f} ms for 150 tokens."
     )
 
 

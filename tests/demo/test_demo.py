@@ -145,7 +145,16 @@ def test_all_conflicts_of_ports_are_told_at_once(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    "flags", [["--rate=0"], ["--port=70000"], ["--engine-port=-1"], ["--duration=-1"], ["--preset=405b"], ["--incident=rain"], ["--nonsense"]]
+    "flags",
+    [
+        ["--rate=0"],
+        ["--port=70000"],
+        ["--engine-port=-1"],
+        ["--duration=-1"],
+        ["--preset=405b"],
+        ["--incident=rain"],
+        ["--nonsense"],
+    ],
 )
 def test_wrong_usage_is_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(flags) == 2

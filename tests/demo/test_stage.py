@@ -1,11 +1,20 @@
 """An incident changes the engine and the clients, and its end restores both."""
 
 import asyncio
+import json
+from pathlib import Path
+from typing import Any
 
 import aiohttp
+import pytest
+from aiohttp import web
 
+from sidecar.classify.trace import TraceContext, trace_context
+from sidecar.demo import stage as stage_module
+from sidecar.demo.event_log import EventLog
 from sidecar.demo.incidents import Act, Incident
-from sidecar.demo.load import Load
+from sidecar.demo.load import LANE_HEADER, MIXED, Load
+from sidecar.demo.pager import Pager
 from sidecar.demo.stage import Stage
 from sidecar.simulator.http_face import SimulatedEngine
 from sidecar.simulator.physics import Knobs
@@ -80,7 +89,7 @@ def test_acts_are_played_in_turn_and_said_aloud() -> None:
             )
             return [*said, f"slots {engine.simulation.knobs.slots}"]
 
-    assert asyncio.run(scenario()) == ["", "INCIDENT queue: three slots; 0 s more", "slots 3", "slots None"]
+    assert asyncio.run(scenario()) == ["", "INCIDENT queue: three slots; at most 0 s more", "slots 3", "slots None"]
 
 
 def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None:
@@ -100,3 +109,74 @@ def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None
             return slow.answered, slow.failed
 
     assert asyncio.run(scenario()) == (0, 0)
+
+
+def body(status: str) -> dict[str, Any]:
+    """A webhook's body: one page, which fires or is resolved."""
+    labels = {"alertname": "LLMQueueBurn", "severity": "page"}
+    alert = {"status": status, "labels": labels, "annotations": {}, "fingerprint": "one"}
+    return {"receiver": "queue-page", "status": status, "alerts": [alert]}
+
+
+def test_a_fault_is_healed_after_its_page_and_the_next_waits_until_that_is_resolved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without a page the first fault would last for an hour, and the second begin at once after it."""
+    monkeypatch.setattr(stage_module, "HEALS_SECONDS", 0.0)
+    monkeypatch.setattr(stage_module, "LOOK_SECONDS", 0.001)
+    incident, written = Incident("queue", "", {"slots": 3}), tmp_path / "events"
+
+    def events() -> list[str]:
+        return [json.loads(line)["event"] for line in written.read_text().splitlines()]
+
+    async def scenario() -> list[list[str]]:
+        async with SimulatedEngine(SMALL_CHAT) as engine:
+            with EventLog(str(written), lambda: 0.0) as log:
+                pager = Pager()
+                stage = Stage(engine, Load(engine.url, engine.model, 1.0), log, pager)
+                acts = [Act(3600.0, incident, incident), Act(0.0, None, incident), Act(0.0, incident, incident)]
+                playing = asyncio.create_task(stage.play(acts))
+                while not events():  # noqa: ASYNC110  a file is no asyncio object
+                    await asyncio.sleep(0.001)
+                seen = [events()]
+                pager.hear(body("firing"), 1.0)
+                while len(events()) < 2:  # noqa: ASYNC110  as above
+                    await asyncio.sleep(0.001)
+                seen.append(events())
+                pager.hear(body("resolved"), 2.0)
+                await playing
+                return [*seen, events()]
+
+    assert asyncio.run(scenario()) == [["fault"], ["fault", "heal"], ["fault", "heal", "fault", "heal"]]
+
+
+def test_each_request_names_its_lane_and_carries_a_trace_of_its_own() -> None:
+    """As a traced client sends it: well formed, sampled, and no two requests are of one trace."""
+
+    async def scenario() -> list[tuple[str, TraceContext | None]]:
+        seen = list[tuple[str, TraceContext | None]]()
+
+        async def answer(request: web.Request) -> web.Response:
+            fields = [(name.encode(), value.encode()) for name, value in request.headers.items()]
+            seen.append((request.headers[LANE_HEADER], trace_context(fields)))
+            return web.Response()
+
+        app = web.Application()
+        app.add_routes([web.post("/v1/chat/completions", answer)])
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        load = Load(f"http://127.0.0.1:{runner.addresses[0][1]}", "small", 200.0)
+        running = asyncio.create_task(load.run())
+        while load.answered < 20:  # noqa: ASYNC110  a count is no asyncio object
+            await asyncio.sleep(0.001)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await runner.cleanup()
+        return seen
+
+    seen = asyncio.run(scenario())
+
+    assert {lane for lane, _ in seen} <= {shape.lane for shape in MIXED.shapes}
+    assert [context for _, context in seen if context is None or not context.sampled] == []
+    assert len({context.trace_id for _, context in seen if context is not None}) == len(seen)

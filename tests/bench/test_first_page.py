@@ -1,0 +1,89 @@
+"""The bench of the first page judges runs by what the demo wrote down: phases, receivers, notifications, seconds."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.first_page import Run, judged, missed, table
+from sidecar.config.folding import WIDTH
+
+
+Told = tuple[float, dict[str, Any]]
+
+
+def notification(at: float, phase: str, *lanes: str, status: str = "firing", kind: str = "page") -> Told:
+    """Alerts of one phase, one a lane, at the receiver of this phase."""
+    alerts = [
+        {
+            "status": status,
+            "fingerprint": lane,
+            "labels": {"alertname": f"LLM{phase}", "phase": phase, "severity": kind, "lane": lane},
+            "runbook_url": "http://here/runbooks/one",
+        }
+        for lane in lanes
+    ]
+    receiver = f"{phase}-{kind}"
+    return at, {"event": "notification", "receiver": receiver, "status": status, "group": phase, "alerts": alerts}
+
+
+FAULT: Told = (18.0, {"event": "fault", "incident": "queue"})
+WATCHDOG: Told = (3.0, notification(3.0, "none", "all")[1] | {"receiver": "watchdog"})
+PAGE = notification(31.0, "queue", "interactive")
+OVER = notification(80.0, "queue", "interactive", status="resolved")
+
+
+def run_of(*events: Told) -> Run:
+    return judged("queue", [WATCHDOG, *events], load_average=0.4)
+
+
+def test_a_run_as_it_should_be_misses_nothing() -> None:
+    run = run_of(FAULT, PAGE, OVER)
+
+    assert run == Run("queue", 0.4, 18.0, 31.0, "queue", 0, 1, ("queue-page",), (), 80.0, runbook=True)
+    assert list(missed([run])) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([notification(9.0, "queue", "rag"), FAULT, PAGE], "1 pages before the fault"),
+        ([FAULT, notification(30.0, "decode", "rag"), OVER], "the first page is of decode"),
+        ([FAULT], "no phase: none came"),
+        ([FAULT, notification(61.0, "queue", "rag")], "the first page came after 61 s"),
+        ([FAULT, PAGE, notification(40.0, "decode", "rag")], "2 receivers: queue-page, decode-page"),
+        ([FAULT, PAGE, notification(71.0, "queue", "interactive", "rag")], "one notification for the fault in 0 of 1"),
+    ],
+)
+def test_each_bound_of_the_issue_can_be_missed(events: list[Told], said: str) -> None:
+    assert [problem for problem in missed([run_of(*events)]) if said in problem] != []
+
+
+def test_a_message_without_news_is_no_further_notification_and_a_ticket_is_no_page() -> None:
+    """A lane that is resolved while another fires, and a ticket beside the page, wake nobody."""
+    both = notification(31.0, "queue", "interactive", "rag")
+    one = notification(71.0, "queue", "interactive")
+    run = run_of(FAULT, both, notification(35.0, "queue", "batch", kind="ticket"), one, OVER)
+
+    assert (run.notifications, run.receivers, run.tickets) == (1, ("queue-page",), ("queue-ticket",))
+
+
+def test_a_page_that_is_never_resolved_is_not_said_to_be() -> None:
+    assert run_of(FAULT, PAGE).resolved_seconds is None
+
+
+def test_two_of_twenty_five_runs_may_tell_twice() -> None:
+    once, twice = run_of(FAULT, PAGE, OVER), run_of(FAULT, PAGE, notification(71.0, "queue", "rag"), OVER)
+    said = {
+        many: [problem for problem in missed([once] * (25 - many) + [twice] * many) if "one notification" in problem]
+        for many in (2, 3)
+    }
+
+    assert said == {2: [], 3: ["one notification for the fault in 22 of 25 runs; 23 are wanted"]}
+
+
+def test_the_table_fits_eighty_columns() -> None:
+    run = run_of(FAULT, PAGE, notification(40.0, "decode", "rag"), notification(41.0, "queue", "batch", kind="ticket"))
+    late = replace(run, load_average=12.3, fault_seconds=118.4, page_seconds=155.5, resolved_seconds=255.5)
+
+    assert [line for line in table([late]) if len(line) > WIDTH] == []
