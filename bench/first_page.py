@@ -67,7 +67,7 @@ Event = tuple[float, Mapping[str, Any]]
 
 
 def judged(kind: str, events: Sequence[Event], load_average: float) -> Run:
-    """What the events of one run say."""
+    """One run, judged by its events."""
     fault_at = next((at for at, each in events if each["event"] == "fault"), None)
     told = [(told_of(at, each), each) for at, each in events if each["event"] == "notification"]
     firing = [(each, body) for each, body in told if each.status == "firing" and each.receiver != "watchdog"]

@@ -1,6 +1,6 @@
 """`python -m tools.demo_numbers points` and `... baseline [SECONDS]`: write the two files of numbers that the demo ships.
 
-`points` simulates each preset's operating point (a minute). `baseline` runs `sidecar demo --learn` with no fault at the rate of
+`points` simulates each preset's operating point (half a minute). `baseline` runs `sidecar demo --learn` with no fault at the rate of
 its incidents, and has `sidecar baseline export` write what the sidecar learned (some ten minutes on an idle machine). It knows
 which file each of the two is. It refuses to know what the numbers mean.
 """

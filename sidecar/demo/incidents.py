@@ -24,7 +24,7 @@ RESOLVES_SECONDS = 120.0
 FAULT_SECONDS = 60.0
 """Most time of a fault."""
 HEALS_SECONDS = 5.0
-"""A fault is healed so long after its page: somebody was woken, and acted. Without a pager it lasts for FAULT_SECONDS."""
+"""A fault is healed so long after its page, as if an operator had acted. Without a pager it lasts for FAULT_SECONDS."""
 SHARE_OF_RATE = 0.6
 """Share of the rate at which the mean queue is 90 ms. At that rate itself, so near the limit, every fault becomes a
 queue within seconds; at this share each fault shows in its own phase."""

@@ -1,7 +1,7 @@
 """Plays incidents: applies each to the simulated engine and to the load, and undoes it at its end.
 
 It maps an incident's settings to the engine or the load. The incidents and their times are defined in `incidents.py`. With a
-pager, a fault ends some seconds after its page, as if somebody had acted, and the next one waits until that page is resolved.
+pager, a fault ends some seconds after its page, as if an operator had acted, and the next one waits until that page is resolved.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from sidecar.demo.pager import Pager
 from sidecar.simulator.http_face import SimulatedEngine
 
 
-LOOK_SECONDS = 0.1
+LOOKS_EVERY_SECONDS = 0.1
 
 
 class Stage:
@@ -67,12 +67,12 @@ class Stage:
         while (left := self._until - loop.time()) > 0:
             if not paged and self._pages():
                 paged, self._until = True, min(self._until, loop.time() + HEALS_SECONDS)
-            await asyncio.sleep(min(left, LOOK_SECONDS))
+            await asyncio.sleep(min(left, LOOKS_EVERY_SECONDS))
 
     async def _until_resolved(self) -> None:
         loop = asyncio.get_running_loop()
         while self._pages() and loop.time() < self._until + RESOLVES_SECONDS:  # noqa: ASYNC110  a pager is no asyncio object
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LOOKS_EVERY_SECONDS)
 
     def _pages(self) -> bool:
         return self._pager is not None and self._pager.pages

@@ -60,7 +60,7 @@ def test_each_bound_of_the_issue_can_be_missed(events: list[Told], said: str) ->
 
 
 def test_a_message_without_news_is_no_further_notification_and_a_ticket_is_no_page() -> None:
-    """A lane that is resolved while another fires, and a ticket beside the page, wake nobody."""
+    """A lane that is resolved while another fires, and a ticket beside the page, are not counted."""
     both = notification(31.0, "queue", "interactive", "rag")
     one = notification(71.0, "queue", "interactive")
     run = run_of(FAULT, both, notification(35.0, "queue", "batch", kind="ticket"), one, OVER)

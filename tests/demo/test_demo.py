@@ -107,7 +107,7 @@ def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
     """With the servers installed, the demo prints their addresses, and on a healthy day "no alert fires"."""
     for name in ("prometheus", "prometheus-alertmanager"):
         need_tool(name)
-    demo = start("--duration=26", "--incident=queue")
+    demo = start("--duration=26", "--incident=queue", "--learn")
 
     out, err = demo.communicate(timeout=100)
 
@@ -115,6 +115,26 @@ def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
     assert re.search(r"^Prometheus   http://127\.0\.0\.1:\d+/alerts$", out, re.MULTILINE)
     assert "7.5 times as fast: 5 minutes take 40s" in out
     assert re.findall(r"; healthy; incident queue in \d+ s; (.*)$", out, re.MULTILINE)[-1] == "no alert fires"
+
+
+@pytest.mark.live
+def test_the_first_page_names_the_fault_and_its_runbook() -> None:
+    """Nothing pages before the fault; the page has its phase, and a link to the demo's own sidecar."""
+    for name in ("prometheus", "prometheus-alertmanager"):
+        need_tool(name)
+    demo = subprocess.run(
+        [*COMMAND[:-1], "--incident=queue", "--duration=55"], capture_output=True, text=True, timeout=120, check=False
+    )
+    lines = demo.stdout.splitlines()
+    faults = [at for at, line in enumerate(lines) if "INCIDENT queue" in line]
+    pages = [at for at, line in enumerate(lines) if line.startswith("FIRING page")]
+    admin = re.search(r"^status page  (\S+)/$", demo.stdout, re.MULTILINE)
+
+    assert (demo.returncode, demo.stderr) == (0, "")
+    assert min(faults) < min(pages)
+    assert lines[min(pages)].split() == ["FIRING", "page", "phase", "queue", "LLMQueueBurn"]
+    assert admin
+    assert f"  runbook {admin[1]}/runbooks/LLMQueueBurn" in lines
 
 
 @pytest.mark.parametrize("flag", ["--port", "--admin-port", "--engine-port"])

@@ -123,7 +123,7 @@ def test_a_fault_is_healed_after_its_page_and_the_next_waits_until_that_is_resol
 ) -> None:
     """Without a page the first fault would last for an hour, and the second begin at once after it."""
     monkeypatch.setattr(stage_module, "HEALS_SECONDS", 0.0)
-    monkeypatch.setattr(stage_module, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(stage_module, "LOOKS_EVERY_SECONDS", 0.001)
     incident, written = Incident("queue", "", {"slots": 3}), tmp_path / "events"
 
     def events() -> list[str]:

@@ -24,7 +24,7 @@ MOST_BYTES = 32_768
 
 
 def test_this_version_takes_the_file_for_the_demos_engine_and_it_was_learned_in_calm() -> None:
-    """Whoever changes a learner's values, or the simulated engine, writes it anew: `make demo-numbers`."""
+    """After a change of a learner's values, or of the simulated engine, `make demo-numbers` writes it anew."""
     text = BASELINE.read_bytes()
     found = checked(text, KEY, SloHarness().slo.learners)
 
