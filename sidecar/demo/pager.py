@@ -73,10 +73,13 @@ class Pager:
             )
             self.on_news()
 
-    @property
-    def pages(self) -> bool:
-        """Whether a page fires."""
-        return any(told.firing and told.severity == "page" for told in self._told.values())
+    def pages(self, phase: str | None = None) -> frozenset[tuple[str, str]]:
+        """The pages that fire, as pairs of receiver and fingerprint; with `phase`, those of this phase."""
+        return frozenset(
+            place
+            for place, told in self._told.items()
+            if told.firing and told.severity == "page" and phase in (None, told.phase)
+        )
 
     def _write_down(self, body: Mapping[str, Any]) -> None:
         if self._log is not None:

@@ -57,15 +57,15 @@ class Stage:
                 await self._until_resolved()
                 continue
             await self.begin(act.incident)
-            await self._until_paged()
+            await self._until_paged(act.incident.name)
             await self.end(act.incident)
 
-    async def _until_paged(self) -> None:
-        """Wait until the act ends: some seconds after a page, if one comes."""
+    async def _until_paged(self, phase: str) -> None:
+        """Wait until the act ends: some seconds after a new page of this phase, if one comes."""
         loop = asyncio.get_running_loop()
-        paged = False
+        before, paged = self._pages(phase), False
         while (left := self._until - loop.time()) > 0:
-            if not paged and self._pages():
+            if not paged and self._pages(phase) - before:
                 paged, self._until = True, min(self._until, loop.time() + HEALS_SECONDS)
             await asyncio.sleep(min(left, LOOKS_EVERY_SECONDS))
 
@@ -74,8 +74,8 @@ class Stage:
         while self._pages() and loop.time() < self._until + RESOLVES_SECONDS:  # noqa: ASYNC110  a pager is no asyncio object
             await asyncio.sleep(LOOKS_EVERY_SECONDS)
 
-    def _pages(self) -> bool:
-        return self._pager is not None and self._pager.pages
+    def _pages(self, phase: str | None = None) -> frozenset[tuple[str, str]]:
+        return frozenset() if self._pager is None else self._pager.pages(phase)
 
     def _tell(self, event: str, incident: Incident) -> None:
         if self._log is not None:

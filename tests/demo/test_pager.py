@@ -71,9 +71,16 @@ def test_a_page_fires_until_it_is_resolved_and_a_ticket_is_none() -> None:
     pager, fires = Pager(), list[bool]()
     for severity, status in (("ticket", "firing"), ("page", "firing"), ("page", "resolved")):
         pager.hear(told(severity, severity=severity, status=status), 1.0)
-        fires.append(pager.pages)
+        fires.append(bool(pager.pages()))
 
     assert fires == [False, True, False]
+
+
+def test_a_page_of_another_phase_is_not_the_one_that_a_fault_waits_for() -> None:
+    pager = Pager()
+    pager.hear(told("Page"), 1.0)
+
+    assert {phase: len(pager.pages(phase)) for phase in (None, "queue", "decode")} == {None: 1, "queue": 1, "decode": 0}
 
 
 def test_each_notification_is_news_and_is_written_down(tmp_path: Path) -> None:

@@ -111,17 +111,17 @@ def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None
     assert asyncio.run(scenario()) == (0, 0)
 
 
-def body(status: str) -> dict[str, Any]:
+def body(status: str, phase: str = "queue") -> dict[str, Any]:
     """A webhook's body: one page, which fires or is resolved."""
-    labels = {"alertname": "LLMQueueBurn", "severity": "page"}
-    alert = {"status": status, "labels": labels, "annotations": {}, "fingerprint": "one"}
-    return {"receiver": "queue-page", "status": status, "alerts": [alert]}
+    labels = {"alertname": "LLMQueueBurn", "severity": "page", "phase": phase}
+    alert = {"status": status, "labels": labels, "annotations": {}, "fingerprint": phase}
+    return {"receiver": f"{phase}-page", "status": status, "alerts": [alert]}
 
 
 def test_a_fault_is_healed_after_its_page_and_the_next_waits_until_that_is_resolved(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without a page the first fault would last for an hour, and the second begin at once after it."""
+    """Without a page of its phase the first fault would last for an hour, and the second begin at once after it."""
     monkeypatch.setattr(stage_module, "HEALS_SECONDS", 0.0)
     monkeypatch.setattr(stage_module, "LOOKS_EVERY_SECONDS", 0.001)
     incident, written = Incident("queue", "", {"slots": 3}), tmp_path / "events"
@@ -138,6 +138,8 @@ def test_a_fault_is_healed_after_its_page_and_the_next_waits_until_that_is_resol
                 playing = asyncio.create_task(stage.play(acts))
                 while not events():  # noqa: ASYNC110  a file is no asyncio object
                     await asyncio.sleep(0.001)
+                pager.hear(body("firing", "decode"), 1.0)
+                pager.hear(body("resolved", "decode"), 1.0)
                 seen = [events()]
                 pager.hear(body("firing"), 1.0)
                 while len(events()) < 2:  # noqa: ASYNC110  as above
