@@ -8,7 +8,14 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sidecar.demo.incidents import INCIDENTS, LEARNING_SECONDS, SHARE_OF_RATE
+from sidecar.demo.incidents import (
+    CALM_SECONDS,
+    FAULT_SECONDS,
+    HEALS_SECONDS,
+    INCIDENTS,
+    LEARNING_SECONDS,
+    SHARE_OF_RATE,
+)
 from sidecar.demo.processes import DemoError, bindable
 from sidecar.simulator.replica_presets import PRESETS, SMALL_CHAT
 
@@ -16,6 +23,27 @@ from sidecar.simulator.replica_presets import PRESETS, SMALL_CHAT
 MOST_PER_SECOND = 1000.0
 LAST_PORT = 65_535
 _PORT_FLAGS = ("--port", "--admin-port", "--engine-port")
+
+
+_EXAMPLES = """\
+examples:
+  sidecar demo
+      See the phases of each lane, live.
+  sidecar demo --incident=queue
+      Break the engine, and see the page of the phase within a minute.
+  sidecar demo --incident=all --plain --port=0 --admin-port=0
+      All faults in turn as lines of text, on ports that are free.
+
+exit codes: 0 it ended as asked, also by Ctrl-C; 1 a port is taken, or a program
+did not start; 2 wrong flags.
+"""
+
+
+class _Help(argparse.HelpFormatter):
+    """Folds all but the examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text == _EXAMPLES else super()._fill_text(text, width, indent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +78,8 @@ def parser() -> argparse.ArgumentParser:
         prog="sidecar demo",
         description="Run a simulated engine, the sidecar in front of it and a mixed load, and show where each request's time goes."
         " With Prometheus and Alertmanager installed, the shipped rules page at a faster pace, which is printed.",
+        epilog=_EXAMPLES,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     made.add_argument(
@@ -64,7 +94,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--incident",
         choices=[*INCIDENTS, "all"],
-        help="play this fault for a minute, heal it, and play it again a minute after, until the end; all: play all"
+        help=f"after {CALM_SECONDS:g} seconds play this fault, heal it {HEALS_SECONDS:g} seconds after its page (after"
+        f" {FAULT_SECONDS:g} without one), and play it again once the page is resolved, until the end; all: play all"
         " faults in turn. "
         + "; ".join(f"{incident.name}: {incident.description}" for incident in INCIDENTS.values())
         + f". Made for the preset {SMALL_CHAT.name}",
