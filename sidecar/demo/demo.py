@@ -81,6 +81,9 @@ async def run(
         print(f"             <- point any OpenAI client here, model {engine.model}")
         print(f"metrics      {web_url}/metrics")
         print(f"status page  {web_url}/")
+        print(
+            f"usual values {'shipped with the demo; --learn does without' if usual else 'none: the sidecar learns them'}"
+        )
         pager = Pager(log)
         alerted = not stop.is_set() and await _alerting(stack, ports, web_url, pager)
         print(f"load         {rate:.2f} requests per second: interactive chat, batch summaries,")

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,16 @@ def start(*flags: str, path: str | None = None) -> subprocess.Popen[str]:
         start_new_session=True,
         env=os.environ if path is None else {**os.environ, "PATH": path},
     )
+
+
+def until_it_runs(demo: subprocess.Popen[str]) -> list[str]:
+    """The lines that the demo prints until its load begins."""
+    assert demo.stdout is not None
+    lines: list[str] = []
+    while not (lines and lines[-1].startswith("load ")):
+        lines.append(demo.stdout.readline())
+        assert lines[-1], "it ended before it began"
+    return lines
 
 
 def children_of(pid: int) -> list[int]:
@@ -75,11 +86,7 @@ def test_it_shows_every_lane_with_its_phases_and_ends_by_itself() -> None:
 
 def test_ctrl_c_ends_it_cleanly_and_leaves_no_process() -> None:
     demo = start()
-    assert demo.stdout is not None
-    lines: list[str] = []
-    while not (lines and lines[-1].startswith("load ")):
-        lines.append(demo.stdout.readline())
-        assert lines[-1], "it ended before it began"
+    until_it_runs(demo)
     children = children_of(demo.pid)
     time.sleep(0.5)
 
@@ -90,6 +97,21 @@ def test_ctrl_c_ends_it_cleanly_and_leaves_no_process() -> None:
     assert "requests sent" in out
     assert len(children) == (1 if programs() is None else 3)
     assert not any(alive(child) for child in children)
+
+
+@pytest.mark.parametrize(("flags", "source"), [([], "file"), (["--learn"], "none")])
+def test_its_sidecar_takes_the_shipped_usual_values_unless_it_is_to_learn(flags: list[str], source: str) -> None:
+    demo = start(*flags, path="")
+    (metrics,) = (line.split()[1] for line in until_it_runs(demo) if line.startswith("metrics "))
+    pattern, found, tries = re.compile(r'^llm_baseline_info\{.*source="(\w+)".*\} 1', re.MULTILINE), set[str](), 0
+    while source not in found and tries < 100:
+        found, tries = set(pattern.findall(urllib.request.urlopen(metrics).read().decode())), tries + 1
+        time.sleep(0.1)
+
+    demo.send_signal(signal.SIGINT)
+    _, err = demo.communicate(timeout=60)
+
+    assert (found, demo.returncode, err) == ({source}, 0, "")
 
 
 def test_it_says_how_to_get_the_servers_that_would_page_and_goes_on_without() -> None:
