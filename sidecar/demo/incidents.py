@@ -23,10 +23,10 @@ RESOLVES_SECONDS = 120.0
 """Most time for which an incident waits for that."""
 FAULT_SECONDS = 60.0
 """Most time of a fault."""
-HEALS_SECONDS = 2.0
+HEALS_SECONDS = 1.0
 """A fault is healed so long after its page, as if an operator had acted: before further objectives burn long enough for a second
 message about the same incident. Without a pager it lasts for FAULT_SECONDS."""
-SHARE_OF_RATE = 0.5
+SHARE_OF_RATE = 0.4
 """Share of the rate at which the mean queue is 90 ms. At that rate itself, so near the limit, every fault becomes a
 queue within seconds; at this share each fault shows in its own phase."""
 
@@ -53,8 +53,8 @@ class Incident:
 INCIDENTS: Mapping[str, Incident] = {
     incident.name: incident
     for incident in (
-        Incident("queue", "a wrong setting leaves 2 of 32 slots", {"slots": 2}),
-        Incident("prefill", "the GPU computes prompts at a sixth of its speed", {"prefill_factor": 6.0}),
+        Incident("queue", "a wrong setting leaves one of 32 slots", {"slots": 1}),
+        Incident("prefill", "the GPU computes prompts at a tenth of its speed", {"prefill_factor": 10.0}),
         Incident("decode", "the GPU's memory has a sixth of its speed", {"decode_factor": 6.0}),
         Incident("stream", "every client reads only nine tokens per second", bytes_per_second=2_000),
         Incident("engine", "the engine has crashed and does not come back by itself", down=True),
