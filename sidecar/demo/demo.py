@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 
 import aiohttp
@@ -29,7 +28,7 @@ from sidecar.demo.servers import INSTALL, alerting, programs
 from sidecar.demo.shipped import DEMO, find
 from sidecar.demo.stage import Stage
 from sidecar.demo.table import screen
-from sidecar.demo.usual import usual_file, with_usual
+from sidecar.demo.usual import usual_file, variables
 from sidecar.demo.view import Sums, read_page, rows
 from sidecar.simulator.http_face import SimulatedEngine
 from sidecar.simulator.operating_point import describe
@@ -65,14 +64,16 @@ async def run(
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(SimulatedEngine(preset, host=LOOPBACK, port=ports.engine, seed=seed))
         admin = await stack.enter_async_context(aiohttp.ClientSession(web_url))
-        config = Path(stack.enter_context(TemporaryDirectory(prefix="llm-phase-sidecar-"))) / CONFIG.name
-        config.write_text(with_usual(CONFIG.read_text("utf-8"), usual), "utf-8")
         sidecar = await stack.enter_async_context(
             running(
                 "the sidecar",
-                _command(engine.url, ports, config),
+                _command(engine.url, ports),
                 ready_url=f"{web_url}/-/ready",
-                env={"SIDECAR_QUANTIZATION": preset.quantization, "SIDECAR_GPU_TYPE": preset.gpu_type},
+                env={
+                    "SIDECAR_QUANTIZATION": preset.quantization,
+                    "SIDECAR_GPU_TYPE": preset.gpu_type,
+                    **variables(usual),
+                },
                 given_up=stop,
             )
         )
@@ -115,9 +116,9 @@ async def run(
     )
 
 
-def _command(engine_url: str, ports: Ports, config: Path) -> list[str]:
+def _command(engine_url: str, ports: Ports) -> list[str]:
     return [
-        *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}", f"--config.file={config}"),
+        *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}", f"--config.file={CONFIG}"),
         *(
             f"--proxy.listen-address={LOOPBACK}:{ports.proxy}",
             f"--web.listen-address={LOOPBACK}:{ports.web}",

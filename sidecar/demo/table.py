@@ -116,7 +116,7 @@ def paged(alert: Notification) -> list[str]:
     lines = [f"{state:<13} phase {alert.phase:<12} {alert.name}"]
     if alert.firing:
         lines += folded(f"-> {alert.receiver}{cause}: {alert.summary}", WIDTH, "  ", "  ")
-        lines += [f"  runbook {alert.runbook_url}"] if alert.runbook_url else []
+        lines += folded(f"runbook {alert.runbook_url}", WIDTH, "  ", "  ") if alert.runbook_url else []
     return lines
 
 

@@ -5,9 +5,9 @@ A sidecar that is given the file (`baseline.file`) can name what broke from its 
 knows where the file is and for which preset it holds. It refuses to know what is in it.
 """
 
-import json
 from pathlib import Path
 
+from sidecar.config.environment import variable_of
 from sidecar.simulator.replica_presets import SMALL_CHAT
 
 
@@ -21,6 +21,6 @@ def usual_file(preset: str) -> Path | None:
     return BASELINE if preset == LEARNED_BY else None
 
 
-def with_usual(config: str, usual: Path | None) -> str:
-    """A config of the sidecar that names this file too. A path in JSON's quotes is a string of YAML."""
-    return config if usual is None else f"{config}\nbaseline:\n  file: {json.dumps(str(usual))}\n"
+def variables(usual: Path | None) -> dict[str, str]:
+    """The sidecar's environment that names this file."""
+    return {} if usual is None else {variable_of(("baseline", "file")): str(usual)}

@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.config.file import load
 from sidecar.demo.demo import CONFIG
-from sidecar.demo.usual import BASELINE, LEARNED_BY, usual_file, with_usual
+from sidecar.demo.usual import BASELINE, LEARNED_BY, usual_file, variables
 from sidecar.simulator.http_face import VLLM_VERSION
 from sidecar.simulator.replica_presets import PRESETS
 from sidecar.slo.baseline import Key, checked
@@ -36,11 +36,9 @@ def test_only_the_preset_that_it_was_learned_with_is_given_it() -> None:
 
 
 @pytest.mark.parametrize("usual", [None, Path("/a folder: with #odd 'name'/baseline.json")])
-def test_the_sidecars_config_is_the_demos_and_the_file_alone(usual: Path | None, tmp_path: Path) -> None:
-    config = tmp_path / "sidecar.yml"
-    config.write_text(with_usual(CONFIG.read_text(), usual))
+def test_the_sidecars_config_is_the_demos_and_the_file_alone(usual: Path | None) -> None:
     flags = {"engine.url": "http://127.0.0.1:1"}
-    mine, shipped = load(str(config), flags, {}), load(str(CONFIG), flags, {})
+    mine, shipped = load(str(CONFIG), flags, variables(usual)), load(str(CONFIG), flags, {})
 
     assert mine.baseline.file == ("" if usual is None else str(usual))
     assert mine.model_copy(update={"baseline": shipped.baseline}) == shipped
