@@ -13,7 +13,7 @@ from typing import Any
 from sidecar.simulator.physics import Knobs
 
 
-CALM_SECONDS = 15.0
+CALM_SECONDS = 12.0
 """Time before the first incident, if the sidecar is given usual values: long enough to see that nothing is paged."""
 LEARNING_SECONDS = 130.0
 """The same, if it has to learn them: a young sidecar learns what is usual in under two minutes."""
