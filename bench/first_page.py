@@ -208,8 +208,12 @@ def _say(kind: str, at: float, event: Mapping[str, Any]) -> None:
     if event["event"] != "notification":
         print(f"  {at:6.1f} s  {event['event']} {event.get('incident', '')}", flush=True)
     elif event["receiver"] != "watchdog":
-        names = ", ".join(f"{each['labels']['alertname']} {each['status']}" for each in event["alerts"])
+        names = ", ".join(f"{_named(each['labels'])} {each['status']}" for each in event["alerts"])
         print(f"  {at:6.1f} s  {kind}: {event['receiver']} is told: {names}", flush=True)
+
+
+def _named(labels: Mapping[str, str]) -> str:
+    return " ".join(labels[name] for name in ("alertname", "lane", "objective") if name in labels)
 
 
 def _seconds(seconds: float | None) -> str:
