@@ -148,6 +148,7 @@ def test_twenty_thousand_inventions_leave_the_series_as_they_were(tmp_path: Path
         async with sidecar_in(tmp_path) as sidecar:
             await send_all(sidecar.port, map(inference, range(500)), 500)
             await send_all(sidecar.port, map(passing, range(100)), 100)
+            await scraped(sidecar)  # the age of the last scrape is unknown, and absent, until there is one
             before = await scraped(sidecar)
             statuses = await send_all(sidecar.port, map(inference, range(500, 500 + INVENTIONS)), INVENTIONS)
             for status, count in (await send_all(sidecar.port, map(passing, range(INVENTIONS)), INVENTIONS)).items():
