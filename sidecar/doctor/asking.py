@@ -22,17 +22,19 @@ from sidecar.doctor.links import Finding
 from sidecar.doctor.own_side import HEALTH_PATH
 from sidecar.doctor.page_links import to_open
 from sidecar.doctor.page_routes import alertmanager_of
-from sidecar.doctor.scraped_targets import own_targets
+from sidecar.doctor.scraped_targets import SCRAPE_SLACK_SECONDS, not_kept, own_targets
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.replies import Answer
 from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.metrics.self_metrics import SIDECAR_BUILD_INFO
-from sidecar.metrics.vocabulary import DOCTOR_AGENT
+from sidecar.metrics.vocabulary import DOCTOR_AGENT, LONGEST_SCRAPE_INTERVAL_SECONDS
 
 
 ANSWER_TIMEOUT_SECONDS = 10.0
 """For one question. A Prometheus that takes longer has a problem of its own, and says so on its own page."""
+ASK_AGAIN_SECONDS = 1.0
+"""Time between two questions whether the next scrape has come."""
 _OF_SIDECARS = f"and on (job, instance) {SIDECAR_BUILD_INFO.name}"
 QUERIES = {
     "now": "time()",
@@ -217,8 +219,35 @@ async def _ask_about_own_target(asker: Asker, sources: Sources, evidence: Eviden
         return
     of = ", ".join(f'{name}="{mine[0][name]}"' for name in ("job", "instance") if name in mine[0])
     asked = {"kept": f"group by (__name__) ({{{of}}})", "scraped": f"scrape_samples_scraped{{{of}}}"}
-    answers = await asyncio.gather(*(_query(asker, base, query) for query in asked.values()))
-    evidence.prometheus = {**evidence.prometheus, **dict(zip(asked, answers, strict=True))}
+
+    async def ask() -> None:
+        answers = await asyncio.gather(*(_query(asker, base, query) for query in asked.values()))
+        evidence.prometheus = {**evidence.prometheus, **dict(zip(asked, answers, strict=True))}
+
+    await ask()
+    if _lacks_series(evidence):
+        # Some series are on the page once their value is known: Prometheus may not have read the page since.
+        await _next_scrape(asker, base, of)
+        await ask()
+
+
+def _lacks_series(evidence: Evidence) -> bool:
+    try:
+        return bool(not_kept(Read(evidence)))
+    except (KeyError, ValueError, TypeError):  # `scraped_targets.py` says so
+        return False
+
+
+async def _next_scrape(asker: Asker, base: str, of: str) -> None:
+    """Wait until Prometheus has scraped the target with these labels once more, for as long as the longest interval may take."""
+    known: float | None = None
+    for _ in range(round((LONGEST_SCRAPE_INTERVAL_SECONDS + SCRAPE_SLACK_SECONDS) / ASK_AGAIN_SECONDS)):
+        reply = await _query(asker, base, f"timestamp(process_start_time_seconds{{{of}}})")
+        found = reply.samples if reply.good else []
+        if known is not None and found and found[0][1] > known:
+            return
+        known = found[0][1] if known is None and found else known
+        await asyncio.sleep(ASK_AGAIN_SECONDS)
 
 
 async def _query(asker: Asker, base: str, query: str) -> Reply:

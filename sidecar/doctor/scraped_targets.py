@@ -156,7 +156,7 @@ def _of_target(read: Read, mine: Mapping[str, str]) -> Finding:
             f"the page has {samples[0][1]:.0f} samples of sample_limit {limit}: a few more, and Prometheus drops it whole",
             f"raise sample_limit of job {target['scrapePool']}; `sidecar check` says how many series a config can reach",
         )
-    lost = _not_kept(read)
+    lost = not_kept(read)
     if lost:
         return broken(
             Link.SCRAPE,
@@ -192,7 +192,7 @@ def _sample_limit(config: str, job: str) -> int:
     return int(next(iter(limits), 0) or (told.get("global") or {}).get("sample_limit", 0))
 
 
-def _not_kept(read: Read) -> list[str]:
+def not_kept(read: Read) -> list[str]:
     """The series that are on this process's page and read by a loaded rule, and that Prometheus does not keep."""
     evidence = read.evidence.prometheus
     if "kept" not in evidence or not evidence["kept"].good:

@@ -8,14 +8,14 @@ from typing import TypeVar
 import pytest
 from aiohttp import web
 
-from sidecar.doctor import doctor_command
+from sidecar.doctor import asking, doctor_command
 from sidecar.doctor.asking import PAGES_OF_ALERTMANAGER, PAGES_OF_PROMETHEUS, QUERIES, below
 from sidecar.doctor.doctor_command import as_text, main
 from sidecar.doctor.examination import examine
 from sidecar.doctor.gathered import Reply
 from sidecar.doctor.links import Link
 from sidecar.metrics.vocabulary import DOCTOR_AGENT
-from tests.doctor.sound_evidence import api, sound
+from tests.doctor.sound_evidence import api, sound, vector
 from tests.support.background import background
 
 
@@ -81,6 +81,35 @@ def test_all_sources_are_asked_by_reading_alone(capsys: pytest.CaptureFixture[st
     assert {agent for *_, agent in double.asked} == {DOCTOR_AGENT}
     assert [links[name] for name in ("sidecar", "ready", "prometheus", "scrape", "rules", "routes")] == ["ok"] * 6
     assert code == 1  # this server is no sidecar's traffic port, and no runbook opens from here
+
+
+class ScrapedAgain(Double):
+    """A Prometheus whose last scrape is older than a series of the page; the next one comes while the doctor waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def reply(self, request: web.Request, query: str) -> Reply | None:
+        if query.startswith("timestamp(process_start_time_seconds{"):
+            self.looks += 1
+            return vector(({}, 100.0 if self.looks < 3 else 115.0))
+        return vector() if "__name__" in query and self.looks < 3 else super().reply(request, query)
+
+
+def test_a_series_that_the_last_scrape_could_not_know_is_looked_for_in_the_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a real vLLM two series had come to the page since the last scrape: the doctor took them for dropped ones."""
+    monkeypatch.setattr(asking, "ASK_AGAIN_SECONDS", 0.0)
+    double = ScrapedAgain()
+    play(
+        double,
+        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
+    )
+    (found,) = [one for one in json.loads(capsys.readouterr().out)["links"] if one["link"] == "scrape"]
+
+    assert (found["state"], double.looks) == ("ok", 3)
 
 
 @pytest.mark.parametrize(("user", "state"), [("", "broken"), ("me:secret@", "ok")])
