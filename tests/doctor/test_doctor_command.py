@@ -101,7 +101,7 @@ def test_a_series_that_the_last_scrape_could_not_know_is_looked_for_in_the_next(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a real vLLM two series had come to the page since the last scrape: the doctor took them for dropped ones."""
-    monkeypatch.setattr(asking, "ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(asking, "ASK_AGAIN_SECONDS", 0.01)
     double = ScrapedAgain()
     play(
         double,
