@@ -20,12 +20,15 @@ AT = datetime(2026, 9, 21, 14, 0, tzinfo=UTC)
 
 
 class Server:
-    """An Alertmanager that counts a notification as sent after so many looks at its page of metrics."""
+    """An Alertmanager that sends each kind of message so many seconds after the alert was posted."""
 
-    def __init__(self, sent_after: int = 2, *, breaks: bool = False) -> None:
+    def __init__(self, sent_after: float = 31.0, *, breaks: bool = False) -> None:
         self.posted: list[dict[str, Any]] = []
-        self.looks = 0
+        self.looks, self.seconds = 0, 0.0
         self.sent_after, self.breaks = sent_after, breaks
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
 
     async def ask(self, url: URL, *, json: Any = None) -> Reply:
         if json is not None:
@@ -34,15 +37,15 @@ class Server:
         self.looks += 1
         if self.breaks and self.looks > 1:
             raise KeyboardInterrupt
-        return told(COUNTED.replace("} 3", "} 4") if self.looks > self.sent_after else COUNTED, str(url))
+        return told(COUNTED.replace("} 3", "} 4") if self.seconds > self.sent_after else COUNTED, str(url))
 
 
 def send(server: Server, phase: str = "queue") -> Drilled:
-    async def at_once(_seconds: float) -> None:
-        pass
-
+    where = "http://am"
     return asyncio.run(
-        send_test_page(server.ask, lambda path: URL(f"http://am{path}"), sound(), phase, now=lambda: AT, sleep=at_once)
+        send_test_page(
+            server.ask, lambda path: URL(f"{where}{path}"), sound(), phase, now=lambda: AT, sleep=server.sleep
+        )
     )
 
 
@@ -86,6 +89,16 @@ def test_a_page_that_is_never_sent_is_resolved_when_patience_ends() -> None:
 
     assert (found.state, len(server.posted)) == (State.BROKEN, 2)
     assert "was not sent by" in found.said
+
+
+def test_a_message_before_the_routes_group_wait_is_another_alerts() -> None:
+    """On a real Alertmanager the Watchdog's webhook was taken for the TEST page, which was resolved before it was sent."""
+    (wait,) = {way.group_wait_seconds for way in ways(routes(), {"severity": "page", "phase": "queue"})}
+    server, evidence = Server(sent_after=wait / 2), sound()
+    evidence.test_page = send(server)
+    (found,) = [one for one in examine(evidence) if one.link is Link.DELIVERY]
+
+    assert found.state == State.BROKEN
 
 
 def test_an_interrupt_resolves_it_too() -> None:
