@@ -63,7 +63,7 @@ garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` throu
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)
 
-mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool; ARGS=--unless-recorded: only if its result can have changed
+mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool; ARGS=--recorded: only whether the last complete run was on these rules
 	$(BIN)/python -m tests.alert_rules.mutants $(ARGS)
 
 bounds: .venv/.dev ## bounds in milliseconds, measured on this machine

@@ -30,14 +30,19 @@ def main() -> None:
         prog="make mutants", description="Hold every mistake in a rule against the scenarios."
     )
     parser.add_argument(
-        "--unless-recorded",
+        "--recorded",
         action="store_true",
-        help="play nothing if record.json is of the same rules, scenarios, mistakes and promtool: the result would be the same",
+        help="play nothing: check that record.json is of these rules, scenarios, mistakes and this promtool; the result would be the same",
     )
-    unless_recorded = parser.parse_args().unless_recorded
+    only_recorded = parser.parse_args().recorded
     if shutil.which("promtool") is None:
         sys.exit(f"promtool is not installed (Debian: apt-get install {DEBIAN_PACKAGE['promtool']})")
-    if unless_recorded and record.is_recorded():
+    if only_recorded:
+        if not record.is_recorded():
+            sys.exit(
+                f"{record.RECORD} is of other rules, scenarios, mistakes or another promtool: run `make mutants`, some ten minutes,"
+                " and commit what it records"
+            )
         _say(f"nothing has changed since the run that {record.RECORD.name} records")
         return
     began = time.monotonic()
