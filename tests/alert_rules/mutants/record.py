@@ -23,8 +23,14 @@ def digest() -> str:
     version = subprocess.run(["promtool", "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[
         0
     ]
-    code = sorted(HERE.glob("*.py")) + [HERE.parent / name for name in ("promtool.py", "syntax.py", "alert_table.py")]
-    texts = [version, *((RULES / name).read_text() for name in FILES), *(suite.text() for suite in SUITES)]
+    code = sorted(set(HERE.glob("*.py")) - {Path(__file__)}) + [
+        HERE.parent / name for name in ("promtool.py", "syntax.py", "alert_table.py")
+    ]
+    texts = [
+        version,
+        *((RULES / name).read_text() for name in FILES),
+        *(suite.text().replace(str(RULES), RULES.name) for suite in SUITES),
+    ]
     return sha256("\0".join([*texts, *(path.read_text() for path in code)]).encode()).hexdigest()
 
 
