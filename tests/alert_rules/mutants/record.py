@@ -16,20 +16,20 @@ from tests.alert_rules.syntax import FILES
 
 HERE = Path(__file__).parent
 RECORD = HERE / "record.json"
+_WHERE_RULES_ARE = str(RULES)
 
 
 def digest() -> str:
     """A digest of the rules, the scenarios, the code that makes and plays the mistakes, and the version of promtool."""
-    version = subprocess.run(["promtool", "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[
-        0
-    ]
+    asked = subprocess.run(["promtool", "--version"], capture_output=True, text=True, check=True)
+    version = asked.stdout.partition("\n")[0]
     code = sorted(set(HERE.glob("*.py")) - {Path(__file__)}) + [
         HERE.parent / name for name in ("promtool.py", "syntax.py", "alert_table.py")
     ]
     texts = [
         version,
         *((RULES / name).read_text() for name in FILES),
-        *(suite.text().replace(str(RULES), RULES.name) for suite in SUITES),
+        *(suite.text().replace(_WHERE_RULES_ARE, "alert_rules") for suite in SUITES),
     ]
     return sha256("\0".join([*texts, *(path.read_text() for path in code)]).encode()).hexdigest()
 
