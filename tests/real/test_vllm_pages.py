@@ -44,7 +44,7 @@ ORDINARY = Workload((Shape(1.0, 20, 16, lane="interactive"),))
 """Three short requests per second, before, during and after each incident."""
 TALKERS = Workload((Shape(1.0, 20, TALKERS_TOKENS, lane="talkers"),))
 """One per second with a longer answer, just as steadily: nothing about the traffic changes when the engine is slowed."""
-COSTS_ARE_USUAL = 'vector(1) unless on () max(llm_evidence_ratio{cause=~"decode_cost|prefill_cost"}) > 1.2'
+ALL_IS_USUAL = 'vector(1) unless on () max(llm_evidence_ratio{cause=~"decode_cost|prefill_cost|longer_outputs"}) > 1.2'
 READERS = Workload((Shape(1.0, 20, 150, lane="readers"),))
 
 
@@ -171,9 +171,9 @@ def play(pod: Pod, incident: Incident, lane: str, phase: str) -> list[str]:
     """
     stack = pod.stack
     stack.wait_until_calm()
-    # Rules forget in some seconds here; the sidecar compares costs over its whole window. What is dearer after that is
-    # the machine, and no remainder of the incident before.
-    stack.prometheus.wait_for(COSTS_ARE_USUAL, patience_seconds=PREFILL_SECONDS + READING_SECONDS)
+    # Rules forget in some seconds here; the sidecar compares costs and the lengths of answers over its whole windows, and the long
+    # answers of one incident were taken for the next one's reason. What is dearer after that is the machine.
+    stack.prometheus.wait_for(ALL_IS_USUAL, patience_seconds=PREFILL_SECONDS + READING_SECONDS)
     before = len(stack.sink.notifications)
     with explained(stack.prometheus, stack.sink):
         with pod.thread.going_on(incident(pod)):
