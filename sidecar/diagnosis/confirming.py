@@ -137,8 +137,12 @@ CHECKS: Mapping[str, Check] = {
         say=_number("tokens a second"),
         usual=Cause.LOAD,
     ),
+    # Both counters grow only where usage states cached tokens: a lane without is left out, and is not told 0 %.
     "cached-share-by-lane": Check(
-        read=r.over(r.growth(c.CACHED_PROMPT_TOKENS_TOTAL, "lane"), r.summed(c.PROMPT_TOKENS, "lane")),
+        read=r.over(
+            r.growth(c.CACHED_PROMPT_TOKENS_TOTAL, "lane"),
+            r.plus(r.growth(c.CACHED_PROMPT_TOKENS_TOTAL, "lane"), r.growth(slo.UNCACHED_PROMPT_TOKENS_TOTAL, "lane")),
+        ),
         by=("lane",),
         say=percent,
         usual=Cause.UNCACHED,
@@ -267,7 +271,9 @@ def answered(name: str, moment: Moment) -> Sliced[Answer]:
     if len(ordered) > LINES_SHOWN:
         lines.append(f"and {len(ordered) - LINES_SHOWN} more")
     more = (*_beside(check, moment), *_usual(check, moment))
-    if more:
+    if more and check.by:
+        lines.append(f"in all: {', '.join(more)}")  # of the pod, and of none of the rows
+    elif more:
         lines[-1] = ", ".join((lines[-1], *more))
     return Answer(True, tuple(lines))
 

@@ -194,6 +194,16 @@ def over(top: Reader, bottom: Reader) -> Reader:
     return read
 
 
+def plus(one: Reader, other: Reader) -> Reader:
+    """Each row of either, with the sum of both where both have it."""
+
+    def read(moment: Moment) -> Sliced[Rows]:
+        left, right = (yield from one(moment)), (yield from other(moment))
+        return {key: left.get(key, 0.0) + right.get(key, 0.0) for key in {**left, **right}}
+
+    return read
+
+
 def minus(one: Reader, other: Reader) -> Reader:
     """Each row of `one` less that of `other`, where both have one."""
 

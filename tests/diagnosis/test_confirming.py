@@ -68,3 +68,23 @@ def test_the_state_of_an_engine_is_a_word(up: float, stalled: float, said: str) 
     pod.metrics.gauge(c.ENGINE_STALLED).child().set(stalled)
 
     assert run_now(answered("engine-state", pod.moment())).lines[0].startswith(said)
+
+
+def test_a_lane_whose_usage_states_no_cached_tokens_is_not_told_zero() -> None:
+    """Its counter begins at 0 and never grows: unknown is no 0 %, which the runbook would take for a changed template."""
+    pod = Pod()
+    for lane in ("chat", "batch"):
+        pod.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", lane).inc(0)
+        pod.metrics.counter(slo.UNCACHED_PROMPT_TOKENS_TOTAL).child("llama", lane).inc(0)
+    pod.passes(SHOWN_SECONDS)
+    for lane in ("chat", "batch"):
+        pod.metrics.histogram(c.PROMPT_TOKENS).child("llama", lane).observe(1000)
+    silent = run_now(answered("cached-share-by-lane", pod.moment()))
+    pod.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(750)
+    pod.metrics.counter(slo.UNCACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(250)
+    pod.metrics.gauge(slo.EVIDENCE_RATIO).child("uncached").set(2.0)
+
+    assert [silent, run_now(answered("cached-share-by-lane", pod.moment()))] == [
+        Answer(False, ("unknown: nothing was counted in the window",)),
+        Answer(True, ("`chat`: 75 %", "in all: `uncached` is 2 x the usual")),
+    ]
