@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sidecar.config.schema import Config
 from sidecar.config.section import KEY_MARK, Key, Limits, Path, Section
-from sidecar.config.values import Description
+from sidecar.config.values import Description, may_authenticate
 
 
 def dotted(path: Path) -> str:
@@ -35,7 +35,8 @@ def expected(path: Path, root: type[Section] = Config) -> str:
 
 def is_secret(path: Path, root: type[Section] = Config) -> bool:
     """Whether the value at a path, or one inside it, must not be shown."""
-    return _has_secret(*_type_at(path, root))
+    below_headers = path[path.index("headers") + 1 :][:1] if "headers" in path else ()
+    return _has_secret(*_type_at(path, root)) or any(may_authenticate(str(name).lower()) for name in below_headers)
 
 
 def takes_text(path: Path) -> bool:

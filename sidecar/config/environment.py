@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sidecar.config.describe import model_at, takes_list, takes_text
+from sidecar.config.describe import is_secret, model_at, takes_list, takes_text
 from sidecar.config.schema import Config
 from sidecar.config.section import Path
 from sidecar.config.suggest import did_you_mean
@@ -115,8 +115,11 @@ def _read(path: Path, text: str, variable: str) -> Setting:
     value, complaints = read_value(encoded)
     if complaints:
         first = complaints[0]
+        text = (
+            "is not YAML, or no value of a config" if is_secret(path) else first.text
+        )  # YAML's own words repeat parts of it
         where = f" (line {first.place.line}, column {first.place.column} of the value)"
-        return Setting(path, None, variable, f"{first.text}{where}")
+        return Setting(path, None, variable, f"{text}{where}")
     if takes_list(path) and isinstance(value, str) and "," in value:
         return Setting(path, None, variable, 'is one text with a comma: write a list as YAML, ["one", "two"]')
     return Setting(path, value, variable)

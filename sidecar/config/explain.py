@@ -19,7 +19,7 @@ from sidecar.config.objectives import (
     size_of,
 )
 from sidecar.config.schema import Config, LaneObjectivesConfig
-from sidecar.config.values import MASK, SECRET_HEADERS
+from sidecar.config.values import MASK, may_authenticate
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.catalogue import series_ceiling, series_typical
 from sidecar.slo.objective import Objective
@@ -88,7 +88,7 @@ def _conditions(rule: dict[str, object]) -> str:
 
 
 def _values(header: str, values: Iterable[str]) -> str:
-    return MASK if header in SECRET_HEADERS else " or ".join(values)
+    return MASK if may_authenticate(header) else " or ".join(values)
 
 
 def _objectives(config: Config, columns: int) -> list[str]:

@@ -1,6 +1,6 @@
 """Shows a config with the source of each value, secrets masked: as rows for `check`, as YAML for `/config` of the admin listener.
 
-Knows which values are secrets in a config that is right: API keys' hashes, values of headers that authenticate, user, password and
+Knows which values are secrets in a config that is right: API keys' hashes, values of headers that may authenticate, user, password and
 query of a URL. The YAML is a config again, but for what is masked. Refuses to know how either is sent or printed.
 """
 
@@ -13,7 +13,7 @@ from sidecar.config.describe import dotted
 from sidecar.config.origins import Source
 from sidecar.config.schema import BucketObjectivesConfig, Config
 from sidecar.config.section import Path, Section
-from sidecar.config.values import MASK, SECRET_HEADERS, USER_OF_URL
+from sidecar.config.values import MASK, USER_OF_URL, may_authenticate
 
 
 DEFAULT = "default"
@@ -123,7 +123,7 @@ def _masked(path: Path, value: Any) -> Any:
         return dict.fromkeys(value, MASK)
     if isinstance(value, dict):
         return {
-            name: MASK if path[-1] == "headers" and name in SECRET_HEADERS else _masked((*path, name), each)
+            name: MASK if path[-1] == "headers" and may_authenticate(name) else _masked((*path, name), each)
             for name, each in value.items()
         }
     if isinstance(value, list):

@@ -1,6 +1,8 @@
-"""Reads the size of a model out of its name, or takes the one that the config states: billions of parameters that a token passes.
+"""Reads the size of a model out of its name, or takes the one that the config states, in billions of parameters.
 
-Knows how names are written (`-70b`, `8B`, `8x7b`, `30B-A3B`, `17B-16E`). Refuses to guess: a name without a size has none.
+What counts is the parameters that a token passes. A name states the whole size, unless it states the active part of a mixture of
+experts (`30B-A3B`, `17B-16E`); one of `gpt-oss-120b` does not say that it is a mixture, so the config has a key for it. Refuses to
+guess: a name without a size has none, and neither has `8x7b`, which states neither the whole nor the active part.
 """
 
 import re
@@ -16,8 +18,8 @@ _END = r"(?![a-z0-9])"
 _SIZE = r"([0-9]{1,4}(?:\.[0-9]{1,3})?)"
 _ACTIVE = re.compile(rf"{_BEGIN}a{_SIZE}b{_END}")
 """`-A3B` of Qwen's mixtures of experts."""
-_EXPERTS = re.compile(rf"{_BEGIN}([0-9]{{1,3}})x{_SIZE}b{_END}")
-"""`8x7b` of Mixtral. Its attention is shared, so the product is somewhat above the whole."""
+_EXPERTS = re.compile(rf"{_BEGIN}[0-9]{{1,3}}x{_SIZE}b{_END}")
+"""`8x7b` of Mixtral: its experts share the attention, and a token passes two of them."""
 _WHOLE = re.compile(rf"{_BEGIN}{_SIZE}(b|m){_END}")
 """`70b`, `0.5b`, `500m`; also `17B` of Llama 4's `17B-16E`, where it is the active part."""
 
@@ -30,12 +32,12 @@ class ModelSize(NamedTuple):
 
 
 def named_billions(name: str) -> float | None:
-    """The size that a model's name states, the active part of a mixture of experts if it states that; None if neither."""
+    """The size that a model's name states, the active part of a mixture of experts if it states that; None if it states neither."""
     text = name.lower().replace("_", "-")
     if active := _ACTIVE.findall(text):
         return max(map(float, active))
-    if experts := _EXPERTS.findall(text):
-        return max(int(count) * float(each) for count, each in experts)
+    if _EXPERTS.search(text):
+        return None
     sizes = [float(number) / (1 if unit == "b" else 1000) for number, unit in _WHOLE.findall(text)]
     return max(sizes, default=None)
 

@@ -69,7 +69,7 @@ class EngineConfig(Section):
     models: Annotated[tuple[ModelName, ...], Before(several), Limits(max_length=16)] = ()
     """The closed set of `model` label values; if empty, the models of the engine's /v1/models. Others become `other`."""
     model_size_billions: Annotated[float, Limits(gt=0, le=100_000)] | None = None
-    """Billions of parameters that a token passes (the active ones of a mixture of experts): presets give larger models more time per token. Unset, a size in the names of engine.models counts (-70b, 8x7b, 30B-A3B), else none."""
+    """Billions of parameters that a token passes (the active ones of a mixture of experts): presets give larger models more time per token. Unset, a size in the names of engine.models counts (-70b, 30B-A3B), else none."""
     metrics_port: Annotated[int, Limits(ge=1, le=65535)] | None = None
     """Port of the engine's own metrics, if it is not the port of its API; Triton's is 8002."""
     scrape_llama_cpp: bool = False

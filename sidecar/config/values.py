@@ -45,6 +45,12 @@ SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie", "x-auth-token"}
 )
 """Header names, in lower case, whose values authenticate a client."""
+_LIKE_A_SECRET = re.compile(r"auth|cookie|credential|key|pass|secret|session|token")
+
+
+def may_authenticate(header: str) -> bool:
+    """Whether the values of a header are masked where a config is shown: rather one too many than a team's own `x-team-token`."""
+    return header in SECRET_HEADERS or _LIKE_A_SECRET.search(header) is not None
 
 
 def parse_address(text: str) -> Address:

@@ -83,8 +83,9 @@ INTERACTIVE = Preset(
   Prompts of 4k to 16k then have 6 s, as all prompts of MLPerf's Llama 3.1 405B have.
 - tpot: 12 tokens a second, more than twice what people read; 20 and 8 for small and large models. Each lies near the middle (the
   geometric mean) of MLPerf's two limits, interactive and plain: 0.03 and 0.1 s for 8B, 0.04 and 0.2 s for 70B, 0.08 and 0.175 s for
-  405B. The plain limit of its mixtures of experts is 0.08 s (DeepSeek-R1, 37B active; gpt-oss-120b).
-- e2e: 350 tokens at that pace after that first token. MLPerf gives a whole answer of GPT-J 20 s.
+  405B. The plain limit of its two newest mixtures of experts is 0.08 s (DeepSeek-R1, 37B active; gpt-oss-120b).
+- e2e: 350 tokens after that first token at the pace of a model between small and large. Size has no effect on it: an answer
+  that is not streamed has 240 tokens at the pace of a large one. MLPerf gives a whole answer of GPT-J 20 s.
 - target: 0.95, so that ten times the allowed misses is half of all requests: a burn rate of 10 can be reached.
 """
 
@@ -120,7 +121,7 @@ CODE = Preset(
 - ttft: MLPerf's interactive limit for Llama 3.1 8B; after that the person has pressed the next key.
 - tpot: MLPerf's for Llama 2 70B, interactive: a line of 12 tokens in half a second; for small and large models those of Llama 3.1 8B
   and 405B.
-- e2e: 110 tokens at that pace after that first token.
+- e2e: 110 tokens after that first token at the pace of a model between small and large, 56 at that of a large one.
 - target: 0.9: on an engine that others share, one completion in ten waits behind a long prompt even on a good day.
 """
 
@@ -128,28 +129,22 @@ VOICE = Preset(target=0.95, ttft_seconds=0.5, tpot_seconds=0.1, e2e_seconds=5.5,
 """A person hears the answer: speech comes in, text goes to a synthesiser sentence by sentence.
 
 - ttft: people answer each other after 0.2 s on average (Stivers 2009, https://doi.org/10.1073/pnas.0903616106), and a voice agent
-  that begins to speak within 0.8 s passes for prompt; recognising the end of speech and the first sound take the other 0.3 s.
+  is slower. That 0.8 s in all still sound natural, of which recognising the end of speech and the first sound take 0.3 s, is our
+  assumption.
 - tpot: 10 tokens a second, more than twice the pace of speech, so that the synthesiser never waits. Speech is as fast with a large
   model as with a small one, so size has no effect.
 - e2e: 50 tokens, two spoken sentences, at that pace after that first token.
 - target: 0.95, as for people who read: one late turn in twenty.
 """
 
-AGENT = Preset(
-    target=0.95,
-    ttft_seconds=2.0,
-    tpot_seconds=0.04,
-    small_tpot_seconds=0.03,
-    large_tpot_seconds=0.08,
-    e2e_seconds=15.0,
-    doubling_tokens=8192,
-)
+AGENT = replace(CODE, target=0.95, ttft_seconds=2.0, e2e_seconds=15.0, doubling_tokens=8192)
 """A program waits for the whole answer, and its next step waits for it: tool calls, coding agents, chains of prompts.
 
 - ttft: MLPerf's for gpt-oss-120b, interactive: no person sees the first token. A prompt repeats that of the step before, which the
   engine has in its prefix cache, so length counts half: 8,192 further tokens double it.
 - tpot: MLPerf's interactive limits, as for code: no person reads along, and delays of all steps add up.
-- e2e: 325 tokens, a tool call with its reasons, at that pace after that first token.
+- e2e: 325 tokens, a tool call with its reasons, after that first token at the pace of a model between small and large; 160 at that
+  of a large one.
 - target: 0.95: of a task in ten steps, four in ten have a late one even then.
 """
 

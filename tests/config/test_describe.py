@@ -67,6 +67,8 @@ def test_sections_are_found_by_their_path() -> None:
         (("engine", "url"), True),
         (("engine", "kind"), False),
         (("shutdown",), False),
+        (("lanes", "rules", 0, "headers", "authorization"), True),
+        (("lanes", "rules", 0, "headers", "x-tenant"), False),
     ],
 )
 def test_a_section_is_as_secret_as_its_most_secret_value(path: Path, secret: bool) -> None:

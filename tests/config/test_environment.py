@@ -215,3 +215,19 @@ def test_the_example_of_the_documentation_is_good() -> None:
     assert (complaints, config.lanes.declared) == ([], ("batch", "chat", "default", "other"))
     assert chat.ttft is not None
     assert (chat.preset, chat.ttft.threshold_seconds) == ("voice", 0.4)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("LANES__API_KEYS", "*CANARY"),
+        ("LANES__API_KEYS", "!CANARY!x"),
+        ("LANES__RULES", '[{lane: batch, headers: {Authorization: "Bearer CAN*ARY CANARY"}}]'),
+    ],
+)
+def test_an_error_repeats_nothing_of_a_value_that_may_be_a_secret(variable: str, value: str, file: str) -> None:
+    """YAML's own words name an alias and a tag, and a refused pattern was shown: in a pod they would stand in its log."""
+    (error,) = refused(file, **{variable: value})
+
+    assert variable in error
+    assert "CANARY" not in error

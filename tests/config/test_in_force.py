@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.config.explain import explained
 from sidecar.config.file import load
 from sidecar.config.in_force import as_yaml, rows
 from sidecar.config.schema import Config, EngineConfig, SpansConfig
@@ -88,6 +89,19 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     assert ["CANARY" in page, "9f86d" in page] == [False, False]
     assert '{"lane": "batch", "headers": {"authorization": "***", "x-team": ["dev"]}}' in page
     assert '"https://***@c:4318/v1/traces?token=***&a=***"' in page
+
+
+@pytest.mark.parametrize(
+    ("header", "masked"), [("x-team-token", True), ("x-goog-api-key", True), ("x-tenant", False), ("user-agent", False)]
+)
+def test_a_header_that_may_authenticate_by_its_name_is_masked(header: str, masked: bool, tmp_path: Path) -> None:
+    """The admin listener has no password by default, and a team may keep a shared secret in a header of its own."""
+    file = tmp_path / "c.yml"
+    file.write_text(f"engine: {{url: '{URL}'}}\nlanes:\n  rules: [{{lane: batch, headers: {{{header}: CANARY}}}}]\n")
+    config = load(str(file), series_typical=few)
+    pages = [as_yaml(config), "".join(row.value for row in rows(config)), explained(config, {})]
+
+    assert ["CANARY" not in page for page in pages] == [masked] * 3
 
 
 def test_a_file_of_any_name_makes_one_comment(tmp_path: Path) -> None:
