@@ -10,6 +10,8 @@ import yaml
 
 from sidecar.cli import main
 from sidecar.config.file import load
+from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.declaration import Histogram
 from tests.support.tools import need_tool
 from tools.docs import blocks, whole
 
@@ -44,6 +46,17 @@ def commands_of(page: Path, program: str) -> list[list[str]]:
     lines += re.findall(r"`([^`\n]+)`", prose_of(page))
     found = [line.split(" #")[0].split("   ")[0] for line in lines if re.match(rf"{program}\s+[a-z-]", line)]
     return [shlex.split(line) for line in found]
+
+
+def test_every_bucket_that_a_query_names_is_one_as_it_is_exposed() -> None:
+    """`le="2"` finds nothing: the page says 2.0. A Prometheus 3 may say 2, so a query has to match one of both at least."""
+    edges = {str(edge) for metric in CATALOGUE if isinstance(metric, Histogram) for edge in metric.buckets}
+    folders = [CHECKOUT / "sidecar/runbooks", CHECKOUT / "alert_rules", CHECKOUT / "grafana"]
+    pages = [*PAGES, *(page for folder in folders for page in sorted(folder.rglob("*.md")))]
+    asked = [found for page in pages for found in re.findall(r'\ble=~?"([^"$]+)"', page.read_text())]
+
+    assert len(asked) > 1
+    assert [pattern for pattern in asked if not any(re.fullmatch(pattern, edge) for edge in edges)] == []
 
 
 # --- links ---------------------------------------------------------------------------------------------------------------
