@@ -9,7 +9,7 @@ import json
 from sidecar.export.parameters import FOLDER, Parameters
 from sidecar.export.rules.annotations import RUNBOOKS
 from sidecar.export.shipped_files import GRAFANA, shipped
-from sidecar.export.substitution import Substitution, same, substituted
+from sidecar.export.substitution import Substitution, same, substituted, word
 
 
 _BOARDS = "dashboards/*.json"
@@ -22,7 +22,7 @@ _CHOICE = '"query": "prometheus",'
 def dashboard_files(given: Parameters) -> dict[str, str]:
     """Path below grafana/ to text."""
     boards = substituted(_texts(_BOARDS), _changes(given))
-    folder = Substitution("--folder", rf"(?<=folder: ){FOLDER}$", lambda _match: given.folder)
+    folder = word("--folder", rf"(?<=folder: ){FOLDER}$", given.folder)
     around: dict[str, str] = {}
     for pattern in _NAMES_THE_FOLDER:  # each by itself: the loader and the provisioning must name the same folder
         around |= substituted(_texts(pattern), [folder])

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar.config.folding import FAILED, MISUSED, OK
-from sidecar.export.dashboards import dashboard_files
 from sidecar.export.export_flags import export_parser, read_parameters
-from sidecar.export.manifests import all_files, kubernetes_files, route_texts, rule_texts
+from sidecar.export.manifests import all_files, kubernetes_files, placed_dashboards, route_texts, rule_texts
 from sidecar.export.parameters import Parameters, errors
 from sidecar.export.shipped_files import NothingShippedError
 from sidecar.export.substitution import UnmatchedError
@@ -42,7 +41,7 @@ EXPORTED = {
             "kubectl apply{place} -f {out}/kubernetes/alertmanager-config.yaml",
         ),
     ),
-    "dashboards": Exported(dashboard_files, ("kubectl apply -n monitoring -k {out}/dashboards",)),
+    "dashboards": Exported(placed_dashboards, ("kubectl apply{place} -k {out}/dashboards",)),
     "kubernetes": Exported(
         kubernetes_files,
         (

@@ -4,6 +4,7 @@ The folders stand to each other as in the repository, because kustomizations nam
 a manifest a parameter changes, and no object.
 """
 
+import json
 import re
 from pathlib import PurePosixPath
 
@@ -13,7 +14,7 @@ from sidecar.export.routes import route_files
 from sidecar.export.rules.operator import RELEASE
 from sidecar.export.rules.rule_files import files
 from sidecar.export.shipped_files import ALERT_RULES, DEPLOY, GRAFANA, shipped
-from sidecar.export.substitution import Substitution, substituted
+from sidecar.export.substitution import Substitution, substituted, word
 
 
 KUSTOMIZATION = "kustomization.yaml"
@@ -37,13 +38,18 @@ def route_texts(given: Parameters) -> dict[str, str]:
     return _released(route_files(given), given)
 
 
+def placed_dashboards(given: Parameters) -> dict[str, str]:
+    """Path below grafana/ to text: the dashboards, with the namespace of their objects if one is given."""
+    return {path: _placed(path, text, given.namespace) for path, text in dashboard_files(given).items()}
+
+
 def kubernetes_files(given: Parameters) -> dict[str, str]:
     """Path to text: the folders deploy/, alert_rules/ and grafana/dashboards/, with what a cluster takes."""
     alerting = {KUSTOMIZATION: (shipped(ALERT_RULES) / KUSTOMIZATION).read_text()}
     alerting |= {
         name: text for name, text in (rule_texts(given) | route_texts(given)).items() if name.startswith(_OBJECTS)
     }
-    boards = {name: text for name, text in dashboard_files(given).items() if name.startswith("dashboards/")}
+    boards = {name: text for name, text in placed_dashboards(given).items() if name.startswith("dashboards/")}
     texts = _below(DEPLOY, _manifests(given)) | _below(ALERT_RULES, alerting) | _below(GRAFANA, boards)
     return {path: _placed(path, text, given.namespace) for path, text in texts.items()}
 
@@ -67,7 +73,7 @@ def _released(texts: dict[str, str], given: Parameters) -> dict[str, str]:
 
 
 def _label(given: Parameters) -> Substitution:
-    return Substitution("--release", rf"(?<=\brelease: ){re.escape(RELEASE)}(?![\w.-])", lambda _match: given.release)
+    return word("--release", rf"(?<=\brelease: ){re.escape(RELEASE)}(?![\w.-])", given.release)
 
 
 def _below(folder: str, texts: dict[str, str]) -> dict[str, str]:
@@ -82,4 +88,4 @@ def _placed(path: str, text: str, namespace: str) -> str:
     where = PurePosixPath(path)
     if not namespace or where.name != KUSTOMIZATION or str(where.parent) == _MESSAGES_FOLDER or _COMPONENT.search(text):
         return text
-    return f"{_NAMESPACE.sub('', text)}namespace: {namespace}\n"
+    return f"{_NAMESPACE.sub('', text)}namespace: {json.dumps(namespace)}\n"

@@ -24,6 +24,8 @@ DASHBOARD_PATH = "/d"
 """Grafana's path of dashboards."""
 
 _URL = re.compile(r"https?://[^\s\"'\\{}<>]+")
+_BASE = re.compile(r"https?://[^\s\"'\\{}<>?#]+")
+"""The beginning of links: a name and a query come behind it."""
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _TITLE = re.compile(r"[\w][\w ./-]{0,99}")
@@ -73,12 +75,13 @@ def errors(given: Parameters) -> list[str]:
 
 def _wrong_words(given: Parameters) -> Iterator[str]:
     url = "is no http:// or https:// address"
+    base = f"{url} that links can begin with: without ? and #"
     for flag, value, pattern, why in (
         ("--namespace", given.namespace, _DNS_LABEL, "is no namespace: a-z, 0-9 and -, at most 63 characters"),
         ("--release", given.release, _LABEL_VALUE, "is no value of a label: letters, digits, - _ and ., at most 63"),
         ("--image", given.image, _IMAGE, "is no image: registry/name:tag or registry/name@sha256:digest"),
-        ("--runbook-base", given.runbook_base, _URL, url),
-        ("--grafana-base", given.grafana_base, _URL, url),
+        ("--runbook-base", given.runbook_base, _BASE, base),
+        ("--grafana-base", given.grafana_base, _BASE, base),
         ("--datasource", given.datasource, _LABEL_VALUE, "is no uid of a data source: letters, digits, - and _"),
         ("--folder", given.folder, _TITLE, "is no title of a folder: letters, digits, spaces, - _ . and /"),
         ("--slack-channel", given.slack_channel, _CHANNEL, "is no channel: # and letters, digits, - or _"),

@@ -1,9 +1,10 @@
 """Named substitutions in the committed files: each says what it changes, and one that finds nothing is an error.
 
 A file that was rewritten so that a parameter no longer reaches it would else be exported unchanged, in silence. It knows text, and
-neither YAML nor JSON.
+no document.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,11 @@ class Substitution:
     name: str
     pattern: str
     put: Callable[[re.Match[str]], str]
+
+
+def word(name: str, pattern: str, text: str) -> Substitution:
+    """Another word in a YAML value, in quotes: what begins as a number or reads as a boolean must stay text, to every reader of YAML."""
+    return Substitution(name, pattern, lambda match: match[0] if match[0] == text else json.dumps(text))
 
 
 def same(name: str, found: str, put: str) -> Substitution:

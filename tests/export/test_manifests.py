@@ -99,6 +99,26 @@ def test_a_namespace_and_a_release_of_a_teams_own_are_those_of_all_objects(tmp_p
     assert {one["metadata"]["labels"]["release"] for one in operators} == {"prom"}
 
 
+@pytest.mark.parametrize("name", ["42", "true", "1e3"])
+def test_a_name_that_yaml_would_read_as_a_number_or_a_boolean_stays_text(name: str, tmp_path: Path) -> None:
+    """A label must be text: `release: 42` was made, which a cluster refuses, and kustomize refuses such a namespace."""
+    namespace = name if name != "1e3" else "42"
+    export(tmp_path, "all", f"--namespace={namespace}", f"--release={name}", f"--folder={name}")
+    objects = made(tmp_path / "deploy/monitoring")
+    labels = {one["metadata"]["labels"]["release"] for (kind, _), one in objects.items() if kind == "PodMonitor"}
+    folders = {one["metadata"].get("annotations", {}).get("grafana_folder") for one in objects.values()}
+    provisioned = yaml.safe_load((tmp_path / "grafana/provisioning/dashboards/llm.yml").read_text())
+
+    assert {one["metadata"]["namespace"] for one in objects.values()} == {namespace}
+    assert (labels, folders - {None}, provisioned["providers"][0]["folder"]) == ({name}, {name}, name)
+
+
+def test_the_dashboards_alone_have_the_namespace_too(tmp_path: Path) -> None:
+    export(tmp_path, "dashboards", "--namespace=monitoring")
+
+    assert {one["metadata"]["namespace"] for one in made(tmp_path / "dashboards").values()} == {"monitoring"}
+
+
 def test_the_sidecar_of_every_overlay_has_the_teams_image(tmp_path: Path) -> None:
     export(tmp_path, "kubernetes", *TEAM)
     pods = [pod_of(made(folder)) for folder in sorted((tmp_path / "deploy/overlays").iterdir())]

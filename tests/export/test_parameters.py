@@ -50,7 +50,7 @@ def test_the_defaults_and_usual_values_are_right() -> None:
         namespace="llm-prod",
         release="monitoring.prom_1",
         image="registry.example.com:5000/team/llm-phase-sidecar:1.2@sha256:" + "0" * 64,
-        runbook_base="https://example.com/a/b?c=d",
+        runbook_base="https://example.com/a/b",
         datasource="PBFA97CFB590B2093",
         folder="LLM / Serving",
         receivers=("webhook", "slack"),
@@ -60,6 +60,14 @@ def test_the_defaults_and_usual_values_are_right() -> None:
     )
 
     assert errors(Parameters()) + errors(given) == []
+
+
+@pytest.mark.parametrize("base", ["https://example.com/a?c=d", "https://example.com/a#top"])
+def test_a_base_of_links_has_no_query(base: str) -> None:
+    """The name of the runbook and the labels come behind it: `?c=d/LLMQueueBurn?lane=chat` opens no page."""
+    given = Parameters(runbook_base=base, grafana_base=base)
+
+    assert [error.partition(":")[0] for error in errors(given)] == ["--runbook-base", "--grafana-base"]
 
 
 def test_the_runbooks_are_the_sidecars_own_in_their_namespace_unless_others_are_named() -> None:
