@@ -181,3 +181,16 @@ def test_in_the_production_stack_the_router_asks_the_sidecar_and_gets_none_itsel
 
     assert made_of["Deployment", "stack-deployment-router"] == objects[1]
     assert flags == {"--k8s-port": str(config_of(made_of, tmp_path).proxy.address.port)}
+
+
+def test_a_users_labels_of_a_kserve_predictor_are_kept(tmp_path: Path) -> None:
+    theirs = next(
+        path for path in (CHECKOUT / "deploy/overlays/kserve").glob("*.yaml") if "InferenceService" in path.read_text()
+    )
+    text = theirs.read_text().replace("  predictor:\n", "  predictor:\n    labels: {team: a}\n", 1)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / theirs.name).write_text(text)
+    found = attached(tmp_path, tmp_path / "theirs" / theirs.name, ["kserve"])
+    (service,) = [one for (kind, _), one in found.items() if kind == "InferenceService"]
+
+    assert service["spec"]["predictor"]["labels"] == {"team": "a", "llm-phase-sidecar": "attached"}

@@ -242,6 +242,15 @@ def test_a_further_namespace_gets_a_pod_monitor_and_no_second_set_of_rules(tmp_p
     assert {kind for kind, _ in objects} == {"ConfigMap", "Deployment", "PodMonitor", "Service"}
 
 
+def test_with_tls_a_pod_monitor_asks_by_https(tmp_path: Path) -> None:
+    """In the order of the guide's table. The other way round it asked an HTTPS port by http, and nothing warned."""
+    rows = re.findall(r"^\| `components/(\S+)`", (CHECKOUT / "docs/attach.md").read_text(), re.MULTILINE)
+    order = sorted(["pod-monitor", "admin-tls"], key=rows.index)
+    (monitor,) = [one for (kind, _), one in attached(tmp_path, USERS, ["vllm", *order]).items() if kind == "PodMonitor"]
+
+    assert [each["scheme"] for each in monitor["spec"]["podMetricsEndpoints"]] == ["https"]
+
+
 def test_one_engine_is_one_job_with_and_without_the_operator() -> None:
     """The job is the name of the Deployment: the name of its ReplicaSet without the hash. Both ways have the same rules."""
     (endpoint,) = overlay("vllm")["PodMonitor", OURS]["spec"]["podMetricsEndpoints"]
