@@ -37,6 +37,8 @@ ONE_NOTIFICATION = 23 / 25
 PATIENCE_SECONDS = LEARNING_SECONDS + FAULT_SECONDS + HEALTHY_SECONDS + RESOLVES_SECONDS
 """A run that sees no second fault by then is over."""
 POLL_SECONDS = 0.1
+ENDS_SECONDS = 60.0
+"""The demo's four programs have some 10 s each to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def resolved_at(told: Sequence[Told]) -> float | None:
 
 
 def missed(runs: Sequence[Run]) -> Iterator[str]:
-    """The bounds of the issue that these runs miss, one sentence each."""
+    """The bounds above that these runs miss, one sentence each."""
     if DEMO.times > MOST_TIMES:
         yield f"the rules run {DEMO.times:g} times as fast; {MOST_TIMES:g} are allowed"
     for run in runs:
@@ -177,11 +179,24 @@ def play(kind: str, seed: int) -> Run:
                 events.append(event)
                 _say(kind, *event)
         finally:
-            demo.send_signal(signal.SIGINT)
-            demo.wait(30)
+            _end(demo)
         if demo.returncode:
             sys.stderr.write(output.read_text()[-2000:])
         return judged(kind, events, load_average)
+
+
+def _end(demo: subprocess.Popen[bytes]) -> None:
+    """End it as Ctrl-C does; a run that hangs at its end must not lose the results of the others."""
+    demo.send_signal(signal.SIGINT)
+    try:
+        demo.wait(ENDS_SECONDS)
+    except subprocess.TimeoutExpired:
+        demo.kill()
+        demo.wait()
+        print(
+            f"  the demo did not end within {ENDS_SECONDS:.0f} s; its servers may still run (pgrep prometheus)",
+            flush=True,
+        )
 
 
 def _followed(log: Path, demo: subprocess.Popen[bytes], began_at: float) -> Iterator[Event]:

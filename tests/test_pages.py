@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from sidecar.demo.incidents import INCIDENTS as SHIPPED
 from sidecar.demo.incidents import Incident
 from sidecar.demo.load import Load
 from sidecar.demo.stage import Stage
@@ -40,7 +41,7 @@ REQUESTS_PER_SECOND = 4.0
 
 INCIDENTS = {
     "queue": Incident("queue", "one slot is left of 32", {"slots": 1}),
-    "stream": Incident("stream", "clients read slowly", bytes_per_second=800),
+    "stream": SHIPPED["stream"],
     "engine": Incident("engine", "the engine has crashed", down=True),
 }
 
