@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
@@ -144,7 +145,8 @@ async def examined(sources: Sources, evidence: Evidence, test_phase: str | None)
 
 async def gather(asker: Asker, sources: Sources, evidence: Evidence) -> Evidence:
     """The evidence, with all answers filled in."""
-    evidence.sidecar_url = sources.sidecar_url
+    named = urlsplit(sources.sidecar_url)
+    evidence.sidecar_url = named._replace(netloc=named.netloc.rpartition("@")[2]).geturl()
     await asyncio.gather(
         _ask_sidecar(asker, sources, evidence),
         _ask_engine(asker, sources, evidence),

@@ -63,6 +63,8 @@ _ADDRESSES = {
     "grafana.url": "Grafana, with a user who may see the dashboards (default: as in the pages' links)",
 }
 _PHASES = (*map(str, Blame), SIDECAR)
+_UP_TO_THE_USER = re.compile(r"^([^@]*?(?:://|=))?.*@", re.DOTALL)
+"""A word up to the end of its user and password. It may be no address, so that all before its last @ may be a password."""
 
 
 def main(argv: Sequence[str], check_web_config: Callable[[str], None] = lambda _file: None) -> int:
@@ -136,9 +138,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _errors(told: Mapping[str, Any], unknown_flags: Sequence[str]) -> list[str]:
-    errors = [f"{word}: there is no such flag" for word in unknown_flags]
+    errors = [f"{_shown(word)}: there is no such flag" for word in unknown_flags]
     errors += [
-        f"--{name}: {told[name]!r} is no http:// or https:// address"
+        f"--{name}: {_shown(told[name])!r} is no http:// or https:// address"
         for name in _ADDRESSES
         if name in told and not _is_address(name, told[name])
     ]
@@ -152,6 +154,11 @@ def _errors(told: Mapping[str, Any], unknown_flags: Sequence[str]) -> list[str]:
     if folder is not None and not Path(folder).is_dir():
         errors.append(f"--alertmanager.templates: there is no folder {folder}")
     return errors
+
+
+def _shown(word: str) -> str:
+    """A word that was typed, without a user and a password in it."""
+    return _UP_TO_THE_USER.sub(r"\1", word)
 
 
 def _is_address(name: str, value: str) -> bool:

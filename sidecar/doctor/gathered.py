@@ -130,6 +130,7 @@ class Evidence:
     explicit: frozenset[str] = frozenset()
     """Flags that the caller gave."""
     sidecar_url: str = ""
+    """Without credentials."""
     config: ConfigCheck | None = None
     engine: Answers | None = None
     engine_where: str = ""

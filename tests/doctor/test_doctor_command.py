@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -121,6 +122,38 @@ def test_a_password_goes_into_the_address_and_into_no_answer(
     (found,) = [one for one in json.loads(said)["links"] if one["link"] == "sidecar"]
 
     assert (found["state"], "secret" in said) == (state, False)
+
+
+def test_an_address_with_a_password_is_shown_without_it_where_nothing_has_scraped(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    double = Double(password=True)
+    assert double.evidence.page is not None
+    old = double.evidence.page.body.replace(b"last_scrape_age_seconds 12", b"last_scrape_age_seconds 75")
+    double.evidence.page = replace(double.evidence.page, body=old)
+    host = play(double, lambda host: (main([f"--sidecar.url=http://me:se@cret@{host}", "--format=json"]), host)[1])
+    said = capsys.readouterr().out
+    (found,) = [one for one in json.loads(said)["links"] if one["link"] == "scrape"]
+
+    assert (found["said"], f"http://{host}/metrics" in found["do"], "cret" in said) == ("no scrape for 75 s", True, False)
+
+
+@pytest.mark.parametrize(
+    ("flag", "error"),
+    [
+        ("--prometheus.url=ftp://me:secret@h", "--prometheus.url: 'ftp://h' is no http:// or https:// address"),
+        ("--prometheus.url=me:se@://cret@h:9090", "--prometheus.url: 'h:9090' is no http:// or https:// address"),
+        ("--engine.url=http://me:secret@h:8000", "--engine.url: 'http://h:8000' is no http:// or https:// address"),
+        ("--prometheus=http://me:secret@h", "--prometheus=h: there is no such flag"),
+    ],
+)
+def test_the_error_of_a_wrong_flag_repeats_no_password(
+    flag: str, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([flag])
+    told, *_ = capsys.readouterr().err.splitlines()
+
+    assert (code, told) == (2, f"sidecar doctor: {error}")
 
 
 def test_without_flags_a_host_without_a_sidecar_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
