@@ -16,9 +16,9 @@ import aiohttp
 from yarl import URL
 
 from sidecar.diagnosis.sources import AT_ONCE, HOW_TO_LOG_IN, LARGEST_ANSWER, failure_of, shown_url
-from sidecar.doctor.drill import send_test_page
+from sidecar.doctor.drill import can_be_sent, send_test_page
 from sidecar.doctor.examination import examine
-from sidecar.doctor.gathered import Evidence, Read, Reply
+from sidecar.doctor.gathered import UNKNOWN_FORM, Evidence, Read, Reply
 from sidecar.doctor.links import Finding
 from sidecar.doctor.own_side import HEALTH_PATH
 from sidecar.doctor.page_links import to_open
@@ -36,6 +36,7 @@ ANSWER_TIMEOUT_SECONDS = 10.0
 """For one question. A Prometheus that takes longer has a problem of its own, and says so on its own page."""
 ASK_AGAIN_SECONDS = 1.0
 """Time between two questions whether the next scrape has come."""
+NOT_ASKABLE = "is no address that can be asked"
 _OF_SIDECARS = f"and on (job, instance) {SIDECAR_BUILD_INFO.name}"
 QUERIES = {
     "now": "time()",
@@ -117,7 +118,7 @@ class Asker:
         except aiohttp.ClientError as error:
             return Reply(where, failure=failure_of(error))
         except (ValueError, OSError):
-            return Reply(where, failure="is no address that can be asked")
+            return Reply(where, failure=NOT_ASKABLE)
 
     async def ask_all(self, urls: Mapping[str, URL]) -> dict[str, Reply]:
         replies = await asyncio.gather(*map(self.ask, urls.values()))
@@ -138,7 +139,7 @@ async def examined(sources: Sources, evidence: Evidence, test_phase: str | None)
         asker = Asker(open_session)
         await gather(asker, sources, evidence)
         base = sources.alertmanager_url or alertmanager_of(evidence)
-        if test_phase is not None and base is not None and evidence.alertmanager["status"].good:
+        if test_phase is not None and base is not None and can_be_sent(evidence, test_phase):
             evidence.test_page = await send_test_page(asker.ask, partial(below, base), evidence, test_phase)
         return examine(evidence)
 
@@ -215,7 +216,7 @@ async def _ask_about_own_target(asker: Asker, sources: Sources, evidence: Eviden
     base = sources.prometheus_url
     try:
         mine = own_targets(Read(evidence))
-    except (KeyError, ValueError, TypeError):
+    except UNKNOWN_FORM:
         return
     if base is None or len(mine) != 1:
         return
@@ -236,7 +237,7 @@ async def _ask_about_own_target(asker: Asker, sources: Sources, evidence: Eviden
 def _lacks_series(evidence: Evidence) -> bool:
     try:
         return bool(not_kept(Read(evidence)))
-    except (KeyError, ValueError, TypeError):  # `scraped_targets.py` says so
+    except UNKNOWN_FORM:  # `scraped_targets.py` says so
         return False
 
 
@@ -272,7 +273,11 @@ async def _open_links(asker: Asker, sources: Sources, evidence: Evidence) -> Non
 
 async def _open(asker: Asker, link: str) -> Reply:
     # A page of a dashboard can be megabytes of scripts: the status is all that is asked.
-    reply = await asker.ask(URL(link))
+    try:
+        url = URL(link)
+    except ValueError:
+        return Reply(link, failure=NOT_ASKABLE)
+    reply = await asker.ask(url)
     return replace(reply, body=reply.body[:2000])
 
 

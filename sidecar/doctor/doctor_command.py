@@ -13,13 +13,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from sidecar.config.file import ConfigErrors, load
 from sidecar.config.folding import FAILED, MISUSED, OK, folded, width
 from sidecar.config.notes import notes
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import Config
-from sidecar.config.values import parse_engine_url
+from sidecar.config.values import is_http_address, parse_engine_url
 from sidecar.diagnosis.diagnose_command import SIDECAR_URL
 from sidecar.doctor.gathered import ConfigCheck, Evidence
 from sidecar.doctor.links import Finding, State
@@ -168,7 +169,14 @@ def _is_address(name: str, value: str) -> bool:
         except ValueError:
             return False
         return True
-    return re.fullmatch(r"https?://[^/\s]\S*", value) is not None
+    # Loaded only if there is an address to ask.
+    from yarl import URL  # noqa: PLC0415
+
+    try:
+        URL(value)  # it refuses more host names than the check below
+    except ValueError:
+        return False
+    return is_http_address(value)
 
 
 def _checked(
@@ -189,8 +197,8 @@ def _checked(
 
 def _traffic_of(sidecar_url: str, proxy: ProxyConfig) -> str:
     """The address of the traffic port: the same host as the admin side, with the config's port."""
-    host = re.sub(r"^https?://(?:[^@/]*@)?|(?::\d+)?(?:/.*)?$", "", sidecar_url)
-    return f"http://{host}:{proxy.address.port}"
+    host = urlsplit(sidecar_url).hostname or ""
+    return f"http://{f'[{host}]' if ':' in host else host}:{proxy.address.port}"
 
 
 def _texts(folder: str | None) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from yarl import URL
 
-from sidecar.doctor.gathered import Drilled, Evidence, MetricsPage, Read, Reply
+from sidecar.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read, Reply
 from sidecar.doctor.page_links import DASHBOARD, RUNBOOK, links_in
 from sidecar.doctor.page_routes import awaited, ended_by, failed_by, pages
 from sidecar.doctor.route_walk import Labels, ways
@@ -38,6 +38,16 @@ class Post(Protocol):
 def labels_of_test(read: Read, phase: str) -> Labels:
     """The labels of the TEST page of this phase."""
     return {**pages(read)[phase], "job": TEST_JOB, "test": "TEST"}
+
+
+def can_be_sent(evidence: Evidence, phase: str) -> bool:
+    """Whether Alertmanager answered, with routes that can be read: without them it is not known how long a page takes."""
+    read = Read(evidence)
+    try:
+        awaited(read.alertmanager_config, labels_of_test(read, phase))
+    except UNKNOWN_FORM:
+        return False
+    return evidence.alertmanager["status"].good
 
 
 async def send_test_page(
@@ -76,7 +86,7 @@ def _ends(now: datetime) -> str:
 def _annotations(read: Read, phase: str) -> Mapping[str, str]:
     try:
         links = {name: links_in(read, name)[0] for name in (RUNBOOK, DASHBOARD)}
-    except (KeyError, TypeError, ValueError, IndexError, OSError):
+    except UNKNOWN_FORM:
         links = {}
     return {
         "summary": f"TEST of the pages of phase {phase} by `sidecar doctor` on {platform.node()}: no incident, nothing to do",
@@ -90,5 +100,8 @@ def _done(before: Reply, after: Reply, wanted: Mapping[str, int]) -> bool:
     """Whether every message was sent or has failed."""
     if not (before.good and after.good):
         return False
-    both = MetricsPage(before.body), MetricsPage(after.body)
+    try:
+        both = MetricsPage(before.body), MetricsPage(after.body)
+    except UNKNOWN_FORM:
+        return False
     return wanted.keys() <= {*ended_by(*both, wanted), *failed_by(*both, wanted)}

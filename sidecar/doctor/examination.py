@@ -7,8 +7,9 @@ its link unknown, and never an error of the command.
 from collections.abc import Callable, Mapping
 
 from sidecar.doctor import clock, loaded_rules, own_side, page_links, page_routes, scraped_targets
-from sidecar.doctor.gathered import Evidence, Read
+from sidecar.doctor.gathered import UNKNOWN_FORM, Evidence, Read
 from sidecar.doctor.links import Chain, Finding, Link, unknown
+from sidecar.export.shipped_files import NothingShippedError
 
 
 JUDGES: Mapping[Link, Callable[[Read, Chain], Finding]] = {
@@ -43,7 +44,9 @@ def examine(evidence: Evidence) -> list[Finding]:
     for link, judge in JUDGES.items():
         try:
             chain.add(judge(read, chain))
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except NothingShippedError as error:
+            chain.add(unknown(link, str(error), "install the wheel of llm-phase-sidecar"))
+        except UNKNOWN_FORM as error:
             what = f"{type(error).__name__}: {error}"[:120]
             chain.add(
                 unknown(

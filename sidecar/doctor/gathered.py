@@ -1,7 +1,7 @@
 """Everything that the doctor asked and was answered, and readers of it: pages of metrics, Prometheus' and Alertmanager's JSON.
 
-Pure: `asking.py` fills it in, the files beside this one judge it. A server may answer anything: a reader raises ValueError,
-TypeError or KeyError for a form that it does not know, and the caller turns that into "unknown".
+Pure: `asking.py` fills it in, the files beside this one judge it. A server may answer anything: a reader raises one of
+`UNKNOWN_FORM` for a form that it does not know, and the caller turns that into "unknown".
 """
 
 import json
@@ -17,6 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from sidecar.config.notes import Note
 from sidecar.diagnosis.promql import Samples, samples
 from sidecar.engines.probe.replies import Answers
+
+
+UNKNOWN_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, OSError)
+"""Raised by a reader of an answer for a form that it does not know; OSError: the shipped rules to compare with are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,7 @@ class Evidence:
 
 
 class Read:
-    """The evidence with its larger parts read once. Each property raises KeyError or ValueError for a form that it does not know."""
+    """The evidence with its larger parts read once. Each property raises one of `UNKNOWN_FORM` for a form that it does not know."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
@@ -185,8 +189,16 @@ class Read:
     @cached_property
     def alertmanager_config(self) -> dict[str, Any]:
         """The config that Alertmanager has in force; its secrets are masked."""
-        config: dict[str, Any] = yaml.safe_load(self.evidence.alertmanager["status"].json["config"]["original"])
+        config: dict[str, Any] = in_yaml(self.evidence.alertmanager["status"].json["config"]["original"])
         return config
+
+
+def in_yaml(text: str) -> Any:
+    """The value that a YAML has. Raises ValueError if it is none."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"no YAML: {error}") from error
 
 
 def _body(reply: Reply | None) -> bytes:

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from sidecar.doctor.expected_rules import expected, metrics_in, ours, undeclared
 from sidecar.doctor.gathered import MetricsPage, Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
-from sidecar.export.shipped_files import NothingShippedError
 
 
 WATCHDOG = "Watchdog"
@@ -35,10 +34,7 @@ def _needs_rules(read: Read, chain: Chain, link: Link) -> Finding | None:
 def rules(read: Read, chain: Chain) -> Finding:
     if missing := _needs_rules(read, chain, Link.RULES):
         return missing
-    try:
-        wanted = expected().counts
-    except NothingShippedError as error:
-        return unknown(Link.RULES, str(error), "install the wheel of llm-phase-sidecar")
+    wanted = expected().counts
     loaded = ours(read.groups)
     counts = Counter(rule["name"] for rule in loaded)
     lost = [name for name, count in wanted.items() if counts[name] < count]

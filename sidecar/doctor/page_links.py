@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from yarl import URL
 
 from sidecar.doctor.expected_rules import ours
-from sidecar.doctor.gathered import Evidence, Read, Reply
+from sidecar.doctor.gathered import UNKNOWN_FORM, Evidence, Read, Reply
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 
 
@@ -43,7 +43,7 @@ def to_open(evidence: Evidence, grafana_url: str | None) -> list[str]:
     try:
         boards = links_in(read, DASHBOARD)
         links = [*links_in(read, RUNBOOK), *boards, *(api_link(one, grafana_url) for one in boards)]
-    except (KeyError, TypeError, ValueError, OSError, AttributeError):
+    except UNKNOWN_FORM:
         return []
     return [*dict.fromkeys(link for link in links if re.match(r"https?://[^/\s]", link))]
 

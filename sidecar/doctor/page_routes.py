@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from sidecar.config.values import is_http_address
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.doctor.expected_rules import PAGES_GROUP, expected, ours
-from sidecar.doctor.gathered import Drilled, Evidence, MetricsPage, Read
+from sidecar.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 from sidecar.doctor.loaded_rules import WATCHDOG
 from sidecar.doctor.route_walk import Labels, integrations, muted_by, silenced_by, ways
@@ -29,12 +30,13 @@ _BUILT_IN = re.compile(r"__|\w+\.default\.")
 
 
 def alertmanager_of(evidence: Evidence) -> str | None:
-    """The address of the Alertmanager to which Prometheus sends; None if it states none."""
+    """The address of the Alertmanager to which Prometheus sends; None if it states none that can be asked."""
     try:
         active = evidence.prometheus["alertmanagers"].data["activeAlertmanagers"]
-        return next((str(one["url"]).removesuffix(_API) for one in active), None)
-    except (KeyError, TypeError, ValueError):
+        urls = [str(one["url"]).removesuffix(_API) for one in active]
+    except UNKNOWN_FORM:
         return None
+    return next(filter(is_http_address, urls), None)
 
 
 def pages(read: Read) -> dict[str, Labels]:
@@ -58,14 +60,14 @@ def pages(read: Read) -> dict[str, Labels]:
 def _loaded(read: Read) -> Sequence[Mapping[str, Any]]:
     try:
         return ours(read.groups)
-    except (KeyError, TypeError, ValueError, OSError):
+    except UNKNOWN_FORM:
         return ()
 
 
 def _of_target(read: Read) -> dict[str, str]:
     try:
         mine = own_targets(read)
-    except (KeyError, TypeError, ValueError):
+    except UNKNOWN_FORM:
         return {}
     return {name: mine[0][name] for name in ("namespace", "job") if mine and name in mine[0]}
 

@@ -28,10 +28,14 @@ class Matcher:
     value: str
 
     def holds(self, labels: Labels) -> bool:
+        """Raises ValueError for an expression that Python cannot read."""
         has = labels.get(self.name, "")
         if self.sign in ("=", "!="):
             return (has == self.value) == (self.sign == "=")
-        return (re.fullmatch(self.value, has) is not None) == (self.sign == "=~")
+        try:
+            return (re.fullmatch(self.value, has) is not None) == (self.sign == "=~")
+        except re.error as error:  # RE2 knows forms that Python does not, such as \pL
+            raise ValueError(f"the expression {self.value!r} cannot be read here: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

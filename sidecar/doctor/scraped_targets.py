@@ -7,10 +7,8 @@ are no proof, because a Service or a port of another pod answers as well. Pure.
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-import yaml
-
 from sidecar.doctor.expected_rules import grouped_by, metrics_in, ours
-from sidecar.doctor.gathered import Read
+from sidecar.doctor.gathered import Read, in_yaml
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
@@ -187,7 +185,7 @@ def seconds(duration: str) -> float:
 
 def _sample_limit(config: str, job: str) -> int:
     """`sample_limit` of a job, or the global one; 0 if there is none."""
-    told = yaml.safe_load(config) or {}
+    told = in_yaml(config) or {}
     limits = [one.get("sample_limit", 0) for one in told.get("scrape_configs") or () if one.get("job_name") == job]
     return int(next(iter(limits), 0) or (told.get("global") or {}).get("sample_limit", 0))
 

@@ -4,14 +4,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from sidecar.doctor import expected_rules
 from sidecar.doctor.gathered import ConfigCheck, Evidence, Reply
 from sidecar.doctor.page_links import api_link
 from sidecar.export.rules.rule_files import files
-from sidecar.export.shipped_files import ALERT_RULES, shipped
+from sidecar.export.shipped_files import ALERT_RULES, NothingShippedError, shipped
 
 
 NOW = 1_790_000_000.0
@@ -97,6 +100,16 @@ def routes() -> dict[str, Any]:
 
 def status(config: Mapping[str, Any]) -> Reply:
     return told(json.dumps({"config": {"original": yaml.safe_dump(dict(config))}}))
+
+
+def without_shipped_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor's package was built without its rules."""
+
+    def missing(_folder: str) -> Path:
+        raise NothingShippedError("no folder")
+
+    expected_rules.expected.cache_clear()
+    monkeypatch.setattr(expected_rules, "shipped", missing)
 
 
 def sound() -> Evidence:

@@ -14,9 +14,10 @@ from sidecar.doctor.asking import PAGES_OF_ALERTMANAGER, PAGES_OF_PROMETHEUS, QU
 from sidecar.doctor.doctor_command import as_text, main
 from sidecar.doctor.examination import examine
 from sidecar.doctor.gathered import Reply
-from sidecar.doctor.links import Link
+from sidecar.doctor.links import Finding, Link
 from sidecar.metrics.vocabulary import DOCTOR_AGENT
-from tests.doctor.sound_evidence import api, sound, vector
+from tests.doctor.sound_evidence import api, groups, sound, vector, without_shipped_rules
+from tests.doctor.sound_evidence import told as sound_told
 from tests.support.background import background
 
 
@@ -135,7 +136,11 @@ def test_an_address_with_a_password_is_shown_without_it_where_nothing_has_scrape
     said = capsys.readouterr().out
     (found,) = [one for one in json.loads(said)["links"] if one["link"] == "scrape"]
 
-    assert (found["said"], f"http://{host}/metrics" in found["do"], "cret" in said) == ("no scrape for 75 s", True, False)
+    assert (found["said"], f"http://{host}/metrics" in found["do"], "cret" in said) == (
+        "no scrape for 75 s",
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,6 +181,92 @@ def test_before_attaching_nothing_is_broken_and_strict_says_that_much_is_unknown
         return [main([f"--engine.url=http://{host}", *more]) for more in ([], ["--strict"])]
 
     assert play(double, codes) == [0, 1]
+
+
+ODD_STATUS = {
+    "html": "<html>",
+    "empty": "{}",
+    "yaml": json.dumps({"config": {"original": "{"}}),
+    "matcher": json.dumps({"config": {"original": "route: {receiver: a, routes: [{matchers: [phase]}]}"}}),
+    "expression": json.dumps({"config": {"original": r"route: {receiver: a, routes: [{match_re: {job: '\pL'}}]}"}}),
+}
+
+
+@pytest.mark.parametrize("name", ODD_STATUS)
+def test_no_test_page_is_sent_by_routes_that_cannot_be_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    double = Double()
+    double.evidence.alertmanager = {**double.evidence.alertmanager, "status": sound_told(ODD_STATUS[name])}
+    play(double, lambda host: main([f"--alertmanager.url=http://{host}", "--send-test-page", "--format=json"]))
+    document = json.loads(capsys.readouterr().out)
+
+    assert [path for method, path, _ in double.asked if method == "POST"] == []
+    assert {"routes", "delivery"} <= {*document["unknown"]}
+
+
+def test_addresses_that_prometheus_states_may_be_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """That of Alertmanager, and the runbook of a rule."""
+    double, rules = Double(), groups()
+    for rule in [rule for group in rules for rule in group["rules"] if "runbook_url" in rule["annotations"]]:
+        rule["annotations"]["runbook_url"] = "http://h:port/runbook"
+    known = {"activeAlertmanagers": [{"url": "http://h:99999/api/v2/alerts"}]}
+    odd = {"alertmanagers": api(known), "rules": api({"groups": rules})}
+    double.evidence.prometheus = {**double.evidence.prometheus, **odd}
+    play(
+        double,
+        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
+    )
+    links = {one["link"]: (one["state"], one["said"]) for one in json.loads(capsys.readouterr().out)["links"]}
+
+    assert links["alertmanager"][0] == "unknown"
+    assert links["runbooks"] == (
+        "broken",
+        "1 of 1 links are dead from here: http://h:port/runbook is no address that can be asked",
+    )
+
+
+def test_a_package_without_rules_asks_nothing_in_vain(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    double = Double()
+    without_shipped_rules(monkeypatch)
+    play(
+        double,
+        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
+    )
+
+    assert "rules" in json.loads(capsys.readouterr().out)["unknown"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://h:99999", "http://[oops", "http://h:port", "http:///x", "http://a b", "http://\u00fc..b", "h:80"],
+)
+def test_an_address_that_cannot_be_asked_is_a_wrong_flag(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([f"--prometheus.url={address}"])
+
+    assert (code, capsys.readouterr().err.splitlines()[0]) == (
+        2,
+        f"sidecar doctor: --prometheus.url: {address!r} is no http:// or https:// address",
+    )
+
+
+@pytest.mark.parametrize(
+    ("admin", "port"),
+    [("http://me:s@h:1/x", "http://h:8900"), ("http://[::1]:1", "http://[::1]:8900"), ("HTTP://h", "http://h:8900")],
+)
+def test_the_traffic_port_is_on_the_host_of_the_admin_side(
+    admin: str, port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[asking.Sources] = []
+
+    async def examined(sources: asking.Sources, *_rest: object) -> list[Finding]:
+        asked.append(sources)
+        return examine(sound())
+
+    monkeypatch.setattr(asking, "examined", examined)
+    main([f"--sidecar.url={admin}"])
+
+    assert [one.proxy_url for one in asked] == [port]
 
 
 def test_all_wrong_flags_are_told_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

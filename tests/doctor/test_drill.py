@@ -27,6 +27,11 @@ class Server:
         self.looks, self.seconds = 0, 0.0
         self.sent_after, self.breaks = sent_after, breaks
 
+    @property
+    def page(self) -> str:
+        """Alertmanager's page of metrics now."""
+        return COUNTED.replace("} 3", "} 4") if self.seconds > self.sent_after else COUNTED
+
     async def sleep(self, seconds: float) -> None:
         self.seconds += seconds
 
@@ -37,7 +42,7 @@ class Server:
         self.looks += 1
         if self.breaks and self.looks > 1:
             raise KeyboardInterrupt
-        return told(COUNTED.replace("} 3", "} 4") if self.seconds > self.sent_after else COUNTED, str(url))
+        return told(self.page, str(url))
 
 
 def send(server: Server, phase: str = "queue") -> Drilled:
@@ -99,6 +104,22 @@ def test_a_message_before_the_routes_group_wait_is_another_alerts() -> None:
     (found,) = [one for one in examine(evidence) if one.link is Link.DELIVERY]
 
     assert found.state == State.BROKEN
+
+
+class Mute(Server):
+    """An Alertmanager whose page of metrics is none."""
+
+    @property
+    def page(self) -> str:
+        return "<html>"
+
+
+def test_a_page_of_metrics_that_cannot_be_read_leaves_the_delivery_unknown() -> None:
+    server, evidence = Mute(), sound()
+    evidence.test_page = send(server)
+    (found,) = [one for one in examine(evidence) if one.link is Link.DELIVERY]
+
+    assert (found.state, len(server.posted)) == (State.UNKNOWN, 2)
 
 
 def test_an_interrupt_resolves_it_too() -> None:

@@ -29,6 +29,7 @@ from tests.doctor.sound_evidence import (
     status,
     told,
     vector,
+    without_shipped_rules,
 )
 
 
@@ -112,7 +113,6 @@ def with_config(check: ConfigCheck) -> Callable[[Evidence], None]:
 def mute_engine(evidence: Evidence) -> None:
     models = b'{"data": [{"id": "llama", "owned_by": "vllm"}]}'
     evidence.engine = {"/health": Answer(200), "/v1/models": Answer(200, models), "/metrics": Answer(404)}
-    prometheus("kept", vector())  # nothing of it is asked
 
 
 def hints(evidence: Evidence) -> None:
@@ -284,6 +284,11 @@ def test_without_a_prometheus_to_ask_the_page_tells_whether_it_is_scraped(
         (on_page("llm_engine_traffic_seen_ratio 1\n", ""), Link.CLIENTS),
         (every_rule(health="unknown"), Link.EVALUATION),
         (prometheus("alertmanagers", told("<html>")), Link.SENT),
+        (prometheus("config", api({"yaml": "{"})), Link.SCRAPE),
+        (alertmanager("status", told(json.dumps({"config": {"original": "{"}}))), Link.ALERTMANAGER),
+        (alertmanager("status", told(json.dumps({"config": {"original": "[" * 2_000}}))), Link.ALERTMANAGER),
+        (routed(route={"receiver": "queue-page", "routes": [{"matchers": [r'a=~"\pL+"']}]}), Link.ROUTES),
+        (on_page("llm_engine_up 1", "llm_engine_up {"), Link.ENGINE),
     ],
 )
 def test_an_answer_that_shows_nothing_leaves_its_link_unknown(change: Callable[[Evidence], None], link: Link) -> None:
@@ -292,6 +297,16 @@ def test_an_answer_that_shows_nothing_leaves_its_link_unknown(change: Callable[[
     found = states(evidence)
 
     assert (found[State.BROKEN], link.label in found[State.UNKNOWN]) == ([], True)
+
+
+def test_a_package_without_rules_leaves_unknown_what_is_compared_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = sound()
+    without_shipped_rules(monkeypatch)
+    found = states(evidence)
+
+    assert found[State.BROKEN] == []
+    assert {"scrape", "rules", "evaluation", "routes", "runbooks"} <= {*found[State.UNKNOWN]}
+    assert said(evidence, Link.RULES) == "no folder -> install the wheel of llm-phase-sidecar"
 
 
 def test_a_pod_that_just_started_is_not_scraped_yet() -> None:

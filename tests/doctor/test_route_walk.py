@@ -33,6 +33,13 @@ def test_a_text_that_is_no_matcher_is_refused() -> None:
         read_matchers(["phase"])
 
 
+@pytest.mark.parametrize("text", [r'team=~"\\pL+"', 'team!~"ops(?i)x"'])
+def test_an_expression_that_only_alertmanager_can_read_is_refused(text: str) -> None:
+    (matcher,) = read_matchers(text)
+    with pytest.raises(ValueError, match="cannot be read here"):
+        matcher.holds({"team": "ops"})
+
+
 TREE = {
     "route": {
         "receiver": "root",
