@@ -1,7 +1,7 @@
 """The TEST page: posts one alert marked TEST to Alertmanager, waits until it is sent, and resolves it.
 
 It is sent only on request. Its labels are those of a real page, so that it takes the same route, but for `job`: that keeps it out of
-the groups of real incidents. It has no lane and no pod, so that no shipped inhibit rule lets it mute another alert.
+the groups of real incidents, and of those of earlier TEST pages, whose next message waits for `group_interval`. It has no lane and no pod, so that no shipped inhibit rule lets it mute another alert.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from sidecar.doctor.route_walk import Labels, ways
 
 
 TEST_JOB = "TEST-sidecar-doctor"
+"""The label `job` begins with it; the second of the run follows."""
 ENDS_SECONDS = 600
 """The alert ends by itself after this, if the doctor is killed before it resolves it."""
 MARGIN_SECONDS = 20.0
@@ -29,22 +30,26 @@ BEFORE_THE_FIRST_SECONDS = 1.0
 is, such as the Watchdog's, would be taken for it: Alertmanager counts by the kind of receiver."""
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251  instants in an alert
+
+
 class Post(Protocol):
     """As `Asker.ask`."""
 
     def __call__(self, url: URL, *, json: object = None) -> Awaitable[Reply]: ...
 
 
-def labels_of_test(read: Read, phase: str) -> Labels:
-    """The labels of the TEST page of this phase."""
-    return {**pages(read)[phase], "job": TEST_JOB, "test": "TEST"}
+def labels_of_test(read: Read, phase: str, began: datetime) -> Labels:
+    """The labels of the TEST page of this phase, in a run that began then."""
+    return {**pages(read)[phase], "job": f"{TEST_JOB}-{int(began.timestamp())}", "test": "TEST"}
 
 
 def can_be_sent(evidence: Evidence, phase: str) -> bool:
     """Whether Alertmanager answered, with routes that can be read: without them it is not known how long a page takes."""
     read = Read(evidence)
     try:
-        awaited(read.alertmanager_config, labels_of_test(read, phase))
+        awaited(read.alertmanager_config, labels_of_test(read, phase, _now()))
     except UNKNOWN_FORM:
         return False
     return evidence.alertmanager["status"].good
@@ -56,12 +61,12 @@ async def send_test_page(
     evidence: Evidence,
     phase: str,
     *,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),  # noqa: TID251  instants in an alert
+    now: Callable[[], datetime] = _now,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Drilled:
     """Post the alert, wait for its delivery, resolve it. `at`: path to URL below Alertmanager."""
     read = Read(evidence)
-    labels, config = labels_of_test(read, phase), read.alertmanager_config
+    labels, config = labels_of_test(read, phase, now()), read.alertmanager_config
     waits = [way.group_wait_seconds for way in ways(config, labels)]
     patience = max(waits) + MARGIN_SECONDS
     waited = max(0.0, min(waits) - BEFORE_THE_FIRST_SECONDS)
