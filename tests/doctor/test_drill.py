@@ -1,20 +1,23 @@
 """The TEST page: marked, on the route of a real page, apart from real incidents, and resolved whatever happens."""
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import yaml
 from yarl import URL
 
 from sidecar.doctor.drill import ENDS_SECONDS, TEST_JOB, send_test_page
 from sidecar.doctor.examination import examine
-from sidecar.doctor.gathered import Drilled, Reply
+from sidecar.doctor.gathered import Drilled, Evidence, Reply
 from sidecar.doctor.links import Link, State
 from sidecar.doctor.route_walk import muted_by, ways
-from tests.doctor.sound_evidence import COUNTED, groups, routes, sound, told
+from tests.doctor.sound_evidence import COUNTED, groups, routes, sound, status, told
 
 
+RECEIVER = {"name": "all", **{f"{kind}_configs": [{}] for kind in ("webhook", "slack", "pagerduty")}}
 AT = datetime(2026, 9, 21, 14, 0, tzinfo=UTC)
 
 
@@ -47,13 +50,26 @@ class Server:
         return told(self.page, str(url))
 
 
-def send(server: Server, phase: str = "queue") -> Drilled:
-    where = "http://am"
+def send(server: Server, phase: str = "queue", evidence: Evidence | None = None) -> Drilled:
+    where, known = "http://am", evidence or sound()
     return asyncio.run(
-        send_test_page(
-            server.ask, lambda path: URL(f"{where}{path}"), sound(), phase, now=server.now, sleep=server.sleep
-        )
+        send_test_page(server.ask, lambda path: URL(f"{where}{path}"), known, phase, now=server.now, sleep=server.sleep)
     )
+
+
+def delivered(server: Server, evidence: Evidence) -> tuple[State, str]:
+    """The doctor's words on the delivery, after a TEST page to this server."""
+    evidence.test_page = send(server, evidence=evidence)
+    return next((one.state, one.said) for one in examine(evidence) if one.link is Link.DELIVERY)
+
+
+def waiting(group_wait: str) -> Evidence:
+    """A sound chain, in which all routes wait so long."""
+    evidence, config = sound(), routes()
+    text = re.sub(r"group_wait: *\S+", f"group_wait: {group_wait}", yaml.safe_dump(config | {"receivers": [RECEIVER]}))
+    text = re.sub(r"receiver: *\S+", f"receiver: {RECEIVER['name']}", text)
+    evidence.alertmanager = {**evidence.alertmanager, "status": status(yaml.safe_load(text))}
+    return evidence
 
 
 def test_the_test_page_is_marked_delivered_and_resolved() -> None:
@@ -117,11 +133,32 @@ class Mute(Server):
 
 
 def test_a_page_of_metrics_that_cannot_be_read_leaves_the_delivery_unknown() -> None:
-    server, evidence = Mute(), sound()
-    evidence.test_page = send(server)
-    (found,) = [one for one in examine(evidence) if one.link is Link.DELIVERY]
+    """The page is sent all the same, and the doctor does not wait for what nothing will show."""
+    server = Mute()
+    state, _ = delivered(server, waiting("15s"))
 
-    assert (found.state, len(server.posted)) == (State.UNKNOWN, 2)
+    assert (state, len(server.posted), server.seconds) == (State.UNKNOWN, 2, 15.5)
+
+
+class AtOnce(Server):
+    """An Alertmanager that has sent all messages when its answer to the post comes."""
+
+    @property
+    def page(self) -> str:
+        return COUNTED.replace("} 3", "} 4") if self.posted else COUNTED
+
+
+@pytest.mark.parametrize("group_wait", ["0s", "1s"])
+def test_a_message_that_is_sent_at_once_is_counted(group_wait: str) -> None:
+    assert delivered(AtOnce(), waiting(group_wait))[0] is State.OK
+
+
+def test_it_is_not_resolved_before_the_longest_wait_has_ended() -> None:
+    """Another alert's message 0.8 s before that ended the waiting, and Alertmanager sent no TEST page at all."""
+    server = Server(sent_after=14.2)
+    state, _ = delivered(server, waiting("15s"))
+
+    assert (state, server.posted[-1]["endsAt"] > (AT + timedelta(seconds=15)).isoformat()) == (State.OK, True)
 
 
 def test_an_interrupt_resolves_it_too() -> None:
