@@ -17,6 +17,7 @@ from sidecar.export.shipped_files import ALERT_RULES, shipped
 from sidecar.metrics.catalogue import CATALOGUE
 
 
+WATCHDOG = "Watchdog"
 PAGES_GROUP = "llm-phase-pages"
 """The group of the lanes' pages: their severity is the one that pages."""
 _FILES = "llm-*.yml"
@@ -49,13 +50,16 @@ def expected() -> Expected:
 
 
 def ours(groups: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The loaded rules that have the name of a shipped one, each with its group's `interval` and `group`."""
+    """The loaded rules that have the name of a shipped one, each with its group's `interval` and `group`.
+
+    `WATCHDOG` is a name of other packages too, such as kube-prometheus-stack's: only the shipped one has a phase.
+    """
     names = expected().counts
     return [
         {**rule, "interval": float(group["interval"]), "group": group["name"]}
         for group in groups
         for rule in group["rules"]
-        if rule["name"] in names
+        if rule["name"] in names and (rule["name"] != WATCHDOG or "phase" in rule["labels"])
     ]
 
 

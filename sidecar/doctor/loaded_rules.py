@@ -7,12 +7,11 @@ from collections import Counter
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from sidecar.doctor.expected_rules import expected, metrics_in, ours, undeclared
+from sidecar.doctor.expected_rules import WATCHDOG, expected, metrics_in, ours, undeclared
 from sidecar.doctor.gathered import MetricsPage, Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 
 
-WATCHDOG = "Watchdog"
 OVERDUE_SECONDS = 60.0
 OVERDUE_INTERVALS = 4
 """An evaluation is overdue after so many intervals, but not before `OVERDUE_SECONDS`."""

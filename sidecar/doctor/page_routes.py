@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 from sidecar.config.values import is_http_address
 from sidecar.diagnosis.interventions import CHAPTERS
-from sidecar.doctor.expected_rules import PAGES_GROUP, expected, ours
+from sidecar.doctor.expected_rules import PAGES_GROUP, WATCHDOG, expected, ours
 from sidecar.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
-from sidecar.doctor.loaded_rules import WATCHDOG
 from sidecar.doctor.route_walk import Labels, integrations, muted_by, silenced_by, ways
 from sidecar.doctor.scraped_targets import own_targets
 from sidecar.slo.attribution import SIDECAR, Blame

@@ -53,6 +53,29 @@ def test_a_sound_chain_has_every_link_ok() -> None:
     assert states(sound()) == {State.OK: [link.label for link in Link], State.BROKEN: [], State.UNKNOWN: []}
 
 
+def test_the_watchdog_of_another_package_is_no_second_copy_of_ours() -> None:
+    """kube-prometheus-stack brings an alert of this name, with a runbook on the internet. It does not stand in for ours either."""
+    theirs = {
+        "name": "Watchdog",
+        "type": "alerting",
+        "query": "vector(1)",
+        "labels": {"severity": "none"},
+        "annotations": {"runbook_url": "https://runbooks.prometheus-operator.dev/runbooks/general/watchdog"},
+        "health": "ok",
+        "state": "firing",
+        "alerts": [],
+        "lastEvaluation": "2026-09-21T14:13:18Z",
+    }
+    general = {"name": "general.rules", "interval": 30, "evaluationTime": 0.01, "rules": [theirs]}
+    both, alone = sound(), sound()
+    prometheus("rules", api({"groups": [general, *groups()]}))(both)
+    ours = [{**group, "rules": [one for one in group["rules"] if one["name"] != "Watchdog"]} for group in groups()]
+    prometheus("rules", api({"groups": [general, *ours]}))(alone)
+
+    assert states(both)[State.OK] == [link.label for link in Link]
+    assert (states(alone)[State.BROKEN], "Watchdog" in said(alone, Link.RULES)) == (["rules"], True)
+
+
 def test_each_link_has_a_judge() -> None:
     assert tuple(JUDGES) == tuple(Link)
 
