@@ -68,8 +68,8 @@ def engine(read: Read, _chain: Chain) -> Finding:
     evidence = read.evidence
     # An address that only the config names is meant for the pod, and need not lead anywhere from here.
     named = "engine.url" in evidence.explicit or evidence.page is None or not evidence.page.good
+    status = None if evidence.engine is None else evidence.engine[HEALTH_PATH].status
     if evidence.engine is not None and named:
-        status = evidence.engine[HEALTH_PATH].status
         if status is None:
             return broken(
                 Link.ENGINE,
@@ -85,13 +85,13 @@ def engine(read: Read, _chain: Chain) -> Finding:
     if evidence.page is not None and evidence.page.good:
         up = read.page.value(c.ENGINE_UP.name)
         if up == 0:
-            here = " (it answers the doctor)" if evidence.engine is not None else ""
+            here = " (it answers the doctor)" if status is not None else ""
             return broken(
                 Link.ENGINE,
                 f"the sidecar cannot use the engine{here}: {c.ENGINE_UP.name} is 0",
                 "compare engine.url in the sidecar's config with the engine's port, and read the engine's log",
             )
-        if up is None and evidence.engine is None:
+        if up is None and (status is None or status >= 500):
             return unknown(Link.ENGINE, "the sidecar has not asked it yet", "wait 5 s, or give --engine.url")
         if up == 1:
             return ok(Link.ENGINE, f"the sidecar's health checks pass: {_named(read)}")

@@ -279,6 +279,33 @@ def test_before_attaching_a_sidecar_that_is_not_there_is_no_fault() -> None:
 
 
 @pytest.mark.parametrize(
+    ("up", "status", "state", "words"),
+    [
+        ("", None, State.UNKNOWN, "the sidecar has not asked it yet"),
+        ("", 503, State.UNKNOWN, "the sidecar has not asked it yet"),
+        ("", 200, State.OK, "http://e answers: an engine of a kind that is not known"),
+        ("llm_engine_up 0\n", None, State.BROKEN, "the sidecar cannot use the engine: llm_engine_up is 0"),
+        (
+            "llm_engine_up 0\n",
+            200,
+            State.BROKEN,
+            "the sidecar cannot use the engine (it answers the doctor): llm_engine_up is 0",
+        ),
+    ],
+)
+def test_an_engine_that_only_the_config_names_is_ok_if_it_answers(
+    up: str, status: int | None, state: State, words: str
+) -> None:
+    """Its address is meant for the pod: that it does not answer the doctor shows nothing."""
+    evidence = sound()
+    evidence.page = told(PAGE.replace("llm_engine_up 1\n", up))
+    evidence.engine, evidence.engine_where = {"/health": Answer(status)}, "http://e"
+    (found,) = [one for one in examine(evidence) if one.link is Link.ENGINE]
+
+    assert (found.state, found.said) == (state, words)
+
+
+@pytest.mark.parametrize(
     ("age", "state", "words"),
     [
         ("12", State.UNKNOWN, "something scraped the page 12 s ago"),
