@@ -134,7 +134,11 @@ def reports(read: Read, chain: Chain) -> Finding:
     engine_told = sum(
         value for labels, value in read.page.of(c.PHASE_ATTRIBUTION_TOTAL.name) if labels["source"] == "engine"
     )
-    return ok(Link.REPORTS, f"{engine_told / told:.0%} of {told:.0f} answers came with the engine's own times")
+    share = f"{engine_told / told:.0%}"
+    came = f"{share} of {told:.0f} answers came with the engine's own times"
+    if share == "0%":
+        return unknown(Link.REPORTS, came, "docs/engines.md says what this engine can tell")
+    return ok(Link.REPORTS, came)
 
 
 def _kind(answers: Answers) -> tuple[EngineKind, str | None]:

@@ -332,6 +332,10 @@ def test_without_a_prometheus_to_ask_the_page_tells_whether_it_is_scraped(
         (opened("/api/dashboards", Reply("", 401)), Link.DASHBOARDS),
         (alertmanager("metrics", told("")), Link.DELIVERY),
         (on_page("llm_engine_traffic_seen_ratio 1\n", ""), Link.CLIENTS),
+        (
+            on_page('lane="chat",source="engine",reason="in_band"', 'lane="chat",source="estimate",reason="x"'),
+            Link.REPORTS,
+        ),
         (every_rule(health="unknown"), Link.EVALUATION),
         (prometheus("alertmanagers", told("<html>")), Link.SENT),
         (prometheus("config", api({"yaml": "{"})), Link.SCRAPE),
