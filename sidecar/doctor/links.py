@@ -4,9 +4,11 @@ Knows each link's name, the question that it answers, the flag that makes it che
 refuses to know how a link is judged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+
+from sidecar.doctor.gathered import Reply
 
 
 class State(StrEnum):
@@ -197,6 +199,16 @@ def broken(link: Link, said: str, do: str) -> Finding:
 
 def unknown(link: Link, said: str, do: str) -> Finding:
     return Finding(link, State.UNKNOWN, said, do)
+
+
+def unread(link: Link, replies: Iterable[Reply]) -> Finding | None:
+    """The finding for a link of which nothing bad is known, if one of the answers that would show it is not good; else None."""
+    bad = next((one for one in replies if not one.good), None)
+    return (
+        None
+        if bad is None
+        else unknown(link, bad.told, "let the doctor read it, or mend the server; then run it again")
+    )
 
 
 def not_asked(link: Link, flag: str) -> Finding:

@@ -13,7 +13,7 @@ from sidecar.config.values import is_http_address
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.doctor.expected_rules import PAGES_GROUP, WATCHDOG, expected, ours
 from sidecar.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read
-from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
+from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.doctor.route_walk import Labels, integrations, muted_by, silenced_by, ways
 from sidecar.doctor.scraped_targets import own_targets
 from sidecar.slo.attribution import SIDECAR, Blame
@@ -137,6 +137,9 @@ def routes(read: Read, chain: Chain) -> Finding:
             f"{WATCHDOG} goes to {dog!r}, which sends nothing",
             "send it to a dead man's switch: a service that calls when it is not called",
         )
+    replies = read.evidence.alertmanager
+    if missing := unread(Link.ROUTES, (replies[name] for name in ("silences", "alerts"))):
+        return missing
     receivers = dict.fromkeys(way.receiver for found in taken.values() for way in found)
     kinds = dict.fromkeys(kind for name in receivers for kind in integrations(config, name))
     return ok(Link.ROUTES, f"pages of all {len(taken)} phases reach {', '.join(receivers)} (by {', '.join(kinds)})")

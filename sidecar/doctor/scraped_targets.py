@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from sidecar.doctor.expected_rules import grouped_by, metrics_in, ours
 from sidecar.doctor.gathered import Read, in_yaml
-from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
+from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
 
@@ -161,6 +161,10 @@ def _of_target(read: Read, mine: Mapping[str, str]) -> Finding:
             f"{len(lost)} series that rules read are dropped on the way: {', '.join(lost[:4])}",
             f"correct metric_relabel_configs of job {target['scrapePool']}",
         )
+    if missing := unread(
+        Link.SCRAPE, (evidence[name] for name in ("rules", "config", "scraped", "kept") if name in evidence)
+    ):
+        return missing
     every = f" every {target['scrapeInterval']}" if interval else ""
     return ok(Link.SCRAPE, f"this very process is scraped{every}, once: job {mine.get('job')}, {mine.get('instance')}")
 

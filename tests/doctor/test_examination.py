@@ -3,50 +3,41 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from sidecar.config.notes import Note
 from sidecar.doctor.examination import JUDGES, examine
 from sidecar.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, undeclared
-from sidecar.doctor.gathered import ConfigCheck, Drilled, Evidence, Read, Reply
+from sidecar.doctor.gathered import ConfigCheck, Evidence, Reply
 from sidecar.doctor.links import Link, State
 from sidecar.doctor.own_side import LEAST_SEEN
-from sidecar.doctor.page_routes import pages
 from sidecar.doctor.scraped_targets import seconds
 from sidecar.engines.probe.replies import Answer
+from tests.doctor.one_change import (
+    NO_ANSWER,
+    alertmanager,
+    drilled,
+    every_rule,
+    on_page,
+    opened,
+    prometheus,
+    routed,
+    said,
+    states,
+    target,
+    with_config,
+)
 from tests.doctor.sound_evidence import (
     COUNTED,
-    NOW,
-    PAGE,
     STARTED,
     TARGET,
     api,
     groups,
-    routes,
     sound,
-    status,
     told,
     vector,
-    without_shipped_rules,
 )
-
-
-NO_ANSWER = Reply(
-    "http://nowhere", failure="cannot be asked: nothing listens there; does it run, and is the port right?"
-)
-
-
-def states(evidence: Evidence) -> dict[State, list[str]]:
-    found: dict[State, list[str]] = {state: [] for state in State}
-    for one in examine(evidence):
-        found[one.state].append(one.link.label)
-    return found
-
-
-def said(evidence: Evidence, link: Link) -> str:
-    return next(f"{one.said} -> {one.do}" for one in examine(evidence) if one.link is link)
 
 
 def test_a_sound_chain_has_every_link_ok() -> None:
@@ -80,59 +71,6 @@ def test_each_link_has_a_judge() -> None:
     assert tuple(JUDGES) == tuple(Link)
 
 
-def on_page(old: str, new: str) -> Callable[[Evidence], None]:
-    assert old in PAGE
-
-    def change(evidence: Evidence) -> None:
-        evidence.page = told(PAGE.replace(old, new))
-
-    return change
-
-
-def prometheus(name: str, reply: Reply) -> Callable[[Evidence], None]:
-    def change(evidence: Evidence) -> None:
-        evidence.prometheus = {**evidence.prometheus, name: reply}
-
-    return change
-
-
-def alertmanager(name: str, reply: Reply) -> Callable[[Evidence], None]:
-    def change(evidence: Evidence) -> None:
-        evidence.alertmanager = {**evidence.alertmanager, name: reply}
-
-    return change
-
-
-def every_rule(**fields: Any) -> Callable[[Evidence], None]:
-    return prometheus(
-        "rules",
-        api({"groups": [{**group, "rules": [{**rule, **fields} for rule in group["rules"]]} for group in groups()]}),
-    )
-
-
-def target(**fields: str) -> Callable[[Evidence], None]:
-    one = sound().prometheus["targets"].data["activeTargets"][0]
-    return prometheus("targets", api({"activeTargets": [{**one, **fields}]}))
-
-
-def opened(part: str, reply: Reply) -> Callable[[Evidence], None]:
-    def change(evidence: Evidence) -> None:
-        evidence.opened = {link: reply if part in link else was for link, was in evidence.opened.items()}
-
-    return change
-
-
-def routed(**fields: Any) -> Callable[[Evidence], None]:
-    return alertmanager("status", status({**routes(), **fields}))
-
-
-def with_config(check: ConfigCheck) -> Callable[[Evidence], None]:
-    def change(evidence: Evidence) -> None:
-        evidence.config = check
-
-    return change
-
-
 def mute_engine(evidence: Evidence) -> None:
     models = b'{"data": [{"id": "llama", "owned_by": "vllm"}]}'
     evidence.engine = {"/health": Answer(200), "/v1/models": Answer(200, models), "/metrics": Answer(404)}
@@ -159,15 +97,6 @@ def locked(evidence: Evidence) -> None:
     evidence.page = Reply("http://x/metrics", 401, failure="asks for a user and a password")
 
 
-def drilled(grown: str) -> Callable[[Evidence], None]:
-    def change(evidence: Evidence) -> None:
-        labels = dict(pages(Read(evidence))["queue"])
-        evidence.test_page = Drilled(labels, told(""), told(COUNTED), told(grown), told(""), 20.0)
-
-    return change
-
-
-DEAD = ("http://llm-phase-sidecar:9901/runbooks/LLMQueueBurn", NO_ANSWER)
 BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
     "config error": (with_config(ConfigCheck("a.yml", ("a.yml:1: wrong",))), Link.CONFIG, "a.yml:1: wrong"),
     "silent lane": (
@@ -253,122 +182,6 @@ def test_the_links_behind_a_broken_one_are_unknown_and_say_so() -> None:
     assert found == {
         link: ["sidecar"] for link in (Link.READY, Link.TRAFFIC, Link.CLIENTS, Link.LIMITS, Link.SCRAPE, Link.LABELS)
     } | {Link.LABELS: ["sidecar"]}
-
-
-# --- unknown -------------------------------------------------------------------------------------------------------------
-
-
-def test_without_any_source_every_link_is_unknown_but_the_sidecar_that_is_not_there() -> None:
-    found = states(Evidence(page=NO_ANSWER, healthy=NO_ANSWER, ready=NO_ANSWER, diagnosis=NO_ANSWER))
-
-    assert (found[State.OK], found[State.BROKEN], len(found[State.UNKNOWN])) == ([], ["sidecar"], len(Link) - 1)
-
-
-def test_before_attaching_a_sidecar_that_is_not_there_is_no_fault() -> None:
-    models = b'{"data": [{"id": "llama", "owned_by": "vllm"}]}'
-    engine = {
-        "/health": Answer(200),
-        "/v1/models": Answer(200, models),
-        "/metrics": Answer(200, b"vllm:num_requests_waiting 0"),
-    }
-    evidence = Evidence(page=NO_ANSWER, healthy=NO_ANSWER, ready=NO_ANSWER, engine=engine, engine_where="http://e")
-    found = states(evidence)
-
-    assert (found[State.OK], found[State.BROKEN]) == (["engine"], [])
-    assert "--enable-per-request-metrics" in said(evidence, Link.REPORTS)
-
-
-@pytest.mark.parametrize(
-    ("up", "status", "state", "words"),
-    [
-        ("", None, State.UNKNOWN, "the sidecar has not asked it yet"),
-        ("", 503, State.UNKNOWN, "the sidecar has not asked it yet"),
-        ("", 200, State.OK, "http://e answers: an engine of a kind that is not known"),
-        ("llm_engine_up 0\n", None, State.BROKEN, "the sidecar cannot use the engine: llm_engine_up is 0"),
-        (
-            "llm_engine_up 0\n",
-            200,
-            State.BROKEN,
-            "the sidecar cannot use the engine (it answers the doctor): llm_engine_up is 0",
-        ),
-    ],
-)
-def test_an_engine_that_only_the_config_names_is_ok_if_it_answers(
-    up: str, status: int | None, state: State, words: str
-) -> None:
-    """Its address is meant for the pod: that it does not answer the doctor shows nothing."""
-    evidence = sound()
-    evidence.page = told(PAGE.replace("llm_engine_up 1\n", up))
-    evidence.engine, evidence.engine_where = {"/health": Answer(status)}, "http://e"
-    (found,) = [one for one in examine(evidence) if one.link is Link.ENGINE]
-
-    assert (found.state, found.said) == (state, words)
-
-
-@pytest.mark.parametrize(
-    ("age", "state", "words"),
-    [
-        ("12", State.UNKNOWN, "something scraped the page 12 s ago"),
-        ("75", State.BROKEN, "no scrape for 75 s"),
-        (None, State.BROKEN, "no scrape for 3600 s since the process began"),
-    ],
-)
-def test_without_a_prometheus_to_ask_the_page_tells_whether_it_is_scraped(
-    age: str | None, state: State, words: str
-) -> None:
-    evidence = sound()
-    evidence.prometheus = {}
-    line = "llm_sidecar_last_scrape_age_seconds 12\n"
-    evidence.page = told(PAGE.replace(line, "" if age is None else line.replace("12", age)))
-    (found,) = [one for one in examine(evidence) if one.link is Link.SCRAPE]
-
-    assert (found.state, words in found.said) == (state, True)
-
-
-@pytest.mark.parametrize(
-    ("change", "link"),
-    [
-        (lambda e: setattr(e, "template_texts", None), Link.TEMPLATES),
-        (opened("/api/dashboards", Reply("", 401)), Link.DASHBOARDS),
-        (alertmanager("metrics", told("")), Link.DELIVERY),
-        (on_page("llm_engine_traffic_seen_ratio 1\n", ""), Link.CLIENTS),
-        (
-            on_page('lane="chat",source="engine",reason="in_band"', 'lane="chat",source="estimate",reason="x"'),
-            Link.REPORTS,
-        ),
-        (every_rule(health="unknown"), Link.EVALUATION),
-        (prometheus("alertmanagers", told("<html>")), Link.SENT),
-        (prometheus("config", api({"yaml": "{"})), Link.SCRAPE),
-        (alertmanager("status", told(json.dumps({"config": {"original": "{"}}))), Link.ALERTMANAGER),
-        (alertmanager("status", told(json.dumps({"config": {"original": "[" * 2_000}}))), Link.ALERTMANAGER),
-        (routed(route={"receiver": "queue-page", "routes": [{"matchers": [r'a=~"\pL+"']}]}), Link.ROUTES),
-        (on_page("llm_engine_up 1", "llm_engine_up {"), Link.ENGINE),
-    ],
-)
-def test_an_answer_that_shows_nothing_leaves_its_link_unknown(change: Callable[[Evidence], None], link: Link) -> None:
-    evidence = sound()
-    change(evidence)
-    found = states(evidence)
-
-    assert (found[State.BROKEN], link.label in found[State.UNKNOWN]) == ([], True)
-
-
-def test_a_package_without_rules_leaves_unknown_what_is_compared_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    evidence = sound()
-    without_shipped_rules(monkeypatch)
-    found = states(evidence)
-
-    assert found[State.BROKEN] == []
-    assert {"scrape", "rules", "evaluation", "routes", "runbooks"} <= {*found[State.UNKNOWN]}
-    assert said(evidence, Link.RULES) == "no folder -> install the wheel of llm-phase-sidecar"
-
-
-def test_a_pod_that_just_started_is_not_scraped_yet() -> None:
-    evidence = sound()
-    evidence.page = told(PAGE.replace(str(STARTED), str(NOW - 2)))
-    found = states(evidence)
-
-    assert (found[State.BROKEN], found[State.UNKNOWN]) == ([], ["scrape", "labels"])
 
 
 # --- one spelling --------------------------------------------------------------------------------------------------------
