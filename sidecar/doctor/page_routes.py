@@ -188,7 +188,7 @@ def templates(read: Read, chain: Chain) -> Finding:
     if missing := _needs_it(read, chain, Link.TEMPLATES):
         return missing
     config, texts = read.alertmanager_config, read.evidence.template_texts
-    named = {name for name in _NAMED.findall(str(config.get("receivers"))) if not _BUILT_IN.match(name)}
+    named = _named_by(config.get("receivers"))
     files = config.get("templates") or []
     if not named:
         return ok(Link.TEMPLATES, "the receivers name only templates that Alertmanager brings along")
@@ -207,18 +207,29 @@ def templates(read: Read, chain: Chain) -> Finding:
                 "put llm.tmpl of this version beside Alertmanager's config",
             )
         return ok(Link.TEMPLATES, f"all {len(named)} templates that receivers name are defined")
-    if _rendered(read):
-        return ok(Link.TEMPLATES, f"the TEST page was rendered and accepted; receivers name {len(named)} templates")
+    rendered = _rendered(read)
+    if named <= rendered:
+        return ok(Link.TEMPLATES, f"the TEST page was rendered and accepted, with all {len(named)} templates")
+    some = f"; the TEST page was rendered with {len(rendered)} of them" if rendered else ""
     return unknown(
         Link.TEMPLATES,
-        f"receivers name {len(named)} templates of {', '.join(map(str, files))}, which Alertmanager does not show",
+        f"receivers name {len(named)} templates of {', '.join(map(str, files))}, which Alertmanager does not show{some}",
         "give --alertmanager.templates, a folder with these files, or --send-test-page, which renders them",
     )
 
 
-def _rendered(read: Read) -> bool:
-    test = read.evidence.test_page
-    return test is not None and _outcome(test, read)[0] == "ok"
+def _named_by(receivers: object) -> set[str]:
+    """The templates that these receivers name, without those that Alertmanager brings along."""
+    return {name for name in _NAMED.findall(str(receivers)) if not _BUILT_IN.match(name)}
+
+
+def _rendered(read: Read) -> set[str]:
+    """The templates with which the TEST page was rendered and accepted: those of its own receivers."""
+    test, config = read.evidence.test_page, read.alertmanager_config
+    if test is None or _outcome(test, read)[0] != "ok":
+        return set()
+    taken = {way.receiver for way in ways(config, test.labels)}
+    return _named_by([one for one in config["receivers"] if one["name"] in taken])
 
 
 # --- delivery ------------------------------------------------------------------------------------------------------------
@@ -308,6 +319,8 @@ def _outcome(test: Drilled, read: Read) -> tuple[str, str]:
         return "unread", "Alertmanager's /metrics could not be read, so nothing shows the delivery"
     before, after = MetricsPage(test.before.body), MetricsPage(test.after.body)
     wanted = awaited(read.alertmanager_config, test.labels)
+    if not wanted:
+        return "nowhere", "no receiver sends anything for the TEST page"
     bad = failed_by(before, after, wanted)
     if bad:
         return "failed", f"the TEST page failed by {', '.join(bad)}"
