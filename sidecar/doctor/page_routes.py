@@ -241,14 +241,13 @@ TRIED_NAME, REFUSED_NAME = "alertmanager_notification_requests_total", "alertman
 
 
 def delivery(read: Read, chain: Chain) -> Finding:
-    if missing := _needs_it(read, chain, Link.DELIVERY) or chain.waits(Link.DELIVERY, Link.ROUTES):
+    if missing := _needs_it(read, chain, Link.DELIVERY):
         return missing
     test = read.evidence.test_page
     if test is not None:
-        verdict, said = _outcome(test, read)
-        if verdict == "ok":
-            return ok(Link.DELIVERY, said)
-        return broken(Link.DELIVERY, said, "read Alertmanager's log: it names the receiver and the error")
+        return _of_test_page(test, read, chain)
+    if waits := chain.waits(Link.DELIVERY, Link.ROUTES):
+        return waits
     reply = read.evidence.alertmanager["metrics"]
     if not reply.good:
         return unknown(Link.DELIVERY, reply.told, "let the doctor read Alertmanager's /metrics")
@@ -273,6 +272,17 @@ def delivery(read: Read, chain: Chain) -> Finding:
             Link.DELIVERY, f"accepted: {counts}; not tried yet: {', '.join(untried)}", "give --send-test-page"
         )
     return ok(Link.DELIVERY, f"accepted since Alertmanager began: {counts}")
+
+
+def _of_test_page(test: Drilled, read: Read, chain: Chain) -> Finding:
+    verdict, said = _outcome(test, read)
+    if verdict == "ok":
+        return ok(Link.DELIVERY, said)
+    if verdict == "not shown":
+        return unknown(Link.DELIVERY, said, "let the doctor read Alertmanager's /metrics; look at the receiver itself")
+    # A page that was not sent at all has its cause in broken routes; one that was refused has not.
+    waits = chain.waits(Link.DELIVERY, Link.ROUTES) if verdict == "not sent" else None
+    return waits or broken(Link.DELIVERY, said, "read Alertmanager's log: it names the receiver and the error")
 
 
 def by_integration(page: MetricsPage, name: str) -> dict[str, float]:
@@ -312,20 +322,30 @@ def ended_by(before: MetricsPage, after: MetricsPage, wanted: Mapping[str, int])
 
 
 def _outcome(test: Drilled, read: Read) -> tuple[str, str]:
-    """The word `ok` or another, and the outcome of the TEST page in words."""
+    """One word, `ok`, `refused`, `not sent` or `not shown`, and the outcome of the TEST page in words."""
+    posted = test.posted
+    if posted.status is not None and not posted.good:
+        return "refused", f"Alertmanager did not take the TEST alert: {posted.told}"
+    verdict, said = _of_taken(test, read)
+    over = "" if test.resolved.good else "; it could not be resolved, and ends by itself within ten minutes"
+    return verdict, f"{said}{over}"
+
+
+def _of_taken(test: Drilled, read: Read) -> tuple[str, str]:
+    """The same for a TEST alert that Alertmanager has taken, or may have taken."""
     if not test.posted.good:
-        return "refused", f"Alertmanager did not take the TEST alert: {test.posted.told}"
-    if not (test.before.good and test.after.good):
-        return "unread", "Alertmanager's /metrics could not be read, so nothing shows the delivery"
-    before, after = MetricsPage(test.before.body), MetricsPage(test.after.body)
+        return "not shown", f"Alertmanager is not known to have taken the TEST alert: {test.posted.told}"
     wanted = awaited(read.alertmanager_config, test.labels)
     if not wanted:
-        return "nowhere", "no receiver sends anything for the TEST page"
+        return "not sent", "no receiver sends anything for the TEST page"
+    unread = next((one for one in (test.before, test.after) if not one.good), None)
+    if unread is not None:
+        return "not shown", f"nothing shows whether the TEST page was delivered: {unread.told}"
+    before, after = MetricsPage(test.before.body), MetricsPage(test.after.body)
     bad = failed_by(before, after, wanted)
     if bad:
-        return "failed", f"the TEST page failed by {', '.join(bad)}"
+        return "refused", f"the TEST page failed by {', '.join(bad)}"
     late = [kind for kind in wanted if kind not in ended_by(before, after, wanted)]
     if late:
-        return "late", f"the TEST page was not sent by {', '.join(late)} within {test.waited_seconds:.0f} s"
-    over = "" if test.resolved.good else "; it could not be resolved, and ends by itself within ten minutes"
-    return "ok", f"the TEST page was accepted: {', '.join(f'{kind} {count}' for kind, count in wanted.items())}{over}"
+        return "not sent", f"the TEST page was not sent by {', '.join(late)} within {test.waited_seconds:.0f} s"
+    return "ok", f"the TEST page was accepted: {', '.join(f'{kind} {count}' for kind, count in wanted.items())}"

@@ -88,9 +88,14 @@ def with_config(check: ConfigCheck) -> Callable[[Evidence], None]:
     return change
 
 
-def drilled(grown: str) -> Callable[[Evidence], None]:
+def drilled(grown: str, **replies: Reply) -> Callable[[Evidence], None]:
+    """A TEST page of the phase queue, after which the counters stand so; `replies`: fields of `Drilled`."""
+
     def change(evidence: Evidence) -> None:
         labels = dict(pages(Read(evidence))["queue"])
-        evidence.test_page = Drilled(labels, told(""), told(COUNTED), told(grown), told(""), 20.0)
+        sent = Drilled(labels, told(""), told(COUNTED), told(grown), told(""), 20.0)
+        for name, reply in replies.items():
+            setattr(sent, name, reply)
+        evidence.test_page = sent
 
     return change

@@ -140,6 +140,21 @@ def test_a_page_of_metrics_that_cannot_be_read_leaves_the_delivery_unknown() -> 
     assert (state, len(server.posted), server.seconds) == (State.UNKNOWN, 2, 15.5)
 
 
+class Deaf(Server):
+    """An Alertmanager that does not answer a post."""
+
+    async def ask(self, url: URL, *, json: Any = None) -> Reply:
+        reply = await super().ask(url, json=json)
+        return reply if json is None else Reply(str(url), failure="did not answer within 10 s")
+
+
+def test_a_post_without_an_answer_is_resolved_at_once_and_nothing_was_waited() -> None:
+    server = Deaf()
+    sent = send(server)
+
+    assert (len(server.posted), server.seconds, sent.waited_seconds) == (2, 0.0, 0.0)
+
+
 class AtOnce(Server):
     """An Alertmanager that has sent all messages when its answer to the post comes."""
 
