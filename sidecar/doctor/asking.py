@@ -7,6 +7,7 @@ alert that `drill.py` posts if it was asked for. Each question has a time limit 
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -230,8 +231,9 @@ async def _ask_about_own_target(asker: Asker, sources: Sources, evidence: Eviden
     await ask()
     if _lacks_series(evidence):
         # Some series are on the page once their value is known: Prometheus may not have read the page since.
-        await _next_scrape(asker, base, of)
-        await ask()
+        evidence.next_scrape_came = await _next_scrape(asker, base, of)
+        if evidence.next_scrape_came:
+            await ask()
 
 
 def _lacks_series(evidence: Evidence) -> bool:
@@ -241,16 +243,29 @@ def _lacks_series(evidence: Evidence) -> bool:
         return False
 
 
-async def _next_scrape(asker: Asker, base: str, of: str) -> None:
-    """Wait until Prometheus has scraped the target with these labels once more, for as long as the longest interval may take."""
+async def _next_scrape(asker: Asker, base: str, of: str) -> bool:
+    """Wait until Prometheus has scraped the target with these labels once more, for as long as the longest interval may take.
+
+    Returns whether it has.
+    """
     known: float | None = None
-    for _ in range(round((LONGEST_SCRAPE_INTERVAL_SECONDS + SCRAPE_SLACK_SECONDS) / ASK_AGAIN_SECONDS)):
-        reply = await _query(asker, base, f"timestamp(process_start_time_seconds{{{of}}})")
-        found = reply.samples if reply.good else []
-        if known is not None and found and found[0][1] > known:
-            return
-        known = found[0][1] if known is None and found else known
-        await asyncio.sleep(ASK_AGAIN_SECONDS)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_SCRAPE_INTERVAL_SECONDS + SCRAPE_SLACK_SECONDS):
+            while True:
+                at = _first(await _query(asker, base, f"timestamp(process_start_time_seconds{{{of}}})"))
+                if known is not None and at is not None and at > known:
+                    return True
+                known = at if known is None else known
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+    return False
+
+
+def _first(reply: Reply) -> float | None:
+    """The value of the first series in an answer; None if there is none."""
+    try:
+        return reply.samples[0][1]
+    except UNKNOWN_FORM:
+        return None
 
 
 async def _query(asker: Asker, base: str, query: str) -> Reply:

@@ -147,6 +147,8 @@ class Evidence:
     traffic: Reply | None = None
     prometheus: Mapping[str, Reply] = field(default_factory=dict)
     """By the name of the question (`asking.py`)."""
+    next_scrape_came: bool = True
+    """False: series of the page were missing, and no further scrape came while the doctor waited for it."""
     alertmanager: Mapping[str, Reply] = field(default_factory=dict)
     template_texts: Sequence[str] | None = None
     """The texts of template files on this machine; None: no folder was named."""

@@ -155,6 +155,12 @@ def _of_target(read: Read, mine: Mapping[str, str]) -> Finding:
             f"raise sample_limit of job {target['scrapePool']}; `sidecar check` says how many series a config can reach",
         )
     lost = not_kept(read)
+    if lost and not read.evidence.next_scrape_came:
+        return unknown(
+            Link.SCRAPE,
+            f"Prometheus does not have {len(lost)} series that rules read, and no scrape came that could have brought them: {', '.join(lost[:4])}",
+            "run the doctor again in a minute",
+        )
     if lost:
         return broken(
             Link.SCRAPE,

@@ -1,5 +1,6 @@
 """The command over real sockets: flags, text, JSON, exit codes, addresses with a password; and the servers are only asked."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -59,7 +60,7 @@ def play(double: Double, scenario: Callable[[str], T]) -> T:
     async def start() -> tuple[web.AppRunner, int]:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", double.handle)
-        runner = web.AppRunner(app)
+        runner = web.AppRunner(app, handler_cancellation=True)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         return runner, runner.addresses[0][1]
@@ -112,6 +113,43 @@ def test_a_series_that_the_last_scrape_could_not_know_is_looked_for_in_the_next(
     (found,) = [one for one in json.loads(capsys.readouterr().out)["links"] if one["link"] == "scrape"]
 
     assert (found["state"], double.looks) == ("ok", 3)
+
+
+class Silent(Double):
+    """A Prometheus that lacks a series, and tells of no further scrape: it answers something else, or does not end its answer."""
+
+    def __init__(self, answer: Reply | None) -> None:
+        super().__init__()
+        self.answer = answer
+
+    async def handle(self, request: web.Request) -> web.Response:
+        if str((await request.post()).get("query", "")).startswith("timestamp(process_start_time_seconds{"):
+            if self.answer is None:
+                await asyncio.Event().wait()
+            else:
+                return web.Response(body=self.answer.body)
+        return await super().handle(request)
+
+    def reply(self, request: web.Request, query: str) -> Reply | None:
+        return vector() if "__name__" in query else super().reply(request, query)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("answer", [None, Reply("", 200, b"<html>"), vector(({}, 100.0))])
+def test_a_series_is_not_called_dropped_before_a_scrape_that_could_bring_it(
+    answer: Reply | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The wait ends by time: a slow Prometheus does not make it longer."""
+    monkeypatch.setattr(asking, "ASK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(asking, "LONGEST_SCRAPE_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr(asking, "SCRAPE_SLACK_SECONDS", 0.0)
+    play(
+        Silent(answer),
+        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
+    )
+    (found,) = [one for one in json.loads(capsys.readouterr().out)["links"] if one["link"] == "scrape"]
+
+    assert (found["state"], "no scrape came" in found["said"]) == ("unknown", True)
 
 
 @pytest.mark.parametrize(("user", "state"), [("", "broken"), ("me:secret@", "ok")])
