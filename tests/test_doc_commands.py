@@ -16,6 +16,8 @@ from tests.support.doc_stories import StoryError, run_story
 NOT_RUN_AT_MOST = 1 / 4
 QUICKSTART = CHECKOUT / "docs/quickstart.md"
 TYPED_LINES_AT_MOST = 10
+IN_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+SAYS_HOW_MANY = ("docs/quickstart.md", "README.md", "tests/real/test_vllm_quickstart.py")
 WITH_COMMANDS = [page for page in pages() if commands_of_page(page)]
 TOLD = [story for page in WITH_COMMANDS if page != QUICKSTART for story in stories(page)]
 """The quickstart is typed beside a real vLLM (`tests/real/test_vllm_quickstart.py`)."""
@@ -72,12 +74,26 @@ def test_a_block_that_another_part_of_ci_runs_is_in_that_part() -> None:
     assert absent == []
 
 
-def test_the_quickstart_is_ten_lines_and_all_of_them_are_run() -> None:
+def test_the_quickstart_is_at_most_ten_lines_and_all_of_them_are_run() -> None:
     blocks = commands_of_page(QUICKSTART)
-    typed = [line for block in blocks for line in block.text.splitlines() if line and not line.startswith("#")]
+    typed = typed_lines(blocks)
 
     assert {block.kind for block in blocks} == {"run"}
     assert len(typed) <= TYPED_LINES_AT_MOST, typed
+
+
+def test_each_place_that_counts_the_quickstarts_lines_has_their_number() -> None:
+    number = IN_WORDS[len(typed_lines(commands_of_page(QUICKSTART)))]
+    told = {
+        place: {word.lower() for word in re.findall(r"([A-Za-z]+)[ _]typed[ _]lines", (CHECKOUT / place).read_text())}
+        for place in SAYS_HOW_MANY
+    }
+
+    assert told == {place: {number} for place in SAYS_HOW_MANY}
+
+
+def typed_lines(blocks: Sequence[Block]) -> list[str]:
+    return [line for block in blocks for line in block.text.splitlines() if line and not line.startswith("#")]
 
 
 # --- the marks -------------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ from tests.support.sink import Sink, listening_sink
 
 
 QUICKSTART = CHECKOUT / "docs/quickstart.md"
+TO_THE_TEST_PAGE_SECONDS = 300.0
+"""The five minutes of the quickstart's title: from the first typed line to the last, which sends the page marked TEST."""
 TO_A_PAGE_SECONDS = 600.0
 ORDINARY = Workload((Shape(1.0, 20, 16, lane="default"),))
 """Two short requests per second, before and during the fault."""
@@ -76,7 +78,7 @@ def real_page(sink: Sink) -> dict[str, Any]:
     return {}
 
 
-def test_ten_typed_lines_lead_from_pip_install_to_a_page_that_names_the_queue(
+def test_nine_typed_lines_lead_from_pip_install_to_a_page_that_names_the_queue(
     vllm_built: Environment, wheel: Path, pager: Sink, say: Say, tmp_path: Path
 ) -> None:
     (story,) = stories(QUICKSTART)
@@ -94,9 +96,10 @@ def test_ten_typed_lines_lead_from_pip_install_to_a_page_that_names_the_queue(
                 tmp_path / "typed",
                 running=["an engine"],
                 variables={"WHEEL": str(wheel), "PAGER": f"{pager.url}/pager"},
-            ) as codes,
+            ),
         ):
-            say(f"the lines are typed after {time.monotonic() - began:.0f} s")
+            typed = time.monotonic() - began
+            say(f"the lines are typed after {typed:.0f} s")
             tested = [told for told in pager.at("/pager") if "TEST" in told.text]
             prometheus = Prometheus("http://127.0.0.1:9090")
             with explained(prometheus, pager):
@@ -113,7 +116,7 @@ def test_ten_typed_lines_lead_from_pip_install_to_a_page_that_names_the_queue(
                 links = [page["annotations"][name] for name in ("runbook_url", "dashboard_url")]
                 answers = [urllib.request.urlopen(link, timeout=10).status for link in links]
 
-    assert codes == [0] * len(story)
     assert tested, "the page marked TEST did not come"
     assert (page["labels"]["phase"], answers) == ("queue", [200, 200])
+    assert typed < TO_THE_TEST_PAGE_SECONDS
     assert took < TO_A_PAGE_SECONDS
