@@ -56,7 +56,7 @@ INCIDENTS: Mapping[str, Incident] = {
         Incident("queue", "a wrong setting leaves one of 32 slots", {"slots": 1}),
         Incident("prefill", "the GPU computes prompts at a seventh of its speed", {"prefill_factor": 7.0}),
         Incident("decode", "the GPU's memory has a seventh of its speed", {"decode_factor": 7.0}),
-        Incident("stream", "every client reads only four tokens per second", bytes_per_second=1_000),
+        Incident("stream", "every client reads only nine tokens per second", bytes_per_second=2_000),
         Incident("engine", "the engine has crashed and does not come back by itself", down=True),
     )
 }

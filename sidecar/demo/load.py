@@ -26,8 +26,10 @@ MIXED = Workload(
     )
 )
 """About three quarters of the requests are interactive (people); most of the prompt tokens are in the other lanes."""
-SLOW_BUFFER_BYTES = 2048
-"""Receive buffer of a slow client's socket (Linux doubles it). Larger, the kernel would take a whole answer at once."""
+SLOW_BUFFER_BYTES = 1
+"""Receive buffer of a slow client's socket; Linux gives its least, some 2 KiB. A larger one takes most of an answer at once."""
+SLOW_READ_BYTES = 256
+"""A slow client reads so much at a time: about one token."""
 
 
 class Load:
@@ -54,7 +56,7 @@ class Load:
         async with (
             aiohttp.ClientSession(self._url, connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as fast_clients,
             aiohttp.ClientSession(
-                self._url, connector=slow, timeout=timeout, read_bufsize=SLOW_BUFFER_BYTES
+                self._url, connector=slow, timeout=timeout, read_bufsize=SLOW_READ_BYTES
             ) as slow_clients,
             asyncio.TaskGroup() as requests,
         ):
