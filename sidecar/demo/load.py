@@ -27,9 +27,9 @@ MIXED = Workload(
 )
 """About three quarters of the requests are interactive (people); most of the prompt tokens are in the other lanes."""
 SLOW_BUFFER_BYTES = 1
-"""Receive buffer of a slow client's socket; Linux gives its least, some 2 KiB. A larger one takes most of an answer at once."""
+"""Receive buffer of a slow client's socket; Linux gives its least, some 2 KiB. Whatever fits into buffers is not slow."""
 SLOW_READ_BYTES = 256
-"""A slow client reads so much at a time: about one token."""
+"""A slow client leaves bytes in the socket while it holds more than twice as many (aiohttp's `read_bufsize`)."""
 
 
 class Load:

@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 from aiohttp import web
 
 from sidecar.classify.trace import TraceContext, trace_context
 from sidecar.demo import stage as stage_module
+from sidecar.demo.demo import CONFIG
 from sidecar.demo.event_log import EventLog
 from sidecar.demo.incidents import Act, Incident
 from sidecar.demo.load import LANE_HEADER, MIXED, Load
@@ -109,6 +112,41 @@ def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None
             return slow.answered, slow.failed
 
     assert asyncio.run(scenario()) == (0, 0)
+
+
+def test_most_of_an_answer_waits_for_a_slow_client() -> None:
+    """The client has read once and pauses. Less than a quarter of an answer fits into all buffers before it, so that short answers
+    are slow too. The server has the send buffer of the demo's sidecar, and sends tokens until nothing more goes out.
+    """
+    config = yaml.safe_load(CONFIG.read_text())
+    token = b"e0\r\n" + b"x" * 0xE0 + b"\r\n"
+
+    async def scenario() -> int:
+        loop, listener = asyncio.get_running_loop(), socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)
+        load = Load(f"http://127.0.0.1:{listener.getsockname()[1]}", "m", 1000.0)
+        load.bytes_per_second = 0.01
+        running = asyncio.create_task(load.run())
+        server, _ = await loop.sock_accept(listener)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config["proxy"]["client_buffer_bytes"])
+        server.setblocking(False)
+        await loop.sock_sendall(server, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        sent_bytes = turns_in_vain = 0
+        while turns_in_vain < 1000:
+            try:
+                sent_bytes += server.send(token)
+                turns_in_vain = 0
+            except BlockingIOError:
+                turns_in_vain += 1
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        server.close()
+        listener.close()
+        return sent_bytes // len(token)
+
+    chat = MIXED.shapes[0]
+    assert 0 < asyncio.run(scenario()) < chat.output_tokens / 4
 
 
 def body(status: str, phase: str = "queue") -> dict[str, Any]:
