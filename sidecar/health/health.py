@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from sidecar.health.watchdog import Watchdog
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
+from sidecar.metrics.self_metrics import EVENT_LOOP_CHECKS_TOTAL, EVENT_LOOP_LAG_SECONDS
+from sidecar.metrics.vocabulary import LATE_TIMER_SECONDS, VERY_LATE_TIMER_SECONDS
 
 
 TURN_SECONDS = 1.0
@@ -44,9 +45,25 @@ class Health:
         return (False, "the traffic listener's socket is lost") if self._lost() else (True, "healthy")
 
 
+def lags_of(metrics: Metrics) -> Callable[[float], None]:
+    """Takes each lag of a timer, in seconds from 0: for the histogram, and for the counter that alerts read."""
+    observe = metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe
+    checks = metrics.counter(EVENT_LOOP_CHECKS_TOTAL)
+    in_time, late, very_late = (checks.child(result) for result in ("in_time", "late", "very_late"))
+
+    def taken(lag_seconds: float) -> None:
+        observe(lag_seconds)
+        if lag_seconds <= LATE_TIMER_SECONDS:
+            in_time.inc()
+        else:
+            (late if lag_seconds <= VERY_LATE_TIMER_SECONDS else very_late).inc()
+
+    return taken
+
+
 async def measure_lag(clock: Callable[[], float], metrics: Metrics) -> None:
     """Measure for ever by how many seconds the loop's timers fire late. Cancel to stop."""
-    observe = metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe
+    observe = lags_of(metrics)
     while True:
         due_at = clock() + LAG_SECONDS
         await asyncio.sleep(LAG_SECONDS)

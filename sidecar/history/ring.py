@@ -2,17 +2,21 @@
 
 Pure: instants are passed in, and the admin listener ticks. Snapshots of the shown window stand `PERIOD_SECONDS` apart and are
 whole; older ones stand a minute apart and hold counters, and the few gauges whose highest value is read over the long window.
+The points of the phases' curves (`phase_points.py`) stand apart.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import fmean
 
 from sidecar.history.growth import Labels, Windows
+from sidecar.history.phase_points import POINT_SECONDS, PhasePoint, phase_point
 from sidecar.history.series import GAUGE_SERIES, LONG_SECONDS, PEAK_GAUGES, SHOWN_SECONDS, WINDOWS, GaugeSeries
 from sidecar.history.slices import Sliced, run_now
 from sidecar.history.snapshot import Snapshot, grown, take
+from sidecar.metrics.declaration import Counter
 from sidecar.metrics.registry import Metrics
 
 
@@ -27,6 +31,7 @@ class History:
         self.began_at = at
         self._whole: deque[Snapshot] = deque([run_now(take(metrics, at))])
         self._old: deque[Snapshot] = deque()
+        self._points: deque[PhasePoint] = deque([run_now(phase_point(self._whole[0]))])
 
     def tick(self, at: float) -> Sliced[Snapshot]:
         """Take and keep a snapshot; call it every `PERIOD_SECONDS`."""
@@ -39,6 +44,10 @@ class History:
                 self._old.append(replace(oldest, histograms={}, gauges=gauges))
         while len(self._old) > 1 and self._old[1].at <= at - LONG_SECONDS:
             self._old.popleft()
+        if at - self._points[-1].at >= POINT_SECONDS:
+            self._points.append((yield from phase_point(now, self._points[-1])))
+        while len(self._points) > 1 and self._points[1].at <= at - LONG_SECONDS:
+            self._points.popleft()
         return now
 
     def now(self, at: float) -> Sliced[Snapshot]:
@@ -54,6 +63,24 @@ class History:
     def within(self, now: Snapshot, seconds: float) -> list[Snapshot]:
         """The whole snapshots of the window that ends with `now`, which is the last; at most `SHOWN_SECONDS` are held."""
         return [*(one for one in self._whole if now.at - seconds <= one.at < now.at), now]
+
+    def points(self, now: Snapshot) -> Sliced[list[PhasePoint]]:
+        """The points of the long window that ends with `now`, which is the last, and not close to the one before: in a few
+        seconds no request may have ended.
+        """
+        latest = yield from phase_point(now)
+        began_at, ends_at = now.at - LONG_SECONDS, now.at - POINT_SECONDS
+        return [*(point for point in self._points if began_at <= point.at <= ends_at), latest]
+
+    def between(self, then: Snapshot, now: Snapshot) -> list[Snapshot]:
+        """The snapshots after the first of these two, up to the second, oldest first."""
+        return [*(one for one in (*self._old, *self._whole) if then.at < one.at < now.at), now]
+
+    def grew_at(self, now: Snapshot, metric: Counter) -> float | None:
+        """Instant of the first snapshot after a counter's last growth within the long window; None if it did not grow."""
+        held = [one for one in (*self._old, *self._whole) if now.at - LONG_SECONDS <= one.at < now.at]
+        sums = [(one.at, sum(one.counters[metric.name].values())) for one in (*held, now)]
+        return next((newer[0] for older, newer in reversed([*pairwise(sums)]) if newer[1] > older[1]), None)
 
     def windows(self, now: Snapshot) -> Sliced[Windows]:
         """Growth over every window that ends with `now`, and the gauges."""

@@ -223,15 +223,6 @@ def above_zero(of: Reader) -> Reader:
     return read
 
 
-def the_rest(of: Reader) -> Reader:
-    """1 less each row: the other part of a share."""
-
-    def read(moment: Moment) -> Sliced[Rows]:
-        return {key: 1.0 - value for key, value in (yield from of(moment)).items()}
-
-    return read
-
-
 def while_above_zero(of: Reader, condition: Reader) -> Reader:
     """The rows of `of` if the condition's only row is above 0, else none."""
 

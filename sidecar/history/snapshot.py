@@ -54,13 +54,13 @@ def take(metrics: Metrics, at: float, before: Snapshot | None = None) -> Sliced[
     gauges: dict[str, Mapping[Labels, float]] = {}
     for gauge in GAUGE_SERIES:
         values = _reduced(metrics.gauge(gauge.metric), gauge)
-        gauges[gauge.metric.name] = _shared(values, known.gauges.get(gauge.metric.name, {}))
+        gauges[gauge.metric.name] = shared(values, known.gauges.get(gauge.metric.name, {}))
     counters: dict[str, Mapping[Labels, float]] = {}
     for series in GROWTH_SERIES:
         if (name := series.metric.name) in children:
             yield
             sums = yield from _summed(children[name], _names(series.metric), series.labels)
-            counters[name] = _shared(sums, known.counters.get(name, {}))
+            counters[name] = shared(sums, known.counters.get(name, {}))
     return Snapshot(at, counters, histograms, gauges)
 
 
@@ -106,7 +106,7 @@ def grown(then: Snapshot, now: Snapshot, window_seconds: float) -> Sliced[Growth
     return Growth(max(0.0, now.at - then.at), counters, histograms)
 
 
-def _shared(now: dict[Labels, float], before: Mapping[Labels, float]) -> Mapping[Labels, float]:
+def shared(now: dict[Labels, float], before: Mapping[Labels, float]) -> Mapping[Labels, float]:
     """`now`, with the keys and the unchanged values of `before`, or `before` itself: 60 copies of each would lie spread over the heap."""
     if now == before:
         return before

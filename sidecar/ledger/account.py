@@ -11,6 +11,7 @@ from types import MappingProxyType
 import msgspec
 
 from sidecar.ledger.request_labels import RequestLabels
+from sidecar.timeline.finish import NO_FINISH, Finish
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
 
@@ -98,5 +99,29 @@ class Account(msgspec.Struct, frozen=True):
     """The estimator's prefill; used only if there is no report, else compared with the report."""
     key: Hashable = None
     """Distinguishes requests between their end and the close of their ledger; not used for anything else."""
+    finish: Finish = NO_FINISH
+    """The finish reason that the answer states, of several choices the first one."""
+    is_empty: bool = False
+    """The answer was read whole, and says nothing: no text, no reasoning, no tool call."""
     notes: Mapping[str, str] = MappingProxyType({})
     """Values for the log line only (request id, error reason, ...), already cleaned and capped."""
+
+    @property
+    def ttft_seconds(self) -> float | None:
+        """From the body's last byte to the first token of a stream; None if there was none, or it came before that byte."""
+        marks = self.marks
+        if self.ledger is not None:
+            return self.ledger.ttft_seconds
+        if not self.streaming or marks.first_token_at is None or marks.received_at is None:
+            return None
+        ttft = marks.first_token_at - marks.received_at
+        return ttft if ttft >= 0 else None
+
+    def whole_seconds(self, at: float) -> float | None:
+        """From the body's last byte to the answer's, or to another end; None if the body never came whole.
+
+        `at`: now. Without a ledger an account closes at once, so this is the end.
+        """
+        if self.ledger is not None:
+            return self.ledger.e2e_seconds
+        return None if self.marks.received_at is None else max(0.0, at - self.marks.received_at)

@@ -1,6 +1,6 @@
 """The budgets of the process in its metrics, the watch for files that ran out, and for bursts that are over.
 
-Brings those budgets up to date that other rooms keep: files, ledgers and spans. Refuses to know what a budget means
+Brings those budgets up to date that other rooms keep: files, ledgers, spans and accounts. Refuses to know what a budget means
 (`sidecar/budgets/budgets.py`), and who is ended for room.
 """
 
@@ -27,7 +27,9 @@ log = structlog.get_logger()
 
 
 class BudgetMetrics:
-    """`sockets`: number of open sockets of traffic; `ledgers`, `spans`: use of those budgets, and what found no room."""
+    """`sockets`: number of open sockets of traffic; `ledgers`, `spans`: use of those budgets, and what found no room;
+    `accounts_bytes`: memory of closed requests.
+    """
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class BudgetMetrics:
         sockets: Callable[[], int],
         ledgers: Callable[[], tuple[int, int]],
         spans: Callable[[], tuple[int, int]],
+        accounts_bytes: Callable[[], int],
         clock: Callable[[], float],
         trim: Callable[[], object] = trim,
     ) -> None:
@@ -47,6 +50,7 @@ class BudgetMetrics:
         self._sockets = sockets
         self._ledgers = ledgers
         self._spans = spans
+        self._accounts_bytes = accounts_bytes
         self._limit = metrics.gauge(own.BUDGET_LIMIT)
         self._used = metrics.gauge(own.BUDGET_USED)
         self._exceeded = metrics.counter(own.BUDGET_EXCEEDED_TOTAL)
@@ -56,6 +60,7 @@ class BudgetMetrics:
     def _set(self, _at: float) -> None:
         budgets = self._budgets
         budgets.files.used = self._sockets()
+        budgets[Kind.ACCOUNTS].used = self._accounts_bytes()
         for kind, (used, exceeded) in ((Kind.LEDGERS, self._ledgers()), (Kind.SPANS, self._spans())):
             budgets[kind].used, budgets[kind].exceeded = used, exceeded
         for budget in budgets.rows():

@@ -24,6 +24,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.record import Recorder
+from sidecar.timeline.outcome import Outcome
 
 
 ADVISE_SECONDS = 10.0
@@ -82,6 +83,8 @@ class EngineSide:
     def closed(self, account: Account) -> None:
         """Take in one settled request. Never raises."""
         try:
+            if account.outcome is Outcome.ENGINE_UNREACHABLE:
+                self.prober.not_reached()
             self._tally.closed(account)
             self._advisor.closed(account)
         except Exception:  # noqa: BLE001  measuring never breaks traffic

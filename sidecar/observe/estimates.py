@@ -90,7 +90,7 @@ class Estimates:
         self._verdicts.of[account.labels, "right" if right else "wrong"].inc()
 
     def _set_gauges(self, _at: float) -> None:
-        for model in self._models.shown():
+        for model in self._models.expected():
             self._ready.child(model).set(int(self.estimator.ready(model)))
             self._samples.child(model).set(self.estimator.samples(model))
         self._answers.begin()

@@ -7,6 +7,7 @@ them.
 from dataclasses import dataclass
 from typing import Self
 
+from sidecar.accounts.account_ring import AccountRing
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.estimates import Estimates
 from sidecar.observe.in_flight import InFlight
@@ -25,9 +26,19 @@ class Instruments:
     slo: Slo
     estimates: Estimates | None
     """None if the config switches the estimator off."""
+    accounts: AccountRing
+    """The closed requests."""
 
     @classmethod
-    def on(cls, metrics: Metrics, objectives: Objectives, *, estimate: bool = False) -> Self:
-        """Make all of them on one registry."""
+    def on(
+        cls,
+        metrics: Metrics,
+        objectives: Objectives,
+        *,
+        estimate: bool = False,
+        accounts: AccountRing | None = None,
+    ) -> Self:
+        """Make all of them on one registry. `accounts`: None keeps no closed requests."""
         estimates = Estimates(metrics) if estimate else None
-        return cls(metrics, Recorder(metrics), InFlight(metrics), Slo(metrics, objectives), estimates)
+        ring = AccountRing(0) if accounts is None else accounts
+        return cls(metrics, Recorder(metrics), InFlight(metrics), Slo(metrics, objectives), estimates, ring)

@@ -82,12 +82,17 @@ class PodReader:
             # A stalled engine is not down: it is silent, and it has not restarted when it goes on.
             engine_up=None if up is None else up > 0 or bool(self._gauge(self._engine_stalled)),
             kv_usage=self._gauge(self._kv_usage),
-            engine_waiting=self._gauge(self._engine_waiting),
+            engine_waiting=self.engine_waiting,
             engine_running=self._gauge(self._engine_running),
             waiting=inside.waiting,
             streaming=inside.streaming,
             long_prompts=long_prompts,
         )
+
+    @property
+    def engine_waiting(self) -> float | None:
+        """Requests in the engine's own queue, as its page was last read; None: unknown."""
+        return self._gauge(self._engine_waiting)
 
     @property
     def late_seconds(self) -> float:

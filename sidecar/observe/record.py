@@ -13,16 +13,19 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.slo_metrics import UNCACHED_PROMPT_TOKENS_TOTAL
+from sidecar.observe.plain_counts import PlainCounts
 from sidecar.slo.judge import pace_seconds
 from sidecar.timeline.events import Usage
+from sidecar.timeline.finish import FROM_THE_START
 from sidecar.timeline.held_back import held_back
-from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.outcome import ENDED_WELL, Outcome
 
 
 class Recorder:
     """Writes accounts and counts what was not measured. Make one per registry.
 
-    Making it puts every counter that a rule may read on the page at 0, so that `rate()` sees the first event.
+    Making it puts every counter that a rule reads on the page at 0, so that `rate()` sees the first event. Counters of a lane
+    that no rule reads appear with its first request.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -41,6 +44,8 @@ class Recorder:
         self._cached = metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL)
         self._uncached = metrics.counter(UNCACHED_PROMPT_TOKENS_TOTAL)
         self._requests = metrics.counter(c.REQUESTS_TOTAL)
+        self._answers = metrics.counter(c.ANSWERS_TOTAL)
+        self._empty = metrics.counter(c.EMPTY_ANSWERS_TOTAL)
         self._cancels = metrics.counter(c.CLIENT_CANCELS_TOTAL)
         self._paused = metrics.counter(c.STREAM_PAUSED_SECONDS_TOTAL)
         self._held_back = metrics.counter(c.ANSWERS_HELD_BACK_TOTAL)
@@ -57,12 +62,16 @@ class Recorder:
         self.resent = metrics.counter(own.RESENT_TOTAL).child().inc
         """Counts one request that is sent once more."""
         self._counters = (
-            *(self._cached, self._uncached, self._cancels, self._requests, self._paused, self._attribution),
-            *(self._passthrough, self._dropped, self._failures, self._injection, self._spans, self._held_back),
+            *(self._cancels, self._requests, self._attribution),
+            *(self._passthrough, self._dropped, self._failures, self._injection, self._spans, self._empty),
             metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL),
             metrics.counter(own.LABEL_OVERFLOW_TOTAL),
+            metrics.counter(own.EVENT_LOOP_CHECKS_TOTAL),
+            *PlainCounts(metrics).families,
         )
+        self._told: int | None = None
         self._begin_at_zero()
+        metrics.before_scrape(lambda _at: self._begin_at_zero())
 
     # --- while a request runs --------------------------------------------------------------------------------------------
 
@@ -110,15 +119,19 @@ class Recorder:
                 self._upload.of[labels].observe(marks.received_at - marks.accepted_at)
             if account.streaming:
                 self._streamed(account, at_unix)
-            if account.outcome is Outcome.OK and marks.usage is not None:
-                self._tokens(account, marks.usage)
+            if account.outcome is ENDED_WELL:
+                self._answers.of[labels, account.finish].inc()
+                if account.is_empty:
+                    self._empty.of[labels].inc()
+                if marks.usage is not None:
+                    self._tokens(account, marks.usage)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self.dropped("observer_error")
 
     def settled(self, account: Account, at_unix: float | None = None) -> None:
         """Write phases, their sum and how they were obtained, once the ledger is closed. Never raises."""
         ledger = account.ledger
-        if ledger is None or account.outcome is not Outcome.OK:
+        if ledger is None or account.outcome is not ENDED_WELL:
             return
         try:
             labels, streaming = account.labels, "true" if account.streaming else "false"
@@ -136,14 +149,16 @@ class Recorder:
 
     def _streamed(self, account: Account, at_unix: float | None) -> None:
         marks, labels = account.marks, account.labels
+        paused = self._paused.of[labels]  # on the page from here on, at 0
         if marks.paused_seconds:
-            self._paused.of[labels].inc(marks.paused_seconds)
+            paused.inc(marks.paused_seconds)
         # An engine may answer while the upload still runs; such a request has no TTFT.
         received_at, first_token_at = marks.received_at, marks.first_token_at
         if received_at is not None and first_token_at is not None and first_token_at >= received_at:
             self._ttft.of[labels].observe(first_token_at - received_at, account.trace_id, at_unix)
-        if account.outcome is Outcome.OK and held_back(marks):
-            self._held_back.of[labels].inc()
+        answers_held_back = self._held_back.of[labels]
+        if account.outcome is ENDED_WELL and held_back(marks):
+            answers_held_back.inc()
 
     def _tokens(self, account: Account, usage: Usage) -> None:
         labels = account.labels
@@ -165,14 +180,19 @@ class Recorder:
 
     def admit_models(self, names: Iterable[str]) -> None:
         """The engine stated its models: admit them, as far as there is room, with their counters at 0."""
-        if self._metrics.models.admit(names):
-            self._begin_at_zero()
+        self._metrics.models.admit(names)
+        self._begin_at_zero()
 
     def admit_lanes(self, names: Iterable[str]) -> None:
         """A reload declared lanes: admit the new ones, with their counters at 0. Removed lanes stay."""
-        if self._metrics.lanes.admit(names):
-            self._begin_at_zero()
+        self._metrics.lanes.admit(names)
+        self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
+        if self._metrics.told == self._told:
+            return
+        self._told = self._metrics.told
         for family in self._counters:
             family.begin()
+        for reason in FROM_THE_START:  # the canary's questions read their first ones; other reasons appear with theirs
+            self._answers.begin(finish_reason=reason)

@@ -36,7 +36,7 @@ from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import Dialect, UnreadableEvent
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.ndjson import MEDIA_TYPES
-from sidecar.timeline.outcome import Outcome
+from sidecar.timeline.outcome import ENDED_WELL, Outcome
 from sidecar.timeline.reader import EventReader
 from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.timeline import Timeline
@@ -302,12 +302,11 @@ class RequestObserver:
         if not self._labels.lane:
             self._name()
         response_id = self._read_body() if self._stream is None else self._stream.reader.response_id
-        if outcome is Outcome.OK and timeline.error_seen:
+        if outcome is ENDED_WELL and timeline.error_seen:
             outcome = Outcome.ENGINE_ERROR
         if failure is not None:
             self._instruments.recorder.failed(failure.reason)
-        if self._stream is not None:
-            self._count_unread(self._stream)
+        read = timeline.says is not None if self._stream is None else self._count_unread(self._stream)
         # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
         self._stream, self.data = None, _unread
         marks = timeline.marks()
@@ -322,6 +321,8 @@ class RequestObserver:
             trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
             estimated_prefill_seconds=self._estimated_prefill_seconds(marks, outcome, failure),
             key=self._key,
+            finish=timeline.finish,
+            is_empty=read and marks.is_silent,
             notes=self._notes(end),
         )
         # A choice may finish without a token, and an answer that is not streamed has only finish reasons.
@@ -347,7 +348,7 @@ class RequestObserver:
             self._instruments.recorder.dropped("unreadable_event")
         return response_id_of(body)
 
-    def _count_unread(self, stream: StreamedResponse) -> None:
+    def _count_unread(self, stream: StreamedResponse) -> bool:
         reader, dropped = stream.reader, self._instruments.recorder.dropped
         if reader.parser.oversized:
             dropped("event_too_long", reader.parser.oversized)
@@ -355,6 +356,7 @@ class RequestObserver:
             dropped("unreadable_event", reader.unreadable)
         if stream.usage_cut is not None and stream.usage_cut.engine_adds_null_usage:
             self._engine.null_usage = True
+        return not reader.parser.oversized and not reader.unreadable  # all was read
 
     def _estimated_prefill_seconds(self, marks: Marks, outcome: Outcome, failure: Failure | None) -> float | None:
         """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""
@@ -365,7 +367,7 @@ class RequestObserver:
             estimates.forget()  # no process listens there any more: the next one that answers is another process
         tokens = peek.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
         length = length_of(tokens, None if usage is None else usage.cached_tokens, peek.text_bytes)
-        ok = outcome is Outcome.OK and self._streaming is True
+        ok = outcome is ENDED_WELL and self._streaming is True
         return estimates.ended(self._key, self._labels, length, marks, ok=ok)
 
     def _bucket(self) -> str:

@@ -19,7 +19,7 @@ from sidecar.slo.attribution import Blame, SecondOutput, client_held, waited_bet
 from sidecar.slo.causes import Cause
 from sidecar.slo.judge import Case
 from sidecar.slo.learner import Learner
-from sidecar.slo.objective import Aims, Objective
+from sidecar.slo.objective import TPOT, Aims, Objective
 from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.slo.root.incident import Incident
@@ -97,7 +97,7 @@ class Roots:
 
     def waited(self, key: Hashable, objective: Objective, phase: Blame, at: float) -> None:
         """The ledger of a miss was closed."""
-        if objective is not Objective.TPOT:
+        if objective is not TPOT:
             self._pod.waited(at, phase)
         for miss in self._open.of(key):
             if miss.objective is objective:
@@ -114,9 +114,9 @@ class Roots:
         for miss in misses:
             miss.failed = failed
             miss.paused = account.marks.paused_seconds > 0.0
-            if miss.objective is Objective.TPOT and client_held(account.marks, aims):
+            if miss.objective is TPOT and client_held(account.marks, aims):
                 miss.waited_in = Blame.STREAM
-            if miss.objective is Objective.TPOT and second is not None:
+            if miss.objective is TPOT and second is not None:
                 miss.transferred = waited_between(account.marks, aims, second)
         self._open.ended(key)
 
@@ -224,7 +224,8 @@ class Roots:
         return self._evidence.costs(at)
 
     def _see(self, at: float, costs: Costs) -> None:
-        self._signs = self._pod.signs(at, costs, queued_since=self._backlog.stood_since(at - RECENT_SECONDS))
+        queued_since = self._backlog.stood_since(at - RECENT_SECONDS)
+        self._signs = self._pod.signs(at, costs, queued_since=queued_since, engine_waiting=self._reader.engine_waiting)
         lead, uncached = self.incident.lead, self._signs.grown.get(Cause.UNCACHED)
         grown = None if lead is None else has_grown(lead, self._signs)
         self.incident.saw(at, grown=grown, uncached=1.0 if uncached is None else uncached.low)
@@ -244,7 +245,7 @@ class Roots:
             paused=miss.paused,
             fault=None if fault is None else fault.cause,
             behind_long_prompt=self._behind_long_prompt(round(since), at, miss.threshold_seconds),
-            tpot=miss.objective is Objective.TPOT,
+            tpot=miss.objective is TPOT,
             transferred=miss.transferred,
             left_behind=self.incident.left_behind(queued_since, at),
             evicted=self.incident.evicted(queued_since, at),

@@ -1,7 +1,7 @@
 """Settles each request's phases: at its end, or when the engine's report on it has come.
 
 Holds the requests that wait for the engine's report (`ledger/pending.py`), mints the spans by which reports find their
-requests, and hands closed accounts to the recorder and the log. Does not know how a request is observed while it runs
+requests, and hands closed accounts to the recorder, the ring and the log. Does not know how a request is observed while it runs
 (`request.py`).
 """
 
@@ -19,7 +19,8 @@ from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.pending import Pending
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
 from sidecar.observe.instruments import Instruments
-from sidecar.timeline.outcome import Outcome
+from sidecar.slo.objective import Objective
+from sidecar.timeline.outcome import ENDED_WELL
 
 
 MAX_MINTED = 16_384
@@ -60,6 +61,7 @@ class Settlement:
         self._recorder = recorder = instruments.recorder
         self._slo = instruments.slo
         self._estimates = instruments.estimates
+        self._accounts = instruments.accounts
         self._unix = unix
         self._random_hex = random_hex
         self.mints = mints
@@ -200,7 +202,7 @@ class Settlement:
     ) -> None:
         """One request has ended; its phases are settled now, or when the engine's report has come."""
         self._recorder.ended(account, self._unix())
-        self._slo.ended(account.key, account, at)
+        missed = self._slo.ended(account.key, account, at)
         self.pending.ended(keys)
         if self.mints:
             for key in keys:
@@ -210,8 +212,8 @@ class Settlement:
                 self._forget_one(self._over.popleft()[1])
         parts = self.engine.speaks.reports_on(choices)
         waits = False
-        if account.outcome is not Outcome.OK:
-            self.log(account)
+        if account.outcome is not ENDED_WELL:
+            self._close(account, at, missed)
         elif (report is None or report.merged) and parts > 0 and self._worth_waiting():
             self.pending.open(keys, (account, report), at, trace_id, parts=parts)
             waits = True
@@ -240,14 +242,24 @@ class Settlement:
         self._settle(account, report, reason)
 
     def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:
-        if report is None and self._estimates is not None and reason in (Reason.IN_BAND, Reason.NO_REPORT):
-            report = self._estimates.stand_in(account)
+        estimates = None if account.estimated_prefill_seconds is None else self._estimates
+        if report is None and estimates is not None and reason in (Reason.IN_BAND, Reason.NO_REPORT):
+            report = estimates.stand_in(account)
             reason = reason if report is None else Reason.ESTIMATED
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
         settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
         self._recorder.settled(settled, self._unix())
-        self._slo.settled(settled.key, settled, self.clock())
-        if self._estimates is not None:
-            self._estimates.compare(settled)
-        self.log(settled)
+        at = self.clock()
+        missed = self._slo.settled(settled.key, settled, at)
+        if estimates is not None:
+            estimates.compare(settled)
+        self._close(settled, at, missed)
+
+    def _close(self, account: Account, at: float, missed: Sequence[Objective]) -> None:
+        """Hand on an account that changes no more: to the ring, then to the log. `missed`: the objectives that it missed."""
+        try:
+            self._accounts.add(account, at, missed)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self._recorder.dropped("observer_error")
+        self.log(account)

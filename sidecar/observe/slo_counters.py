@@ -6,7 +6,7 @@ Nothing here may affect traffic: an error is counted as `observer_error`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import product
 
 from sidecar.ledger.account import Account
@@ -15,6 +15,7 @@ from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
+from sidecar.observe.missed_seconds import MissedSeconds
 from sidecar.observe.roots import Roots
 from sidecar.slo.attribution import Blame, SecondOutput, blame_of_ledger, blame_of_outcome
 from sidecar.slo.baseline import Baseline
@@ -55,6 +56,7 @@ class Slo:
         self._misses = metrics.counter(slo.SLO_MISSES_TOTAL)
         self._allowed = metrics.counter(slo.SLO_ALLOWED_MISSES_TOTAL)
         self._blamed = metrics.counter(slo.SLO_BLAMED_MISSES_TOTAL)
+        self._missed_seconds = MissedSeconds(metrics)
         self._threshold = metrics.gauge(slo.SLO_THRESHOLD_SECONDS)
         self._target = metrics.gauge(slo.SLO_TARGET_RATIO)
         self._overdue = metrics.gauge(slo.REQUESTS_OVERDUE)
@@ -66,6 +68,8 @@ class Slo:
         self._measured = metrics.counter(slo.RECEIVED_MEASURED_REQUESTS_TOTAL)
         self._prompt_tokens = metrics.counter(slo.RECEIVED_PROMPT_TOKENS_TOTAL)
         self._told: int | None = None
+        self._begun: set[tuple[str, str]] = set()
+        """Models and lanes whose series of these objectives stand on the page."""
         self.replace(objectives)
         metrics.before_scrape(self._set_gauges)
 
@@ -82,6 +86,7 @@ class Slo:
                     self._threshold.child(lane, bucket, objective).set(aim.threshold_seconds)
                     self._target.child(lane, bucket, objective).set(aim.target)
         self._told = None
+        self._begun.clear()
         self._begin_at_zero()
 
     # --- while a request runs --------------------------------------------------------------------------------------------
@@ -171,8 +176,8 @@ class Slo:
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
-    def ended(self, key: Hashable, account: Account, at: float) -> None:
-        """The request is over. Missed objectives vote now if no ledger will be closed for them. Never raises."""
+    def ended(self, key: Hashable, account: Account, at: float) -> Sequence[Objective]:
+        """The request is over. Missed objectives vote now if no ledger will be closed for them. Returns those. Never raises."""
         self._now = at
         second = self._evidence.second_outputs.get(key)
         try:
@@ -182,19 +187,22 @@ class Slo:
         if self._long_prompts.open:
             self._long_prompts.computed(key, at)
         try:
-            self._ended(key, account, at, second)
+            return self._ended(key, account, at, second)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
+            return ()
 
-    def settled(self, key: Hashable, account: Account, at: float) -> None:
-        """The ledger of a request with outcome ok is closed. Never raises."""
+    def settled(self, key: Hashable, account: Account, at: float) -> Sequence[Objective]:
+        """The ledger of a request with outcome ok is closed. Returns the objectives that it missed. Never raises."""
         self._now = at
-        if key in self._closing:
-            self._contained(self._settled, key, account)
+        case = self._closing.pop(key, None)
+        if case is not None:
+            self._contained(self._settled, case, account)
         try:
             self._evidence.settled(account, learn=self._teaches)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
+        return () if case is None else case.missed
 
     def _contained(self, step: Callable[..., None], *told: object) -> None:
         """Take a step that may fail. What is done for each request is contained where it stands: this takes a call more."""
@@ -203,7 +211,7 @@ class Slo:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
 
-    def _ended(self, key: Hashable, account: Account, at: float, second: SecondOutput | None) -> None:
+    def _ended(self, key: Hashable, account: Account, at: float, second: SecondOutput | None) -> Sequence[Objective]:
         outcome = account.outcome
         if outcome is not ENDED_WELL and account.marks.received_at is None:
             # The request ended before its body had come, perhaps rejected on arrival: the judge does not know it yet.
@@ -211,11 +219,12 @@ class Slo:
             self._judge.received(key, Case(account.labels, aims, at, account.streaming or None))
         case = self._judge.ended(key, account, at)
         if case is None:
-            return
+            return ()
         if case.tokens is not None and case.tokens.deadlines:
             self._deadlines.of[case.labels].inc(case.tokens.deadlines)
+            deadline_misses = self._deadline_misses.of[case.labels]  # on the page from here on, at 0
             if case.tokens.misses:
-                self._deadline_misses.of[case.labels].inc(case.tokens.misses)
+                deadline_misses.inc(case.tokens.misses)
         if case.missed:
             self.roots.ended(key, account, case.aims, second)
         if outcome is not ENDED_WELL:
@@ -228,10 +237,11 @@ class Slo:
             usage = account.marks.usage
             if usage is not None and usage.completion_tokens is not None:
                 self._good_tokens.of[case.labels].inc(usage.completion_tokens)
+        return case.missed
 
-    def _settled(self, key: Hashable, account: Account) -> None:
-        case = self._closing.pop(key)
+    def _settled(self, case: Case, account: Account) -> None:
         self._vote(case, account, {of: self._blame(of, case, account) for of in case.missed})
+        self._missed_seconds.add(case.labels, case.missed, account)
 
     def _blame(self, objective: Objective, case: Case, account: Account) -> Blame:
         """The phase in which a request waited; unknown if the sidecar was late meanwhile."""
@@ -323,22 +333,23 @@ class Slo:
         if metrics.told == self._told:
             return
         self._told = metrics.told
-        for counter in (self._received, self._measured, self._prompt_tokens):
-            counter.begin()
+        self._received.begin()
         self.roots.begin_causes()
-        for model, (lane, buckets) in product(metrics.models.shown(), self.objectives.by_lane.items()):
-            self._begin_lane(model, lane, buckets)
+        for model, (lane, buckets) in product(metrics.models.expected(), self.objectives.by_lane.items()):
+            if (model, lane) not in self._begun:
+                self._begun.add((model, lane))
+                self._begin_lane(model, lane, buckets)
 
     def _begin_lane(self, model: str, lane: str, buckets: dict[str, Aims]) -> None:
         objectives = [(bucket, of) for bucket, aims in buckets.items() for of in Objective if aims.aim(of) is not None]
         if not objectives:
             return
-        for family in (self._overdue, self._deadlines, self._deadline_misses):
-            family.begin(model=model, lane=lane)
+        self._overdue.begin(model=model, lane=lane)
         for objective in sorted({of for _, of in objectives}, key=list(Objective).index):
             self._blamed.begin(model=model, lane=lane, objective=objective)
             self.roots.begin(model, lane, objective)
-        for counter, bucket in product((self._good, self._good_tokens), dict(objectives)):
-            counter.begin(model=model, lane=lane, prompt_bucket=bucket)
+            self._missed_seconds.begin(model, lane, objective)
+        for bucket in dict(objectives):
+            self._good.begin(model=model, lane=lane, prompt_bucket=bucket)
         for counter, (bucket, of) in product((self._requests, self._misses, self._allowed), objectives):
             counter.begin(model=model, lane=lane, prompt_bucket=bucket, objective=of)

@@ -6,11 +6,11 @@ does (`slo/root/`). Refuses to guess: a ledger without a split votes `unattribut
 
 from collections.abc import Mapping
 from enum import StrEnum
-from operator import itemgetter
+from math import inf
 from typing import NamedTuple
 
 from sidecar.ledger.account import Ledger, Phase
-from sidecar.slo.objective import Aims, Objective
+from sidecar.slo.objective import TPOT, TTFT, Aims, Objective
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 
@@ -27,6 +27,10 @@ class Blame(StrEnum):
     ENGINE = "engine"
     """The engine failed or went silent; this is not a phase of a request that it served."""
 
+
+_QUEUE = Phase.QUEUE
+_BLAME_OF = {phase: Blame(phase.value) for phase in Phase}
+"""Both are read for each request that missed: Python 3.11 takes ten times as long to find a member by its name or value."""
 
 SIDECAR = "sidecar"
 """One further value of an alert's `phase`: the alert is about the sidecar itself."""
@@ -84,20 +88,22 @@ def blame_of_ledger(objective: Objective, ledger: Ledger | None, marks: Marks, a
     aim = aims.aim(objective)
     if ledger is None or aim is None:
         return Blame.UNATTRIBUTED
-    if objective is Objective.TPOT:
+    if objective is TPOT:
         return _tpot(ledger, marks, aim.threshold_seconds)
-    seconds = {share.phase: share.seconds for share in ledger.shares}
-    if Phase.QUEUE not in seconds:
-        return Blame.UNATTRIBUTED
     # An answer that was a stream after all has further phases, which have no share of an e2e threshold.
-    shares = aims.shares if objective is Objective.TTFT else E2E_SHARES
-    over = [
-        (seconds[phase] - share * aim.threshold_seconds, phase) for phase, share in shares.items() if phase in seconds
-    ]
-    if objective is Objective.TTFT:
-        # Output that was held back is part of the ledger's stream phase, which has no share of the threshold.
-        over.append((ledger.held_seconds, Phase.STREAM))
-    return Blame(max(over, key=itemgetter(0))[1].value)
+    shares = aims.shares if objective is TTFT else E2E_SHARES
+    blamed, most, is_split = _QUEUE, -inf, False
+    for part in ledger.shares:  # in the order of a request's life: of equals, the first one is blamed
+        phase = part.phase
+        share = shares.get(phase)
+        if phase is _QUEUE:
+            is_split = True
+        if share is not None and (over := part.seconds - share * aim.threshold_seconds) > most:
+            blamed, most = phase, over
+    if not is_split:
+        return Blame.UNATTRIBUTED
+    # Output that was held back is part of the ledger's stream phase, which has no share of the threshold.
+    return Blame.STREAM if objective is TTFT and ledger.held_seconds > most else _BLAME_OF[blamed]
 
 
 def client_held(marks: Marks, aims: Aims) -> bool:

@@ -10,6 +10,8 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
+from sidecar.timeline.finish import Finish
+
 
 class Usage(NamedTuple):
     """Token counts as the engine states them; None if it does not state one."""
@@ -33,6 +35,10 @@ class StreamEvent(NamedTuple):
     """Indexes of the choices for which this event carries generated output (design section 2)."""
     finished: tuple[int, ...] = ()
     """Indexes of the choices with a finish reason in this event."""
+    finish: Finish | None = None
+    """The finish reason, of several choices the first one; None where nothing finished, or no reason is stated."""
+    wordless: bool = False
+    """All output of this event is the end of an answer, without a text: a token that is no more than an end mark."""
     usage: Usage | None = None
     bare_usage: bool = False
     """The event has usage and no choice: the chunk that `include_usage` adds."""

@@ -27,6 +27,8 @@ class Marks(msgspec.Struct, frozen=True):
     """Time for which reading from the engine was paused because of this client, within [first_token_at, last_token_at]."""
     output_events: int = 0
     """Events that carried output. An event is not a token."""
+    is_silent: bool = False
+    """No event said anything: there was no output, or none but an end mark, and no tool call. Also true of what was not read."""
     choices: int = 0
     """Distinct choice indexes seen."""
     usage: Usage | None = None

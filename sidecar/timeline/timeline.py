@@ -7,7 +7,8 @@ which instant is which mark. An instant is the time at which the sidecar's read 
 
 from collections.abc import Callable, Iterable
 
-from sidecar.timeline.events import OUTPUT, StreamEvent, Usage
+from sidecar.timeline.events import DONE, NOTHING, OUTPUT, StreamEvent, Usage
+from sidecar.timeline.finish import NO_FINISH, TOOL_CALLS
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Stage
 
@@ -36,6 +37,7 @@ class Timeline:
         "ended_at",
         "error_seen",
         "extras",
+        "finish",
         "finished",
         "first_token_at",
         "flushed_at",
@@ -44,8 +46,10 @@ class Timeline:
         "output_events",
         "paused_seconds",
         "received_at",
+        "says",
         "sent_at",
         "usage",
+        "wordless",
     )
 
     def __init__(self, accepted_at: float, on_gap: Callable[[float], None] = lambda _gap_seconds: None) -> None:
@@ -64,6 +68,9 @@ class Timeline:
         self.usage: Usage | None = None
         self.extras: dict[str, object] = {}
         self.finished: set[int] = set()
+        self.finish = NO_FINISH  # the first reason that was stated
+        self.says: bool | None = None  # a whole answer that is not streamed has a text; None: no such answer was read
+        self.wordless = 0  # output events that are no more than the end of an answer
         self.error_seen = False
         # Choice 0 has no place in a table: hardly any stream has another one, and a token then touches this object alone.
         self._first_choice = False
@@ -94,13 +101,15 @@ class Timeline:
         for stream_event in stream_events:
             if stream_event.output:
                 self.output(at, stream_event.output)
-            if stream_event is not OUTPUT:
+            if stream_event is not OUTPUT and stream_event is not NOTHING and stream_event is not DONE:
                 self._notice(stream_event)
         return self.output_events - before
 
     def read_body(self, stream_event: StreamEvent) -> None:
         """A whole non-streamed answer was read: its usage, extras and error count, but it has no first token."""
         self._notice(stream_event)
+        if stream_event is not NOTHING:
+            self.says = bool(stream_event.output) and not stream_event.wordless
 
     def output(self, at: float, choices: tuple[int, ...]) -> None:
         """One event carried output of these choices."""
@@ -143,6 +152,9 @@ class Timeline:
     def _notice(self, stream_event: StreamEvent) -> None:
         if stream_event.finished:
             self.finished.update(stream_event.finished[: MAX_CHOICES - len(self.finished)])
+            if self.finish is NO_FINISH and stream_event.finish is not None:
+                self.finish = stream_event.finish
+            self.wordless += stream_event.wordless
         if stream_event.usage is not None:
             self.usage = stream_event.usage if self.usage is None else _merged(self.usage, stream_event.usage)
         if stream_event.extras:
@@ -179,6 +191,7 @@ class Timeline:
         return Stage.WAITING if self.first_token_at is None else Stage.STREAMING
 
     def marks(self) -> Marks:
+        silent = self.output_events == self.wordless if self.says is None else not self.says
         return Marks(
             accepted_at=self.accepted_at,
             received_at=self.received_at,
@@ -190,6 +203,7 @@ class Timeline:
             flushed_at=self.flushed_at,
             paused_seconds=self.paused_seconds,
             output_events=self.output_events,
+            is_silent=silent and self.finish is not TOOL_CALLS,
             choices=len(self._other_choices) + self._first_choice,
             usage=self.usage,
         )

@@ -8,7 +8,7 @@ from sidecar.health import health as module
 from sidecar.health.health import Health
 from sidecar.health.watchdog import Watchdog
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
+from sidecar.metrics.self_metrics import EVENT_LOOP_CHECKS_TOTAL, EVENT_LOOP_LAG_SECONDS
 from tests.support.memory import Clock
 from tests.support.scenario_loop import play
 
@@ -73,3 +73,16 @@ def test_the_lag_of_the_loop_is_measured_from_the_instant_at_which_its_timer_is_
     lag = metrics.histogram(EVENT_LOOP_LAG_SECONDS).child()
 
     assert lag.sum / lag.count == 1.75
+
+
+def test_a_timer_is_late_above_50_ms_and_very_late_above_250_ms() -> None:
+    """The counter that alerts read, beside the histogram: each lag is in one result, the limit itself in the better one."""
+    metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
+    taken = module.lags_of(metrics)
+
+    for seconds in (0.0, 0.05, 0.051, 0.25, 0.251, 9.0, 12.0):
+        taken(seconds)
+
+    checks = metrics.counter(EVENT_LOOP_CHECKS_TOTAL).children
+    assert {result: child.value for (result,), child in checks.items()} == {"in_time": 2, "late": 2, "very_late": 3}
+    assert metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().count == 7

@@ -114,3 +114,20 @@ def test_the_highest_value_of_the_last_half_hour_is_known() -> None:
 
     assert unknown == {}
     assert [one[c.ENGINE_REQUESTS_RUNNING.name] for one in peaks] == [9, 9, 3]
+
+
+def test_a_restart_within_the_half_hour_is_known_to_a_minute() -> None:
+    life = Life()
+    restarts = life.metrics.counter(c.ENGINE_RESTARTS_TOTAL).child()
+    life.lives(600)
+    never = life.history.grew_at(run_now(life.history.now(life.at)), c.ENGINE_RESTARTS_TOTAL)
+    restarts.inc()
+    restarted_at = life.at
+    seen = []
+    for seconds in (0, 60, 900, 1800):
+        life.lives(seconds)
+        grew_at = life.history.grew_at(run_now(life.history.now(life.at)), c.ENGINE_RESTARTS_TOTAL)
+        seen.append(None if grew_at is None else grew_at - restarted_at)
+
+    assert never is None
+    assert seen == [0, pytest.approx(0, abs=PERIOD_SECONDS), pytest.approx(0, abs=MINUTE_SECONDS), None]

@@ -83,7 +83,9 @@ def test_a_gauge_is_read_now_and_at_its_highest() -> None:
     assert pod.reads(r.highest(c.ENGINE_KV_CACHE_USAGE_RATIO)) == {(): 0.9}
     assert pod.reads(r.minus(r.gauge(c.ENGINE_REQUESTS_WAITING), r.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO))) == {(): 11.6}
     assert pod.reads(r.age(r.gauge(c.ENGINE_REQUESTS_WAITING))) == {(): 988.0}
-    assert pod.reads(r.above_zero(r.the_rest(r.gauge(c.ENGINE_REQUESTS_WAITING)))) == {}
+    assert (
+        pod.reads(r.above_zero(r.minus(r.gauge(c.ENGINE_REQUESTS_WAITING), r.gauge(c.ENGINE_REQUESTS_WAITING)))) == {}
+    )
 
 
 def test_a_histogram_is_read_as_mean_quantile_share_and_sum() -> None:

@@ -31,7 +31,7 @@ CHANGES = {
     ),
     "metrics/declaration.py": (
         ("    models: int\n", "    models: int\n    tenants: int = 1\n"),
-        ('told = {"lane"', 'told = {"tenant": self.tenants, "lane"'),
+        ('return {"lane": self', 'return {"tenant": self.tenants, "lane": self'),
     ),
     "metrics/registry.py": (
         ("        models: Iterable[str] = (),\n", "        models: Iterable[str] = (),\n        tenants: Iterable[str] = ('acme',),\n"),
@@ -85,14 +85,15 @@ def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp
     assert told.stderr == ""
     samples = json.loads(told.stdout)
     assert {tenant for _, tenant, counted in samples if counted} == {"acme"}
-    assert {tenant for _, tenant, _ in samples} == {"acme", "globex", "other"}
+    assert {tenant for _, tenant, _ in samples} == {"acme", "globex"}
     assert {name for name, _, counted in samples if counted and name.endswith(("_total", "_count"))} == {
-        *("llm_requests_received_total", "llm_requests_total", "llm_request_seconds_count"),
+        *("llm_requests_received_total", "llm_requests_total", "llm_answers_total", "llm_request_seconds_count"),
         *("llm_request_phase_seconds_count", "llm_time_to_first_token_seconds_count", "llm_inter_token_seconds_count"),
         *("llm_time_per_output_token_seconds_count", "llm_prompt_tokens_count", "llm_output_tokens_count"),
         *("llm_slo_requests_total", "llm_slo_misses_total", "llm_slo_allowed_misses_total"),
         *("llm_slo_blamed_misses_total", "llm_token_deadlines_total", "llm_token_deadline_misses_total"),
-        "llm_slo_root_misses_total",
+        *("llm_slo_root_misses_total", "llm_slo_missed_phase_seconds_total"),
+        *("llm_stated_prompts_total", "llm_stated_prompt_tokens_total"),
     }
 
 

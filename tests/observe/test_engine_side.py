@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 import aiohttp
+import msgspec
 import pytest
 import structlog
 from aiohttp import web
@@ -150,6 +151,18 @@ def test_advice_is_logged_once_and_again_only_when_it_is_another(logged: list[di
     assert harness.side.hints[0].startswith(
         "60 of the last 60 answers came without the engine's own times: --enable-per"
     )
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_request_that_found_no_engine_makes_a_check_due_and_no_other_does(outcome: Outcome) -> None:
+    """Clients and `llm_engine_up` say one thing at one time, so that Alertmanager sends it in one message."""
+    side = EngineSideHarness("http://127.0.0.1:1").side
+    asked_for = []
+    side.prober.not_reached = lambda: asked_for.append(outcome)  # type: ignore[method-assign]
+
+    side.closed(msgspec.structs.replace(UNTOLD, outcome=outcome, ledger=None))
+
+    assert asked_for == ([outcome] if outcome is Outcome.ENGINE_UNREACHABLE else [])
 
 
 def test_a_mistake_in_watching_is_counted_and_reaches_no_client() -> None:

@@ -43,6 +43,21 @@ def test_what_a_reading_does_not_state_is_taken_off_and_what_was_counted_stays()
     assert shown(metrics) == ["llm_engine_preemptions_total 3", "llm_engine_restarts_total 1"]
 
 
+def test_accepted_drafts_stand_beside_the_drafts_where_the_engine_speculates() -> None:
+    """Without speculative decoding the engine's page has neither, and no acceptance of 0 is told."""
+    metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
+    recorder = EngineStateRecorder(metrics)
+
+    recorder.read(EngineState(), Growth({Count.PREEMPTIONS: 0.0}))
+    assert not [line for line in shown(metrics) if "draft" in line]
+
+    recorder.read(EngineState(), Growth({Count.DRAFT_TOKENS: 30.0, Count.ACCEPTED_DRAFT_TOKENS: 12.0}))
+    assert [line for line in shown(metrics) if "draft" in line] == [
+        "llm_engine_draft_tokens_total 30",
+        "llm_engine_accepted_draft_tokens_total 12",
+    ]
+
+
 def test_the_comparison_with_our_own_sums_stands_beside_the_state_and_goes_with_it() -> None:
     metrics, tally = Metrics(lanes=["chat"], prompt_buckets=["0-512"]), Tally()
     recorder = EngineStateRecorder(metrics, Agreement(tally), lambda: (100.0, 0))

@@ -54,7 +54,7 @@ def test_every_lane_is_on_the_page_before_its_first_request() -> None:
 
     assert first["llama", "batch", "waiting"] == (0, 0)
     assert second["mixtral", "night", "streaming"] == (0, 0)
-    assert (len(first), len(second)) == (2 * 3 * 2, 3 * 4 * 2)
+    assert (len(first), len(second)) == (2 * 2, 2 * 3 * 2)
 
 
 def test_what_a_client_invents_is_counted_under_other() -> None:

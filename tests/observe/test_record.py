@@ -11,12 +11,14 @@ from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
+from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
 from sidecar.observe.slo_counters import Slo
 from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.events import Usage
+from sidecar.timeline.finish import Finish
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
 
@@ -87,6 +89,27 @@ def test_an_answer_that_was_held_back_is_counted_and_has_no_time_per_token() -> 
     assert harness.count(c.ANSWERS_HELD_BACK_TOTAL, "llama", "chat") == 1
     assert harness.seen(c.TIME_PER_OUTPUT_TOKEN_SECONDS) == {("llama", "chat"): (1, 0.5)}
     assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS)["llama", "chat", "512-4k"][0] == 3
+
+
+def test_answers_are_counted_by_finish_reason_and_empty_ones_again() -> None:
+    """One that failed is told by its outcome alone. The usual reasons are there from the start, so that no first one is missed."""
+    harness = RecorderHarness()
+    cut = replace(account(), finish=Finish.LENGTH)
+
+    harness.close(replace(cut, is_empty=True))
+    harness.close(cut)
+    harness.close(replace(cut, outcome=Outcome.ENGINE_TRUNCATED, is_empty=True))
+    harness.close(account())
+
+    told = {labels: child.value for labels, child in harness.metrics.counter(c.ANSWERS_TOTAL).children.items()}
+    who = ("llama", "chat")
+    assert {labels[2]: value for labels, value in told.items() if labels[:2] == who} == {
+        "stop": 0,
+        "length": 2,
+        "tool_calls": 0,
+        "unknown": 1,
+    }
+    assert harness.count(c.EMPTY_ANSWERS_TOTAL, *who) == 1
 
 
 def test_a_streamed_request_owes_everything() -> None:
@@ -270,7 +293,7 @@ def test_the_rest_of_the_road_is_counted() -> None:
 
 def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     """Otherwise the first error of a lane would be no growth. All are there from the first scrape, those of `Slo`
-    included.
+    included; those that only people look at come with the first request of a lane.
     """
     metrics = RecorderHarness().metrics
     aims = Aims(Aim(1.0, 0.99), Aim(0.1, 0.99), Aim(10.0, 0.99))
@@ -284,8 +307,11 @@ def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     elsewhere = {"llm_sidecar_scrapes_total", "llm_sidecar_budget_exceeded_total"}
     elsewhere |= {"llm_sidecar_admin_logins_total", "llm_sidecar_web_config_loads_total"}  # by the admin listener
     elsewhere |= {name for name in counters if name.startswith("llm_estimator_")}  # at the first scrape: estimates.py
-    assert counters - engine - elsewhere <= begun
-    assert len(metrics.counter(c.REQUESTS_TOTAL).children) == 2 * 2 * 2 * 9
+    used = {c.CACHED_PROMPT_TOKENS_TOTAL, c.STREAM_PAUSED_SECONDS_TOTAL, c.ANSWERS_HELD_BACK_TOTAL}
+    used |= {slo.UNCACHED_PROMPT_TOKENS_TOTAL, slo.RECEIVED_PROMPT_TOKENS_TOTAL, slo.RECEIVED_MEASURED_REQUESTS_TOTAL}
+    used |= {slo.GOOD_OUTPUT_TOKENS_TOTAL, slo.TOKEN_DEADLINES_TOTAL, slo.TOKEN_DEADLINE_MISSES_TOTAL}
+    assert counters - engine - elsewhere - begun == {metric.name for metric in used}
+    assert len(metrics.counter(c.REQUESTS_TOTAL).children) == 2 * 9
 
 
 def test_models_and_lanes_that_are_told_later_begin_at_zero_too() -> None:

@@ -335,9 +335,9 @@ def test_the_signs_of_a_pod_are_asked_with_the_beginning_of_its_queue(monkeypatc
     asked: list[float | None] = []
     signs = Pod.signs
 
-    def noted(pod: Pod, at: float, costs: Costs, *, queued_since: float | None = None) -> Signs:
+    def noted(pod: Pod, at: float, costs: Costs, *, queued_since: float | None, **told: float | None) -> Signs:
         asked.append(queued_since)
-        return signs(pod, at, costs, queued_since=queued_since)
+        return signs(pod, at, costs, queued_since=queued_since, **told)
 
     monkeypatch.setattr(Pod, "signs", noted)
     pod = PodStory().calm()

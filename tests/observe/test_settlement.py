@@ -4,12 +4,14 @@ import pytest
 
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.vllm import VLLM
-from sidecar.ledger.account import Reason
+from sidecar.ledger.account import Phase, Reason
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
 from sidecar.observe import settlement as settlement_module
 from sidecar.observe.settlement import SPAN_KEPT_SECONDS
+from sidecar.slo.objective import Objective
+from sidecar.timeline.outcome import Outcome
 from tests.support.vllm_stream import DONE, STREAM, TOKEN, chunk, play, post
-from tests.support.walk import Walk
+from tests.support.walk import OBJECTIVES, Walk
 
 
 class Spanning(VLLM):
@@ -114,3 +116,38 @@ def test_in_a_rush_the_oldest_ends_are_forgotten_first(monkeypatch: pytest.Monke
     left = [(walk.settlement.expire(walk.clock.now), len(walk.settlement.minted)) for _ in range(2)]
 
     assert left == [(True, 1), (False, 0)]
+
+
+def test_each_closed_request_is_one_row_with_the_objectives_that_it_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow answer is closed when its report comes, a refused one at once; both verdicts stand in their rows."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(include_usage=False, mints=True, objectives=OBJECTIVES)
+    ring = walk.instruments.accounts
+    walk.client().send(post({"stream": True}))
+    walk.clock.later(2.0)
+    play(walk, usage=False)
+    walk.client().send(post({"stream": True}))
+    walk.clock.later(0.5)
+    walk.engine.send(b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n")
+    assert [ring.row(number).outcome for number in range(ring.closed)] == [Outcome.ENGINE_ERROR]
+
+    walk.settlement.reported(KeyedReport((span_key(f"{2:016x}"),), EngineReport(1.5, 0.25, 0.0)))
+
+    failed, slow = (ring.row(number) for number in range(ring.closed))
+    assert (failed.missed, failed.phases, failed.whole_seconds) == ((Objective.TTFT,), {}, 0.5)
+    assert (slow.missed, slow.phases[Phase.QUEUE], slow.outcome) == ((Objective.TTFT,), 1.5, Outcome.OK)
+    assert len(walk.accounts) == 2
+
+
+def test_a_row_that_cannot_be_kept_is_counted_and_the_account_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Walk()
+
+    def broken(*_told: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(walk.instruments.accounts, "add", broken)
+    walk.client().send(post({"stream": True}))
+    play(walk)
+
+    assert len(walk.accounts) == 1
+    assert walk.value("llm_sidecar_dropped_total", reason="observer_error") == 1

@@ -1,6 +1,7 @@
 """The series of objectives: thresholds and targets, what a reload changes, and that every series begins at 0."""
 
 from sidecar.ledger.report import EngineReport
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.self_metrics import LABEL_OVERFLOW_TOTAL
 from sidecar.slo.attribution import VOTES
@@ -77,7 +78,7 @@ def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
     counters = harness.metrics.counter
 
     declared = {("0-512", "ttft"), ("0-512", "tpot"), ("0-512", "e2e"), ("512+", "ttft")}
-    models = ("llama", "other")
+    models = ("llama",)
     for metric in (slo.SLO_REQUESTS_TOTAL, slo.SLO_MISSES_TOTAL, slo.SLO_ALLOWED_MISSES_TOTAL):
         found = counters(metric).children
         assert {*found} == {(model, "chat", *rest) for model in models for rest in declared}
@@ -85,15 +86,22 @@ def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
     assert {*counters(slo.SLO_BLAMED_MISSES_TOTAL).children} == {
         (model, "chat", objective, phase) for model in models for objective, phases in VOTES.items() for phase in phases
     }
-    for metric in (slo.GOOD_REQUESTS_TOTAL, slo.GOOD_OUTPUT_TOKENS_TOTAL):
-        assert {*counters(metric).children} == {(model, "chat", bucket) for model in models for bucket in BUCKETS}
-    for metric in (slo.TOKEN_DEADLINES_TOTAL, slo.TOKEN_DEADLINE_MISSES_TOTAL):
-        assert {*counters(metric).children} == {(model, "chat") for model in models}
-    for metric in (slo.REQUESTS_RECEIVED_TOTAL, slo.RECEIVED_MEASURED_REQUESTS_TOTAL, slo.RECEIVED_PROMPT_TOKENS_TOTAL):
-        assert {*counters(metric).children} == {
-            (model, lane) for model in models for lane in ("chat", "batch", "other")
-        }
+    assert {*counters(slo.GOOD_REQUESTS_TOTAL).children} == {("llama", "chat", bucket) for bucket in BUCKETS}
+    assert {*counters(slo.REQUESTS_RECEIVED_TOTAL).children} == {("llama", lane) for lane in ("chat", "batch")}
     assert harness.overdue() == 0
+
+
+def test_a_model_that_was_not_expected_begins_at_0_with_the_page_after_its_first_request() -> None:
+    """The request itself is counted; from then on the series of `other` stand at 0 like those of the engine's models."""
+    harness = SloHarness()
+    harness.slo.received(
+        "key", harness.now, RequestLabels("gpt-9", "batch", "0-512"), streaming=True, prompt_tokens=None
+    )
+
+    harness.page()
+
+    assert harness.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).children["other", "batch"].value == 1
+    assert harness.metrics.counter(slo.SLO_MISSES_TOTAL).children["other", "chat", "0-512", "ttft"].value == 0
 
 
 def test_models_and_lanes_that_are_told_later_begin_at_0_with_the_next_page() -> None:

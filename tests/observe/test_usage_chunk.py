@@ -147,7 +147,7 @@ class TestCutting:
         out, stream_events = fed(cutter(), chunk(token(finish="stop")) + chunk(USAGE) + DONE)
 
         assert written(stream_events) == [
-            "output=0 finished=0",
+            "output=0 finished=0 finish=stop",
             "usage(prompt=5 cached=? completion=2 reasoning=?) bare extras(metrics)",
             "done",
         ]

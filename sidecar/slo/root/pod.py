@@ -150,8 +150,12 @@ class Pod(Learner):
 
     # --- what it shows --------------------------------------------------------------------------------------------------
 
-    def signs(self, at: float, costs: Costs, *, queued_since: float | None = None) -> Signs:
-        """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute."""
+    def signs(
+        self, at: float, costs: Costs, *, queued_since: float | None = None, engine_waiting: float | None = None
+    ) -> Signs:
+        """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute; `engine_waiting`:
+        requests in the engine's own queue as it last stated them, which may be after the last reading; None: unknown.
+        """
         soon = at - SOON_SECONDS
         stepwise, longer_outputs = clearest(costs.decode, DEARER), self._output.longer(at, queued_since)
         decode = stepwise or self._paced(at, longer_outputs)
@@ -181,7 +185,7 @@ class Pod(Learner):
             maybe_mute=self._may_be_mute(),
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
             waited=self._shares(at),
-            engine_waiting=None if now is None else now.engine_waiting,
+            engine_waiting=engine_waiting,
             restart_unseen=not self._numbers_read,
             costs_unseen=self._costs_unseen(soon, decode, costs),
             cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),

@@ -17,6 +17,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import Extras, count, decode
 from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.finish import finish_of
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -68,9 +69,10 @@ class AnthropicMessages(Dialect):
             usage = said.message.usage if said.message is not None else None
             return StreamEvent(usage=None if usage is None else _usage(usage, final=False), extras=extras)
         if kind == "message_delta":
-            stopped = said.delta is not None and bool(said.delta.stop_reason)
+            reason = None if said.delta is None else said.delta.stop_reason
             return StreamEvent(
-                finished=(0,) if stopped else (),
+                finished=(0,) if reason else (),
+                finish=finish_of(reason) if reason else None,
                 usage=None if said.usage is None else _usage(said.usage, final=True),
                 extras=extras,
             )
@@ -84,6 +86,7 @@ class AnthropicMessages(Dialect):
         return StreamEvent(
             output=(0,) if message.content else (),
             finished=(0,) if message.stop_reason else (),
+            finish=finish_of(message.stop_reason) if message.stop_reason else None,
             usage=None if message.usage is None else _usage(message.usage, final=True),
             extras=message.found(),
             error=message.type == "error" or bool(message.error),

@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, StreamEvent, UnreadableEvent
+from sidecar.timeline.finish import Finish
 
 
 T = TypeVar("T")
 
-FINISH = StreamEvent(finished=(0,))
-OUTPUT_AND_FINISH = StreamEvent(output=(0,), finished=(0,))
 _FIRST = [0]
 SEVERAL = b"["
 """First byte of an answer that is a list."""
@@ -77,16 +76,13 @@ def index_of(value: object) -> int:
     return value if type(value) is int else 0
 
 
-def event_of(output: list[int], finished: list[int]) -> StreamEvent:
+def event_of(
+    output: list[int], finished: list[int], finish: Finish | None = None, *, wordless: bool = False
+) -> StreamEvent:
     """The stream event with outputs and finishes only. The usual ones are shared: a token costs no object."""
-    if output == _FIRST:
-        if not finished:
+    if not finished:
+        if output == _FIRST:
             return OUTPUT
-        if finished == _FIRST:
-            return OUTPUT_AND_FINISH
-    elif not output:
-        if not finished:
+        if not output:
             return NOTHING
-        if finished == _FIRST:
-            return FINISH
-    return StreamEvent(output=tuple(output), finished=tuple(finished))
+    return StreamEvent(output=tuple(output), finished=tuple(finished), finish=finish, wordless=wordless)

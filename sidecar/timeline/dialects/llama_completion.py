@@ -13,12 +13,14 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import SEVERAL, Extras, count, decode, event_of, index_of
 from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, Dialect, StreamEvent, Usage
+from sidecar.timeline.finish import finish_of
 
 
 class _Event(Extras, frozen=True):
     index: Any = 0
     content: Any = None
     stop: Any = None
+    stop_type: Any = None
     tokens_predicted: Any = None
     tokens_evaluated: Any = None
     error: Any = None
@@ -59,6 +61,8 @@ def _stream_event(said: _Event, *, outputs: bool) -> StreamEvent:
     return StreamEvent(
         output=(index,) if outputs else (),
         finished=(index,) if stopped else (),
+        finish=finish_of(said.stop_type) if stopped else None,
+        wordless=stopped and outputs and not said.content,
         usage=usage,
         extras=said.found(),
         done=stopped and index == 0,

@@ -13,6 +13,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import count, decode
 from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.finish import finish_of
 
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
@@ -32,6 +33,7 @@ class _Line(msgspec.Struct, frozen=True):
     tool_calls: Any = None
     image: Any = None
     done: Any = None
+    done_reason: Any = None
     error: Any = None
     prompt_eval_count: Any = None
     eval_count: Any = None
@@ -71,6 +73,7 @@ def _stream_event(line: _Line) -> StreamEvent:
     return StreamEvent(
         output=(0,) if outputs else (),
         finished=(0,),
+        finish=finish_of(line.done_reason),
         usage=None if usage == NO_USAGE else usage,
         extras=stated or None,
         done=True,

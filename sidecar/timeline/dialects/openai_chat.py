@@ -42,6 +42,17 @@ class _Choice(Choice, frozen=True):
             or (said.content == "" and said.role is None)
         )
 
+    def says_something(self) -> bool:
+        said = self.delta if self.delta is not None else self.message
+        return said is not None and bool(
+            said.content
+            or said.reasoning
+            or said.reasoning_content
+            or said.tool_calls
+            or said.function_call
+            or said.refusal
+        )
+
 
 class _Chunk(OpenAIChunk, frozen=True):
     choices: list[_Choice | None] | None = None

@@ -12,6 +12,7 @@ import msgspec
 from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, event_of, index_of
 from sidecar.timeline.dialects.llama_completion import usage_of_timings
 from sidecar.timeline.events import Dialect, StreamEvent, Usage
+from sidecar.timeline.finish import finish_of
 
 
 class OpenAIUsage(msgspec.Struct, frozen=True):
@@ -36,6 +37,10 @@ class Choice(msgspec.Struct, frozen=True):
 
     def carries_output(self, chunk: "OpenAIChunk") -> bool:
         """Whether this choice of this chunk has generated output (design section 2)."""
+        raise NotImplementedError
+
+    def says_something(self) -> bool:
+        """Whether its output is more than an end mark. Asked only of a choice that finishes."""
         raise NotImplementedError
 
 
@@ -79,21 +84,27 @@ class ChunkDialect(Dialect):
         chunk: OpenAIChunk = decode(self.decoder, data)
         output: list[int] = []
         finished: list[int] = []
+        finish, wordless = None, 0
         for choice in chunk.choices or ():
             if choice is None:
                 continue
-            if choice.carries_output(chunk):
+            outputs = choice.carries_output(chunk)
+            if outputs:
                 output.append(index_of(choice.index))
             if choice.finish_reason:
                 finished.append(index_of(choice.index))
+                finish = finish_of(choice.finish_reason) if finish is None else finish
+                wordless += outputs and not choice.says_something()
         extras = chunk.found()
         usage = chunk.usage
         if usage is msgspec.UNSET and extras is None and not chunk.error:
-            return event_of(output, finished)
+            return event_of(output, finished, finish, wordless=0 < wordless == len(output))
         failed = bool(chunk.error)
         return StreamEvent(
             output=tuple(output),
             finished=tuple(finished),
+            finish=finish,
+            wordless=0 < wordless == len(output),
             usage=_usage(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
             bare_usage=isinstance(usage, OpenAIUsage) and not chunk.choices and not failed,
             null_usage=usage is None,

@@ -20,6 +20,9 @@ class _Choice(Choice, frozen=True):
         farewell = self.finish_reason and self.text == "" and chunk.timings is not None
         return self.text is not None and chunk.prompt_progress is None and not farewell
 
+    def says_something(self) -> bool:
+        return bool(self.text)
+
 
 class _Chunk(OpenAIChunk, frozen=True):
     choices: list[_Choice | None] | None = None

@@ -12,6 +12,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.finish import finish_of
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -21,8 +22,13 @@ class _Usage(msgspec.Struct, frozen=True):
     output_tokens_details: Any = None
 
 
+class _Incomplete(msgspec.Struct, frozen=True):
+    reason: Any = None
+
+
 class _Response(Extras, frozen=True):
     status: Any = None
+    incomplete_details: _Incomplete | None = None
     output: Any = None
     usage: _Usage | None = None
     error: Any = None
@@ -67,8 +73,10 @@ class OpenAIResponses(Dialect):
 def _last(response: _Response, status: str, beside: dict[str, object] | None) -> StreamEvent:
     """The stream event for the end of a response: usage, extras, finish and error."""
     extras = {**(beside or {}), **(response.found() or {})}
+    cut, over = response.incomplete_details, status in ("completed", "incomplete")
     return StreamEvent(
-        finished=(0,) if status in ("completed", "incomplete") else (),
+        finished=(0,) if over else (),
+        finish=finish_of(status if cut is None else cut.reason) if over else None,
         usage=None if response.usage is None else _usage(response.usage),
         extras=extras or None,
         error=status == "failed" or bool(response.error),

@@ -14,6 +14,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, event_of, index_of
 from sidecar.timeline.events import ERROR, NOTHING, Dialect, StreamEvent, Usage
+from sidecar.timeline.finish import finish_of
 
 
 SGLANG_TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
@@ -80,6 +81,8 @@ def _stream_event(said: _Event) -> StreamEvent:
     return StreamEvent(
         output=(index,) if outputs else (),
         finished=(index,),
+        finish=finish_of(finish.type if isinstance(finish, _Finish) else finish),
+        wordless=outputs and not said.text and not said.output_ids,
         usage=Usage(count(meta.prompt_tokens), count(meta.cached_tokens), generated, count(meta.reasoning_tokens)),
         extras={"meta_info": times} if times else None,
     )

@@ -12,11 +12,13 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.finish import finish_of
 
 
 class _Details(msgspec.Struct, frozen=True):
     generated_tokens: Any = None
     input_length: Any = None
+    finish_reason: Any = None
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -60,7 +62,9 @@ class TGIGenerate(Dialect):
 
 def _last(said: _Event, *, outputs: bool) -> StreamEvent:
     details = said.details
-    usage = None
+    usage, finish = None, None
     if details is not None:
+        finish = finish_of(details.finish_reason)
         usage = Usage(prompt_tokens=count(details.input_length), completion_tokens=count(details.generated_tokens))
-    return StreamEvent(output=(0,) if outputs else (), finished=(0,), usage=usage)
+    wordless = outputs and not said.generated_text
+    return StreamEvent(output=(0,) if outputs else (), finished=(0,), finish=finish, wordless=wordless, usage=usage)
