@@ -33,7 +33,7 @@ Use, limit and what found no room are on the status page, and in `llm_sidecar_bu
 
 _AFTER = f"""
 The limits are those of `deploy/components/native-sidecar/pod.yaml` with the config's defaults. One eighth of the memory is for bytes held, one
-eighth for connections, one quarter for requests whose clients do not read. With few files, connections and requests are
+eighth for connections, one quarter for requests whose clients do not read, and at most one sixteenth for rows of closed requests. With few files, connections and requests are
 fewer too: {KEPT_FILES} files are kept for the admin side, and each request in flight has a connection to the engine beside its
 client's.
 

@@ -25,6 +25,8 @@ REQUEST_BYTES = 256 << 10
 KEEPS_PLACE_SECONDS = 60.0
 """A websocket that is silent for longer makes room for another one: realtime clients send audio all the time and pings
 every 20 s (the `websockets` library), and nginx and AWS's load balancer end silent ones after 60 s in any case."""
+ACCOUNTS_BYTES = 16 << 20
+"""Default of `accounts.ring_bytes`: at least 270,000 closed requests, which is an hour of 75 requests a second."""
 _LEAST = 16
 """No derived limit is below this, however small the machine is."""
 
@@ -89,6 +91,12 @@ class Kind(Enum):
         "Requests with spans that are being received.",
         "503: the exporter sends the request again.",
     )
+    ACCOUNTS = (
+        "accounts",
+        "bytes",
+        "Rows of closed requests, each kept for the slowest requests and for `/workload.jsonl` (`accounts.ring_bytes`).",
+        "The oldest row is overwritten. That is how a full ring works, so it is not counted as without room.",
+    )
     TUNNELS = (
         "tunnels",
         "tunnels",
@@ -138,12 +146,12 @@ class Asked(Protocol):
     max_tunnels: int
 
 
-def limits_of(memory_bytes: int, files: int, asked: Asked) -> dict[Kind, int]:
+def limits_of(memory_bytes: int, files: int, asked: Asked, accounts_bytes: int = ACCOUNTS_BYTES) -> dict[Kind, int]:
     """Every limit, from the bytes of memory and the number of files that this process may have.
 
-    One eighth of the memory is for bytes held, one eighth for connections, one quarter for requests in flight; the rest
-    is for the process itself and for bytes on their way. A stated limit above what the files or the memory allow is
-    lowered, because it could not be kept.
+    One eighth of the memory is for bytes held, one eighth for connections, one quarter for requests in flight, at most
+    one sixteenth for rows of closed requests; the rest is for the process itself and for bytes on their way. A stated limit
+    above what the files or the memory allow is lowered, because it could not be kept.
     """
     spare = files - KEPT_FILES
     room = max(4 * _LEAST, spare - backlog_of(spare))
@@ -159,6 +167,7 @@ def limits_of(memory_bytes: int, files: int, asked: Asked) -> dict[Kind, int]:
         Kind.REQUESTS: requests,
         Kind.LEDGERS: MAX_ENTRIES,
         Kind.SPANS: MOST_SPAN_REQUESTS,
+        Kind.ACCOUNTS: min(accounts_bytes, memory_bytes // 16),
         Kind.TUNNELS: tunnels,
     }
 

@@ -1,7 +1,7 @@
 """Checks keys against each other, for contradictions that no single value shows.
 
 Works on the values as written, and only on those that are right in themselves, so that one wrong key never hides what
-is wrong with the others. Pure: the number of series comes as a function.
+is wrong with the others. Pure.
 """
 
 import math
@@ -24,19 +24,16 @@ from sidecar.slo.objective import Objective
 Known = Callable[[Path], object]
 """The value at a path (its default where unsaid), or WRONG where it, or something in it, is wrong in itself."""
 WRONG: Final = object()
-SeriesTypical = Callable[[int, int, int, bool], int]
-"""From lanes, prompt buckets and models (fallbacks counted) and whether inter-token is split by bucket, to usual series."""
 Finding = tuple[Path, str]
 
 _ANY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104  compared with, not bound
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def contradictions(known: Known, series_typical: SeriesTypical) -> Iterator[Finding]:
+def contradictions(known: Known) -> Iterator[Finding]:
     """Every contradiction, as the path of the key to change and what is wrong with it."""
     for check in (_listeners, _spans, _limits, _lanes, _rules, _keys, _models, _objectives):
         yield from check(known)
-    yield from _series(known, series_typical)
 
 
 def _listeners(known: Known) -> Iterator[Finding]:
@@ -318,32 +315,6 @@ def _alone(value: Mapping[str, object], objective: Objective, labels: Sequence[s
         if label in labels and isinstance(bucket, Mapping)
     }
     return LaneObjectivesConfig.model_validate(kept)
-
-
-def _series(known: Known, series_typical: SeriesTypical) -> Iterator[Finding]:
-    rules, limit = known(("lanes", "rules")), known(("metrics", "series_limit"))
-    names, default = known(("lanes", "names")), known(("lanes", "default"))
-    edges, models = known(("prompt_buckets", "edges")), known(("engine", "models"))
-    split = known(("metrics", "inter_token_by_prompt_bucket"))
-    if WRONG in (rules, names, default, edges, models) or not isinstance(limit, int):
-        return
-    lanes = {rule.get("lane") for rule in _several(rules) if isinstance(rule, dict)} | {
-        *_several(names),
-        default,
-        OTHER,
-    }
-    sizes = (len(lanes), len(_several(edges)) + 2, counted_models(len(_several(models))))
-    typical = series_typical(*sizes, split is True)
-    # The ceiling, which counts every combination, may well be above: the process then stops at the limit. The usual may not.
-    if typical > limit:
-        counted = f"{sizes[0]} lanes, {sizes[1]} prompt buckets and {sizes[2]} models (fallbacks included)"
-        text = f"is {limit}, but {counted} usually make {typical} series; take fewer of them, or a higher limit"
-        yield ("metrics", "series_limit"), text
-
-
-def counted_models(listed: int) -> int:
-    """How many `model` label values a config is counted with, `other` included: an unsaid list is counted as one model."""
-    return max(1, listed) + 1
 
 
 def _several(value: object) -> list[object]:

@@ -6,7 +6,6 @@ Knows how the parts of a config work together, and the width of a terminal. Refu
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sidecar.config.buckets import bucket_labels
-from sidecar.config.checks import counted_models
 from sidecar.config.folding import WIDTH, folded
 from sidecar.config.in_force import rows, source_words
 from sidecar.config.notes import notes
@@ -19,9 +18,9 @@ from sidecar.config.objectives import (
     size_of,
 )
 from sidecar.config.schema import Config, LaneObjectivesConfig
+from sidecar.config.series_count import series_ceiling, series_in_use
 from sidecar.config.values import MASK, may_authenticate
 from sidecar.ledger.request_labels import UNKNOWN
-from sidecar.metrics.catalogue import series_ceiling, series_typical
 from sidecar.slo.objective import Objective
 
 
@@ -162,16 +161,12 @@ def _size(config: Config) -> str:
 
 
 def _series(config: Config) -> list[tuple[str, str]]:
-    listed = len(config.engine.models)
-    sizes = (len(config.lanes.declared), len(config.prompt_buckets.edges) + 2, counted_models(listed))
-    split = config.metrics.inter_token_by_prompt_bucket
-    ceiling = series_ceiling(*sizes, inter_token_by_prompt_bucket=split)
-    typical = series_typical(*sizes, inter_token_by_prompt_bucket=split)
-    limit = config.metrics.series_limit
+    listed, limit = len(config.engine.models), config.metrics.series_limit
+    used, ceiling = series_in_use(config), series_ceiling(config)
     stop = f"; the process stops at metrics.series_limit, {limit}" if ceiling > limit else f" (limit {limit})"
     models = "1 model (engine.models is empty: the engine's own list is taken, which may be longer)"
     counted = f"{listed} model{'s' if listed > 1 else ''}" if listed else models
     return [
-        ("series", f"typically about {typical} (an estimate); all combinations would be {ceiling}{stop}"),
-        ("", f"counted with {counted}"),
+        ("series", f"about {used} in full use of streams; all combinations would be {ceiling}{stop}"),
+        ("", f"counted with {counted}; docs/metrics.md has the formula"),
     ]

@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from sidecar.config import environment as variables
-from sidecar.config.checks import WRONG, SeriesTypical, contradictions, declared_lanes
+from sidecar.config.checks import WRONG, contradictions, declared_lanes
 from sidecar.config.config_document import Document, Place
 from sidecar.config.describe import dotted, expected, is_secret, model_at
 from sidecar.config.origins import Kind, Merged, Source
@@ -27,9 +27,9 @@ from sidecar.config.section import (
     Path,
     Section,
 )
+from sidecar.config.series_count import SeriesInUse, series_in_use, too_many
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import VARIABLE
-from sidecar.metrics.catalogue import series_typical
 
 
 ENVIRONMENT = {
@@ -76,7 +76,7 @@ def load(
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
-    series_typical: SeriesTypical = series_typical,
+    series_in_use: SeriesInUse = series_in_use,
 ) -> Config:
     """Read a config. `flags` are values by dotted key (`engine.url`). Raises ConfigErrors with all errors at once."""
     document = Document()
@@ -85,7 +85,7 @@ def load(
 
         document = read(text_of(file))
     draft = _Draft(file, document, flags or {}, environment or {})
-    config, errors = draft.errors(series_typical)
+    config, errors = draft.errors(series_in_use)
     if config is None:
         raise ConfigErrors(errors)
     return config
@@ -139,7 +139,7 @@ class _Draft:
         named = declared_lanes(_Values(self._tree, [])) or []
         return list(dict.fromkeys([*named, *(objectives if isinstance(objectives, dict) else ())]))
 
-    def errors(self, series_typical: SeriesTypical) -> tuple[Config | None, list[str]]:
+    def errors(self, series_in_use: SeriesInUse) -> tuple[Config | None, list[str]]:
         """The config, or None and all errors, in the order of the file and then of the other places."""
         found: list[tuple[Place | str, Path, str]] = [
             (complaint.place, complaint.path, complaint.text) for complaint in self._document.complaints
@@ -162,7 +162,8 @@ class _Draft:
                     place = self._place(path, at_key=each.kind == UNKNOWN_KEY or KEY_MARK in path)
                     found.append((place, path, say(each)))
             known = _Values(self._tree, wrong)
-            for path, text in contradictions(known, series_typical):
+            found_wrong = [*contradictions(known), *(too_many(config, series_in_use) if config is not None else ())]
+            for path, text in found_wrong:
                 found.append((self._place(path, at_key=KEY_MARK in path), path, text))
         lines = [self._line(*each) for each in sorted(found, key=lambda each: _order(each[0]))]
         if config is None or lines:

@@ -1,14 +1,17 @@
-"""The output that all commands share: lines that fit the terminal, and exit statuses.
+"""The output that all commands share: lines that fit the terminal, errors of a command line, and exit statuses.
 
 Knows columns, and nothing of what is said.
 """
 
+import argparse
+import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 
 OK, FAILED, MISUSED = 0, 1, 2
-"""Exit statuses: success; failure; wrong usage or a refused config."""
+"""Exit statuses: success; failure; wrong usage, a refused config, or a question that is refused for want of data."""
 WIDTH = 80
 """Columns where the width is not known: in a pipe, a file, a log."""
 _NARROWEST = 40
@@ -35,3 +38,26 @@ def folded(text: str, columns: int, first: str = "", rest: str | None = None) ->
     return textwrap.wrap(
         text, columns, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
     )
+
+
+def folded_command(words: Sequence[str], columns: int, first: str = "") -> list[str]:
+    """A command after `first`, each line that goes on ends with a backslash: it can be copied as it stands. No word is broken."""
+    whole = first + " ".join(words)
+    if len(whole) <= columns:
+        return [whole]
+    lines = [first + words[0]]
+    for word in words[1:]:
+        if len(f"{lines[-1]} {word} \\") <= columns:
+            lines[-1] += f" {word}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"{first}    {word}")
+    return lines
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors fit the terminal, as its help does."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(MISUSED, errors_text([f"{self.prog}: error: {message}"]))

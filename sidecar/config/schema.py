@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
+from sidecar.budgets.budgets import ACCOUNTS_BYTES
 from sidecar.config.origins import Sources
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.section import NO_KEYS, After, Before, Limits, Section
@@ -51,6 +52,7 @@ from sidecar.config.values import (
 from sidecar.engines.engine import AUTO, NONE
 from sidecar.engines.kinds import KINDS
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
+from sidecar.metrics.declaration import SERIES_LIMIT, NativeForm
 
 
 if TYPE_CHECKING:
@@ -109,6 +111,8 @@ class WebConfig(Section):
     """Apart from traffic, because the engine has a /metrics of its own. Write endpoints answer loopback only."""
     config_file: WebConfigFile = ""
     """TLS and passwords of the admin listener, in the format of Prometheus' exporters; its content is read again when it changes. Without it: plain HTTP, no password."""
+    native_histograms: NativeForm = "off"
+    """Form of histograms for a scraper that asks for Prometheus' protobuf format: `beside`, native ones with their classic buckets; `only`, native ones alone: one series where a classic histogram has some thirty (docs/attach.md says what still reads the classic ones); `off`, no protobuf. Others get classic ones."""
 
     @property
     def address(self) -> Address:
@@ -248,8 +252,8 @@ class MetricsConfig(Section):
 
     inter_token_by_prompt_bucket: bool = False
     """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
-    series_limit: Annotated[int, Limits(ge=1000, le=1_000_000)] = 25_000
-    """The most series that one process holds; further ones are dropped and counted. A config that usually makes more is refused."""
+    series_limit: Annotated[int, Limits(ge=1000, le=1_000_000)] = SERIES_LIMIT
+    """The most series that one process holds; further ones are dropped and counted. A config that makes more in full use is refused."""
 
 
 class SpansConfig(Section):
@@ -281,6 +285,13 @@ class BaselineConfig(Section):
 
     file: FileName = ""
     """A file by `sidecar baseline export` from a healthy pod with the same engine: what broke can be named from the first minute on. state.directory comes first."""
+
+
+class AccountsConfig(Section):
+    """The ring of closed requests, in memory."""
+
+    ring_bytes: Annotated[int, Limits(ge=0, le=1 << 30)] = ACCOUNTS_BYTES
+    """Memory for one row per closed request: arrival, lengths, lane, phases, no text. 16 MiB are 270,000 requests; at most a sixteenth of the memory is used; 0 keeps none."""
 
 
 class ShutdownConfig(Section):
@@ -317,6 +328,7 @@ class Config(Section):
     spans: SpansConfig = SpansConfig()
     state: StateConfig = StateConfig()
     baseline: BaselineConfig = BaselineConfig()
+    accounts: AccountsConfig = AccountsConfig()
     shutdown: ShutdownConfig = ShutdownConfig()
     log: LogConfig = LogConfig()
 
@@ -341,10 +353,11 @@ NEEDS_RESTART = (
         "proxy.client_buffer_bytes",
         "web.listen_address",
         "web.config_file",
+        "web.native_histograms",
     ),
     *("prompt_buckets.edges", "labels.quantization", "labels.gpu_type"),
     *("metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
-    *("state.directory", "baseline.file"),
+    *("state.directory", "baseline.file", "accounts.ring_bytes"),
     *("spans.receive", "spans.receive_from", "spans.grpc_listen_address", "spans.forward_url"),
 )
 """Keys that a reload refuses to change: sockets depend on them, or series that were already scraped.

@@ -16,6 +16,8 @@ from sidecar.metrics.slo_metrics import SLO_METRICS
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
     EVENTS_PER_READ_EDGES,
+    FEW_EVENTS,
+    FINISH_REASON,
     INTER_TOKEN_EDGES,
     LANE,
     LATENCY_EDGES,
@@ -45,7 +47,7 @@ REQUEST_PHASE_SECONDS = Histogram(
     (*PER_LENGTH, STREAMING, PHASE, SOURCE),
     together=PHASES_TOGETHER,
     buckets=LATENCY_EDGES,
-    typical=0.13,
+    used=5,  # of a stream whose engine reports: each phase from one source
 )
 TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     "llm_time_to_first_token_seconds",
@@ -53,7 +55,6 @@ TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     " one, whatever their outcome. Measured by the sidecar.",
     PER_LENGTH,
     buckets=LATENCY_EDGES,
-    typical=0.35,
 )
 INTER_TOKEN_SECONDS = Histogram(
     "llm_inter_token_seconds",
@@ -61,7 +62,6 @@ INTER_TOKEN_SECONDS = Histogram(
     " ends. An event may carry several tokens. Measured by the sidecar.",
     PER_LANE,
     buckets=INTER_TOKEN_EDGES,
-    typical=0.5,
 )
 TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
     "llm_time_per_output_token_seconds",
@@ -70,7 +70,6 @@ TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
     " all output came at one instant or the answer was held back (llm_answers_held_back_total).",
     PER_LANE,
     buckets=INTER_TOKEN_EDGES,
-    typical=0.5,
 )
 REQUEST_SECONDS = Histogram(
     "llm_request_seconds",
@@ -78,7 +77,7 @@ REQUEST_SECONDS = Histogram(
     " requests with outcome ok. The denominator for mean seconds per phase. Measured by the sidecar.",
     (*PER_LENGTH, STREAMING),
     buckets=WHOLE_REQUEST_EDGES,
-    typical=0.2,
+    used=1,  # streamed
 )
 REQUEST_UPLOAD_SECONDS = Histogram(
     "llm_request_upload_seconds",
@@ -86,14 +85,12 @@ REQUEST_UPLOAD_SECONDS = Histogram(
     " is the client's time and belongs to no phase. Measured by the sidecar.",
     (LANE,),
     buckets=LATENCY_EDGES,
-    typical=0.6,
 )
 ENGINE_CONNECT_SECONDS = Histogram(
     "llm_engine_connect_seconds",
     "Seconds to open a connection to the engine, of inference requests that needed a new one. Measured by the sidecar.",
     (LANE,),
     buckets=LATENCY_EDGES,
-    typical=0.6,
 )
 KV_TRANSFER_SECONDS = Histogram(
     "llm_kv_transfer_seconds",
@@ -102,7 +99,7 @@ KV_TRANSFER_SECONDS = Histogram(
     " docs/engines.md names it for each engine.",
     PER_LANE,
     buckets=LATENCY_EDGES,
-    typical=0.1,
+    used=0,  # few engines report it
 )
 PROMPT_TOKENS = Histogram(
     "llm_prompt_tokens",
@@ -110,7 +107,17 @@ PROMPT_TOKENS = Histogram(
     " sum counts the tokens.",
     PER_LANE,
     buckets=TOKEN_EDGES,
-    typical=0.5,
+)
+STATED_PROMPTS_TOTAL = Counter(
+    "llm_stated_prompts_total",
+    "Inference requests with outcome ok whose prompt tokens the engine's usage stated: those of llm_prompt_tokens, as a counter for"
+    " rules.",
+    PER_LANE,
+)
+STATED_PROMPT_TOKENS_TOTAL = Counter(
+    "llm_stated_prompt_tokens_total",
+    "Prompt tokens, cached ones included, of the requests in llm_stated_prompts_total.",
+    PER_LANE,
 )
 OUTPUT_TOKENS = Histogram(
     "llm_output_tokens",
@@ -118,7 +125,6 @@ OUTPUT_TOKENS = Histogram(
     " sum counts the tokens.",
     PER_LANE,
     buckets=TOKEN_EDGES,
-    typical=0.5,
 )
 CACHED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_cached_prompt_tokens_total",
@@ -158,13 +164,33 @@ STREAM_EVENTS_PER_READ = Histogram(
     " the sidecar merges or buffers the stream.",
     (LANE,),
     buckets=EVENTS_PER_READ_EDGES,
-    typical=0.6,
+)
+STREAM_READS_TOTAL = Counter(
+    "llm_stream_reads_total",
+    "Reads that brought output events, of streamed inference requests, by the number of events: few (at most"
+    f" {FEW_EVENTS:g}) or many. Those of llm_stream_events_per_read, as a counter for rules.",
+    (LANE, Label("result", ("few", "many"))),
 )
 ANSWERS_HELD_BACK_TOTAL = Counter(
     "llm_answers_held_back_total",
     "Streamed inference requests with outcome ok whose tokens came at once: the output events span less time than any engine"
     " takes for so many tokens, by the engine's usage or the number of events. Their time per output token is undefined, their"
     " decode is unattributed, and nothing is learned from their time to first token.",
+    PER_LANE,
+)
+ANSWERS_TOTAL = Counter(
+    "llm_answers_total",
+    "Inference requests with outcome ok, by the finish reason that their answer states; of several choices the first one that is"
+    " stated. length: the answer was cut at a limit of tokens; repetition: the engine ended it because it repeated itself, which"
+    " some engines do for requests that ask for it; other: the server stated another word; unknown: it stated none, or the answer could"
+    " not be read.",
+    (*PER_LANE, FINISH_REASON),
+    used=3,  # stop, length and tool calls are there from the start
+)
+EMPTY_ANSWERS_TOTAL = Counter(
+    "llm_empty_answers_total",
+    "Inference requests with outcome ok whose answer says nothing: no text, no reasoning and no tool call, at most an end mark."
+    " Only answers that were read whole.",
     PER_LANE,
 )
 PHASE_ATTRIBUTION_TOTAL = Counter(
@@ -219,6 +245,16 @@ ENGINE_PREEMPTIONS_TOTAL = Counter(
     "llm_engine_preemptions_total",
     f"Preemptions of requests that the engine counted since the sidecar started{remarks_on(Count.PREEMPTIONS)}.",
 )
+ENGINE_DRAFT_TOKENS_TOTAL = Counter(
+    "llm_engine_draft_tokens_total",
+    "Tokens that speculative decoding proposed, as the engine counted them since the sidecar started"
+    f"{remarks_on(Count.DRAFT_TOKENS)}. Absent where the engine states none.",
+)
+ENGINE_ACCEPTED_DRAFT_TOKENS_TOTAL = Counter(
+    "llm_engine_accepted_draft_tokens_total",
+    "Tokens of llm_engine_draft_tokens_total that the model accepted. The fewer, the less speculation helps; a new model with an"
+    " old draft shows here.",
+)
 ENGINE_RESTARTS_TOTAL = Counter(
     "llm_engine_restarts_total",
     "Restarts of the engine that the sidecar noticed: its counters or its start time fell back.",
@@ -230,7 +266,7 @@ ENGINE_INFO = Info(
         Label("engine", tuple(KINDS)),
         Label("version", told_by="the engine, at most 8 versions in a process's life", most=8),
     ),
-    typical=0.02,
+    used=1,
 )
 ENGINE_LABEL_MISMATCH = Gauge(
     "llm_engine_label_mismatch",
@@ -284,7 +320,6 @@ ESTIMATOR_ERROR_SECONDS = Histogram(
     " includes the engine's front end.",
     (MODEL, Label("side", ("over", "under"))),
     buckets=LATENCY_EDGES,
-    typical=0.6,
 )
 ESTIMATOR_VERDICTS_TOTAL = Counter(
     "llm_estimator_verdicts_total",
@@ -308,9 +343,7 @@ def catalogue(*, inter_token_by_prompt_bucket: bool = False) -> tuple[Metric, ..
     if not inter_token_by_prompt_bucket:
         return CATALOGUE
     split = (INTER_TOKEN_SECONDS, TIME_PER_OUTPUT_TOKEN_SECONDS)
-    return tuple(
-        replace(metric, labels=PER_LENGTH, typical=0.35) if metric in split else metric for metric in CATALOGUE
-    )
+    return tuple(replace(metric, labels=PER_LENGTH) if metric in split else metric for metric in CATALOGUE)
 
 
 def series_ceiling(lanes: int, prompt_buckets: int, models: int, *, inter_token_by_prompt_bucket: bool = False) -> int:
@@ -322,8 +355,19 @@ def series_ceiling(lanes: int, prompt_buckets: int, models: int, *, inter_token_
     return sum(metric.series(sizes) for metric in catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket))
 
 
-def series_typical(lanes: int, prompt_buckets: int, models: int, inter_token_by_prompt_bucket: bool = False) -> int:
-    """An estimate of the series that a usual pod has: nothing lands in `other`, and a few lengths and sources are seen."""
+def series_in_use(
+    lanes: int,
+    prompt_buckets: int,
+    models: int,
+    *,
+    aimed: float = 1.0,
+    inter_token_by_prompt_bucket: bool = False,
+) -> int:
+    """The series of a process in full use, within 20 % (`Metric.in_use` says what is full use and what `aimed` is).
+
+    The numbers include the fallbacks, as those of `series_ceiling` do. A lane that is answered in both ways, or by engines
+    that report on some of its requests only, has more.
+    """
     sizes = Sizes(lanes, prompt_buckets, models)
     metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
-    return round(sum(metric.series(sizes) * metric.typical for metric in metrics))
+    return round(sum(metric.in_use(sizes, aimed) for metric in metrics))

@@ -10,6 +10,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from sidecar.metrics.native_buckets import NativeBuckets
+
 
 _INFINITY = float("inf")
 _TRACE_ID_TEXT = re.compile(r"[0-9a-f]{32}")
@@ -68,13 +70,25 @@ class GaugeChild:
 
 
 class HistogramChild:
-    """Observations: a sum, and counts between edges (not cumulative; the last one counts values above every edge)."""
+    """Observations: a sum, and counts between edges (not cumulative; the last one counts values above every edge).
 
-    __slots__ = ("_refused", "bounds", "constants", "counts", "exemplars", "labels", "rendered", "sum", "template")
+    `native`: the same observations in finer buckets, for scrapers that ask for native histograms; None: there are none.
+    """
 
-    def __init__(self, labels: tuple[str, ...], refused: Callable[[], None], bounds: tuple[float, ...]) -> None:
+    __slots__ = (
+        *("_refused", "bounds", "constants", "counts", "exemplars", "labels", "native", "rendered", "sum", "template"),
+    )
+
+    def __init__(
+        self,
+        labels: tuple[str, ...],
+        refused: Callable[[], None],
+        bounds: tuple[float, ...],
+        native: NativeBuckets | None = None,
+    ) -> None:
         self.labels = labels
         self.bounds = bounds
+        self.native = native
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
         self.exemplars: dict[int, Exemplar] | None = None
@@ -97,6 +111,8 @@ class HistogramChild:
         self.counts[index] += 1
         self.sum += value
         self.rendered = None
+        if self.native is not None:
+            self.native.add(value)
         if exemplar_trace_id is not None and _TRACE_ID_TEXT.fullmatch(exemplar_trace_id):
             if self.exemplars is None:
                 self.exemplars = {}

@@ -6,9 +6,16 @@ a value: numbers are in `registry.py`, and the declarations themselves in `catal
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sidecar.ledger.request_labels import OTHER
+
+
+NativeForm = Literal["off", "beside", "only"]
+"""The form of histograms in a protobuf page: classic, native beside classic, native alone. `off` has no protobuf page."""
+
+SERIES_LIMIT = 50_000
+"""Most series of one process, unless the config says otherwise: ten lanes of three models in full use fit, a page of some 8 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +43,12 @@ class Sizes:
 
     def of(self, label: Label) -> int:
         """The number of values of one label. A set that the engine fills, other than the models, counts as full."""
-        told = {"lane": self.lanes, "prompt_bucket": self.prompt_buckets, "model": self.models}
-        return len(label.values) or told.get(label.name, label.most + 1)
+        return len(label.values) or self.told.get(label.name, label.most + 1)
+
+    @property
+    def told(self) -> dict[str, int]:
+        """The numbers by label."""
+        return {"lane": self.lanes, "prompt_bucket": self.prompt_buckets, "model": self.models}
 
 
 @dataclass(frozen=True)
@@ -53,8 +64,8 @@ class Metric:
     together: tuple[tuple[str, ...], ...] = ()
     """The possible combinations of the last labels' values, if not every combination is possible."""
     buckets: tuple[float, ...] = ()
-    typical: float = 1.0
-    """Share of the reachable children that a usual pod has, 0 to 1, unused lanes left out."""
+    used: int | None = None
+    """How many combinations of the labels whose sets the code knows a pod in full use has (`in_use`). None: all."""
 
     @property
     def constant(self) -> bool:
@@ -75,6 +86,21 @@ class Metric:
     def series(self, sizes: Sizes) -> int:
         """How many series can exist at most."""
         return self.children(sizes) * self.series_per_child
+
+    def in_use(self, sizes: Sizes, aimed: float) -> float:
+        """How many series a pod in full use has: each declared lane carries streams of each model and each known prompt length,
+        the engine reports on each, and nothing lands in `other`.
+
+        `aimed`: share of the lanes, prompt lengths and objectives for which there is an objective, 0 to 1. Counters of the prompt
+        bucket `unknown` begin at 0; a histogram has nothing there.
+        """
+        sizes = Sizes(sizes.lanes - 1 or 1, sizes.prompt_buckets - bool(self.buckets), sizes.models - 1 or 1)
+        children: float = self.children(sizes)
+        if self.used is not None:
+            children = prod(sizes.told[label.name] for label in self.labels if label.name in sizes.told) * self.used
+        if any(label.name == "objective" for label in self.labels):
+            children *= aimed
+        return children * self.series_per_child
 
 
 class Counter(Metric):

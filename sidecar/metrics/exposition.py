@@ -14,6 +14,8 @@ from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
 from sidecar.metrics.children import Child, HistogramChild
 from sidecar.metrics.lines import head, rendered, with_exemplars
+from sidecar.metrics.negotiation import Format, preferred
+from sidecar.metrics.protobuf_page import ProtobufPage, process_families
 from sidecar.metrics.registry import Metrics
 
 
@@ -32,9 +34,11 @@ class ProcessPage:
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
-    def render(self, *, openmetrics: bool) -> bytes:
+    def render(self, form: Format) -> bytes:
         """Render them: takes about 0.5 ms, and more with many open files, so call it in a thread."""
-        if openmetrics:
+        if form is Format.PROTOBUF:
+            return process_families(self._registry)
+        if form is Format.OPENMETRICS:
             page: bytes = openmetrics_exposition.generate_latest(self._registry)  # type: ignore[no-untyped-call]  # theirs
             return page.removesuffix(END)
         return generate_latest(self._registry)
@@ -64,23 +68,34 @@ def slices(metrics: Metrics, *, openmetrics: bool, at: float) -> Iterator[bytes]
         yield b"".join(parts)
 
 
-async def write_page(
-    write: Callable[[bytes], Awaitable[None]],
-    metrics: Metrics,
-    process: ProcessPage,
-    *,
-    openmetrics: bool,
-    gzip: bool,
-    at: float,
-) -> None:
-    """Write one whole page, giving the loop a turn after every slice. Raises what `write` raises."""
-    squeeze = zlib.compressobj(level=1, wbits=31) if gzip else None
-    for part in slices(metrics, openmetrics=openmetrics, at=at):
-        await _put(write, squeeze.compress(part) if squeeze else part)
-    # A thread, because it reads /proc: with thousands of open files that takes milliseconds.
-    tail = await asyncio.to_thread(process.render, openmetrics=openmetrics)
-    tail += END if openmetrics else b""
-    await _put(write, squeeze.compress(tail) + squeeze.flush() if squeeze else tail)
+class Pages:
+    """The pages of one process, in every format."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._process = ProcessPage()
+        self._protobuf = None if metrics.native_histograms == "off" else ProtobufPage(metrics)
+
+    def preferred(self, accept: str) -> Format:
+        """The format for a scraper with this Accept."""
+        return preferred(accept, protobuf=self._protobuf is not None)
+
+    def slices(self, form: Format, at: float) -> Iterator[bytes]:
+        """The registry's part of the page."""
+        if form is Format.PROTOBUF:
+            assert self._protobuf is not None, "there is no such page"
+            return self._protobuf.slices(at)
+        return slices(self._metrics, openmetrics=form is Format.OPENMETRICS, at=at)
+
+    async def write(self, write: Callable[[bytes], Awaitable[None]], form: Format, *, gzip: bool, at: float) -> None:
+        """Write one whole page, giving the loop a turn after every slice. Raises what `write` raises."""
+        squeeze = zlib.compressobj(level=1, wbits=31) if gzip else None
+        for part in self.slices(form, at):
+            await _put(write, squeeze.compress(part) if squeeze else part)
+        # A thread, because it reads /proc: with thousands of open files that takes milliseconds.
+        tail = await asyncio.to_thread(self._process.render, form)
+        tail += END if form is Format.OPENMETRICS else b""
+        await _put(write, squeeze.compress(tail) + squeeze.flush() if squeeze else tail)
 
 
 async def _put(write: Callable[[bytes], Awaitable[None]], data: bytes) -> None:

@@ -3,10 +3,12 @@
 Knows which values are in a set, and which value replaces one outside. A set may get further values (the engine's
 models, a reload's lanes) up to a number fixed at the start, and never loses one: a series that was scraped stays. Each
 further value is cleaned first, because one lone surrogate in a label value would break every scrape until the restart.
+Knows whether `other` was needed, because series of values without traffic are a cost without a use.
 """
 
 from collections.abc import Iterable
 
+from sidecar.ledger.request_labels import OTHER
 from sidecar.metrics.declaration import Label
 
 
@@ -22,12 +24,15 @@ def cleaned(value: str) -> str:
 class ClosedSet:
     """The values of one label in one process: raw value in, shown value out."""
 
-    __slots__ = ("_is_told", "_shown", "_spare", "fallback", "name")
+    __slots__ = ("_is_told", "_listed", "_shown", "_spare", "fallback", "name", "needed")
 
     def __init__(self, label: Label, told: Iterable[str] = ()) -> None:
         self.name = label.name
         self.fallback = label.fallback
+        self.needed = label.fallback != OTHER
+        """Whether the fallback is expected to be used: `unknown` always is, `other` once it has been beside known values."""
         self._shown = {str(value): str(value) for value in label.values}
+        self._listed = tuple(self._shown.values())
         self._is_told = not label.values
         self._spare = 0 if label.values else label.most
         self.admit(told)
@@ -45,6 +50,8 @@ class ClosedSet:
             # The shown value is in the set too: code that goes through all shown values must find their children.
             self._shown[value] = self._shown[shown] = shown
             fresh.append(shown)
+        if fresh:
+            self._listed = tuple(dict.fromkeys(self._shown.values()))
         return fresh
 
     def get(self, value: str) -> str | None:
@@ -52,7 +59,15 @@ class ClosedSet:
         shown = self._shown.get(value)
         return self.fallback if shown is None and self._is_told and value == self.fallback else shown
 
+    def fall_back(self) -> str:
+        """The fallback, because a value is outside; `other` is expected from now on, if it is not all that there is yet."""
+        self.needed = self.needed or bool(self._listed)
+        return self.fallback
+
     def shown(self) -> tuple[str, ...]:
         """Every value that can stand on the page now, the fallback of a set filled at run time last."""
-        values = tuple(dict.fromkeys(self._shown.values()))
-        return (*values, self.fallback) if self._is_told else values
+        return (*self._listed, self.fallback) if self._is_told else self._listed
+
+    def expected(self) -> tuple[str, ...]:
+        """The values of `shown` that traffic has or may be expected to have: without `other`, unless it was needed or is alone."""
+        return self.shown() if self.needed or not self._listed else self._listed

@@ -15,17 +15,24 @@ from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.metrics.catalogue import ENGINE_LABEL_MISMATCH, REQUESTS_TOTAL, catalogue
 from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
 from sidecar.metrics.constants import Constants
-from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
+from sidecar.metrics.declaration import (
+    SERIES_LIMIT,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    Label,
+    Metric,
+    NativeForm,
+    Sizes,
+)
 from sidecar.metrics.labels import ClosedSet
+from sidecar.metrics.native_buckets import NativeBuckets
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL, SERIES
 from sidecar.metrics.vocabulary import LANE, MODEL, PROMPT_BUCKET
 
 
 C = TypeVar("C", bound=Child)
-SERIES_LIMIT = 25_000
-"""Most series of one process: a pod's scrape should stay a small part of a Prometheus (design section 5)."""
-
-
 MOST_REMEMBERED = 4096
 """Children that a family finds without looking at their label values one by one."""
 
@@ -63,6 +70,8 @@ class Family(Generic[C]):
         self._registry = registry
         self._make = make
         self._names = tuple(label.name for label in metric.labels)
+        self._size = metric.series_per_child
+        self._fallbacks = [(place, each.fallback) for place, each in enumerate(metric.labels) if not each.values]
         self.of = ByRequest[C](self.child, _projection(self._names))
         """The child of a request: `family.of[labels]`, or `family.of[labels, value, ...]` with the values of the metric's
         other labels, in their order. A dictionary's own step, without a call."""
@@ -82,8 +91,11 @@ class Family(Generic[C]):
         return UNLABELLED._replace(**{name: named[name] for name in RequestLabels._fields if name in named})
 
     def combinations(self, **fixed: str) -> Iterator[tuple[str, ...]]:
-        """The label values of all children that can exist by now, as declared; a label in `fixed` has this value alone."""
-        shown = [(fixed[closed.name],) if closed.name in fixed else closed.shown() for closed in self._sets]
+        """The label values of all children that are expected by now, as declared; a label in `fixed` has this value alone."""
+        shown = [
+            (self._inside(closed, fixed[closed.name]),) if closed.name in fixed else closed.expected()
+            for closed in self._sets
+        ]
         together = self.metric.together or ((),)
         free = len(shown) - len(together[0])
         ends = [end for end in together if all(map(contains, shown[free:], end))]
@@ -92,7 +104,8 @@ class Family(Generic[C]):
     def begin(self, **fixed: str) -> None:
         """Put all these children on the page: counters at 0, so that `rate()` sees the first event."""
         for values in self.combinations(**fixed):
-            self.child(*values)
+            if values not in self.children:
+                self._new(values)
 
     def _closed(self, values: tuple[str, ...]) -> C:
         if len(values) != len(self._sets):
@@ -105,11 +118,10 @@ class Family(Generic[C]):
         shown = closed.get(value)
         if shown is None:
             self._registry.overflowed(closed.name)
-            return closed.fallback
-        return shown
+        return closed.fall_back() if shown is None or shown == closed.fallback else shown
 
     def _new(self, key: tuple[str, ...]) -> C:
-        size = self.metric.series_per_child
+        size = self._size
         if not self._reserved(key):
             if not self._registry.room_for(size):
                 self._registry.overflowed("series")
@@ -121,11 +133,11 @@ class Family(Generic[C]):
 
     def _reserved(self, key: tuple[str, ...]) -> bool:
         """Whether a place is kept: labels filled at run time are all fallbacks, so there is always a child to count in."""
-        labels = self.metric.labels
+        for place, fallback in self._fallbacks:
+            if key[place] != fallback:
+                return False
         together = self.metric.together
-        return all(value == label.fallback for label, value in zip(labels, key, strict=True) if not label.values) and (
-            not together or key[-len(together[0]) :] in together
-        )
+        return not together or key[-len(together[0]) :] in together
 
     def _collapsed(self, key: tuple[str, ...]) -> C:
         """The child that replaces one without room: labels filled at run time become their fallbacks."""
@@ -149,7 +161,7 @@ class Metrics:
 
     `lanes`, `prompt_buckets` and `models` need not hold their fallbacks, but may. `constants`: labels with the same
     value on every series about requests and the engine; those that are `unknown` are filled in by the engine
-    (`constants.py` says until when).
+    (`constants.py` says until when). `native_histograms`: unless `off`, histograms count in native buckets too.
     """
 
     def __init__(
@@ -161,6 +173,7 @@ class Metrics:
         constants: Mapping[str, str] | None = None,
         inter_token_by_prompt_bucket: bool = False,
         series_limit: int = SERIES_LIMIT,
+        native_histograms: NativeForm = "off",
     ) -> None:
         self.lanes = ClosedSet(LANE, lanes)
         self.prompt_buckets = ClosedSet(PROMPT_BUCKET, prompt_buckets)
@@ -168,6 +181,7 @@ class Metrics:
         self._constants = Constants(constants or {})
         self.series = 0
         self.spent = 0
+        self.native_histograms: NativeForm = native_histograms
         self._before_scrape: list[Callable[[float], None]] = []
         metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
         self._limit = series_limit - sum(metric.series(Sizes(1, 1, 1)) for metric in metrics)
@@ -190,8 +204,9 @@ class Metrics:
 
     @property
     def told(self) -> int:
-        """Number of models and lanes that are known by now: it only grows."""
-        return len(self.models.shown()) + len(self.lanes.shown())
+        """A number that changes with each model or lane that is expected from now on, and never returns to a value before."""
+        sets = (self.models, self.lanes)
+        return sum(len(closed.shown()) + closed.needed for closed in sets)
 
     def tell_constants(self, told: Mapping[str, str | None]) -> None:
         """Take in the constants that the engine states (None: not stated): set them while possible, else compare."""
@@ -241,8 +256,13 @@ class Metrics:
         if isinstance(metric, Counter):
             make = partial(CounterChild, refused=self._refused)
         elif isinstance(metric, Histogram):
-            make = partial(HistogramChild, refused=self._refused, bounds=metric.buckets)
+            make = partial(self._histogram, bounds=metric.buckets)
         return Family(metric, tuple(self._set_of(label) for label in metric.labels), self, make)
+
+    def _histogram(self, labels: tuple[str, ...], bounds: tuple[float, ...]) -> HistogramChild:
+        return HistogramChild(
+            labels, self._refused, bounds, None if self.native_histograms == "off" else NativeBuckets()
+        )
 
     def _set_of(self, label: Label) -> ClosedSet:
         shared = {MODEL.name: self.models, LANE.name: self.lanes, PROMPT_BUCKET.name: self.prompt_buckets}

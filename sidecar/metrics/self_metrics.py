@@ -9,11 +9,14 @@ from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric
 from sidecar.metrics.vocabulary import (
     DROP_REASONS,
+    LATE_READ_SECONDS,
+    LATE_TIMER_SECONDS,
     LOOP_LAG_EDGES,
     OVERFLOWING,
     OVERHEAD_EDGES,
     SPAN_RESULTS,
     USAGE_RESULTS,
+    VERY_LATE_TIMER_SECONDS,
 )
 from sidecar.proxy.errors import Failure
 
@@ -25,17 +28,29 @@ SIDECAR_BUILD_INFO = Info(
         Label("version", told_by="the sidecar", fallback=UNKNOWN, most=1),
         Label("python_version", told_by="the interpreter", fallback=UNKNOWN, most=1),
     ),
-    typical=0.25,
+    used=1,
 )
 EVENT_LOOP_LAG_SECONDS = Histogram(
     "llm_sidecar_event_loop_lag_seconds",
     "Seconds by which a periodic timer of the event loop fired late: bytes may have waited as long in the sidecar.",
     buckets=LOOP_LAG_EDGES,
 )
+EVENT_LOOP_CHECKS_TOTAL = Counter(
+    "llm_sidecar_event_loop_checks_total",
+    "Timers of llm_sidecar_event_loop_lag_seconds, by their lag: late (above"
+    f" {LATE_TIMER_SECONDS * 1e3:g} ms), very_late (above {VERY_LATE_TIMER_SECONDS * 1e3:g} ms), or in_time. A counter for rules.",
+    (Label("result", ("in_time", "late", "very_late")),),
+)
 OVERHEAD_SECONDS = Histogram(
     "llm_sidecar_overhead_seconds",
     "Seconds from the return of the read to the return of the write of the same response bytes, of 1 read in 64.",
     buckets=OVERHEAD_EDGES,
+)
+TIMED_READS_TOTAL = Counter(
+    "llm_sidecar_timed_reads_total",
+    "Reads of llm_sidecar_overhead_seconds, which are 1 in 64, by the time until their bytes were written: late (above"
+    f" {LATE_READ_SECONDS * 1e3:g} ms) or in_time. A counter for rules.",
+    (Label("result", ("in_time", "late")),),
 )
 CONFIG_LAST_RELOAD_SUCCESSFUL = Gauge(
     "llm_sidecar_config_last_reload_successful",

@@ -8,11 +8,13 @@ from sidecar.metrics.declaration import Counter, Gauge, Info, Label
 from sidecar.metrics.vocabulary import (
     BLAMED_PHASE,
     BLAMED_TOGETHER,
+    MISSED_TOGETHER,
     MODEL,
     OBJECTIVE,
     PER_LANE,
     PER_LENGTH,
     PER_OBJECTIVE,
+    PHASE,
     RATIO_CAUSES,
     ROOT_CAUSE,
     ROOT_PHASE,
@@ -29,21 +31,18 @@ SLO_REQUESTS_TOTAL = Counter(
     " deadline had passed before. An answer that cannot be read (compressed) does not count. The prompt bucket is the one"
     " estimated at arrival.",
     (*PER_LENGTH, OBJECTIVE),
-    typical=0.4,
 )
 SLO_MISSES_TOTAL = Counter(
     "llm_slo_misses_total",
     "Requests of llm_slo_requests_total that missed their objective, counted when the deadline passes, whether or not the"
     " request ever ends. Requests that the engine failed or that were rejected count as missed.",
     (*PER_LENGTH, OBJECTIVE),
-    typical=0.4,
 )
 SLO_ALLOWED_MISSES_TOTAL = Counter(
     "llm_slo_allowed_misses_total",
     "Error budget of the requests in llm_slo_requests_total: each adds 1 - target. llm_slo_misses_total over this is the burn"
     " rate, also across prompt buckets with different targets.",
     (*PER_LENGTH, OBJECTIVE),
-    typical=0.4,
 )
 SLO_BLAMED_MISSES_TOTAL = Counter(
     "llm_slo_blamed_misses_total",
@@ -53,7 +52,15 @@ SLO_BLAMED_MISSES_TOTAL = Counter(
     " one as queue.",
     (*PER_LANE, OBJECTIVE, BLAMED_PHASE),
     together=BLAMED_TOGETHER,
-    typical=0.6,
+)
+SLO_MISSED_PHASE_SECONDS_TOTAL = Counter(
+    "llm_slo_missed_phase_seconds_total",
+    "Seconds of each phase within the latency that missed, of requests with outcome ok that missed their objective, counted when"
+    " the request's ledger is closed: of ttft the time to the first token, of tpot the time from the first to the last token, of"
+    " e2e the whole answer. The phases of one objective add up to that latency, and sums over pods are exact: a phase's share is"
+    " its seconds over those of all phases. Requests that failed have no ledger and are not in it.",
+    (*PER_LANE, OBJECTIVE, PHASE),
+    together=MISSED_TOGETHER,
 )
 SLO_ROOT_MISSES_TOTAL = Counter(
     "llm_slo_root_misses_total",
@@ -61,13 +68,11 @@ SLO_ROOT_MISSES_TOTAL = Counter(
     " request, at 15 s after the miss, or as soon as evidence is clear. One miss adds 1 in sum and may be divided, so values"
     " are not whole numbers. llm_slo_misses_total equals the sum over phases plus llm_slo_undecided_misses.",
     (*PER_LANE, OBJECTIVE, ROOT_PHASE),
-    typical=0.6,
 )
 SLO_UNDECIDED_MISSES = Gauge(
     "llm_slo_undecided_misses",
     "Misses of llm_slo_misses_total whose root is not decided yet; each is for at most 15 s and the second to the next look.",
     (*PER_LANE, OBJECTIVE),
-    typical=0.5,
 )
 SLO_ROOT_CAUSE_MISSES_TOTAL = Counter(
     "llm_slo_root_cause_misses_total",
@@ -80,46 +85,39 @@ SLO_THRESHOLD_SECONDS = Gauge(
     "llm_slo_threshold_seconds",
     "Threshold of an objective in seconds, from the config in force.",
     PER_OBJECTIVE,
-    typical=0.5,
 )
 SLO_TARGET_RATIO = Gauge(
     "llm_slo_target_ratio",
     "Target of an objective: the share of requests that must meet the threshold, 0 to 1, from the config in force.",
     PER_OBJECTIVE,
-    typical=0.5,
 )
 REQUESTS_OVERDUE = Gauge(
     "llm_requests_overdue",
     "Streamed inference requests in flight that have no token yet and are past their TTFT threshold now.",
     PER_LANE,
-    typical=0.5,
 )
 GOOD_REQUESTS_TOTAL = Counter(
     "llm_good_requests_total",
     "Inference requests with outcome ok that met every objective of their lane and prompt length (goodput). Lanes without"
     " objectives are not counted.",
     PER_LENGTH,
-    typical=0.4,
 )
 GOOD_OUTPUT_TOKENS_TOTAL = Counter(
     "llm_good_output_tokens_total",
     "Generated tokens of the requests in llm_good_requests_total, from the engine's usage if it states one.",
     PER_LENGTH,
-    typical=0.4,
 )
 TOKEN_DEADLINES_TOTAL = Counter(
     "llm_token_deadlines_total",
     "Output events of streams that have both a ttft and a tpot objective, counted when the stream ends. Each event has a"
     " deadline. An event may carry several tokens.",
     PER_LANE,
-    typical=0.5,
 )
 TOKEN_DEADLINE_MISSES_TOTAL = Counter(
     "llm_token_deadline_misses_total",
     "Events of llm_token_deadlines_total that came after their deadline. The first is due at the TTFT threshold, each later one"
     " a TPOT threshold after the deadline before it. After a late event, the next one is due a TPOT threshold after that event.",
     PER_LANE,
-    typical=0.5,
 )
 
 # --- evidence ------------------------------------------------------------------------------------------------------------
@@ -128,27 +126,23 @@ REQUESTS_RECEIVED_TOTAL = Counter(
     "llm_requests_received_total",
     "Inference requests whose body arrived whole, counted at arrival. This is the present load; counters of ended requests follow later.",
     PER_LANE,
-    typical=0.5,
 )
 RECEIVED_MEASURED_REQUESTS_TOTAL = Counter(
     "llm_received_measured_requests_total",
     "Requests of llm_requests_received_total whose prompt length was known or could be estimated at arrival.",
     PER_LANE,
-    typical=0.5,
 )
 RECEIVED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_received_prompt_tokens_total",
     "Prompt tokens of the requests in llm_received_measured_requests_total: counted if the request states token ids, else"
     " estimated from its text and calibrated on past usage.",
     PER_LANE,
-    typical=0.5,
 )
 UNCACHED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_uncached_prompt_tokens_total",
     "Prompt tokens that the engine had to compute, of inference requests with outcome ok whose usage states how many tokens"
     " were cached (those are in llm_cached_prompt_tokens_total).",
     PER_LANE,
-    typical=0.5,
 )
 PREFILL_OWN_SECONDS_TOTAL = Counter(
     "llm_prefill_own_seconds_total",
@@ -205,7 +199,7 @@ BASELINE_INFO = Info(
     " process of this pod, from state.directory), file (another pod, from baseline.file), none (nothing is usual yet)."
     " provisional=true: they were learned in the calmest tenth of a burn of an hour or more.",
     (Label("source", tuple(Came)), Label("provisional", ("false", "true"))),
-    typical=0.125,
+    used=1,
 )
 
 _PART = Label("part", tuple(Part))

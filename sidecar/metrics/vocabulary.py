@@ -12,7 +12,9 @@ from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Label
 from sidecar.slo.attribution import VOTES, Blame
 from sidecar.slo.causes import ROOT_PHASES, ROOTS, Cause
+from sidecar.slo.latency_parts import PARTS
 from sidecar.slo.objective import Objective
+from sidecar.timeline.finish import Finish
 from sidecar.timeline.outcome import Outcome, Stage
 
 
@@ -28,6 +30,13 @@ TOKEN_EDGES = (1.0, 8.0, 32.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192
 EVENTS_PER_READ_EDGES = (1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 100.0)
 OVERHEAD_EDGES = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25)
 LOOP_LAG_EDGES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+# --- limits of the plain counters that alerts read in a histogram's place; the first two are edges ------------------------
+
+FEW_EVENTS = 5.0
+"""Most output events of a read that is not one of many."""
+LATE_READ_SECONDS = 0.005
+LATE_TIMER_SECONDS, VERY_LATE_TIMER_SECONDS = 0.05, 0.25
 
 LONGEST_SCRAPE_INTERVAL_SECONDS = 60.0
 """The rules read windows of two minutes, and a rate needs two samples. A page that is not scraped for so long is reported."""
@@ -47,10 +56,12 @@ PHASE = Label("phase", tuple(Phase))
 SOURCE = Label("source", tuple(Source))
 OUTCOME = Label("outcome", tuple(Outcome))
 STAGE = Label("stage", tuple(Stage))
+FINISH_REASON = Label("finish_reason", tuple(Finish))
 STATE = Label("state", ("waiting", "streaming"))
 OBJECTIVE = Label("objective", tuple(Objective))
 PER_OBJECTIVE = (LANE, PROMPT_BUCKET, OBJECTIVE)
 BLAMED_PHASE = Label("phase", tuple(Blame))
+MISSED_TOGETHER = tuple((objective, phase) for objective, phases in PARTS.items() for phase in phases)
 BLAMED_TOGETHER = tuple((objective, phase) for objective, phases in VOTES.items() for phase in phases)
 ROOT_PHASE = Label("phase", ROOT_PHASES)
 ROOT_CAUSE = Label("cause", tuple(cause for _, cause in ROOTS))
@@ -130,6 +141,7 @@ OVERFLOWING = (
         "part",
         "budget",
         "cause",
+        "finish_reason",
         "series",
     ),
 )

@@ -17,6 +17,7 @@ def test_the_shipped_pod_has_these_limits() -> None:
         Kind.REQUESTS: 1024,
         Kind.LEDGERS: 4096,
         Kind.SPANS: 34,
+        Kind.ACCOUNTS: 16 << 20,
         Kind.TUNNELS: 256,
     }
 
@@ -61,4 +62,4 @@ def test_a_reload_moves_the_limits_and_keeps_what_is_used() -> None:
 
 def test_names_of_budgets_are_all_different() -> None:
     """`Kind` is an Enum: two equal values would be one member."""
-    assert len({kind.label for kind in Kind}) == len(list(Kind)) == 8
+    assert len({kind.label for kind in Kind}) == len(list(Kind)) == 9

@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> str:
 
 def read(file: str | None, /, flags: Mapping[str, str] = MappingProxyType({}), **variables: str) -> Config:
     environment = {PREFIX + name: value for name, value in variables.items()}
-    return load(file, flags, environment, series_typical=few)
+    return load(file, flags, environment, series_in_use=few)
 
 
 def refused(file: str | None, **variables: str) -> list[str]:
@@ -195,7 +195,7 @@ def test_names_with_one_underscore_are_left_alone_and_those_that_look_like_a_key
         "SIDECAR_BUILD": "pure",
     }
 
-    assert load(None, {"engine.url": URL}, environment, series_typical=few).engine.url == URL
+    assert load(None, {"engine.url": URL}, environment, series_in_use=few).engine.url == URL
     assert mistaken(environment) == {
         "SIDECAR_CONFIG_FILE": "--config.file",
         "SIDECAR_ENGINE_URL": "SIDECAR__ENGINE__URL",
@@ -209,7 +209,7 @@ def test_the_example_of_the_documentation_is_good() -> None:
     block = page.partition("```yml\nenv:\n")[2].partition("```")[0]
     listed, complaints = read_value(block.encode())
     assert isinstance(listed, list)
-    config = load(None, {}, {each["name"]: each["value"] for each in listed}, series_typical=few)
+    config = load(None, {}, {each["name"]: each["value"] for each in listed}, series_in_use=few)
     chat = config.objectives["chat"]
 
     assert (complaints, config.lanes.declared) == ([], ("batch", "chat", "default", "other"))

@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.config.explain import explained
 from sidecar.config.file import load
+from sidecar.config.schema import MetricsConfig
 from tests.support.configs import URL, few
 
 
@@ -77,7 +78,7 @@ def test_a_good_config_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "SIDECAR__OBJECTIVES__BATCH__TTFT": "none",
         "SIDECAR_ENGINE_URL": "http://CANARY",
     }
-    said = explained(load("c.yml", {"log.level": "info"}, environment, series_typical=few), environment)
+    said = explained(load("c.yml", {"log.level": "info"}, environment, series_in_use=few), environment)
 
     parts = said.split("\n\n")
     assert parts[0] == "The config is valid."
@@ -91,7 +92,7 @@ def test_a_good_config_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
     assert [f"{part}\n" for part in parts[2:5]] == [SET, WAYS, OBJECTIVES]
     assert " ".join(parts[5].split()).endswith(
-        "; the process stops at metrics.series_limit, 25000 counted with 1 model"
+        f" (limit {MetricsConfig().series_limit}) counted with 1 model; docs/metrics.md has the formula"
         " note SIDECAR_ENGINE_URL: not read: use SIDECAR__ENGINE__URL in place of SIDECAR_ENGINE_URL"
     )
     assert "CANARY" not in said
@@ -116,7 +117,7 @@ def test_objectives_fit_the_terminal_whatever_their_number(
     """One table where there is room; else one of each lane; else sentences."""
     file = tmp_path / "c.yml"
     file.write_text(f"engine: {{url: '{URL}'}}\nlanes: {{default: chat}}\nprompt_buckets: {{edges: {edges}}}\n")
-    lines = explained(load(str(file), series_typical=few), {}, columns).splitlines()
+    lines = explained(load(str(file), series_in_use=few), {}, columns).splitlines()
     begins = next(at for at, line in enumerate(lines) if line.endswith("of its requests:") or line == "requests:") + 1
     found = lines[begins : begins + len(shown)]
 

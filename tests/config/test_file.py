@@ -12,8 +12,10 @@ BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yml"))
 URL = "http://127.0.0.1:8000"
 
 
-def series(lanes: int, prompt_buckets: int, models: int, split: bool) -> int:
-    return lanes * prompt_buckets * models * (120 if split else 60)
+def series(config: Config) -> int:
+    """A number that grows with what multiplies in the catalogue."""
+    combinations = len(config.lanes.declared) * len(config.prompt_buckets.edges) * len(config.engine.models)
+    return combinations * (1000 if config.metrics.inter_token_by_prompt_bucket else 100)
 
 
 @pytest.mark.parametrize("file", BROKEN, ids=lambda file: file.stem)
@@ -21,7 +23,7 @@ def test_a_broken_config_says_all_that_is_wrong(file: Path, monkeypatch: pytest.
     """Each broken config prints exactly the errors that stand beside it, with line, column, key and what is allowed."""
     monkeypatch.chdir(file.parent)
     with pytest.raises(ConfigErrors) as caught:
-        load(file.name, series_typical=series)
+        load(file.name, series_in_use=series)
 
     expected = file.with_suffix(".txt").read_text().splitlines()
     assert expected == list(caught.value.lines)
@@ -36,7 +38,7 @@ def test_there_are_twenty_kinds_of_broken() -> None:
 
 def test_a_flag_alone_is_a_config() -> None:
     """The engine's URL is the only value that must be given."""
-    assert load(None, {"engine.url": URL}, {}, series_typical=series) == Config(engine=EngineConfig(url=URL))
+    assert load(None, {"engine.url": URL}, {}, series_in_use=series) == Config(engine=EngineConfig(url=URL))
 
 
 def test_flags_outrank_the_file_and_the_file_the_environment(tmp_path: Path) -> None:
@@ -44,7 +46,7 @@ def test_flags_outrank_the_file_and_the_file_the_environment(tmp_path: Path) -> 
     file = tmp_path / "c.yml"
     file.write_text(f"engine: {{url: {URL}}}\nlabels: {{gpu_type: H100}}\nlog:\n")
     environment = {"SIDECAR_GPU_TYPE": "A100", "SIDECAR_QUANTIZATION": "fp8"}
-    config = load(str(file), {"engine.url": "http://b:1", "log.level": "debug"}, environment, series_typical=series)
+    config = load(str(file), {"engine.url": "http://b:1", "log.level": "debug"}, environment, series_in_use=series)
 
     assert config.engine.url == "http://b:1"
     assert config.log.level == "debug"
@@ -55,7 +57,7 @@ def test_flags_outrank_the_file_and_the_file_the_environment(tmp_path: Path) -> 
 def test_what_a_flag_or_variable_says_is_judged_at_its_own_place() -> None:
     """An error names the flag or the variable that its value came from."""
     with pytest.raises(ConfigErrors) as caught:
-        load(None, {"log.level": "loud"}, {"SIDECAR_GPU_TYPE": "a\nb"}, series_typical=series)
+        load(None, {"log.level": "loud"}, {"SIDECAR_GPU_TYPE": "a\nb"}, series_in_use=series)
 
     assert [line.split(": ")[:2] for line in caught.value.lines] == [
         ["$SIDECAR_GPU_TYPE", "labels.gpu_type"],
@@ -68,6 +70,6 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """The message says which file and why."""
     missing = str(tmp_path / "missing.yml")
     with pytest.raises(ConfigErrors) as caught:
-        load(missing, {"engine.url": URL}, series_typical=series)
+        load(missing, {"engine.url": URL}, series_in_use=series)
 
     assert caught.value.lines == (f"{missing}: cannot be read: No such file or directory",)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config.folding import WIDTH, folded, width
+from sidecar.config.folding import WIDTH, folded, folded_command, width
 
 
 WORDS = st.lists(
@@ -25,6 +25,16 @@ def test_no_word_is_lost_or_broken_and_only_a_long_one_stands_out(words: list[st
     )
     assert [word for line in lines for word in line[len(first) :].split()] == words
     assert [line for line in lines if len(line) > columns and len(line[len(first) :].split()) > 1] == []
+
+
+@given(st.lists(st.text("abc/", min_size=1, max_size=50), min_size=1, max_size=12), st.integers(40, 200))
+def test_a_folded_command_is_the_same_command_for_a_shell(words: list[str], columns: int) -> None:
+    """A line above the width is a single word, with the backslash that the shell takes away with the end of the line."""
+    lines = folded_command(words, columns, "  ")
+
+    assert "\n".join(lines).replace("\\\n", "").split() == words
+    assert [line for line in lines if len(line) > columns and len(line.removesuffix("\\").split()) > 1] == []
+    assert len(lines) == 1 or len("  " + " ".join(words)) > columns
 
 
 @pytest.mark.parametrize(("columns", "expected"), [("100", 100), ("12", 40), ("", WIDTH), ("many", WIDTH)])

@@ -41,9 +41,9 @@ def test_the_page_is_the_config_again(tmp_path: Path) -> None:
     """Also where objectives are off, and where a lane is listed without a value."""
     file, page = tmp_path / "c.yml", tmp_path / "page.yml"
     file.write_text(FILE)
-    config = load(str(file), series_typical=few)
+    config = load(str(file), series_in_use=few)
     page.write_text(as_yaml(config))
-    again = load(str(page), series_typical=few)
+    again = load(str(page), series_in_use=few)
     gold, both = config.objectives["gold"], (config, again)
 
     assert [of.model_copy(update={"objectives": {}}) for of in both] == [
@@ -61,7 +61,7 @@ def test_each_value_stands_with_its_source(tmp_path: Path, monkeypatch: pytest.M
         "SIDECAR__OBJECTIVES__BATCH__E2E__TARGET": "0.9",
         "SIDECAR_GPU_TYPE": "H100",
     }
-    lines = as_yaml(load("c.yml", {"log.level": "info"}, environment, series_typical=few)).splitlines()
+    lines = as_yaml(load("c.yml", {"log.level": "info"}, environment, series_in_use=few)).splitlines()
     shown = {line.split(":")[0].strip(): line.partition("  # ")[2] for line in lines if not line.startswith("#")}
 
     assert {key: shown[key] for key in ("url", "level", "format", "gpu_type", "batch", "night", "rules")} == {
@@ -79,7 +79,7 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     """Hashes of API keys, values of headers that authenticate, and in URLs user, password and query."""
     file = tmp_path / "c.yml"
     file.write_text(SECRETS)
-    config = load(str(file), series_typical=few)
+    config = load(str(file), series_in_use=few)
     unchecked = Config.model_construct(
         engine=EngineConfig(url=URL),
         spans=SpansConfig.model_construct(forward_url="https://me:CANARY@c:4318/v1/traces?token=CANARY&a=CANARY"),
@@ -98,7 +98,7 @@ def test_a_header_that_may_authenticate_by_its_name_is_masked(header: str, maske
     """The admin listener has no password by default, and a team may keep a shared secret in a header of its own."""
     file = tmp_path / "c.yml"
     file.write_text(f"engine: {{url: '{URL}'}}\nlanes:\n  rules: [{{lane: batch, headers: {{{header}: CANARY}}}}]\n")
-    config = load(str(file), series_typical=few)
+    config = load(str(file), series_in_use=few)
     pages = [as_yaml(config), "".join(row.value for row in rows(config)), explained(config, {})]
 
     assert ["CANARY" not in page for page in pages] == [masked] * 3
@@ -108,16 +108,16 @@ def test_a_file_of_any_name_makes_one_comment(tmp_path: Path) -> None:
     file = tmp_path / "a\nb: c.yml"
     file.write_text(FILE)
     page = tmp_path / "page.yml"
-    page.write_text(as_yaml(load(str(file), series_typical=few)))
+    page.write_text(as_yaml(load(str(file), series_in_use=few)))
 
-    assert load(str(page), series_typical=few).engine.models == ("a", "b#c")
+    assert load(str(page), series_in_use=few).engine.models == ("a", "b#c")
 
 
 def test_what_is_long_is_counted_in_a_row(tmp_path: Path) -> None:
     file = tmp_path / "c.yml"
     file.write_text(f"engine: {{url: '{URL}', models: [{', '.join('m' * 20 + str(n) for n in range(9))}]}}\n")
 
-    assert [(row.key, row.value) for row in rows(load(str(file), series_typical=few))] == [
+    assert [(row.key, row.value) for row in rows(load(str(file), series_in_use=few))] == [
         ("engine.url", URL),
         ("engine.models", "a list of 9"),
     ]

@@ -162,7 +162,7 @@ def outcome(said: dict[str, object], file: Path) -> Config | tuple[str, ...]:
     lanes = {"header": "x-lane", "names": LANES}
     file.write_text(json.dumps({"engine": {"url": "http://127.0.0.1:8000"}, "lanes": lanes, "objectives": said}))
     try:
-        return load(str(file), series_typical=few)
+        return load(str(file), series_in_use=few)
     except ConfigErrors as refused:
         return refused.lines
 

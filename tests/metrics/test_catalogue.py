@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sidecar.ledger.account import Ledger, Reason, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, series_typical
+from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, series_in_use
 from sidecar.metrics.declaration import Metric
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
@@ -23,9 +23,9 @@ maybe = st.none() | durations
 
 
 def test_the_default_config_stays_under_its_ceiling_of_series() -> None:
-    """Two lanes, six buckets, one model and `other`: at most 25,000 series, usually under 4,000."""
+    """Two lanes, six buckets, one model and `other`: at most 25,000 series, under 4,000 in full use."""
     assert 13_000 < series_ceiling(lanes=2, prompt_buckets=6, models=2) < 25_000
-    assert 1_000 < series_typical(lanes=2, prompt_buckets=6, models=2) < 4_000
+    assert 1_000 < series_in_use(lanes=2, prompt_buckets=6, models=2) < 4_000
 
 
 def test_the_ceiling_grows_with_what_the_config_asks_for() -> None:

@@ -11,7 +11,8 @@ import pytest
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
-from sidecar.metrics.exposition import SLICE_BYTES, ProcessPage, slices, write_page
+from sidecar.metrics.exposition import SLICE_BYTES, Pages, slices
+from sidecar.metrics.negotiation import Format
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
@@ -55,7 +56,8 @@ async def written(metrics: Metrics, *, openmetrics: bool, squeezed: bool) -> lis
     async def write(data: bytes) -> None:
         parts.append(data)
 
-    await write_page(write, metrics, ProcessPage(), openmetrics=openmetrics, gzip=squeezed, at=0.0)
+    form = Format.OPENMETRICS if openmetrics else Format.TEXT
+    await Pages(metrics).write(write, form, gzip=squeezed, at=0.0)
     return parts
 
 
@@ -186,7 +188,7 @@ def test_the_loop_gets_a_turn_after_every_slice() -> None:
 
         other = asyncio.create_task(another_task())
         await asyncio.sleep(0)
-        await write_page(write, metrics, ProcessPage(), openmetrics=False, gzip=False, at=0.0)
+        await Pages(metrics).write(write, Format.TEXT, gzip=False, at=0.0)
         other.cancel()
         assert turns > 50
         return most_in_a_row

@@ -52,6 +52,18 @@ def test_the_fallback_of_a_told_set_is_always_inside() -> None:
     assert ClosedSet(PROMPT_BUCKET, ["0-512"]).get("unknown") == "unknown"
 
 
+def test_other_is_expected_while_it_is_alone_and_once_it_was_needed_beside_known_values() -> None:
+    """Before the engine tells its models, all requests are of `other`: that alone is no sign that it will be needed later."""
+    models, lengths = ClosedSet(MODEL), ClosedSet(PROMPT_BUCKET, ["0-512"])
+    alone = models.expected(), models.fall_back()
+    models.admit(["llama"])
+    told = models.expected(), models.fall_back()
+
+    assert (alone, told) == ((("other",), "other"), (("llama",), "other"))
+    assert models.expected() == ("llama", "other")
+    assert lengths.expected() == ("0-512", "unknown")
+
+
 def test_a_set_that_the_code_knows_takes_nothing_more() -> None:
     outcomes = ClosedSet(OUTCOME)
 

@@ -88,7 +88,9 @@ def test_a_metric_shows_the_labels_of_a_request_that_it_declares() -> None:
 
 
 def test_children_begin_in_every_combination_that_can_exist() -> None:
-    """Labels that exist only in certain combinations begin in those; a fixed label begins with its value alone."""
+    """Labels that exist only in certain combinations begin in those; a fixed label begins with its value alone. Nothing begins for
+    `other` before it was needed, and all that begins after that does.
+    """
     registry = metrics()
     votes, received = registry.counter(slo.SLO_BLAMED_MISSES_TOTAL), registry.counter(slo.REQUESTS_RECEIVED_TOTAL)
 
@@ -98,8 +100,24 @@ def test_children_begin_in_every_combination_that_can_exist() -> None:
     assert [*votes.children] == [
         ("llama", "batch", "tpot", phase) for phase in ("decode", "stream", "unattributed", "engine")
     ]
-    assert [*received.children] == [("llama", "batch"), ("other", "batch")]
+    assert [*received.children] == [("llama", "batch")]
+    told = registry.told
+    received.child("a client's model", "interactive")
+    received.begin(lane="batch")
+    assert registry.told > told
+    assert [*received.children] == [("llama", "batch"), ("other", "interactive"), ("other", "batch")]
     assert {child.value for child in received.children.values()} == {0}
+
+
+def test_a_fixed_label_outside_its_set_begins_under_the_fallback_and_is_counted() -> None:
+    """A config's lane for which there was no room left makes no label of its own."""
+    registry = metrics()
+    received = registry.counter(slo.REQUESTS_RECEIVED_TOTAL)
+
+    received.begin(lane="the 135th")
+
+    assert [*received.children] == [("llama", "other")]
+    assert overflow(registry, "lane") == 1
 
 
 def test_a_model_that_the_engine_tells_later_gets_its_own_series() -> None:
