@@ -5,16 +5,20 @@ library of Grafana's.
 """
 
 import json
+import re
 
 from sidecar.export.parameters import FOLDER, Parameters
 from sidecar.export.rules.annotations import RUNBOOKS
 from sidecar.export.shipped_files import GRAFANA, shipped
 from sidecar.export.substitution import Substitution, same, substituted, word
+from sidecar.metrics.histogram_forms import classic_only
 
 
 _BOARDS = "dashboards/*.json"
 _NAMES_THE_FOLDER = ("dashboards/kustomization.yaml", "provisioning/dashboards/*.yml")
 _AS_THEY_ARE = ("provisioning/datasources/*.yml", "canary/*.yaml")
+_PANEL_PROMQL = r'(?<="expr": )"(?:[^"\\]|\\.)*"'
+"""The PromQL of a panel, in JSON."""
 _CHOICE = '"query": "prometheus",'
 """In the variable that chooses the data source. Without a choice Grafana takes its default one of this type."""
 
@@ -39,8 +43,14 @@ def _changes(given: Parameters) -> list[Substitution]:
     named = given.severities.named
     choice = {"current": {"text": given.datasource, "value": given.datasource}}
     chosen = f"{json.dumps(choice)[1:-1]}, {_CHOICE}" if given.datasource else _CHOICE
+    classic = [Substitution("--classic-histograms", _PANEL_PROMQL, _of_classic)] if given.classic_histograms else []
     return [
+        *classic,
         same("--runbook-base", RUNBOOKS, given.runbooks),
         same("--datasource", _CHOICE, chosen),
         Substitution("--severity", r'(?<=\bseverity=\\")(page|ticket)(?=\\")', lambda match: named(match[0])),
     ]
+
+
+def _of_classic(match: re.Match[str]) -> str:
+    return json.dumps(classic_only(json.loads(match[0])), ensure_ascii=False)

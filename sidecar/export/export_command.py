@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
-from sidecar.config.folding import FAILED, MISUSED, OK
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, folded_command, width
 from sidecar.export.export_flags import export_parser, read_parameters
 from sidecar.export.manifests import all_files, kubernetes_files, placed_dashboards, route_texts, rule_texts
 from sidecar.export.parameters import Parameters, errors
@@ -26,11 +27,12 @@ class Exported:
     next_steps: tuple[str, ...]
 
 
+_CHECK_RULES = "promtool check rules {0}/llm-recording.yml {0}/llm-alerts.yml {0}/llm-dashboards.yml"
 EXPORTED = {
     "rules": Exported(
         rule_texts,
         (
-            "promtool check rules {out}/llm-recording.yml {out}/llm-alerts.yml",
+            _CHECK_RULES.format("{out}"),
             "kubectl apply{place} -f {out}/kubernetes/prometheus-rule.yaml",
         ),
     ),
@@ -53,7 +55,7 @@ EXPORTED = {
     "all": Exported(
         all_files,
         (
-            "promtool check rules {out}/alert_rules/llm-recording.yml {out}/alert_rules/llm-alerts.yml",
+            _CHECK_RULES.format("{out}/alert_rules"),
             "amtool check-config {out}/alert_rules/alertmanager.yml",
             "kubectl apply{place} -k {out}/deploy/monitoring",
             "kubectl apply{place} -k {out}/deploy/alertmanager",
@@ -104,16 +106,18 @@ def _write(out: Path, texts: Mapping[str, str]) -> None:
 def _say(known: argparse.Namespace, given: Parameters, texts: Mapping[str, str]) -> None:
     place = f" -n {given.namespace or 'NAMESPACE'}"
     lines = [*(str(known.out / name) for name in texts), "", "next, to check them and to bring them in:"]
-    lines += [f"  {step.format(out=known.out, place=place)}" for step in EXPORTED[known.what].next_steps]
+    for step in EXPORTED[known.what].next_steps:
+        words = [word.format(out=quote(str(known.out)), place=place) for word in step.split()]
+        lines += folded_command(words, width(), "  ")
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 def _refused(lines: Sequence[str]) -> int:
-    sys.stderr.write("".join(f"sidecar export: {line}\n" for line in lines))
-    sys.stderr.write("sidecar export: nothing is written; `sidecar export --help` explains every flag\n")
+    end = "nothing is written; `sidecar export --help` explains every flag"
+    sys.stderr.write(errors_text(f"sidecar export: {line}" for line in [*lines, end]))
     return MISUSED
 
 
 def _failed(line: str) -> int:
-    sys.stderr.write(f"sidecar export: {line}\n")
+    sys.stderr.write(errors_text([f"sidecar export: {line}"]))
     return FAILED

@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from sidecar.config.folding import Parser
 from sidecar.export.parameters import FOLDER, RECEIVERS, SECRETS, Parameters
 from sidecar.export.rules.annotations import RUNBOOKS
 from sidecar.export.rules.operator import RELEASE, SECRET
@@ -44,7 +45,7 @@ that is there with other content. More: docs/export.md
 
 def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
     """`things`: the words that say what to write."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sidecar export",
         description=_ABOUT_EXPORT,
         epilog=_EXAMPLES_OF_EXPORT,
@@ -127,6 +128,11 @@ def _alerting(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave keep_firing_for out of the alerts: an old vmalert, such as 1.79, refuses it",
     )
+    group.add_argument(
+        "--classic-histograms",
+        action="store_true",
+        help="rules and dashboards that read no native histogram: VictoriaMetrics refuses their functions",
+    )
 
 
 def read_parameters(known: argparse.Namespace) -> Parameters:
@@ -147,4 +153,5 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
         secrets=known.secrets.rstrip("/"),
         severities=Severities(flags["severity.page"], flags["severity.ticket"]),
         keep_firing=not known.no_keep_firing,
+        classic_histograms=known.classic_histograms,
     )

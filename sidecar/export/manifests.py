@@ -30,7 +30,10 @@ _MESSAGES_FOLDER = f"{ALERT_RULES}/templates"
 def rule_texts(given: Parameters) -> dict[str, str]:
     """Path below alert_rules/ to text: the rules, as files and as an object."""
     bases = (given.runbooks, given.dashboards)
-    return _released(files(bases, given.severities, keep_firing=given.keep_firing), given)
+    return _released(
+        files(bases, given.severities, keep_firing=given.keep_firing, classic_histograms=given.classic_histograms),
+        given,
+    )
 
 
 def route_texts(given: Parameters) -> dict[str, str]:

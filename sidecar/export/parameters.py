@@ -53,6 +53,8 @@ class Parameters:
     secrets: str = SECRETS
     severities: Severities = SHIPPED_SEVERITIES
     keep_firing: bool = True
+    classic_histograms: bool = False
+    """Nothing that is exported reads a native histogram."""
 
     @property
     def runbooks(self) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 
 ALERT_RULES = "alert_rules"
+DASHBOARD_RULES = "llm-dashboards.yml"
+"""The rule file that nothing needs: dashboards read it where it is loaded."""
 GRAFANA = "grafana"
 DEPLOY = "deploy"
 

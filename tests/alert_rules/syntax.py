@@ -55,9 +55,9 @@ class Shipped:
         return f"{self.name}{{{','.join(self.labels.values())}}}"
 
 
-def groups() -> list[dict[str, Any]]:
+def groups(files: tuple[str, ...] = FILES) -> list[dict[str, Any]]:
     """All groups of the shipped files, as they stand there."""
-    return [group for name in FILES for group in yaml.safe_load((FOLDER / name).read_text())["groups"]]
+    return [group for name in files for group in yaml.safe_load((FOLDER / name).read_text())["groups"]]
 
 
 @cache

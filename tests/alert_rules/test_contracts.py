@@ -122,6 +122,26 @@ def test_phases_are_found_where_they_stand() -> None:
     assert set(re.findall(r'\bphase(?:=~?|: )\\?"?([a-z_|]+)\b', rules_text)) == CLOSED
 
 
+# --- what is a counter or a gauge in every form of the page ---------------------------------------------------------------
+
+
+def texts_that_ask() -> dict[str, str]:
+    """Expressions, and the words of alerts, whose templates ask too."""
+    return {
+        f"{rule.name}, {part}": text
+        for rule in RULES
+        for part, text in {"expr": rule.expr, **rule.fields.get("annotations", {})}.items()
+    }
+
+
+def test_no_rule_reads_a_histogram() -> None:
+    """A native histogram has no bucket, sum or count of its own: with `web.native_histograms: only` such a rule reads nothing."""
+    names = "|".join(metric.name for metric in CATALOGUE if isinstance(metric, Histogram))
+    histogram = re.compile(rf"(?<![\w:])(?:{names})(?:_bucket|_sum|_count)?(?![\w:])|histogram_")
+
+    assert {where: found for where, text in texts_that_ask().items() if (found := histogram.findall(text))} == {}
+
+
 # --- what stands at zero ---------------------------------------------------------------------------------------------------
 
 
@@ -137,11 +157,6 @@ LATER = {
     "llm_engine_restarts_total": "begins at 0 with the first reading of the engine's metrics",
     "llm_sidecar_config_last_reload_successful": "app.py sets it before it listens",
     "llm_sidecar_build_info": "app.py sets it before it listens",
-    "llm_inter_token_seconds": "a histogram: a quantile of nothing is nothing, and its growth is only asked whether it is above 0",
-    "llm_stream_events_per_read": "a histogram: a share of nothing is nothing",
-    "llm_prompt_tokens": "a histogram: a mean of nothing is nothing",
-    "llm_sidecar_overhead_seconds": "a histogram",
-    "llm_sidecar_event_loop_lag_seconds": "a histogram",
 }
 """Series that rules read and a fresh page does not show, each with the reason why nothing is lost by it."""
 
@@ -163,13 +178,36 @@ def fresh_page() -> set[str]:
     return {re.split(r"[{ ]", line, maxsplit=1)[0] for line in lines if line}
 
 
+EARLY = {
+    "llm_answers_total": "the canary's questions read the first answer of each usual reason",
+    "llm_empty_answers_total": "the canary's questions read the first one",
+    "llm_good_requests_total": "a canary's gate compares exact counts since the rollout began",
+    "llm_requests_in_flight": "a gauge, whose 0 is a word",
+    "llm_slo_missed_phase_seconds_total": "a panel draws its growth, and a first miss may long be the only one",
+    "llm_slo_undecided_misses": "misses = roots + undecided at every scrape",
+    "llm_slo_target_ratio": "a config's value",
+    "llm_slo_threshold_seconds": "a config's value",
+}
+"""Series of a lane that a fresh page shows though no rule reads them, each with its reason."""
+
+
+def rules_read() -> set[str]:
+    """The names of all series in the rules' expressions."""
+    return {node.name or "" for rule in RULES for node in selectors(promql.parse(rule.expr))}
+
+
+def test_a_series_of_a_lane_that_no_rule_reads_appears_when_it_is_used_or_has_a_reason_not_to_wait() -> None:
+    """Lanes, models and prompt lengths multiply, and a series at 0 costs a scraper what any other does."""
+    by_lane = {metric.name for metric in CATALOGUE if "lane" in {label.name for label in metric.labels}}
+
+    assert (fresh_page() & by_lane) - rules_read() == set(EARLY)
+
+
 def test_every_series_that_a_rule_reads_is_on_a_fresh_page_or_has_a_reason_not_to_be() -> None:
     """A counter that appears with its first count has not grown, as far as Prometheus knows."""
-    read = {node.name or "" for rule in RULES for node in selectors(promql.parse(rule.expr))}
-    histograms = {metric.name for metric in CATALOGUE if isinstance(metric, Histogram)}
-    families = {re.sub(r"_(bucket|count|sum)$", "", name) if re.sub(r"_(bucket|count|sum)$", "", name) in histograms else name for name in read}  # fmt: skip
+    read = rules_read()
     there = fresh_page()
-    ours = families - set(recorded()) - {"up", "process_start_time_seconds"}
+    ours = read - set(recorded()) - {"up", "process_start_time_seconds"}
 
     assert {name for name in ours if name not in there} == set(LATER) & ours
     assert set(LATER) - ours == set()

@@ -5,9 +5,12 @@ Durations are a fifteenth of the shipped ones, so that a page takes seconds. Ser
 """
 
 import json
+import re
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,7 +21,9 @@ import pytest
 
 from sidecar.demo.shipped import FASTEST, find
 from sidecar.export.rules.rule import scaled
+from sidecar.export.shipped_files import DASHBOARD_RULES
 from tests.alert_rules.syntax import FILES, FOLDER
+from tests.grafana.boards import UIDS, targets, with_durations
 from tests.support.alertmanager import running_alertmanager
 from tests.support.ports import free_port
 from tests.support.sink import Sink, listening_sink
@@ -30,15 +35,16 @@ pytestmark = pytest.mark.live
 LANE = 'namespace="vm",job="llm",model="small",lane="chat",objective="ttft"'
 HEALTHY_SECONDS, BROKEN_SECONDS, PATIENCE_SECONDS = 15, 30, 90
 PAGER = "/prefill/page"
+TAKEN = (*FILES, DASHBOARD_RULES)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The rule files as the command writes them for vmalert, with shorter durations."""
     made = tmp_path_factory.mktemp("vmalert")
-    command = [sys.executable, "-m", "sidecar", "export", "rules", "--no-keep-firing", f"--out={made}"]
-    subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=FOLDER.parent)
-    for name in FILES:
+    command = [sys.executable, "-m", "sidecar", "export", "rules", "--no-keep-firing", "--classic-histograms"]
+    subprocess.run([*command, f"--out={made}"], check=True, capture_output=True, timeout=60, cwd=FOLDER.parent)
+    for name in TAKEN:
         (made / name).write_text(scaled((made / name).read_text(), FASTEST.factor))
     return made
 
@@ -55,7 +61,7 @@ class Servers(NamedTuple):
 def servers(folder: Path) -> Iterator[Servers]:
     store, alert = (f"127.0.0.1:{free_port()}" for _ in range(2))
     kept = [f"-storageDataPath={folder / 'data'}", "-search.latencyOffset=0s", "-memory.allowedBytes=256MB"]
-    asked = [f"-rule={folder / name}" for name in FILES]
+    asked = [f"-rule={folder / name}" for name in TAKEN]
     asked += [f"-{use}.url=http://{store}" for use in ("datasource", "remoteRead", "remoteWrite")]
     asked += ["-remoteWrite.flushInterval=200ms", "-datasource.queryStep=1s"]
     shipped = find(FASTEST)
@@ -138,3 +144,28 @@ def test_vmalert_pages_the_root_in_words_once_and_tells_its_end(servers: Servers
     assert [told.body["status"] for told in servers.sink.at(PAGER)] == ["firing", "resolved"]
     others = {told.path for told in servers.sink.notifications if told.path.endswith("/page")} - {PAGER}
     assert others == set()
+
+
+def test_every_query_of_the_dashboards_is_understood(servers: Servers, folder: Path) -> None:
+    """Written without native histograms, whose functions it does not have."""
+    command = [
+        sys.executable,
+        "-m",
+        "sidecar",
+        "export",
+        "dashboards",
+        "--classic-histograms",
+        f"--out={folder / 'boards'}",
+    ]
+    subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=FOLDER.parent)
+    refused = []
+    for uid in UIDS:
+        for panel, target in targets(json.loads((folder / "boards" / "dashboards" / f"{uid}.json").read_text())):
+            query = re.sub(r"\$\w+", ".+", with_durations(target["expr"]))
+            asked = urllib.parse.urlencode({"query": query})
+            try:
+                urllib.request.urlopen(f"{servers.store_url}/api/v1/query?{asked}", timeout=10).close()
+            except urllib.error.HTTPError as error:
+                refused.append(f"{panel['title']}: {error.read().decode()}")
+
+    assert refused == []

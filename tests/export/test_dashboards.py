@@ -1,6 +1,7 @@
 """Exported dashboards differ from the committed ones where a flag says so, and nowhere else."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,13 @@ import yaml
 from sidecar.export.dashboards import dashboard_files
 from sidecar.export.parameters import Parameters
 from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.export.rules.rule_files import files
 from sidecar.export.rules.severity import Severities
+from sidecar.export.shipped_files import DASHBOARD_RULES
 from tests.export.written import export
+
+
+NATIVE_FUNCTIONS = r"histogram_(?:sum|count)\("
 
 
 def boards(given: Parameters) -> dict[str, Any]:
@@ -45,7 +51,7 @@ def test_severities_change_in_the_annotations_of_every_dashboard() -> None:
         name: [
             query["expr"].split('severity="')[1].split('"')[0]
             for query in board["annotations"]["list"]
-            if "expr" in query
+            if "ALERTS" in query.get("expr", "")
         ]
         for name, board in named.items()
     }
@@ -73,3 +79,15 @@ def test_every_dashboard_is_listed_in_the_kustomization(name: str, tmp_path: Pat
     kustomization = export(tmp_path, "dashboards")["dashboards/kustomization.yaml"]
 
     assert f"files: [{Path(name).name}]" in kustomization
+
+
+def test_classic_histograms_alone_leave_the_native_ones_out_of_the_queries() -> None:
+    """And out of nothing else; the rules for pictures ask in the same way."""
+    changed = differences(boards(Parameters()), boards(Parameters(classic_histograms=True)))
+    text = files(classic_histograms=True)[DASHBOARD_RULES]
+
+    assert len(changed) > 50
+    assert {path.rpartition(".")[2] for path in changed} == {"expr"}
+    assert [after for _, after in changed.values() if re.search(NATIVE_FUNCTIONS, after)] == []
+    assert re.search(NATIVE_FUNCTIONS, text) is None
+    assert text.count("- record:") == files()[DASHBOARD_RULES].count("- record:")

@@ -1,5 +1,6 @@
 """`sidecar export` writes what the repository holds, all of it or nothing, and says what to type next."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,11 @@ def test_without_flags_all_is_the_repository_byte_by_byte(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("what", "folder", "some"),
     [
-        ("rules", ALERT_RULES, {"llm-recording.yml", "llm-alerts.yml", "kubernetes/prometheus-rule.yaml"}),
+        (
+            "rules",
+            ALERT_RULES,
+            {"llm-recording.yml", "llm-alerts.yml", "llm-dashboards.yml", "kubernetes/prometheus-rule.yaml"},
+        ),
         ("routes", ALERT_RULES, {"alertmanager.yml", "templates/llm.tmpl", "kubernetes/alertmanager-config.yaml"}),
         ("dashboards", GRAFANA, {"dashboards/llm-anatomy.json", "provisioning/dashboards/llm.yml"}),
     ],
@@ -49,18 +54,30 @@ def test_one_thing_alone_lies_in_the_folder_itself(what: str, folder: str, some:
 def test_it_prints_each_file_and_then_the_commands_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = export(tmp_path, "rules", "--namespace=llm")
     before, _, after = capsys.readouterr().out.partition("\n\nnext")
+    objects = tmp_path / "kubernetes"
 
     assert sorted(before.splitlines()) == sorted(str(tmp_path / name) for name in texts)
-    assert [line.strip() for line in after.splitlines()[1:]] == [
-        f"promtool check rules {tmp_path}/llm-recording.yml {tmp_path}/llm-alerts.yml",
-        f"kubectl apply -n llm -f {tmp_path}/kubernetes/prometheus-rule.yaml",
+    assert [" ".join(line.split()) for line in after.replace("\\\n", "").splitlines()[1:]] == [
+        f"promtool check rules {tmp_path}/llm-recording.yml {tmp_path}/llm-alerts.yml {tmp_path}/llm-dashboards.yml",
+        f"kubectl apply -n llm -f {objects}/prometheus-rule.yaml",
     ]
 
 
-def test_a_file_that_was_changed_is_not_overwritten_unless_that_is_asked_for(
+def test_the_commands_to_type_hold_for_a_folder_with_a_blank_in_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    export(tmp_path / "my rules", "rules")
+    shown = capsys.readouterr().out.partition("\n\nnext")[2].partition("\n")[2].replace("\\\n", "")
+
+    (check, _) = map(shlex.split, shown.splitlines())
+    assert [Path(word).is_file() for word in check if word.endswith(".yml")] == [True, True, True]
+
+
+def test_a_file_that_was_changed_is_not_overwritten_unless_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same files may be written twice; one with other content stops the command before it writes any."""
+    monkeypatch.setenv("COLUMNS", "400")
     first = export(tmp_path, "rules")
     assert export(tmp_path, "rules") == first
     (tmp_path / "llm-alerts.yml").write_text("mine")

@@ -10,7 +10,8 @@ import yaml
 
 from sidecar.export.manifests import IMAGE, kubernetes_files
 from sidecar.export.parameters import Parameters
-from tests.export.written import export
+from tests.export.receiver_sets import SHIPPED_AND_SETS, flags_of
+from tests.export.written import export, kustomizations
 from tests.support.kustomize import made
 from tests.support.manifests import pod_of
 from tests.support.schemas import refused
@@ -23,13 +24,7 @@ TEAM = (
     *("--runbook-base=https://r.example.org", "--grafana-base=https://g.example.org", "--datasource=mimir"),
 )
 """Every parameter of a team's own."""
-FLAGS = {"default": (), "old vmalert": ("--no-keep-firing",), "a team's": TEAM}
-
-
-def kustomizations(folder: Path) -> list[Path]:
-    """The folders that `kubectl apply -k` takes; a Component is none."""
-    found = sorted(folder.rglob("kustomization.yaml"))
-    return [path.parent for path in found if yaml.safe_load(path.read_text()).get("kind") != "Component"]
+FLAGS = {"default": (), "VictoriaMetrics": ("--no-keep-firing", "--classic-histograms"), "a team's": TEAM}
 
 
 @pytest.mark.parametrize("tool", [need_tool, need_newer], ids=["Prometheus 2.42", "Prometheus 3"])
@@ -40,7 +35,7 @@ def test_prometheus_takes_the_rules_of_every_set_of_flags(flags: tuple[str, ...]
     command = [str(tool("promtool")), "check", "rules", *rule_files]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
-    assert (len(rule_files), done.returncode) == (2, 0), done.stdout + done.stderr
+    assert (len(rule_files), done.returncode) == (3, 0), done.stdout + done.stderr
 
 
 def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
@@ -60,15 +55,7 @@ def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
     assert in_the_object["metadata"]["labels"]["release"] == "prom"
 
 
-SETS = {
-    "default": (),
-    "a team's": TEAM,
-    "pagerduty": ("--receivers=pagerduty",),
-    "webhook": ("--receivers=webhook,slack", "--webhook-url=https://hooks.example.org/llm"),
-}
-
-
-@pytest.mark.parametrize("flags", SETS.values(), ids=SETS)
+@pytest.mark.parametrize("flags", [(), TEAM], ids=["default", "a team's"])
 def test_kubernetes_and_the_operators_take_every_object_of_every_folder(flags: tuple[str, ...], tmp_path: Path) -> None:
     """Strictly: a field that a schema does not know is refused."""
     export(tmp_path, "kubernetes", *flags)
@@ -83,6 +70,15 @@ def test_kubernetes_and_the_operators_take_every_object_of_every_folder(flags: t
     assert {"deploy/overlays/vllm", "deploy/monitoring", "deploy/alertmanager", "grafana/dashboards"} <= objects.keys()
     assert [folder for folder, found in objects.items() if not found] == []
     assert refusals == {}
+
+
+@pytest.mark.parametrize("kinds", SHIPPED_AND_SETS.values(), ids=SHIPPED_AND_SETS)
+def test_the_operator_takes_the_routes_of_every_set_of_receivers(kinds: tuple[str, ...], tmp_path: Path) -> None:
+    """The rest of what is written does not depend on them (test_export_command_live.py)."""
+    export(tmp_path, "kubernetes", *flags_of(kinds))
+    (routes,) = made(tmp_path / "deploy/alertmanager").values()
+
+    assert (routes["kind"], refused(routes)) == ("AlertmanagerConfig", [])
 
 
 def test_a_namespace_and_a_release_of_a_teams_own_are_those_of_all_objects(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Routes for the kinds of notification that a team has: Alertmanager takes them, and every phase's page reaches its receiver."""
 
 import subprocess
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ from sidecar.export.rules.rule_files import files
 from sidecar.export.rules.severity import Severities
 from sidecar.slo.causes import ROOT_PHASES
 from tests.alert_rules.alert_table import PHASES
+from tests.export.receiver_sets import SETS, SHIPPED_AND_SETS, URL, flags_of
 from tests.export.walk import PRUNED, disagreements
 from tests.export.written import export
 from tests.support.tools import need_tool
-
-
-SETS = [kinds for count in range(1, len(RECEIVERS) + 1) for kinds in combinations(RECEIVERS, count)]
-"""Every set of kinds that a team can have."""
-URL = "https://hooks.example.org/llm"
 
 
 def given(kinds: tuple[str, ...], **more: Any) -> Parameters:
@@ -44,12 +39,10 @@ def amtool(*arguments: str) -> str:
 # --- what Alertmanager says ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kinds", [(), *SETS], ids=lambda kinds: "+".join(kinds) or "shipped")
+@pytest.mark.parametrize("kinds", SHIPPED_AND_SETS.values(), ids=SHIPPED_AND_SETS)
 def test_alertmanager_takes_the_routes_of_every_set_of_receivers(kinds: tuple[str, ...], tmp_path: Path) -> None:
     flags = ["--severity.page=critical", "--severity.ticket=warning", "--watchdog-url=https://dead.example.org/x"]
-    flags += [f"--receivers={','.join(kinds)}"] if kinds else []
-    flags += [f"--webhook-url={URL}"] if "webhook" in kinds else []
-    texts = export(tmp_path, "routes", *flags)
+    texts = export(tmp_path, "routes", *flags, *flags_of(kinds))
 
     assert "SUCCESS" in amtool("check-config", str(tmp_path / ROUTES))
     assert {name for name in texts if name.endswith(".tmpl")} == (set() if kinds else {"templates/llm.tmpl"})

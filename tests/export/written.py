@@ -1,6 +1,11 @@
-"""`sidecar export` run in this process, and what it wrote."""
+"""`sidecar export` run in this process, and what it wrote: the texts, and the folders that `kubectl apply -k` takes.
+
+It knows no content of a file but the kind of a kustomization.
+"""
 
 from pathlib import Path
+
+import yaml
 
 from sidecar.cli import main
 
@@ -13,3 +18,9 @@ def export(out: Path, what: str, *flags: str) -> dict[str, str]:
 
 def texts_below(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def kustomizations(folder: Path) -> list[Path]:
+    """The folders that `kubectl apply -k` takes; a Component is none."""
+    found = sorted(folder.rglob("kustomization.yaml"))
+    return [path.parent for path in found if yaml.safe_load(path.read_text()).get("kind") != "Component"]

@@ -51,7 +51,7 @@ def tickets(bases: tuple[str, str]) -> tuple[Alert, ...]:
     return (*(_ticket(phase, name, bases) for phase, name in BURN_ALERTS.items()), *_pod_tickets(bases))
 
 
-def _leading(phase: str, tiers: str) -> str:
+def leading(phase: str, tiers: str) -> str:
     """The lanes that burn in one of these tiers with this root; the value is the root's share, or 1 if none leads."""
     burning = f'lane:llm_slo_burn:tier{{tier=~"{tiers}"}} == 1'
     if phase == Blame.UNATTRIBUTED:
@@ -69,7 +69,7 @@ def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
     windows = "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
     return Alert(
         name,
-        _leading(phase, PAGING),
+        leading(phase, PAGING),
         f"The budget burns fast, and the root is {phase}.",
         {"severity": "page", "phase": str(phase)},
         burn_annotations(name, phase, windows, bases),
@@ -83,7 +83,7 @@ def _ticket(phase: str, name: str, bases: tuple[str, str]) -> Alert:
     windows = "twice what the target allows for half an hour, or all of it for six hours"
     return Alert(
         name,
-        f"{_leading(phase, 'slow').rstrip()}\n        {paged}",
+        f"{leading(phase, 'slow').rstrip()}\n        {paged}",
         f"The budget burns slowly, the root is {phase}, and no page has said so within half an hour.",
         {"severity": "ticket", "phase": str(phase)},
         burn_annotations(name, phase, windows, bases),

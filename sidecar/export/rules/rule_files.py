@@ -9,6 +9,7 @@ import yaml
 
 from sidecar.export.rules.annotations import DASHBOARDS, RUNBOOKS
 from sidecar.export.rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
+from sidecar.export.rules.dashboard_rules import GROUPS
 from sidecar.export.rules.operator import as_yaml, prometheus_rule
 from sidecar.export.rules.pages import pages, tickets
 from sidecar.export.rules.root_rules import (
@@ -26,11 +27,16 @@ from sidecar.export.rules.rule import Alert, Group, written
 from sidecar.export.rules.severity import SHIPPED_SEVERITIES, Severities
 from sidecar.export.rules.sidecar_alerts import sidecar_alerts
 from sidecar.export.rules.state_alerts import engine_alerts, traffic_alerts
+from sidecar.export.shipped_files import DASHBOARD_RULES
+from sidecar.metrics.histogram_forms import classic_only
 
 
 _RULES_HEADER = (
     "Written by `sidecar export rules`; write it anew, do not change it. Works alike on Prometheus 2.42 and 3.x."
 )
+_WITHIN_A_WAIT = "5s"
+"""Interval of groups that have pages: shorter than the `group_wait` of pages (15 s), so that a pod's page and that of its lanes
+are sent, or muted, together."""
 
 
 def files(
@@ -38,8 +44,9 @@ def files(
     severities: Severities = SHIPPED_SEVERITIES,
     *,
     keep_firing: bool = True,
+    classic_histograms: bool = False,
 ) -> dict[str, str]:
-    """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found."""
+    """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found. `classic_histograms`: without native ones."""
     recording = (
         Group(
             "llm-phase-sums",
@@ -59,11 +66,11 @@ def files(
         ),
     )
     alerts = (
-        Group("llm-phase-pages", pages(bases), interval="5s"),
+        Group("llm-phase-pages", pages(bases), interval=_WITHIN_A_WAIT),
         Group("llm-phase-tickets", tickets(bases), interval="30s"),
-        Group("llm-phase-engine", engine_alerts(bases), interval="30s"),
+        Group("llm-phase-engine", engine_alerts(bases), interval=_WITHIN_A_WAIT),
         Group("llm-phase-traffic", traffic_alerts(bases), interval="30s"),
-        Group("llm-phase-sidecar", sidecar_alerts(bases), interval="30s"),
+        Group("llm-phase-sidecar", sidecar_alerts(bases), interval=_WITHIN_A_WAIT),
     )
     texts = {
         "llm-recording.yml": written(
@@ -77,6 +84,14 @@ def files(
     }
     rules = prometheus_rule([yaml.safe_load(text) for text in texts.values()])
     texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files", command="sidecar export rules")
+    texts[DASHBOARD_RULES] = written(
+        tuple(map(_of_classic, GROUPS)) if classic_histograms else GROUPS,
+        f"{_RULES_HEADER}\nOptional: for pictures alone. Dashboards draw without it, slower; no alert reads it.",
+    )
+    for_pictures = prometheus_rule([yaml.safe_load(texts[DASHBOARD_RULES])], name="llm-phase-sidecar-dashboards")
+    texts["kubernetes/dashboard-rule.yaml"] = as_yaml(
+        for_pictures, source=DASHBOARD_RULES, command="sidecar export rules"
+    )
     return texts if keep_firing else {name: _without_keep_firing(text) for name, text in texts.items()}
 
 
@@ -89,6 +104,11 @@ def _renamed(group: Group, severities: Severities) -> Group:
         for rule in group.rules
     )
     return replace(group, rules=rules)
+
+
+def _of_classic(group: Group) -> Group:
+    """For VictoriaMetrics, which refuses the functions of native histograms."""
+    return replace(group, rules=tuple(replace(rule, expr=classic_only(rule.expr)) for rule in group.rules))
 
 
 def _without_keep_firing(text: str) -> str:

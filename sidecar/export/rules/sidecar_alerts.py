@@ -76,14 +76,15 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
                 sum by ({POD_LABELS}) ({sidecars_own})
                   / sum by ({POD_LABELS}) ({pod_roots()}) >= 0.5
               or
-                histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[2m]))) > 0.25
+                sum by ({POD_LABELS}) (rate(llm_sidecar_event_loop_checks_total{{result="very_late"}}[2m]))
+                  / sum by ({POD_LABELS}) (rate(llm_sidecar_event_loop_checks_total[2m])) > 0.01
             )
             and on ({POD_LABELS}) sum by ({POD_LABELS}) ({pod_roots()}) >= 10
             and on (namespace, job) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}} or pod:llm_slo:odd) == 1
             """,
             "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
-            "Half of this pod's decided misses are the sidecar's own, or its event loop is late by more than 250 ms, while its lanes"
-            " or this pod burn. The page of this pod alone is held back. A lane's page counts all pods and may stand beside this one: begin here, as what a late sidecar measures names no phase.",
+            "Half of this pod's decided misses are the sidecar's own, or more than one timer in a hundred of its event loop fires more"
+            " than 250 ms late, while its lanes or this pod burn. The page of this pod alone is held back. A lane's page counts all pods and may stand beside this one: begin here, as what a late sidecar measures names no phase.",
             hold="",
             kept=MUTING_KEPT,
             severity="page",
@@ -119,12 +120,15 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         own(
             "LLMSidecarSlow",
             f"""
-              histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_overhead_seconds_bucket[10m]))) > 0.005
+              sum by ({POD_LABELS}) (rate(llm_sidecar_timed_reads_total{{result="late"}}[10m]))
+                / sum by ({POD_LABELS}) (rate(llm_sidecar_timed_reads_total[10m])) > 0.01
             or
-              histogram_quantile(0.99, sum by ({POD_LABELS}, le) (rate(llm_sidecar_event_loop_lag_seconds_bucket[10m]))) > 0.05
+              sum by ({POD_LABELS}) (rate(llm_sidecar_event_loop_checks_total{{result!="in_time"}}[10m]))
+                / sum by ({POD_LABELS}) (rate(llm_sidecar_event_loop_checks_total[10m])) > 0.01
             """,
-            "{{ $labels.pod }}: the sidecar delays tokens, p99 {{ $value | humanizeDuration }}",
-            "Either its own overhead on a chunk is above 5 ms at the 99th percentile, or its event loop is late by more than 50 ms."
+            "{{ $labels.pod }}: the sidecar delays tokens, it is late in {{ $value | humanizePercentage }} of its measurements",
+            "It delays more than one chunk in a hundred by more than 5 ms, or more than one timer in a hundred of its event loop fires more than"
+            " 50 ms late."
             " It is starved of CPU, or throttled.",
             hold="10m",
         ),

@@ -7,8 +7,10 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 
 from sidecar.export.rules.annotations import links, most_on, told_apart
 from sidecar.export.rules.burn import PAGING, POD_LABELS
+from sidecar.export.rules.pages import leading
 from sidecar.export.rules.root_rules import ODD
 from sidecar.export.rules.rule import Alert
+from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import PHASE_OF, Cause
 
 
@@ -49,6 +51,7 @@ def state_alert(
 
 def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The engine's state, pod by pod."""
+    engine_leads = " ".join(leading(Blame.ENGINE, PAGING).split())
     return (
         state_alert(
             "LLMNothingComesBack",
@@ -58,7 +61,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             or
               max by ({POD_LABELS}) (min_over_time(llm_oldest_request_seconds{{state="waiting"}}[2m])) > 60
               and on ({POD_LABELS}) sum by ({POD_LABELS}) (min_over_time(llm_requests_overdue[2m])) > 0
-              unless on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_inter_token_seconds_count[2m])) > 0
+              unless on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_stream_reads_total[2m])) > 0
               unless on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_requests_total{{outcome="ok"}}[2m])) > 0
             """,
             "{{ $labels.pod }}: requests wait and nothing comes back",
@@ -68,12 +71,17 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             kept=MUTING_KEPT,
             severity="page",
         ),
+        # An engine that is down now pages at once where lanes burn because of the engine: so that both are one message.
         state_alert(
             "LLMEngineDown",
             Cause.DOWN,
             f"""
             max by ({POD_LABELS}) (
-              max_over_time(llm_engine_up[1m]) == 0
+              (
+                max_over_time(llm_engine_up[1m]) == 0
+                or
+                llm_engine_up == 0 and on (namespace, job) ({engine_leads})
+              )
               unless on ({POD_LABELS}, instance) (
                 max_over_time(llm_engine_up[2h]) == 0 and on ({POD_LABELS}, instance) time() - process_start_time_seconds < 1800
               )
@@ -147,8 +155,8 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMEventsInBursts",
             Cause.HOP,
             f"""
-            1 - sum by ({POD_LABELS}, lane) (rate(llm_stream_events_per_read_bucket{{le="5.0"}}[10m]))
-              / (sum by ({POD_LABELS}, lane) (rate(llm_stream_events_per_read_count[10m])) > 0.1) > 0.1
+            sum by ({POD_LABELS}, lane) (rate(llm_stream_reads_total{{result="many"}}[10m]))
+              / (sum by ({POD_LABELS}, lane) (rate(llm_stream_reads_total[10m])) > 0.1) > 0.1
             """,
             "{{ $labels.pod }}, {{ $labels.lane }}: {{ $value | humanizePercentage }} of the reads bring more than five events at once",
             "Something between the engine and the sidecar collects tokens and lets them go together. Time to first token and"
@@ -170,13 +178,14 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             Cause.PROMPT_MIX,
             f"""
             (
-              sum by ({who}) (increase(llm_prompt_tokens_sum[30m])) / (sum by ({who}) (increase(llm_prompt_tokens_count[30m])) >= 100)
+              sum by ({who}) (increase(llm_stated_prompt_tokens_total[30m])) / (sum by ({who}) (increase(llm_stated_prompts_total[30m])) >= 100)
             ) > 1.3 * (
-              sum by ({who}) (increase(llm_prompt_tokens_sum[30m] offset 1w)) / (sum by ({who}) (increase(llm_prompt_tokens_count[30m] offset 1w)) >= 100)
+              sum by ({who}) (increase(llm_stated_prompt_tokens_total[30m] offset 1w))
+                / (sum by ({who}) (increase(llm_stated_prompts_total[30m] offset 1w)) >= 100)
             )
             """,
             '{{ $labels.lane }}: prompts are {{ $value | printf "%.0f" }} tokens long, 30 % or more above a week ago'
-            + most_on("llm_prompt_tokens_sum", "", "30m", _WHO),
+            + most_on("llm_stated_prompt_tokens_total", "", "30m", _WHO),
             "The mean prompt has grown by 30 % or more against the same half hour a week ago. It is the silent cause of most queues:"
             " the limits of the engine were set for shorter prompts.",
             bases=bases,

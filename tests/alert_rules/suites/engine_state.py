@@ -50,12 +50,12 @@ SUITE.cases(
 )
 
 
-def waiting(oldest: float = 90, overdue: float = 3, gaps: float = 0, ok: float = 0) -> Happens:
-    """Requests wait: the oldest for so many seconds; so many gaps between tokens and good ends per minute. Another lane is idle."""
+def waiting(oldest: float = 90, overdue: float = 3, read: float = 0, ok: float = 0) -> Happens:
+    """Requests wait: the oldest for so many seconds; so many reads of output and good ends per minute. Another lane is idle."""
     return of(
         gauge("llm_oldest_request_seconds", 0, oldest, **WHO, state="waiting"),
         gauge("llm_requests_overdue", 0, overdue, **WHO),
-        counter("llm_inter_token_seconds_count", 600, gaps, **WHO),
+        counter("llm_stream_reads_total", 600, read, lane=LANE, result="few"),
         counter("llm_requests_total", 60, ok, **ENDED, outcome="ok"),
         counter("llm_requests_total", 60, **ENDED, outcome="client_cancelled"),
         gauge("llm_oldest_request_seconds", 0, model=MODEL, lane="batch", state="waiting"),
@@ -69,14 +69,14 @@ SUITE.cases(
     ("requests have waited for less than a minute", "That is a queue.", waiting(oldest=58), {8.5: ""}),
     ("requests have waited for a minute", "That is not.", waiting(oldest=62), {8.5: BACK}),
     ("requests wait that may", "An objective that allows it is not overdue.", waiting(overdue=0), {8.5: ""}),
-    ("requests wait and tokens come", "The engine works, for others.", waiting(gaps=6), {8.5: ""}),
-    ("requests wait and others end well", "Answers of one token have no gaps.", waiting(ok=1), {8.5: ""}),
+    ("requests wait and tokens come", "The engine works, for others.", waiting(read=6), {8.5: ""}),
+    ("requests wait and others end well", "Answers that are not streamed have no reads.", waiting(ok=1), {8.5: ""}),
     (
         "one of two pods gives nothing back",
         "The tokens of the other do not hide it.",
         of(
             waiting(),
-            counter("llm_inter_token_seconds_count", 600, pod="engine-1", **WHO),
+            counter("llm_stream_reads_total", 600, pod="engine-1", lane=LANE, result="few"),
             counter("llm_requests_total", 60, pod="engine-1", **ENDED, outcome="ok"),
         ),
         {8.5: BACK},
@@ -108,9 +108,13 @@ SUITE.cases(
 
 def reads(many: float, per_minute: float = 600) -> Happens:
     """Reads of an engine's output, and the share of them that brings more than five events."""
-    name, edges = "llm_stream_events_per_read", (("1.0", 0.5), ("5.0", 1 - many), ("+Inf", 1.0))
-    buckets = [counter(f"{name}_bucket", 0, per_minute * share, lane=LANE, le=le) for le, share in edges]
-    return of(*buckets, counter(f"{name}_count", 0, per_minute, lane=LANE))
+    shares = {"few": 1 - many, "many": many}
+    return of(
+        *(
+            counter("llm_stream_reads_total", 0, per_minute * share, lane=LANE, result=result)
+            for result, share in shares.items()
+        )
+    )
 
 
 BURSTS = "LLMEventsInBursts ticket"

@@ -176,7 +176,9 @@ def prompts(before: float | None, after: float, then: float = 10, now: float = 1
     who = {"model": MODEL, "lane": LANE}
     rates = (None, now) if before is None else (then, now)
     tokens = (None if before is None else before * then, after * now)
-    return of(counter("llm_prompt_tokens_sum", *tokens, **who), counter("llm_prompt_tokens_count", *rates, **who))
+    return of(
+        counter("llm_stated_prompt_tokens_total", *tokens, **who), counter("llm_stated_prompts_total", *rates, **who)
+    )
 
 
 GROWING = "LLMPromptsGrowing ticket"

@@ -65,6 +65,34 @@ SUITE.cases(
         {16: QUEUE, 18.5: QUEUE, 20: QUEUE, 21.5: QUEUE, 23: QUEUE, 24: QUEUE, 29: "", 31: ""},
     ),
 )
+
+
+def down_with(traffic: Traffic, *up: float) -> Happens:
+    """An engine that does not answer, and a lane that misses at the same time."""
+
+    def happens(scenario: Scenario) -> None:
+        lane(scenario, WELL, traffic, traffic)
+        scenario.shows("llm_engine_up", *up)
+
+    return happens
+
+
+ENGINE = "LLMEngineBurn page"
+SUITE.cases(
+    (6, 0.5, 5),
+    (
+        "an engine that is down, and its lane",
+        "Both come within the 15 s for which a group waits, and are one message.",
+        down_with(broken("engine", 1.0), 1, 0, 0),
+        {6.5: "", 6.75: f"{ENGINE}, LLMEngineDown page"},
+    ),
+    (
+        "an engine that is down while lanes burn for another reason",
+        "It has its minute.",
+        down_with(broken("queue", 1.0, engine=0.39), 1, 0, 0),
+        {6.75: QUEUE, 7.5: f"{QUEUE}, LLMEngineDown page"},
+    ),
+)
 SLOW, SPLIT = broken("queue", 0.15), broken("queue", 0.15, prefill=0.45)
 SUITE.cases(
     (6, 20, 40),

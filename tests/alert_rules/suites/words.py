@@ -295,9 +295,8 @@ def an_engine_in_all_its_troubles(scenario: Scenario) -> None:
     scenario.counts("llm_requests_received_total", 120, **WHO)
     scenario.shows("llm_engine_kv_cache_usage_ratio", 0.5, 0.965)
     scenario.shows("llm_engine_requests_waiting", 0, 4)
-    for le, per_minute in (("1.0", 60.0), ("5.0", 180.0), ("+Inf", 240.0)):
-        scenario.counts("llm_stream_events_per_read_bucket", per_minute, lane=LANE, le=le)
-    scenario.counts("llm_stream_events_per_read_count", 240, lane=LANE)
+    scenario.counts("llm_stream_reads_total", 180, lane=LANE, result="few")
+    scenario.counts("llm_stream_reads_total", 60, lane=LANE, result="many")
 
     scenario.reads(70, "LLMEngineDown page", "engine-0: the engine does not answer")
     scenario.reads(70, "LLMEngineRestarted ticket", "engine-0: the engine restarted 2 time(s) in ten minutes")
@@ -313,8 +312,8 @@ def a_sidecar_in_all_its_troubles(scenario: Scenario) -> None:
     """Each of its alerts says one number, in a unit."""
     scenario.shows("llm_engine_traffic_seen_ratio", 0.955)
     scenario.shows("llm_engine_report_agreement_ratio", 0.75, phase="queue")
-    for le, per_minute in (("0.005", 588.0), ("0.01", 600.0), ("+Inf", 600.0)):
-        scenario.counts("llm_sidecar_overhead_seconds_bucket", per_minute, le=le)
+    scenario.counts("llm_sidecar_timed_reads_total", 588, result="in_time")
+    scenario.counts("llm_sidecar_timed_reads_total", 12, result="late")
     scenario.counts("llm_requests_total", 60, **ENDED, outcome="ok")
     scenario.counts("llm_requests_total", 20, **ENDED, outcome="rejected")
     scenario.counts("llm_sidecar_dropped_total", 4, reason="event_too_long")
@@ -325,7 +324,9 @@ def a_sidecar_in_all_its_troubles(scenario: Scenario) -> None:
 
     away = "the sidecar's sums are 25% away from the engine's own"
     scenario.reads(70, "LLMSidecarDisagrees ticket", f"engine-0: {away}")
-    scenario.reads(70, "LLMSidecarSlow ticket", "engine-0: the sidecar delays tokens, p99 7.5ms")
+    scenario.reads(
+        70, "LLMSidecarSlow ticket", "engine-0: the sidecar delays tokens, it is late in 2% of its measurements"
+    )
     scenario.reads(70, "LLMSidecarDropsObservations ticket", "engine-0: 5% of the requests are not measured whole")
     scenario.reads(
         70,
@@ -381,8 +382,8 @@ def a_cache_that_is_lost_and_clients_that_leave(scenario: Scenario) -> None:
 @WEEKS.scenario(7 * 24 * 60, 24 * 60)
 def longer_prompts(scenario: Scenario) -> None:
     """Tokens, without decimals."""
-    scenario.counts("llm_prompt_tokens_sum", 8_000, 24_004, **WHO)
-    scenario.counts("llm_prompt_tokens_count", 10, **WHO)
+    scenario.counts("llm_stated_prompt_tokens_total", 8_000, 24_004, **WHO)
+    scenario.counts("llm_stated_prompts_total", 10, **WHO)
 
     summary = (
         "interactive: prompts are 2400 tokens long, 30 % or more above a week ago, worst pod engine-0 (100% of it)"
