@@ -1,172 +1,90 @@
-"""The front page: the two numbers apart, the verdict, where the time goes, blame, goodput and budget; in the order of the questions."""
+"""The first screen: what broke, where, since when and what to do; the two numbers against their promises; where the time goes; pods.
 
-from grafana.panel import GREEN, ORANGE, RED, Board, Kind, Panel, Row
-from grafana.query import ENGINE_OF, LANE, Query, quantiles, rates, share
-from grafana.shapes import (
-    COUNTED,
-    ENDED,
-    FIRST_TOKENS,
-    GAPS,
-    MISSES,
-    OK,
-    burn,
-    evidence,
-    phase_stack,
-    verdict_table,
-    verdict_timeline,
-    waited_in,
-)
+It fits 1620 x 960 without scrolling (`ROWS_OF_A_SCREEN`); three panels below it say what went before. All else is behind links.
+"""
+
+from grafana.panel import RATIO, Board, Kind, Panel, Row
+from grafana.query import Query, rates, share
+from grafana.shapes import ARRIVALS, ENDED, FIRST_TOKENS, GAPS, burn, phase_stack, tail
+from grafana.verdict import pods_table, verdict_table, verdict_timeline
 
 
-_TWO_NUMBERS = Row(
-    "Two numbers, never one",
+ROWS_OF_A_SCREEN = 22
+"""Grafana's rows of 38 px that a window of 960 px shows below the heading and the variables."""
+
+_FIRST = Row(
+    "",
     (
-        Panel(
-            Kind.LINES,
-            "Time to first token p50, p95, p99 by lane",
-            "From the last byte of the request to the first output. Queue, prefill or front end: the verdict below says which.",
+        verdict_table(height=7),
+        tail(
+            "ttft",
+            "llm_time_to_first_token_seconds",
+            "Time to first token",
+            "From the last byte of the request to the first output. Queue, prefill or front end: the verdict says which.",
             FIRST_TOKENS,
-            "s",
-            quantiles("llm_time_to_first_token_seconds", exemplars=True),
+            height=7,
         ),
-        Panel(
-            Kind.LINES,
-            "Between tokens p50, p95, p99 by lane",
-            "From one output event to the next; an event may carry several tokens. Decode or delivery: other causes, other fixes.",
+        tail(
+            "tpot",
+            "llm_inter_token_seconds",
+            "Between tokens",
+            "From one output event to the next; an event may carry several tokens, and the promise is about the mean gap of an answer."
+            " Decode or delivery: other causes, other fixes.",
             GAPS,
-            "s",
-            quantiles("llm_inter_token_seconds", exemplars=True),
+            height=7,
         ),
+        burn(height=7),
+        phase_stack("Mean seconds by phase, of the lanes chosen", "Where a streamed request's time goes.", width=12),
+        pods_table(width=12, height=8),
     ),
 )
 
-_VERDICT = Row("Verdict", (verdict_table(), verdict_timeline(), burn(("5m",)), evidence()))
-
-_TIME = Row(
-    "Where the time goes",
+_BEFORE = Row(
+    "What went before",
     (
-        phase_stack("$lane: mean seconds by phase, streamed", "Where a streamed request's time goes.", streaming=True),
-        phase_stack(
-            "Mean seconds by phase, not streamed",
-            "Where the time of a request goes that is answered at once. What the engine does not report is unattributed.",
-            streaming=False,
-            width=24,
-            per_lane=False,
-        ),
-    ),
-)
-
-_BLAME = Row(
-    "Blame",
-    (
+        verdict_timeline(),
         Panel(
             Kind.BARS,
-            "Misses by the phase that they are blamed on",
-            "Votes of the missed requests: where they waited. What broke is the verdict above, which weighs the evidence too.",
-            MISSES,
-            "short",
-            (Query("sum by (objective, phase) (increase(llm_slo_blamed_misses_total[R]))", "{{objective}} {{phase}}"),),
-            width=8,
+            "Seconds of the latencies that missed, by phase",
+            "What the misses are made of, over all pods: the phases within each latency that missed add up to it. The slowest 1 % of"
+            " one pod are on its status page.",
+            "requests with outcome ok that missed an objective, counted when their ledgers close",
+            "s",
+            (
+                Query(
+                    "sum by (objective, phase) (increase(llm_slo_missed_phase_seconds_total[R])) > 0",
+                    "{{objective}} {{phase}}",
+                ),
+            ),
+            width=24,
             empty="no misses",
             by_phase=True,
         ),
-        waited_in("ttft", width=8),
         Panel(
             Kind.LINES,
-            "Misses whose phase is known",
-            "Below a fifth the verdict is unattributed: the engine does not report on these requests, or they were given up.",
-            MISSES,
-            "percentunit",
-            (
-                Query(
-                    '1 - sum by (WHO, objective) (rate(llm_slo_blamed_misses_total{phase="unattributed"}[R]))'
-                    " / sum by (WHO, objective) (rate(llm_slo_blamed_misses_total[R]))",
-                    "{{lane}} {{objective}} ({{model}} {{namespace}})",
-                ),
-            ),
-            width=8,
-            empty="no misses",
-        ),
-    ),
-)
-
-_GOODPUT = Row(
-    "Goodput and error budget",
-    (
-        Panel(
-            Kind.LINES,
-            "Good requests",
-            "Requests that met every objective of their lane and length. A lane without objectives has none.",
-            OK,
+            "Arrivals by lane",
+            "The load, when it comes; what ends follows late. One lane that jumps is a noisy tenant; all together is load.",
+            ARRIVALS,
             "reqps",
-            (rates("llm_good_requests_total"),),
-            width=6,
+            (rates("llm_requests_received_total"),),
         ),
         Panel(
             Kind.LINES,
-            "Good requests, of all that ended",
-            "Failed, rejected and cancelled ones are in the denominator: nobody is served by them.",
+            "Good requests by lane, of all that ended",
+            "Requests that met every objective of their lane and length; a lane without objectives has none. Failed, rejected and"
+            " cancelled ones are in the denominator: they served no user.",
             ENDED,
-            "percentunit",
+            RATIO,
             (share("llm_good_requests_total", "llm_requests_total"),),
-            width=6,
-        ),
-        Panel(
-            Kind.LINES,
-            "Good output tokens",
-            "Generated tokens of the good requests, by the engine's usage where it states one.",
-            f"{OK} that met every objective",
-            "cps",
-            (rates("llm_good_output_tokens_total"),),
-            width=6,
-        ),
-        Panel(
-            Kind.LINES,
-            "Token deadlines met",
-            "Each output event has a deadline: the TTFT threshold, then a TPOT threshold after the one before. Early ones bank slack.",
-            "output events of streams that have both objectives, counted when the stream ends",
-            "percentunit",
-            (
-                Query(
-                    "1 - sum by (WHO) (rate(llm_token_deadline_misses_total[R])) / sum by (WHO) (rate(llm_token_deadlines_total[R]))",
-                    LANE,
-                ),
-            ),
-            width=6,
-        ),
-        Panel(
-            Kind.BAR_GAUGE,
-            "Error budget left, of the time shown",
-            "What is left of the misses that the targets allowed to the requests of the time shown. Below 0 it is overspent.",
-            COUNTED,
-            "percentunit",
-            (
-                Query(
-                    "1 - sum by (WHO, objective) (increase(llm_slo_misses_total[W]))"
-                    " / sum by (WHO, objective) (increase(llm_slo_allowed_misses_total[W]))",
-                    "{{lane}} {{objective}} ({{model}} {{namespace}})",
-                ),
-            ),
-            width=12,
-            steps=((0, ORANGE), (0.25, GREEN)),
-            base=RED,
-        ),
-        Panel(
-            Kind.LINES,
-            "Requests that miss",
-            "The share of the counted requests that missed, on the recorded window of five minutes; from half on it is an outage.",
-            COUNTED,
-            "percentunit",
-            (Query("lane:llm_slo_miss:ratio_rate5m", f"{{{{lane}}}} {{{{objective}}}} {ENGINE_OF}"),),
-            steps=((0.05, ORANGE), (0.5, RED)),
         ),
     ),
 )
 
 BOARD = Board(
     "llm-anatomy",
-    "LLM anatomy: which phase, which lane",
-    "The front page. TTFT and inter-token latency apart, the verdict that pages, where the time goes, and what is left of the budget.",
-    (_TWO_NUMBERS, _VERDICT, _TIME, _BLAME, _GOODPUT),
+    "LLM: what broke, where, since when",
+    "The first screen: the verdict that pages and what to do first; TTFT and the gaps between tokens against their promises; where the"
+    " time goes; the pods, worst first.",
+    (_FIRST, _BEFORE),
     runbooks=("LLMFirstTokenBurn", "LLMUnattributedBurn", "LLMEngineBurn"),
 )

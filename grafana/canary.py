@@ -1,116 +1,123 @@
-"""Two versions side by side, and the gate: p99 of the new one at most 10 % above the old one's, lane by lane.
+"""Two versions side by side, and the gate: does the new one miss, fail or lose more, lane by lane, by more than chance.
 
-The version is `app_version`, a label that Prometheus puts on the target from the pod's label `app.kubernetes.io/version`
-(README); it is not called `version`, which `llm_sidecar_build_info` and `llm_engine_info` have already.
+The gate is the query that rollouts ask (`rollouts.py`). The version is `app_version`, a label that Prometheus puts on the
+target from the pod's label `app.kubernetes.io/version` (README); it is not called `version`, which
+`llm_sidecar_build_info` and `llm_engine_info` have already.
 """
 
-from grafana.panel import RED, YELLOW, Board, Choice, Kind, Panel, Row
-from grafana.query import LANE, Query
-from grafana.shapes import ENDED, FIRST_TOKENS, OK, STREAMED_OK, TPOTS
+from grafana.colours import FINE, RED, WARN
+from grafana.panel import Board, Choice, Kind, Panel, Row
+from grafana.query import WHO, Query, summed
+from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, STREAMED_OK, TPOTS
+from sidecar.compare.gate_query import (
+    GATE_QUESTIONS,
+    SENTINEL_QUESTIONS,
+    Asked,
+    Counted,
+    Question,
+    Versions,
+    Watched,
+    gate_query,
+)
+from sidecar.compare.sequential import FAILS_BELOW
+from sidecar.metrics.histogram_forms import quantile
+from sidecar.timeline.finish import Finish
 
-
-GATE = 0.10
-"""The p99 of the canary may be this share above the baseline's."""
 
 BOTH = 'app_version=~"$baseline|$canary"'
+LANE = "{{lane}} ({{model}} {{namespace}})"
 VERSIONED = "{{app_version}} {{lane}} ({{model}} {{namespace}})"
+NOT_COMPARED = "one version, or no traffic"
+_SUSPICIOUS = 0.05
+"""Below it the tile is light red: look, but one in twenty innocent versions gets there."""
+
+_VERSIONS = Versions(both=BOTH, canary='app_version="$canary"')
+_OF = "of the two versions chosen, in minutes in which both had requests"
 
 
-def _p99(histogram: str, version: str, window: str = "[R]") -> str:
-    function = "increase" if window == "[W]" else "rate"
-    return f'histogram_quantile(0.99, sum by (WHO, le) ({function}({histogram}_bucket{{app_version="${version}"}}{window})))'
+def _share(counted: Counted, version: str) -> str:
+    matchers = ",".join(filter(None, (f'app_version="${version}"', counted.matchers)))
+    return f"sum by (WHO) (increase({counted.metric}{{{matchers}}}[W]))"
 
 
-def _regression(histogram: str) -> Query:
-    return Query(f"{_p99(histogram, 'canary', '[W]')} / {_p99(histogram, 'baseline', '[W]')} - 1", LANE)
+def _part(question: Question, version: str) -> str:
+    return f"{_share(question.counted, version)} / {_share(question.of, version)}"
 
 
-def _part(version: str, part: str) -> str:
-    return (
-        f'sum by (WHO) (increase({part}{{app_version="${version}"}}[W]))'
-        f' / sum by (WHO) (increase(llm_requests_total{{app_version="${version}"}}[W]))'
+def _pair(asked: Asked, what: str, about: str, population: str) -> tuple[Panel, Panel]:
+    """The gate's tile for one question, and the tile with the size of what it found."""
+    question = GATE_QUESTIONS[asked]
+    more = "canary" if question.more_is_worse else "baseline"
+    less = "baseline" if question.more_is_worse else "canary"
+    gate = Panel(
+        Kind.STAT,
+        f"Chance alone: {what}",
+        f"{about} How probable it is that two equal versions ever look so different, however often one looks: small"
+        f" is bad. Red is where a rollout is failed, {100 * FAILS_BELOW:g} %.",
+        f"{population}; {_OF}",
+        "percentunit",
+        (Query(gate_query(question, _VERSIONS, "W", by=WHO), LANE),),
+        width=6,
+        height=6,
+        steps=((FAILS_BELOW, WARN), (_SUSPICIOUS, FINE)),
+        base=RED,
+        empty=NOT_COMPARED,
+        decimals=2,
     )
-
-
-def _errors(version: str) -> str:
-    return (
-        f'sum by (WHO) (increase(llm_requests_total{{app_version="${version}",outcome=~"engine_.*|rejected|sidecar_error"}}[W]))'
-        f' / sum by (WHO) (increase(llm_requests_total{{app_version="${version}"}}[W]))'
+    size = Panel(
+        Kind.STAT,
+        f"Difference: {what}",
+        f"{about} The share of requests on the {more} less that on the {less}: above 0 the canary is worse. Whether"
+        " that can be chance is said above.",
+        f"{population}; of the two versions chosen",
+        "percentunit",
+        (Query(f"({_part(question, more)}) - ({_part(question, less)})", LANE),),
+        width=6,
+        height=5,
+        empty=NOT_COMPARED,
+        decimals=2,
     )
+    return gate, size
 
 
-def _gate(title: str, about: str, population: str, query: Query, steps: tuple[tuple[float, str], ...]) -> Panel:
-    return Panel(
-        Kind.STAT, title, about, population, "percentunit", (query,), width=6, height=6, steps=steps, decimals=1
-    )
-
-
-_REGRESSED = ((GATE / 2, YELLOW), (GATE, RED))
+_PAIRS = (
+    _pair(
+        Asked.TTFT_MISSES,
+        "TTFT misses",
+        "Requests whose first token came after its threshold.",
+        "requests that count for the objective ttft",
+    ),
+    _pair(
+        Asked.TPOT_MISSES,
+        "TPOT misses",
+        "Requests whose tokens after the first came too slowly: the two can move against each other.",
+        "requests that count for the objective tpot",
+    ),
+    _pair(Asked.ERRORS, "errors", "Rejected and failed requests. Cancels and client errors are neither.", ENDED),
+    _pair(
+        Asked.GOODPUT,
+        "goodput lost",
+        "Requests that did not meet every objective. Only lanes with objectives have it.",
+        ENDED,
+    ),
+)
 
 _GATE = Row(
-    "The gate, over the time shown: red does not go out",
-    (
-        _gate(
-            "TTFT p99: canary over baseline",
-            "0 is no change, 10 % is the gate. With few requests a p99 is a single request: see the traffic below.",
-            f"{FIRST_TOKENS}; of the two versions chosen",
-            _regression("llm_time_to_first_token_seconds"),
-            _REGRESSED,
-        ),
-        _gate(
-            "TPOT p99: canary over baseline",
-            "As TTFT, for the tokens after the first: the two can move against each other.",
-            f"{TPOTS}; of the two versions chosen",
-            _regression("llm_time_per_output_token_seconds"),
-            _REGRESSED,
-        ),
-        _gate(
-            "Goodput lost",
-            "By how much the share of good requests is lower on the canary. Only lanes with objectives have it.",
-            f"{ENDED}; of the two versions chosen",
-            Query(
-                f"({_part('baseline', 'llm_good_requests_total')}) - ({_part('canary', 'llm_good_requests_total')})",
-                LANE,
-            ),
-            ((0.01, YELLOW), (0.05, RED)),
-        ),
-        _gate(
-            "Errors added",
-            "By how much the share of rejected and failed requests is higher on the canary. Cancels and client errors are neither.",
-            f"{ENDED}; of the two versions chosen",
-            Query(f"({_errors('canary')}) - ({_errors('baseline')})", LANE),
-            ((0.001, YELLOW), (0.01, RED)),
-        ),
-    ),
+    "The gate over the time shown: $canary against $baseline",
+    (*(gate for gate, _ in _PAIRS), *(size for _, size in _PAIRS)),
 )
 
 
 def _side_by_side(title: str, about: str, population: str, histogram: str) -> Panel:
     queries = tuple(
         Query(
-            f"histogram_quantile({q}, sum by (WHO, app_version, le) (rate({histogram}_bucket{{{BOTH}}}[R])))",
+            quantile(q, histogram, "R", by="WHO, app_version", matchers=f"{{{BOTH}}}"),
             f"p{q * 100:g} {VERSIONED}",
             exemplars=True,
         )
         for q in (0.5, 0.99)
     )
-    return Panel(Kind.LINES, title, about, population, "s", queries)
-
-
-def _shares(title: str, about: str, part: str) -> Panel:
-    return Panel(
-        Kind.LINES,
-        title,
-        about,
-        ENDED,
-        "percentunit",
-        (
-            Query(
-                f"sum by (WHO, app_version) (rate({part}[R])) / sum by (WHO, app_version) (rate(llm_requests_total{{{BOTH}}}[R]))",
-                VERSIONED,
-            ),
-        ),
-    )
+    return Panel(Kind.LINES, title, about, population, "s", queries, width=12)
 
 
 _LINES = Row(
@@ -125,22 +132,71 @@ _LINES = Row(
         _side_by_side(
             "Time per output token p50, p99", "Both versions, lane by lane.", TPOTS, "llm_time_per_output_token_seconds"
         ),
-        _shares(
-            "Good requests, of all that ended",
-            "Requests that met every objective of their lane and length.",
-            f"llm_good_requests_total{{{BOTH}}}",
+    ),
+)
+
+
+def _watched(asked: Watched, what: str) -> tuple[Query, ...]:
+    """Three columns of the table: the share on both sides, and what the gate's test says of their difference."""
+    question = SENTINEL_QUESTIONS[asked]
+    return (
+        *(
+            Query(f"{_part(question, version)} >= 0", f"{what}: {version}", unit="percentunit", decimals=1)
+            for version in ("baseline", "canary")
         ),
-        _shares(
-            "Errors, of all that ended",
-            "Rejected and failed requests; cancels and client errors are neither.",
-            f'llm_requests_total{{{BOTH},outcome=~"engine_.*|rejected|sidecar_error"}}',
+        Query(
+            gate_query(question, _VERSIONS, "W", by=WHO),
+            f"{what}: chance alone",
+            unit="percentunit",
+            decimals=2,
+        ),
+    )
+
+
+_SENTINELS = Row(
+    "Faster, but worse? $canary against $baseline",
+    (
+        Panel(
+            Kind.TABLE,
+            "Answers cut, and empty answers",
+            "Cut: the answer ended at a limit of tokens. Empty: no text, no reasoning, no tool call. Chance alone: how probable it is that"
+            " two equal versions ever look so different, the canary worse; below"
+            f" {100 * FAILS_BELOW:g} % chance hardly explains it. No rollout is failed by it: whether longer or shorter answers are worse"
+            " depends on what was changed.",
+            f"{OK}; {_OF}",
+            "percentunit",
+            (*_watched(Watched.CUT_ANSWERS, "cut"), *_watched(Watched.EMPTY_ANSWERS, "empty")),
+            width=24,
+            height=6,
+            order=("lane", "model", "namespace"),
+            empty=NOT_COMPARED,
         ),
     ),
 )
 
 
+def _finished(reason: Finish) -> Query:
+    """A column of the table of versions: answers that ended for this reason."""
+    part = f'llm_answers_total{{{BOTH},finish_reason="{reason}"}}'
+    whole = f"llm_answers_total{{{BOTH}}}"
+    return Query(
+        f"sum by (app_version) (increase({part}[W])) / sum by (app_version) (increase({whole}[W])) >= 0",
+        reason.replace("_", " "),
+        decimals=1,
+    )
+
+
+def _mean_tokens(tokens: str) -> Query:
+    total, count = (
+        summed(f"rate(llm_{tokens}_tokens_{part}{{{BOTH}}}[R])", by="WHO, app_version") for part in ("sum", "count")
+    )
+    return Query(f"{total} / {count}", f"{tokens} {VERSIONED}")
+
+
 def _stack(version: str) -> Panel:
     chosen = f'app_version="${version}",streaming="true"'
+    phases = summed(f"rate(llm_request_phase_seconds_sum{{{chosen}}}[R])", by="phase")
+    total, requests = (summed(f"rate(llm_request_seconds_{part}{{{chosen}}}[R])") for part in ("sum", "count"))
     return Panel(
         Kind.STACK,
         f"Mean seconds by phase: {version} (${version})",
@@ -148,15 +204,8 @@ def _stack(version: str) -> Panel:
         f"{STREAMED_OK}; of this version",
         "s",
         (
-            Query(
-                f"sum by (phase) (rate(llm_request_phase_seconds_sum{{{chosen}}}[R]))"
-                f" / on () group_left () sum(rate(llm_request_seconds_count{{{chosen}}}[R]))",
-                "{{phase}}",
-            ),
-            Query(
-                f"sum(rate(llm_request_seconds_sum{{{chosen}}}[R])) / sum(rate(llm_request_seconds_count{{{chosen}}}[R]))",
-                "whole request",
-            ),
+            Query(f"{phases} / on () group_left () {requests}", "{{phase}}"),
+            Query(f"{total} / {requests}", "whole request"),
         ),
         width=8,
         total="whole request",
@@ -172,7 +221,7 @@ _WHY = Row(
         Panel(
             Kind.LINES,
             "Requests by version and lane",
-            "Compare only what gets the same kind of traffic; below a hundred requests a p99 says nothing.",
+            "Compare only what gets the same kind of traffic, and as much of it on each pod.",
             ENDED,
             "reqps",
             (Query(f"sum by (WHO, app_version) (rate(llm_requests_total{{{BOTH}}}[R]))", VERSIONED),),
@@ -180,32 +229,38 @@ _WHY = Row(
         ),
         Panel(
             Kind.LINES,
-            "Mean prompt tokens by version",
-            "Longer prompts on one side explain a longer prefill on that side.",
+            "Mean prompt and output tokens by version",
+            "Longer prompts on one side explain a longer prefill on that side. Longer or shorter answers to the same prompts: the versions"
+            " answer differently.",
             f"{OK} whose usage the engine stated",
             "short",
-            (
-                Query(
-                    f"sum by (WHO, app_version) (rate(llm_prompt_tokens_sum{{{BOTH}}}[R]))"
-                    f" / sum by (WHO, app_version) (rate(llm_prompt_tokens_count{{{BOTH}}}[R]))",
-                    VERSIONED,
-                ),
-            ),
+            (_mean_tokens("prompt"), _mean_tokens("output")),
             width=12,
         ),
         Panel(
-            Kind.STAT,
-            "Pods of each version",
-            "How many pods were scraped in the time shown.",
-            "pods whose sidecar was scraped",
-            "short",
+            Kind.TABLE,
+            "Pods and answers of each version",
+            "Pods that were scraped in the time shown; the finish reasons that answers state, as shares; and of the tokens that speculative"
+            " decoding proposed, those that the model accepted: a new model with an old draft accepts fewer, and is slower for it.",
+            f"{OK}; drafts: {ENGINE}, where it states them",
+            "percentunit",
             (
                 Query(
                     f"count by (app_version) (group by (POD, app_version) (llm_sidecar_ready{{{BOTH}}}))",
-                    "{{app_version}}",
+                    "pods",
+                    unit="short",
+                ),
+                *(_finished(reason) for reason in (Finish.STOP, Finish.LENGTH, Finish.TOOL_CALLS)),
+                *(_finished(reason) for reason in (Finish.CONTENT_FILTER, Finish.REPETITION)),
+                Query(
+                    f"sum by (app_version) (increase(llm_engine_accepted_draft_tokens_total{{{BOTH}}}[W]))"
+                    f" / sum by (app_version) (increase(llm_engine_draft_tokens_total{{{BOTH}}}[W])) >= 0",
+                    "drafts accepted",
+                    decimals=0,
                 ),
             ),
             width=12,
+            order=("app_version",),
             empty="no pod has app_version",
         ),
     ),
@@ -214,10 +269,11 @@ _WHY = Row(
 BOARD = Board(
     "llm-canary",
     "LLM canary: two versions",
-    "Choose baseline and canary by app_version. TTFT, TPOT, goodput and errors side by side, with a gate of 10 % on p99.",
-    (_GATE, _LINES, _WHY),
+    "Opens with the version of the oldest pods as baseline and that of the youngest as canary. Misses, errors and goodput"
+    " side by side, with the gate that rollouts are failed by.",
+    (_GATE, _SENTINELS, _LINES, _WHY),
     choices=(
-        Choice("baseline", "app_version", "llm_sidecar_build_info", "Baseline"),
-        Choice("canary", "app_version", "llm_sidecar_build_info", "Canary"),
+        Choice("baseline", "app_version", "Baseline", youngest_first=False),
+        Choice("canary", "app_version", "Canary", youngest_first=True),
     ),
 )

@@ -1,16 +1,23 @@
-"""All pods by lane, the odd one first: is it one machine, or everybody?"""
+"""All pods by lane, the odd one first: is it one machine, or all?"""
 
-from grafana.panel import GREEN, ORANGE, RED, YELLOW, Board, Kind, Panel, Row
-from grafana.query import ENGINE_OF, Query, gauge, quantiles
-from grafana.shapes import COUNTED, ENGINE, FIRST_TOKENS, GAPS, TIMES, kv_usage, preemptions, waiting
+from collections.abc import Iterator
+
+from grafana.colours import CALM, RED, WARN
+from grafana.panel import Board, Kind, Panel, Row
+from grafana.query import Query, grown, pod_mean, state
+from grafana.shapes import COUNTED, ENGINE, FIRST_TOKENS, GAPS, OK, TIMES, TPOTS
 from grafana.surroundings import kept
 
 
 _WHERE = "namespace, model, lane, pod"
-_MISSED = f'sum by ({_WHERE}) (increase(llm_slo_misses_total{{objective="ttft"}}[W]))'
-_ASKED = f'sum by ({_WHERE}) (increase(llm_slo_requests_total{{objective="ttft"}}[W]))'
-_P95 = f"histogram_quantile(0.95, sum by ({_WHERE}, le) (increase(llm_time_to_first_token_seconds_bucket[W])))"
-_TPOT = f"histogram_quantile(0.95, sum by ({_WHERE}, le) (increase(llm_time_per_output_token_seconds_bucket[W])))"
+_MISSED, _ASKED = (
+    grown(f"llm_slo_{counter}_total", by=_WHERE, matchers='objective="ttft"') for counter in ("misses", "requests")
+)
+_TTFT, _TPOT = (
+    pod_mean("llm_time_to_first_token_seconds", by=_WHERE),
+    pod_mean("llm_time_per_output_token_seconds", by=_WHERE),
+)
+_POD_LINKS = (("pod", "Only this pod", kept("llm-anatomy", "namespace", "pod")),)
 
 _OUTLIERS = Row(
     "Outliers first, over the time shown",
@@ -19,55 +26,133 @@ _OUTLIERS = Row(
             Kind.TABLE,
             "Pods by lane",
             "Each pod against the middle one of its lane: 1 is like the others. One line far above 1: that machine. All near 1 and all"
-            " missing: the load, or the model.",
-            f"misses and requests: {COUNTED}; TTFT: {FIRST_TOKENS}",
+            " missing: the load, or the model. Of pods there are means alone; quantiles are by lane, on the other dashboards.",
+            f"misses and requests: {COUNTED}; TTFT: {FIRST_TOKENS}; TPOT: {TPOTS}",
             "s",
             (
                 Query(
-                    f"{_P95} / on (WHO) group_left () quantile by (WHO) (0.5, {_P95})",
-                    "TTFT of the lane's median",
+                    f"({_TTFT}) / on (WHO) group_left () quantile by (WHO) (0.5, {_TTFT})",
+                    "TTFT of the median",
                     unit=TIMES,
-                    colours=((1.5, YELLOW), (3, RED)),
+                    colours=((1.5, WARN), (3, RED)),
+                    decimals=1,
                 ),
-                Query(_P95, "TTFT p95"),
-                Query(_TPOT, "TPOT p95"),
+                Query(_TTFT, "TTFT mean"),
+                Query(_TPOT, "TPOT mean"),
                 Query(
                     f"{_MISSED} / {_ASKED} >= 0",
                     "missed TTFT",
                     unit="percentunit",
-                    colours=((0.05, ORANGE), (0.5, RED)),
+                    colours=((0.05, WARN), (0.5, RED)),
+                    decimals=0,
                 ),
-                Query(f"{_ASKED} > 0", "TTFT requests", unit="short"),
+                Query(f"{_ASKED} > 0", "requests", unit="short"),
             ),
             width=24,
-            height=10,
-            links=(
-                ("pod", "This pod's anatomy", kept("llm-anatomy", "namespace", "pod")),
-                ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane")),
-            ),
-            sorted_by="TTFT of the lane's median",
-        ),
-        Panel(
-            Kind.LINES,
-            "$lane: time to first token p95 by pod",
-            "One line for each pod. One that leaves the others: the machine, or what the balancer sends there.",
-            FIRST_TOKENS,
-            "s",
-            quantiles(
-                "llm_time_to_first_token_seconds",
-                by=_WHERE,
-                legend="{{pod}} {{lane}} ({{model}} {{namespace}})",
-                of=(0.95,),
-                exemplars=True,
-            ),
-            width=8,
-            per_lane=True,
+            order=("pod", "lane", "model", "namespace"),
+            links=(*_POD_LINKS, ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane"))),
+            sorted_by="TTFT of the median",
         ),
     ),
 )
 
-_HEALTH = Row(
-    "The engines",
+
+def _now(name: str, legend: str, *, unit: str = "short", how: str = "max", **colours: object) -> Query:
+    return Query(f"{how} by (POD) ({name})", legend, unit=unit, **colours)  # type: ignore[arg-type]
+
+
+def _grown(counter: str, legend: str) -> Query:
+    return Query(f"sum by (POD) (increase({counter}[W])) > 0", legend, unit="short")
+
+
+def _costs() -> Iterator[Query]:
+    for part in ("prefill", "decode"):
+        for name, words in (("", ""), ("_low", " low"), ("_high", " high")):
+            yield Query(
+                f'max by (POD) (llm_engine_cost_ratio{name}{{part="{part}"}})', f"{part}{words}", unit=TIMES, decimals=2
+            )
+
+
+_ROOM = Row(
+    "Each engine",
+    (
+        Panel(
+            Kind.TABLE,
+            "Room and work, by pod",
+            "Waiting, running and KV cache now; preempted, restarts and tokens over the time shown. One pod with the whole queue: that"
+            " replica, or the balancing. Silent: seconds since the last output; it stalls above three times what pending prompts explain.",
+            f"{ENGINE}; tokens: {OK}",
+            "short",
+            (
+                _now("llm_engine_requests_waiting", "waiting", colours=((1, WARN),)),
+                _now("llm_engine_requests_running", "running"),
+                _now(
+                    "llm_engine_kv_cache_usage_ratio",
+                    "KV cache",
+                    unit="percentunit",
+                    colours=((0.9, WARN), (0.95, RED)),
+                    decimals=0,
+                ),
+                _grown("llm_engine_preemptions_total", "preempted"),
+                _grown("llm_engine_restarts_total", "restarts"),
+                Query(f"{grown('llm_output_tokens_sum', by='POD')} > 0", "tokens", unit="short", decimals=1),
+                Query(
+                    "sum by (POD) (increase(llm_engine_prefix_cache_hits_total[W]))"
+                    " / sum by (POD) (increase(llm_engine_prefix_cache_queries_total[W])) >= 0",
+                    "prefix hits",
+                    unit="percentunit",
+                    decimals=0,
+                ),
+                _now("llm_engine_silence_seconds", "silent", unit="s"),
+                Query("3 * max by (POD) (llm_engine_silence_expected_seconds)", "explained", unit="s"),
+                Query(
+                    "sum by (POD) (increase(llm_engine_stalled_seconds_total[W])) > 0",
+                    "stalled",
+                    unit="s",
+                    colours=((1, RED),),
+                ),
+            ),
+            width=24,
+            order=("pod", "namespace"),
+            links=_POD_LINKS,
+            sorted_by="waiting",
+        ),
+        Panel(
+            Kind.TABLE,
+            "What work costs, and whether all is seen, by pod",
+            "The cost of the same prefill and decode work over its usual cost, with its interval of 95 %; seconds of prefill for each that was"
+            " expected of the same prompts alone, over the time shown; seconds of one decode step of a fixed shape. Seen: below 0.9 some clients bypass the sidecar. Agreed: our sums over the engine's own; away from 1, do not"
+            " trust the split.",
+            f"{GAPS}; seen and agreed: {ENGINE}, in the last ten minutes of its metrics",
+            TIMES,
+            (
+                *_costs(),
+                Query(
+                    "sum by (POD) (increase(llm_prefill_own_seconds_total[W]))"
+                    " / sum by (POD) (increase(llm_prefill_expected_seconds_total[W])) >= 0",
+                    "own of expected",
+                    decimals=2,
+                ),
+                Query("max by (POD) (llm_engine_step_cost_seconds)", "step", unit="s"),
+                _now("llm_engine_traffic_seen_ratio", "seen", unit="percentunit", decimals=0),
+                Query(
+                    'min by (POD) (llm_engine_report_agreement_ratio{phase=~".+"})',
+                    "agreed",
+                    unit="percentunit",
+                    decimals=0,
+                ),
+            ),
+            width=24,
+            order=("pod", "namespace"),
+            links=_POD_LINKS,
+            sorted_by="decode",
+            empty="",
+        ),
+    ),
+)
+
+_STATE = Row(
+    "State",
     (
         Panel(
             Kind.TIMELINE,
@@ -75,9 +160,21 @@ _HEALTH = Row(
             "By the sidecar's own checks; an engine that is silent counts as busy until it has missed three and sent nothing for 15 s.",
             "pods whose sidecar is scraped",
             "none",
-            (gauge("llm_engine_up", how="min"),),
+            (state("llm_engine_up", how="min"),),
+            width=12,
             empty="not checked yet",
-            words=((0, "down", RED), (1, "up", GREEN)),
+            words=((0, "down", RED), (1, "up", CALM)),
+        ),
+        Panel(
+            Kind.TIMELINE,
+            "Pods with a page of their own",
+            "This pod burns, and misses three times as much as the other pods together. Lane pages then leave its misses out.",
+            COUNTED,
+            "none",
+            (Query('max by (pod, model) (pod:llm_slo:odd{job=~".+"})', "{{pod}} {{model}}"),),
+            width=12,
+            empty="none",
+            words=((1, "odd", RED),),
         ),
         Panel(
             Kind.TABLE,
@@ -90,100 +187,10 @@ _HEALTH = Row(
                 Query("group by (POD, engine, version, quantization, gpu_type) (llm_engine_info)", "known"),
                 Query("group by (POD, quantization, gpu_type, source, provisional) (llm_baseline_info)", "baseline"),
             ),
+            width=24,
             empty="",
-            hidden=("known", "baseline"),
-        ),
-        waiting(width=8),
-        kv_usage(width=8),
-        preemptions(width=8),
-        Panel(
-            Kind.BARS,
-            "Restarts",
-            "Restarts of the engine that the sidecar saw. Caches are cold afterwards, and requests in flight were lost.",
-            "engines of the pods chosen",
-            "short",
-            (Query("sum by (POD) (increase(llm_engine_restarts_total[R]))", "{{pod}} {{namespace}}"),),
-            width=8,
-        ),
-        Panel(
-            Kind.LINES,
-            "Silence, and what would explain it",
-            "Seconds since the last output while a stream is being read, and three times the prefill work that was pending when the"
-            " silence began: above it, and above 8 s, the engine stalls.",
-            "pods with a streamed request in flight that is being read and none that is not streamed; else 0",
-            "s",
-            (
-                gauge("llm_engine_silence_seconds", legend="{{pod}} {{namespace}} silent"),
-                Query("3 * max by (POD) (llm_engine_silence_expected_seconds)", "{{pod}} {{namespace}} explained"),
-            ),
-            width=8,
-        ),
-        Panel(
-            Kind.LINES,
-            "Stalled",
-            "Seconds of silence beyond 8 s and beyond what was pending, in each second.",
-            "pods of which the silence is known, as in the panel beside",
-            "percentunit",
-            (Query("sum by (POD) (rate(llm_engine_stalled_seconds_total[R]))", "{{pod}} {{namespace}}"),),
-            width=8,
-            steps=((0.1, RED),),
-        ),
-    ),
-)
-
-_ODD = Row(
-    "Is it one machine",
-    (
-        Panel(
-            Kind.LINES,
-            "Cost of one step of a fixed shape, by pod",
-            "Estimated seconds of one decode step of the same shape on each pod, as dear as steps are now. One pod above the others with"
-            " the same hardware: that machine.",
-            GAPS,
-            "s",
-            (gauge("llm_engine_step_cost_seconds"),),
-            empty="not learned yet",
-        ),
-        Panel(
-            Kind.TIMELINE,
-            "Pods with a page of their own",
-            "This pod burns, and misses three times as much as the other pods together. Lane pages then leave its misses out.",
-            COUNTED,
-            "none",
-            (Query("max by (POD, job, model) (pod:llm_slo:odd)", f"{{{{pod}}}} {ENGINE_OF}"),),
-            empty="none",
-            words=((1, "odd", RED),),
-        ),
-    ),
-)
-
-_TRUST = Row(
-    "Is everything seen",
-    (
-        Panel(
-            Kind.LINES,
-            "Traffic that the sidecar sees",
-            "Below 0.9 some clients bypass the sidecar, or use an API that it does not measure.",
-            f"{ENGINE.removesuffix(', by its own metrics')}, in the last ten minutes of its metrics; from 100 on, and 4 for each in flight",
-            "percentunit",
-            (gauge("llm_engine_traffic_seen_ratio"),),
-            empty="too few requests",
-        ),
-        Panel(
-            Kind.LINES,
-            "Our sums over the engine's own",
-            "1 is agreement. Away from it while all traffic is seen: do not trust the split before this is explained.",
-            "requests that the engine reported on, in the last ten minutes of its metrics",
-            "percentunit",
-            (
-                gauge(
-                    "llm_engine_report_agreement_ratio",
-                    by="POD, phase",
-                    legend="{{pod}} {{namespace}} {{phase}}",
-                    how="min",
-                ),
-            ),
-            empty="too few requests",
+            order=("pod", "engine", "version"),
+            hidden=("known", "baseline", "namespace"),
         ),
     ),
 )
@@ -191,7 +198,7 @@ _TRUST = Row(
 BOARD = Board(
     "llm-fleet",
     "LLM fleet: all pods",
-    "Every pod by lane, outliers first; the engines' state; and whether the sidecars see everything.",
-    (_OUTLIERS, _ODD, _HEALTH, _TRUST),
+    "Every pod by lane, outliers first; the engines' room, work and state; and whether the sidecars see everything.",
+    (_OUTLIERS, _ROOM, _STATE),
     runbooks=("LLMPodBurn", "LLMEngineBurn", "LLMEngineDown", "LLMNothingComesBack"),
 )

@@ -1,12 +1,14 @@
-"""What a dashboard is, in the words of this folder: rows of panels, each with a population, a unit and queries.
+"""A dashboard, in the words of this folder: rows of panels, each with a population, a unit and queries.
 
-Knows shapes and colours, and nothing of Grafana's JSON (`drawing.py`) or of what is measured. A panel cannot be made without saying
-which requests its number is about.
+Knows shapes, and nothing of Grafana's JSON (`drawing.py`), of colours (`colours.py`) or of what is measured. A panel cannot be made
+without saying which requests its number is about.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from grafana.colours import FINE
 from grafana.query import Query
 
 
@@ -18,56 +20,51 @@ class Kind(StrEnum):
     BARS = "bars"
     TABLE = "table"
     STAT = "stat"
-    BAR_GAUGE = "bargauge"
     HEATMAP = "heatmap"
     TIMELINE = "state-timeline"
 
 
 NO_TRAFFIC = "no traffic"
-GREEN, YELLOW, ORANGE, RED, GREY = "green", "yellow", "orange", "red", "#808080"
-
-PHASE_COLOURS = {
-    "queue": "orange",
-    "prefill": "blue",
-    "first_token": "purple",
-    "unattributed": GREY,
-    "decode": "green",
-    "stream": "yellow",
-    "engine": "red",
-}
-"""The same in every panel that shows phases, so that one learns them once."""
+RATIO = "percentunit"
+"""Grafana's unit of a share, 0 to 1."""
 
 Steps = tuple[tuple[float, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel. `width` of 24, `height` in Grafana's rows (30 px)."""
+    """One panel. `width` of 24, `height` in Grafana's rows (30 px and a gap of 8)."""
 
     kind: Kind
     title: str
     about: str
-    """What it shows and how to read it: full sentences."""
+    """The panel's content and how to read it: full sentences."""
     population: str
     """Which requests (or reads, seconds, pods) the numbers are about, without a full stop."""
     unit: str
     queries: tuple[Query, ...]
-    width: int = 12
+    width: int = 8
     height: int = 8
     steps: Steps = ()
     """From which value on it has which colour."""
-    base: str = GREEN
+    base: str = FINE
     """The colour below the first of them."""
     empty: str = NO_TRAFFIC
-    """What stands there instead of nothing or NaN."""
+    """The text that stands there instead of nothing or NaN; in a table, where there is no row."""
     words: tuple[tuple[float, str, str], ...] = ()
     """Values that are words: (value, word, colour)."""
     text_colours: tuple[tuple[str, str, str], ...] = ()
     """In a table: (column, cell's text, colour)."""
+    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """In a table: column to what is shown in place of a cell's text."""
     links: tuple[tuple[str, str, str], ...] = ()
     """In a table: (column, title, address) of where a cell leads."""
     hidden: tuple[str, ...] = ()
-    """Columns of a table that only serve links."""
+    """Columns of a table that only serve links or joins."""
+    order: tuple[str, ...] = ()
+    """Columns of a table from the left; the others follow."""
+    tall: bool = False
+    """Rows of a table have two lines."""
     sorted_by: str = ""
     """The column of a table that is worst first."""
     total: str = ""
@@ -77,6 +74,8 @@ class Panel:
     per_lane: bool = False
     """Drawn once for each lane."""
     logarithmic: bool = False
+    beyond_one: bool = False
+    """A ratio that may exceed 1, such as seconds in each second over several streams: its axis ends at 100 % or at its highest value."""
     decimals: int | None = None
 
     @property
@@ -87,22 +86,20 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A heading and the panels below it."""
+    """A heading and the panels below it. Without a title they stand there without a heading."""
 
     title: str
     panels: tuple[Panel, ...]
-    per_lane: bool = False
-    """The whole row once for each lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One more variable, of one value: a label's values as the series has them."""
+    """One more variable, of one value: the values of a label, those first whose pods are the youngest, or the oldest."""
 
     name: str
     label: str
-    series: str
     title: str
+    youngest_first: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,177 +1,103 @@
-"""The queue's dashboard, in the order of its runbook: confirm, spike or steady state, what takes the room, what would refute it."""
+"""Before the first token: queue, prefill and front end, in the order in which their runbooks walk."""
 
-from grafana.panel import ORANGE, RED, Board, Kind, Panel, Row
-from grafana.query import LANE, Query, gauge, rates, share
-from grafana.shapes import (
-    ARRIVALS,
-    ENDED,
-    ENGINE,
-    INSIDE,
-    burn,
-    evidence,
-    kv_usage,
-    phase_by_length,
-    phase_heatmap,
-    phase_quantiles,
-    preemptions,
-    prefix_hits,
-    waited_in,
-    waiting,
-)
+from grafana.colours import RED, WARN
+from grafana.panel import RATIO, Board, Kind, Panel, Row
+from grafana.query import Query, gauge
+from grafana.shapes import ENDED, ENGINE, INSIDE, OK, engine_cost, evidence, phase_tail, waited_in
+from sidecar.slo.step_model import Part
 
 
 _CONFIRM = Row(
-    "Confirm: the misses wait in the queue",
+    "Confirm, or refute: which phase, and what has grown",
     (
         waited_in("ttft"),
+        evidence(),
         Panel(
             Kind.LINES,
-            "KV cache of the pods that have a queue",
-            "Above 0.9: memory is what is missing (kv). Well below, with running flat: the batch limit (slots). Below and running not"
-            " flat: the token budget (load, prompts). Empty: no queue now.",
-            "pods whose engine has waiting requests now",
-            "percentunit",
+            "Rejected, and gone while they waited",
+            "Rejected ones count as misses of the queue and never were in one. Who leaves before the threshold is no miss: the objective"
+            " may look better than the users' day.",
+            ENDED,
+            RATIO,
             (
                 Query(
-                    "max by (POD) (llm_engine_kv_cache_usage_ratio) and on (POD) max by (POD) (llm_engine_requests_waiting) > 0",
-                    "{{pod}} {{namespace}}",
+                    'sum(rate(llm_requests_total{outcome="rejected"}[R])) / sum(rate(llm_requests_total[R])) > 0',
+                    "rejected",
+                ),
+                Query(
+                    'sum(rate(llm_client_cancels_total{stage="waiting"}[R])) / sum(rate(llm_requests_received_total[R])) > 0',
+                    "left while waiting",
                 ),
             ),
-            steps=((0.9, ORANGE), (0.95, RED)),
-            empty="no queue",
+            steps=((0.05, WARN),),
+            empty="none",
         ),
     ),
 )
-
-_REGIME = Row("Spike or steady state", (burn(objective="ttft"), waiting()))
 
 _ROOM = Row(
-    "What takes the room",
+    "Queue: what takes the room",
     (
-        evidence(),
-        kv_usage(),
         Panel(
             Kind.LINES,
-            "Arrivals by lane",
-            "One lane that jumps is a noisy tenant; all together is load.",
-            ARRIVALS,
-            "reqps",
-            (rates("llm_requests_received_total"),),
-            width=8,
+            "Waiting and running",
+            "The engine's own queue and batch, and what is inside the sidecar. Waiting above 0 with running flat: the batch limit."
+            " Overdue: past its TTFT threshold with no token yet, which no finished request shows.",
+            f"waiting and running: {ENGINE}; the others: {INSIDE}",
+            "short",
+            (
+                Query("sum(llm_engine_requests_waiting) > 0", "waiting in the engine"),
+                Query("sum(llm_engine_requests_running) > 0", "running"),
+                Query('sum(llm_requests_in_flight{state="waiting"}) > 0', "waiting for output"),
+                Query('sum(llm_requests_in_flight{state="streaming"}) > 0', "streaming"),
+                Query("sum(llm_requests_overdue) > 0", "overdue"),
+                Query("sum by (objective) (llm_slo_undecided_misses) > 0", "{{objective}} misses not decided"),
+            ),
+            empty="nothing waits",
         ),
         Panel(
             Kind.LINES,
-            "Prompt tokens that arrive, by lane",
-            "The work that comes in. It can double while the requests do not.",
-            f"{ARRIVALS}, whose prompt length was known or could be estimated",
+            "KV cache in use by pod",
+            "Above 0.9 while requests wait, memory is what is missing (kv); near 1 the engine preempts. Well below, with running flat:"
+            " the batch limit (slots).",
+            "the KV cache of each pod's engine, of its fullest rank",
+            RATIO,
+            (gauge("llm_engine_kv_cache_usage_ratio"),),
+            steps=((0.9, WARN), (0.95, RED)),
+            empty="the engine does not say",
+        ),
+        phase_tail("queue", "What the engine's scheduler made requests wait."),
+    ),
+)
+
+_PREFILL = Row(
+    "Prefill: what made prompts dearer",
+    (
+        phase_tail("prefill", "The prompt's passes up to the first token."),
+        engine_cost(Part.PREFILL),
+        Panel(
+            Kind.STACK,
+            "Prompt tokens a second: computed, cached, arriving",
+            "What the engine had to compute and what its prefix cache spared it, of requests that ended; the line is what comes in. Work"
+            " can double while requests do not.",
+            f"{OK} whose usage states how many tokens were cached; arriving: whose length was known or could be estimated",
             "cps",
-            (rates("llm_received_prompt_tokens_total"),),
-            width=8,
-        ),
-        Panel(
-            Kind.LINES,
-            "Inside the sidecar, by lane",
-            "Waiting for their first output, and streaming. Streaming flat while waiting grows: no slot is freed.",
-            INSIDE,
-            "short",
             (
-                gauge(
-                    "llm_requests_in_flight",
-                    by="WHO, state",
-                    legend="{{lane}} {{state}} ({{model}} {{namespace}})",
-                    how="sum",
-                ),
+                Query("sum(rate(llm_uncached_prompt_tokens_total[R])) > 0", "computed"),
+                Query("sum(rate(llm_cached_prompt_tokens_total[R])) > 0", "cached"),
+                Query("sum(rate(llm_received_prompt_tokens_total[R])) > 0", "arriving"),
             ),
-            width=8,
+            total="arriving",
         ),
-    ),
-)
-
-_QUEUE = Row(
-    "The queue itself",
-    (
-        phase_quantiles("queue", "What the engine's scheduler made requests wait."),
-        phase_by_length("queue"),
-        phase_heatmap("queue", width=12),
-        Panel(
-            Kind.LINES,
-            "Overdue and oldest",
-            "How many are past their TTFT threshold with no token yet, and how old the oldest waiting one is: a queue that no finished"
-            " request shows yet.",
-            INSIDE,
-            "short",
-            (
-                gauge("llm_requests_overdue", by="WHO", legend=f"overdue {LANE}", how="sum"),
-                Query('max by (WHO) (llm_oldest_request_seconds{state="waiting"})', f"oldest waiting {LANE}", unit="s"),
-            ),
-        ),
-    ),
-)
-
-_REFUTE = Row(
-    "What would prove it wrong",
-    (
-        Panel(
-            Kind.LINES,
-            "Rejected requests",
-            "They count as misses of the queue and never were in one: the engine's own limit, or proxy.max_in_flight.",
-            ENDED,
-            "percentunit",
-            (share('llm_requests_total{outcome="rejected"}', "llm_requests_total"),),
-            width=8,
-            steps=((0.05, ORANGE),),
-        ),
-        Panel(
-            Kind.LINES,
-            "Clients that leave while they wait",
-            "Who leaves before the threshold is no miss: the objective may look better than the users' day.",
-            f"cancelled inference requests, over {ARRIVALS}",
-            "percentunit",
-            (share('llm_client_cancels_total{stage="waiting"}', "llm_requests_received_total"),),
-            width=8,
-            steps=((0.05, ORANGE),),
-        ),
-        Panel(
-            Kind.LINES,
-            "Each pod's part of all that waits",
-            "One pod with nearly all of it, among several: an outlier or the balancing, and no lack of room.",
-            ENGINE,
-            "percentunit",
-            (
-                Query(
-                    "sum by (POD) (llm_engine_requests_waiting)"
-                    " / on (namespace) group_left () (sum by (namespace) (llm_engine_requests_waiting) > 0)",
-                    "{{pod}} {{namespace}}",
-                ),
-            ),
-            width=8,
-            empty="no queue",
-        ),
-        Panel(
-            Kind.LINES,
-            "Misses that are not decided yet",
-            "What broke is decided at most 15 s after a miss: until then the shares above speak of earlier ones.",
-            "requests that missed an objective and whose root is not decided",
-            "short",
-            (
-                gauge(
-                    "llm_slo_undecided_misses",
-                    by="WHO, objective",
-                    legend="{{lane}} {{objective}} ({{model}} {{namespace}})",
-                    how="sum",
-                ),
-            ),
-            width=8,
-        ),
-        preemptions(width=8),
-        prefix_hits(width=8),
+        phase_tail("first_token", "Tokenise, template, IPC, detokenise, network: on a busy API server it is large."),
     ),
 )
 
 BOARD = Board(
     "llm-queue",
-    "LLM queue",
-    "Requests wait for the engine's scheduler. What confirms it, what takes the room, and what would prove it wrong.",
-    (_CONFIRM, _REGIME, _ROOM, _QUEUE, _REFUTE),
-    runbooks=("LLMQueueBurn", "LLMClientsGiveUp", "LLMRequestsRejected"),
+    "LLM before the first token: queue, prefill, front end",
+    "Requests wait for the scheduler, prompts take longer to compute, or the front end around them does. What confirms it, what takes"
+    " the room, what made it dearer, and what would prove it wrong.",
+    (_CONFIRM, _ROOM, _PREFILL),
+    runbooks=("LLMQueueBurn", "LLMPrefillBurn", "LLMFirstTokenBurn", "LLMClientsGiveUp", "LLMRequestsRejected"),
 )

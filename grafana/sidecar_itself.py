@@ -1,236 +1,238 @@
 """The sidecar's own dashboard: what it costs, what it could attribute, and what it did not see."""
 
-from grafana.panel import ORANGE, RED, YELLOW, Board, Kind, Panel, Row
-from grafana.query import Query, gauge, quantiles
-from grafana.shapes import OK, PODS, counted
-from grafana.sidecar_readings import ESTIMATOR, READINGS
+from grafana.colours import CALM, RED, WARN
+from grafana.panel import RATIO, Board, Kind, Panel, Row
+from grafana.query import Query, mean_of
+from grafana.shapes import OK, PODS, STREAMED_OK
+from sidecar.metrics.histogram_forms import quantile
 
 
-_EVERY = "all requests, inference or not"
+def _now(name: str, legend: str, *, unit: str = "short", how: str = "max") -> Query:
+    return Query(f"{how} by (POD) ({name})", legend, unit=unit)
 
 
 _COST = Row(
     "What it costs",
     (
         Panel(
-            Kind.LINES,
-            "Overhead p50, p99",
-            "From the return of the read to the return of the write of the same response bytes.",
-            "1 response read in 64, inference or not",
-            "s",
-            quantiles("llm_sidecar_overhead_seconds", by="POD", legend="{{pod}} {{namespace}}", of=(0.5, 0.99)),
-            width=8,
-            steps=((0.001, YELLOW), (0.005, RED)),
-        ),
-        Panel(
-            Kind.LINES,
-            "Event loop lag p50, p99",
-            "How long bytes may have waited in the sidecar. High without traffic: it is throttled.",
-            "a periodic timer of each pod's sidecar",
-            "s",
-            quantiles("llm_sidecar_event_loop_lag_seconds", by="POD", legend="{{pod}} {{namespace}}", of=(0.5, 0.99)),
-            width=8,
-            steps=((0.01, YELLOW), (0.05, RED)),
-        ),
-        Panel(
-            Kind.LINES,
-            "CPU",
-            "Cores in use; one is the most that it can take.",
+            Kind.TABLE,
+            "Each sidecar",
+            "CPU of one core (which is the most that it can take), resident memory (bounded: a steady climb is a fault), series held, open"
+            " connections and ledgers, the fullest of its budgets (docs/budgets.md), the age of its config, how many prompt buckets it"
+            " estimated wrong where the engine then counted, and the time between two scrapes, which rules need to be 60 s or less.",
             PODS,
-            "percentunit",
+            "short",
             (
+                Query("group by (POD, version, python_version) (llm_sidecar_build_info)", "known", unit="none"),
                 Query(
-                    "sum by (POD) (rate(process_cpu_seconds_total[R])) and on (POD) group by (POD) (llm_sidecar_ready)",
-                    "{{pod}} {{namespace}}",
+                    "sum by (POD) (rate(process_cpu_seconds_total[N])) and on (POD) group by (POD) (llm_sidecar_ready)",
+                    "CPU",
+                    unit="percentunit",
+                    colours=((0.8, WARN),),
+                    decimals=0,
                 ),
-            ),
-            width=8,
-            steps=((0.8, ORANGE),),
-        ),
-        Panel(
-            Kind.LINES,
-            "Memory",
-            "Resident memory. It is bounded: a steady climb is a fault.",
-            PODS,
-            "bytes",
-            (
                 Query(
                     "max by (POD) (process_resident_memory_bytes) and on (POD) group by (POD) (llm_sidecar_ready)",
-                    "{{pod}} {{namespace}}",
+                    "memory",
+                    unit="bytes",
                 ),
+                _now("llm_sidecar_series", "series"),
+                Query('max by (POD) (llm_sidecar_open_connections{side="client"})', "clients", unit="short"),
+                Query('max by (POD) (llm_sidecar_open_connections{side="engine"})', "to the engine", unit="short"),
+                _now("llm_sidecar_open_ledgers", "ledgers"),
+                Query(
+                    'max by (POD) (llm_sidecar_budget_used{budget=~".+"} / llm_sidecar_budget_limit{budget=~".+"})',
+                    "fullest budget",
+                    unit="percentunit",
+                    colours=((0.8, WARN), (1, RED)),
+                    decimals=0,
+                ),
+                Query(
+                    "time() - min by (POD) (llm_sidecar_config_last_reload_success_timestamp_seconds)",
+                    "config",
+                    unit="s",
+                ),
+                Query(
+                    'sum by (POD) (increase(llm_sidecar_prompt_bucket_estimates_total{result="corrected"}[W]))'
+                    " / sum by (POD) (increase(llm_sidecar_prompt_bucket_estimates_total[W])) >= 0",
+                    "lengths wrong",
+                    unit="percentunit",
+                    decimals=0,
+                ),
+                _now("llm_sidecar_last_scrape_age_seconds", "scrape", unit="s"),
             ),
-            width=8,
+            width=24,
+            hidden=("known", "namespace"),
+            order=("pod", "version", "python_version"),
+            empty="",
         ),
         Panel(
             Kind.LINES,
-            "Series held",
-            "What the page holds, against metrics.series_limit (25,000 by default). A child beyond the limit is counted under its fallback.",
-            f"{PODS}; process_ and python_ series left out",
-            "short",
-            (gauge("llm_sidecar_series"),),
-            width=8,
+            "Beside the phases p99: overhead, loop lag, connect, upload",
+            "Overhead: from the return of a read to the return of the write of the same bytes. Loop lag: how late a timer fires, so how"
+            " long bytes may have waited. High: the slow hop is the sidecar itself. Connect: to the engine, microseconds unless its listen"
+            " queue is full. Upload: the client's time to send its request, no phase; a slow network shows here first.",
+            "overhead: 1 response read in 64, inference or not; lag: a periodic timer; connect and upload: inference requests; of all pods",
+            "s",
+            tuple(
+                Query(f"{quantile(0.99, f'{name}_seconds', 'N')} >= 0", legend)
+                for name, legend in (
+                    ("llm_sidecar_overhead", "overhead"),
+                    ("llm_sidecar_event_loop_lag", "loop lag"),
+                    ("llm_engine_connect", "connect"),
+                    ("llm_request_upload", "upload"),
+                )
+            ),
+            steps=((0.01, WARN), (0.05, RED)),
+            logarithmic=True,
         ),
         Panel(
-            Kind.LINES,
-            "Connections and open ledgers",
-            "Connections to clients and to the engine, and ended requests whose phases still wait for the engine's report.",
+            Kind.TIMELINE,
+            "As it should be",
+            "Whether the last config was taken, whether /-/ready says yes, whether it is not shutting down, and whether the constant"
+            " labels on its series still hold (they are fixed for the process's life: restart it).",
             PODS,
-            "short",
+            "none",
             (
-                Query("sum by (POD, side) (llm_sidecar_open_connections)", "{{pod}} {{namespace}} {{side}}"),
-                gauge("llm_sidecar_open_ledgers", legend="{{pod}} {{namespace}} ledgers"),
+                Query("min by (pod) (llm_sidecar_config_last_reload_successful)", "{{pod}} config"),
+                Query("min by (pod) (llm_sidecar_ready)", "{{pod}} ready"),
+                Query("1 - max by (pod) (llm_sidecar_draining)", "{{pod}} not draining"),
+                Query("1 - max by (pod, label) (llm_engine_label_mismatch)", "{{pod}} {{label}}"),
             ),
-            width=8,
+            words=((0, "no", RED), (1, "yes", CALM)),
         ),
     ),
 )
 
-_ATTRIBUTION = Row(
-    "Attribution: who could say where the time went",
+_SEEN = Row(
+    "What it could attribute, and what it lost",
     (
         Panel(
             Kind.STACK,
             "Splits by source",
-            "engine: reported for this very request. derived and estimated: weaker. none: the time is unattributed, and no phase can be paged.",
+            "engine: reported for this very request. derived and estimated: weaker. none: the time is unattributed, and no phase can be"
+            " paged.",
             OK,
-            "percentunit",
+            RATIO,
             (
                 Query(
-                    "sum by (source) (rate(llm_phase_attribution_total[R])) / on () group_left () sum(rate(llm_phase_attribution_total[R]))",
+                    "sum by (source) (rate(llm_phase_attribution_total[R]))"
+                    " / on () group_left () sum(rate(llm_phase_attribution_total[R])) > 0",
                     "{{source}}",
                 ),
             ),
-            width=8,
         ),
         Panel(
-            Kind.LINES,
+            Kind.BARS,
             "Splits by reason",
-            "How each split was obtained, or why not. The status page names the engine's flag that would tell.",
+            "How each split was obtained, or why there is none. The status page names the engine's flag that would tell.",
             OK,
             "reqps",
-            (Query("sum by (source, reason) (rate(llm_phase_attribution_total[R])) > 0", "{{source}}: {{reason}}"),),
-            width=8,
-        ),
-        Panel(
-            Kind.LINES,
-            "Requests without a split, by lane",
-            "Above a half for half an hour it is a ticket: misses of this lane can only page as unattributed.",
-            OK,
-            "percentunit",
             (
                 Query(
-                    'sum by (namespace, lane) (rate(llm_phase_attribution_total{source="none"}[R]))'
-                    " / sum by (namespace, lane) (rate(llm_phase_attribution_total[R]))",
-                    "{{lane}} ({{namespace}})",
+                    "sum by (source, reason) (rate(llm_phase_attribution_total[R])) > 0",
+                    "{{source}}: {{reason}}",
                 ),
             ),
-            width=8,
-            steps=((0.5, ORANGE),),
-        ),
-    ),
-)
-
-_LOST = Row(
-    "What it did not see, or could not do",
-    (
-        counted(
-            "Dropped observations",
-            "What was not measured or not written down. Traffic was not touched.",
-            "observations of any request",
-            "llm_sidecar_dropped_total",
-            "reason",
-            unit="cps",
-        ),
-        counted(
-            "Failures, by the word in x-sidecar-error",
-            "Requests that the sidecar answered itself or cut short.",
-            _EVERY,
-            "llm_sidecar_failures_total",
-            "reason",
-        ),
-        counted(
-            "Labels outside their set",
-            "Values that are counted under a fallback instead; series means that the limit of series was reached.",
-            "label values of any observation",
-            "llm_sidecar_label_overflow_total",
-            "label",
-            unit="cps",
-        ),
-        counted(
-            "Passed through",
-            "Requests that are no inference, which have no lane: health, models, tokenize.",
-            "requests that are no inference",
-            "llm_passthrough_requests_total",
-            "outcome",
-        ),
-        counted(
-            "include_usage, by what was done",
-            "Whether usage was asked for on the client's behalf, or why not. Without usage there are no token counts.",
-            "inference requests",
-            "llm_sidecar_usage_injection_total",
-            "result",
-        ),
-        counted(
-            "Spans",
-            "The engine's spans: taken as its word, nobody's, rejected, forwarded.",
-            "spans that came as OTLP",
-            "llm_sidecar_spans_total",
-            "result",
-            unit="cps",
-        ),
-    ),
-)
-
-_BUDGETS = Row(
-    "Budgets, and who asks for the pages",
-    (
-        Panel(
-            Kind.LINES,
-            "Budgets in use",
-            "The share of each budget that is used. docs/budgets.md says what happens at 100 %.",
-            PODS,
-            "percentunit",
-            (
-                Query(
-                    "max by (POD, budget) (llm_sidecar_budget_used / llm_sidecar_budget_limit)",
-                    "{{budget}} ({{pod}} {{namespace}})",
-                ),
-            ),
-            width=8,
-            steps=((0.8, ORANGE), (1.0, RED)),
-        ),
-        counted(
-            "Found no room, by budget",
-            "What came when the budget was used up: refused, made room for, or passed on unread.",
-            "connections, uploads, requests, bodies, spans and ledgers",
-            "llm_sidecar_budget_exceeded_total",
-            "budget",
-            unit="cps",
-        ),
-        Panel(
-            Kind.LINES,
-            "Sent once more",
-            "The engine had closed the idle connection before the request came: proven by its kernel, so it was sent again.",
-            _EVERY,
-            "reqps",
-            (Query("sum by (POD) (rate(llm_sidecar_resent_total[R])) > 0", "{{pod}} {{namespace}}"),),
-            width=8,
             empty="none",
         ),
-        counted(
-            "Logins at the admin port",
-            "Many that are wrong or busy: a scraper has an old password, or passwords are tried.",
-            "requests to pages that need a password",
-            "llm_sidecar_admin_logins_total",
-            "result",
+        Panel(
+            Kind.BARS,
+            "Lost, refused or failed",
+            "What was not measured (dropped; traffic was not touched), requests that the sidecar answered itself or cut short (failed),"
+            " label values counted under a fallback (overflow), what found no room in a budget, and what was sent once more.",
+            "observations, label values and requests of any kind",
+            "cps",
+            (
+                Query("sum by (reason) (rate(llm_sidecar_dropped_total[R])) > 0", "dropped: {{reason}}"),
+                Query("sum by (reason) (rate(llm_sidecar_failures_total[R])) > 0", "failed: {{reason}}", unit="reqps"),
+                Query("sum by (label) (rate(llm_sidecar_label_overflow_total[R])) > 0", "overflow: {{label}}"),
+                Query("sum by (budget) (rate(llm_sidecar_budget_exceeded_total[R])) > 0", "no room: {{budget}}"),
+                Query("sum(rate(llm_sidecar_resent_total[R])) > 0", "sent once more", unit="reqps"),
+            ),
+            empty="none",
         ),
-        counted(
-            "Loads of the web config",
-            "Anything but ok: the file could not be taken, and the one before stays in force.",
-            "loads of --web.config.file",
-            "llm_sidecar_web_config_loads_total",
-            "result",
-            unit="cps",
+        Panel(
+            Kind.BARS,
+            "Read, asked and passed through",
+            "Readings of the engine's metrics, scrapes of the sidecar, logins at its pages, loads of the web config, spans, and whether"
+            " usage was asked for; requests that are no inference. Anything but ok in the first four is worth a look.",
+            "the sidecar's own work, and requests of any kind",
+            "cps",
+            (
+                Query("sum by (result) (rate(llm_engine_scrapes_total[R])) > 0", "reading: {{result}}"),
+                Query("sum by (result) (rate(llm_sidecar_scrapes_total[R])) > 0", "scrape: {{result}}"),
+                Query(
+                    "sum by (result) (rate(llm_sidecar_admin_logins_total[R])) > 0", "login: {{result}}", unit="reqps"
+                ),
+                Query("sum by (result) (rate(llm_sidecar_web_config_loads_total[R])) > 0", "web config: {{result}}"),
+                Query("sum by (result) (rate(llm_sidecar_spans_total[R])) > 0", "span: {{result}}"),
+                Query(
+                    "sum by (result) (rate(llm_sidecar_usage_injection_total[R])) > 0",
+                    "usage: {{result}}",
+                    unit="reqps",
+                ),
+                Query(
+                    "sum by (outcome) (rate(llm_passthrough_requests_total[R])) > 0",
+                    "passed: {{outcome}}",
+                    unit="reqps",
+                ),
+            ),
+        ),
+    ),
+)
+
+_ESTIMATES = Row(
+    "Estimates, for requests without a report",
+    (
+        Panel(
+            Kind.TABLE,
+            "The estimator, by model",
+            "Whether it would split a TTFT (1), from how many requests that did not queue, how often it could answer, how often it"
+            " would have named the longer of queue and prefill, and how far its prefill was off, on requests that the engine reported on.",
+            f"{STREAMED_OK} and a first token",
+            "short",
+            (
+                Query("min by (POD, model) (llm_estimator_ready)", "ready", unit="none", decimals=0),
+                Query("sum by (POD, model) (llm_estimator_samples)", "samples", decimals=0),
+                Query(
+                    'sum by (POD, model) (increase(llm_estimator_answers_total{result="answered"}[W]))'
+                    " / sum by (POD, model) (increase(llm_estimator_answers_total[W])) >= 0",
+                    "answered",
+                    unit="percentunit",
+                    decimals=0,
+                ),
+                Query(
+                    'sum by (POD, model) (increase(llm_estimator_verdicts_total{result="right"}[W]))'
+                    " / sum by (POD, model) (increase(llm_estimator_verdicts_total[W])) >= 0",
+                    "right",
+                    unit="percentunit",
+                    decimals=0,
+                ),
+                Query(
+                    mean_of("llm_estimator_error_seconds", by="POD, model", matchers='{side=~".+"}'),
+                    "mean error",
+                    unit="s",
+                ),
+            ),
+            width=24,
+            height=6,
+            order=("pod", "model"),
+            hidden=("namespace",),
+            sorted_by="answered",
+            empty="switched off",
+        ),
+        Panel(
+            Kind.TIMELINE,
+            "Why the cost of the engine's work is unknown",
+            "young: too few steps or prompts to know the usual cost. residuals: alike steps take different times. coverage: streams do"
+            " not speak at each step. few: too little traffic now.",
+            "pods without a ratio of costs",
+            "none",
+            (Query("max by (pod, part, reason) (llm_engine_cost_unknown) > 0", "{{part}}: {{reason}} {{pod}}"),),
+            width=24,
+            empty="known",
+            words=((1, "unknown", CALM),),
         ),
     ),
 )
@@ -238,7 +240,7 @@ _BUDGETS = Row(
 BOARD = Board(
     "llm-sidecar",
     "LLM sidecar: its own health",
-    "What the sidecar costs, what it could attribute and from which source, what it dropped, and whether its estimates hold.",
-    (_COST, _ATTRIBUTION, _LOST, _BUDGETS, READINGS, ESTIMATOR),
+    "What the sidecar costs, what it could attribute and from which source, what it lost, and whether its estimates hold.",
+    (_COST, _SEEN, _ESTIMATES),
     runbooks=("LLMSidecarSlow", "LLMAttributionLow", "LLMSidecarDropsObservations", "LLMLabelOverflow"),
 )

@@ -1,4 +1,4 @@
-"""What every dashboard has around its panels: variables to choose by, alerts as annotations, and links that keep time and choice.
+"""The things that every dashboard has around its panels: variables to choose by, alerts as annotations, and links that keep time and choice.
 
 Knows the labels that alerts carry (alert_rules/) and the names of the variables, which alerts put into their links. Refuses to know
 panels. A lane's alert has no pod and a pod's has no lane: an annotation is shown if its label is chosen or missing.
@@ -10,12 +10,17 @@ from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import common as common_models
 from grafana_foundation_sdk.models import dashboard as models
 
+from grafana.colours import NEUTRAL, RED, WARN
 from grafana.panel import Board, Choice
-from grafana.query import VARIABLES
+from grafana.query import COMPUTED, VARIABLES, promql
+from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.export.rules.dashboard_rules import MARK, NOW
 
 
 ALL = ".*"
 """Also of a label that is missing: outside Kubernetes nothing says a namespace unless the scrape configuration does."""
+_NO_JOB = "-"
+"""A pattern that matches no job: no scrape configuration is called so."""
 _SOURCE = {
     "namespace": "llm_sidecar_build_info",
     "pod": "llm_sidecar_build_info",
@@ -23,7 +28,9 @@ _SOURCE = {
     "lane": "llm_requests_received_total",
     "prompt_bucket": "llm_requests_total",
 }
-"""Where the values of a variable come from: series that are there from the start."""
+"""Sources of a variable's values: series that are there from the start."""
+_WITH_FALLBACK = ("model", "lane")
+"""Variables whose label has the value `other`, which is no choice while nothing is counted under it."""
 _TITLES = {"namespace": "Namespace", "pod": "Pod", "model": "Model", "lane": "Lane", "prompt_bucket": "Prompt tokens"}
 
 
@@ -37,14 +44,47 @@ def variables(choices: Sequence[Choice] = ()) -> Iterator[dashboard.DatasourceVa
     chosen: list[str] = []
     for name in VARIABLES:
         # prompt_bucket's series has them all; a pod has no model.
-        text = f"label_values({_SOURCE[name]}{{{','.join(chosen)}}}, {name})"
+        series = f"{_SOURCE[name]}{{{','.join(chosen)}}}"
         everything = models.VariableOption(selected=True, text=["All"], value=["$__all"])
-        yield _query(name, _TITLES[name], text).multi(True).include_all(True).all_value(ALL).current(everything)
+        if name in _WITH_FALLBACK:
+            # Only what had traffic: `other` is there from the start, at 0.
+            text = f"query_result(count by ({name}) (increase({series}[$__range]) > 0))"
+            made = _query(name, _TITLES[name], text).regex(f'/{name}="([^"]+)"/')
+        else:
+            made = _query(name, _TITLES[name], f"label_values({series}, {name})")
+        yield made.multi(True).include_all(True).all_value(ALL).current(everything)
         chosen.append(f'{name}=~"${name}"')
+    yield _computed()
     for choice in choices:
-        yield _query(
-            choice.name, choice.title, f"label_values({choice.series}{{{','.join(chosen[:2])}}}, {choice.label})"
+        order = "sort_desc" if choice.youngest_first else "sort"
+        selected = ",".join([*chosen[:2], f'{choice.label}!=""'])
+        pods = f"process_start_time_seconds{{{selected}}}"
+        # Unsorted by Grafana, so that the first value, which is chosen when the dashboard opens, is the query's first.
+        yield (
+            _query(choice.name, choice.title, f"query_result({order}(min by ({choice.label}) ({pods})))")
+            .regex(f'/{choice.label}="([^"]+)"/')
+            .sort(models.VariableSort.DISABLED)
         )
+
+
+def _computed() -> dashboard.QueryVariable:
+    """Out of sight: `.*`, or a pattern that matches no job where the rules for pictures were evaluated from the start of the time
+    shown to its end. What they record has no pod and no prompt bucket: an empty label matches All, and no other choice.
+    """
+    chosen = ",".join(f'{name}=~"${name}"' for name in ("namespace", "pod", "prompt_bucket"))
+    recorded = f"{MARK}{{{chosen}}}"
+    stored = f"count({recorded} offset $__range) and count({recorded})"
+    text = (
+        f'query_result(label_replace({stored}, "{COMPUTED}", "{_NO_JOB}", "", "")'
+        f' or on () label_replace(vector(1), "{COMPUTED}", "{ALL}", "", ""))'
+    )
+    return (
+        _query(COMPUTED, "Computed", text)
+        .regex(f'/{COMPUTED}="([^"]+)"/')
+        .sort(models.VariableSort.DISABLED)
+        .hide(models.VariableHide.HIDE_VARIABLE)
+        .current(models.VariableOption(selected=True, text=ALL, value=ALL))
+    )
 
 
 def _query(name: str, title: str, text: str) -> dashboard.QueryVariable:
@@ -61,24 +101,50 @@ def _query(name: str, title: str, text: str) -> dashboard.QueryVariable:
 
 
 def annotations() -> Iterator[dashboard.AnnotationQuery]:
-    """Pages in red and tickets in orange, each under its phase."""
-    for severity, colour in (("page", "red"), ("ticket", "orange")):
+    """Pages and tickets, each under its phase; then what was changed: versions that are new, engines that restarted, configs."""
+    for severity, colour in (("page", RED), ("ticket", WARN)):
         chosen = ",".join(f'{name}=~"(|${name})"' for name in ("namespace", "pod", "model", "lane"))
+        firing = f'ALERTS{{alertname=~"LLM.*",alertstate="firing",severity="{severity}",{chosen}}}'
         yield (
-            dashboard.AnnotationQuery()
-            .name(f"{severity.capitalize()}s")
-            .datasource(_datasource())
-            .enable(True)
-            .icon_color(colour)
-            .expr(f'ALERTS{{alertname=~"LLM.*",alertstate="firing",severity="{severity}",{chosen}}}')
-            .step("30s")
+            _annotation(f"{severity.capitalize()}s", colour, firing)
             .title_format("{{alertname}}: {{phase}}")
             .text_format("{{lane}} {{model}} {{pod}}")
             .tag_keys("phase,lane,pod")
         )
+    for name, (expr, title, text) in _CHANGES.items():
+        yield _annotation(name, NEUTRAL, promql(expr)).title_format(title).text_format(text)
 
 
-def links(board: Board, runbook_base: str) -> Iterator[dashboard.DashboardLink]:
+_VERSIONS = "group by (namespace, engine, version) (llm_engine_info)"
+_CHANGES = {
+    "Deploys": (
+        f"{_VERSIONS} unless on (namespace, engine, version) {_VERSIONS.removesuffix(')')} offset {NOW})",
+        "{{engine}} {{version}} is new",
+        "{{namespace}}",
+    ),
+    "Engine restarts": ("sum by (POD) (increase(llm_engine_restarts_total[1m])) > 0", "engine restarted", "{{pod}}"),
+    "Config changes": (
+        "max by (POD) (changes(llm_sidecar_config_last_reload_success_timestamp_seconds[1m])) > 0",
+        "config reloaded",
+        "{{pod}}",
+    ),
+}
+"""Name to the query, its title and its text. A version is new for as long as it was not there so long ago."""
+
+
+def _annotation(name: str, colour: str, expr: str) -> dashboard.AnnotationQuery:
+    return (
+        dashboard.AnnotationQuery()
+        .name(name)
+        .datasource(_datasource())
+        .enable(True)
+        .icon_color(colour)
+        .expr(expr)
+        .step("30s")
+    )
+
+
+def links(board: Board) -> Iterator[dashboard.DashboardLink]:
     """All our dashboards in one menu, with time and variables kept; then the runbooks that this one follows."""
     yield (
         dashboard.DashboardLink("LLM dashboards")
@@ -92,7 +158,7 @@ def links(board: Board, runbook_base: str) -> Iterator[dashboard.DashboardLink]:
         yield (
             dashboard.DashboardLink(f"Runbook {name}")
             .type(models.DashboardLinkType.LINK)
-            .url(f"{runbook_base}/{name}")
+            .url(f"{RUNBOOKS}/{name}")
             .icon("doc")
             .tooltip("What to check first, and which fixes target this phase")
             .target_blank(True)

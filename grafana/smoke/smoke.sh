@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does a real Grafana load the dashboards as they are? ./smoke.sh [GRAFANA_VERSION], for example ./smoke.sh 9.5.21
+# Does a real Grafana load the dashboards as they are? ./smoke.sh [GRAFANA_VERSION], for example ./smoke.sh 10.4.19
 # Needs docker with compose, curl and jq. It was not run where this project is tested: no Grafana could be had there.
 set -euo pipefail
 cd "$(dirname "$0")"

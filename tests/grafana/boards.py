@@ -11,13 +11,17 @@ from typing import Any
 Json = dict[str, Any]
 
 GRAFANA = Path(__file__).parents[2] / "grafana"
-UIDS = (
-    *("llm-anatomy", "llm-lanes", "llm-queue", "llm-prefill", "llm-decode"),
-    *("llm-stream", "llm-canary", "llm-sidecar", "llm-fleet"),
-)
+UIDS = ("llm-anatomy", "llm-lanes", "llm-queue", "llm-stream", "llm-canary", "llm-sidecar", "llm-fleet")
+HIDDEN = 2
+"""Grafana's number of a variable that is not shown."""
 MAGIC = {"$__rate_interval": "244s", "$__range": "3571s"}
-"""What the parser is given for Grafana's own durations: nobody writes these."""
+"""Durations that the parser is given for Grafana's own; no query has these."""
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.*), (?P<label>\w+)\)")
+_WITH_TRAFFIC = re.compile(
+    r"query_result\((?P<expr>count by \((?P<label>\w+)\) \(increase\((?P<series>.*)\[\$__range\]\) > 0\))\)"
+)
+_QUERY_RESULT = re.compile(r"query_result\((?P<query>.*)\)")
+_ONE_LABEL = re.compile(r'/(?P<label>\w+)="\(\[\^"\]\+\)"/')
 
 
 @cache
@@ -26,7 +30,7 @@ def _text(uid: str) -> str:
 
 
 def board(uid: str) -> Json:
-    """A fresh copy: whoever mutates it harms nobody."""
+    """A fresh copy, to be mutated at will."""
     loaded: Json = json.loads(_text(uid))
     return loaded
 
@@ -44,15 +48,47 @@ def targets(dashboard: Json) -> Iterator[tuple[Json, Json]]:
 
 
 def query_variables(dashboard: Json) -> list[Json]:
-    return [variable for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    """Those that people choose from."""
+    shown = [variable for variable in dashboard["templating"]["list"] if variable.get("hide") != HIDDEN]
+    return [variable for variable in shown if variable["type"] == "query"]
 
 
 def label_values(variable: Json) -> tuple[str, str]:
     """Selector and label of a variable's query. Raises ValueError for another kind of query."""
-    match = _LABEL_VALUES.fullmatch(variable["query"]["query"])
+    text = variable["query"]["query"]
+    match = _LABEL_VALUES.fullmatch(text) or _WITH_TRAFFIC.fullmatch(text)
     if match is None:
-        raise ValueError(f"{variable['name']}: {variable['query']['query']!r} is no label_values(series, label)")
+        return query_result(variable)
+    if text.startswith("query_result") and variable.get("regex") != f'/{match["label"]}="([^"]+)"/':
+        raise ValueError(f"{variable['name']}: its regex does not take the label out of the result")
     return match["series"], match["label"]
+
+
+def with_traffic(variable: Json) -> str | None:
+    """The query of a variable that offers only what had traffic; None of one that offers all."""
+    match = _WITH_TRAFFIC.fullmatch(variable["query"]["query"])
+    return match["expr"] if match else None
+
+
+def query_result(variable: Json) -> tuple[str, str]:
+    """PromQL of a variable whose values have an order, and the label that its regex takes. Raises ValueError for another kind."""
+    match = _QUERY_RESULT.fullmatch(variable["query"]["query"])
+    label = _ONE_LABEL.fullmatch(variable.get("regex", ""))
+    if match is None or label is None or variable.get("sort") != 0:
+        raise ValueError(
+            f"{variable['name']}: {variable['query']['query']!r} has neither values of a label nor an order"
+        )
+    return match["query"], label["label"]
+
+
+def switch(dashboard: Json) -> tuple[str, str, str]:
+    """The variable that chooses between recorded series and raw ones: name, PromQL, and the label that its regex takes.
+
+    Raises ValueError where there is not exactly one.
+    """
+    (variable,) = [one for one in dashboard["templating"]["list"] if one.get("hide") == HIDDEN]
+    query, label = query_result(variable)
+    return str(variable["name"]), query, label
 
 
 def with_durations(expr: str) -> str:
@@ -63,7 +99,7 @@ def with_durations(expr: str) -> str:
 
 
 def column_of(panel: Json, ref: str) -> str:
-    """What a table calls the values of one target."""
+    """The name that a table gives to the values of one target."""
     original = f"Value #{ref}" if len(panel["targets"]) > 1 else "Value"
     renamed = [step["options"]["renameByName"] for step in panel["transformations"] if step["id"] == "organize"]
     return str(renamed[0].get(original, original)) if renamed else original

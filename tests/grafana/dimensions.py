@@ -1,4 +1,4 @@
-"""What a query's value is: seconds, a share, requests a second. Reckoned from the names of the series, through the tree.
+"""The dimension of a query's value: seconds, a share, requests a second. Reckoned from the names of the series, through the tree.
 
 Physics for dashboards: a rate takes a second away, a quotient subtracts, a sum keeps. So a unit that does not fit its query is
 found without running it: milliseconds on seconds, a percentage on a number of requests.
@@ -8,7 +8,8 @@ from typing import Any
 
 import promql_parser as promql
 
-from tests.grafana.series import inner, is_scalar
+from sidecar.export.rules.dashboard_rules import RECORDED
+from tests.grafana.series import inner, is_scalar, operands
 
 
 Dimension = dict[str, int]
@@ -19,7 +20,12 @@ TIMES: Dimension = {"times": 1}
 STATE: Dimension = {"state": 1}
 """A number that stands for a word, or a 1 that stands for its labels."""
 
+INSTANT: Dimension = {"instant": 1}
+"""Seconds since 1970. Grafana draws milliseconds."""
+MILLISECONDS = 1000
+
 UNIT = {
+    "millisecond": "dateTimeAsIsoNoDateIfToday",
     "": "percentunit",
     "second": "s",
     "second/request": "s",
@@ -81,8 +87,10 @@ _ENDS: tuple[tuple[str, Dimension], ...] = (
     ("_tokens_sum", {"token": 1}),
     ("_count", {"request": 1}),
     ("_bucket", {"request": 1}),
+    ("_timestamp_seconds", INSTANT),
     ("_seconds", {"second": 1}),
     ("_bytes", {"byte": 1}),
+    ("_tokens", {"token": 1}),
     ("_ratio", SHARE),
     ("_info", STATE),
     ("_up", STATE),
@@ -94,8 +102,6 @@ _ENDS: tuple[tuple[str, Dimension], ...] = (
 _RECORDED: tuple[tuple[str, Dimension], ...] = (
     ("lane:llm_slo_burn:ratio", TIMES),
     ("lane:llm_slo_burn:tier", STATE),
-    ("lane:llm_slo_miss:ratio", SHARE),
-    ("lane:llm_slo_waited_in:ratio", SHARE),
     ("lane:llm_slo_root:share", SHARE),
     ("pod:llm_slo:odd", STATE),
 )
@@ -103,32 +109,41 @@ _KEEPING = {"increase", "label_replace", "label_join", "max_over_time", "min_ove
 
 
 class UnknownDimensionError(ValueError):
-    """Nobody has said what this is: say it in the tables above."""
+    """It is not known what this is: say it in the tables above."""
 
 
 def of_series(name: str) -> Dimension:
-    """What a series counts or measures."""
+    """The dimension that a series counts or measures."""
     if name in _EXACT:
         return _EXACT[name]
     for beginning, dimension in _RECORDED:
         if name.startswith(beginning):
             return dimension
+    if name in RECORDED:
+        return _recorded(*name.split(":")[1:])
     for end, dimension in _ENDS:
         if ":" not in name and name.endswith(end):
             return dimension
     raise UnknownDimensionError(name)
 
 
-def observed(bucket: str) -> Dimension:
-    """What a histogram's bounds are in."""
+def _recorded(metric: str, operation: str) -> Dimension:
+    if operation == "count":
+        return {"event": 1}
+    below = of_series(metric)
+    return _times(below, {"second": -1}) if operation.startswith("rate") else below
+
+
+def observed(series: str) -> Dimension:
+    """The dimension of what a histogram observes, by the name of its buckets, or its own where it is a native one."""
     for end, dimension in (
-        ("_seconds_bucket", {"second": 1}),
-        ("_tokens_bucket", {"token": 1}),
-        ("_per_read_bucket", {"event": 1}),
+        ("_seconds", {"second": 1}),
+        ("_tokens", {"token": 1}),
+        ("_per_read", {"event": 1}),
     ):
-        if bucket.endswith(end):
+        if series.removesuffix("_bucket").endswith(end):
             return dimension
-    raise UnknownDimensionError(bucket)
+    raise UnknownDimensionError(series)
 
 
 def dimension_of(node: Any) -> Dimension:
@@ -163,16 +178,15 @@ def _called(node: promql.Call) -> Dimension:
     if node.func.name == "rate":
         return _times(dimension_of(node.args[0]), {"second": -1})
     if node.func.name == "histogram_quantile":
-        below = inner(node.args[1])
-        while not isinstance(below, promql.VectorSelector):
-            below = (
-                below.vector_selector
-                if isinstance(below, promql.MatrixSelector)
-                else inner(getattr(below, "expr", None) or below.args[0])
-            )
+        (below,) = operands(node.args[1])
         return observed(below.name or "")
+    if node.func.name in {"histogram_sum", "histogram_count"}:
+        (below,) = operands(node.args[0])
+        whole = {name: -power for name, power in observed(below.name or "").items()}
+        part = of_series(f"{below.name}_{node.func.name.removeprefix('histogram_')}")
+        return _times(_times(dimension_of(node.args[0]), whole), part)
     if node.func.name == "time":
-        return {"second": 1}
+        return INSTANT
     if node.func.name in _KEEPING:
         return dimension_of(node.args[0])
     raise UnknownDimensionError(node.func.name)
@@ -182,6 +196,10 @@ def _joined(node: promql.BinaryExpr) -> Dimension:
     operator = str(node.op)
     if is_scalar(node.lhs) and isinstance(inner(node.lhs), promql.NumberLiteral):
         right = dimension_of(node.rhs)
+        if right == INSTANT:
+            if operator != "*" or inner(node.lhs).val != MILLISECONDS:
+                raise UnknownDimensionError(f"{node.lhs} {operator} an instant")
+            return {"millisecond": 1}
         # What is left of a budget is a share of it.
         return SHARE if operator == "-" and written(right) == "request/allowed" else right
     if is_scalar(node.rhs) or operator in {"and", "or", "unless", ">", ">=", "<", "<=", "==", "!="}:
@@ -194,6 +212,8 @@ def _joined(node: promql.BinaryExpr) -> Dimension:
         if STATE in (left, right):
             return right if left == STATE else left
         return _times(left, right)
+    if operator == "-" and left == right == INSTANT:
+        return {"second": 1}
     if left != right:
         raise UnknownDimensionError(f"{written(left)} {operator} {written(right)}")
     return left

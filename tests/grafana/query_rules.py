@@ -1,15 +1,19 @@
-"""What a dashboard's queries must be, judged on their trees: variables honoured, quantiles and counters used as they may be, units right."""
+"""Rules that a dashboard's queries keep, judged on their trees: variables honoured, quantiles and counters used as they may be, units right."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import promql_parser as promql
 
+from sidecar.export.rules.dashboard_rules import RECORDED
 from tests.grafana.boards import MAGIC, Json, targets, unit_of, with_durations
 from tests.grafana.dimensions import UNIT, UnknownDimensionError, dimension_of, observed, written
+from tests.grafana.gate import is_sequential
 from tests.grafana.series import (
     CONSTANT,
+    FORM,
+    NATIVE,
     VERSION,
     Labels,
     children,
@@ -21,6 +25,7 @@ from tests.grafana.series import (
     labels_of,
     matched,
     on_labels,
+    operands,
     recorded,
     selectors,
     walk,
@@ -33,19 +38,30 @@ Rule = Callable[[Json], Complaints]
 VARIABLES = ("namespace", "pod", "model", "lane", "prompt_bucket")
 SUMMED_ON_PURPOSE = {
     ("llm_requests_total", "outcome"),
+    ("llm_answers_total", "finish_reason"),
     ("llm_phase_attribution_total", "reason"),
+    ("llm_request_phase_seconds", "source"),
     ("llm_request_phase_seconds_bucket", "source"),
     ("llm_request_phase_seconds_sum", "source"),
     ("llm_request_phase_seconds_count", "source"),
     ("lane:llm_slo_root:share", "window"),
 }
-"""Labels that a query may leave out: a request has one outcome, a split one reason, a phase one source, a share one window."""
+"""Labels that a query may leave out: a request has one outcome and one finish reason, a split one reason, a phase one source, a share one window."""
+WHO = frozenset({"namespace", "job", "model", "lane", "objective"})
+"""Labels that tell two objectives apart."""
 JOB = "job"
 """Recorded series keep engines of one namespace apart by it; other queries may add these engines."""
+BURN = {"llm_slo_misses_total", "llm_slo_allowed_misses_total"}
+"""A burn rate is of a window that its name says."""
+NOW_IN_SECONDS = "300s"
+"""`grafana.query.NOW`, as the parser gives it back."""
+SWITCH = "$computed"
+"""The variable that reads either what is recorded for pictures or what that was recorded from."""
+_SIDES = (f'!~"{SWITCH}"', f'=~"{SWITCH}"')
 _RATES = {"rate", "irate", "increase"}
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _parsed(expr: str) -> Any:
     try:
         return promql.parse(with_durations(expr))
@@ -59,7 +75,7 @@ def tree_of(target: Json) -> Any:
     return tree if tree is not None and all((one.name or "") in known() for one in selectors(tree)) else None
 
 
-def _where(panel: Json, target: Json) -> str:
+def where(panel: Json, target: Json) -> str:
     return f"panel {panel['title']!r} {target['refId']}"
 
 
@@ -68,11 +84,11 @@ def parses(dashboard: Json) -> Complaints:
     for panel, target in targets(dashboard):
         tree = _parsed(target["expr"])
         if tree is None:
-            yield f"{_where(panel, target)}: no PromQL: {target['expr']}"
+            yield f"{where(panel, target)}: no PromQL: {target['expr']}"
             continue
         for selector in selectors(tree):
             if (selector.name or "") not in known():
-                yield f"{_where(panel, target)}: nobody exposes {selector.name}"
+                yield f"{where(panel, target)}: no page exposes {selector.name}"
 
 
 def honours_the_variables(dashboard: Json) -> Complaints:
@@ -83,18 +99,57 @@ def honours_the_variables(dashboard: Json) -> Complaints:
             labels, said = known()[selector.name or ""], matched(selector)
             for name in VARIABLES:
                 if name in labels and said.get(name) != f'=~"${name}"':
-                    yield f"{_where(panel, target)}: {selector.name} does not obey ${name}"
+                    yield f"{where(panel, target)}: {selector.name} does not obey ${name}"
             if compares and said.get(VERSION) not in {'="$baseline"', '="$canary"', '=~"$baseline|$canary"'}:
-                yield f"{_where(panel, target)}: {selector.name} mixes versions"
+                yield f"{where(panel, target)}: {selector.name} mixes versions"
             for name in sorted(set(said) - labels):
-                yield f"{_where(panel, target)}: {selector.name} has no label {name}"
+                yield f"{where(panel, target)}: {selector.name} has no label {name}"
+
+
+def reads_one_of_two(dashboard: Json) -> Complaints:
+    """A series of the optional rule file has what it was recorded from beside it, and the switch reads only one of them."""
+    for panel, target in targets(dashboard):
+        for selector, said in _switched(tree_of(target)):
+            if said and matched(selector).get(JOB) != said:
+                yield f"{where(panel, target)}: {selector.name} is not read in turn with what stands beside it"
+            if not said and SWITCH in str(selector):
+                yield f"{where(panel, target)}: {selector.name} is switched off without another in its place"
+
+        for node in walk(tree_of(target)):
+            if not isinstance(node, promql.BinaryExpr) or str(node.op) != "or" or not _is_optional(node.lhs):
+                continue
+            chosen = _own_matchers(selectors(node.lhs)[0])
+            for selector in selectors(node.rhs):
+                if _own_matchers(selector) != chosen:
+                    yield f"{where(panel, target)}: {selector.name} is chosen otherwise than what is recorded"
+
+
+def _switched(node: Any, side: str = "") -> Iterator[tuple[promql.VectorSelector, str]]:
+    """Each selector with the matcher of its job that the switch wants; empty where nothing recorded could stand in its place."""
+    if isinstance(node, promql.VectorSelector):
+        # Alone, a series that may not be recorded is no answer.
+        yield node, "nothing beside it" if node.name in RECORDED and side != _SIDES[0] else side
+    elif isinstance(node, promql.BinaryExpr) and str(node.op) == "or" and _is_optional(node.lhs):
+        yield from _switched(node.lhs, _SIDES[0])
+        yield from _switched(node.rhs, _SIDES[1])
+    else:
+        for child in children(node):
+            yield from _switched(child, side)
+
+
+def _own_matchers(selector: promql.VectorSelector) -> dict[str, str]:
+    return {name: how for name, how in matched(selector).items() if name not in {*VARIABLES, JOB}}
+
+
+def _is_optional(node: Any) -> bool:
+    return all(one.name in RECORDED for one in selectors(node))
 
 
 def says_what_it_sums_over(dashboard: Json) -> Complaints:
     """Every label of a series that no variable chooses is matched or kept, or the whole of the same part over whole."""
     for panel, target in targets(dashboard):
         for selector, name in _unsaid(tree_of(target), frozenset(), kept_all=True):
-            yield f"{_where(panel, target)}: {selector.name} is summed over {name}"
+            yield f"{where(panel, target)}: {selector.name} is summed over {name}"
 
 
 def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = frozenset()) -> Iterator[tuple[Any, str]]:
@@ -130,15 +185,28 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
 
 
 def takes_rates_right(dashboard: Json) -> Complaints:
-    """[target-rate-interval, target-counter-agg]: the rate interval over time, the whole range for one number; no fixed window."""
+    """[target-rate-interval, target-counter-agg]: the rate interval over time, the whole range for one number. One fixed window, NOW,
+    for one number, for quantiles, and in a condition.
+    """
     for panel, target in targets(dashboard):
+        if is_sequential(target):
+            continue
         tree, ranged = tree_of(target), set()
+        conditions = {str(selector) for selector in _conditions(tree)}
         for function, matrix in _ranges(tree):
             ranged.add(str(matrix.vector_selector))
-            yield from (f"{_where(panel, target)}: {one}" for one in _badly_ranged(target, function, matrix))
+            may_be_fixed = (
+                matrix.vector_selector.name in BURN
+                or has_buckets(matrix.vector_selector)
+                or str(matrix.vector_selector) in conditions
+                # A series recorded over these minutes has them in its name.
+                or matched(matrix.vector_selector).get(JOB) == f'=~"{SWITCH}"'
+            )
+            complaints = _badly_ranged(target, function, matrix, may_be_fixed=may_be_fixed)
+            yield from (f"{where(panel, target)}: {one}" for one in complaints)
         for selector in selectors(tree):
             if _counts(selector) and selector.name not in recorded() and str(selector) not in ranged:
-                yield f"{_where(panel, target)}: {selector.name} without a rate"
+                yield f"{where(panel, target)}: {selector.name} without a rate"
 
 
 def _ranges(tree: Any) -> Iterator[tuple[str, promql.MatrixSelector]]:
@@ -148,22 +216,41 @@ def _ranges(tree: Any) -> Iterator[tuple[str, promql.MatrixSelector]]:
                 yield node.func.name, inner(argument)
 
 
-def _badly_ranged(target: Json, function: str, matrix: promql.MatrixSelector) -> Complaints:
+def _conditions(tree: Any) -> list[promql.VectorSelector]:
+    """The selectors that only decide which samples stay."""
+    return [
+        selector
+        for node in walk(tree)
+        if isinstance(node, promql.BinaryExpr) and str(node.op) in {"and", "unless"}
+        for selector in selectors(node.rhs)
+    ]
+
+
+def _badly_ranged(target: Json, function: str, matrix: promql.MatrixSelector, *, may_be_fixed: bool) -> Complaints:
     allowed = "$__range" if target.get("instant") else "$__rate_interval"
-    if f"{round(matrix.range.total_seconds())}s" != MAGIC[allowed]:
+    window = f"{round(matrix.range.total_seconds())}s"
+    fixed = window == NOW_IN_SECONDS and (target.get("instant") or may_be_fixed)
+    if window != MAGIC[allowed] and not fixed:
         yield f"a window other than {allowed}"
-    if function == "rate" and target.get("instant"):
+    if function == "rate" and target.get("instant") and not fixed:
         yield "a rate over the whole range: the linter wants increase"
+    if may_be_fixed and function == "max_over_time":
+        return
     if function not in _RATES or not _counts(matrix.vector_selector):
         yield f"{function} of {matrix.vector_selector.name}"
 
 
 def _counts(selector: promql.VectorSelector) -> bool:
-    return (selector.name or "").endswith(("_total", "_sum", "_count", "_bucket"))
+    name = (selector.name or "").removesuffix(":sum")
+    return name in NATIVE or name.endswith(("_total", "_sum", "_count", "_bucket"))
+
+
+def has_buckets(selector: promql.VectorSelector) -> bool:
+    return selector.name in NATIVE or (selector.name or "").endswith("_bucket")
 
 
 def takes_quantiles_right(dashboard: Json) -> Complaints:
-    """By le and from buckets only; never averaged, added or stacked."""
+    """By le from buckets, or from native histograms; never averaged, added or stacked."""
     for panel, target in targets(dashboard):
         tree = tree_of(target)
         calls = [
@@ -171,23 +258,27 @@ def takes_quantiles_right(dashboard: Json) -> Complaints:
         ]
         for call in calls:
             below = inner(call.args[1])
-            summed = isinstance(below, promql.AggregateExpr) and str(below.op) == "sum" and "le" in grouping(below)
-            if not summed or not all((one.name or "").endswith("_bucket") for one in selectors(below)):
-                yield f"{_where(panel, target)}: a quantile that is not of sum by (le) of buckets"
+            summed = isinstance(below, promql.AggregateExpr) and str(below.op) == "sum"
+            by_edge = summed and "le" in grouping(below)
+            if not summed or any(not has_buckets(one) or by_edge is (one.name in NATIVE) for one in operands(below)):
+                yield f"{where(panel, target)}: a quantile that is not of sum by (le) of buckets, or of a sum of native histograms"
             if not 0 < inner(call.args[0]).val < 1:
-                yield f"{_where(panel, target)}: quantile {inner(call.args[0]).val}"
+                yield f"{where(panel, target)}: quantile {inner(call.args[0]).val}"
         for node in walk(tree):
             mixing = (isinstance(node, promql.AggregateExpr) and str(node.op) in {"sum", "avg", "stddev"}) or (
                 isinstance(node, promql.BinaryExpr) and str(node.op) in {"+", "*"}
             )
             if mixing and any(call in _below(node) for call in calls):
-                yield f"{_where(panel, target)}: a quantile is added or averaged"
+                yield f"{where(panel, target)}: a quantile is added or averaged"
+            ranking = isinstance(node, promql.AggregateExpr) and str(node.op) == "max" and "lane" not in grouping(node)
+            if ranking and any("lane" in labels_of(call, known()) for call in calls if call in _below(node)):
+                yield f"{where(panel, target)}: quantiles of lanes compete"
         stacked = panel["fieldConfig"]["defaults"].get("custom", {}).get("stacking", {}).get("mode") not in {
             None,
             "none",
         }
         if calls and stacked:
-            yield f"{_where(panel, target)}: stacked quantiles"
+            yield f"{where(panel, target)}: stacked quantiles"
 
 
 def _below(node: Any) -> list[Any]:
@@ -201,20 +292,20 @@ def joins_right(dashboard: Json) -> Complaints:
             if isinstance(node, promql.AggregateExpr):
                 below = labels_of(node.expr, known())
                 if lost := grouping(node) - below:
-                    yield f"{_where(panel, target)}: by ({', '.join(sorted(lost))}), which is not there"
+                    yield f"{where(panel, target)}: by ({', '.join(sorted(lost))}), which is not there"
                 if str(node.op) == "quantile" and below == grouping(node):
-                    yield f"{_where(panel, target)}: a quantile over one value"
+                    yield f"{where(panel, target)}: a quantile over one value"
                 if str(node.op) == "count" and not {"namespace", "pod"} <= below:
-                    yield f"{_where(panel, target)}: what is counted are not pods"
+                    yield f"{where(panel, target)}: what is counted are not pods"
                 if str(node.op) == "topk" and _too_many_compete(below - grouping(node)):
-                    yield f"{_where(panel, target)}: topk lets lanes compete with each other"
+                    yield f"{where(panel, target)}: topk lets lanes compete with each other"
             if isinstance(node, promql.BinaryExpr) and not is_scalar(node.lhs) and not is_scalar(node.rhs):
-                yield from (f"{_where(panel, target)}: {one}" for one in _badly_joined(node))
+                yield from (f"{where(panel, target)}: {one}" for one in _badly_joined(node))
 
 
 def _too_many_compete(labels: Labels) -> bool:
-    """One label may rank, such as the phase; lanes, engines and pods are told apart."""
-    return bool(labels & {*VARIABLES, "objective", JOB}) or len(labels - {"window"}) > 1
+    """One label may rank, such as the phase or the pod; lanes and engines are told apart."""
+    return bool(labels & ({*VARIABLES, "objective", JOB} - {"pod"})) or len(labels - {"window"}) > 1
 
 
 def _badly_joined(node: promql.BinaryExpr) -> Complaints:
@@ -222,18 +313,26 @@ def _badly_joined(node: promql.BinaryExpr) -> Complaints:
     on, operator = on_labels(node), str(node.op)
     if operator == "/" and str(inner(node.lhs)) == str(inner(node.rhs)):
         yield "divided by itself"
-    if operator == "or":
-        if on is not None or left - {"phase"} != right - {"phase"}:
-            yield "or of different things"
-    elif operator in {"and", "unless"}:
-        if on != left & right:
-            yield f"{operator} not on all labels that both have"
+    if operator in {"or", "and", "unless"}:
+        yield from _badly_chosen(operator, left, right, on)
     elif grouped_left(node):
         brought = frozenset(node.modifier.group_labels or () if node.modifier else ())
-        if on is None or on != right - brought or not on <= left:
+        if on is None or on != right - brought or not on <= left or not brought <= right:
             yield f"group_left on {sorted(on or ())}, but {sorted(right)} on the one side"
     elif not left == right == (left if on is None else on):
         yield f"{sorted(left)} never meets {sorted(right)}"
+
+
+def _badly_chosen(operator: str, left: Labels, right: Labels, on: Labels | None) -> Complaints:
+    """The rules of operators that keep samples as they are."""
+    if operator == "or":
+        if left != right - {FORM} or (on is not None and on != left & WHO):
+            yield "or of different things"
+    elif operator == "unless" and on is None:
+        if left - {"le"} != right:
+            yield f"unless of {sorted(right)}, but {sorted(left)} stay"
+    elif on != left & right:
+        yield f"{operator} not on all labels that both have"
 
 
 def has_the_right_unit(dashboard: Json) -> Complaints:
@@ -243,22 +342,27 @@ def has_the_right_unit(dashboard: Json) -> Complaints:
         if tree is None:
             continue
         unit = unit_of(panel, target["refId"])
+        if is_sequential(target):
+            if unit != "percentunit":
+                yield f"{where(panel, target)}: a probability in {unit}"
+            continue
         try:
             dimension = observed(selectors(tree)[0].name or "") if panel["type"] == "heatmap" else dimension_of(tree)
             expected = UNIT[written(dimension)]
         except (UnknownDimensionError, KeyError) as error:
-            yield f"{_where(panel, target)}: of unknown dimension: {error}"
+            yield f"{where(panel, target)}: of unknown dimension: {error}"
             continue
         if unit != expected:
-            yield f"{_where(panel, target)}: {written(dimension) or 'a share'} in {unit}, not {expected}"
+            yield f"{where(panel, target)}: {written(dimension) or 'a share'} in {unit}, not {expected}"
         words = [one for one in panel["fieldConfig"]["defaults"].get("mappings", []) if one["type"] == "value"]
         if panel["type"] == "state-timeline" and not words:
-            yield f"{_where(panel, target)}: states without words"
+            yield f"{where(panel, target)}: states without words"
 
 
 QUERY_RULES: tuple[Rule, ...] = (
     parses,
     honours_the_variables,
+    reads_one_of_two,
     says_what_it_sums_over,
     takes_rates_right,
     takes_quantiles_right,

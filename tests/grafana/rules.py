@@ -1,4 +1,4 @@
-"""What a dashboard must be: each rule takes one as a dict and returns its complaints. Grafana's dashboard-linter's rules, and ours.
+"""Rules that a dashboard keeps: each takes one as a dict and returns its complaints. Grafana's dashboard-linter's rules, and ours.
 
 Plain functions, so that a mutation of a dashboard costs milliseconds to judge. Rules about queries are in `query_rules.py`.
 """
@@ -11,9 +11,24 @@ from typing import Any
 
 import promql_parser as promql
 
-from tests.grafana.boards import UIDS, Json, column_of, label_values, panels, query_variables, targets
-from tests.grafana.query_rules import QUERY_RULES, VARIABLES, tree_of
-from tests.grafana.series import known, labels_of, matched, operands, selectors
+from sidecar.export.rules.annotations import RUNBOOKS as RUNBOOK_BASE
+from sidecar.export.rules.dashboard_rules import MARK
+from tests.grafana.boards import (
+    HIDDEN,
+    UIDS,
+    Json,
+    column_of,
+    label_values,
+    panels,
+    query_variables,
+    switch,
+    targets,
+    with_traffic,
+)
+from tests.grafana.forms import reads_any_form
+from tests.grafana.gate import is_gate
+from tests.grafana.query_rules import QUERY_RULES, VARIABLES, WHO, has_buckets, tree_of
+from tests.grafana.series import VERSION, known, labels_of, matched, operands, selectors
 
 
 Complaints = Iterator[str]
@@ -27,7 +42,7 @@ _LEGEND_LABEL = re.compile(r"\{\{(\w+)\}\}")
 
 
 def is_of_our_time(dashboard: Json) -> Complaints:
-    """Classic JSON that 9.5 to 13 load, with an address of its own."""
+    """Classic JSON that 10 to 13 load, with an address of its own."""
     if dashboard.get("uid") not in UIDS:
         yield f"uid {dashboard.get('uid')!r} is none of ours"
     if not 39 <= dashboard.get("schemaVersion", 0) <= 42:
@@ -70,6 +85,29 @@ def has_the_variables(dashboard: Json) -> Complaints:
             yield f"variable {variable['name']}: {selector.name} has no label {label}"
 
 
+def has_the_switch(dashboard: Json) -> Complaints:
+    """One variable out of sight, asked anew with the time: all is computed, unless what is chosen was recorded for the time shown."""
+    try:
+        name, query, label = switch(dashboard)
+        asked = selectors(promql.parse(query.replace("$__range", "1h")))
+    except ValueError as error:
+        yield f"no variable out of sight that chooses what is read: {error}"
+        return
+    (variable,) = [one for one in dashboard["templating"]["list"] if one.get("hide") == HIDDEN]
+    if (name, label, variable.get("refresh"), variable["current"]["value"]) != ("computed", "computed", 2, ".*"):
+        yield f"variable {name}: another name or label, not asked anew, or not all at first"
+    chosen = {label: f'=~"${label}"' for label in ("namespace", "pod", "prompt_bucket")}
+    if [(one.name, matched(one)) for one in asked] != [(MARK, chosen)] * 2 or variable["datasource"] != DATASOURCE:
+        yield f"variable {name}: it does not ask whether what is chosen was recorded"
+
+
+def offers_what_had_traffic(dashboard: Json) -> Complaints:
+    """The variables of models and lanes do: `other` is there from the start, and no choice while nothing is counted there."""
+    for variable in query_variables(dashboard):
+        if variable["name"] in {"model", "lane"} and with_traffic(variable) is None:
+            yield f"variable {variable['name']}: it offers all values"
+
+
 def has_whole_panels(dashboard: Json) -> Complaints:
     """[panel-datasource, panel-title-description, panel-no-targets], a population, and words for nothing."""
     for panel in panels(dashboard):
@@ -88,7 +126,7 @@ def has_whole_panels(dashboard: Json) -> Complaints:
         nothing = [one["options"] for one in defaults.get("mappings", []) if one["type"] == "special"]
         if "noValue" not in defaults or [one["match"] for one in nothing] != ["null+nan"]:
             yield f"panel {name!r}: no word for nothing or NaN"
-        elif nothing[0]["result"].get("text") != defaults["noValue"]:
+        elif nothing[0]["result"].get("text") != ("" if panel["type"] == "table" else defaults["noValue"]):
             yield f"panel {name!r}: NaN and nothing have different words"
 
 
@@ -100,7 +138,7 @@ def is_laid_out(dashboard: Json) -> Complaints:
     cells: dict[tuple[int, int], str] = {}
     for panel in dashboard["panels"]:
         grid = panel["gridPos"]
-        if grid["x"] < 0 or grid["x"] + grid["w"] > GRID or grid["w"] < 1 or grid["h"] < 1:
+        if min(grid["x"], grid["y"]) < 0 or grid["x"] + grid["w"] > GRID or grid["w"] < 1 or grid["h"] < 1:
             yield f"panel {panel['title']!r} is outside the grid"
         for cell in (
             (x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])
@@ -115,20 +153,27 @@ def is_laid_out(dashboard: Json) -> Complaints:
 
 
 def names_its_lines(dashboard: Json) -> Complaints:
-    """A legend names every label of the result: or lines cannot be told apart, or a name stays empty."""
+    """A legend names every label of the result: or lines cannot be told apart, or a name stays empty. A lane's line has its bare
+    name, from which its colour follows; a dashboard that compares two versions needs a second word.
+    """
+    compares = any(variable["name"] == "canary" for variable in dashboard["templating"]["list"])
     for panel, target in targets(dashboard):
         tree = tree_of(target)
         if tree is None:
             continue
         left = labels_of(tree, known())
         if panel["type"] == "heatmap":
-            expected = {"le"}
+            expected = {"le"} & left  # a native histogram has its edges within
         elif panel["type"] == "table":
             continue
         else:
-            expected = set(_LEGEND_LABEL.findall(target.get("legendFormat", "")))
+            legend = target.get("legendFormat", "")
+            expected = set(_LEGEND_LABEL.findall(legend))
+            if "lane" in expected and legend != "{{lane}}" and panel["type"] == "timeseries" and not compares:
+                yield f"panel {panel['title']!r} {target['refId']}: {legend} has another colour than its lane has elsewhere"
         # What every line has in common need not be said.
         pinned = {name for one in selectors(tree) for name, how in matched(one).items() if how.startswith('="')}
+        pinned |= {panel["repeat"]} if panel.get("repeat") else set()
         if not left - pinned <= expected <= left:
             yield f"panel {panel['title']!r} {target['refId']}: legend {sorted(expected)}, result {sorted(left)}"
 
@@ -157,11 +202,13 @@ def has_whole_tables(dashboard: Json) -> Complaints:
             yield f"table {panel['title']!r}: a column is taken out of the data that a link may need"
         if any(column_of(panel, ref).startswith("Value") for ref in trees):
             yield f"table {panel['title']!r}: a column without a name"
-        if "namespace" not in every or not every & {"pod", "lane"}:
-            yield f"table {panel['title']!r}: nobody knows whose row it is"
+        if VERSION not in every and ("namespace" not in every or not every & {"pod", "lane"}):
+            yield f"table {panel['title']!r}: it does not say whose row it is"
+        # A label that only one of several queries keeps is a column that this query adds, such as the worst pod of a lane.
+        shared = {one for one in every if len(labels) < 3 or sum(one in left for left in labels.values()) > 1}
         for ref, left in labels.items():
             carried = frozenset().union(*(known()[one.name or ""] for one in operands(trees[ref])))
-            for lost_label in sorted((every & carried & {*VARIABLES, "objective"}) - left):
+            for lost_label in sorted(shared & {VERSION, *carried & {*VARIABLES, *WHO}} - left):
                 yield f"table {panel['title']!r} {ref}: {lost_label} is summed away, the others keep it"
 
 
@@ -177,6 +224,10 @@ def leads_somewhere(dashboard: Json) -> Complaints:
             yield f"no runbook at {link['url']}"
     for panel in panels(dashboard):
         for address in _addresses(panel):
+            if address.startswith(RUNBOOK_BASE):
+                if address.removeprefix(RUNBOOK_BASE).split("?")[0] != "/${__data.fields.runbook}":
+                    yield f"panel {panel['title']!r}: no runbook at {address}"
+                continue
             uid = address.removeprefix("/d/").split("?")[0]
             if uid not in {*UIDS, "${__data.fields.dashboard}"}:
                 yield f"panel {panel['title']!r} leads to {uid}"
@@ -194,10 +245,25 @@ def _addresses(panel: Json) -> list[str]:
     return [link["url"] for one in properties if one["id"] == "links" for link in one["value"]]
 
 
+CHANGES = {"Deploys": "llm_engine_info", "Engine restarts": "llm_engine_restarts_total"} | {
+    "Config changes": "llm_sidecar_config_last_reload_success_timestamp_seconds"
+}
+"""Changes that are drawn over every panel: name to the series that tells."""
+
+
 def shows_the_alerts(dashboard: Json) -> Complaints:
-    """As annotations, pages and tickets, with the phase in the title, for what is chosen."""
+    """As annotations, pages and tickets, with the phase in the title, for what is chosen; and what was changed."""
     found = {}
+    changes = {one["name"]: one for one in dashboard["annotations"]["list"] if one["name"] in CHANGES}
+    for name, series in CHANGES.items():
+        asked = selectors(promql.parse(changes[name]["expr"])) if name in changes else []
+        if {one.name for one in asked} != {series} or any(
+            matched(one).get(label) != f'=~"${label}"' for one in asked for label in ("namespace", "pod")
+        ):
+            yield f"annotation {name}: not there, or not of what is chosen"
     for annotation in dashboard["annotations"]["list"]:
+        if annotation["name"] in CHANGES:
+            continue
         (selector,) = selectors(promql.parse(annotation["expr"]))
         said = matched(selector)
         found[said.get("severity")] = annotation
@@ -220,17 +286,24 @@ def offers_traces(dashboard: Json) -> Complaints:
     """Exemplars are asked for where a histogram's buckets are, and nowhere else."""
     for panel, target in targets(dashboard):
         tree = tree_of(target)
-        if (
-            tree is not None
-            and target.get("exemplar")
-            and not any((one.name or "").endswith("_bucket") for one in selectors(tree))
-        ):
+        if tree is not None and target.get("exemplar") and not any(has_buckets(one) for one in selectors(tree)):
             yield f"panel {panel['title']!r}: exemplars of what has none"
 
 
+def has_the_gate_word_for_word(dashboard: Json) -> Complaints:
+    """A tile that speaks of chance has the gate of rollouts, in each character."""
+    for panel, target in targets(dashboard):
+        if panel.get("title", "").startswith("Chance alone") and not is_gate(target):
+            yield f"panel {panel['title']!r}: not the gate"
+
+
 RULES: tuple[Rule, ...] = (
+    has_the_gate_word_for_word,
+    reads_any_form,
     is_of_our_time,
     has_the_variables,
+    has_the_switch,
+    offers_what_had_traffic,
     has_whole_panels,
     is_laid_out,
     names_its_lines,
@@ -245,3 +318,8 @@ RULES: tuple[Rule, ...] = (
 def complaints(dashboard: Json) -> list[str]:
     """All of them."""
     return [complaint for rule in RULES for complaint in rule(dashboard)]
+
+
+def complains(dashboard: Json) -> bool:
+    """True if there is one, found as soon as it can be."""
+    return any(True for rule in RULES for _ in rule(dashboard))

@@ -1,4 +1,4 @@
-"""What PromQL makes of labels: which an expression's result carries, read from its tree.
+"""PromQL's way with labels: which an expression's result carries, read from its tree.
 
 Knows the labels of every series (the catalogue, the recording rules' own text, and what Prometheus adds). Refuses to know dashboards.
 """
@@ -11,11 +11,14 @@ from typing import Any
 import promql_parser as promql
 import yaml
 
+from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram, Info
 
 
-RECORDING = Path(__file__).parents[2] / "alert_rules" / "llm-recording.yml"
+ALERT_RULES = Path(__file__).parents[2] / "alert_rules"
+RECORDING = ("llm-recording.yml", DASHBOARD_RULES)
+"""Files of rules that record; the second is optional."""
 TARGET = frozenset({"namespace", "job", "pod"})
 VERSION = "app_version"
 """On a target whose pod says its version; only the canary's queries ask for it."""
@@ -23,9 +26,14 @@ CONSTANT = frozenset({"quantization", "gpu_type"})
 FOREIGN = {
     "process_cpu_seconds_total": TARGET,
     "process_resident_memory_bytes": TARGET,
+    "process_start_time_seconds": TARGET | {VERSION},
     "ALERTS": TARGET | {"alertname", "alertstate", "severity", "phase", "model", "lane", "objective"},
 }
 Labels = frozenset[str]
+NATIVE = frozenset(metric.name for metric in CATALOGUE if isinstance(metric, Histogram))
+"""Series of native histograms: each holds what the classic ones have in `_sum`, `_count` and `_bucket`."""
+FORM = "form"
+"""A label that tells a native histogram's quantile from a classic one's, and nothing else."""
 
 
 @cache
@@ -37,6 +45,7 @@ def exposed() -> dict[str, Labels]:
         labels = TARGET | constant | {label.name for label in metric.labels} | {VERSION}
         if isinstance(metric, Histogram):
             found |= {
+                metric.name: labels,
                 f"{metric.name}_sum": labels,
                 f"{metric.name}_count": labels,
                 f"{metric.name}_bucket": labels | {"le"},
@@ -50,7 +59,8 @@ def exposed() -> dict[str, Labels]:
 @cache
 def recorded() -> dict[str, Labels]:
     """Every recorded series, with the labels that its rule's expression leaves and those that the rule adds."""
-    rules = [rule for group in yaml.safe_load(RECORDING.read_text())["groups"] for rule in group["rules"]]
+    texts = [(ALERT_RULES / name).read_text() for name in RECORDING]
+    rules = [rule for text in texts for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     found: dict[str, Labels] = {rule["record"]: frozenset() for rule in rules}
     # Twice: a rule may read its own last value.
     for _ in range(2):
@@ -123,7 +133,7 @@ def grouping(node: promql.AggregateExpr) -> Labels:
     if node.modifier is None:
         return frozenset()
     if node.modifier.type != promql.AggModifierType.By:
-        raise ValueError("`without` leaves labels that nobody can read off")
+        raise ValueError("`without` leaves labels that cannot be read off")
     return frozenset(node.modifier.labels)
 
 
@@ -174,6 +184,8 @@ def _called(node: promql.Call, of: dict[str, Labels]) -> Labels:
         return labels_of(node.args[1], of) - {"le"}
     if node.func.name == "quantile_over_time":
         return labels_of(node.args[1], of)
+    if node.func.name == "label_join":
+        return labels_of(node.args[0], of) | {inner(node.args[1]).val}
     if node.func.name == "label_replace":
         target, replacement = inner(node.args[1]).val, inner(node.args[2]).val
         below = labels_of(node.args[0], of)

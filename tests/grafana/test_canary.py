@@ -1,15 +1,18 @@
-"""The canary's gate, as Flagger and Argo Rollouts are told it: the same questions as the dashboard's, with no answer for no traffic."""
+"""The canary's gate, as Flagger and Argo Rollouts are told it: the dashboard's questions, with no answer for no traffic."""
 
 import math
 import re
+import urllib.parse
 from collections.abc import Callable
 
 import promql_parser as promql
 import pytest
 import yaml
 
-from grafana.canary import GATE
-from tests.grafana.boards import GRAFANA, Json, board, panels
+from grafana.colours import RED
+from sidecar.compare.sequential import FAILS_BELOW
+from tests.grafana.boards import GRAFANA, Json, board, targets
+from tests.grafana.gate import gates, is_gate, sentinels
 from tests.grafana.series import known, selectors
 
 
@@ -17,8 +20,6 @@ ARGO: Json = yaml.safe_load((GRAFANA / "canary" / "argo-analysis-template.yaml")
 FLAGGERS_FILE = (GRAFANA / "canary" / "flagger-metric-template.yaml").read_text()
 FLAGGER: list[Json] = list(yaml.safe_load_all(FLAGGERS_FILE))
 METRICS: list[Json] = ARGO["spec"]["metrics"]
-LIMITS = {name: float(limit) for name, limit in re.findall(r"llm-([\w-]+) max (\d+\.\d+)", FLAGGERS_FILE)}
-"""From the head of Flagger's file: a MetricTemplate has no limit, the Canary object that names it has."""
 
 
 def decided(condition: str, result: list[float]) -> bool:
@@ -30,13 +31,12 @@ def decided(condition: str, result: list[float]) -> bool:
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric["name"])
 @pytest.mark.parametrize(
-    ("times_the_limit", "passes", "fails"),
-    [(0.0, True, False), (1.0, True, False), (1.01, False, True), (-1.0, True, False)],
+    ("p", "passes"), [(1.0, True), (FAILS_BELOW, True), (FAILS_BELOW * 0.99, False), (1e-12, False)]
 )
-def test_up_to_the_limit_it_goes_out(metric: Json, times_the_limit: float, *, passes: bool, fails: bool) -> None:
-    result = [LIMITS[metric["name"]] * times_the_limit]
+def test_below_the_limit_it_is_failed(metric: Json, p: float, *, passes: bool) -> None:
+    verdicts = [decided(metric[condition], [p]) for condition in ("successCondition", "failureCondition")]
 
-    assert (decided(metric["successCondition"], result), decided(metric["failureCondition"], result)) == (passes, fails)
+    assert verdicts == [passes, not passes]
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric["name"])
@@ -47,43 +47,69 @@ def test_what_is_no_answer_neither_passes_nor_fails(metric: Json, result: list[f
     assert not decided(metric["failureCondition"], result)
 
 
-def test_the_gate_is_ten_percent_everywhere() -> None:
-    """On the dashboard in red, and in both templates."""
-    gates = [panel for panel in panels(board("llm-canary")) if "p99: canary over baseline" in panel["title"]]
-    reds = [panel["fieldConfig"]["defaults"]["thresholds"]["steps"][-1] for panel in gates]
+def test_the_limit_is_the_same_everywhere() -> None:
+    """In red on the dashboard, in Argo's conditions, and at the head of Flagger's file, whose limits stand in the Canary object."""
+    tiles = [panel for panel, target in targets(board("llm-canary")) if is_gate(target)]
+    steps = [panel["fieldConfig"]["defaults"]["thresholds"]["steps"] for panel in tiles]
 
-    assert GATE == 0.10
-    assert reds == [{"value": 0.10, "color": "red"}] * 2
-    assert {name: limit for name, limit in LIMITS.items() if name.endswith("p99-regression")} == {
-        "ttft-p99-regression": 0.10,
-        "tpot-p99-regression": 0.10,
+    assert [(each[0]["color"], each[1]["value"]) for each in steps] == [(RED, FAILS_BELOW)] * len(METRICS)
+    assert re.findall(r"thresholdRange min ([\d.]+\d)", FLAGGERS_FILE) == [f"{FAILS_BELOW:g}"]
+
+
+def test_a_tile_without_an_answer_has_no_colour() -> None:
+    """Neither the gate's nor any other tile that is painted by its value."""
+    painted = [
+        panel
+        for panel, _ in targets(board("llm-canary"))
+        if panel["type"] == "stat" and panel["options"]["colorMode"] == "background"
+    ]
+    words = [one["options"] for panel in painted for one in panel["fieldConfig"]["defaults"]["mappings"]]
+
+    assert len(painted) == len(METRICS)
+    assert {(one["match"], one["result"]["color"], one["result"]["text"]) for one in words} == {
+        ("null+nan", "transparent", "one version, or no traffic")
     }
 
 
-def test_both_tools_ask_the_same_questions() -> None:
-    """The queries differ only in each tool's own words for the namespace, the lane, the pods and the window."""
+def test_all_ask_the_same_questions() -> None:
+    """The queries differ only in the words for the namespace, the lane, the pods and the window."""
     flagger = {
         "{{ namespace }}": "NAMESPACE",
         "{{ variables.lane }}": "LANE",
-        "{{ target }}-primary-[0-9a-z]+-[0-9a-z]+": "BASELINE",
+        "{{ target }}(-primary)?-[0-9a-z]+-[0-9a-z]+": "BOTH",
         "{{ target }}-[0-9a-z]+-[0-9a-z]+": "CANARY",
-        "{{ interval }}": "WINDOW",
+        "[2h:": "[WINDOW:",
     }
     argo = {
         "{{args.namespace}}": "NAMESPACE",
         "{{args.lane}}": "LANE",
-        ".+-{{args.stable-hash}}-.+": "BASELINE",
+        ".+-({{args.canary-hash}}|{{args.stable-hash}})-.+": "BOTH",
         ".+-{{args.canary-hash}}-.+": "CANARY",
-        "[5m]": "[WINDOW]",
+        "{{args.window}}": "WINDOW",
     }
-    asked = {
-        template["metadata"]["name"].removeprefix("llm-"): neutral(template["spec"]["query"], flagger)
-        for template in FLAGGER
+    grafana = {
+        'namespace=~"$namespace",pod=~"$pod",model=~"$model",lane=~"$lane",prompt_bucket=~"$prompt_bucket"': (
+            'namespace="NAMESPACE",lane="LANE"'
+        ),
+        'app_version=~"$baseline|$canary"': 'pod=~"BOTH"',
+        'app_version="$canary"': 'pod=~"CANARY"',
+        " by (namespace, model, lane) ": "",
+        "$__range": "WINDOW",
     }
+    flaggers = {neutral(template["spec"]["query"].strip(), flagger) for template in FLAGGER}
+    argos = {neutral(metric["provider"]["prometheus"]["query"].strip(), argo) for metric in METRICS}
 
-    assert asked == {metric["name"]: neutral(metric["provider"]["prometheus"]["query"], argo) for metric in METRICS}
-    assert set(asked) == set(LIMITS)
-    assert [words for query in asked.values() for words in ("CANARY", "BASELINE") if words not in query] == []
+    assert len(argos) == len(METRICS) == len(FLAGGER)
+    assert flaggers == argos == {neutral(expr, grafana) for expr in gates()}
+    assert {target["expr"] for _, target in targets(board("llm-canary"))} >= gates() | sentinels()
+    assert [template["metadata"]["name"] for template in FLAGGER] == [f"llm-{metric['name']}" for metric in METRICS]
+
+
+def test_flagger_can_send_them_in_an_address() -> None:
+    """It asks by GET; nginx and others refuse a request line above 8 KiB."""
+    longest = max(len(urllib.parse.quote_plus(filled(template["spec"]["query"]))) for template in FLAGGER)
+
+    assert longest < 8192
 
 
 def neutral(query: str, words: dict[str, str]) -> str:
@@ -94,8 +120,8 @@ def neutral(query: str, words: dict[str, str]) -> str:
 
 
 def filled(query: str) -> str:
-    """Something in the place of each of the tools' own variables."""
-    return re.sub(r"\{\{ ?[\w. -]+?\}\}", "x", query.replace("{{ interval }}", "1m"))
+    """A name of usual length in the place of each of the tools' own variables."""
+    return re.sub(r"\{\{ ?[\w. -]+?\}\}", "interactive", query.replace("{{args.window}}", "2h"))
 
 
 def test_their_queries_name_series_labels_and_arguments_that_exist() -> None:
@@ -119,9 +145,9 @@ def test_their_queries_name_series_labels_and_arguments_that_exist() -> None:
 def test_flagger_tells_the_old_pods_from_the_new(pod: str, version: str) -> None:
     """TARGET-primary-HASH-ID is the old version; a selector that also took these for new would compare the old with itself."""
     query = FLAGGER[0]["spec"]["query"].replace("{{ target }}", "llm")
-    canary, baseline = dict.fromkeys(re.findall(r'pod=~"([^"]+)"', query))
+    canary, both = sorted(set(re.findall(r'pod=~"([^"]+)"', query)), key=len)
 
-    assert (bool(re.fullmatch(canary, pod)), bool(re.fullmatch(baseline, pod))) == (
+    assert (bool(re.fullmatch(canary, pod)), bool(re.fullmatch(both, pod))) == (
         version == "canary",
-        version == "baseline",
+        version != "neither",
     )

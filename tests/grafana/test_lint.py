@@ -1,11 +1,14 @@
 """The rules of Grafana's dashboard-linter (0.2.0) and our own, on every dashboard, by real PromQL parsing."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
 import yaml
 
+from grafana.anatomy import ROWS_OF_A_SCREEN
 from tests.grafana.boards import GRAFANA, UIDS, Json, board, panels, targets
+from tests.grafana.forms import reads_any_form
 from tests.grafana.rules import RULES
 
 
@@ -16,7 +19,7 @@ def test_a_dashboard_keeps_the_rule(rule: Callable[[Json], Iterator[str]], uid: 
 
 
 def test_these_are_all_dashboards() -> None:
-    """A file that nobody lints would not be noticed."""
+    """A file without lint would not be noticed."""
     assert sorted(path.stem for path in (GRAFANA / "dashboards").glob("*.json")) == sorted(UIDS)
 
 
@@ -39,39 +42,46 @@ def _variables(link: str) -> list[str]:
     ]
 
 
-def test_the_front_page_asks_in_the_order_of_the_questions() -> None:
-    """The two numbers, the verdict, where the time goes, blame, goodput: at three in the morning nobody scrolls."""
-    rows = [panel["title"] for panel in board("llm-anatomy")["panels"] if panel["type"] == "row"]
-
-    assert rows == [
-        "Two numbers, never one",
-        "Verdict",
-        "Where the time goes",
-        "Blame",
-        "Goodput and error budget",
+def test_the_first_screen_answers_without_scrolling() -> None:
+    """The verdict and what to do first, the two numbers, the burn, where the time goes, the pods: all within one window's height."""
+    first = [
+        one for one in panels(board("llm-anatomy")) if one["gridPos"]["y"] + one["gridPos"]["h"] <= ROWS_OF_A_SCREEN
     ]
+
+    assert [one["title"].split(":")[0].split(",")[0] for one in first] == [
+        "Verdict",
+        "Time to first token p95 by lane",
+        "Between tokens p95 by lane",
+        "Error budget burn by lane",
+        "Mean seconds by phase",
+        "Pods",
+    ]
+
+
+def test_there_are_few_enough_panels_to_know_them() -> None:
+    """Seven dashboards, seventy panels, twelve on the first: everything else is behind a link."""
+    counts = {uid: len(panels(board(uid))) for uid in UIDS}
+
+    assert (len(counts) <= 7, sum(counts.values()) <= 70, counts["llm-anatomy"] <= 12) == (True, True, True), counts
 
 
 def test_exemplars_are_asked_for_on_each_dashboard_about_latency() -> None:
     """From a slow point to its trace."""
     without = [uid for uid in UIDS if not any(target.get("exemplar") for _, target in targets(board(uid)))]
 
-    assert without == ["llm-sidecar"]
+    assert without == ["llm-sidecar", "llm-fleet"]
 
 
 @pytest.mark.parametrize("uid", [uid for uid in UIDS if uid != "llm-sidecar"])
 def test_no_number_of_a_latency_is_about_all_lanes(uid: str) -> None:
     """A p99 over lanes hides the lanes. What has no lane in its result is the engine's, a pod's, or drawn once for each lane."""
-    mixed = []
-    rows_per_lane = False
-    for panel in board(uid)["panels"]:
-        if panel["type"] == "row":
-            rows_per_lane = panel.get("repeat") == "lane"
-            continue
-        for target in panel["targets"]:
-            quantile = "histogram_quantile" in target["expr"] and "llm_sidecar_" not in target["expr"]
-            if quantile and "lane" not in target["expr"].split("by (", 1)[1].split(")", 1)[0] and not rows_per_lane:
-                mixed.append(panel["title"])
+    mixed = [
+        panel["title"]
+        for panel, target in targets(board(uid))
+        if "histogram_quantile" in target["expr"]
+        and panel.get("repeat") != "lane"
+        and "lane" not in target["expr"].split("by (", 1)[1].split(")", 1)[0]
+    ]
 
     assert mixed == []
 
@@ -92,5 +102,23 @@ def test_stacks_of_phases_are_means_and_have_the_whole_drawn_over_them() -> None
         if {"id": "custom.stacking", "value": {"mode": "none", "group": "B"}} in override["properties"]
     ]
 
-    assert len(stacks) == 4
-    assert drawn_apart == ["whole request"] * 4
+    assert len(stacks) == 5
+    assert drawn_apart == ["whole request"] * 5
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_a_query_of_classic_histograms_alone_is_noticed(uid: str) -> None:
+    """A fleet with native ones would see nothing, or the classic part of itself."""
+    dashboard = board(uid)
+    cut = 0
+    for panel, target in targets(dashboard):
+        shorter = re.sub(
+            r" or (?:histogram_(?:sum|count)\(\w+\([^()]*\)\)|label_replace\(histogram_quantile\(.*?, \"\"\))",
+            "",
+            target["expr"],
+        )
+        if shorter != target["expr"]:
+            target["expr"], cut = shorter, cut + 1
+            assert any(panel["title"] in one for one in reads_any_form(dashboard))
+
+    assert cut > 0

@@ -1,6 +1,6 @@
 """The rules catch what goes wrong: a renamed metric, a dropped label, a broken unit, in any query of any panel of any dashboard.
 
-Each mutation is made on a copy, one at a time, and some rule must complain; a mutation that nobody notices is a hole in the rules.
+Each mutation is made on a copy, one at a time, and some rule must complain; a mutation that goes unnoticed is a hole in the rules.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.grafana.boards import UIDS, Json, board, column_of, panels
-from tests.grafana.rules import complaints
+from tests.grafana.rules import complains, complaints
 
 
 UNITS = ("s", "ms", "percentunit", "percent", "short", "reqps", "cps", "bytes", "none", "")
-_METRIC = re.compile(r"(?<![\w:$\"])(?:llm_|process_|(?:lane|model|pod):llm_)[\w:]*")
+_METRIC = re.compile(r"(?<![\w:$\"])(?:llm_|process_|(?:instance|job|lane|pod):llm_)[\w:]*")
 _GROUPING = re.compile(r"\b(?:by|on) \(([^)]*)\)")
 _SELECTOR = re.compile(r"(?<=[\w])\{([^}]*)\}")
 
@@ -41,7 +41,7 @@ def alone(dashboard: Json, panel: Json) -> Json:
 
 
 def units(panel: Json) -> Iterator[tuple[str, Json, str]]:
-    """Where a unit stands that some target is drawn in: (name, holder, key)."""
+    """Places of the units that targets are drawn in: (name, holder, key)."""
     columns = {column_of(panel, target["refId"]) for target in panel["targets"]} if panel["type"] == "table" else set()
     refs = {target["refId"] for target in panel["targets"]}
     overridden = set()
@@ -70,7 +70,7 @@ def test_a_mutated_query_is_noticed(mutate: object, uid: str) -> None:
             for name, expr in mutate(original):
                 target["expr"] = expr
                 tried += 1
-                if not complaints(dashboard):
+                if not complains(dashboard):
                     unnoticed.append(f"{panel['title']} {target['refId']}: {name}")
             target["expr"] = original
 
@@ -89,7 +89,7 @@ def test_a_broken_unit_is_noticed(uid: str) -> None:
             original = holder[key]
             for unit in UNITS:
                 holder[key] = unit
-                if unit != original and not complaints(dashboard):
+                if unit != original and not complains(dashboard):
                     unnoticed.append(f"{panel['title']} {name}: {original} became {unit}")
             holder[key] = original
 
@@ -107,16 +107,16 @@ def test_a_panel_that_lost_something_is_noticed(uid: str) -> None:
             kept = panel.pop(key)
             if key == "title":
                 panel["title"] = ""
-            if not complaints(dashboard):
+            if not complains(dashboard):
                 unnoticed.append(f"{kept}: {key}")
             panel[key] = kept
         kept = panel["fieldConfig"]["defaults"].pop("noValue")
-        if not complaints(dashboard):
+        if not complains(dashboard):
             unnoticed.append(f"{panel['title']}: noValue")
         panel["fieldConfig"]["defaults"]["noValue"] = kept
         kept_y = panel["gridPos"]["y"]
         panel["gridPos"]["y"] -= 1
-        if not complaints(dashboard):
+        if not complains(dashboard):
             unnoticed.append(f"{panel['title']}: slid up over number {number}")
         panel["gridPos"]["y"] = kept_y
 

@@ -75,13 +75,13 @@ def test_the_files_are_strict_json() -> None:
 
 
 @pytest.mark.parametrize("uid", UIDS)
-def test_nothing_is_newer_than_grafana_9_5(uid: str) -> None:
-    """Panels, transformations and cells of that version; and no place in a menu, which 12.4 brought."""
+def test_nothing_is_newer_than_grafana_10(uid: str) -> None:
+    """Panels, transformations and colours of that version; and no place in a menu, which 12.4 brought."""
     dashboard = board(uid)
     types = {panel["type"] for panel in dashboard["panels"]}
     steps = {step["id"] for panel in dashboard["panels"] for step in panel.get("transformations", [])}
 
-    assert types - {"row", "timeseries", "table", "stat", "bargauge", "heatmap", "state-timeline"} == set()
+    assert types - {"row", "timeseries", "table", "stat", "heatmap", "state-timeline"} == set()
     assert steps - {"merge", "organize"} == set()
     assert '"placement": "inControlsMenu"' not in json.dumps(dashboard)
     assert "elements" not in dashboard

@@ -44,7 +44,7 @@ RATE = 3.0
 HEALTHY_SECONDS, LEAST_FAULT_SECONDS, MOST_FAULT_SECONDS, AFTER_SECONDS = 18.0, 15.0, 90.0, 12.0
 """The fault lasts until it has paged: pods this young know no usual cost, and a page that names no root waits for one first."""
 LENGTHS = (300, 900, 2600, 6000)
-"""Prompt tokens of the requests that come first, one after another: what a prompt costs is learned from those that wait for nobody."""
+"""Prompt tokens of the requests that come first, one after another: what a prompt costs is learned from those that do not queue."""
 CONFIG = {
     "lanes": {"header": LANE_HEADER, "names": list(LANES), "default": "interactive"},
     "objectives": {
@@ -78,7 +78,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What Prometheus remembers between two instants (unix seconds)."""
+    """The memory of Prometheus between two instants (unix seconds)."""
 
     url: str
     began_at: float
@@ -195,7 +195,7 @@ def _chat(prompt: str, tokens: int, *, stream: bool) -> dict[str, object]:
 
 
 async def _others(url: str) -> None:
-    """What the load does not do: answers in one piece, sampled traces, a client that leaves, a wrong model, a health check."""
+    """Requests that the load does not send: answers in one piece, sampled traces, a client that leaves, a wrong model, a health check."""
     rng = Random(1)
     async with aiohttp.ClientSession(url) as session:
 
@@ -215,7 +215,7 @@ async def _others(url: str) -> None:
                 group.create_task(ask(chat, {LANE_HEADER: "batch"}))
                 group.create_task(ask(streamed, {"traceparent": trace}))
                 group.create_task(ask(streamed, patience_seconds=0.02))
-                group.create_task(ask(chat | {"model": "nobody-has-this"}))
+                group.create_task(ask(chat | {"model": "not-served-here"}))
                 with suppress(aiohttp.ClientError, OSError):
                     (await session.get("/health")).release()
                 await asyncio.sleep(0.8)

@@ -1,0 +1,28 @@
+"""`make dashboards-drawn` draws; this module alone is for looking: `python -m tests.drawn [INCIDENT] [UID...]`, one recorded incident.
+
+Knows which dashboards and recordings there are. Prints the pictures' paths.
+"""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.drawn.asking import asked
+from tests.drawn.gallery import PICTURES
+from tests.drawn.pictures import easel
+from tests.drawn.prometheus_of_recording import recording, remembered
+from tests.grafana.boards import UIDS, board
+
+
+async def main(incident: str = "decode", *uids: str) -> None:
+    """Draw these dashboards in this incident; all, if none is named."""
+    with tempfile.TemporaryDirectory() as folder, remembered(recording(incident), Path(folder)) as look:
+        async with easel(PICTURES) as one:
+            for uid in uids or UIDS:
+                picture = await one.draw(asked(board(uid), look), f"{incident}-{uid}")
+                sys.stdout.write(f"{picture.png}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,191 @@
+"""Every dashboard as Grafana's own components draw it, from a Prometheus that remembers a recorded incident: it can be read.
+
+`make dashboards-drawn`. The pictures are kept in `.cache/drawn/pictures` for people to look at.
+"""
+
+import json
+import urllib.parse
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bench.incidents.engines import MODEL
+from grafana.first_steps import first_step, runbooks
+from sidecar.admin.page.phase_colours import PHASE_COLOURS
+from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.slo.causes import CAUSES_BY_PHASE
+from tests.drawn import looks
+from tests.drawn.gallery import ALL_OF, Gallery, gallery
+from tests.drawn.incidents import INCIDENTS, pod_name
+from tests.drawn.looks import LOOKS, Look, colours_of
+from tests.drawn.mistakes import MISTAKES
+from tests.drawn.pictures import HEIGHT, Picture
+from tests.drawn.prometheus_of_recording import EPOCH, recording
+from tests.drawn.recording import STEP_SECONDS
+from tests.grafana.boards import UIDS, Json
+from tests.support.ports import free_port
+from tests.support.sidecar_process import SidecarProcess, running_sidecar
+
+
+pytestmark = [pytest.mark.drawn, pytest.mark.timeout(900)]
+
+LANES = {"interactive", "batch", "code"}
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
+    return gallery(tmp_path_factory.mktemp("blocks"), MISTAKES)
+
+
+@pytest.mark.parametrize("uid", UIDS)
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.__name__)
+def test_a_dashboard_can_be_read(drawn: Gallery, look: Look, uid: str) -> None:
+    assert list(look(drawn.dashboards[uid])) == []
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.__name__)
+def test_every_first_screen_can_be_read(drawn: Gallery, look: Look, name: str) -> None:
+    assert list(look(drawn.first_screens[name])) == []
+
+
+def test_a_lane_has_one_colour_on_all_dashboards(drawn: Gallery) -> None:
+    """However many lines stand beside it; and two lanes do not share one."""
+    found = colours_of(drawn.dashboards, LANES)
+
+    assert {name: len(colours) for name, colours in found.items()} == dict.fromkeys(LANES, 1)
+    assert len(set().union(*found.values())) == len(LANES)
+
+
+def test_the_stack_shows_where_the_time_went(drawn: Gallery) -> None:
+    """In pixels: decode was slow, and its layer is the largest."""
+    stack = drawn.first_screens[ALL_OF].panel("Mean seconds by phase")
+    areas = {row["name"]: row["pixels"] for row in stack["legend"] if row["name"] in PHASE_COLOURS}
+
+    assert max(areas, key=lambda name: areas[name]) == ALL_OF
+    assert areas[ALL_OF] > 1000
+
+
+@pytest.mark.parametrize(
+    ("mistake", "look"),
+    [
+        ("legend_below", looks.shows_every_legend_row),
+        ("coloured_absence", looks.paints_no_absence),
+        ("coloured_tile", looks.paints_no_absence),
+        ("endless_ratio", looks.ends_ratios_at_one),
+        ("narrow_column", looks.clips_nothing),
+        ("long_title", looks.clips_nothing),
+        ("column_of_ones", looks.has_no_column_of_ones),
+        ("green_decode", looks.keeps_phases_colours),
+    ],
+)
+def test_a_mistake_is_seen(drawn: Gallery, mistake: str, look: Look) -> None:
+    """Each was drawn once, and one look complains."""
+    _, picture = drawn.spoiled[mistake]
+
+    assert len(list(look(picture))) >= 1
+
+
+def test_another_colour_of_a_lane_is_seen(drawn: Gallery) -> None:
+    uid, picture = drawn.spoiled["colours_in_order"]
+    found = colours_of({**drawn.dashboards, uid: picture}, LANES)
+
+    assert max(len(colours) for colours in found.values()) > 1
+
+
+# --- the first screen ---------------------------------------------------------------------------------------------------------
+
+
+def verdict(picture: Picture) -> list[dict[str, Json]]:
+    """The rows of the verdict that are in sight, by the headings of their columns."""
+    table = picture.panel("Verdict: ")
+    heads = [head["text"] for head in table["heads"]]
+    return [
+        dict(zip(heads, row, strict=True))
+        for row in table["rows"]
+        if row[0]["box"][3] <= table["box"][3] and row[0]["box"][3] <= HEIGHT
+    ]
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_the_first_screen_says_what_broke_where_and_since_when(drawn: Gallery, name: str) -> None:
+    """Its first row, in words that are drawn: phase, a cause of it, lane, a pod that was hit, the instant, and how fast budget burns."""
+    broken, said = INCIDENTS[name], verdict(drawn.first_screens[name])[0]
+    injected_at = EPOCH + recording(name).fault_at
+    since_at = datetime.strptime(said["since"]["text"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+    hit = {pod_name(number) for number in range(broken.at_fault)}
+
+    assert said["phase"]["text"] == broken.phase
+    assert said["cause"]["text"] in {str(cause) for cause in CAUSES_BY_PHASE[broken.phase]}
+    assert said["lane"]["text"] in LANES
+    assert said["pod"]["text"] in hit
+    assert abs(since_at - injected_at) <= STEP_SECONDS
+    assert float(said["burn"]["text"]) > 1
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_the_first_screen_says_what_to_do_first(drawn: Gallery, name: str) -> None:
+    """Each row in sight has the whole sentence of the first fix of its root, and none is cut off."""
+    rows = verdict(drawn.first_screens[name])
+    wrong = [
+        row["do_first"]["text"]
+        for row in rows
+        if row["do_first"]["text"] != first_step(row["phase"]["text"], row["cause"]["text"])
+        or row["do_first"]["clipped"]
+    ]
+
+    assert (len(rows) >= 1, wrong) == (True, [])
+
+
+@pytest.fixture(scope="module")
+def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
+    """One that has the incidents' lanes and model, as those that were recorded."""
+    folder = tmp_path_factory.mktemp("sidecar")
+    lanes = {"header": "x-lane", "names": sorted(LANES), "default": min(LANES)}
+    (folder / "sidecar.yml").write_text(json.dumps({"lanes": lanes, "engine": {"models": [MODEL]}}))
+    flags = [f"--config.file={folder / 'sidecar.yml'}"]
+    with running_sidecar(f"http://127.0.0.1:{free_port()}", folder, flags=flags, until="/-/healthy") as process:
+        yield process
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_the_runbook_of_the_first_screen_answers(drawn: Gallery, sidecar: SidecarProcess, name: str) -> None:
+    """The link that is drawn, asked of a sidecar: 200, and it is the runbook of this phase, for this lane and pod."""
+    said = verdict(drawn.first_screens[name])[0]
+    base, path = said["runbook"]["href"][: len(RUNBOOKS)], said["runbook"]["href"][len(RUNBOOKS) :]
+    asked_for = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(path).query))
+
+    assert base == RUNBOOKS
+    assert said["runbook"]["text"] == runbooks()[INCIDENTS[name].phase]
+    assert said["runbook"]["text"] in sidecar.page(f"/runbooks{path}")
+    assert (asked_for["lane"], asked_for["pod"]) == (said["lane"]["text"], said["pod"]["text"])
+
+
+def test_the_first_screen_fits_one_window(drawn: Gallery) -> None:
+    """Verdict, the two numbers, burn, stack and pods end above the lower edge of 960 pixels."""
+    ends = {one["title"]: one["box"][3] for one in drawn.first_screens[ALL_OF].panels[:6]}
+
+    assert {title: end for title, end in ends.items() if end > HEIGHT} == {}
+
+
+def test_the_recordings_are_of_these_rules_and_metrics(drawn: Gallery) -> None:
+    """Panels of the incident have data: a recording that is too old would leave them empty without a word."""
+    empty = [
+        one["title"]
+        for one in drawn.first_screens[ALL_OF].panels
+        if not (one["legend"] or one["rows"] or one["type"] == "state-timeline")
+    ]
+
+    assert empty == []
+
+
+def test_the_versions_that_draw_are_pinned() -> None:
+    """In both files, and by number."""
+    folder = Path(__file__).parent / "drawing"
+    said = json.loads((folder / "package.json").read_text())
+    locked = json.loads((folder / "package-lock.json").read_text())["packages"]
+    wanted = said["dependencies"] | said["devDependencies"]
+
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in wanted} == wanted

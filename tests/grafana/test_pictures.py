@@ -1,0 +1,192 @@
+"""The dashboards keep the rules of a legible picture, and each rule notices the mistake that it is about."""
+
+from collections.abc import Callable
+from itertools import combinations, pairwise
+from math import dist
+
+import pytest
+
+from grafana.colours import RED, STACKED, WARN
+from grafana.first_steps import first_steps
+from sidecar.admin.page.phase_colours import PHASE_COLOURS
+from sidecar.diagnosis.interventions import CHAPTERS, chapters
+from sidecar.slo.causes import ROOTS
+from tests.grafana import picture_rules
+from tests.grafana.boards import UIDS, Json, board, panels
+from tests.grafana.picture_rules import GRAFANAS, PICTURE_RULES, Rule
+
+
+@pytest.mark.parametrize("uid", UIDS)
+@pytest.mark.parametrize("rule", PICTURE_RULES, ids=lambda rule: rule.__name__)
+def test_a_dashboard_keeps_the_rule(rule: Rule, uid: str) -> None:
+    assert list(rule(board(uid))) == []
+
+
+def _panel(dashboard: Json, title: str) -> Json:
+    return next(one for one in panels(dashboard) if one["title"].startswith(title))
+
+
+def _without_an_end(dashboard: Json) -> None:
+    del _panel(dashboard, "Good requests")["fieldConfig"]["defaults"]["max"]
+
+
+def _green_nothing(dashboard: Json) -> None:
+    mappings = _panel(dashboard, "Verdict over time")["fieldConfig"]["defaults"]["mappings"]
+    next(one for one in mappings if one["type"] == "special")["options"]["result"]["color"] = "green"
+
+
+def _grey_cells(dashboard: Json) -> None:
+    for override in _panel(dashboard, "Pods")["fieldConfig"]["overrides"]:
+        for one in override["properties"]:
+            if one["id"] == "mappings":
+                del one["value"][1:]
+
+
+def _green_base(dashboard: Json) -> None:
+    _panel(dashboard, "Error budget")["fieldConfig"]["defaults"]["thresholds"]["steps"][0]["color"] = "green"
+
+
+def _judged_in_orange(dashboard: Json) -> None:
+    _panel(dashboard, "Error budget")["fieldConfig"]["defaults"]["thresholds"]["steps"][1]["color"] = PHASE_COLOURS[
+        "queue"
+    ]
+
+
+def _decode_in_green(dashboard: Json) -> None:
+    for override in _panel(dashboard, "Mean seconds")["fieldConfig"]["overrides"]:
+        if override["matcher"]["options"] == "decode":
+            override["properties"] = [{"id": "color", "value": {"mode": "fixed", "fixedColor": "green"}}]
+
+
+def _colours_in_order(dashboard: Json) -> None:
+    _panel(dashboard, "Arrivals")["fieldConfig"]["defaults"]["color"] = {"mode": "palette-classic"}
+
+
+def _legend_below(dashboard: Json) -> None:
+    _panel(dashboard, "Arrivals")["options"]["legend"]["placement"] = "bottom"
+
+
+def _legend_without_its_row(dashboard: Json) -> None:
+    _panel(dashboard, "Time to first token")["targets"][1]["legendFormat"] = "promised to {{lane}}"
+
+
+def _flat_zero(dashboard: Json) -> None:
+    target = _panel(dashboard, "Arrivals")["targets"][0]
+    target["expr"] = target["expr"].removesuffix(" > 0")
+
+
+def _ones(dashboard: Json) -> None:
+    _panel(dashboard, "Verdict")["targets"][4]["expr"] = "group by (namespace, lane) (llm_requests_total)"
+    _panel(dashboard, "Verdict")["fieldConfig"]["overrides"] = []
+
+
+def _too_wide(dashboard: Json) -> None:
+    for override in _panel(dashboard, "Pods")["fieldConfig"]["overrides"]:
+        for one in override["properties"]:
+            if one["id"] == "custom.width":
+                one["value"] *= 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "mistake"),
+    [
+        (picture_rules.ends_its_axes, _without_an_end),
+        (picture_rules.paints_no_absence, _green_nothing),
+        (picture_rules.paints_no_absence, _green_base),
+        (picture_rules.paints_no_absence, _grey_cells),
+        (picture_rules.keeps_phases_from_judgement, _judged_in_orange),
+        (picture_rules.keeps_phases_from_judgement, _decode_in_green),
+        (picture_rules.colours_by_name, _colours_in_order),
+        (picture_rules.shows_its_legend, _legend_below),
+        (picture_rules.shows_its_legend, _legend_without_its_row),
+        (picture_rules.leaves_flat_zero_out, _flat_zero),
+        (picture_rules.has_no_constant_column, _ones),
+        (picture_rules.has_room_for_its_columns, _too_wide),
+    ],
+    ids=lambda one: one.__name__.strip("_"),
+)
+def test_a_mistake_in_the_picture_is_noticed(rule: Rule, mistake: Callable[[Json], None]) -> None:
+    """One on the first screen, which had none."""
+    dashboard = board("llm-anatomy")
+    mistake(dashboard)
+
+    assert len(list(rule(dashboard))) >= 1
+
+
+def test_every_rule_has_a_mistake() -> None:
+    marks = test_a_mistake_in_the_picture_is_noticed.pytestmark  # type: ignore[attr-defined]
+
+    assert {rule for rule, _ in marks[0].args[1]} == set(PICTURE_RULES)
+
+
+def _lab(colour: str) -> tuple[float, float, float]:
+    """CIE L*a*b* of `#RRGGBB` (D65)."""
+    linear = []
+    for at in (1, 3, 5):
+        part = int(colour[at : at + 2], 16) / 255
+        linear.append(part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+    rows = ((0.4124, 0.3576, 0.1805, 0.95047), (0.2126, 0.7152, 0.0722, 1.0), (0.0193, 0.1192, 0.9505, 1.08883))
+    x, y, z = (
+        (share ** (1 / 3) if share > 0.008856 else 7.787 * share + 16 / 116)
+        for share in (sum(a * b for a, b in zip(row, linear, strict=False)) / row[3] for row in rows)
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def _apart(one: str, other: str) -> float:
+    return dist(_lab(one), _lab(other))
+
+
+LEAST_APART = 25.0
+"""Least distance of two colours, in CIE L*a*b*; a just noticeable difference is 2.3, and a legend's square is small."""
+LEAST_LIGHTER = 12.0
+"""Least difference of neighbours in the stack, in L* (0 is black, 100 white): a print in grey."""
+
+
+def test_no_phase_looks_like_another_or_like_a_judgement() -> None:
+    """All phases are told apart, and from the colours that warn and that page."""
+    judging = [GRAFANAS[name] for name in (WARN, RED)]
+    alike = [
+        (one, other)
+        for one, other in [
+            *combinations(PHASE_COLOURS.values(), 2),
+            *((p, j) for p in PHASE_COLOURS.values() for j in judging),
+        ]
+        if _apart(one, other) < LEAST_APART
+    ]
+
+    assert alike == []
+    assert _apart(PHASE_COLOURS["queue"], GRAFANAS["orange"]) < LEAST_APART  # what it was like
+
+
+def test_the_stack_can_be_read_in_grey() -> None:
+    """Its layers, from the bottom up, differ in lightness from their neighbours."""
+    lightness = {phase: _lab(PHASE_COLOURS[phase])[0] for phase in STACKED}
+
+    assert [pair for pair in pairwise(STACKED) if abs(lightness[pair[0]] - lightness[pair[1]]) < LEAST_LIGHTER] == []
+
+
+def test_the_first_thing_to_do_is_a_fix_of_that_root() -> None:
+    """For every root that a pod can decide for, in the words of its runbook; it aims at the cause wherever a fix does."""
+    steps = first_steps()
+    beside = []
+    for phase, cause in ROOTS:
+        fixes = {fix.fix.replace("`", ""): fix for fix in chapters()[CHAPTERS[phase]].fixes}
+        aimed = [fix for fix in fixes.values() if {cause, phase} & set(fix.targets)]
+        if aimed and not {cause, phase} & set(fixes[steps[f"{phase}/{cause}"]].targets):
+            beside.append((phase, cause))
+
+    assert beside == []
+    assert {f"{phase}/{cause}" for phase, cause in ROOTS} <= set(steps)
+
+
+def test_the_first_screen_says_what_to_do() -> None:
+    """The cell of every root is mapped to its first fix."""
+    said = [
+        {key: shown["text"] for key, shown in one["value"][0]["options"].items()}
+        for override in _panel(board("llm-anatomy"), "Verdict: ")["fieldConfig"]["overrides"]
+        for one in override["properties"]
+        if override["matcher"]["options"] == "do_first" and one["id"] == "mappings"
+    ]
+
+    assert said == [first_steps()]
