@@ -130,7 +130,10 @@ CHECKS: Mapping[str, Check] = {
     "ttft-slowest-twentieth": _slowest(0.95, c.TIME_TO_FIRST_TOKEN_SECONDS, *_OF_LANE),
     "in-flight-by-state": Check(read=r.gauge(c.REQUESTS_IN_FLIGHT, "state"), by=("state",), say=_number("requests")),
     "mean-prompt-by-lane": Check(
-        read=r.mean(c.PROMPT_TOKENS, "lane"), by=("lane",), say=_number("tokens"), usual=Cause.PROMPT_MIX
+        read=r.over(r.growth(c.STATED_PROMPT_TOKENS_TOTAL, "lane"), r.growth(c.STATED_PROMPTS_TOTAL, "lane")),
+        by=("lane",),
+        say=_number("tokens"),
+        usual=Cause.PROMPT_MIX,
     ),
     "prompt-tokens-received": Check(
         read=r.per_second(slo.RECEIVED_PROMPT_TOKENS_TOTAL, of=_OF_MODEL),
@@ -226,7 +229,11 @@ CHECKS: Mapping[str, Check] = {
         read=r.per_second(c.STREAM_PAUSED_SECONDS_TOTAL, of=("lane",)), say=_number("s of pause in each second")
     ),
     "reads-with-many-events": Check(
-        read=r.the_rest(r.share_up_to(5.0, c.STREAM_EVENTS_PER_READ, of=("lane",))), say=percent
+        read=r.over(
+            r.growth(c.STREAM_READS_TOTAL, of=("lane",), only={"result": "many"}),
+            r.growth(c.STREAM_READS_TOTAL, of=("lane",)),
+        ),
+        say=percent,
     ),
     "gaps-without-a-step": Check(read=r.share_up_to(0.0005, c.INTER_TOKEN_SECONDS, of=("lane",)), say=percent),
     # --- the sidecar itself ---
@@ -236,8 +243,27 @@ CHECKS: Mapping[str, Check] = {
     "turned-away-here": Check(
         read=r.per_second(own.FAILURES_TOTAL, only={"reason": "too_many_in_flight"}), say=_number("a second")
     ),
-    "loop-lag-slowest-percent": _slowest(0.99, own.EVENT_LOOP_LAG_SECONDS),
-    "overhead-slowest-percent": _slowest(0.99, own.OVERHEAD_SECONDS),
+    "late-timers": Check(
+        read=r.over(
+            r.growth(own.EVENT_LOOP_CHECKS_TOTAL, without={"result": "in_time"}),
+            r.growth(own.EVENT_LOOP_CHECKS_TOTAL),
+        ),
+        say=percent,
+    ),
+    "very-late-timers": Check(
+        read=r.over(
+            r.growth(own.EVENT_LOOP_CHECKS_TOTAL, only={"result": "very_late"}),
+            r.growth(own.EVENT_LOOP_CHECKS_TOTAL),
+        ),
+        say=percent,
+    ),
+    "late-reads": Check(
+        read=r.over(
+            r.growth(own.TIMED_READS_TOTAL, only={"result": "late"}),
+            r.growth(own.TIMED_READS_TOTAL),
+        ),
+        say=percent,
+    ),
     "overflown-labels": Check(
         read=r.above_zero(r.per_second(own.LABEL_OVERFLOW_TOTAL, "label", seconds=QUARTER_HOUR_SECONDS)),
         by=("label",),

@@ -1,7 +1,7 @@
 """`sidecar diagnose`: reads its own flags, asks one source, prints text or JSON.
 
-Exit codes: 0 a verdict, an engine that is down, or all is well; 1 no verdict, or no answer from the source; 2 wrong flags, all
-of them listed, or numbers by hand that allow no verdict. This module knows flags and texts; `tree.py` judges.
+Exit codes, as of `sidecar capacity`: 0 a verdict, an engine that is down, or all is well; 1 no answer from the source; 2 wrong
+flags, all of them listed, or data that allow no verdict, from any source. This module knows flags and texts; `tree.py` judges.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
+from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, width
 from sidecar.config.values import USER_OF_URL, is_http_address
 from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.document import document
@@ -47,8 +47,9 @@ examples:
 
 It always takes two numbers: a time to first token, and a time between tokens.
 One alone is refused.
-exit codes: 0 a verdict, an engine that is down, or all is well; 1 no verdict
-yet, or no answer from the address; 2 wrong flags, or too few numbers by hand.
+exit codes: 0 a verdict on some lane, an engine that is down, or all is well;
+1 no answer from the address; 2 wrong flags, or no verdict: the data, asked for
+or by hand, do not suffice.
 """
 _SOURCES = (
     ("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),
@@ -79,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(errors_text([*lines, "`sidecar diagnose --help` explains, with examples."]))
         return MISUSED
     if any(flag.name in told for flag in by_hand.BY_HAND_FLAGS):
-        return OK if _print(document([contained(numbers)]), told) == OK else MISUSED
+        return _print(document([contained(numbers)]), told)
     # Sockets and a loop are loaded only if a source is asked over the network.
     from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar  # noqa: PLC0415
 
@@ -106,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sidecar diagnose",
         description=_ABOUT_DIAGNOSE,
         epilog=_EXAMPLES_OF_DIAGNOSE,
@@ -155,11 +156,14 @@ def _errors(told: dict[str, str], unknown: list[str]) -> list[str]:
 def _chosen(answer: dict[str, Any], told: dict[str, str]) -> dict[str, Any]:
     wanted = {key: told[key] for key in ("model", "lane") if key in told}
     kept = [one for one in answer["diagnoses"] if all(one[key] == value for key, value in wanted.items())]
-    return {**answer, "diagnoses": kept}
+    slowest = answer.get("slowest")
+    if slowest is not None and "lane" in told:
+        slowest = {**slowest, "of": [one for one in slowest["of"] if one["lane"] == told["lane"]]}
+    return {**answer, "diagnoses": kept, "slowest": slowest}
 
 
 def _print(answer: dict[str, Any], told: dict[str, str]) -> int:
     as_json = told.get("output") == "json"
     sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n" if as_json else text(answer, width()))
     outcomes = {one["outcome"] for one in answer["diagnoses"]}
-    return OK if outcomes & {"verdict", "well"} or answer.get("engines_down") else FAILED
+    return OK if outcomes & {"verdict", "well"} or answer.get("engines_down") else MISUSED

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from math import isinf
 from typing import Any
 
+from sidecar.accounts.slowest import SlowestRequests
 from sidecar.diagnosis.findings import Diagnosis, Number, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.measured import EngineDown
@@ -21,12 +22,17 @@ DOCUMENT_VERSION = 3
 """Version of the schema. A new key does not change it; a key that is removed or changes its meaning does."""
 
 
-def document(diagnoses: Iterable[Diagnosis], down: Iterable[EngineDown] = ()) -> dict[str, Any]:
-    """The whole document. `down`: engines that are down or stalled now, also if no lane had a request."""
+def document(
+    diagnoses: Iterable[Diagnosis], down: Iterable[EngineDown] = (), slowest: SlowestRequests | None = None
+) -> dict[str, Any]:
+    """The whole document. `down`: engines that are down or stalled now, also if no lane had a request. `slowest`: only a sidecar
+    knows its slowest requests, a Prometheus does not.
+    """
     return {
         "schema_version": DOCUMENT_VERSION,
         "engines_down": [_down(engine) for engine in down],
         "diagnoses": [one(diagnosis) for diagnosis in diagnoses],
+        "slowest": None if slowest is None else asdict(slowest),
     }
 
 

@@ -5,7 +5,7 @@ root: the counters in the history hold those that were decided for each miss.
 """
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from sidecar.diagnosis import facts
 from sidecar.diagnosis.judging import MISSES_BEYOND_CHANCE
@@ -71,6 +71,23 @@ class LiveDiagnosis:
                 if ended_at is not None:
                     found[who] = now.at - ended_at
         return found
+
+
+def missed_since(history: History, now: Snapshot, who: LaneObjective) -> float | None:
+    """Instant of the first snapshot with a miss of the minutes in a row, up to now, in which more were missed than is allowed.
+
+    None if the last minute is none of these: too few misses, or none. For an objective whose misses open no incident.
+    """
+    minutes = range(1, round(LONG_SECONDS / MINUTE_SECONDS) + 1)
+    found = [now, *(history.before(now, MINUTE_SECONDS * minute) for minute in minutes)]
+    marks = [*{one.at: one for one in found}.values()]  # old snapshots are a little more than a minute apart
+    row = [*takewhile(lambda pair: _burned(*pair, who), pairwise(marks))]
+    if not row:
+        return None
+    newer, older = row[-1]
+    missed = slo.SLO_MISSES_TOTAL.name
+    seen = older.counters[missed].get(who, 0.0)
+    return next(one.at for one in history.between(older, newer) if one.counters[missed].get(who, 0.0) > seen)
 
 
 def _is_down(now: Snapshot) -> bool:

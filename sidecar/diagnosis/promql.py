@@ -23,6 +23,7 @@ from sidecar.history.series import (
 )
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Histogram
+from sidecar.metrics.histogram_forms import buckets, of_any_form
 from sidecar.slo.causes import ROOT_PHASES, ROOTS
 from sidecar.slo.objective import Objective
 
@@ -31,7 +32,10 @@ LONG_TIMES = 6
 """Least ratio of the long window to the shown one."""
 
 Samples = list[tuple[Mapping[str, str], float]]
-"""Labels and value of each sample of an instant query."""
+"""Labels and value of each sample of an instant query. A native histogram is many: at both edges of each of its buckets (`le`), the
+count below."""
+Ranges = list[tuple[Mapping[str, str], Mapping[float, float]]]
+"""Labels of each series of a range query, with its values by unix time."""
 
 
 PEAK_STEP_SECONDS = 30
@@ -85,9 +89,11 @@ def growth(fleet: Fleet, window_seconds: float) -> dict[tuple[str, float], str]:
         for window in series.windows:
             seconds = f"{spans(window_seconds)[window]:.0f}s"
             for name in _names(series):
-                by = ", ".join((*series.labels, *(("le",) if name.endswith("_bucket") else ())))
-                of = f"{name}{{{fleet.of(**series.only)}}}"
-                asked[name, window] = f"sum by ({by}) (increase({of}[{seconds}]))"
+                by, matchers = ", ".join(series.labels), f"{{{fleet.of(**series.only)}}}"
+                read = of_any_form(f"increase({name}{matchers}[{seconds}])")
+                if name.endswith("_bucket"):
+                    by, read = ", ".join((*series.labels, "le")), buckets(series.metric.name, matchers, seconds)
+                asked[name, window] = f"sum by ({by}) ({read})"
     return asked
 
 
@@ -118,7 +124,7 @@ def _names(series: GrowthSeries) -> tuple[str, ...]:
     name = series.metric.name
     if not isinstance(series.metric, Histogram):
         return (name,)
-    return (f"{name}_sum", f"{name}_count", *((f"{name}_bucket",) if series.buckets else ()))
+    return (f"{name}_sum", f"{name}_count", *((f"{name}_bucket", name) if series.buckets else ()))
 
 
 def windows_of(
@@ -163,13 +169,32 @@ def _histogram(
 ) -> dict[tuple[str, ...], Total]:
     sums = _by(series.labels, answers.get((f"{metric.name}_sum", window), []))
     counts = _by(series.labels, answers.get((f"{metric.name}_count", window), []))
-    buckets: dict[tuple[str, ...], dict[float, float]] = {}
+    edges: dict[tuple[str, ...], dict[float, float]] = {}
     for of, value in answers.get((f"{metric.name}_bucket", window), []):
-        buckets.setdefault(tuple(of.get(name, "") for name in series.labels), {})[float(of["le"])] = value
+        edges.setdefault(tuple(of.get(name, "") for name in series.labels), {})[float(of["le"])] = value
+    native: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for of, value in answers.get((metric.name, window), []):
+        native.setdefault(tuple(of.get(name, "") for name in series.labels), []).append((float(of["le"]), value))
+    for key, points in native.items():
+        of_both = edges.setdefault(key, dict.fromkeys((*metric.buckets, float("inf")), 0.0))
+        for edge in of_both:
+            of_both[edge] += _below(edge, points)
     return {
-        key: Total(count, sums.get(key, 0.0), _between_edges(metric, buckets.get(key, {})))
+        key: Total(count, sums.get(key, 0.0), _between_edges(metric, edges.get(key, {})))
         for key, count in counts.items()
     }
+
+
+def _below(edge: float, points: list[tuple[float, float]]) -> float:
+    """Samples of a native histogram below an edge; an estimate where the edge lies within one of its buckets, whose samples are
+    taken to lie evenly.
+    """
+    low, count = 0.0, 0.0
+    for high, up_to in sorted(points):
+        if high > edge:
+            return count + (up_to - count) * (edge - low) / (high - low)
+        low, count = high, up_to
+    return count
 
 
 def _between_edges(metric: Histogram, cumulative: Mapping[float, float]) -> tuple[float, ...]:
@@ -275,4 +300,24 @@ def samples(answer: Mapping[str, Any]) -> Samples:
     """The instant vector in an answer of Prometheus' API. Raises KeyError or ValueError for another form."""
     if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
         raise ValueError("no instant vector")
-    return [(item["metric"], float(item["value"][1])) for item in answer["data"]["result"]]
+    return [one for item in answer["data"]["result"] for one in _samples_of(item)]
+
+
+def _samples_of(item: Mapping[str, Any]) -> Samples:
+    if "histogram" not in item:
+        return [(item["metric"], float(item["value"][1]))]
+    told = item["histogram"][1]
+    found: Samples = [({**item["metric"], "le": "+Inf"}, float(told["count"]))]
+    below = 0.0
+    for _, low, high, count in told.get("buckets", []):
+        found.append(({**item["metric"], "le": low}, below))
+        below += float(count)
+        found.append(({**item["metric"], "le": high}, below))
+    return found
+
+
+def ranges(answer: Mapping[str, Any]) -> Ranges:
+    """The range vectors in an answer of Prometheus' API. Raises KeyError or ValueError for another form."""
+    if answer["status"] != "success" or answer["data"]["resultType"] != "matrix":
+        raise ValueError("no range vectors")
+    return [(item["metric"], {at: float(value) for at, value in item["values"]}) for item in answer["data"]["result"]]

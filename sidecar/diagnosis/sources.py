@@ -6,9 +6,9 @@ failure becomes one sentence that names the address. Credentials in a URL are us
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -19,18 +19,26 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Measured
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.diagnosis.tree import contained
+from sidecar.metrics.histogram_forms import classic_only
 
 
 QUERY_TIMEOUT_SECONDS = 20.0
 AT_ONCE = 8
 """Queries to one Prometheus at a time: it serves 20 by default, and dashboards need some of them."""
 HOW_TO_LOG_IN = "asks for a user and a password: write them into the address, https://USER:PASSWORD@HOST:PORT"
+Asked = TypeVar("Asked")
+Read = TypeVar("Read")
+_NOT_UNDERSTOOD = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 LARGEST_ANSWER = 32 * 1024 * 1024
 """Bytes of an answer above which it is refused."""
 
 
 class AskingError(Exception):
     """The source that was asked and what went wrong, in one sentence."""
+
+
+class RefusedError(AskingError):
+    """The source does not understand the question."""
 
 
 async def one_sidecar(url: str) -> dict[str, Any]:
@@ -77,6 +85,36 @@ async def fleet(
     return document(found, down)
 
 
+class Stretch(NamedTuple):
+    """Instants of a range query: the first and the last in unix time, and how far they are apart."""
+
+    first: float
+    last: float
+    step_seconds: float
+
+
+async def over_time(
+    url: str, queries: Mapping[Asked, str], of: Stretch, read: Callable[[Mapping[str, Any]], Read]
+) -> dict[Asked, Read]:
+    """The answers to range queries of a Prometheus, as `read` reads them. Raises AskingError."""
+    base = URL(url)
+    asked = base.with_path(f"{base.path.rstrip('/')}/api/v1/query_range")
+    stretch = {"start": f"{of.first:.3f}", "end": f"{of.last:.3f}", "step": f"{of.step_seconds:g}"}
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(session: aiohttp.ClientSession, query: str) -> Read:
+        async with places:
+            answer = await _answer(session, asked, query, stretch)
+        try:
+            return read(answer)
+        except (LookupError, TypeError, ValueError) as error:
+            raise AskingError(f"{shown_url(base)} does not answer as a Prometheus does") from error
+
+    async with _session() as session:
+        answers = await asyncio.gather(*(one(session, query) for query in queries.values()))
+    return dict(zip(queries, answers, strict=True))
+
+
 async def _lanes(prometheus: "_Prometheus", of: Fleet, window_seconds: float) -> list[Measured]:
     """The record of every lane of one fleet that had traffic or missed."""
     grown = await prometheus.ask_all(promql.growth(of, window_seconds))
@@ -113,10 +151,10 @@ class _Prometheus:
 
     async def ask(self, query: str) -> Samples:
         async with self._places:
-            answer = await _get(self._session, self._url, {"query": query})
+            answer = await _answer(self._session, self._url, query, {})
         try:
             return promql.samples(answer)
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise AskingError(f"{shown_url(self._url)} does not answer as a Prometheus does") from error
 
     async def ask_all(self, queries: Mapping[Any, str]) -> dict[Any, Samples]:
@@ -126,6 +164,16 @@ class _Prometheus:
 
 def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=QUERY_TIMEOUT_SECONDS))
+
+
+async def _answer(session: aiohttp.ClientSession, url: URL, query: str, more: Mapping[str, str]) -> Any:
+    """The answer to a query; where a server refuses the functions of native histograms, to the query without them."""
+    try:
+        return await _get(session, url, {"query": query, **more})
+    except RefusedError:
+        if (classic := classic_only(query)) == query:
+            raise
+        return await _get(session, url, {"query": classic, **more})
 
 
 async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str]) -> Any:
@@ -140,7 +188,8 @@ async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str
                 raise AskingError(f"{shown_url(url)} {'refuses this user and password' if url.user else HOW_TO_LOG_IN}")
             if answer.status != 200:
                 said = body[:200].decode("utf-8", "replace").strip()
-                raise AskingError(f"{shown_url(url)} answers {answer.status}: {said}")
+                failed = RefusedError if answer.status in _NOT_UNDERSTOOD else AskingError
+                raise failed(f"{shown_url(url)} answers {answer.status}: {said}")
             return json.loads(body)
     except TimeoutError as error:
         raise AskingError(f"{shown_url(url)} did not answer within {QUERY_TIMEOUT_SECONDS:.0f} s") from error

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from sidecar.config.folding import WIDTH, folded
+from sidecar.diagnosis.slowest_text import beside, count, parts, window
 from sidecar.diagnosis.wording import digits, instant, listed, percent, phase_name, seconds, times
 
 
@@ -27,13 +28,23 @@ _OBJECTIVES = {"ttft": "time to first token", "tpot": "between tokens", "e2e": "
 
 
 def text(document: Mapping[str, Any], columns: int = WIDTH) -> str:
-    """Engines that are down, then all lanes, the worst first. Lines are folded at `columns`."""
+    """Engines that are down, then all lanes, the worst first, then the slowest requests. Lines are folded at `columns`."""
     blocks = [_down(engine) for engine in document.get("engines_down", ())]
     blocks += [_lines(one) for one in sorted(document["diagnoses"], key=_rank)]
     if not document["diagnoses"]:
         untold = "." if document.get("engines_down") else ": there is nothing to diagnose."
         blocks.append([f"No lane had a request within the window{untold}"])
+    if document.get("slowest") is not None and document["slowest"]["of"]:
+        blocks.append(_slowest(document["slowest"]))
     return "\n".join("".join(f"{part}\n" for line in block for part in _fold(line, columns)) for block in blocks)
+
+
+def _slowest(found: Mapping[str, Any]) -> Iterable[str]:
+    yield f"SLOWEST 1 %  [{window(found)}]"
+    for one in found["of"]:
+        made_of = f": {parts(one)}" if one["slowest"] else ""
+        facts = "".join(f" {fact}." for fact in beside(one))
+        yield f"  {one['lane']}, {_OBJECTIVES[one['objective']]}: {count(one)}{made_of}.{facts}"
 
 
 def _rank(d: Mapping[str, Any]) -> tuple[int, bool, bool, float]:

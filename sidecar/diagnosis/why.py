@@ -145,13 +145,17 @@ def changes(m: Measured) -> list[str]:
     if m.ratios:
         ordered = sorted(m.ratios.items(), key=lambda item: -item[1])
         said.append(f"Against the usual values: {', '.join(f'{cause} {times(ratio)}' for cause, ratio in ordered)}.")
+    return said + in_use(m)
+
+
+def in_use(m: Measured) -> list[str]:
+    """The requests that run now, the most of the long window, and those that wait; empty if nothing tells."""
     running, peak, waiting = m.load.running, m.load.running_peak, m.load.waiting
-    if running is not None:
-        now = f"Running stands at {digits(round(running))}"
-        was = f", and was up to {digits(round(peak))} in {_long_window(m)}" if peak and peak >= running + 1 else ""
-        queue = "" if waiting is None else f"; {digits(round(waiting))} wait"
-        said.append(f"{now}{was}{queue}.")
-    return said
+    if running is None:
+        return []
+    was = f", and was up to {digits(round(peak))} in {_long_window(m)}" if peak and peak >= running + 1 else ""
+    queue = "" if waiting is None else f"; {digits(round(waiting))} wait"
+    return [f"Running stands at {digits(round(running))}{was}{queue}."]
 
 
 def without_verdict(m: Measured, objective: Objective, number: Number, phase: str) -> list[str]:

@@ -39,6 +39,11 @@ def instant(at_unix: float) -> str:
     return f"{datetime.fromtimestamp(at_unix, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def to_the_second(at_unix: float) -> str:
+    """An instant as `2026-11-20 22:15:07 UTC`. Unix seconds in."""
+    return f"{datetime.fromtimestamp(at_unix, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def phase_name(phase: str) -> str:
     """The name of a phase as text: `first token`, `queue`."""
     return phase.replace("_", " ")

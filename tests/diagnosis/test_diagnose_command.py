@@ -1,10 +1,15 @@
 """`sidecar diagnose` as a person types it: units, every mistake at once, text and JSON, exit codes."""
 
+import asyncio
 import json
 
 import pytest
 
 from sidecar.cli import main
+from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.registry import Metrics
+from tests.admin.broken_lane import broken
+from tests.support.admin import Visit, visit
 
 
 DUMP = (
@@ -48,6 +53,32 @@ def test_one_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert (code, out.splitlines()[0]) == (2, "NO VERDICT  [given by hand]")
     assert ["--ttft-p99" in out, "--tpot-p99" in out] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("lane", "code", "said"),
+    [
+        ([], 0, "QUEUE"),
+        (["--lane=chat"], 0, "QUEUE"),
+        (["--lane=batch"], 2, "NO VERDICT"),
+        (["--lane=voice"], 2, "No lane had a request within the window: there is nothing to diagnose."),
+    ],
+)
+def test_a_sidecar_that_has_no_verdict_is_a_refusal_and_no_failure(
+    lane: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code is 2 as of `capacity`: the sidecar answered, and its data allow no verdict. One verdict of several is one."""
+    codes = []
+
+    async def scenario(visit: Visit) -> None:
+        broken(visit.metrics)
+        visit.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(3)
+        url = f"--sidecar.url=http://127.0.0.1:{visit.port}"
+        codes.append(await asyncio.to_thread(main, ["diagnose", url, *lane]))
+
+    visit(scenario, Metrics(lanes=["chat", "batch"], prompt_buckets=["0-512"], models=["llama"]))
+
+    assert (codes, capsys.readouterr().out.partition("  ")[0].splitlines()[0]) == ([code], said)
 
 
 def test_every_mistake_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:

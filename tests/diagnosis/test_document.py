@@ -5,15 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.accounts.slowest import Slowest, SlowestRequests
 from sidecar.cli import main
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.measured import Latency
 from sidecar.diagnosis.tree import diagnose
 from sidecar.slo.attribution import Blame
+from sidecar.slo.objective import Objective
 from tests.support.measured import live, verdict
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "diagnosis.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "diagnosis.md").read_text()
+SLOWEST_PAGE = (DOCS / "slowest.md").read_text()
 
 
 def keys_of(row: str) -> set[str]:
@@ -35,6 +39,16 @@ def test_the_page_explains_every_key_and_no_other() -> None:
     assert keys_of(inner["measured"]) == found["measured"].keys()
     assert keys_of(inner["steps"]) == found["steps"][0].keys()
     assert keys_of(inner["not_to_do"]) == found["not_to_do"][0].keys()
+
+
+def test_the_page_of_the_slowest_explains_every_key_and_no_other() -> None:
+    found = document([], (), SlowestRequests(1.0, 1, (Slowest("chat", Objective.TTFT, 1),)))["slowest"]
+
+    explained = set().union(
+        *map(keys_of, re.findall(r"^\| (`[^|]+) \|", SLOWEST_PAGE.split("## The requests")[0], re.MULTILINE))
+    )
+
+    assert explained == {*found, *found["of"][0]}
 
 
 def test_the_answer_on_the_page_is_the_answer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,15 +3,21 @@
 import pytest
 
 from sidecar.diagnosis.findings import Outcome, State
+from sidecar.diagnosis.live import missed_since
 from sidecar.diagnosis.measured import EngineDown, Regime
 from sidecar.diagnosis.tree import diagnose
+from sidecar.diagnosis.verdict import LaneObjective
 from sidecar.diagnosis.why import healed, state
+from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as p
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
 from tests.diagnosis.life import LANE, MODEL, STEP_SECONDS, Life
+
+
+CHAT = LaneObjective(MODEL, LANE, Objective.TTFT)
 
 
 def test_a_quiet_lane_has_its_true_numbers() -> None:
@@ -312,3 +318,35 @@ def test_a_minute_is_five_looks_and_each_counts_once() -> None:
     life.minutes(0.25)
 
     assert life.now().load.waiting == pytest.approx(2.0)
+
+
+def since(life: Life) -> float | None:
+    """Seconds since the misses in a row began."""
+    at = missed_since(life.history, run_now(life.history.now(life.at)), CHAT)
+    return None if at is None else life.at - at
+
+
+@pytest.mark.parametrize("minutes", [1.5, 4, 14, 25])
+def test_misses_that_go_on_begin_with_the_first_of_them(minutes: float) -> None:
+    """To one tick within the shown window, and to a minute before it."""
+    life = Life()
+    life.minutes(8)
+    life.minutes(minutes, missing=0.3)
+
+    assert since(life) == pytest.approx(60 * minutes, abs=STEP_SECONDS if minutes < 5 else 65.0)
+
+
+def test_misses_before_a_calm_minute_are_another_story() -> None:
+    life = Life()
+    life.minutes(5, missing=0.6)
+    life.minutes(3)
+    life.minutes(2, missing=0.6)
+
+    assert since(life) == pytest.approx(120.0, abs=STEP_SECONDS)
+
+
+def test_a_minute_with_no_more_misses_than_are_allowed_begins_nothing() -> None:
+    life = Life()
+    life.minutes(8, missing=0.02)
+
+    assert since(life) is None

@@ -154,6 +154,20 @@ def test_the_roots_of_a_fleet_are_added_up_and_its_worst_pod_is_named() -> None:
     ]
 
 
+def test_a_server_without_functions_for_native_histograms_is_asked_again_without_them() -> None:
+    """VictoriaMetrics refuses the whole question; what both questions have in common is answered."""
+    stub = Stub(PAGE)
+
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        query = str((await request.post())["query"])
+        if "histogram_sum(" in query or "histogram_count(" in query:
+            return web.json_response({"status": "error", "error": "unknown func"}, status=422)
+        return await stub.handle(request)
+
+    assert play(refuse, ask) == play(Stub(PAGE).handle, ask)
+    assert [query for query in stub.asked if "llm_time_to_first_token_seconds_count{" in query] != []
+
+
 def test_a_fleet_without_namespaces_is_asked_as_one() -> None:
     stub = Stub({"group by (namespace, job)": [({}, 1.0)], **PAGE})
 

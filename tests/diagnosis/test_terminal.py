@@ -8,11 +8,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.accounts.slowest import Slowest, SlowestRequests
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import diagnose
+from sidecar.ledger.account import Phase
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
 from tests.support.measured import WELL, anything, live, verdict
@@ -116,3 +118,54 @@ def test_gaps_are_called_before_delivery_beside_misses_with_delivery() -> None:
     number = "BROKEN  p99 20 ms before delivery (threshold 80 ms, 5 x the misses that are allowed, with delivery, 5,000 gaps)"
     assert f"  between tokens:      {number}" in shown
     assert "Single gaps are 20 ms at the p99: they are taken before delivery." in shown
+
+
+# --- the slowest requests ------------------------------------------------------------------------------------------------
+
+
+def slowest_lines(*of: Slowest) -> list[str]:
+    shown = text(document([], (), SlowestRequests(span_seconds=2520.0, requests=12_345, of=of)), 300)
+    return shown.splitlines()[2:]
+
+
+def test_the_slowest_of_a_lane_are_told_with_their_phases() -> None:
+    """The lane, how many, their limit and mean, each phase with its share, and what stands beside it."""
+    slow = Slowest(
+        lane="chat",
+        objective=Objective.TTFT,
+        requests=1180,
+        slowest=12,
+        least_seconds=2.25,
+        mean_seconds=4.0,
+        phases={Phase.QUEUE: 3.0, Phase.PREFILL: 0.8, Phase.FIRST_TOKEN: 0.2, Phase.STREAM: 0.0},
+        missed=12,
+        estimated=3,
+        prompt_tokens=3120.0,
+        cached_tokens=512.0,
+        completion_tokens=88.0,
+    )
+
+    assert slowest_lines(slow, Slowest("batch", Objective.E2E, 40), Slowest("batch", Objective.TPOT, 1)) == [
+        "SLOWEST 1 %  [the last 42 min: 12,345 requests]",
+        (
+            "  chat, time to first token: 12 of 1,180 took 2.25 s or more, 4 s on average: queue 3 s (75 %), prefill 800 ms (20 %),"
+            " first token 200 ms (5 %). All missed the objective. Prompts of 3,120 tokens (512 cached) on average."
+            " Answers of 88 tokens on average. The phases of 3 are estimated."
+        ),
+        "  batch, whole answer, not streamed: 40 requests so far, 100 are needed.",
+        "  batch, between tokens: 1 request so far, 100 are needed.",
+    ]
+
+
+def test_a_length_that_is_unknown_is_not_told() -> None:
+    slow = Slowest("chat", Objective.E2E, 100, 1, 1.0, 1.0, {Phase.UNATTRIBUTED: 1.0})
+
+    assert slowest_lines(slow)[1:] == [
+        "  chat, whole answer, not streamed: 1 of 100 took 1 s or more, 1 s on average: unattributed 1 s (100 %)."
+    ]
+
+
+def test_without_requests_nothing_is_said_of_the_slowest() -> None:
+    """A Prometheus knows no single request, and a sidecar none before the first."""
+    assert slowest_lines() == []
+    assert "SLOWEST" not in text(document([]))

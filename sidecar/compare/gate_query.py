@@ -1,0 +1,125 @@
+"""The canary's gate as one PromQL expression: the arithmetic of `sequential.py` over counters of both versions.
+
+It knows PromQL and which counters hold what is bad. It refuses to know who asks: selectors come as label matchers, so
+that Argo Rollouts, Flagger, a dashboard and `sidecar compare` write the same expression around their own words.
+
+Counters are read at the ends of blocks, and their differences are exact: `increase()` would extrapolate. `irate()` of a
+subquery with two readings is their difference, and counts from 0 after a restart; that it is per second changes nothing,
+because the p value has no unit. Nothing tells the expression when the rollout began: it looks at the minutes in which
+both versions had requests. It needs no recording rule, and scrapes every minute or more often.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from sidecar.compare.sequential import BLOCK_MINUTES, LEAST
+from sidecar.metrics.catalogue import ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, REQUESTS_TOTAL
+from sidecar.metrics.histogram_forms import of_any_form
+from sidecar.metrics.slo_metrics import GOOD_REQUESTS_TOTAL, SLO_MISSES_TOTAL, SLO_REQUESTS_TOTAL
+from sidecar.slo.objective import Objective
+from sidecar.timeline.finish import Finish
+
+
+ERRORS = 'outcome=~"engine_.*|rejected|sidecar_error"'
+"""Outcomes that are failures of the version. Cancels and client errors are not; a late cancel is a miss."""
+
+
+class Counted(NamedTuple):
+    """A counter, or the sum or count of a histogram, and the label matchers of the part of it that is meant, without braces."""
+
+    metric: str
+    matchers: str = ""
+
+
+class Question(NamedTuple):
+    """Which requests are counted, of which requests, and whether more of them are worse; else the bad ones are the others."""
+
+    counted: Counted
+    of: Counted
+    more_is_worse: bool = True
+
+
+class Asked(StrEnum):
+    """The gate's questions, by the name that rollouts and texts use."""
+
+    TTFT_MISSES = "ttft-misses"
+    TPOT_MISSES = "tpot-misses"
+    ERRORS = "errors"
+    GOODPUT = "goodput"
+
+
+class Watched(StrEnum):
+    """Questions beside the gate, by the name that texts use: faster but worse is no better. They fail no rollout."""
+
+    CUT_ANSWERS = "cut-answers"
+    EMPTY_ANSWERS = "empty-answers"
+
+
+def misses(objective: Objective) -> Question:
+    matchers = f'objective="{objective}"'
+    return Question(Counted(SLO_MISSES_TOTAL.name, matchers), Counted(SLO_REQUESTS_TOTAL.name, matchers))
+
+
+GATE_QUESTIONS = {
+    Asked.TTFT_MISSES: misses(Objective.TTFT),
+    Asked.TPOT_MISSES: misses(Objective.TPOT),
+    Asked.ERRORS: Question(Counted(REQUESTS_TOTAL.name, ERRORS), Counted(REQUESTS_TOTAL.name)),
+    Asked.GOODPUT: Question(Counted(GOOD_REQUESTS_TOTAL.name), Counted(REQUESTS_TOTAL.name), more_is_worse=False),
+}
+SENTINEL_QUESTIONS = {
+    Watched.CUT_ANSWERS: Question(
+        Counted(ANSWERS_TOTAL.name, f'finish_reason="{Finish.LENGTH}"'), Counted(ANSWERS_TOTAL.name)
+    ),
+    Watched.EMPTY_ANSWERS: Question(Counted(EMPTY_ANSWERS_TOTAL.name), Counted(ANSWERS_TOTAL.name)),
+}
+"""Asked in the same form. Whether a longer or shorter answer is worse depends on the change, so that a person judges, and the
+limit of the gate stays that of its own questions."""
+
+
+class Versions(NamedTuple):
+    """Label matchers, without braces: of both versions' pods, and of the canary's. `common`: of namespace, lane, ..."""
+
+    both: str
+    canary: str
+    common: str = ""
+
+
+def gate_query(question: Question, versions: Versions, window: str, by: str = "") -> str:
+    """One expression: the always-valid p value for each combination of the labels `by`; one series without labels if "".
+
+    `window`: a duration at least as long as the rollout. No answer if the versions had no requests in the same minutes.
+    """
+    canary, both = ((*((versions.common,) if versions.common else ()), one) for one in (versions.canary, versions.both))
+    grown, over = Grown(by), f"[{window}:{BLOCK_MINUTES}m]"
+    share = f"({grown.sum(question.of, canary)} / {grown.sum(question.of, both)} > 0 < 1)"
+    due = f"{_bad(grown, question, both)} * {share}"
+    excess = f"({_bad(grown, question, canary)} - {due})"
+    explained = (
+        f"clamp_min(sum_over_time({excess}{over}), 0) ^ 2 / clamp_min(sum_over_time(({due}){over})"
+        f" * sum_over_time(({excess} ^ 2 / clamp_min({due}, {LEAST:g})){over}), {LEAST:g})"
+    )
+    informative = f"sum_over_time(({due} > bool {LEAST:g}){over})"
+    left = f"(1 - {explained} / (1 + 1 / {informative}))"
+    return f"clamp_max(0.5 * sqrt((1 + {informative}) * {left} ^ {informative}), 1)"
+
+
+def _bad(grown: "Grown", question: Question, matchers: tuple[str, ...]) -> str:
+    counted = grown.sum(question.counted, matchers)
+    return counted if question.more_is_worse else f"({grown.sum(question.of, matchers)} - {counted})"
+
+
+class Grown(NamedTuple):
+    """Writes sums of counters by these labels, ", " between them; "" for one sum without labels."""
+
+    by: str
+
+    def sum(self, counted: Counted, matchers: tuple[str, ...]) -> str:
+        """By how much a sum of counters grew within a block, per second; where blocks end at multiples of their length.
+
+        The subquery is longer by 1 ms, because Prometheus 3 leaves out a reading at its very beginning, and 2 does not.
+        """
+        inside = ",".join((*matchers, *((counted.matchers,) if counted.matchers else ())))
+        by = f" by ({self.by}) " if self.by else ""
+        plain = f"{counted.metric}{{{inside}}}"
+        read = plain if (either := of_any_form(plain)) == plain else f"({either})"
+        return f"sum{by}(irate({read}[{BLOCK_MINUTES}m1ms:{BLOCK_MINUTES}m]))"

@@ -1,0 +1,163 @@
+"""The gate's arithmetic: innocent rollouts pass however often they are looked at, and a doubled miss rate is found."""
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from math import exp, inf, log, pi, sin, sqrt
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.compare.sequential import FAILS_BELOW, LOOKS, Block, Evidence, Side, always_valid_p, blocks, part_of
+
+
+ROLLOUTS = 200
+
+
+def rollout(
+    rng: Random, chances: Callable[[int], tuple[float, float]], requests: Callable[[int], tuple[int, int]]
+) -> list[Block]:
+    """Sixty minutes of independent draws: the canary's chance to miss and its requests, then the baseline's."""
+    return [
+        Block(
+            *(
+                Side(sum(rng.random() < chance for _ in range(count)), count)
+                for chance, count in zip(chances(minute), requests(minute), strict=True)
+            )
+        )
+        for minute in range(LOOKS)
+    ]
+
+
+def looked_at(minutes: list[Block]) -> Iterator[float]:
+    """The p value at each of the looks, the last one over all minutes."""
+    told = list(blocks(minutes))
+    return (p for end in range(1, len(told) + 1) if (p := always_valid_p(told[:end])) is not None)
+
+
+def failed_share(minutes: Callable[[Random], list[Block]]) -> float:
+    """Share of rollouts that are failed at one of their looks."""
+    return sum(min(looked_at(minutes(Random(seed)))) < FAILS_BELOW for seed in range(ROLLOUTS)) / ROLLOUTS
+
+
+@pytest.mark.parametrize(("canary", "baseline"), [(42, 42), (5, 95), (1, 99)])
+def test_an_innocent_version_passes_all_looks(canary: int, baseline: int) -> None:
+    alike = failed_share(lambda rng: rollout(rng, lambda _: (0.05, 0.05), lambda _: (canary, baseline)))
+
+    assert alike < 0.01
+
+
+def test_a_miss_rate_doubled_from_five_percent_is_found_within_2500_requests_a_side() -> None:
+    worse = failed_share(lambda rng: rollout(rng, lambda _: (0.1, 0.05), lambda _: (2500 // LOOKS, 2500 // LOOKS)))
+
+    assert worse > 0.9
+
+
+def test_neither_noon_nor_a_growing_share_accuses_the_canary() -> None:
+    """Misses rise tenfold while the share grows from 1 to 25 %: of all misses the canary has more than of all requests."""
+
+    def ramp(rng: Random) -> list[Block]:
+        noon = [0.01 + 0.1 * sin(pi * minute / (2 * LOOKS)) for minute in range(LOOKS)]
+        return rollout(
+            rng,
+            lambda minute: (noon[minute], noon[minute]),
+            lambda minute: (25, 75) if minute >= LOOKS / 2 else (1, 99),
+        )
+
+    (canary, baseline) = (Side(*map(sum, zip(*sides, strict=True))) for sides in zip(*ramp(Random(1)), strict=True))
+    assert canary.bad / canary.requests > 1.3 * baseline.bad / baseline.requests
+    assert failed_share(ramp) < 0.01
+
+
+def test_one_clump_of_misses_fails_no_version() -> None:
+    """A full queue makes forty misses in three minutes; a binomial test would give such a canary one chance in 10^9."""
+    quiet = [Block(Side(1, 40), Side(1, 40))] * 40
+    clump = [Block(Side(14, 40), Side(1, 40))] * 3
+
+    assert min(looked_at([*quiet, *clump, *quiet])) > 2 * FAILS_BELOW
+
+
+def test_a_better_version_has_no_evidence_against_it() -> None:
+    assert min(looked_at(rollout(Random(1), lambda _: (0.01, 0.2), lambda _: (40, 40)))) > 0.5
+
+
+def test_without_a_bad_request_the_versions_are_alike() -> None:
+    assert always_valid_p([Block(Side(0, 50), Side(0, 50))] * 30) == 0.5
+
+
+def test_what_only_one_version_served_is_not_compared() -> None:
+    alone = [Block(Side(5, 10), Side(0, 0)), Block(Side(0, 0), Side(0, 10)), Block(Side(0, 0), Side(0, 0))]
+
+    assert [part_of(block) for block in alone] == [None] * 3
+    assert always_valid_p(alone) is None
+
+
+def test_few_blocks_never_fail() -> None:
+    """However bad the counts are: a spread needs more than a handful of blocks."""
+    assert min(looked_at([Block(Side(100, 100), Side(0, 100))] * 10)) > FAILS_BELOW
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 50)] * 4), min_size=1, max_size=40))
+def test_it_is_a_probability_and_sides_are_opposite(counts: list[tuple[int, int, int, int]]) -> None:
+    """Never outside 0 to 1; what speaks against the one version does not speak against the other."""
+    minutes = [Block(Side(a, a + b), Side(c, c + d)) for a, b, c, d in counts]
+    turned = [Block(block.baseline, block.canary) for block in minutes]
+    ps = [p for one in (minutes, turned) if (p := always_valid_p(one)) is not None]
+
+    assert len(ps) in {0, 2}
+    assert all(0 < p <= 1 for p in ps)
+    assert max(ps, default=1.0) > 0.5
+
+
+def test_blocks_follow_each_other() -> None:
+    """The minute that is left over waits for the next one."""
+    told = list(blocks([Block(Side(each, 10), Side(1, 100)) for each in (1, 2, 3, 4, 5)], 2))
+
+    assert [(block.canary.bad, block.baseline.requests) for block in told] == [(3, 200), (7, 200)]
+
+
+@pytest.mark.parametrize(("mean", "count"), [(0.2, 10), (0.7, 10), (1.5, 6)])
+def test_it_is_the_likelihood_ratio_averaged_over_all_effects(mean: float, count: int) -> None:
+    """The closed form against the integral that it stands for: effects are normal, the spread has the prior 1 / spread."""
+    total, squares = mean * count, count * (1 + mean * mean)
+    steps = 300
+    effects = [-6 + 12 * (step + 0.5) / steps for step in range(steps)]
+    logs = [-4 + 8 * (step + 0.5) / steps for step in range(steps)]  # of the spread: the prior is flat in it
+
+    def likelihood(effect: float, spread: float) -> float:
+        return exp(-count * log(spread) - squares / (2 * spread**2) + effect * total / spread - count * effect**2 / 2)
+
+    mixed = sum(
+        likelihood(effect, exp(one)) * exp(-(effect**2) / 2) / sqrt(2 * pi) * 12 / steps
+        for effect in effects
+        for one in logs
+    )
+    alike = sum(likelihood(0.0, exp(one)) for one in logs)
+
+    assert Evidence(count, total, squares, count).p == pytest.approx(min(1.0, 0.5 * alike / mixed), rel=1e-3)
+
+
+def test_minutes_without_a_bad_request_are_no_evidence() -> None:
+    """They may not count as blocks whose spread is known: three bad requests in an hour fail no version."""
+    quiet = Block(Side(0, 5), Side(0, 5))
+    rollout = [Block(Side(1, 5), Side(0, 5)) if minute % 20 == 10 else quiet for minute in range(LOOKS)]
+
+    assert min(looked_at(rollout)) > 10 * FAILS_BELOW
+
+
+def test_misses_that_come_at_noon_alone_are_found() -> None:
+    """Twice as many on the canary, nearly all of them within twenty minutes: a test that weighs all minutes alike misses it."""
+
+    def noon(rng: Random) -> list[Block]:
+        chances = [0.2 if 20 <= minute < 40 else 0.005 for minute in range(LOOKS)]
+        return rollout(rng, lambda minute: (2 * chances[minute], chances[minute]), lambda _: (40, 120))
+
+    assert failed_share(noon) > 0.9
+
+
+def test_evidence_falls_and_rises_with_what_is_seen() -> None:
+    """A version that grows worse gets smaller p values, look by look."""
+    ps = list(looked_at([Block(Side(4 + minute % 3, 40), Side(1, 40)) for minute in range(LOOKS)]))
+
+    assert list(accumulate(ps[5:], min, initial=inf))[1:] == ps[5:]
