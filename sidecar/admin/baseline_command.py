@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
+from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text
 from sidecar.config.values import is_http_address
 from sidecar.slo.baseline import RefusedError, parsed
 
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sidecar baseline",
         description=_ABOUT_BASELINE,
         epilog=_EXAMPLES_OF_BASELINE,

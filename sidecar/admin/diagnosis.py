@@ -7,10 +7,12 @@ and what to do.
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 from aiohttp import web
 
+from sidecar.accounts.slowest import SlowestQuestion
 from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
@@ -37,12 +39,21 @@ def read_texts() -> None:
 
 
 class Diagnoses:
-    """Diagnoses of one process. `clock`: monotonic seconds; `hints`: engine flags that would reveal more, as of now."""
+    """Diagnoses of one process. `clock`: monotonic seconds; `hints`: engine flags that would reveal more, as of now.
+    `slowest`: the question for the slowest requests.
+    """
 
-    def __init__(self, history: History, clock: Callable[[], float], hints: Callable[[], tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        history: History,
+        clock: Callable[[], float],
+        hints: Callable[[], tuple[str, ...]],
+        slowest: SlowestQuestion,
+    ) -> None:
         self._history = history
         self._clock = clock
         self._hints = hints
+        self._slowest = slowest
         self._live = LiveDiagnosis(history)
         read_texts()
 
@@ -77,8 +88,13 @@ class Diagnoses:
         ]
         down = self.engine_down(now)
         engines_down = [] if down is None else [down]
+        slowest = await run_sliced(self._slowest.ask(self._clock()))
+        if "lane" in wanted:
+            slowest = replace(slowest, of=tuple(one for one in slowest.of if one.lane == wanted["lane"]))
         # In a thread: writing a long answer must not delay traffic.
-        body = await asyncio.to_thread(lambda: json.dumps(document(lanes, engines_down), allow_nan=False).encode())
+        body = await asyncio.to_thread(
+            lambda: json.dumps(document(lanes, engines_down, slowest), allow_nan=False).encode()
+        )
         return web.Response(body=body, content_type="application/json", charset="utf-8", headers=JSON_HEADERS)
 
     def engine(self) -> str | None:

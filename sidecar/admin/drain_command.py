@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from sidecar.admin.baseline_command import HERE
-from sidecar.config.folding import FAILED, MISUSED, OK
+from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text
 
 
 _ABOUT_DRAIN = """\
@@ -40,7 +40,7 @@ _LONGEST_SECONDS = 86_400.0
 
 def main(argv: Sequence[str]) -> int:
     """Run the command. Raises for nothing that a user can type."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sidecar drain",
         description=_ABOUT_DRAIN,
         epilog=_EXAMPLES_OF_DRAIN,
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     except ValueError:
         host = port = None
     if host is None or parts.scheme not in ("http", "https"):
-        sys.stderr.write("sidecar: --url is no http:// or https:// address\n")
+        sys.stderr.write(errors_text(["sidecar drain: --url is no http:// or https:// address"]))
         return MISUSED
     if parts.scheme == "https":
         # Loopback, and the certificate names the pod: nothing stands between.
@@ -73,7 +73,9 @@ def main(argv: Sequence[str]) -> int:
         said = answer.read(4096).decode("utf-8", "replace").strip()
         drained = answer.status == 200 and json.loads(said)["drained"] is True
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-        sys.stderr.write("sidecar: no sidecar answered there; --url says which one to ask (its admin side)\n")
+        sys.stderr.write(
+            errors_text(["sidecar drain: no sidecar answered there; --url says which one to ask (its admin side)"])
+        )
         return FAILED
     finally:
         connection.close()

@@ -3,7 +3,7 @@
 | path | methods | answers |
 |---|---|---|
 | `/` | GET | the status page (`status.py`) |
-| `/metrics` | GET | the page of metrics: text 0.0.4 or OpenMetrics 1.0, gzipped where accepted |
+| `/metrics` | GET | the page of metrics: text 0.0.4, OpenMetrics 1.0 or protobuf, gzipped where accepted |
 | `/-/healthy` | GET | 200 while the process can work, else 503 and why |
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
 | `/-/engine` | GET | for a probe of the engine's container: 503 once its stall is proven, else 200: JSON (`slo/progress.py`) |
@@ -13,6 +13,7 @@
 | `/config` | GET | the config in force, with the source of each value and secrets masked: YAML (`config/in_force.py`) |
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
 | `/baseline.json` | GET | the usual values of this pod, for other pods: JSON (`slo/baseline.py`); 503 while there are none |
+| `/workload.jsonl` | GET | the closed requests, a line each, without text: JSON, or `?format=mooncake` (`workload_download.py`); 400 for any other format |
 | `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
@@ -24,23 +25,27 @@ traffic limit applies to it, and it answers while the process drains. It knows t
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from aiohttp import hdrs, web
 
+from sidecar.accounts.account_ring import AccountRing
+from sidecar.accounts.slowest import SlowestQuestion
 from sidecar.admin.access import Access, Handler, is_from_this_pod
 from sidecar.admin.connections import Runner
 from sidecar.admin.diagnosis import JSON_HEADERS, Diagnoses
 from sidecar.admin.page.status import StatusPage, StatusSource
 from sidecar.admin.runbooks import Runbooks
 from sidecar.admin.scrapes import Scrapes
+from sidecar.admin.workload_download import WorkloadDownload
 from sidecar.history.incident_log import IncidentLog
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.logs.placement import placement_of
-from sidecar.metrics.exposition import ProcessPage, write_page
-from sidecar.metrics.negotiation import OPENMETRICS, TEXT, accepts_gzip, prefers_openmetrics
+from sidecar.metrics.exposition import Pages
+from sidecar.metrics.negotiation import accepts_gzip
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPE_AGE_SECONDS, SCRAPES_TOTAL
 from sidecar.shutdown import Drained
@@ -81,9 +86,10 @@ class AdminListener:
     """The listener of one process. `clock`: monotonic seconds; `traces`: handler of `/v1/traces`, None without it.
 
     `traces_from_anywhere`: other hosts than this one may send spans too. `incidents`: the log that the judge of roots writes.
+    `accounts`: the closed requests; None: none are kept.
     `access`: the gate, which is closed with the listener; None: plain HTTP, open to all.
     `baseline`: makes the document of usual values, or raises RefusedError with the reason why there is none.
-    `in_force`: makes the text of `/config`; a thread calls it.
+    `in_force`: makes the text of `/config`; a thread calls it. `unix`: Unix seconds.
     """
 
     def __init__(
@@ -95,9 +101,11 @@ class AdminListener:
         traces: Handler | None = None,
         traces_from_anywhere: bool = False,
         incidents: IncidentLog | None = None,
+        accounts: AccountRing | None = None,
         baseline: Callable[[], Sliced[bytearray]] | None = None,
         in_force: Callable[[], str] = lambda: "",
         access: Access | None = None,
+        unix: Callable[[], float] = time.time,  # noqa: TID251  pages name instants that people compare
     ) -> None:
         self.access = access or Access("", metrics, clock)
         self._app = app
@@ -108,11 +116,16 @@ class AdminListener:
         self._in_force = in_force
         self._metrics = metrics
         self._clock = clock
-        self._process = ProcessPage()
+        self._pages = Pages(metrics)
         self._history = History(metrics, at=clock())
-        self._diagnoses = Diagnoses(self._history, clock, lambda: app.facts().hints)
-        self._runbooks = Runbooks(self._history, clock, self._diagnoses, pod=placement_of(os.environ).get("pod", ""))
-        self._status = StatusPage(app, self._history, clock, self._diagnoses.of, self._diagnoses.engine_down)
+        ring = AccountRing(0) if accounts is None else accounts
+        slowest = SlowestQuestion(ring)
+        self._workload = WorkloadDownload(ring)
+        self._diagnoses = Diagnoses(self._history, clock, lambda: app.facts().hints, slowest)
+        self._runbooks = Runbooks(self._history, clock, self._diagnoses, unix=unix, placement=placement_of(os.environ))
+        self._status = StatusPage(
+            app, self._history, clock, self._diagnoses.of, self._diagnoses.engine_down, unix=unix, slowest=slowest
+        )
         self.scrapes = Scrapes(clock)
         metrics.before_scrape(self._age_of_scrape)
         self._scraping = 0
@@ -143,7 +156,8 @@ class AdminListener:
         application.router.add_route(hdrs.METH_PUT, "/-/reload", self._reload)
         application.router.add_route(hdrs.METH_POST, "/-/drain", self._drain)
         application.router.add_route(hdrs.METH_PUT, "/-/drain", self._drain)
-        application.router.add_routes([*self._status.routes(), *self._runbooks.routes(), *self._diagnoses.routes()])
+        pages = (self._status, self._runbooks, self._diagnoses, self._workload)
+        application.router.add_routes([route for page in pages for route in page.routes()])
         if self._take_traces is not None:
             application.router.add_post("/v1/traces", self._traces)
         application.on_response_prepare.extend([_own_server, self.access.add_headers])
@@ -203,11 +217,9 @@ class AdminListener:
         if self._scraping >= SCRAPES_AT_ONCE:
             self._scrapes.child("refused").inc()
             return web.Response(status=503, text="Too many scrapes at once.\n", headers={"Retry-After": "5"})
-        openmetrics = prefers_openmetrics(",".join(request.headers.getall(hdrs.ACCEPT, [])))
+        form = self._pages.preferred(",".join(request.headers.getall(hdrs.ACCEPT, [])))
         gzip = accepts_gzip(",".join(request.headers.getall(hdrs.ACCEPT_ENCODING, [])))
-        response = web.StreamResponse(
-            headers={"Content-Type": OPENMETRICS if openmetrics else TEXT, "Vary": "Accept, Accept-Encoding"}
-        )
+        response = web.StreamResponse(headers={"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"})
         if gzip:
             response.headers["Content-Encoding"] = "gzip"
         self._scraping += 1
@@ -217,14 +229,7 @@ class AdminListener:
                 await response.prepare(request)
                 if request.method != hdrs.METH_HEAD:
                     await self._app.settle()
-                    await write_page(
-                        response.write,
-                        self._metrics,
-                        self._process,
-                        openmetrics=openmetrics,
-                        gzip=gzip,
-                        at=self._clock(),
-                    )
+                    await self._pages.write(response.write, form, gzip=gzip, at=self._clock())
                 await response.write_eof()
             result = "ok"
             if request.method != hdrs.METH_HEAD:

@@ -7,14 +7,16 @@
 | `job` | letters, digits and `. _ - /` |
 | `engine` | an engine that the tables of fixes have a column for, or `all` |
 
-A parameter without a value is one that was not given: a template writes a label that an alert lacks so. A refused value is
-never repeated. It refuses to know runbooks.
+A parameter without a value is one that was not given: a template writes a label that an alert lacks so. What a link leaves out is filled
+in from this pod's own placement, unless the link is about another pod or namespace. A refused value is never repeated. It refuses to
+know runbooks.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from types import MappingProxyType
 
 from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.promql import quoted
@@ -38,7 +40,7 @@ _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
 @dataclass(frozen=True, slots=True)
 class Asked:
     values: Mapping[str, str] = field(default_factory=dict)
-    """Label to its value, of those that were given and taken, and those that have one possible value."""
+    """Label to its value, of those that were given and taken, those that have one possible value, and those of the placement."""
     given: Mapping[str, str] = field(default_factory=dict)
     """The parameters that were given and taken, to be kept in links; the engine too."""
     engine: str = ""
@@ -47,8 +49,16 @@ class Asked:
     """One sentence for each refused parameter, with the allowed values."""
 
 
-def asked(query: Sequence[tuple[str, str]], lanes: Sequence[str], models: Sequence[str]) -> Asked:
-    """The labels and the engine that the parameters of a URL ask for. `lanes`, `models`: the closed sets, the fallback last."""
+def asked(
+    query: Sequence[tuple[str, str]],
+    lanes: Sequence[str],
+    models: Sequence[str],
+    placement: Mapping[str, str] = MappingProxyType({}),
+) -> Asked:
+    """The labels and the engine that the parameters of a URL ask for. `lanes`, `models`: the closed sets, the fallback last.
+
+    `placement`: label to the value that this pod has, of those that are known (`logs/placement.py`).
+    """
     closed = {"lane": lanes, "model": models, "engine": (*ENGINES, ALL_ENGINES)}
     given: dict[str, str] = {}
     refused: list[str] = []
@@ -63,8 +73,16 @@ def asked(query: Sequence[tuple[str, str]], lanes: Sequence[str], models: Sequen
             given[name] = values[0]
     # The fallback of a closed set counts what has no name of its own: where there is one name, it is meant.
     alone = {name: closed[name][0] for name in ("lane", "model") if len(closed[name]) == 2}
-    values_of = {name: value for name, value in {**alone, **given}.items() if name in LINK_LABELS}
+    values_of = {**alone, **_own(placement, given), **given}
+    values_of = {name: value for name, value in values_of.items() if name in LINK_LABELS}
     return Asked(values_of, given, given.get("engine", ""), tuple(refused))
+
+
+def _own(placement: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
+    """The labels of this pod; none if the link is about another one, of which the placement knows nothing."""
+    if any(given.get(name, value) != value for name, value in placement.items()):
+        return {}
+    return {name: value for name, value in placement.items() if name in _FORMS and not _wrong(name, [value], None)}
 
 
 def _wrong(name: str, values: Sequence[str], closed: Sequence[str] | None) -> str:

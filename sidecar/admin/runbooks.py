@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 
 import structlog
 from aiohttp import web
@@ -45,7 +46,7 @@ def read() -> Mapping[str, str]:
 
 
 class Runbooks:
-    """The runbooks of one process. `clock`: monotonic seconds; `unix`: Unix seconds; `pod`: the name that this pod shows."""
+    """The runbooks of one process. `clock`: monotonic seconds; `unix`: Unix seconds; `placement`: `logs/placement.py`."""
 
     def __init__(
         self,
@@ -54,15 +55,17 @@ class Runbooks:
         diagnoses: Diagnoses,
         *,
         unix: Callable[[], float] = time.time,  # noqa: TID251  one check is the age of a timestamp
-        pod: str = "",
+        placement: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._texts = read()
         self._history = history
         self._clock = clock
         self._diagnoses = diagnoses
         self._unix = unix
+        self._placement = placement
         # Without the downward API: in Kubernetes a pod's name is its host name, unless it uses the node's network.
-        self._pod = pod or os.uname().nodename
+        self._pod = placement.get("pod") or os.uname().nodename
+        self._reading = asyncio.Lock()
         # Made once, on the first request: some milliseconds each, and few of them are ever requested.
         self._parts: Callable[[str], tuple[Part, ...]] = cache(lambda name: parts(self._texts[name]))
 
@@ -81,12 +84,14 @@ class Runbooks:
             return _html(around.no_such_runbook(names), 404)
         if wanted.endswith(".md"):
             return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=PAGE_HEADERS)
-        # In a thread: reading Markdown must not delay traffic.
-        of = await asyncio.to_thread(self._parts, name)
+        # In a thread: reading Markdown must not delay traffic. One at a time: mdurl 0.1.2, which writes the links, shares a table
+        # that is not whole while its first user fills it, and a second thread then fails with IndexError.
+        async with self._reading:
+            of = await asyncio.to_thread(self._parts, name)
         if name == INDEX:
             return _html(around.page("Runbooks", await run_sliced(drawn(of, Shown(values={}, answers={})))))
         closed = {"lane": self._history.metrics.lanes.shown(), "model": self._history.metrics.models.shown()}
-        what = asked(list(request.query.items()), closed["lane"], closed["model"])
+        what = asked(list(request.query.items()), closed["lane"], closed["model"], self._placement)
         body = await run_sliced(self._filled(name, of, what, closed, _port(request)))
         return _html(around.page(name, body), 400 if what.refused else 200)
 

@@ -29,7 +29,16 @@ def test_every_page_but_the_probes_needs_the_password(tmp_path: Path) -> None:
     """Routes that do not exist are no exception, or an answer would tell which do."""
 
     async def scenario(visit: Visit) -> None:
-        for path in ("/", "/metrics", "/diagnosis", "/incident.json", "/baseline.json", "/runbooks/", "/nothing"):
+        for path in (
+            "/",
+            "/metrics",
+            "/diagnosis",
+            "/incident.json",
+            "/baseline.json",
+            "/workload.jsonl",
+            "/runbooks/",
+            "/nothing",
+        ):
             assert (await visit.ask(path), visit.headers["WWW-Authenticate"]) == (
                 (401, "A user and a password are needed.\n"),
                 CHALLENGE,

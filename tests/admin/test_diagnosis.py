@@ -14,6 +14,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from tests.accounts.closed import ring_of, streamed
 from tests.admin.broken_lane import broken
 from tests.support.admin import Visit, metrics, visit
 
@@ -85,10 +86,30 @@ def test_without_traffic_there_is_nothing_to_diagnose() -> None:
     async def scenario(visit: Visit) -> None:
         answer = json.loads((await visit.ask("/diagnosis"))[2])
 
+        slowest = answer.pop("slowest")
         assert answer == {"schema_version": 3, "engines_down": [], "diagnoses": []}
+        assert (slowest["requests"], slowest["of"]) == (0, [])
         assert text(answer).startswith("No lane had a request")
 
     visit(scenario)
+
+
+def test_the_slowest_requests_stand_beside_the_lanes() -> None:
+    """In JSON, also of one lane alone, in text, and on the status page."""
+    ring = ring_of([streamed(0.5)] * 99 + [streamed(4.0)] + [streamed(0.5, lane="batch")] * 20)
+
+    async def scenario(visit: Visit) -> None:
+        answer, alone = [json.loads((await visit.ask(f"/diagnosis{query}"))[2]) for query in ("", "?lane=batch")]
+        page = (await visit.ask("/"))[2].decode()
+
+        named = [(one["lane"], one["objective"], one["slowest"]) for one in answer["slowest"]["of"]]
+        assert named == [("batch", "ttft", 0), ("batch", "tpot", 0), ("chat", "ttft", 1), ("chat", "tpot", 1)]
+        assert answer["slowest"]["of"][2]["phases"] == {"queue": 4.0, "prefill": 0.5, "first_token": 0.25}
+        assert [one["lane"] for one in alone["slowest"]["of"]] == ["batch", "batch"]
+        assert "chat, time to first token: 1 of 100 took 4.75 s or more" in text(answer, 200)
+        assert "1 of 100 took 4.75 s or more" in page
+
+    visit(scenario, accounts=ring)
 
 
 def test_an_engine_that_was_never_up_is_told_without_traffic() -> None:

@@ -81,3 +81,28 @@ def test_places_are_filled_for_promql_and_html_and_others_are_marked() -> None:
     assert filled(html, {"lane": 'a"b\\<i>'}) == (
         "m{lane=&quot;a\\&quot;b\\\\&lt;i&gt;&quot;, pod=&quot;<mark>$pod</mark>&quot;} $lanes"
     )
+
+
+@pytest.mark.parametrize(
+    ("link", "filled_in"),
+    [
+        ({}, {"namespace": "llm", "pod": "vllm-0"}),
+        ({"pod": "vllm-0"}, {"namespace": "llm", "pod": "vllm-0"}),
+        ({"namespace": "llm", "job": "vllm"}, {"namespace": "llm", "job": "vllm", "pod": "vllm-0"}),
+        ({"pod": "vllm-1"}, {"pod": "vllm-1"}),
+        ({"namespace": "test"}, {"namespace": "test"}),
+    ],
+)
+def test_this_pod_fills_in_what_a_link_leaves_out_unless_the_link_is_about_another(
+    link: dict[str, str], filled_in: dict[str, str]
+) -> None:
+    """Links to other pages keep only what was given; the node has no place in a runbook."""
+    placement = {"pod": "vllm-0", "namespace": "llm", "node": "gpu-7"}
+
+    assert asked([*link.items()], LANES, MODELS, placement) == Asked(filled_in, link)
+
+
+def test_a_placement_that_is_no_name_of_kubernetes_is_not_filled_in() -> None:
+    placement = {"pod": 'x"} or up{', "namespace": "llm"}
+
+    assert asked([], LANES, MODELS, placement).values == {"namespace": "llm"}

@@ -1,6 +1,8 @@
 """How the admin listener serves the runbooks."""
 
+import asyncio
 import re
+import time
 from html import unescape
 
 import pytest
@@ -75,6 +77,28 @@ def test_an_unknown_name_is_answered_with_the_names_that_there_are() -> None:
     visit(scenario)
 
 
+def test_runbooks_that_are_asked_for_at_once_are_read_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sidecar doctor` opens all links at once. Two threads in the Markdown parser at its first use made one of them answer 500."""
+    inside, most = 0, 0
+
+    def watched(text: str) -> tuple[Part, ...]:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.01)  # long enough for another thread to come in
+        inside -= 1
+        return parts(text)
+
+    monkeypatch.setattr(runbooks, "parts", watched)
+
+    async def scenario(visit: Visit) -> None:
+        answers = await asyncio.gather(*(visit.ask(f"/runbooks/{name}") for name in NAMES))
+        assert {status for status, _, _ in answers} == {200}
+
+    visit(scenario)
+    assert most == 1
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -124,6 +148,24 @@ def test_the_link_in_a_page_leads_to_a_runbook_with_its_labels_filled_in() -> No
         left = [name for name in NAMES if b"<mark>" in (await visit.ask(f"/runbooks/{name}?{labels}"))[2]]
         raw = (await visit.ask(f"/runbooks/LLMQueueBurn.md?{labels}"))[2].decode()
         assert (left, raw == TEXTS["LLMQueueBurn"]) == ([], True)
+
+    visit(scenario, two_lanes())
+
+
+def test_a_runbook_that_the_status_page_opens_is_filled_in_with_this_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that the pod knows of its place stands in the queries of every runbook; the job is Prometheus' own word."""
+    monkeypatch.setenv("POD_NAME", "vllm-0")
+    monkeypatch.setenv("POD_NAMESPACE", "llm")
+
+    async def scenario(visit: Visit) -> None:
+        broken(visit.metrics)
+        (link,) = set(re.findall(r'href="/runbooks/LLMQueueBurn(\?[^"]+)"', (await visit.ask("/"))[2].decode()))
+        labels = unescape(link)
+        shown = [seen((await visit.ask(f"/runbooks/{name}{labels}"))[2]) for name in NAMES]
+        unknown = {found for text in shown for found in re.findall(r"Not known here: (.*?) \.", text)}
+        left = {name for text in shown for name in re.findall(r'" (\$\w+) "', text)}
+
+        assert (labels, unknown, left) == ("?lane=chat&model=llama", {"$job"}, {"$job"})
 
     visit(scenario, two_lanes())
 

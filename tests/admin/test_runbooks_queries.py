@@ -13,6 +13,7 @@ from sidecar.diagnosis.confirming import CHECKS
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
 from tests.admin.runbook_parts import CHECKED, NAMES, TEXTS, each_runbook, fenced, sections
+from tests.grafana.forms import of_classic_alone
 from tests.support.tools import need_tool
 
 
@@ -33,7 +34,7 @@ def declared() -> dict[str, set[str]]:
     for metric in CATALOGUE:
         labels = {label.name for label in metric.labels} | TARGET_LABELS | CONSTANT_LABELS
         if isinstance(metric, Histogram):
-            found |= {f"{metric.name}{suffix}": labels for suffix in ("_sum", "_count")}
+            found |= {f"{metric.name}{suffix}": labels for suffix in ("", "_sum", "_count")}
             found[f"{metric.name}_bucket"] = labels | {"le"}
         else:
             found[metric.name] = labels
@@ -101,6 +102,24 @@ def test_every_query_groups_by_labels_that_its_series_carry(name: str) -> None:
                 lost += [f"{name}: {x}" for name in names for x in set(node.modifier.labels) - KNOWN[name]]
 
     assert lost == []
+
+
+@each_runbook
+def test_what_is_read_of_a_classic_histogram_is_read_of_a_native_one_too(name: str) -> None:
+    """Prometheus may have stored either: with the same labels, by the function that reads the same."""
+    assert [str(one) for query in queries(name) for one in of_classic_alone(promql.parse(query), [])] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "rate(llm_request_seconds_sum[5m]) or histogram_count(rate(llm_request_seconds[5m]))",
+        'rate(llm_request_seconds_sum{lane="x"}[5m]) or histogram_sum(rate(llm_request_seconds{lane=~"x"}[5m]))',
+        "sum(rate(llm_request_seconds_bucket[5m])) or sum(rate(llm_request_seconds[5m]))",
+    ],
+)
+def test_another_function_or_label_is_noticed(query: str) -> None:
+    assert [one.name for one in of_classic_alone(promql.parse(query), [])] != []
 
 
 @each_runbook

@@ -38,6 +38,16 @@ def test_the_first_phase_is_the_truth(seen: Mapping[str, Visit], truth: str) -> 
 
 
 @pytest.mark.parametrize("truth", INCIDENTS)
+def test_the_lines_below_the_headline_are_all_answered(seen: Mapping[str, Visit], truth: str) -> None:
+    """With real processes too, also where the misses are too few to open an incident."""
+    lines = seen[truth].told["lines"]
+
+    assert [*lines] == ["Lane", "Objective", "Since", "Burn", "Root", "Changed", "Do first", "Runbook"]
+    assert [name for name, told in lines.items() if not told or "not known" in told] == []
+    assert " UTC, " in lines["Since"]
+
+
+@pytest.mark.parametrize("truth", INCIDENTS)
 def test_the_page_is_well_laid_out_under_every_incident(seen: Mapping[str, Visit], truth: str) -> None:
     """The layout check finds no complaint, on a page that has text in each of its parts."""
     visit = seen[truth]

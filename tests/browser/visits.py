@@ -23,6 +23,7 @@ TOLD = """
   verdict: document.getElementById("verdict").dataset.phase ?? null,
   title: document.title,
   chip: document.querySelector("#headline .chip")?.textContent ?? null,
+  lines: Object.fromEntries([...document.querySelectorAll("#headline dl > div")].map((row) => [row.firstChild.textContent, row.lastChild.textContent])),
   rows: document.querySelectorAll("#table tbody tr").length,
   bars: document.querySelectorAll("#anatomy svg.lane").length,
 })

@@ -62,7 +62,10 @@ class LaneEnds:
     lane: str
     outcomes: Mapping[str, int]
     ttft: Quantiles
+    tpot: Quantiles
+    """Quantiles of whole answers, with delivery: the objective is on these."""
     inter_token: Quantiles
+    """Quantiles of single gaps, before delivery."""
     attribution: Mapping[tuple[str, str], int]
     """(source, reason) to number of requests."""
 
@@ -145,6 +148,7 @@ def _bar(
 
 def _ends(then: Snapshot, now: Snapshot) -> Sliced[list[LaneEnds]]:
     ttft = yield from observed(then, now, c.TIME_TO_FIRST_TOKEN_SECONDS, "lane")
+    tpot = yield from observed(then, now, c.TIME_PER_OUTPUT_TOKEN_SECONDS, "lane")
     inter_token = yield from observed(then, now, c.INTER_TOKEN_SECONDS, "lane")
     outcomes = _happened((yield from counted(then, now, c.REQUESTS_TOTAL, "lane", "outcome")))
     attribution = _happened((yield from counted(then, now, c.PHASE_ATTRIBUTION_TOTAL, "lane", "source", "reason")))
@@ -153,10 +157,11 @@ def _ends(then: Snapshot, now: Snapshot) -> Sliced[list[LaneEnds]]:
             lane=lane,
             outcomes={outcome: n for (of, outcome), n in outcomes.items() if of == lane},
             ttft=_quantiles(ttft.get((lane,)), c.TIME_TO_FIRST_TOKEN_SECONDS.buckets),
+            tpot=_quantiles(tpot.get((lane,)), c.TIME_PER_OUTPUT_TOKEN_SECONDS.buckets),
             inter_token=_quantiles(inter_token.get((lane,)), c.INTER_TOKEN_SECONDS.buckets),
             attribution={(source, reason): n for (of, source, reason), n in attribution.items() if of == lane},
         )
-        for lane in sorted({key[0] for key in (*outcomes, *ttft, *inter_token)})
+        for lane in sorted({key[0] for key in (*outcomes, *ttft, *tpot, *inter_token)})
     ]
 
 

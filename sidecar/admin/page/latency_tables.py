@@ -8,7 +8,7 @@ too few samples is replaced by words.
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from sidecar.admin.page.anatomy import SAMPLES_FOR, Anatomy, LaneEnds, Quantiles
+from sidecar.admin.page.anatomy import SAMPLES_FOR, Anatomy, Quantiles
 from sidecar.admin.page.budget import Budget
 from sidecar.admin.page.html import percent, plain, quiet, section, span, table
 from sidecar.admin.page.picture import seconds
@@ -16,39 +16,58 @@ from sidecar.diagnosis.judging import MISSES_BEYOND_CHANCE
 from sidecar.slo.objective import Objective
 
 
+_WITH_DELIVERY = (
+    "Mean of each answer, from its first token to its last, with delivery: the objective is on this number. While a client"
+    " does not read, its answer stands still."
+)
 _BEFORE_DELIVERY = (
-    "Quantiles of single gaps, taken before delivery to the client. The objective is on the mean of a whole answer,"
-    " with delivery: while a client does not read, its answer stands still."
+    "Single gaps between output events, when they are read from the engine, before delivery. No objective is on these."
 )
 
 
 def two_numbers(anatomy: Anatomy) -> str:
     budgets = {(budget.lane, budget.objective): budget for budget in anatomy.budgets}
+    ttft = _rows([(one.lane, one.ttft) for one in anatomy.ends], "request", budgets, Objective.TTFT)
+    tpot = _rows([(one.lane, one.tpot) for one in anatomy.ends], "answer", budgets, Objective.TPOT)
+    gaps = _rows([(one.lane, one.inter_token) for one in anatomy.ends], "gap")
+    first = _table("Time to first token by lane", ttft, "missed") or plain("No streamed request got a token.")
+    between = _table("Time between tokens by lane", tpot, "missed")
+    between = f'{between}<p class="quiet">{_WITH_DELIVERY}</p>' if between else plain(_no_pace(gaps=bool(gaps)))
+    if gaps:
+        single = f'{_table("Single gaps by lane", gaps)}<p class="quiet">{_BEFORE_DELIVERY}</p>'
+        between += f'<details id="single-gaps"><summary>single gaps, before delivery</summary>{single}</details>'
     body = (
-        '<div class="two"><div class="card"><h3>Time to first token</h3>'
-        f"{_card(anatomy.ends, budgets, Objective.TTFT)}</div>"
-        '<div class="card"><h3>Time between tokens</h3>'
-        f"{_card(anatomy.ends, budgets, Objective.TPOT)}</div></div>"
+        f'<div class="two"><div class="card"><h3>Time to first token</h3>{first}</div>'
+        f'<div class="card"><h3>Time between tokens</h3>{between}</div></div>'
     )
     return section("two-numbers", "Latency", f"last {span(anatomy.window_seconds)}, streamed requests", body)
 
 
-def _card(ends: Iterable[LaneEnds], budgets: Mapping[tuple[str, Objective], Budget], objective: Objective) -> str:
-    ttft = objective is Objective.TTFT
+def _no_pace(*, gaps: bool) -> str:
+    if gaps:
+        return "No answer has ended whose tokens are counted, so the time between them is not known."
+    return "No gap between tokens was seen."
+
+
+def _rows(
+    lanes: Iterable[tuple[str, Quantiles]],
+    of: str,
+    budgets: Mapping[tuple[str, Objective], Budget] | None = None,
+    objective: Objective = Objective.TTFT,
+) -> list[list[str]]:
+    """One row per lane with samples. `of`: one sample, as a word; `budgets`: None if no objective is on this number."""
     rows = []
-    for lane in ends:
-        quantiles = lane.ttft if ttft else lane.inter_token
+    for lane, quantiles in lanes:
         if quantiles.count:
-            of = "1 request" if quantiles.count == 1 else f"{quantiles.count:,} {'requests' if ttft else 'gaps'}"
-            name = f"{escape(lane.lane)} <small>{of}</small>"
-            rows.append(
-                [name, *(_quantile(quantiles, q) for q in SAMPLES_FOR), kept(budgets.get((lane.lane, objective)))]
-            )
-    if not rows:
-        return plain("No streamed request got a token." if ttft else "No gap between tokens was seen.")
-    heads = ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), "missed" if ttft else "missed, with delivery"]
-    note = "" if ttft else f'<p class="quiet">{_BEFORE_DELIVERY}</p>'
-    return table("Time to first token by lane" if ttft else "Time between tokens by lane", heads, rows) + note
+            count = f"{quantiles.count:,} {of}{'' if quantiles.count == 1 else 's'}"
+            missed = [] if budgets is None else [kept(budgets.get((lane, objective)))]
+            rows.append([f"{escape(lane)} <small>{count}</small>", *quantile_cells(quantiles), *missed])
+    return rows
+
+
+def _table(caption: str, rows: list[list[str]], *more: str) -> str:
+    """The table; empty without rows. `more`: heads of further columns."""
+    return table(caption, ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), *more], rows) if rows else ""
 
 
 def kept(budget: Budget | None) -> str:

@@ -71,10 +71,7 @@ class RecentFailures:
 
 
 def recent_failure(account: Account, votes: Mapping[Objective, Blame], at: float) -> RecentFailure:
-    marks, ledger, usage = account.marks, account.ledger, account.marks.usage
-    ttft = None if ledger is None else ledger.ttft_seconds
-    if ttft is None and account.streaming and marks.first_token_at is not None and marks.received_at is not None:
-        ttft = marks.first_token_at - marks.received_at
+    ledger, usage = account.ledger, account.marks.usage
     return RecentFailure(
         ended_at=at,
         labels=account.labels,
@@ -82,19 +79,11 @@ def recent_failure(account: Account, votes: Mapping[Objective, Blame], at: float
         outcome=account.outcome,
         cancelled_in=account.cancelled_in,
         missed=dict(votes),
-        whole_seconds=_whole(account, at),
-        ttft_seconds=ttft,
+        whole_seconds=account.whole_seconds(at),
+        ttft_seconds=account.ttft_seconds,
         phases={} if ledger is None else {share.phase: share.seconds for share in ledger.shares},
         estimated=ledger is not None and ledger.source == "estimated",
         completion_tokens=None if usage is None else usage.completion_tokens,
         error=account.notes.get("error", ""),
         status=account.notes.get("status", ""),
     )
-
-
-def _whole(account: Account, at: float) -> float | None:
-    """Seconds from receipt to the end. Without a ledger an account closes at once, so `at` is the end."""
-    if account.ledger is not None:
-        return account.ledger.e2e_seconds
-    received_at = account.marks.received_at
-    return None if received_at is None else max(0.0, at - received_at)

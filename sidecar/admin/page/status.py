@@ -5,22 +5,32 @@ to know the page's look (`page.py`) and how verdicts are found (`sidecar/diagnos
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from aiohttp import web
 
+from sidecar.accounts.slowest import SlowestQuestion
 from sidecar.admin.page.anatomy import anatomy_of
 from sidecar.admin.page.engine_now import engine_now
+from sidecar.admin.page.first_facts import Around
+from sidecar.admin.page.headline import worst
 from sidecar.admin.page.in_flight_table import OLDEST
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.admin.page.verdicts import worst_first
 from sidecar.budgets.budgets import Budgets
 from sidecar.diagnosis.findings import Diagnosis
+from sidecar.diagnosis.live import missed_since
 from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.verdict import LaneObjective
+from sidecar.history.phase_points import curves
 from sidecar.history.ring import History
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.history.snapshot import Snapshot
+from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
+from sidecar.metrics.self_metrics import CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS
 from sidecar.observe.in_flight import InFlight
 
 
@@ -54,7 +64,7 @@ class StatusSource(Protocol):
 
 class StatusPage:
     """The status page of one process. `clock`: monotonic seconds; `diagnoses`: one per lane, as of a snapshot;
-    `engine_down`: the engine, if it is down as of a snapshot.
+    `engine_down`: the engine, if it is down as of a snapshot; `slowest`: the question for the slowest requests; `unix`: Unix seconds.
     """
 
     def __init__(
@@ -64,12 +74,17 @@ class StatusPage:
         clock: Callable[[], float],
         diagnoses: Callable[[Snapshot], Sliced[Sequence[Diagnosis]]],
         engine_down: Callable[[Snapshot], EngineDown | None] = lambda _now: None,
+        *,
+        slowest: SlowestQuestion | None = None,
+        unix: Callable[[], float] = time.time,  # noqa: TID251  an incident began at an instant that people compare
     ) -> None:
         self._app = app
         self._history = history
         self._clock = clock
         self._diagnoses = diagnoses
         self._engine_down = engine_down
+        self._slowest = slowest
+        self._unix = unix
         self._drawn: dict[bool, tuple[float, bytes]] = {}
         self._drawing: dict[bool, asyncio.Task[bytes]] = {}
 
@@ -107,21 +122,42 @@ class StatusPage:
         now = yield from self._history.now(at)
         diagnoses = yield from self._diagnoses(now)
         anatomy = yield from anatomy_of(self._history, now)
+        slowest = None if self._slowest is None else (yield from self._slowest.ask(at))
+        points = yield from self._history.points(now)
+        drawn = yield from curves(points)
+        yield
+        facts = app.facts()
         status = Status(
             at=at,
-            facts=app.facts(),
+            facts=facts,
             anatomy=anatomy,
             ready=app.ready(),
             healthy=app.healthy(),
             diagnoses=diagnoses,
             engine_down=self._engine_down(now),
             lanes=metrics.lanes.shown(),
-            models=len([model for model in metrics.models.shown() if model != metrics.models.fallback]),
+            models=[model for model in metrics.models.shown() if model != metrics.models.fallback],
+            around=self._around(now, facts, worst(worst_first(diagnoses))),
+            curves=drawn,
             by_lane=app.inside.by_lane(at),
             oldest=app.inside.oldest(at, OLDEST),
             engine=engine_now(metrics),
             budgets=app.budgets.rows(),
             recent_failures=app.recent_failures.latest(),
+            slowest=slowest,
         )
         yield
         return (yield from status_page(status, refresh=refresh))
+
+    def _around(self, now: Snapshot, facts: Facts, first: Diagnosis | None) -> Around:
+        restarted_at, at_unix, since_at = self._history.grew_at(now, ENGINE_RESTARTS_TOTAL), self._unix(), None
+        if first is not None and first.since_at is None and first.first is not None:
+            who = LaneObjective(first.measured.model or "", first.measured.lane or "", first.first)
+            since_at = missed_since(self._history, now, who)
+        return Around(
+            at_unix=at_unix,
+            missed_since_at_unix=None if since_at is None else at_unix - (now.at - since_at),
+            uptime_seconds=facts.uptime_seconds,
+            engine_restarted_seconds=None if restarted_at is None else now.at - restarted_at,
+            config_loaded_at_unix=now.gauges[CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS.name].get(()),
+        )

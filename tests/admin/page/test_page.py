@@ -5,24 +5,30 @@ from dataclasses import replace
 from itertools import pairwise
 
 from sidecar.admin.page.anatomy import Anatomy, LaneAnatomy, LaneEnds, Quantiles
+from sidecar.admin.page.budget import Budget, Tally
+from sidecar.admin.page.first_facts import Around
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.script import SCRIPT
 from sidecar.admin.page.style import STYLE
 from sidecar.history.slices import run_now
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.observe.in_flight import Inside, LaneInFlight, Stage
+from sidecar.slo.objective import Objective
 from tests.support.page_reader import Reader
 
 
 FACTS = Facts(version="0.1", engine="127.0.0.1:8000 (vllm)", uptime_seconds=90.0, config="/etc/sidecar.yaml")
 CHAT = RequestLabels("llama", "chat", "")
 YES = (True, "")
+AROUND = Around(at_unix=1_795_171_000.0, uptime_seconds=7200.0)
 QUANTILES = Quantiles(50, {0.5: 0.25, 0.95: float("inf"), 0.99: None}, last_edge=300.0)
 NONE = Quantiles(0, {0.5: None, 0.95: None, 0.99: None}, last_edge=10.0)
 NOTHING = Anatomy(12.0, ever=False, bars=(), ends=())
 
 
-def anatomy(lane: str = "chat", *, ttft: Quantiles = QUANTILES, inter_token: Quantiles = NONE) -> Anatomy:
+def anatomy(
+    lane: str = "chat", *, ttft: Quantiles = QUANTILES, tpot: Quantiles = NONE, inter_token: Quantiles = NONE
+) -> Anatomy:
     bar = LaneAnatomy(
         lane=lane,
         streaming=True,
@@ -33,13 +39,18 @@ def anatomy(lane: str = "chat", *, ttft: Quantiles = QUANTILES, inter_token: Qua
         spread={"queue": QUANTILES},
     )
     ends = LaneEnds(
-        lane, {"ok": 10, "engine_error": 2}, ttft, inter_token, {("engine", "in_band"): 9, ("none", "no_report"): 1}
+        lane,
+        {"ok": 10, "engine_error": 2},
+        ttft,
+        tpot,
+        inter_token,
+        {("engine", "in_band"): 9, ("none", "no_report"): 1},
     )
     return Anatomy(300.0, ever=True, bars=(bar,), ends=(ends,))
 
 
 def status(of: Anatomy, facts: Facts = FACTS, ready: tuple[bool, str] = YES) -> Status:
-    return Status(at=100.0, facts=facts, anatomy=of, ready=ready, healthy=YES, lanes=("chat", "other"))
+    return Status(at=100.0, facts=facts, anatomy=of, ready=ready, healthy=YES, around=AROUND, lanes=("chat", "other"))
 
 
 def read(of: Status, *, refresh: bool = True) -> Reader:
@@ -67,10 +78,21 @@ def test_quiet_is_said_otherwise_than_never() -> None:
 
 
 def test_a_person_reads_what_is_wrong_before_where_the_time_goes() -> None:
-    """Sections are in this order: headline, latency, verdict, anatomy; the long table last."""
+    """Sections are in this order: headline, the last half hour, latency, verdict, anatomy; the long table last."""
     page = run_now(status_page(status(anatomy())))
 
-    names = ("headline", "two-numbers", "verdict", "anatomy", "budget", "in-flight", "engine", "ended", "table")
+    names = (
+        "headline",
+        "half-hour",
+        "two-numbers",
+        "verdict",
+        "anatomy",
+        "budget",
+        "in-flight",
+        "engine",
+        "ended",
+        "table",
+    )
     places = [page.index(f'<section id="{name}"') for name in names]
     assert sorted(places) == places
 
@@ -95,11 +117,26 @@ def test_a_quantile_beyond_the_last_edge_or_without_ground_is_no_number() -> Non
     assert "No gap between tokens was seen." in page.text
 
 
-def test_gaps_stand_as_before_delivery_beside_misses_with_delivery() -> None:
+def test_between_tokens_stands_the_number_that_the_objective_is_on() -> None:
+    """The pace of whole answers, with delivery, stands beside its misses; single gaps, before delivery, have none beside them."""
+    slow = Quantiles(9, {0.5: 0.08, 0.95: None, 0.99: None}, last_edge=10.0)
+    fast = Quantiles(700, {0.5: 0.011, 0.95: 0.013, 0.99: 0.019}, last_edge=10.0)
+    budget = Budget("chat", Objective.TPOT, (0.05, 0.05), (0.9, 0.9), Tally(9, 8, 0.9), Tally(9, 8, 0.9))
+
+    page = read(status(replace(anatomy(tpot=slow, inter_token=fast), budgets=(budget,))))
+
+    between = page.text.partition("Time between tokens")[2].partition("Verdict")[0]
+    promised, _, single = between.partition("single gaps, before delivery")
+    assert "chat 9 answers 80.0 ms too few too few ✗ 89 % 90 % ≤ 50.0 ms" in promised
+    assert "with delivery: the objective is on this number" in promised
+    assert "chat 700 gaps 11.0 ms 13.0 ms 19.0 ms Single gaps" in single
+    assert ("11.0 ms" in promised, "missed" in single) == (False, False)
+
+
+def test_gaps_without_counted_tokens_are_no_pace_of_an_answer() -> None:
     page = read(status(anatomy(inter_token=QUANTILES)))
 
-    assert "missed, with delivery" in page.text
-    assert "Quantiles of single gaps, taken before delivery to the client." in page.text
+    assert "No answer has ended whose tokens are counted, so the time between them is not known." in page.text
 
 
 def test_how_requests_ended_and_how_many_were_split() -> None:
@@ -154,7 +191,7 @@ def test_the_page_loads_nothing_and_may_run_one_script() -> None:
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
     assert not {name for name, _ in page.attributes} & {"src", "onclick", "onload", "style"}
     links = {value for name, value in page.attributes if name == "href"}
-    assert links == {"/metrics", "/diagnosis", "/incident.json", "/runbooks/", "/?refresh=off"}
+    assert links == {"/metrics", "/diagnosis", "/incident.json", "/workload.jsonl", "/runbooks/", "/?refresh=off"}
     assert (page.scripts, page.styles) == ([SCRIPT], [STYLE])
     policy = STATUS_HEADERS["Content-Security-Policy"]
     assert "unsafe" not in policy
@@ -200,6 +237,20 @@ def test_every_table_says_what_it_holds_and_every_row_its_name() -> None:
     assert page.count("<table") == page.count("<caption>")
     assert page.count("<tr>") == page.count('<tr><th scope="')
     assert "<th>" not in page
+
+
+def test_warnings_stand_below_the_headline_and_code_in_them_is_code() -> None:
+    page = run_now(status_page(status(anatomy(), replace(FACTS, notes=("`sidecar doctor` says what is missing",)))))
+
+    assert "<code>sidecar doctor</code> says what is missing" in page
+    assert page.index('id="headline"') < page.index("⚠") < page.index('id="half-hour"')
+
+
+def test_the_head_names_models_engine_and_version() -> None:
+    named = [read(replace(status(NOTHING), models=names)).text for names in (("llama",), ("a", "b", "c", "d"))]
+
+    assert "model llama · engine 127.0.0.1:8000 (vllm) · sidecar 0.1" in named[0]
+    assert "models a, b and 2 more · engine" in named[1]
 
 
 def test_the_head_says_which_pod_this_is_and_nothing_outside_kubernetes() -> None:
