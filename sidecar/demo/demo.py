@@ -16,7 +16,7 @@ from time import monotonic
 
 import aiohttp
 
-from sidecar.config.folding import FAILED, MISUSED, OK
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
 from sidecar.demo.demo_flags import Ports, parser, problems
 from sidecar.demo.event_log import EventLog
 from sidecar.demo.incidents import SHARE_OF_RATE, acts
@@ -182,7 +182,7 @@ def main(argv: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else MISUSED
     wrong = list(problems(flags))
     if wrong:
-        print("\n".join(f"sidecar demo: {each}" for each in wrong), file=sys.stderr)
+        sys.stderr.write(errors_text(f"sidecar demo: {each}" for each in wrong))
         return MISUSED
     preset = PRESETS[flags.preset]
     terminal = sys.stdout.isatty() and not flags.plain
@@ -207,7 +207,7 @@ def main(argv: Sequence[str]) -> int:
                 )
             )
     except DemoError as error:
-        print(f"sidecar demo: {error}", file=sys.stderr)
+        sys.stderr.write(errors_text(f"sidecar demo: {error}".splitlines()))
         return FAILED
     except KeyboardInterrupt:  # before the loop has its own handler
         return OK

@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sidecar.config.folding import Parser
 from sidecar.demo.incidents import (
     CALM_SECONDS,
     FAULT_SECONDS,
@@ -74,7 +75,7 @@ class Ports:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the flags. `problems` says what it cannot know."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="sidecar demo",
         description="Run a simulated engine, the sidecar in front of it and a mixed load, and show where each request's time goes."
         " With Prometheus and Alertmanager installed, the shipped rules page at a faster pace, which is printed.",

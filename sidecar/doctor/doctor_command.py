@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.config.file import ConfigErrors, load
-from sidecar.config.folding import FAILED, MISUSED, OK, folded, width
+from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, folded, width
 from sidecar.config.notes import notes
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import Config
@@ -77,8 +77,8 @@ def main(argv: Sequence[str], check_web_config: Callable[[str], None] = lambda _
     told = {name: value for name, value in vars(known).items() if value not in (None, False)}
     errors = _errors(told, unknown_flags)
     if errors:
-        sys.stderr.write("".join(f"sidecar doctor: {error}\n" for error in errors))
-        sys.stderr.write("`sidecar doctor --help` explains, with examples.\n")
+        lines = [f"sidecar doctor: {error}" for error in errors]
+        sys.stderr.write(errors_text([*lines, "`sidecar doctor --help` explains, with examples."]))
         return MISUSED
     checked, config = _checked(told, check_web_config)
     evidence = Evidence(
@@ -103,7 +103,7 @@ def main(argv: Sequence[str], check_web_config: Callable[[str], None] = lambda _
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sidecar doctor",
         description=_ABOUT_DOCTOR,
         epilog=_EXAMPLES_OF_DOCTOR,

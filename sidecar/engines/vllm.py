@@ -74,6 +74,8 @@ class VLLM(EngineKind):
             Count.PREFIX_CACHE_QUERIES: (Name("vllm:prefix_cache_queries_total"),),
             Count.PREFIX_CACHE_HITS: (Name("vllm:prefix_cache_hits_total"),),
             Count.PREEMPTIONS: (Name("vllm:num_preemptions_total"),),
+            Count.DRAFT_TOKENS: (Name("vllm:spec_decode_num_draft_tokens_total"),),
+            Count.ACCEPTED_DRAFT_TOKENS: (Name("vllm:spec_decode_num_accepted_tokens_total"),),
             Count.OUTPUT_TOKENS: (Name("vllm:generation_tokens_total"),),
             Count.REQUESTS: (Name("vllm:request_success_total", never=ENDED_BADLY),),
             **finished_seconds("vllm:"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.first_page import Run, judged, missed, table
+from bench.first_page import Run, judged, missed, report, table
 from sidecar.config.folding import WIDTH
 
 
@@ -87,3 +87,15 @@ def test_the_table_fits_eighty_columns() -> None:
     late = replace(run, load_average=12.3, fault_seconds=118.4, page_seconds=155.5, resolved_seconds=255.5)
 
     assert [line for line in table([late]) if len(line) > WIDTH] == []
+
+
+def test_the_page_of_evidence_has_the_tree_each_run_and_each_bound_that_was_missed() -> None:
+    good, none = run_of(FAULT, PAGE, OVER), replace(run_of(FAULT), kind="decode")
+    page = report([good, none], "tree 0123456789ab of 2026-11-25")
+
+    assert "Tree 0123456789ab of 2026-11-25; " in page
+    assert "in 1 of 2 runs" in page
+    assert "| queue | 0.4 | 18.0 | 31.0 | 80.0 | queue | 0 | 1 | 0 | queue-page |" in page
+    assert "| decode | 0.4 | 18.0 | - | - | - | 0 | 0 | 0 | - |" in page
+    assert "- **Missed**: decode: the first page is of no phase: none came." in page
+    assert "Every bound is met." in report([good], "a tree with changes")

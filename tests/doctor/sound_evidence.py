@@ -14,7 +14,7 @@ from sidecar.doctor import expected_rules
 from sidecar.doctor.gathered import ConfigCheck, Evidence, Reply
 from sidecar.doctor.page_links import api_link
 from sidecar.export.rules.rule_files import files
-from sidecar.export.shipped_files import ALERT_RULES, NothingShippedError, shipped
+from sidecar.export.shipped_files import ALERT_RULES, DASHBOARD_RULES, NothingShippedError, shipped
 
 
 NOW = 1_790_000_000.0
@@ -63,9 +63,9 @@ def vector(*samples: tuple[Mapping[str, str], float]) -> Reply:
 
 @cache
 def _groups() -> str:
-    """The shipped rules in the form of `/api/v1/rules`, evaluated two seconds ago."""
+    """The shipped rules that must be loaded, in the form of `/api/v1/rules`, evaluated two seconds ago."""
     groups = []
-    texts = {name: text for name, text in files().items() if name.startswith("llm-")}
+    texts = {name: text for name, text in files().items() if name.startswith("llm-") and name != DASHBOARD_RULES}
     for group in [group for text in texts.values() for group in yaml.safe_load(text)["groups"]]:
         rules = [
             {

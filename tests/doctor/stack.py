@@ -7,14 +7,12 @@ short durations (`sidecar/demo/shipped.py`).
 import asyncio
 import io
 import json
-import re
 import threading
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stdout
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +23,14 @@ from sidecar.cli import main
 from sidecar.demo.processes import running
 from sidecar.demo.servers import INSTALL, Servers, programs
 from sidecar.demo.shipped import FASTEST, find, prometheus_config
+from sidecar.doctor.gathered import MetricsPage
 from sidecar.export.rules.annotations import DASHBOARDS
 from sidecar.export.shipped_files import ALERT_RULES, shipped
+from sidecar.simulator.http_face import SimulatedEngine
+from sidecar.simulator.replica_presets import SMALL_CHAT
 from tests.support.background import Background
 from tests.support.ports import free_port
-from tests.support.sidecar_process import SidecarProcess
+from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.sink import Sink
 from tests.support.tools import missing
 
@@ -208,31 +209,6 @@ def _data(url: str) -> dict[str, Any]:
         return found
 
 
-@contextmanager
-def grafana(uids: Sequence[str]) -> Iterator[str]:
-    """The base URL of a Grafana that has these dashboards. Like the real one it answers its plain page for any name."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            uid = re.fullmatch(r"/api/dashboards/uid/(.*)", self.path)
-            self.send_response(200 if uid is None or uid[1] in uids else 404)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_words: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 async def send(url: str, model: str, count: int) -> None:
     """So many short streamed requests, twenty at a time; each is read to its end."""
     places = asyncio.Semaphore(20)
@@ -245,3 +221,43 @@ async def send(url: str, model: str, count: int) -> None:
 
     async with aiohttp.ClientSession() as client:
         await asyncio.gather(*(one(client, number) for number in range(count)))
+
+
+@contextmanager
+def attached(
+    thread: Background, folder: Path, *, through: int, past: int = 0, wrap: tuple[str, ...] = (), mute: bool = False
+) -> Iterator[SidecarProcess]:
+    """A sidecar in front of a simulated engine, after so many requests `through` it and `past` it."""
+    with ExitStack() as stack:
+        engine = stack.enter_context(thread.entered(lambda: SimulatedEngine(SMALL_CHAT, per_request_metrics=not mute)))
+        sidecar = stack.enter_context(running_sidecar(engine.url, folder, wrap=wrap))
+        # The engine's page names its count of requests once there was one: two readings with the name, then the growth counts.
+        thread.run(send(f"http://127.0.0.1:{sidecar.port}", engine.model, 4))
+        wait_for(sidecar, scrapes_of(sidecar) + 2)
+        thread.run(send(f"http://127.0.0.1:{sidecar.port}", engine.model, through))
+        thread.run(send(engine.url, engine.model, past))
+        wait_for(sidecar, scrapes_of(sidecar) + 2)
+        yield sidecar
+
+
+def scrapes_of(sidecar: SidecarProcess) -> float:
+    """Readings of the engine's page of metrics by the sidecar."""
+    return MetricsPage(sidecar.page("/metrics").encode()).value("llm_engine_scrapes_total", result="ok") or 0.0
+
+
+def wait_for(sidecar: SidecarProcess, scrapes: float, patience_seconds: float = 30.0) -> None:
+    """Until the engine's page was read so often, or patience ends."""
+    deadline = time.monotonic() + patience_seconds
+    while scrapes_of(sidecar) < scrapes and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def active_tests(chain: Chain, patience_seconds: float = 15.0) -> list[str]:
+    """The jobs of the TEST alerts that Alertmanager holds for active, when there is none or patience ends."""
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        with urllib.request.urlopen(f"{chain.servers.alertmanager_url}/api/v2/alerts", timeout=10) as answer:
+            jobs = [one["labels"]["job"] for one in json.load(answer) if one["labels"].get("test") == "TEST"]
+        if not jobs or time.monotonic() > deadline:
+            return jobs
+        time.sleep(0.2)

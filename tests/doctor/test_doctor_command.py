@@ -279,7 +279,10 @@ def test_a_package_without_rules_asks_nothing_in_vain(
     "address",
     ["http://h:99999", "http://[oops", "http://h:port", "http:///x", "http://a b", "http://\u00fc..b", "h:80"],
 )
-def test_an_address_that_cannot_be_asked_is_a_wrong_flag(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_that_cannot_be_asked_is_a_wrong_flag(
+    address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     code = main([f"--prometheus.url={address}"])
 
     assert (code, capsys.readouterr().err.splitlines()[0]) == (
@@ -307,7 +310,10 @@ def test_the_traffic_port_is_on_the_host_of_the_admin_side(
     assert [one.proxy_url for one in asked] == [port]
 
 
-def test_all_wrong_flags_are_told_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_all_wrong_flags_are_told_at_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     flags = ["--prometheus.url=here", "--format=xml", "--send-test-page=lunch", "--engine.url=nowhere", "--colour"]
     code = main([*flags, f"--alertmanager.templates={tmp_path / 'none'}"])
     errors = capsys.readouterr().err.splitlines()

@@ -111,7 +111,7 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
     "sidecar gone": (without_sidecar, Link.SIDECAR, "nothing listens there"),
     "sidecar locked": (locked, Link.SIDECAR, "docs/access.md"),
     "another server": (on_page("llm_sidecar_build_info", "node_build_info"), Link.SIDECAR, "no sidecar's page"),
-    "not ready": (lambda e: setattr(e, "ready", Reply("", 503, b"draining")), Link.READY, "draining"),
+    "not ready": (lambda e: setattr(e, "ready", Reply("", 503, b"shutting down (lame_duck)")), Link.READY, "lame_duck"),
     "traffic past it": (past_the_sidecar, Link.TRAFFIC, "another process"),
     "bypassed": (on_page("seen_ratio 1", "seen_ratio 0.5"), Link.CLIENTS, "50%"),
     "few files": (on_page("max_fds 65536", "max_fds 1024"), Link.LIMITS, "LimitNOFILE"),

@@ -1,16 +1,16 @@
 """Each link of a real chain is broken in turn, and the doctor names it, and nothing that is not broken.
 
 Real are the sidecar, Prometheus and Alertmanager with the shipped rules and routes; the engine is simulated, and receivers and
-Grafana are doubles.
+Grafana are doubles. One link is not broken here: `clock`, because all parts run by the clock of one machine. `test_examination.py`
+breaks it on doubles.
 """
 
 import json
 import re
-import time
+import signal
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,13 +18,10 @@ from pathlib import Path
 import pytest
 
 from sidecar.doctor.drill import TEST_JOB
-from sidecar.doctor.gathered import MetricsPage
 from sidecar.doctor.links import Link
-from sidecar.export.shipped_files import GRAFANA, shipped
-from sidecar.simulator.http_face import SimulatedEngine
-from sidecar.simulator.replica_presets import SMALL_CHAT
-from tests.doctor.stack import Chain, Change, Examined, Plan, Surroundings, doctor, grafana, send
-from tests.support.background import Background, background
+from tests.doctor.stack import Chain, Change, Examined, Plan, Surroundings, active_tests, attached, doctor
+from tests.support.background import background
+from tests.support.grafana import grafana
 from tests.support.ports import free_port
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.sink import listening_sink
@@ -32,7 +29,6 @@ from tests.support.sink import listening_sink
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
-DASHBOARDS_OF_ALERTS = tuple(path.stem for path in (shipped(GRAFANA) / "dashboards").glob("*.json"))
 ENOUGH = 130
 """Requests: the share of traffic that is seen is known from 100 on."""
 CONFIG = """\
@@ -51,41 +47,12 @@ class Ward:
     config: Path
 
 
-@contextmanager
-def attached(
-    thread: Background, folder: Path, *, through: int, past: int = 0, wrap: tuple[str, ...] = (), mute: bool = False
-) -> Iterator[SidecarProcess]:
-    """A sidecar in front of a simulated engine, after so many requests `through` it and `past` it."""
-    with ExitStack() as stack:
-        engine = stack.enter_context(thread.entered(lambda: SimulatedEngine(SMALL_CHAT, per_request_metrics=not mute)))
-        sidecar = stack.enter_context(running_sidecar(engine.url, folder, wrap=wrap))
-        # The engine's page names its count of requests once there was one: two readings with the name, then the growth counts.
-        thread.run(send(f"http://127.0.0.1:{sidecar.port}", engine.model, 4))
-        wait_for(sidecar, scrapes_of(sidecar) + 2)
-        thread.run(send(f"http://127.0.0.1:{sidecar.port}", engine.model, through))
-        thread.run(send(engine.url, engine.model, past))
-        wait_for(sidecar, scrapes_of(sidecar) + 2)
-        yield sidecar
-
-
-def scrapes_of(sidecar: SidecarProcess) -> float:
-    """Readings of the engine's page of metrics by the sidecar."""
-    return MetricsPage(sidecar.page("/metrics").encode()).value("llm_engine_scrapes_total", result="ok") or 0.0
-
-
-def wait_for(sidecar: SidecarProcess, scrapes: float, patience_seconds: float = 30.0) -> None:
-    """Until the engine's page was read so often, or patience ends."""
-    deadline = time.monotonic() + patience_seconds
-    while scrapes_of(sidecar) < scrapes and time.monotonic() < deadline:
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ward]:
     folder = tmp_path_factory.mktemp("doctor")
     config = folder / "sidecar.yml"
     config.write_text(CONFIG.format(lane="chat"))
-    with background() as thread, listening_sink() as sink, grafana(DASHBOARDS_OF_ALERTS) as grafana_url:
+    with background() as thread, listening_sink() as sink, grafana() as grafana_url:
         around = Surroundings(thread, sink, grafana_url, folder)
         with attached(thread, folder, through=ENOUGH) as sidecar:
             yield Ward(around, sidecar, config)
@@ -98,16 +65,17 @@ def sound(ward: Ward) -> Iterator[Chain]:
 
 
 def test_on_a_sound_chain_every_link_is_ok(ward: Ward, sound: Chain) -> None:
-    """With every flag nothing is unknown either, and the TEST page arrives and is resolved."""
+    """With every flag nothing is unknown either, and the TEST page arrives and is resolved, long before it would end by itself."""
     flags = (f"--config.file={ward.config}", "--strict")
     before = sound.examine(*flags, but=["delivery"])
     found = doctor(*sound.flags, *flags, "--send-test-page=queue")
     told = ward.around.sink.wait_for("/queue/page", about="TEST")
+    left = active_tests(sound)
 
     assert (before.broken, before.unknown) == ([], ["delivery"]), json.dumps(before.document, indent=1)
     assert (found.broken, found.unknown, found.exit_code) == ([], [], 0), json.dumps(found.document, indent=1)
     jobs = [one["labels"]["job"] for message in told for one in message.body["alerts"]]
-    assert [re.sub(r"-\d+$", "", job) for job in jobs] == [TEST_JOB]
+    assert ([re.sub(r"-\d+$", "", job) for job in jobs], left) == ([TEST_JOB], [])
 
 
 # --- links that flags alone break ------------------------------------------------------------------------------------------
@@ -376,6 +344,21 @@ def test_clients_that_bypass_and_a_scrape_of_another_process(ward: Ward, tmp_pat
     assert (bypassed.broken, astray.broken) == (["clients"], ["scrape"]), json.dumps(bypassed.document, indent=1)
     assert "50%" in bypassed.said("clients")
     assert "other sidecar process" in astray.said("scrape")
+
+
+def test_a_sidecar_that_drains(ward: Ward, tmp_path: Path) -> None:
+    """It is told to stop, and serves on as a lame duck: it is scraped and measures, but no new traffic should come."""
+    long = ("env", "SIDECAR__SHUTDOWN__LAME_DUCK_SECONDS=600", "SIDECAR__SHUTDOWN__GRACE_SECONDS=900")
+    with (
+        attached(ward.around.thread, tmp_path, through=ENOUGH, wrap=long) as sidecar,
+        ward.around.chain(sidecar) as chain,
+    ):
+        before = chain.examine()
+        sidecar.process.send_signal(signal.SIGTERM)
+        found = chain.examine(until=["ready"])
+
+    assert (before.broken, found.broken, found.exit_code) == ([], ["ready"], 1), json.dumps(found.document, indent=1)
+    assert "shutting down (lame_duck)" in found.said("ready")
 
 
 def test_few_open_files(ward: Ward, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 `detect.py` decides the kind, `identity.py` reads the description. The prober has connections of its own and never uses the
 relay's. Answers are bounded in size and time; an engine that is down or hangs costs a missed check and nothing else. A busy
 engine is not down: if it leaves `/health` without an answer but sends bytes to its clients, it is up. A check that lacks a file,
-memory or a port of our own tells nothing. The kind is asked again
+memory or a port of our own tells nothing. A request that found no engine makes the next check due at once, so that what the
+sidecar says of the engine is not two seconds behind what its clients see. The kind is asked again
 after the engine was away, after a restart that its counters show, and when its list of models names another kind. A round
 has at most seven questions; while the engine leaves some of them without an answer, rounds become rarer.
 """
@@ -66,6 +67,8 @@ class Prober:
         """All questions are due, not only the models."""
         self._again_at = float("-inf")
         self._rounds = 0
+        self._missed = asyncio.Event()
+        """Since the last check a request found no engine."""
 
     async def run(self) -> None:
         """Ask for ever. Cancel to stop."""
@@ -76,12 +79,29 @@ class Prober:
         async with aiohttp.ClientSession(
             timeout=timeout, cookie_jar=jar, auto_decompress=False, headers=headers, connector=connector
         ) as session:
+            early = False
             while True:
+                self._missed.clear()
                 try:
                     await self.ask(session)
                 except Exception:
                     log.exception("probe_failed")
-                await asyncio.sleep(INTERVAL_SECONDS)
+                early = await self._next_is_due(may_be_early=not early)
+
+    async def _next_is_due(self, *, may_be_early: bool) -> bool:
+        """Wait for an interval, or until a request finds no engine. Returns whether it was the request."""
+        try:
+            async with asyncio.timeout(INTERVAL_SECONDS):
+                # After an early check the interval is a whole one: a flood of failed requests doubles the checks at most.
+                await (self._missed.wait() if may_be_early else asyncio.Event().wait())
+        except TimeoutError:
+            return False
+        return True
+
+    def not_reached(self) -> None:
+        """A request found no engine. While the last check found one, the next is made at once."""
+        if self._engine.up is not False:
+            self._missed.set()
 
     def ask_anew(self) -> None:
         """The engine restarted: it may have another version, kind and models."""

@@ -15,6 +15,8 @@ class Count(StrEnum):
     PREFIX_CACHE_QUERIES = "prefix_cache_queries"
     PREFIX_CACHE_HITS = "prefix_cache_hits"
     PREEMPTIONS = "preemptions"
+    DRAFT_TOKENS = "draft_tokens"
+    ACCEPTED_DRAFT_TOKENS = "accepted_draft_tokens"
     OUTPUT_TOKENS = "output_tokens"
     """Counted as they are made, not at the end of the request: a sign that the engine works."""
     REQUESTS = "requests"

@@ -2,73 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
-from sidecar.engines.engine import Engine
-from sidecar.engines.probe.probe import MODELS_AGAIN_SECONDS, Prober
-from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
+from sidecar.engines.probe.probe import MODELS_AGAIN_SECONDS
+from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS
+from tests.engines.probe.prober import VLLM_MODELS, ProberHarness, Replaced, answering, engine_answering
 from tests.support.files import no_file_left
-
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def engine_answering(handler: Handler, path: str = "/{path:.*}") -> "AsyncIterator[str]":
-    app = web.Application()
-    app.router.add_get(path, handler)
-    server = TestServer(app)
-    await server.start_server()
-    try:
-        yield str(server.make_url("")).rstrip("/")
-    finally:
-        await server.close()
-
-
-class ProberHarness:
-    """A prober of a tiny engine."""
-
-    def __init__(self, url: str, kind: str = "auto") -> None:
-        self.engine = Engine(kind)
-        self.readiness = Readiness()
-        self.changes = 0
-        self.now = 100.0
-        self.heard_at = float("-inf")
-        self.prober = Prober(
-            url,
-            self.engine,
-            self.readiness,
-            clock=lambda: self.now,
-            changed=self._changed,
-            heard_at=lambda: self.heard_at,
-        )
-
-    def _changed(self) -> None:
-        self.changes += 1
-
-    async def ask(self, timeout_seconds: float = 5.0) -> None:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_seconds)) as session:
-            await self.prober.ask(session)
-
-
-def answering(pages: dict[str, bytes], request: web.Request) -> web.Response:
-    body = pages.get(request.path)
-    return web.Response(status=404) if body is None else web.Response(body=body)
-
-
-VLLM_MODELS = b'{"object":"list","data":[{"id":"tiny","object":"model","owned_by":"vllm"}]}'
 
 
 def test_a_vllm_says_that_it_is_one_which_models_it_serves_and_its_version() -> None:
@@ -221,20 +163,6 @@ def test_a_check_that_could_not_be_made_says_nothing_about_the_engine() -> None:
     with capture_logs() as lines:
         assert asyncio.run(scenario()) == (None, True, 0, True)
     assert [line["event"] for line in lines] == ["probe_not_made"] * 2
-
-
-class Replaced:
-    """An engine that is replaced by one with these `pages`, and gone while there are none; `asked` counts its paths."""
-
-    def __init__(self, pages: dict[str, bytes]) -> None:
-        self.pages = pages
-        self.asked: Counter[str] = Counter()
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.asked[request.path] += 1
-        if not self.pages:
-            return web.Response(status=503)
-        return answering({"/health": b"", **self.pages}, request)
 
 
 def models(owner: str) -> bytes:
