@@ -20,6 +20,7 @@ from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.budgets.budgets import Budgets, limits_of
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.metrics import catalogue as c
+from sidecar.metrics.declaration import NativeForm
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
@@ -67,7 +68,7 @@ class QuietApp:
         return Facts("0", "none", 0.0, "none")
 
 
-def filled(series: int) -> Metrics:
+def filled(series: int, *, native_histograms: NativeForm = "off") -> Metrics:
     """A registry with at least this many series, each with a value."""
     buckets = ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+", "unknown")
     models = [f"meta-llama/Llama-3.{n}-70B-Instruct" for n in range(16)]
@@ -77,6 +78,7 @@ def filled(series: int) -> Metrics:
         models=models,
         constants={"quantization": "fp8", "gpu_type": "NVIDIA-H100-80GB"},
         series_limit=1_000_000,
+        native_histograms=native_histograms,
     )
     Recorder(metrics)
     phases = metrics.histogram(c.REQUEST_PHASE_SECONDS)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,7 +70,8 @@ def series(pods: int, lanes: int) -> Iterator[tuple[dict[str, str], float]]:
 # --- remote write ----------------------------------------------------------------------------------------------------------
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number as protobuf writes it."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -78,22 +79,31 @@ def _varint(value: int) -> bytes:
     return bytes((*out, value))
 
 
-def _field(number: int, body: bytes) -> bytes:
-    return bytes((number << 3 | 2,)) + _varint(len(body)) + body
+def field(number: int, body: bytes) -> bytes:
+    """A field of bytes, with its number and length."""
+    return bytes((number << 3 | 2,)) + varint(len(body)) + body
 
 
 def encoded(labels: dict[str, str]) -> bytes:
     """The labels of a TimeSeries message, sorted as Prometheus wants them."""
     return b"".join(
-        _field(1, _field(1, name.encode()) + _field(2, value.encode())) for name, value in sorted(labels.items())
+        field(1, field(1, name.encode()) + field(2, value.encode())) for name, value in sorted(labels.items())
     )
 
 
 def message(some: Iterable[tuple[bytes, float]], at_ms: int) -> bytes:
-    """A WriteRequest with one sample per series, in Snappy's format without compression."""
-    stamp = b"\x10" + _varint(at_ms)
-    body = b"".join(_field(1, labels + _field(2, b"\x09" + struct.pack("<d", value) + stamp)) for labels, value in some)
-    parts = [_varint(len(body))]
+    """A WriteRequest with one sample per series."""
+    return b"".join(field(1, labels + sample(value, at_ms)) for labels, value in some)
+
+
+def sample(value: float, at_ms: int) -> bytes:
+    """One sample of a TimeSeries message."""
+    return field(2, b"\x09" + struct.pack("<d", value) + b"\x10" + varint(at_ms))
+
+
+def uncompressed(body: bytes) -> bytes:
+    """In Snappy's format, without compression."""
+    parts = [varint(len(body))]
     for at in range(0, len(body), 65_536):
         piece = body[at : at + 65_536]
         parts.append(b"\xf4" + struct.pack("<H", len(piece) - 1) + piece)
@@ -103,23 +113,26 @@ def message(some: Iterable[tuple[bytes, float]], at_ms: int) -> bytes:
 def write(url: str, some: list[tuple[bytes, float]], seconds: float, at_ms: int) -> None:
     """Each counter as it stands after so many seconds."""
     for at in range(0, len(some), 10_000):
-        body = message(((labels, rate * seconds) for labels, rate in some[at : at + 10_000]), at_ms)
-        headers = {"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf"}
-        urllib.request.urlopen(
-            urllib.request.Request(f"{url}/api/v1/write", data=body, headers=headers), timeout=60
-        ).close()
+        send(url, message(((labels, rate * seconds) for labels, rate in some[at : at + 10_000]), at_ms))
+
+
+def send(url: str, body: bytes) -> None:
+    """A WriteRequest, to Prometheus' receiver."""
+    headers = {"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf"}
+    request = urllib.request.Request(f"{url}/api/v1/write", data=uncompressed(body), headers=headers)
+    urllib.request.urlopen(request, timeout=60).close()
 
 
 # --- Prometheus ------------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def prometheus(folder: Path) -> Iterator[str]:
-    """A server with the shipped rules, evaluated often, that takes remote writes and scrapes nothing."""
-    for name in FILES:
+def prometheus(folder: Path, files: Sequence[str] = FILES) -> Iterator[str]:
+    """A server with shipped rules, evaluated often, that takes remote writes and scrapes nothing."""
+    for name in files:
         text = (FOLDER / name).read_text()
         (folder / name).write_text(re.sub(r"(?m)^(    interval: )\d+s$", rf"\g<1>{EVALUATE_SECONDS}s", text))
-    (folder / "prometheus.yml").write_text(f"rule_files: {json.dumps(list(FILES))}\n")
+    (folder / "prometheus.yml").write_text(f"rule_files: {json.dumps(list(files))}\n")
     url = f"http://127.0.0.1:{free_port()}"
     command = [
         *(
@@ -130,6 +143,7 @@ def prometheus(folder: Path) -> Iterator[str]:
         *(
             f"--web.listen-address={url.removeprefix('http://')}",
             "--web.enable-remote-write-receiver",
+            "--enable-feature=native-histograms",
             "--log.level=error",
         ),
     ]

@@ -1,7 +1,7 @@
 """Longest turns of the event loop for the status page: a full page, and the ticks of the history behind it.
 
 Measured as in `loop_stalls.py` by the thread's own CPU clock, between two turns of an always ready callback. The
-registry is full, all children have grown since the last tick, and a hundred requests were slow.
+registry is full, all children have grown since the last tick, a hundred requests were slow, and the ring of closed requests is full.
 """
 
 import asyncio
@@ -10,8 +10,11 @@ from statistics import median
 
 from bench.bounds.bound import Bound, spread
 from bench.exposition import QuietApp, filled, longest_turn
+from sidecar.accounts.account_ring import AccountRing
+from sidecar.accounts.slowest import SlowestQuestion
 from sidecar.admin.diagnosis import Diagnoses
 from sidecar.admin.page.status import StatusPage
+from sidecar.budgets.budgets import ACCOUNTS_BYTES
 from sidecar.history.ring import History
 from sidecar.history.slices import run_sliced
 from sidecar.ledger.account import Account
@@ -66,9 +69,13 @@ async def status_page_stalls() -> list[Bound]:
     for number in range(100):
         account = Account(labels, True, Outcome.OK, MARKS, ledger, key=number)
         app.recent_failures.missed(account, {Objective.TTFT: Blame.QUEUE})
+    ring = AccountRing(ACCOUNTS_BYTES)
+    for _ in range(ring.capacity):
+        ring.add(account, 0.0, ())
     history = History(metrics, at=time.monotonic())
-    diagnoses = Diagnoses(history, time.monotonic, lambda: ())
-    page = StatusPage(app, history, time.monotonic, diagnoses.of)
+    slowest = SlowestQuestion(ring)
+    diagnoses = Diagnoses(history, time.monotonic, lambda: (), slowest)
+    page = StatusPage(app, history, time.monotonic, diagnoses.of, slowest=slowest)
 
     async def drawn() -> None:
         page._drawn.clear()  # noqa: SLF001  empties the cache, so that the page is drawn each time

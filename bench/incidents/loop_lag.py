@@ -1,7 +1,7 @@
 """The lag of the event loop in a sidecar with a CPU quota, as the product's own timer would measure it.
 
 It repeats the wait of `measure_lag` (`sidecar/health/health.py`) in virtual time, with that module's period. It refuses to
-know which alert reads the histogram, and the delays of single reads (`wire.py` has them).
+know which alert reads the lags, and the delays of single reads (`wire.py` has them).
 """
 
 from collections.abc import Callable

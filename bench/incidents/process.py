@@ -88,7 +88,7 @@ class Process:
             speaking,
             clock=lambda: self.now,
             log=lambda _account: None,
-            unix=lambda: 0.0,
+            unix=lambda: self.now,
         ).settlement
         self._settlement.listens = late
         unknown = {load.lane: RequestLabels(load.model, load.lane, "unknown") for load in engine.lanes}

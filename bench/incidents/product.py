@@ -13,8 +13,8 @@ from bench.incidents.process import Process
 from bench.incidents.request import Request, Run
 from bench.incidents.samples import Samples
 from bench.incidents.world import Mode
+from sidecar.health.health import lags_of
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 
 
 SCRAPE_SECONDS = 15.0
@@ -117,8 +117,7 @@ class Product:
         throttle = self._run.throttled.get(self._pod)
         if throttle is None:
             return None
-        observe = process.metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe
-        return LoopLag(observe, throttle, (self._run.fault_at, self._run.recovers_at), process.born_at)
+        return LoopLag(lags_of(process.metrics), throttle, (self._run.fault_at, self._run.recovers_at), process.born_at)
 
 
 Event = tuple[float, int, int, int]

@@ -16,7 +16,7 @@ from sidecar.metrics.registry import Metrics
 Labels = tuple[tuple[str, str], ...]
 Column = list[float | None]
 WHO = ("model", "lane")
-SUMMED = ("prompt_bucket", "outcome", "stage", "reason", "source", "phase", "label")
+SUMMED = ("prompt_bucket", "outcome", "stage", "reason", "result", "source", "phase", "label")
 """Labels whose values a rule sums over or selects one of; a value that never occurs may be absent."""
 Edges = Mapping[str, frozenset[str]]
 """Name of a `_bucket` series to the values of `le` that are read; all are read where the name is absent."""

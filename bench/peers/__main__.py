@@ -37,6 +37,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from bench import machine
 from bench.checkout import is_frozen, named
 from bench.peers import check, full, report, scale
 from bench.peers.bench import Bench, Progress
@@ -153,7 +154,7 @@ def main() -> int:
         }
         noisy = f"{bench.noisy} of {bench.windows} windows beside other work of the machine"
     summary = (
-        f"{tree}; {report.machine()}; {plan.rounds} rounds of {plan.seconds:g} s in turns; {noisy}; "
+        f"{tree}; {machine.named()}; {plan.rounds} rounds of {plan.seconds:g} s in turns; {noisy}; "
         f"{time.monotonic() - began:.0f} s in all"
     )
     text = "\n".join([*report.body(results, titles), f"{summary}."])

@@ -3,10 +3,7 @@
 `--report` writes it between two marks of docs/evidence/performance.md and draws the picture beside that page. Measures nothing.
 """
 
-import os
-import platform
 from collections.abc import Mapping
-from pathlib import Path
 
 from bench.checkout import REPOSITORY
 from bench.peers import curves, draw, full, scale, verdicts
@@ -22,16 +19,6 @@ DRAWN = (
     Column("event-300", "CPU per token event, 300 streams, us"),
     Column("request", "CPU per one-token request, us", 0),
 )
-
-
-def machine() -> str:
-    """Processors, system and interpreter."""
-    told = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in told if line.startswith("model name")), platform.machine())
-    return (
-        f"{os.cpu_count()} CPUs ({model}), Linux {platform.release()}, {platform.python_implementation()} "
-        f"{platform.python_version()}"
-    )
 
 
 def body(results: Results, titles: Mapping[str, str]) -> list[str]:

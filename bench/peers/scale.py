@@ -23,7 +23,7 @@ from bench.peers.table import Column, Results
 
 
 SERIES_LIMIT = 100_000
-"""The shipped limit is 25,000; the sidecar refuses a config that may make more."""
+"""Above the shipped limit: the sidecar refuses a config that makes more than its limit in full use."""
 
 
 @dataclass(frozen=True, slots=True)

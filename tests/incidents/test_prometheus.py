@@ -183,11 +183,15 @@ def test_a_spell_begins_and_ends_with_the_evaluations_at_which_an_alert_fires() 
     assert found == [Spell({"alertname": "Hot"}, 15.0, 30.0), Spell({"alertname": "Hot"}, 45.0, 60.0)]
 
 
-def test_buckets_of_which_rules_read_single_edges_are_found() -> None:
-    """A quantile needs every edge of its histogram; a comparison of events per read needs one edge."""
-    edges = edges_in(RULE_FILES)
+def test_buckets_of_which_rules_read_single_edges_are_found(tmp_path: Path) -> None:
+    """A quantile needs every edge of its histogram; a share needs one edge. The shipped rules read no histogram."""
+    share = 'sum(rate(llm_a_bucket{le="5.0"}[10m])) / sum(rate(llm_a_count[10m]))'
+    quantile = 'histogram_quantile(0.9, rate(llm_b_bucket[5m])) > 2 and rate(llm_b_bucket{le="2.0"}[5m])'
+    rules = [{"record": "a", "expr": share}, {"record": "b", "expr": quantile}]
+    file = tmp_path / "own.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "own", "rules": rules}]}))
 
-    assert edges == {"llm_stream_events_per_read_bucket": frozenset({"5.0"})}
+    assert (edges_in([file]), edges_in(RULE_FILES)) == ({"llm_a_bucket": frozenset({"5.0"})}, {})
 
 
 def test_every_metric_that_a_shipped_rule_reads_is_found() -> None:
