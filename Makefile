@@ -24,7 +24,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-compiled test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page fuzz soak idle-edge drains demo-numbers docs lock screenshots lint
+.PHONY: help demo test test-compiled test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -37,7 +37,7 @@ demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages 
 	@$(BIN)/sidecar demo $(ARGS)
 
 test: .venv/.dev ## the test suite on all cores, two to three minutes on two; ARGS="-n0 -k sse": a few tests, at once
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live' $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ARGS)
 
 # The wheel is built as `pip install .` builds it, in an environment of its own, but without optimisation: a minute. In the copy, a clone
 # with the files as they are here, its modules lie beside their sources.
@@ -49,7 +49,7 @@ test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy 
 	@git ls-files -z | xargs -0 cp --parents --target-directory=.cache/compiled
 	@$(BIN)/python -m zipfile --extract .cache/wheel/*.whl .cache/compiled
 	@mkdir .cache/compiled/.cache && ln -s $(CURDIR)/.cache/prometheus3 $(CURDIR)/.cache/kubectl .cache/compiled/.cache/
-	cd .cache/compiled && ../../$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live' $(ROOMS) $(ARGS)
+	cd .cache/compiled && ../../$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ROOMS) $(ARGS)
 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
@@ -87,6 +87,9 @@ bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours;
 bench-first-page: .venv/.dev ## from `sidecar demo` to its first page, five kinds five times: an hour on a machine that does nothing else; ARGS="--runs 1": a fifth
 	$(BIN)/python -m bench.first_page $(ARGS)
 
+query-time: .venv/.dev ## seconds of the Fleet dashboard's queries at 64 pods of 10 lanes, with llm-dashboards.yml and without: five minutes, and it needs Prometheus
+	$(BIN)/python -m bench.query_time $(ARGS)
+
 demo-numbers: .venv/.dev ## the operating points and the usual values that the demo ships, written anew: eleven minutes
 	$(BIN)/python -m tools.demo_numbers points
 	$(BIN)/python -m tools.demo_numbers baseline
@@ -118,6 +121,10 @@ lint: .venv/.dev ## ruff and mypy, as CI runs them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+dashboards-drawn: .venv/.dev ## every dashboard as Grafana's own components draw it, judged, and kept as pictures: a minute; it needs Chromium and npm
+	$(BIN)/pytest -n0 -m drawn tests/drawn $(ARGS)
+	@echo 'pictures: .cache/drawn/pictures'
 
 # Stamps: a second run is instant, and a changed pyproject installs again.
 .venv/.demo: pyproject.toml | .venv/.pip

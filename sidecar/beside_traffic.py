@@ -114,6 +114,7 @@ class BesideTraffic:
             sockets=lambda: serving.traffic.open_connections + serving.road.pool.open_connections,
             ledgers=lambda: (len(settlement.pending), settlement.pending.evicted),
             spans=lambda: (self.spans.intake.inside, self.spans.intake.found_no_room),
+            accounts_bytes=lambda: serving.accounts.used_bytes,
             clock=clock,
         )
         self.baselines = Baselines(
@@ -131,6 +132,7 @@ class BesideTraffic:
             traces=self.spans.handle,
             traces_from_anywhere=self.spans.from_anywhere,
             incidents=serving.slo.roots.incidents,
+            accounts=serving.accounts,
             baseline=self.baselines.document,
             in_force=lambda: as_yaml(serving.config),
             access=Access(config.web.config_file, metrics, clock),

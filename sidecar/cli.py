@@ -10,11 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NoReturn
 
 from sidecar import BUILD, __version__
 from sidecar.config.file import SHORT_FLAGS, ConfigErrors, flag_of, load
-from sidecar.config.folding import MISUSED, OK, errors_text, width
+from sidecar.config.folding import MISUSED, OK, Parser, errors_text, width
 from sidecar.config.schema import Config
 
 
@@ -36,6 +35,9 @@ examples:
   sidecar diagnose
       Ask the sidecar on this host what is wrong, and what to do; `sidecar
       diagnose --help` has more.
+  sidecar compare --prometheus.url=http://prometheus:9090 --old=2h --new=0m
+      Say what moved since two hours ago, with intervals; `sidecar compare
+      --help` has more.
   sidecar doctor --prometheus.url=http://prometheus:9090
       Check every link from the engine to a page; `sidecar doctor --help` has
       more.
@@ -135,6 +137,8 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
             from sidecar.demo.demo import main as command  # noqa: PLC0415
         case "diagnose":
             from sidecar.diagnosis.diagnose_command import main as command  # noqa: PLC0415
+        case "compare":
+            from sidecar.compare.compare_command import main as command  # noqa: PLC0415
         case "capacity":
             from sidecar.capacity.capacity_command import main as command  # noqa: PLC0415
         case "baseline":
@@ -154,22 +158,14 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
     return command
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors fit the terminal, as its help does."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(MISUSED, errors_text([f"{self.prog}: error: {message}"]))
-
-
 def _parser() -> argparse.ArgumentParser:
-    shared = _Parser(add_help=False, allow_abbrev=False)
+    shared = Parser(add_help=False, allow_abbrev=False)
     group = shared.add_argument_group("config (a flag outranks the environment, and that the file)")
     group.add_argument("--config.file", metavar="FILE", help="YAML; see docs/configuration.md")
     for key in SHORT_FLAGS:
         value, words = _SERVE_FLAGS[key]
         group.add_argument(flag_of(key), dest=key, metavar=value, help=words)
-    parser = _Parser(
+    parser = Parser(
         prog="sidecar",
         description=_ABOUT_SIDECAR,
         epilog=_EXAMPLES_OF_SIDECAR,
@@ -183,6 +179,7 @@ def _parser() -> argparse.ArgumentParser:
         ("check", "validate a config and explain it", _CHECK),
         ("demo", "run the sidecar with a simulated engine on this machine", ""),
         ("diagnose", "name the phase that is too slow, and what to do about it", ""),
+        ("compare", "set two windows, two versions or two pods beside each other, with intervals", ""),
         ("doctor", "check every link from the engine to a page, and say what to do", ""),
         ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
         ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),

@@ -8,7 +8,9 @@ import asyncio
 import os
 from collections.abc import Callable
 
+from sidecar.accounts.account_ring import AccountRing
 from sidecar.admin.page.recent_failures import RecentFailures
+from sidecar.budgets.budgets import Kind
 from sidecar.budgets.machine import Machine
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config
@@ -35,7 +37,13 @@ class Serving:
         self.placement = placement_of(os.environ)
         self.logs = Logs.set_up(config.log, placement=self.placement)
         self.metrics = metrics_of(config)
-        instruments = Instruments.on(self.metrics, objectives_of(config), estimate=config.engine.estimate == "auto")
+        self.accounts = AccountRing(self.budgets[Kind.ACCOUNTS].limit, self.began_at)
+        instruments = Instruments.on(
+            self.metrics,
+            objectives_of(config),
+            estimate=config.engine.estimate == "auto",
+            accounts=self.accounts,
+        )
         self.recorder = instruments.recorder
         self.inside = instruments.in_flight
         self.slo = instruments.slo

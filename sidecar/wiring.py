@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from sidecar.budgets.budgets import Budgets, limits_of
+from sidecar.budgets.budgets import Budgets, Kind, limits_of
 from sidecar.budgets.machine import Machine
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
@@ -51,6 +51,7 @@ def metrics_of(config: Config) -> Metrics:
         constants={"quantization": config.labels.quantization, "gpu_type": config.labels.gpu_type},
         inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
         series_limit=config.metrics.series_limit,
+        native_histograms=config.web.native_histograms,
     )
 
 
@@ -110,14 +111,18 @@ def road_of(config: Config, observers: Observers, clock: Callable[[], float], bu
 
 def budgets_of(config: Config, machine: Machine) -> Budgets:
     """The budgets of a process on this machine."""
-    return Budgets(limits_of(machine.memory_bytes, machine.files, config.proxy))
+    return Budgets(_limits_of(config, machine))
+
+
+def _limits_of(config: Config, machine: Machine) -> dict[Kind, int]:
+    return limits_of(machine.memory_bytes, machine.files, config.proxy, config.accounts.ring_bytes)
 
 
 def reload(config: Config, observers: Observers, road: Road, machine: Machine) -> None:
     """Apply another config to the settings that may change while the process runs."""
     road.endings.flush()
     observers.apply(config)
-    road.budgets.apply(limits_of(machine.memory_bytes, machine.files, config.proxy))
+    road.budgets.apply(_limits_of(config, machine))
     road.limits = config.proxy
     road.engine_limits = config.engine
     road.via = via_of(config)

@@ -12,13 +12,22 @@ import yaml
 from hatch_build import carried
 from sidecar import __version__
 from tests.support.imports import CHECKOUT
-from tests.support.kustomize import DEPLOY, attached, made, overlay
+from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
 from tests.support.manifests import config_of, pod_of
 
 
 USERS = DEPLOY / "overlays/vllm/vllm.yaml"
 ENGINE = "mistral-7b"
 OURS = "llm-phase-sidecar"
+EVERY_CHOICE = [
+    "engine-liveness/vllm",
+    "service-account",
+    "network-policy",
+    "alertmanager",
+    "admin-tls",
+    "plain-sidecar",
+]
+"""Components that a user may list behind the five lines, in the order of the guide."""
 
 
 def written(path: Path) -> list[str]:
@@ -44,6 +53,35 @@ def test_the_users_own_file_is_left_as_it_was_so_that_applying_it_again_is_the_w
 
     changed = [path for key, one in own.items() for path in lost(one, objects[key], key[0])]
     assert changed == ["Service.spec.ports.0.targetPort"]
+
+
+def test_the_way_back_leaves_nothing_of_what_was_attached(tmp_path: Path) -> None:
+    """`kubectl apply` of the user's file mends the objects that it names; the guide's second line deletes all others.
+
+    It deletes by the sidecar's label and by kind, and has to spare the user's own objects.
+    """
+    guide = (CHECKOUT / "docs/attach.md").read_text()
+    (selector, kinds) = re.findall(r"^kubectl delete -l (\S+) (\S+)$", guide, re.MULTILINE)[0]
+    (more,) = re.findall(r"add their kinds: (.*)\.$", guide, re.MULTILINE)
+    own = {(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(USERS.read_text())}
+    five_lines = attached(tmp_path, USERS, ["vllm", "monitoring"])
+    everything = attached(tmp_path, USERS, ["vllm", "monitoring", *EVERY_CHOICE])
+
+    few = deleted(five_lines, selector, kinds.split(","))
+    all_of_it = deleted(everything, selector, [*kinds.split(","), *re.findall(r"`(\w+)`", more)])
+
+    assert five_lines.keys() - few == own
+    assert everything.keys() - all_of_it == own
+
+
+def deleted(objects: Objects, selector: str, kinds: list[str]) -> set[tuple[str, str]]:
+    """The objects that `kubectl delete -l SELECTOR KINDS` takes away."""
+    name, _, value = selector.partition("=")
+    return {
+        (kind, each)
+        for (kind, each), one in objects.items()
+        if kind.lower() in kinds and one["metadata"].get("labels", {}).get(name) == value
+    }
 
 
 def lost(before: Any, after: Any, path: str) -> list[str]:
@@ -141,8 +179,7 @@ def test_a_stateful_set_gets_the_same_pod(tmp_path: Path) -> None:
     file.write_text(USERS.read_text().replace("kind: Deployment", "kind: StatefulSet"))
     folder = tmp_path / "users"
     folder.mkdir()
-    components = ["vllm", "monitoring", "engine-liveness/vllm", "service-account", "admin-tls", "plain-sidecar"]
-    objects = [attached(folder, resource, components) for resource in (USERS, file)]
+    objects = [attached(folder, resource, ["vllm", "monitoring", *EVERY_CHOICE]) for resource in (USERS, file)]
 
     assert objects[1]["StatefulSet", ENGINE]["spec"] == objects[0]["Deployment", ENGINE]["spec"]
 

@@ -52,6 +52,7 @@ ONE_USER = {
     "admin": "a listener of its own, started by the hallway",
     "attack": "a command of its own",
     "capacity": "a command of its own",
+    "compare": "a command of its own; grafana/ and bench/ ask it for the canary's gate",
     "demo": "a command of its own",
     "doctor": "a command of its own",
     "health": "of the process itself, with a thread of its own; started by the hallway",
@@ -144,6 +145,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
         "alert_rules",
         "grafana",
         "browser",
+        "drawn",
         "tools",
     }
     files = [path.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")]
@@ -224,6 +226,7 @@ ACROSS_MODULES = {
 
 TESTED_THROUGH = {
     "__main__.py": "test_hostile_labels.py",
+    "accounts/account_row.py": "accounts/test_account_ring.py",
     "admin/page/": "admin/page/test_page.py",
     "admin/page/error_budget.py": "admin/page/test_budget.py",
     "admin/page/failure_table.py": "admin/page/test_recent_failures.py",
@@ -235,6 +238,7 @@ TESTED_THROUGH = {
     "capacity/gpus.py": "capacity/test_bandwidth.py",
     "classify/decoders.py": "classify/test_body.py",
     "classify/found.py": "classify/test_body.py",
+    "compare/": "compare/test_compare_command.py",
     "config/config_document.py": "config/test_yaml.py",
     "config/proxy_section.py": "config/test_schema.py",
     "demo/demo_flags.py": "demo/test_demo.py",
@@ -243,6 +247,7 @@ TESTED_THROUGH = {
     "diagnosis/asked.py": "diagnosis/test_tree.py",
     "diagnosis/facts.py": "diagnosis/test_live.py",
     "diagnosis/measured.py": "diagnosis/test_tree.py",
+    "diagnosis/slowest_text.py": "diagnosis/test_terminal.py",
     "diagnosis/why.py": "diagnosis/test_tree.py",
     "doctor/": "doctor/test_examination.py",
     "doctor/asking.py": "doctor/test_doctor_command.py",
@@ -280,7 +285,7 @@ file tests whole. A folder stands for those of its modules that have neither a f
 # --- imports that are allowed --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("room", HEART)
+@pytest.mark.parametrize("room", [*HEART, "accounts"])
 def test_the_heart_is_pure(room: str) -> None:
     """No loop, no clock, no socket, no logger, no metric: bytes and instants in, marks and phases out."""
     rooms = ("sidecar.metrics", "sidecar.proxy", "sidecar.admin", "sidecar.engines", "sidecar.logs", "sidecar.observe")

@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 
 from sidecar.demo.processes import LOOPBACK, free_ports, running
+from tests.export.written import texts_below
 from tests.support.dockerfile import CHECKOUT, Built, interpreters, run_steps, stages
 from tests.support.plain_engine import plain_answer, plain_engine
 from tests.support.tools import missing, need_tool
@@ -58,6 +59,22 @@ def test_the_commands_add_at_most_75_mb_with_grpc_and_55_without(image: Built) -
     assert added["without"] < added["with gRPC"] - 5e6, added
     assert added["with gRPC"] <= MOST_BYTES_WITH_GRPC, added
     assert added["without"] <= MOST_BYTES, added
+
+
+@pytest.mark.live
+@pytest.mark.timeout(1200)
+def test_it_exports_the_files_of_the_repository(image: Built, tmp_path: Path) -> None:
+    """With the image's own command, in a folder outside of the checkout: rules, routes, dashboards and manifests travel with it."""
+    variables = {"PATH": f"{image.environment / 'bin'}:/usr/bin:/bin"}
+    command = [str(image.environment / "bin/sidecar"), "export", "all", "--out=."]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False, timeout=120
+    )
+    texts = texts_below(tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.partition("/")[0] for path in texts} == {"alert_rules", "deploy", "grafana"}
+    assert texts == {path: (CHECKOUT / path).read_text() for path in texts}
 
 
 @pytest.mark.live

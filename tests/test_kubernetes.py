@@ -16,6 +16,7 @@ from sidecar.export.rules.annotations import RUNBOOKS
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, Objects, attached, overlay
 from tests.support.manifests import ADMIN, SELECTED_BY_DEFAULT, config_file, config_of, mismatches, pod_of
+from tools import sizing_tables
 
 
 OVERLAYS = sorted(path.name for path in (DEPLOY / "overlays").iterdir())
@@ -147,6 +148,19 @@ def test_the_memory_that_the_sidecar_asks_for_is_above_what_was_measured() -> No
     assert len(measured) >= 2
     assert requested.endswith("Mi")
     assert max(measured) * 1e6 < int(requested[:-2]) * 2**20
+
+
+def test_the_cpu_that_the_sidecar_asks_for_is_above_what_was_measured() -> None:
+    """The cores of the most streams on docs/sizing.md."""
+    costs = sizing_tables.costs()
+    most = max(costs)
+    cores, _ = costs[most]
+    requested = sidecar(overlay("vllm"))["resources"]["requests"]["cpu"]
+    page = (CHECKOUT / "docs/sizing.md").read_text()
+
+    assert re.search(rf"^\| {most} streams \|.*\| {cores:.2f} \|", page, re.MULTILINE)
+    assert requested.endswith("m")
+    assert cores < int(requested[:-1]) / 1000
 
 
 @pytest.mark.parametrize("name", OVERLAYS)

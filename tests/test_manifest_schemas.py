@@ -8,12 +8,16 @@ import pytest
 import yaml
 
 from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
+from tests.support.manifests import mismatches
 from tests.support.schemas import SCHEMAS, refused, values_refused
 
 
 OVERLAYS = sorted(path.name for path in (DEPLOY / "overlays").iterdir())
-OPT_IN = ("engine-liveness/vllm", "service-account", "network-policy", "alertmanager", "admin-tls")
-"""Components that no overlay lists."""
+OPT_IN = ("service-account", "network-policy", "alertmanager", "admin-tls")
+"""Components that no overlay lists, and that are for Deployments and StatefulSets of any engine."""
+DEPLOYMENTS = ("vllm", "sglang", "triton")
+"""The overlays whose engine is in a Deployment."""
+LIVENESS = sorted(path.name for path in (DEPLOY / "components/engine-liveness").iterdir())
 
 
 def every_refusal(objects: Objects) -> dict[tuple[str, str], list[str]]:
@@ -29,12 +33,27 @@ def test_every_object_of_every_overlay_is_valid(name: str) -> None:
 
 
 @pytest.mark.parametrize("plain", [(), ("plain-sidecar",)], ids=["native", "plain"])
-def test_the_components_that_no_overlay_lists_make_valid_objects(plain: tuple[str, ...], tmp_path: Path) -> None:
-    """All of them together, in the order that their heads ask for."""
-    objects = attached(tmp_path, DEPLOY / "overlays/vllm/vllm.yaml", ("vllm", "monitoring", *OPT_IN, *plain))
+@pytest.mark.parametrize("engine", DEPLOYMENTS)
+def test_the_components_that_no_overlay_lists_make_valid_objects(
+    engine: str, plain: tuple[str, ...], tmp_path: Path
+) -> None:
+    """All of them together, in the order that their heads ask for; they agree with each other and with the program."""
+    liveness = [f"engine-liveness/{engine}"] if engine in LIVENESS else []
+    components = (engine, "monitoring", *liveness, *OPT_IN, *plain)
+    objects = attached(tmp_path, DEPLOY / f"overlays/{engine}/{engine}.yaml", components)
 
     assert {kind for kind, _ in objects} > {"AlertmanagerConfig", "NetworkPolicy", "ServiceAccount"}
     assert every_refusal(objects) == {}
+    assert mismatches(objects, tmp_path) == []
+
+
+def test_every_component_is_one_that_an_overlay_lists_or_one_of_these() -> None:
+    """A component that nothing renders would be checked by nothing."""
+    there = {path.parent.relative_to(DEPLOY / "components") for path in DEPLOY.glob("components/**/kustomization.yaml")}
+    listed = {"native-sidecar", "monitoring", "pod-monitor", *OVERLAYS, *OPT_IN, "plain-sidecar"}
+
+    assert {str(path) for path in there} == listed | {f"engine-liveness/{engine}" for engine in LIVENESS}
+    assert set(LIVENESS) <= set(DEPLOYMENTS) <= set(OVERLAYS)
 
 
 ENGINE, OURS, POD_OF_KSERVE, GRAPH = "mistral-7b", "llm-phase-sidecar", "huggingface-llama2", "vllm-agg"
@@ -55,7 +74,16 @@ def misspell(container: Any) -> None:
         ("vllm", ("PrometheusRule", OURS), lambda spec: spec["groups"][0]["rules"][0].update(exprs="1")),
         ("kserve", ("InferenceService", POD_OF_KSERVE), lambda spec: misspell(spec["predictor"]["initContainers"][0])),
         ("kserve", ("InferenceService", POD_OF_KSERVE), lambda spec: spec["predictor"].update(podLabels={})),
+        ("dynamo", ("DynamoGraphDeployment", GRAPH), lambda spec: spec.update(services={})),
+        ("dynamo", ("DynamoGraphDeployment", GRAPH), lambda spec: spec.update(env={"A": "1"})),
         ("dynamo", ("DynamoGraphDeployment", GRAPH), lambda spec: spec["components"][0].update(extraPodSpec={})),
+        ("dynamo", ("DynamoGraphDeployment", GRAPH), lambda spec: spec["components"][0].update(type="router")),
+        ("dynamo", ("DynamoGraphDeployment", GRAPH), lambda spec: spec["components"][0].pop("name")),
+        (
+            "dynamo",
+            ("DynamoGraphDeployment", GRAPH),
+            lambda spec: spec["components"][0]["podTemplate"]["metadata"].update(generateName="a"),
+        ),
         (
             "dynamo",
             ("DynamoGraphDeployment", GRAPH),

@@ -1,5 +1,6 @@
 """The components that guard the admin port: the policy of the network, TLS and a password."""
 
+import re
 from pathlib import Path
 
 import yaml
@@ -7,6 +8,7 @@ import yaml
 from sidecar.cli import main
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import WebConfig
+from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, attached, overlay
 from tests.support.manifests import pod_of
 
@@ -39,6 +41,18 @@ def test_only_the_namespace_of_prometheus_reaches_the_admin_port() -> None:
     assert len(rule["ports"]) == 1
     assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
     assert all(each.get("from") for each in POLICY["ingress"])
+
+
+def test_the_line_of_the_guide_lets_browsers_in_through_the_ingress_that_clients_use() -> None:
+    """Without it a link of a page gets no answer outside of the namespace of Prometheus. The guide says where it belongs."""
+    section = (CHECKOUT / "docs/attach.md").read_text().partition("### A browser and the links of a page")[2]
+    (line,) = re.findall(r"```yaml\n(- namespaceSelector: .*?)```", section, re.DOTALL)
+    *clients, last = POLICY["ingress"]
+
+    assert [port["port"] for port in last["ports"]] == [ADMIN]
+    assert "the last `from`" in section
+    assert yaml.safe_load(line)[0] in [one for rule in clients for one in rule["from"]]
+    assert yaml.safe_load(line)[0] not in last["from"]
 
 
 def test_no_policy_comes_unasked() -> None:

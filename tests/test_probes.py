@@ -20,6 +20,8 @@ from sidecar.health.watchdog import STUCK_SECONDS
 from sidecar.slo.progress import KEPT_SECONDS
 from tests.support.certificates import Authority
 from tests.support.imports import CHECKOUT
+from tests.support.kustomize import DEPLOY, attached
+from tests.support.manifests import pod_of
 from tests.support.probes import ABSENT_SECONDS, added, probes
 from tests.support.tools import need_tool
 
@@ -106,12 +108,18 @@ LIMIT = re.compile(r"-m (\d+) ")
 
 
 def passes(
-    engine: int, sidecar: int, *, patience: str | None = None, path: str | None = None, proxy: Server | None = None
+    engine: int,
+    sidecar: int,
+    *,
+    patience: str | None = None,
+    path: str | None = None,
+    proxy: Server | None = None,
+    command: list[str] | None = None,
 ) -> bool:
     """Whether the engine's probe succeeds against an engine and a sidecar at these ports. `patience`: a shorter time limit of
-    each question; `path`: the directories of the container's commands.
+    each question; `path`: the directories of the container's commands; `command`: another than that of the component alone.
     """
-    shell, *flags, script = engine_probe()
+    shell, flag, script, *arguments = command or engine_probe()
     for named, port in (("127.0.0.1:8000/health", engine), ("127.0.0.1:9901/-/engine", sidecar)):
         assert named in script
         script = script.replace(named, re.sub(r":\d+", f":{port}", named))
@@ -120,7 +128,8 @@ def passes(
     found = which(shell)
     assert found is not None
     variables = environment(proxy) | ({} if path is None else {"PATH": path})
-    return subprocess.run([found, *flags, script], check=False, timeout=20, env=variables).returncode == 0
+    words = [found, flag, script, *arguments]
+    return subprocess.run(words, check=False, timeout=20, env=variables).returncode == 0
 
 
 @contextmanager
@@ -144,6 +153,21 @@ def test_the_engines_probe_fails_for_a_proven_stall_alone(status: int, succeeds:
     with answering(200) as engine, answering(status) as sidecar:
         assert passes(engine.server_port, sidecar.server_port) is succeeds
         assert (engine.asked, sidecar.asked) == (["GET /health"], ["GET /-/engine"])
+
+
+@pytest.mark.parametrize(("status", "succeeds"), [(200, True), (503, False)])
+def test_with_tls_on_the_admin_port_the_engines_probe_asks_over_tls(
+    status: int, succeeds: bool, tmp_path: Path
+) -> None:
+    """In the order of the guide's table. Over plain HTTP it got no answer from such a port, and no stall ever failed it."""
+    need_tool("curl")
+    rows = re.findall(r"^\| `components/(\S+?)`", (CHECKOUT / "docs/attach.md").read_text(), re.MULTILINE)
+    order = sorted(["engine-liveness/vllm", "admin-tls"], key=rows.index)
+    made = pod_of(attached(tmp_path, DEPLOY / "overlays/vllm/vllm.yaml", ["vllm", *order]))
+    with answering(200) as engine, answering(status, tmp_path) as sidecar:
+        command = made.engine["livenessProbe"]["exec"]["command"]
+        assert passes(engine.server_port, sidecar.server_port, command=command) is succeeds
+        assert sidecar.asked == ["GET /-/engine"]
 
 
 def test_the_engines_probe_asks_no_proxy() -> None:
@@ -194,7 +218,7 @@ def test_the_engines_probe_has_time_for_its_own_limit_and_a_stall_outlasts_its_b
     """A stall that clients have given up on is kept for longer than the kubelet needs to restart the container."""
     probe = probes()["engine"]
 
-    assert sum(int(limit) for limit in LIMIT.findall(engine_probe()[-1])) < probe["timeoutSeconds"]
+    assert sum(int(limit) for limit in LIMIT.findall(engine_probe()[2])) < probe["timeoutSeconds"]
     assert probe["failureThreshold"] * probe["periodSeconds"] < KEPT_SECONDS
 
 

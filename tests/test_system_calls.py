@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
-from tests.support.background import background
+from tests.support.background import Background, background
 from tests.support.plain_engine import plain_answer
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.tools import missing, need_tool
@@ -112,6 +112,18 @@ def traced(sidecar: SidecarProcess, out: Path) -> Iterator[None]:
         strace.communicate(timeout=30)
 
 
+@contextmanager
+def sidecar_and_engine(folder: Path) -> Iterator[tuple[SidecarProcess, Engine, Background]]:
+    """A sidecar before this file's engine, and the loop in which the engine runs."""
+    engine = Engine()
+    with (
+        background() as loop,
+        loop.entered(engine.listening),
+        running_sidecar(f"http://127.0.0.1:{engine.port}", folder) as sidecar,
+    ):
+        yield sidecar, engine, loop
+
+
 def usual(calls: list[tuple[str, str]], begins: str) -> tuple[str, ...]:
     """The system calls from one that begins so to the next; the sidecar's own timers come between only now and then."""
     starts = [at for at, (name, rest) in enumerate(calls) if f"{name}({rest}".startswith(begins)]
@@ -124,12 +136,7 @@ def test_each_system_call_of_a_request_and_of_an_event_serves_its_bytes(tmp_path
     """Both ways one read and one write. A request on a kept connection: one look whether the engine is still there."""
     need_tool("strace")
     out = tmp_path / "calls"
-    engine = Engine()
-    with (
-        background() as loop,
-        loop.entered(engine.listening),
-        running_sidecar(f"http://127.0.0.1:{engine.port}", tmp_path) as sidecar,
-    ):
+    with sidecar_and_engine(tmp_path) as (sidecar, engine, loop):
         caller = Caller(sidecar.port)
         caller.asks(b"whole")
         caller.until(LAST)
@@ -158,3 +165,22 @@ def test_each_system_call_of_a_request_and_of_an_event_serves_its_bytes(tmp_path
     assert usual(streamed, "read(") == ("read", "write")
     # The kernel's times of sending, before the head and behind the last byte; the first of a connection asks for its kind.
     assert of_client == {"read": 1, "write": ROUNDS + 2, "getsockopt": 2, "getsockname": 1}
+
+
+def test_no_byte_waits_for_an_acknowledgement_on_either_side(tmp_path: Path) -> None:
+    """The connection of a client and that to the engine have TCP_NODELAY: Nagle's algorithm would hold each token back."""
+    need_tool("strace")
+    out = tmp_path / "calls"
+    with sidecar_and_engine(tmp_path) as (sidecar, _, _):
+        with traced(sidecar, out):
+            caller = Caller(sidecar.port)
+            caller.asks(b"whole")
+            caller.until(LAST)
+        caller.close()
+    calls = [(name, rest) for _, name, rest in CALL.findall(out.read_text())]
+    (client,) = {rest.split(",")[0] for name, rest in calls if name == "read" and '"POST' in rest}
+    (upstream,) = {rest.split(",")[0] for name, rest in calls if name == "write" and '"POST' in rest}
+    undelayed = {rest.split(",")[0] for name, rest in calls if name == "setsockopt" and "TCP_NODELAY, [1]" in rest}
+
+    assert client != upstream
+    assert {client, upstream} <= undelayed

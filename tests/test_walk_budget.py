@@ -13,9 +13,12 @@ from types import CodeType, FrameType
 
 import pytest
 
+from sidecar.slo.objective import Aim, Aims, Objectives
 from tests.support.walk import HEAD, LAST, OBJECTIVES, REQUEST, TOKEN, Walk
 
 
+USAGE_EVENT = b'data: {"id":"1","choices":[],"usage":{"prompt_tokens":9,"total_tokens":11,"completion_tokens":2}}\n\n'
+USAGE = b"%x\r\n%b\r\n" % (len(USAGE_EVENT), USAGE_EVENT)
 PACKAGE = str(Path(__file__).parents[1] / "sidecar")
 
 
@@ -69,6 +72,28 @@ def request_calls() -> list[CodeType]:
     return calls
 
 
+def answer_calls(threshold_seconds: float) -> int:
+    """Calls of the whole life of a streamed answer of two tokens with usage, in a lane with these thresholds."""
+    aims = Aims(ttft=Aim(threshold_seconds, 0.9), tpot=Aim(threshold_seconds, 0.9))
+    objectives = Objectives({lane: dict.fromkeys(lengths, aims) for lane, lengths in OBJECTIVES.by_lane.items()})
+    walk = Walk(objectives=objectives, estimate=True)
+    client = walk.client()
+
+    def request() -> None:
+        client.send(REQUEST)
+        walk.clock.later(0.03)
+        walk.engine.send(HEAD + TOKEN)
+        walk.clock.later(0.03)
+        walk.engine.send(TOKEN + USAGE + LAST + b"0\r\n\r\n")
+        walk.clock.later(0.01)
+
+    for _ in range(3):
+        request()
+    calls = calls_of(request)
+    assert walk.value("llm_slo_requests_total", objective="tpot") == 4, "the pace was not judged"
+    return len(calls)
+
+
 @pytest.mark.parametrize("cut", [False, True], ids=["plain", "usage is cut"])
 def test_a_token_passes_few_doors(*, cut: bool) -> None:
     """From the engine's socket to the last number that the token changes: at most 15 calls in 10 files."""
@@ -104,6 +129,13 @@ def test_the_whole_life_of_a_request_is_short() -> None:
 
     assert len(walk.accounts) == 4
     assert len(calls) <= 250
+
+
+def test_a_miss_is_a_short_way_more() -> None:
+    """A streamed answer of two tokens that misses both of its objectives: at most 48 calls more than one that meets them."""
+    calls = {threshold: answer_calls(threshold) for threshold in (10.0, 1e-6)}
+
+    assert 0 < calls[1e-6] - calls[10.0] <= 48
 
 
 @pytest.mark.reaches_in

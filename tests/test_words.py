@@ -22,11 +22,6 @@ PERSONS = re.compile(
     r"(?<![a-z])(nobody|somebody|anybody|everybody|whoever|whomever|whom)(?:'?s|elses)?(?![a-z])", re.IGNORECASE
 )
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-EXEMPT = {
-    "grafana": "rewritten with the dashboards (issue 14)",
-    "tests/grafana": "rewritten with the dashboards (issue 14)",
-}
-"""Folders and files whose texts are rebuilt, with the issue that does it; each issue takes its line away."""
 PAGES = ("*.md", "docs/**/*.md", "deploy/**/*", "tests/**/*.md", "sidecar/runbooks/*.md")
 ALLOWED = {
     ("tests/real/record.py", "nobody"): "the name of a model in the recordings of real engines",
@@ -36,10 +31,7 @@ ALLOWED = {
 
 def python_files() -> Iterator[Path]:
     for folder in FOLDERS:
-        for path in sorted((CHECKOUT / folder).rglob("*.py")):
-            name = str(path.relative_to(CHECKOUT))
-            if not any(name == exempt or name.startswith(f"{exempt}/") for exempt in EXEMPT):
-                yield path
+        yield from sorted((CHECKOUT / folder).rglob("*.py"))
 
 
 def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -152,16 +144,3 @@ def persons_on_pages() -> Iterator[tuple[str, int, str]]:
 
 def test_pages_speak_of_no_component_as_of_a_person() -> None:
     assert list(persons_on_pages()) == []
-
-
-def test_each_exemption_is_still_needed() -> None:
-    """An exemption goes with the last riddle of its folder or file."""
-    needed = {
-        exempt
-        for exempt in EXEMPT
-        for path in ([CHECKOUT / exempt] if exempt.endswith(".py") else sorted((CHECKOUT / exempt).rglob("*.py")))
-        for _, text in docstrings(ast.parse(path.read_text()))
-        if unplain(text) is not None
-    }
-
-    assert needed == set(EXEMPT)

@@ -20,7 +20,7 @@ from sidecar.attack.hostile_answers import hostile_answers
 from sidecar.attack.recording_origin import MOST_OPENED, RecordingOrigin
 from sidecar.attack.resources import LOAD_WORDS, Load, attack_resources, probe
 from sidecar.attack.sequence import FAMILY_WORDS, Family
-from sidecar.config.folding import FAILED, MISUSED, OK, folded, width
+from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, folded, width
 
 
 _ABOUT_ATTACK = """\
@@ -82,13 +82,13 @@ def main(argv: Sequence[str]) -> int:
     errors = [f"{word}: there is no such flag" for word in unknown]
     plan = _plan(told, errors)
     if errors or plan is None:
-        sys.stderr.write("".join(f"sidecar attack: {error}\n" for error in errors))
-        sys.stderr.write("`sidecar attack --help` explains, with examples.\n")
+        lines = [f"sidecar attack: {error}" for error in errors]
+        sys.stderr.write(errors_text([*lines, "`sidecar attack --help` explains, with examples."]))
         return MISUSED
     try:
         reports = asyncio.run(_run(plan))
     except _UnreachableError as error:
-        sys.stderr.write(f"sidecar attack: {error}\n")
+        sys.stderr.write(errors_text([f"sidecar attack: {error}"]))
         return FAILED
     recorded = plan.origin is not None
     if plan.as_json:
@@ -100,7 +100,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     families = "\n".join(line for name, words in ATTACK_FAMILIES.items() for line in folded(words, 79, f"  {name:<19}"))
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sidecar attack",
         description=_ABOUT_ATTACK,
         epilog=f"families, for --only:\n{families}\n\n{_EXAMPLES_OF_ATTACK}",
@@ -226,7 +226,7 @@ async def _run(plan: _Plan) -> list[HopReport]:
         async with origin.listening(*plan.origin):
             return [await _attack_hop(plan, hop, origin) for hop in plan.hops]
     except OSError as error:
-        raise _UnreachableError(f"--origin-listen: {error}") from error
+        raise _UnreachableError(f"--origin-listen: {error.strerror or error}") from error
 
 
 async def _attack_hop(plan: _Plan, hop: Hop, origin: RecordingOrigin | None) -> HopReport:

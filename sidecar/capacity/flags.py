@@ -12,6 +12,7 @@ from typing import TypeVar
 from sidecar.capacity.gpus import GPUS
 from sidecar.capacity.models import KNOWN_MODELS
 from sidecar.capacity.units import read_bytes, read_bytes_per_second, read_count, read_rate, read_seconds
+from sidecar.config.folding import Parser
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import parse_engine_url
 from sidecar.engines.kinds import KINDS
@@ -229,7 +230,7 @@ class Asked:
 
 def parser() -> argparse.ArgumentParser:
     """The parser for --help and for splitting a command line. Values are read later, to report all errors at once."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="sidecar capacity",
         description=_ABOUT_CAPACITY,
         epilog=_EXAMPLES_OF_CAPACITY,

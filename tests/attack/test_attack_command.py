@@ -157,8 +157,9 @@ def test_a_busy_origin_takes_the_connections_of_an_attack() -> None:
     assert asyncio.run(scenario()) == FLOOD
 
 
-def test_every_wrong_flag_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_wrong_flag_is_told_at_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is attacked; the allowed values stand in the errors."""
+    monkeypatch.setenv("COLUMNS", "400")
     flags = [
         *("--target=https://a", "--target=http://192.0.2.1:80", "--origin-listen=8000", "--only=framing,x"),
         *("--seconds=0", "--connections=many", "--seed=-1", "--fast"),

@@ -22,7 +22,17 @@ def test_the_canonical_line_of_a_whole_request(tape: Tape) -> None:
     tape.logs.request(
         account(
             marks=Marks(
-                1000.0, 1000.25, 1000.25, 1000.3, 1000.6, 1001.1, 1001.1, 1001.1, 0.0, 7, 1, Usage(12, None, 7)
+                1000.0,
+                1000.25,
+                1000.25,
+                1000.3,
+                1000.6,
+                1001.1,
+                1001.1,
+                1001.1,
+                output_events=7,
+                choices=1,
+                usage=Usage(12, None, 7),
             ),
             ledger=Ledger(shares, 0.85, 0.35, 0.0, Reason.IN_BAND),
             trace_id="0" * 32,

@@ -24,6 +24,7 @@ from tests.real.server import SLOTS, running_vllm, warm_up
 from tests.support.background import background
 from tests.support.doc_blocks import CHECKOUT, stories
 from tests.support.doc_stories import story_told
+from tests.support.grafana import has_dashboard
 from tests.support.prometheus import Prometheus, explained
 from tests.support.sink import Sink, listening_sink
 
@@ -33,7 +34,8 @@ TO_THE_TEST_PAGE_SECONDS = 300.0
 """The five minutes of the quickstart's title: from the first typed line to the last, which sends the page marked TEST."""
 TO_A_PAGE_SECONDS = 600.0
 ORDINARY = Workload((Shape(1.0, 20, 16, lane="default"),))
-"""Two short requests per second, before and during the fault."""
+"""Short requests before and during the fault: few enough for a slow machine with two cores, which also runs all that is typed."""
+ORDINARY_PER_SECOND = 1.0
 USUAL_IS_KNOWN = 'count(llm_evidence_ratio{cause="load"}) >= 1'
 
 
@@ -90,7 +92,7 @@ def test_nine_typed_lines_lead_from_pip_install_to_a_page_that_names_the_queue(
         sidecar = "http://127.0.0.1:8900"
         began = time.monotonic()
         with (
-            thread.going_on(once_it_listens(Load(sidecar, engine.model, 2.0, workload=ORDINARY))),
+            thread.going_on(once_it_listens(Load(sidecar, engine.model, ORDINARY_PER_SECOND, workload=ORDINARY))),
             story_told(
                 story,
                 tmp_path / "typed",
@@ -113,10 +115,13 @@ def test_nine_typed_lines_lead_from_pip_install_to_a_page_that_names_the_queue(
                 say(f"the page came after {took:.0f} s: {page.get('annotations', {}).get('summary')}")
 
                 assert page, "no page came"
-                links = [page["annotations"][name] for name in ("runbook_url", "dashboard_url")]
-                answers = [urllib.request.urlopen(link, timeout=10).status for link in links]
+                with urllib.request.urlopen(page["annotations"]["runbook_url"], timeout=10) as answer:
+                    runbook = answer.read().decode()
+                dashboard = has_dashboard(page["annotations"]["dashboard_url"])
 
     assert tested, "the page marked TEST did not come"
-    assert (page["labels"]["phase"], answers) == ("queue", [200, 200])
+    assert (page["labels"]["phase"], dashboard) == ("queue", True)
+    assert "Filled in: " in runbook
+    assert [said for said in ("Not known here", "The link is about pod") if said in runbook] == []
     assert typed < TO_THE_TEST_PAGE_SECONDS
     assert took < TO_A_PAGE_SECONDS

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import aiohttp
 
+from sidecar.accounts.account_ring import AccountRing
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
@@ -90,11 +91,12 @@ def visit(
     registry: Metrics | None = None,
     *,
     incidents: IncidentLog | None = None,
+    accounts: AccountRing | None = None,
 ) -> None:
     async def play() -> None:
         of = registry or metrics()
         app = Double(of)
-        admin = AdminListener(app, of, asyncio.get_running_loop().time, incidents=incidents)
+        admin = AdminListener(app, of, asyncio.get_running_loop().time, incidents=incidents, accounts=accounts)
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:

@@ -37,8 +37,8 @@ def sample_line(name: str, labels: Mapping[str, str], value: float, at_unix: flo
 
 
 @contextmanager
-def backfilled(folder: Path, lines: Iterable[str]) -> Iterator[str]:
-    """The URL of a Prometheus that holds these samples, for the length of a `with` block."""
+def backfilled(folder: Path, lines: Iterable[str], *flags: str) -> Iterator[str]:
+    """The URL of a Prometheus that holds these samples, for the length of a `with` block. `flags`: further ones of Prometheus."""
     (folder / "past.txt").write_text("\n".join((*lines, "# EOF", "")))
     (folder / "prometheus.yml").write_text("{}")
     promtool = str(need_tool("promtool"))
@@ -49,6 +49,7 @@ def backfilled(folder: Path, lines: Iterable[str]) -> Iterator[str]:
         f"--config.file={folder}/prometheus.yml",
         f"--storage.tsdb.path={folder}/data",
         f"--web.listen-address=127.0.0.1:{port}",
+        *flags,
     ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([str(need_tool("prometheus")), *arguments], stdout=log, stderr=log)

@@ -12,7 +12,7 @@ URL = "http://127.0.0.1:8000"
 LANES = ["interactive", "batch", "code", "docs"]
 
 
-def few(*_sizes: int) -> int:
+def few(_config: Config) -> int:
     """A small number of series, for tests that are not about it."""
     return 1
 
@@ -43,7 +43,7 @@ def errors_of(folder: Path, text: str) -> list[str]:
 def _read(folder: Path, text: str) -> Config:
     file = folder / "sidecar.yml"
     file.write_text(text)
-    return load(str(file), environment={}, series_typical=few)
+    return load(str(file), environment={}, series_in_use=few)
 
 
 def _without_places(errors: ConfigErrors) -> list[str]:

@@ -1,17 +1,16 @@
 """The programs that a reader of a page has running already, and the variables that docs/quickstart.md asks for.
 
-Knows their usual ports and when each is ready. The engine is a simulated one, Grafana two paths that answer; Prometheus and
+Knows their usual ports and when each is ready. The engine is a simulated one, Grafana a server that only knows its dashboards; Prometheus and
 Alertmanager are real. `doc_stories.py` starts and ends the programs.
 """
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from sidecar.demo.servers import INSTALL, programs
+from tests.support.grafana import grafana
 from tests.support.sink import listening_sink
 from tests.support.tools import missing
 
@@ -76,40 +75,12 @@ def neighbours(what: str, folder: Path) -> Iterator[Program]:
 @contextmanager
 def said_at_the_top(folder: Path) -> Iterator[Mapping[str, str]]:
     """The variables of docs/quickstart.md, for the length of a `with` block. WHEEL is a folder, which the caller fills."""
-    with listening_sink() as sink, _grafana() as grafana:
+    with listening_sink() as sink, grafana() as grafana_url:
         yield {
             "WHEEL": str(folder / "checkout"),
             "PROMETHEUS": str(folder),
             "ALERTMANAGER": str(folder / "alertmanager.yml"),
             "PAGER": f"{sink.url}/pager",
             "WATCHDOG": f"{sink.url}/watchdog",
-            "GRAFANA": grafana,
+            "GRAFANA": grafana_url,
         }
-
-
-@contextmanager
-def _grafana() -> Iterator[str]:
-    """The address of a server that has every dashboard, as far as links and `sidecar doctor` ask."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def log_message(self, *_words: object) -> None:
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=10)

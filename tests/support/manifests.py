@@ -85,6 +85,8 @@ def mismatches(objects: Objects, folder: Path) -> list[str]:
         *_flags(pod, folder),
         *_ports(objects, pod, config),
         *_probes(pod),
+        *_probe_of_the_engine(pod, config),
+        *_schemes(objects, pod),
         *_labels(objects, pod),
         *_stop(pod, config),
     ]
@@ -136,6 +138,34 @@ def _probes(pod: AttachedPod) -> Iterator[str]:
     # The start-up probe gates the engine's start, so it must not depend on the engine.
     if pod.sidecar["startupProbe"]["httpGet"]["path"] == pod.sidecar["readinessProbe"]["httpGet"]["path"]:
         yield "startupProbe: it waits for the engine, which waits for it"
+
+
+def _probe_of_the_engine(pod: AttachedPod, config: Config) -> Iterator[str]:
+    """Mistakes of the probe of `engine-liveness`; one that asks nothing of the sidecar is the user's own."""
+    command = pod.engine.get("livenessProbe", {}).get("exec", {}).get("command", [])
+    if "/-/engine" not in " ".join(command):
+        return
+    _, _, script, *_ = command
+    for asked in (f"http://127.0.0.1:{config.engine.address.port}/health", f"$1://127.0.0.1:{ADMIN}/-/engine"):
+        if asked not in script:
+            yield f"the engine's livenessProbe: does not ask {asked}"
+
+
+def _schemes(objects: Objects, pod: AttachedPod) -> Iterator[str]:
+    """Each question to the admin port goes over TLS if the sidecar has a web config, and over plain HTTP if not."""
+    served = "https" if "--web.config.file" in pod.flags else "http"
+    asked = {
+        name: probe["httpGet"].get("scheme", "HTTP") for name, probe in pod.sidecar.items() if name.endswith("Probe")
+    }
+    asked["preStop"] = "https" if "https://" in pod.hook[-1] else "http"
+    for endpoint in objects["PodMonitor", "llm-phase-sidecar"]["spec"]["podMetricsEndpoints"]:
+        asked["PodMonitor"] = endpoint.get("scheme", "http")
+    command = pod.engine.get("livenessProbe", {}).get("exec", {}).get("command", [])
+    if "/-/engine" in " ".join(command):
+        asked["the engine's livenessProbe"] = command[-1]
+    yield from (
+        f"{name}: asks over {scheme}, not {served}" for name, scheme in asked.items() if scheme.lower() != served
+    )
 
 
 def _answers(asked: set[tuple[str, str]]) -> list[tuple[str, str, int]]:

@@ -56,18 +56,18 @@ def _words(stream_event: StreamEvent) -> Iterator[str]:
         yield "output=" + ",".join(map(str, stream_event.output))
     if stream_event.finished:
         yield "finished=" + ",".join(map(str, stream_event.finished))
+    if stream_event.finish is not None:
+        yield f"finish={stream_event.finish}"
+    if stream_event.wordless:
+        yield "wordless"
     if stream_event.usage is not None:
         yield _usage(stream_event.usage)
-    if stream_event.bare_usage:
-        yield "bare"
-    if stream_event.null_usage:
-        yield "null_usage"
+    yield from (
+        word for word, is_so in (("bare", stream_event.bare_usage), ("null_usage", stream_event.null_usage)) if is_so
+    )
     if stream_event.extras is not None:
         yield f"extras({','.join(sorted(stream_event.extras))})"
-    if stream_event.error:
-        yield "error"
-    if stream_event.done:
-        yield "done"
+    yield from (word for word, is_so in (("error", stream_event.error), ("done", stream_event.done)) if is_so)
 
 
 def _usage(usage: Usage) -> str:

@@ -9,6 +9,7 @@ import json
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from sidecar.accounts.account_ring import AccountRing
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
@@ -63,7 +64,9 @@ class Walk(Road):
             }
         )
         self.metrics = metrics_of(config)
-        self.instruments = Instruments.on(self.metrics, objectives or Objectives(), estimate=estimate)
+        self.instruments = Instruments.on(
+            self.metrics, objectives or Objectives(), estimate=estimate, accounts=AccountRing(1 << 16)
+        )
         self.slo = self.instruments.slo
         self.accounts: list[Account] = []
         self.observers = observers_of(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.metrics.catalogue import series_ceiling, series_typical
+from sidecar.metrics.catalogue import series_ceiling, series_in_use
 from tools.sizing_tables import _bench_row, blocks
 
 
@@ -19,7 +19,7 @@ def test_the_smallest_pod_has_the_series_that_the_page_of_metrics_states() -> No
     _, series = blocks()
     first = next(line for line in series.text.splitlines() if line.startswith("| 1 | 1 |"))
 
-    assert first.split(" | ")[2:4] == [f"{series_typical(2, 6, 2):,}", f"{series_ceiling(2, 6, 2):,}"]
+    assert first.split(" | ")[2:4] == [f"{series_in_use(2, 6, 2):,}", f"{series_ceiling(2, 6, 2):,}"]
 
 
 def test_a_load_costs_its_events_and_its_requests() -> None:
