@@ -1,0 +1,28 @@
+"""Builds both real engines and prints how far it is: `python -m tests.real.build`, ten minutes on two idle cores.
+
+The engines' tests build what is not there yet. `.ci/run` calls this while other tests wait for clocks. It knows nothing
+of how an engine is built (`environment.py`, `llama_cpp_environment.py`), and it starts none.
+"""
+
+import sys
+
+from tests.real.environment import BuildError, vllm_environment
+from tests.real.llama_cpp_environment import llama_cpp_environment
+
+
+def main() -> int:
+    """Exit status: 0 when both engines are there, 1 when one could not be built."""
+
+    def say(line: str) -> None:
+        print(line, flush=True)  # noqa: T201  a script that a person runs
+
+    try:
+        llama_cpp_environment(vllm_environment(say).model, say)
+    except BuildError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
