@@ -9,14 +9,14 @@ from pathlib import Path
 
 from tests.drawn.asking import Look
 from tests.drawn.incidents import LOOK_AFTER_SECONDS
-from tests.drawn.recording import RECORDED, STEP_SECONDS, Recording, kept
+from tests.drawn.recording import RECORDED, STEP_SECONDS, STARTED, Recording, kept
 from tests.support.backfilled import backfilled, sample_line
 
 
 EPOCH = 1_767_225_600
 """2026-01-01 00:00:00 UTC: when a recording begins."""
 SHOWN_SECONDS = 1500
-INSTANTS = frozenset({"llm_incident_began_timestamp_seconds"})
+INSTANTS = frozenset({"llm_incident_began_timestamp_seconds", STARTED})
 """Series whose values are instants of the recording's own time."""
 
 

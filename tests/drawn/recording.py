@@ -29,6 +29,9 @@ _NAME = re.compile(r"(?<![\w:])(?:llm_\w+|process_\w+)")
 _RULE = re.compile(r"(?<![\w:])(?:lane|pod):[\w:]+")
 VERSIONS = ("v2", "v1")
 """`app_version` of the pods; the first, which every incident hits, is the newer."""
+STARTED = "process_start_time_seconds"
+OLDER_BY_SECONDS = 60.0
+"""The pods of the older version started so long before the recording, and the others with it."""
 
 Series = tuple[str, dict[str, str], list[float | None]]
 """Name, labels, and a value for each step; None where there is none."""
@@ -89,8 +92,12 @@ def _add_what_stands_still(samples: Samples) -> None:
 def _own(samples: Samples, number: int, count: int) -> Iterator[Series]:
     target = {"namespace": "serving", "pod": pod_name(number), "job": "llm-phase-sidecar"}
     target |= {"instance": f"{pod_name(number)}:9901", "app_version": VERSIONS[number % len(VERSIONS)]}
+    older = target["app_version"] != VERSIONS[0]
     for (name, labels), column in samples.columns.items():
-        yield name, target | dict(labels), [*column, *[None] * (count - len(column))][:count]
+        values = [*column, *[None] * (count - len(column))][:count]
+        if name == STARTED and older:
+            values = [None if value is None else value - OLDER_BY_SECONDS for value in values]
+        yield name, target | dict(labels), values
 
 
 def keep(recording: Recording, path: Path) -> None:

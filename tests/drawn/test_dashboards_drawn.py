@@ -23,7 +23,7 @@ from tests.drawn.looks import LOOKS, Look, colours_of
 from tests.drawn.mistakes import MISTAKES
 from tests.drawn.pictures import HEIGHT, Picture
 from tests.drawn.prometheus_of_recording import EPOCH, recording
-from tests.drawn.recording import STEP_SECONDS
+from tests.drawn.recording import STEP_SECONDS, VERSIONS
 from tests.grafana.boards import UIDS, Json
 from tests.support.ports import free_port
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
@@ -168,6 +168,14 @@ def test_the_first_screen_fits_one_window(drawn: Gallery) -> None:
     ends = {one["title"]: one["box"][3] for one in drawn.first_screens[ALL_OF].panels[:6]}
 
     assert {title: end for title, end in ends.items() if end > HEIGHT} == {}
+
+
+def test_the_canary_opens_with_the_older_version_beside_the_newer(drawn: Gallery) -> None:
+    """By the age of their pods."""
+    variables = drawn.dashboards["llm-canary"].data["variables"]
+    newer, older = VERSIONS
+
+    assert (variables["baseline"], variables["canary"]) == (older, newer)
 
 
 def test_the_recordings_are_of_these_rules_and_metrics(drawn: Gallery) -> None:
