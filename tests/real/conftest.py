@@ -19,6 +19,8 @@ FOLDER = Path(__file__).parent
 PATIENCE_SECONDS = 1_800
 """Time limit of an engine's first test, which includes the engine's build: ten minutes of two idle cores for
 llama.cpp."""
+TOLD_CHARACTERS = 4_000
+"""The end of a failure, which names its cause."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,6 +28,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(FOLDER):
             item.add_marker(pytest.mark.engine)
             item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
+
+
+def pytest_exception_interact(report: pytest.TestReport) -> None:
+    """Tell a failure when it happens, as well as at the end: a run of these tests may be stopped before its end."""
+    print(f"\n{report.nodeid}, {report.when}:\n{report.longreprtext}"[-TOLD_CHARACTERS:], flush=True)  # noqa: T201  for a person
 
 
 @pytest.fixture(scope="session")
