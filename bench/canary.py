@@ -24,6 +24,7 @@ from statistics import fmean, pvariance
 from time import monotonic
 from typing import NamedTuple
 
+from sidecar.compare.gate_query import GATE_QUESTIONS
 from sidecar.compare.sequential import BLOCK_MINUTES, FAILS_BELOW, LOOKS, Block, Evidence, Side, blocks, part_of
 from sidecar.simulator.replica_presets import LLAMA_70B
 from sidecar.simulator.simulation import Simulation
@@ -32,7 +33,7 @@ from sidecar.simulator.simulation import Simulation
 LENGTHS = (1, 2, 3, 5)
 """Minutes of a block; the gate's own is `BLOCK_MINUTES`, the others show what it buys."""
 WARM_UP_SECONDS = 600.0
-QUESTIONS_A_ROLLOUT = 4
+QUESTIONS_A_ROLLOUT = len(GATE_QUESTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ INNOCENT = [
     Draws(300, 29_700, 0.05),
     Draws(300, 29_700, 0.01),
     Draws(300, 300, 0.3),
+    Draws(2500, 2500, 0.004),
+    Draws(2500, 2500, 0.002),
 ]
 WORSE = [Draws(2500, 2500, 0.05, 2), Draws(12_000, 12_000, 0.01, 2), Draws(600, 59_400, 0.05, 2)]
 

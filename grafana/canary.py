@@ -9,16 +9,7 @@ from grafana.colours import FINE, RED, WARN
 from grafana.panel import Board, Choice, Kind, Panel, Row
 from grafana.query import WHO, Query, summed
 from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, STREAMED_OK, TPOTS
-from sidecar.compare.gate_query import (
-    GATE_QUESTIONS,
-    SENTINEL_QUESTIONS,
-    Asked,
-    Counted,
-    Question,
-    Versions,
-    Watched,
-    gate_query,
-)
+from sidecar.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS, Asked, Counted, Question, Versions, gate_query
 from sidecar.compare.sequential import FAILS_BELOW
 from sidecar.metrics.histogram_forms import quantile
 from sidecar.timeline.finish import Finish
@@ -44,68 +35,70 @@ def _part(question: Question, version: str) -> str:
     return f"{_share(question.counted, version)} / {_share(question.of, version)}"
 
 
-def _pair(asked: Asked, what: str, about: str, population: str) -> tuple[Panel, Panel]:
-    """The gate's tile for one question, and the tile with the size of what it found."""
-    question = GATE_QUESTIONS[asked]
-    more = "canary" if question.more_is_worse else "baseline"
-    less = "baseline" if question.more_is_worse else "canary"
-    gate = Panel(
+def _more(question: Question) -> str:
+    """By how much the canary's share is above the baseline's; below it, where less is worse."""
+    parts = [_part(question, version) for version in ("canary", "baseline")]
+    worse, better = parts if question.more_is_worse else reversed(parts)
+    return f"({worse}) - ({better})"
+
+
+def _gate(asked: Asked, what: str, about: str, population: str) -> Panel:
+    """The gate's tile for one question."""
+    return Panel(
         Kind.STAT,
         f"Chance alone: {what}",
         f"{about} How probable it is that two equal versions ever look so different, however often one looks: small"
         f" is bad. Red is where a rollout is failed, {100 * FAILS_BELOW:g} %.",
         f"{population}; {_OF}",
         "percentunit",
-        (Query(gate_query(question, _VERSIONS, "W", by=WHO), LANE),),
-        width=6,
+        (Query(gate_query(GATE_QUESTIONS[asked], _VERSIONS, "W", by=WHO), LANE),),
+        width=4 if asked is Asked.EMPTY_ANSWERS else 5,
         height=6,
         steps=((FAILS_BELOW, WARN), (_SUSPICIOUS, FINE)),
         base=RED,
         empty=NOT_COMPARED,
         decimals=2,
     )
-    size = Panel(
-        Kind.STAT,
-        f"Difference: {what}",
-        f"{about} The share of requests on the {more} less that on the {less}: above 0 the canary is worse. Whether"
-        " that can be chance is said above.",
-        f"{population}; of the two versions chosen",
-        "percentunit",
-        (Query(f"({_part(question, more)}) - ({_part(question, less)})", LANE),),
-        width=6,
-        height=5,
-        empty=NOT_COMPARED,
-        decimals=2,
-    )
-    return gate, size
 
 
-_PAIRS = (
-    _pair(
+_ASKED = (
+    (
         Asked.TTFT_MISSES,
         "TTFT misses",
         "Requests whose first token came after its threshold.",
         "requests that count for the objective ttft",
     ),
-    _pair(
+    (
         Asked.TPOT_MISSES,
         "TPOT misses",
         "Requests whose tokens after the first came too slowly: the two can move against each other.",
         "requests that count for the objective tpot",
     ),
-    _pair(Asked.ERRORS, "errors", "Rejected and failed requests. Cancels and client errors are neither.", ENDED),
-    _pair(
+    (Asked.ERRORS, "errors", "Rejected and failed requests. Cancels and client errors are neither.", ENDED),
+    (
         Asked.GOODPUT,
         "goodput lost",
         "Requests that did not meet every objective. Only lanes with objectives have it.",
         ENDED,
     ),
+    (Asked.EMPTY_ANSWERS, "empty answers", "Answers with no text, no reasoning and no tool call.", OK),
+)
+"""Each question of the gate: its name, its words, what it is about, and the requests that it counts."""
+_SIZES = Panel(
+    Kind.TABLE,
+    "How much worse the canary is",
+    "The share of requests on the canary less that on the baseline; of goodput, the baseline's less the canary's. Above 0 the canary is"
+    " worse. Whether that can be chance is said above.",
+    f"{ENDED}; of answers, {OK}; of the two versions chosen",
+    "percentunit",
+    tuple(Query(_more(GATE_QUESTIONS[asked]), what, decimals=2) for asked, what, *_ in _ASKED),
+    width=24,
+    height=6,
+    order=("lane", "model", "namespace"),
+    empty=NOT_COMPARED,
 )
 
-_GATE = Row(
-    "The gate over the time shown: $canary against $baseline",
-    (*(gate for gate, _ in _PAIRS), *(size for _, size in _PAIRS)),
-)
+_GATE = Row("The gate over the time shown: $canary against $baseline", (*(_gate(*one) for one in _ASKED), _SIZES))
 
 
 def _side_by_side(title: str, about: str, population: str, histogram: str) -> Panel:
@@ -136,36 +129,24 @@ _LINES = Row(
 )
 
 
-def _watched(asked: Watched, what: str) -> tuple[Query, ...]:
-    """Three columns of the table: the share on both sides, and what the gate's test says of their difference."""
-    question = SENTINEL_QUESTIONS[asked]
-    return (
-        *(
-            Query(f"{_part(question, version)} >= 0", f"{what}: {version}", unit="percentunit", decimals=1)
-            for version in ("baseline", "canary")
-        ),
-        Query(
-            gate_query(question, _VERSIONS, "W", by=WHO),
-            f"{what}: chance alone",
-            unit="percentunit",
-            decimals=2,
-        ),
-    )
-
-
 _SENTINELS = Row(
     "Faster, but worse? $canary against $baseline",
     (
         Panel(
             Kind.TABLE,
-            "Answers cut, and empty answers",
-            "Cut: the answer ended at a limit of tokens. Empty: no text, no reasoning, no tool call. Chance alone: how probable it is that"
-            " two equal versions ever look so different, the canary worse; below"
-            f" {100 * FAILS_BELOW:g} % chance hardly explains it. No rollout is failed by it: whether longer or shorter answers are worse"
-            " depends on what was changed.",
+            "Answers cut",
+            "The answer ended at a limit of tokens. Chance alone: how probable it is that two equal versions ever look so different, the"
+            f" canary worse; below {100 * FAILS_BELOW:g} % chance hardly explains it. No rollout is failed by it: whether longer or shorter"
+            " answers are worse depends on what was changed.",
             f"{OK}; {_OF}",
             "percentunit",
-            (*_watched(Watched.CUT_ANSWERS, "cut"), *_watched(Watched.EMPTY_ANSWERS, "empty")),
+            (
+                *(
+                    Query(f"{_part(CUT_QUESTION, version)} >= 0", f"cut: {version}", unit="percentunit", decimals=1)
+                    for version in ("baseline", "canary")
+                ),
+                Query(gate_query(CUT_QUESTION, _VERSIONS, "W", by=WHO), "chance alone", decimals=2),
+            ),
             width=24,
             height=6,
             order=("lane", "model", "namespace"),
@@ -269,8 +250,8 @@ _WHY = Row(
 BOARD = Board(
     "llm-canary",
     "LLM canary: two versions",
-    "Opens with the version of the oldest pods as baseline and that of the youngest as canary. Misses, errors and goodput"
-    " side by side, with the gate that rollouts are failed by.",
+    "Opens with the version of the oldest pods as baseline and that of the youngest as canary. Misses, errors,"
+    " goodput and empty answers side by side, with the gate that rollouts are failed by.",
     (_GATE, _SENTINELS, _LINES, _WHY),
     choices=(
         Choice("baseline", "app_version", "Baseline", youngest_first=False),

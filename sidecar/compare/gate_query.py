@@ -4,15 +4,15 @@ It knows PromQL and which counters hold what is bad. It refuses to know who asks
 that Argo Rollouts, Flagger, a dashboard and `sidecar compare` write the same expression around their own words.
 
 Counters are read at the ends of blocks, and their differences are exact: `increase()` would extrapolate. `irate()` of a
-subquery with two readings is their difference, and counts from 0 after a restart; that it is per second changes nothing,
-because the p value has no unit. Nothing tells the expression when the rollout began: it looks at the minutes in which
+subquery with two readings is their difference, and counts from 0 after a restart; that it is per second changes nothing but
+the half request, because the p value has no unit. Nothing tells the expression when the rollout began: it looks at the minutes in which
 both versions had requests. It needs no recording rule, and scrapes every minute or more often.
 """
 
 from enum import StrEnum
 from typing import NamedTuple
 
-from sidecar.compare.sequential import BLOCK_MINUTES, LEAST
+from sidecar.compare.sequential import BLOCK_MINUTES, HALF_A_REQUEST, LEAST
 from sidecar.metrics.catalogue import ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, REQUESTS_TOTAL
 from sidecar.metrics.histogram_forms import of_any_form
 from sidecar.metrics.slo_metrics import GOOD_REQUESTS_TOTAL, SLO_MISSES_TOTAL, SLO_REQUESTS_TOTAL
@@ -22,6 +22,10 @@ from sidecar.timeline.finish import Finish
 
 ERRORS = 'outcome=~"engine_.*|rejected|sidecar_error"'
 """Outcomes that are failures of the version. Cancels and client errors are not; a late cancel is a miss."""
+
+
+_HALF_AS_RATE = f"{HALF_A_REQUEST / BLOCK_MINUTES:g} / 60"
+"""Half a request as `irate()` of a block tells it."""
 
 
 class Counted(NamedTuple):
@@ -46,13 +50,11 @@ class Asked(StrEnum):
     TPOT_MISSES = "tpot-misses"
     ERRORS = "errors"
     GOODPUT = "goodput"
-
-
-class Watched(StrEnum):
-    """Questions beside the gate, by the name that texts use: faster but worse is no better. They fail no rollout."""
-
-    CUT_ANSWERS = "cut-answers"
     EMPTY_ANSWERS = "empty-answers"
+
+
+CUT_ANSWERS = "cut-answers"
+"""The question beside the gate, by the name that texts use. It fails no rollout."""
 
 
 def misses(objective: Objective) -> Question:
@@ -65,13 +67,10 @@ GATE_QUESTIONS = {
     Asked.TPOT_MISSES: misses(Objective.TPOT),
     Asked.ERRORS: Question(Counted(REQUESTS_TOTAL.name, ERRORS), Counted(REQUESTS_TOTAL.name)),
     Asked.GOODPUT: Question(Counted(GOOD_REQUESTS_TOTAL.name), Counted(REQUESTS_TOTAL.name), more_is_worse=False),
+    # Faster but worse is no better: an answer that says nothing is quick.
+    Asked.EMPTY_ANSWERS: Question(Counted(EMPTY_ANSWERS_TOTAL.name), Counted(ANSWERS_TOTAL.name)),
 }
-SENTINEL_QUESTIONS = {
-    Watched.CUT_ANSWERS: Question(
-        Counted(ANSWERS_TOTAL.name, f'finish_reason="{Finish.LENGTH}"'), Counted(ANSWERS_TOTAL.name)
-    ),
-    Watched.EMPTY_ANSWERS: Question(Counted(EMPTY_ANSWERS_TOTAL.name), Counted(ANSWERS_TOTAL.name)),
-}
+CUT_QUESTION = Question(Counted(ANSWERS_TOTAL.name, f'finish_reason="{Finish.LENGTH}"'), Counted(ANSWERS_TOTAL.name))
 """Asked in the same form. Whether a longer or shorter answer is worse depends on the change, so that a person judges, and the
 limit of the gate stays that of its own questions."""
 
@@ -95,7 +94,7 @@ def gate_query(question: Question, versions: Versions, window: str, by: str = ""
     due = f"{_bad(grown, question, both)} * {share}"
     excess = f"({_bad(grown, question, canary)} - {due})"
     explained = (
-        f"clamp_min(sum_over_time({excess}{over}), 0) ^ 2 / clamp_min(sum_over_time(({due}){over})"
+        f"clamp_min(sum_over_time({excess}{over}) - {_HALF_AS_RATE}, 0) ^ 2 / clamp_min(sum_over_time(({due}){over})"
         f" * sum_over_time(({excess} ^ 2 / clamp_min({due}, {LEAST:g})){over}), {LEAST:g})"
     )
     informative = f"sum_over_time(({due} > bool {LEAST:g}){over})"

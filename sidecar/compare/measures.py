@@ -7,7 +7,7 @@ pods and Prometheus' answers.
 from enum import StrEnum
 from typing import NamedTuple
 
-from sidecar.compare.gate_query import GATE_QUESTIONS, SENTINEL_QUESTIONS, Asked, Counted, Question, Watched, misses
+from sidecar.compare.gate_query import CUT_ANSWERS, CUT_QUESTION, GATE_QUESTIONS, Asked, Counted, Question, misses
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.vocabulary import PHASE
@@ -69,8 +69,8 @@ MEASURES = (
     Measure("e2e-misses", "E2E misses", Unit.SHARE, misses(Objective.E2E)),
     Measure(Asked.ERRORS, "errors", Unit.SHARE, GATE_QUESTIONS[Asked.ERRORS]),
     Measure(Asked.GOODPUT, "good requests", Unit.SHARE, GATE_QUESTIONS[Asked.GOODPUT]),
-    Measure(Watched.CUT_ANSWERS, "answers cut", Unit.SHARE, SENTINEL_QUESTIONS[Watched.CUT_ANSWERS]),
-    Measure(Watched.EMPTY_ANSWERS, "empty answers", Unit.SHARE, SENTINEL_QUESTIONS[Watched.EMPTY_ANSWERS]),
+    Measure(CUT_ANSWERS, "answers cut", Unit.SHARE, CUT_QUESTION),
+    Measure(Asked.EMPTY_ANSWERS, "empty answers", Unit.SHARE, GATE_QUESTIONS[Asked.EMPTY_ANSWERS]),
     _mean("ttft", "mean TTFT", Unit.SECONDS, c.TIME_TO_FIRST_TOKEN_SECONDS),
     _mean("tpot", "mean TPOT", Unit.SECONDS, c.TIME_PER_OUTPUT_TOKEN_SECONDS),
     _mean("request", "mean whole request", Unit.SECONDS, c.REQUEST_SECONDS, _STREAMED),

@@ -23,11 +23,14 @@ from typing import NamedTuple
 BLOCK_MINUTES = 2
 """Length of a block in minutes. Longer blocks catch longer clumps, and leave fewer of them for the spread:
 `python -m bench.canary` prints what 1, 2, 3 and 5 minutes do."""
-FAILS_BELOW = 0.0025
-"""A canary is failed at a p value below this. Four questions are asked of each rollout, so that all of them together
+FAILS_BELOW = 0.002
+"""A canary is failed at a p value below this. Five questions are asked of each rollout, so that all of them together
 fail less than one innocent rollout in a hundred, however often they are asked."""
 LOOKS = 60
 """Looks of a rollout, one a minute, for which false alarms and power are stated. More looks than blocks change nothing."""
+HALF_A_REQUEST = 0.5
+"""Taken off the excess, in requests: bad requests are whole ones, and of a handful, such as errors in a good week, all may be the
+canary's by chance. It is nothing beside the excess of fifty."""
 LEAST = 1e-9
 """Least divisor, so that a rollout without a single bad request has a p value, and not 0 / 0; and what is due only by a
 rounding of sums is less."""
@@ -71,7 +74,7 @@ class Evidence(NamedTuple):
     @property
     def p(self) -> float:
         """The always-valid p value, above 0 and at most 1."""
-        explained = max(self.excess, 0.0) ** 2 / max(self.due * self.squares, LEAST)
+        explained = max(self.excess - HALF_A_REQUEST, 0.0) ** 2 / max(self.due * self.squares, LEAST)
         left = 1 - explained * self.informative / (1 + self.informative)
         return min(1.0, 0.5 * sqrt((1 + self.informative) * left**self.informative))
 

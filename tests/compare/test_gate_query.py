@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sidecar.compare.gate_query import GATE_QUESTIONS, SENTINEL_QUESTIONS, Asked, Question, Versions, gate_query
+from sidecar.compare.gate_query import CUT_ANSWERS, CUT_QUESTION, GATE_QUESTIONS, Asked, Question, Versions, gate_query
 from sidecar.compare.sequential import BLOCK_MINUTES, FAILS_BELOW, Block, Side, always_valid_p
 from tests.support.backfilled import backfilled, sample_line
 
@@ -20,7 +20,7 @@ MINUTES = 60
 SCRAPE_SECONDS = 30
 EVERY_QUESTION: dict[str, Question] = {
     **{str(asks): question for asks, question in GATE_QUESTIONS.items()},
-    **{str(asks): question for asks, question in SENTINEL_QUESTIONS.items()},
+    CUT_ANSWERS: CUT_QUESTION,
 }
 STARTS_AT = 1_700_000_000 // 3600 * 3600
 

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.compare.sequential import FAILS_BELOW, LOOKS, Block, Evidence, Side, always_valid_p, blocks, part_of
+from sidecar.compare.sequential import (
+    FAILS_BELOW,
+    HALF_A_REQUEST,
+    LOOKS,
+    Block,
+    Evidence,
+    Side,
+    always_valid_p,
+    blocks,
+    part_of,
+)
 
 
 ROLLOUTS = 200
@@ -119,7 +129,8 @@ def test_blocks_follow_each_other() -> None:
 
 @pytest.mark.parametrize(("mean", "count"), [(0.2, 10), (0.7, 10), (1.5, 6)])
 def test_it_is_the_likelihood_ratio_averaged_over_all_effects(mean: float, count: int) -> None:
-    """The closed form against the integral that it stands for: effects are normal, the spread has the prior 1 / spread."""
+    """The closed form against the integral that it stands for: effects are normal, the spread has the prior 1 / spread. The half request
+    that is taken off the excess is put back."""
     total, squares = mean * count, count * (1 + mean * mean)
     steps = 300
     effects = [-6 + 12 * (step + 0.5) / steps for step in range(steps)]
@@ -135,7 +146,9 @@ def test_it_is_the_likelihood_ratio_averaged_over_all_effects(mean: float, count
     )
     alike = sum(likelihood(0.0, exp(one)) for one in logs)
 
-    assert Evidence(count, total, squares, count).p == pytest.approx(min(1.0, 0.5 * alike / mixed), rel=1e-3)
+    assert Evidence(count, total + HALF_A_REQUEST, squares, count).p == pytest.approx(
+        min(1.0, 0.5 * alike / mixed), rel=1e-3
+    )
 
 
 def test_minutes_without_a_bad_request_are_no_evidence() -> None:
@@ -144,6 +157,17 @@ def test_minutes_without_a_bad_request_are_no_evidence() -> None:
     rollout = [Block(Side(1, 5), Side(0, 5)) if minute % 20 == 10 else quiet for minute in range(LOOKS)]
 
     assert min(looked_at(rollout)) > 10 * FAILS_BELOW
+
+
+@pytest.mark.parametrize("errors", range(1, 15))
+def test_a_handful_of_errors_is_judged_no_harder_than_coins(errors: int) -> None:
+    """All of them are the canary's, which has half of the traffic: as probable as so many coins that all fall alike. Eleven fail it."""
+    quiet, failing = Block(Side(0, 40), Side(0, 40)), Block(Side(1, 40), Side(0, 40))
+    minutes = [failing if minute < 2 * errors and minute % 2 else quiet for minute in range(LOOKS)]
+    p = min(looked_at(minutes))
+
+    assert max(p, FAILS_BELOW) > 0.5**errors
+    assert (p < FAILS_BELOW) == (errors >= 11)
 
 
 def test_misses_that_come_at_noon_alone_are_found() -> None:

@@ -4,34 +4,36 @@ Its blocks, offsets and raw counters would break the rules for all other queries
 by tests/compare against a real Prometheus. A gate that differs from it in one character is judged by the other rules.
 """
 
-from collections.abc import Iterable
 from functools import cache
 
-from sidecar.compare.gate_query import GATE_QUESTIONS, SENTINEL_QUESTIONS, Question, Versions, gate_query
+from sidecar.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS, Question, Versions, gate_query
 from tests.grafana.boards import Json
-from tests.grafana.series import VERSION
+from tests.grafana.series import VERSION, known
 
 
-_OF_A_LANE = ("namespace", "pod", "model", "lane")
+_CHOICES = ("namespace", "pod", "model", "lane", "prompt_bucket")
 
 
-def _asked(questions: Iterable[Question], variables: tuple[str, ...]) -> frozenset[str]:
-    chosen = ",".join(f'{name}=~"${name}"' for name in variables)
-    versions = Versions(f'{VERSION}=~"$baseline|$canary"', f'{VERSION}="$canary"', chosen)
-    by = "namespace, model, lane"
-    return frozenset(gate_query(question, versions, "$__range", by) for question in questions)
+def choice_of(question: Question) -> str:
+    """The dashboard's choices, as far as the series of the question have their labels: answers have no prompt's length."""
+    return ",".join(f'{name}=~"${name}"' for name in _CHOICES if name in known()[question.of.metric])
+
+
+def _asked(question: Question) -> str:
+    versions = Versions(f'{VERSION}=~"$baseline|$canary"', f'{VERSION}="$canary"', choice_of(question))
+    return gate_query(question, versions, "$__range", "namespace, model, lane")
 
 
 @cache
 def gates() -> frozenset[str]:
     """The questions that rollouts ask too."""
-    return _asked(GATE_QUESTIONS.values(), (*_OF_A_LANE, "prompt_bucket"))
+    return frozenset(map(_asked, GATE_QUESTIONS.values()))
 
 
 @cache
-def sentinels() -> frozenset[str]:
-    """The questions beside the gate, in the same form; answers are counted without their prompt's length."""
-    return _asked(SENTINEL_QUESTIONS.values(), _OF_A_LANE)
+def sentinel() -> str:
+    """The question beside the gate, in the same form."""
+    return _asked(CUT_QUESTION)
 
 
 def is_gate(target: Json) -> bool:
@@ -39,5 +41,5 @@ def is_gate(target: Json) -> bool:
 
 
 def is_sequential(target: Json) -> bool:
-    """The gate, or a sentinel beside it."""
-    return is_gate(target) or (bool(target.get("instant")) and target["expr"] in sentinels())
+    """The gate, or the question beside it."""
+    return is_gate(target) or (bool(target.get("instant")) and target["expr"] == sentinel())

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from grafana.colours import RED
+from sidecar.compare.gate_query import GATE_QUESTIONS
 from sidecar.compare.sequential import FAILS_BELOW
 from tests.grafana.boards import GRAFANA, Json, board, targets
-from tests.grafana.gate import gates, is_gate, sentinels
+from tests.grafana.gate import choice_of, gates, is_gate, sentinel
 from tests.grafana.series import known, selectors
 
 
@@ -88,9 +89,7 @@ def test_all_ask_the_same_questions() -> None:
         "{{args.window}}": "WINDOW",
     }
     grafana = {
-        'namespace=~"$namespace",pod=~"$pod",model=~"$model",lane=~"$lane",prompt_bucket=~"$prompt_bucket"': (
-            'namespace="NAMESPACE",lane="LANE"'
-        ),
+        **{choice_of(question): 'namespace="NAMESPACE",lane="LANE"' for question in GATE_QUESTIONS.values()},
         'app_version=~"$baseline|$canary"': 'pod=~"BOTH"',
         'app_version="$canary"': 'pod=~"CANARY"',
         " by (namespace, model, lane) ": "",
@@ -101,7 +100,7 @@ def test_all_ask_the_same_questions() -> None:
 
     assert len(argos) == len(METRICS) == len(FLAGGER)
     assert flaggers == argos == {neutral(expr, grafana) for expr in gates()}
-    assert {target["expr"] for _, target in targets(board("llm-canary"))} >= gates() | sentinels()
+    assert {target["expr"] for _, target in targets(board("llm-canary"))} >= gates() | {sentinel()}
     assert [template["metadata"]["name"] for template in FLAGGER] == [f"llm-{metric['name']}" for metric in METRICS]
 
 
