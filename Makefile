@@ -17,8 +17,9 @@ ARGS ?=
 # Of tests: one more than cores, because some wait for a browser or another process.
 WORKERS = $(shell expr $$(nproc) + 1)
 
-# Of test-compiled: the rooms that have compiled modules, and what plays whole requests through them.
-ROOMS ?= $(shell sed -nE 's|^ *"sidecar/([a-z]+)/.*|tests/\1|p' pyproject.toml | sort -u) tests/histories tests/wire $(wildcard tests/test_*.py)
+# Of test-compiled: what plays whole requests through compiled modules, and the rooms that have such modules. The tests that take
+# longest come first, so that none is waited for at the end.
+ROOMS ?= tests/histories tests/test_builds.py $(shell sed -nE 's|^ *"sidecar/([a-z]+)/.*|tests/\1|p' pyproject.toml | sort -u) tests/wire $(filter-out tests/test_builds.py,$(wildcard tests/test_*.py))
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.drawn.asking import Look
 from tests.drawn.incidents import LOOK_AFTER_SECONDS
-from tests.drawn.recording import RECORDED, STEP_SECONDS, STARTED, Recording, kept
+from tests.drawn.recording import RECORDED, STARTED, STEP_SECONDS, Recording, kept
 from tests.support.backfilled import backfilled, sample_line
 
 

@@ -69,10 +69,15 @@ def _parsed(expr: str) -> Any:
         return None
 
 
+@lru_cache(maxsize=1024)
+def _sound(expr: str) -> Any:
+    tree = _parsed(expr)
+    return tree if tree is not None and all((one.name or "") in known() for one in selectors(tree)) else None
+
+
 def tree_of(target: Json) -> Any:
     """A target's tree; None if it does not parse, or names a series that does not exist: those are complaints of their own."""
-    tree = _parsed(target["expr"])
-    return tree if tree is not None and all((one.name or "") in known() for one in selectors(tree)) else None
+    return _sound(target["expr"])
 
 
 def where(panel: Json, target: Json) -> str:

@@ -299,7 +299,7 @@ def has_the_gate_word_for_word(dashboard: Json) -> Complaints:
 
 RULES: tuple[Rule, ...] = (
     has_the_gate_word_for_word,
-    reads_any_form,
+    *QUERY_RULES,
     is_of_our_time,
     has_the_variables,
     has_the_switch,
@@ -311,7 +311,7 @@ RULES: tuple[Rule, ...] = (
     leads_somewhere,
     shows_the_alerts,
     offers_traces,
-    *QUERY_RULES,
+    reads_any_form,
 )
 
 

@@ -93,10 +93,11 @@ def children(node: Any) -> list[Any]:
 
 
 def walk(node: Any) -> Iterator[Any]:
-    """A tree, root first."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    """A tree, root first, left to right."""
+    waiting = [node]
+    while waiting:
+        yield (one := waiting.pop())
+        waiting += reversed(children(one))
 
 
 def selectors(node: Any) -> list[promql.VectorSelector]:
