@@ -27,6 +27,9 @@ KEPT_ENDED_STEPS = 4096
 MOST_PROMPTS = 1024
 """Prompts that are noted until a stream speaks; further ones are not. So many share no step: no stream speaks, as where no answer
 is streamed at all."""
+UNCOUNTED_REQUESTS = 40
+"""Until so many requests are over, steps of a prompt whose length is not known have no length: usage tells soon how long prompts
+are, and contexts that count as empty make each step seem dearer than it is usually. After that, nothing tells it here."""
 UNSPLIT_TOKENS = 128
 """A prompt of up to so many tokens is taken as computed within one step, which it ends with its first token. Schedulers have budgets
 of 256 tokens a step and more, most of 2,048 (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`, llama.cpp `n_batch`);
@@ -53,7 +56,7 @@ class Step(NamedTuple):
 
     ended_at: float
     seconds: float | None
-    """Length of each of these steps; None if no stream spoke at both ends."""
+    """Length of each of these steps; None if no stream spoke at both ends, or if it is not known yet how much it had to do."""
     steps: int
     sequences: int
     """Requests that were decoding, seen or unseen."""
@@ -136,6 +139,10 @@ class Steps:
         self._before_at: float | None = None
         """First output of the group before."""
         self._prompts: list[Prompt] = []
+        self._over = 0
+        """Requests that are over, up to UNCOUNTED_REQUESTS."""
+        self._uncounted: set[Hashable] = set()
+        """Requests whose prompt's length is not known, while more may become known."""
         self._split: set[Hashable] = set()
         """Requests that wait, and whose prompt may be computed in parts: any step may hold one."""
         self._waited = False
@@ -161,6 +168,8 @@ class Steps:
         schedulers take prompts in order. From then on it counts as decoding.
         """
         self._arrivals += 1
+        if not length_known and self._over < UNCOUNTED_REQUESTS:
+            self._uncounted.add(key)
         if prompt.tokens > UNSPLIT_TOKENS or not length_known:
             self._split.add(key)
         self._waited = self._waited or not seen or key in self._split
@@ -205,6 +214,11 @@ class Steps:
 
     def left(self, key: Hashable, *, answered: bool = True) -> None:
         """The request is over. `answered`: the engine had a step for it until now; False: it was refused or given up."""
+        if self._over < UNCOUNTED_REQUESTS:
+            self._over += 1
+            self._uncounted.discard(key)
+            if self._over == UNCOUNTED_REQUESTS:
+                self._uncounted.clear()
         stream = self._streams.pop(key, None)
         if stream is not None:
             self._paused -= stream.paused
@@ -294,7 +308,7 @@ class Steps:
             steps = self.fewest_events
             mean = (began_at - before_at) / steps
             self.pause_seconds = min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, PAUSE_SHARE * mean))
-            seconds = mean if mean >= SHORTEST_STEP_SECONDS else None
+            seconds = mean if mean >= SHORTEST_STEP_SECONDS and not self._uncounted else None
         self._untold = False
         coverage = 1.0
         if self._streaming:

@@ -8,6 +8,7 @@ from sidecar.slo.steps import (
     KEPT_ENDED_STEPS,
     LONGEST_WAITING,
     MOST_PROMPTS,
+    UNCOUNTED_REQUESTS,
     UNSPLIT_TOKENS,
     Prompt,
     Step,
@@ -419,3 +420,48 @@ def test_an_engine_with_one_request_at_a_time_has_steps_too() -> None:
     engine.until(100.0)
 
     assert sum(step.seconds is not None for step in engine.seen) >= 5 * 47
+
+
+# --- lengths of prompts that are not known yet ------------------------------------------------------------------------------
+
+
+def with_unknown_length(steps: Steps) -> list[float | None]:
+    """Lengths of the steps in which a request of unknown length answers beside one of 100 tokens; then both are over."""
+    known = begun(steps, "known", 0.0)
+    steps.arrived("unknown", Prompt(1.0, 1.0), seen=True, length_known=False)
+    unknown = steps.began("unknown", 0.1, 1)
+    assert unknown is not None
+    for at in (0.2, 0.3, 0.4):
+        known.spoke(at, 1)
+        unknown.spoke(at + 0.0001, 1)
+    steps.left("unknown")
+    steps.left("known")
+    return [step.seconds for step in steps.take(100)][-2:]
+
+
+def test_a_step_of_a_prompt_whose_length_is_not_known_yet_has_no_length() -> None:
+    """A sidecar with restored costs took its first contexts as empty, and the engine as one that had become dearer."""
+    steps = Steps()
+
+    assert with_unknown_length(steps) == [None, None]
+
+
+def test_where_no_usage_ever_tells_lengths_steps_have_theirs_after_a_while() -> None:
+    """Lengths that no request of many has told will not be told; costs without them are better than none."""
+    steps = Steps()
+    for number in range(UNCOUNTED_REQUESTS):
+        steps.arrived(number, Prompt(1.0, 1.0), seen=True, length_known=False)
+        steps.left(number)
+    steps.take(UNCOUNTED_REQUESTS)
+
+    assert with_unknown_length(steps) == [pytest.approx(0.1), pytest.approx(0.1)]
+
+
+def test_once_the_requests_of_unknown_length_are_over_steps_have_a_length_again() -> None:
+    steps = Steps()
+    with_unknown_length(steps)
+    stream = begun(steps, "next", 1.0)
+    for at in (1.1, 1.2, 1.3):
+        stream.spoke(at, 1)
+
+    assert [step.seconds for step in steps.take(100)][-1] == pytest.approx(0.1)
