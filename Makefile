@@ -37,12 +37,12 @@ help: ## what can be done here
 demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages live in this terminal; ARGS="--incident all" breaks it
 	@$(BIN)/sidecar demo $(ARGS)
 
-test: .venv/.dev ## the test suite on all cores, two to three minutes on two; ARGS="-n0 -k sse": a few tests, at once
+test: .venv/.dev ## the test suite on all cores, seven minutes on two; ARGS="-n0 -k sse": a few tests, at once
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ARGS)
 
 # The wheel is built as `pip install .` builds it, in an environment of its own, but without optimisation: a minute. In the copy, a clone
 # with the files as they are here, its modules lie beside their sources.
-test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy of this tree: three minutes; ROOMS=tests: the whole suite
+test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy of this tree: five minutes; ROOMS=tests: the whole suite
 	@echo 'compiling this tree into .cache/compiled'
 	@rm -rf .cache/compiled .cache/wheel
 	@SIDECAR_BUILD=compiled SIDECAR_OPTIMISE=0 $(PIP) wheel --quiet --no-deps --wheel-dir .cache/wheel .
@@ -55,7 +55,7 @@ test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
 
-test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: twelve minutes or so
+test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: half an hour
 	$(BIN)/pytest -m live $(ARGS)
 
 garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` through the sidecar, nginx and HAProxy: two minutes; a part of test-live

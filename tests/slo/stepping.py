@@ -30,6 +30,8 @@ class Arrival(NamedTuple):
     seen: bool = True
     held: bool = False
     """Its whole answer comes in one event, when it is complete."""
+    counted: bool = True
+    """The length of its prompt is known when it arrives."""
 
 
 def traffic(
@@ -105,7 +107,8 @@ class SteppedEngine:
             self._at += 1
             if what == 0:
                 arrival = self._arrivals[key]
-                self.steps.arrived(key, Prompt(arrival.prompt_tokens, arrival.prompt_tokens), seen=arrival.seen)
+                tokens = arrival.prompt_tokens if arrival.counted else 1
+                self.steps.arrived(key, Prompt(tokens, tokens), seen=arrival.seen, length_known=arrival.counted)
             elif what == 2:
                 self.steps.left(key)
                 if self._arrivals[key].held:

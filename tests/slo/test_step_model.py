@@ -452,6 +452,21 @@ def waiting(per_second: float = 1.5, *, front_seconds: float = 0.0, **knobs: Any
     return found
 
 
+def test_contexts_that_are_not_counted_yet_make_no_decode_dearer() -> None:
+    """A sidecar that began anew knows what steps cost, and not yet how long prompts are: the first ones count as one token."""
+    costs = replace(COSTS, per_kv_token_seconds=1e-6)
+    usual = SteppedEngine(traffic(CALM_SECONDS), costs=costs).until(CALM_SECONDS)
+    arrivals = [one._replace(counted=number >= 20) for number, one in enumerate(traffic(60.0, seed=2))]
+    anew = SteppedEngine(arrivals, costs=costs, learns_until=0.0)
+    anew.model = usual
+    anew.model.forget()
+    told = [anew.until(float(at)).decode(float(at)) for at in range(1, 60)]
+    known = [each for each in told if isinstance(each, Factor)]
+
+    assert len(known) > 20
+    assert max(each.low for each in known) < 1.1
+
+
 def test_while_requests_wait_for_dear_prompts_nearly_each_step_holds_some() -> None:
     assert waiting(prefill_factor=6.0).computes > 0.85
 
