@@ -19,6 +19,8 @@ BOTH = 'app_version=~"$baseline|$canary"'
 LANE = "{{lane}} ({{model}} {{namespace}})"
 VERSIONED = "{{app_version}} {{lane}} ({{model}} {{namespace}})"
 NOT_COMPARED = "one version, or no traffic"
+_TWO_VERSIONS = 12
+"""Height of a panel whose legend has two rows for each lane of both versions."""
 _SUSPICIOUS = 0.05
 """Below it the tile is light red: look, but one in twenty innocent versions gets there."""
 
@@ -110,7 +112,7 @@ def _side_by_side(title: str, about: str, population: str, histogram: str) -> Pa
         )
         for q in (0.5, 0.99)
     )
-    return Panel(Kind.LINES, title, about, population, "s", queries, width=12)
+    return Panel(Kind.LINES, title, about, population, "s", queries, width=12, height=_TWO_VERSIONS)
 
 
 _LINES = Row(
@@ -217,6 +219,7 @@ _WHY = Row(
             "short",
             (_mean_tokens("prompt"), _mean_tokens("output")),
             width=12,
+            height=_TWO_VERSIONS,
         ),
         Panel(
             Kind.TABLE,
@@ -241,6 +244,7 @@ _WHY = Row(
                 ),
             ),
             width=12,
+            height=_TWO_VERSIONS,
             order=("app_version",),
             empty="no pod has app_version",
         ),
