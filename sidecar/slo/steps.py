@@ -28,8 +28,9 @@ MOST_PROMPTS = 1024
 """Prompts that are noted until a stream speaks; further ones are not. So many share no step: no stream speaks, as where no answer
 is streamed at all."""
 UNCOUNTED_REQUESTS = 40
-"""Until so many requests are over, steps of a prompt whose length is not known have no length: usage tells soon how long prompts
-are, and contexts that count as empty make each step seem dearer than it is usually. After that, nothing tells it here."""
+"""Requests that are over, until which a prompt of unknown length leaves its steps without a length: usage soon tells how long prompts
+are (`classify/length.py` needs 20), and a context that counts as empty makes each step seem dearer than it is usually. A prompt that
+comes later is taken as it is: nothing tells lengths here."""
 UNSPLIT_TOKENS = 128
 """A prompt of up to so many tokens is taken as computed within one step, which it ends with its first token. Schedulers have budgets
 of 256 tokens a step and more, most of 2,048 (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`, llama.cpp `n_batch`);
@@ -142,7 +143,7 @@ class Steps:
         self._over = 0
         """Requests that are over, up to UNCOUNTED_REQUESTS."""
         self._uncounted: set[Hashable] = set()
-        """Requests whose prompt's length is not known, while more may become known."""
+        """Requests inside whose prompt's length was not known, while others may become known."""
         self._split: set[Hashable] = set()
         """Requests that wait, and whose prompt may be computed in parts: any step may hold one."""
         self._waited = False
@@ -216,9 +217,8 @@ class Steps:
         """The request is over. `answered`: the engine had a step for it until now; False: it was refused or given up."""
         if self._over < UNCOUNTED_REQUESTS:
             self._over += 1
+        if self._uncounted:
             self._uncounted.discard(key)
-            if self._over == UNCOUNTED_REQUESTS:
-                self._uncounted.clear()
         stream = self._streams.pop(key, None)
         if stream is not None:
             self._paused -= stream.paused

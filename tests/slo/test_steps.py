@@ -457,6 +457,21 @@ def test_where_no_usage_ever_tells_lengths_steps_have_theirs_after_a_while() -> 
     assert with_unknown_length(steps) == [pytest.approx(0.1), pytest.approx(0.1)]
 
 
+def test_of_many_requests_at_once_the_last_ones_still_have_no_known_length() -> None:
+    """A busy engine ends forty of them while others go on that came when no length was known yet."""
+    steps = Steps()
+    for number in range(UNCOUNTED_REQUESTS + 2):
+        steps.arrived(number, Prompt(1.0, 1.0), seen=True, length_known=False)
+    slow = steps.began(UNCOUNTED_REQUESTS, 0.0, 1)
+    assert slow is not None
+    for number in range(UNCOUNTED_REQUESTS):
+        steps.left(number)
+    for at in (0.1, 0.2, 0.3):
+        slow.spoke(at, 1)
+
+    assert {step.seconds for step in steps.take(100)} == {None}
+
+
 def test_once_the_requests_of_unknown_length_are_over_steps_have_a_length_again() -> None:
     steps = Steps()
     with_unknown_length(steps)
