@@ -168,6 +168,9 @@ class StepModel(Learner):
     def step(self, step: Step) -> None:
         """Take in one step."""
         self._coverage += (step.coverage - self._coverage) * COVERAGE_WEIGHT
+        if not step.counted:
+            self._stretch = None
+            return
         self._count(step)
         if step.seconds is None or not step.sequences:
             self._stretch = None

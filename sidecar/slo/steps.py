@@ -28,9 +28,9 @@ MOST_PROMPTS = 1024
 """Prompts that are noted until a stream speaks; further ones are not. So many share no step: no stream speaks, as where no answer
 is streamed at all."""
 UNCOUNTED_REQUESTS = 40
-"""Requests that are over, until which a prompt of unknown length leaves its steps without a length: usage soon tells how long prompts
-are (`classify/length.py` needs 20), and a context that counts as empty makes each step seem dearer than it is usually. A prompt that
-comes later is taken as it is: nothing tells lengths here."""
+"""Answered requests, over all models, until which what a step with a prompt of unknown length had to do is not known: usage soon tells
+how long prompts are (of each model, after the COUNTED_PROMPTS of `classify/length.py`), and a context that counts as empty makes each
+step seem dearer than it is usually. A prompt that comes later is taken as one token: here nothing may ever tell lengths."""
 UNSPLIT_TOKENS = 128
 """A prompt of up to so many tokens is taken as computed within one step, which it ends with its first token. Schedulers have budgets
 of 256 tokens a step and more, most of 2,048 (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`, llama.cpp `n_batch`);
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
     ended_at: float
     seconds: float | None
-    """Length of each of these steps; None if no stream spoke at both ends, or if it is not known yet how much it had to do."""
+    """Length of each of these steps; None if no stream spoke at both ends."""
     steps: int
     sequences: int
     """Requests that were decoding, seen or unseen."""
@@ -76,6 +76,8 @@ class Step(NamedTuple):
     begun: Prompt | None = None
     """The prompt that is computed in parts now, if one is: schedulers take prompts in order, so the longest of the few that waited
     longest when the step began."""
+    counted: bool = True
+    """The lengths of all prompts inside were known, so that it is known how much the step had to do."""
 
 
 class Stream:
@@ -140,8 +142,8 @@ class Steps:
         self._before_at: float | None = None
         """First output of the group before."""
         self._prompts: list[Prompt] = []
-        self._over = 0
-        """Requests that are over, up to UNCOUNTED_REQUESTS."""
+        self._answered = 0
+        """Requests that were answered and are over."""
         self._uncounted: set[Hashable] = set()
         """Requests inside whose prompt's length was not known, while others may become known."""
         self._split: set[Hashable] = set()
@@ -151,8 +153,9 @@ class Steps:
         # As they were when the group began, for the step that ended then:
         self._streaming = 0
         self._pure = False
-        self._then: tuple[int, float, int, Prompt | None] = (0, 0.0, 0, None)
-        """A step's state at its beginning: sequences, tokens in their contexts, requests that waited, the prompt begun."""
+        self._then: tuple[int, float, int, Prompt | None, bool] = (0, 0.0, 0, None, True)
+        """A step's state at its beginning: sequences, tokens in their contexts, requests that waited, the prompt begun, and whether the
+        lengths of all prompts inside are known."""
         self._untold = False
         """An answer that was held back has ended since the last step did."""
         self._held_tokens = 0.0
@@ -169,7 +172,7 @@ class Steps:
         schedulers take prompts in order. From then on it counts as decoding.
         """
         self._arrivals += 1
-        if not length_known and self._over < UNCOUNTED_REQUESTS:
+        if not length_known and self._answered < UNCOUNTED_REQUESTS:
             self._uncounted.add(key)
         if prompt.tokens > UNSPLIT_TOKENS or not length_known:
             self._split.add(key)
@@ -215,23 +218,24 @@ class Steps:
 
     def left(self, key: Hashable, *, answered: bool = True) -> None:
         """The request is over. `answered`: the engine had a step for it until now; False: it was refused or given up."""
-        if self._over < UNCOUNTED_REQUESTS:
-            self._over += 1
         if self._uncounted:
             self._uncounted.discard(key)
         stream = self._streams.pop(key, None)
         if stream is not None:
+            self._answered += answered
             self._paused -= stream.paused
             self.context_tokens -= stream.context_tokens
             return
         self._split.discard(key)
         waited = self._waiting.pop(key, None) or self._unseen.pop(key, None)
         if waited is not None:
+            self._answered += answered
             self._waited = True  # the engine may have computed its prompt, or a part of it
             if answered and len(self._prompts) < MOST_PROMPTS:
                 self._prompts.append(waited[1])
-        else:
-            self.context_tokens -= self._unseen_running.pop(key, 0.0)
+        elif (running_tokens := self._unseen_running.pop(key, None)) is not None:
+            self._answered += answered
+            self.context_tokens -= running_tokens
 
     def held_back(self, tokens: int) -> None:
         """An answer of so many tokens is over that came at once: the steps until now had more to do than it seemed.
@@ -299,7 +303,8 @@ class Steps:
         self._pure = not (self._waited or self._split or self._unseen)
         self._waited = False
         begun = self._begun() if waiting else None
-        self._then = streams + len(self._unseen_running), self.context_tokens, waiting, begun
+        counted = not self._uncounted
+        self._then = streams + len(self._unseen_running), self.context_tokens, waiting, begun, counted
 
     def _end_step(self, began_at: float, before_at: float) -> None:
         """Note the step that ended when the group began."""
@@ -308,7 +313,7 @@ class Steps:
             steps = self.fewest_events
             mean = (began_at - before_at) / steps
             self.pause_seconds = min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, PAUSE_SHARE * mean))
-            seconds = mean if mean >= SHORTEST_STEP_SECONDS and not self._uncounted else None
+            seconds = mean if mean >= SHORTEST_STEP_SECONDS else None
         self._untold = False
         coverage = 1.0
         if self._streaming:
@@ -318,8 +323,10 @@ class Steps:
         self._mean_coverage += (coverage - self._mean_coverage) * MEAN_WEIGHT
         prompts = tuple(self._prompts)
         pure = self._pure and not prompts
-        sequences, tokens, waiting, begun = self._then
-        self._ended.append(Step(began_at, seconds, steps, sequences, tokens, coverage, pure, waiting, prompts, begun))
+        sequences, tokens, waiting, begun, counted = self._then
+        self._ended.append(
+            Step(began_at, seconds, steps, sequences, tokens, coverage, pure, waiting, prompts, begun, counted)
+        )
 
     def _begun(self) -> Prompt | None:
         """The longest of the prompts that have waited longest; of equal ones the first."""

@@ -15,6 +15,7 @@ from sidecar.slo.step_model import (
     Reason,
     StepModel,
 )
+from sidecar.slo.steps import Step
 from sidecar.slo.waits import Doing
 from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Arrival, SteppedEngine, lognormal, traffic
 
@@ -465,6 +466,19 @@ def test_contexts_that_are_not_counted_yet_make_no_decode_dearer() -> None:
 
     assert len(known) > 20
     assert max(each.low for each in known) < 1.1
+
+
+def test_steps_that_had_an_unknown_amount_to_do_say_nothing_of_the_share_of_decodes() -> None:
+    """Their prompts would count as no work at all."""
+    usual = SteppedEngine(traffic(CALM_SECONDS)).until(CALM_SECONDS)
+    share = usual.decode_share
+    assert share is not None
+    for number in range(1000):
+        usual.step(
+            Step(CALM_SECONDS + number * 0.01, 0.01, 1, 2, 10.0, 1.0, pure=True, waiting=0, prompts=(), counted=False)
+        )
+
+    assert usual.decode_share == share
 
 
 def test_while_requests_wait_for_dear_prompts_nearly_each_step_holds_some() -> None:

@@ -425,36 +425,53 @@ def test_an_engine_with_one_request_at_a_time_has_steps_too() -> None:
 # --- lengths of prompts that are not known yet ------------------------------------------------------------------------------
 
 
-def with_unknown_length(steps: Steps) -> list[float | None]:
-    """Lengths of the steps in which a request of unknown length answers beside one of 100 tokens; then both are over."""
+def with_unknown_length(steps: Steps) -> list[tuple[int, bool]]:
+    """A request of unknown length answers beside one of 100 tokens, leaves after its last token, and the other one goes on.
+
+    Returns of each step the sequences, and whether it is known how much they had to do.
+    """
     known = begun(steps, "known", 0.0)
     steps.arrived("unknown", Prompt(1.0, 1.0), seen=True, length_known=False)
     unknown = steps.began("unknown", 0.1, 1)
     assert unknown is not None
-    for at in (0.2, 0.3, 0.4):
+    for at in (0.1, 0.2, 0.3):
         known.spoke(at, 1)
         unknown.spoke(at + 0.0001, 1)
     steps.left("unknown")
+    for at in (0.4, 0.5, 0.6):
+        known.spoke(at, 1)
     steps.left("known")
-    return [step.seconds for step in steps.take(100)][-2:]
+    return [(step.sequences, step.counted) for step in steps.take(100)]
 
 
-def test_a_step_of_a_prompt_whose_length_is_not_known_yet_has_no_length() -> None:
+def test_a_step_of_a_prompt_whose_length_is_not_known_yet_says_so_to_its_last_token() -> None:
     """A sidecar with restored costs took its first contexts as empty, and the engine as one that had become dearer."""
-    steps = Steps()
+    told = with_unknown_length(Steps())
 
-    assert with_unknown_length(steps) == [None, None]
+    assert {counted for sequences, counted in told if sequences == 2} == {False}
+    assert {counted for sequences, counted in told[-2:]} == {True}
 
 
-def test_where_no_usage_ever_tells_lengths_steps_have_theirs_after_a_while() -> None:
-    """Lengths that no request of many has told will not be told; costs without them are better than none."""
+def test_where_no_usage_ever_tells_lengths_steps_are_taken_as_they_are_after_a_while() -> None:
+    """Lengths that no answer of many has told will not be told; costs without them are better than none."""
     steps = Steps()
     for number in range(UNCOUNTED_REQUESTS):
         steps.arrived(number, Prompt(1.0, 1.0), seen=True, length_known=False)
         steps.left(number)
     steps.take(UNCOUNTED_REQUESTS)
 
-    assert with_unknown_length(steps) == [pytest.approx(0.1), pytest.approx(0.1)]
+    assert all(counted for _, counted in with_unknown_length(steps))
+
+
+def test_refused_requests_do_not_shorten_the_wait_for_lengths() -> None:
+    """An engine that still loads refuses forty, and has told no length by that."""
+    steps = Steps()
+    for number in range(UNCOUNTED_REQUESTS):
+        steps.left(f"never arrived {number}")
+        steps.arrived(number, Prompt(1.0, 1.0), seen=True, length_known=False)
+        steps.left(number, answered=False)
+
+    assert not all(counted for _, counted in with_unknown_length(steps))
 
 
 def test_of_many_requests_at_once_the_last_ones_still_have_no_known_length() -> None:
@@ -469,14 +486,4 @@ def test_of_many_requests_at_once_the_last_ones_still_have_no_known_length() -> 
     for at in (0.1, 0.2, 0.3):
         slow.spoke(at, 1)
 
-    assert {step.seconds for step in steps.take(100)} == {None}
-
-
-def test_once_the_requests_of_unknown_length_are_over_steps_have_a_length_again() -> None:
-    steps = Steps()
-    with_unknown_length(steps)
-    stream = begun(steps, "next", 1.0)
-    for at in (1.1, 1.2, 1.3):
-        stream.spoke(at, 1)
-
-    assert [step.seconds for step in steps.take(100)][-1] == pytest.approx(0.1)
+    assert {step.counted for step in steps.take(100)} == {False}
