@@ -25,8 +25,8 @@ ROW = Struct(f"<d{len(PHASES_KEPT)}f3f3IH4B")
 """arrived_at; phases; TTFT, whole, output; tokens of prompt, cached, completion; lane; model, outcome, flags, reason."""
 ARRIVAL = Struct(f"<d{ROW.size - 8}x")
 """Out of each ROW arrived_at alone."""
-LATENCIES = Struct("<24xf4x3f8xIHxBBx")
-"""Out of each ROW what the latencies need, at a third of the time: decode; TTFT, whole, output; completion; lane; outcome, flags."""
+LATENCIES = Struct("<24xf4x3f8xIHxxBB")
+"""Out of each ROW what the latencies need, at a third of the time: decode; TTFT, whole, output; completion; lane; flags, reason."""
 UNKNOWN_TOKENS = (1 << 32) - 1
 NO_SECONDS: Sequence[float] = (nan,) * len(PHASES_KEPT)
 PLACE_OF = {phase: place for place, phase in enumerate(PHASES_KEPT)}

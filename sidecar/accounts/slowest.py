@@ -2,7 +2,7 @@
 
 Three latencies are asked for apart, those of the objectives: the time to first token and the time per output token of streamed
 requests, and the whole answer of the others. Each of the slowest requests is taken apart into phases that add up to its latency.
-Only requests with outcome ok count, because only they have a ledger. Below LEAST_REQUESTS it says how many there are, and
+Only requests with a ledger count, which are those with outcome ok, except where an instant of them is not known. Below LEAST_REQUESTS it says how many there are, and
 nothing else: one percent of fewer is no request. Pure, and in slices: the ring may be overwritten between two of them.
 """
 
@@ -14,7 +14,7 @@ from heapq import heapify, heapreplace
 from sidecar.accounts.account_ring import AccountRing
 from sidecar.accounts.account_row import (
     LATENCIES,
-    NUMBER_OF_OUTCOME,
+    NO_REASON,
     OBJECTIVES_KEPT,
     ONE_CHOICE,
     STREAMED,
@@ -25,7 +25,6 @@ from sidecar.history.slices import Sliced
 from sidecar.ledger.account import Phase, Reason
 from sidecar.slo.latency_parts import latency_parts
 from sidecar.slo.objective import TPOT, Objective
-from sidecar.timeline.outcome import ENDED_WELL
 
 
 LEAST_REQUESTS = 100
@@ -130,13 +129,13 @@ class _Lane:
 
 def _latencies(ring: AccountRing) -> Sliced[dict[int, _Lane]]:
     """By number of the lane. A row is one of hundreds of thousands, so this loop makes no call that it can save."""
-    well, found = NUMBER_OF_OUTCOME[ENDED_WELL], dict[int, _Lane]()
+    found: dict[int, _Lane] = {}
     number, last = ring.first, ring.closed
     while number < last:
         number = max(number, ring.first)  # what was overwritten since the last slice is gone
         rows = ring.read(number, min(last, number + ROWS_AT_ONCE), LATENCIES)
-        for number, (decode, ttft, whole, output, completion, lane, outcome, flags) in enumerate(rows, number):  # noqa: B020  read before
-            if outcome != well:
+        for number, (decode, ttft, whole, output, completion, lane, flags, reason) in enumerate(rows, number):  # noqa: B020  read before
+            if reason == NO_REASON:  # no ledger: it did not end well, or its time is not known whole
                 continue
             of = found.get(lane)
             if of is None:

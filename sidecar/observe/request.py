@@ -114,6 +114,7 @@ class RequestObserver:
         self._key = object()
         """Identifies this request in the tables of objectives and evidence."""
         self._arrived = False
+        self._blinded = False
 
     @property
     def done(self) -> bool:
@@ -290,6 +291,7 @@ class RequestObserver:
 
     def blinded(self) -> None:
         """Tokens are no longer seen: because of that no deadline may count as missed, no silence as the engine's."""
+        self._blinded = True
         self._arrived = True  # deadlines that have not started yet never start
         self._instruments.slo.answering(self._key, self._settlement.clock(), streaming=None)
 
@@ -322,7 +324,7 @@ class RequestObserver:
             estimated_prefill_seconds=self._estimated_prefill_seconds(marks, outcome, failure),
             key=self._key,
             finish=timeline.finish,
-            is_empty=read and marks.is_silent,
+            is_empty=read and not self._blinded and marks.is_silent,
             notes=self._notes(end),
         )
         # A choice may finish without a token, and an answer that is not streamed has only finish reasons.

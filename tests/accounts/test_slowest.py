@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sidecar.accounts.account_ring import AccountRing
-from sidecar.accounts.account_row import LATENCIES, NUMBER_OF_OUTCOME, ONE_CHOICE, ROW, STREAMED
+from sidecar.accounts.account_row import LATENCIES, NUMBER_OF_REASON, ONE_CHOICE, ROW, STREAMED
 from sidecar.accounts.slowest import LEAST_REQUESTS, ROWS_AT_ONCE, Slowest, SlowestQuestion, parts_of, slowest_of
 from sidecar.history.slices import run_now
 from sidecar.ledger.account import Phase, Reason
@@ -75,6 +75,14 @@ def test_only_requests_that_ended_well_count() -> None:
     failed = replace(streamed(9.0), outcome=Outcome.ENGINE_TRUNCATED, ledger=None)
 
     assert asked(ring_of([failed] * 200)) == {}
+
+
+def test_an_answer_before_the_end_of_its_upload_has_no_latency() -> None:
+    """Its outcome is ok and its time is not known: it was neither fast nor slow."""
+    early = replace(whole(9.0), marks=Marks(accepted_at=0.0, ended_at=9.0, flushed_at=9.0), ledger=None)
+    usual = [whole(2.0 + number / 64) for number in range(150)]
+
+    assert asked(ring_of([*usual, early, early])) == asked(ring_of(usual))
 
 
 def test_a_first_token_that_a_hop_held_back_is_stream() -> None:
@@ -177,12 +185,12 @@ def test_the_short_way_of_reading_a_row_reads_the_same() -> None:
     ring = ring_of([streamed(0.5)])
     row = ring.row(0)
 
-    ((decode, ttft, whole_seconds, output, completion, lane, outcome, flags),) = ring.read(0, 1, LATENCIES)
+    ((decode, ttft, whole_seconds, output, completion, lane, flags, reason),) = ring.read(0, 1, LATENCIES)
 
     assert (LATENCIES.size, decode, ttft) == (ROW.size, row.phases[Phase.DECODE], row.ttft_seconds)
     assert (whole_seconds, output, completion) == (row.whole_seconds, row.output_seconds, row.completion_tokens)
-    assert (ring.lanes[lane], outcome, flags) == (
+    assert (ring.lanes[lane], flags, reason) == (
         "chat",
-        NUMBER_OF_OUTCOME[Outcome.OK],
         STREAMED | ONE_CHOICE | 1 << list(Objective).index(Objective.TTFT),
+        NUMBER_OF_REASON[Reason.IN_BAND],
     )

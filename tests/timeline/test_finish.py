@@ -5,6 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from sidecar.observe.request import RequestObserver
+from sidecar.proxy.headers import RequestHead
+from sidecar.proxy.observer import Observer
 from sidecar.timeline.finish import NO_FINISH, Finish, finish_of
 from tests.support.vllm_stream import DONE, ROLE, STREAM, TOKEN, chunk, post
 from tests.support.walk import Walk
@@ -151,6 +154,64 @@ def test_an_end_mark_alone_of_the_older_api_is_empty_when_it_is_not_streamed() -
     """Its empty text is output, as in a stream, and there is no count of output events to compare with."""
     assert whole(COMPLETIONS, {"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})[1] == 1
     assert whole(COMPLETIONS, {"choices": [{"index": 0, "text": "a", "finish_reason": "stop"}]})[1] == 0
+
+
+TEXT, THINKING, TOOL = ({"type": kind, kind: ""} for kind in ("text", "thinking", "tool_use"))
+REASONING, CALL = {"type": "reasoning", "summary": []}, {"type": "function_call", "name": "f"}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "empty"),
+    [
+        ([], 1),
+        ([TEXT], 1),
+        ([THINKING, TEXT], 1),
+        ([TEXT, {"type": "text", "text": "a"}], 0),
+        ([TEXT, TOOL], 0),
+        (["odd"], 0),
+    ],
+    ids=["no block", "empty text", "empty thinking", "text", "a tool call", "what cannot be read"],
+)
+def test_a_message_of_empty_blocks_is_empty(blocks: list[object], empty: int) -> None:
+    assert whole(MESSAGES, {"content": blocks, "stop_reason": "end_turn"})[1] == empty
+
+
+@pytest.mark.parametrize(
+    ("items", "empty"),
+    [
+        ([], 1),
+        ([REASONING], 1),
+        ([{"type": "message", "content": [{"type": "output_text", "text": ""}]}], 1),
+        ([{"type": "message", "content": [{"type": "output_text", "text": "a"}]}], 0),
+        ([{"type": "message", "content": [{"type": "refusal", "refusal": "no"}]}], 0),
+        ([REASONING | {"summary": [{"type": "summary_text", "text": "a"}]}], 0),
+        ([REASONING, CALL], 0),
+        (["odd"], 0),
+    ],
+    ids=["no item", "reasoning", "empty text", "text", "a refusal", "a summary", "a call", "what cannot be read"],
+)
+def test_a_response_of_empty_items_is_empty(items: list[object], empty: int) -> None:
+    assert whole(RESPONSES, {"status": "completed", "output": items})[1] == empty
+
+
+def test_a_stream_that_the_sidecar_ceased_to_see_is_not_called_empty() -> None:
+    """An observer that raised sees no more: its own error would count as the engine's empty answer."""
+    walk, made = Walk(), list[RequestObserver]()
+    observers = walk.observers
+
+    def kept(head: RequestHead) -> Observer:
+        observer = observers(head)
+        assert isinstance(observer, RequestObserver)
+        made.append(observer)
+        return observer
+
+    walk.observers = kept  # type: ignore[assignment]
+    walk.client().send(post({"stream": True}, path=CHAT))
+    walk.engine.send(STREAM)
+    made[0].blinded()
+    walk.engine.send(b"".join(map(chunk, (ROLE, end("stop", content=""), DONE))) + b"0\r\n\r\n")
+
+    assert told(walk)[1] == 0
 
 
 def test_each_reason_but_other_and_unknown_has_a_word() -> None:

@@ -49,6 +49,8 @@ class _Event(Extras, frozen=True):
 
 
 _MESSAGE = msgspec.json.Decoder(_Message)
+_WORDS = {"text": "text", "thinking": "thinking"}
+"""Type of a block that has words alone, to the field with them."""
 _ADDED_BY_THE_SERVER = ("signature_delta", "citations_delta")
 
 
@@ -87,10 +89,18 @@ class AnthropicMessages(Dialect):
             output=(0,) if message.content else (),
             finished=(0,) if message.stop_reason else (),
             finish=finish_of(message.stop_reason) if message.stop_reason else None,
+            wordless=isinstance(message.content, list) and all(map(_is_blank, message.content)),
             usage=None if message.usage is None else _usage(message.usage, final=True),
             extras=message.found(),
             error=message.type == "error" or bool(message.error),
         )
+
+
+def _is_blank(block: object) -> bool:
+    """A block of text or thinking without a word."""
+    if not isinstance(block, dict) or not isinstance(kind := block.get("type"), str):
+        return False
+    return kind in _WORDS and not block.get(_WORDS[kind])
 
 
 def _usage(stated: _Usage, *, final: bool) -> Usage:

@@ -67,7 +67,20 @@ class OpenAIResponses(Dialect):
         """A whole `response` object, or an error object. Raises UnreadableEvent."""
         response = decode(_RESPONSE, body)
         status = response.status if response.status in _OVER else "failed" if response.error else ""
-        return _last(response, status, None)._replace(output=(0,) if response.output else (), done=False)
+        said = _last(response, status, None)
+        blank = isinstance(response.output, list) and all(map(_is_blank, response.output))
+        return said._replace(output=(0,) if response.output else (), wordless=blank, done=False)
+
+
+def _is_blank(item: object) -> bool:
+    """A message or reasoning without a word; a call of a tool is none, and neither is an item of a type that is not known."""
+    if not isinstance(item, dict):
+        return False
+    if item.get("type") == "reasoning":
+        return not (item.get("content") or item.get("summary") or item.get("encrypted_content"))
+    if item.get("type") != "message" or not isinstance(parts := item.get("content"), list):
+        return False
+    return all(isinstance(part, dict) and not part.get("text") and not part.get("refusal") for part in parts)
 
 
 def _last(response: _Response, status: str, beside: dict[str, object] | None) -> StreamEvent:
