@@ -13,14 +13,17 @@ from sidecar.compare.sequential import FAILS_BELOW, LOOKS
 ROLLOUT_WINDOW = "2h"
 """How far back the query looks: at least as long as a rollout. Minutes without both versions do not count."""
 
+LONGEST_NAMES = 60
+"""Characters of Flagger's target, namespace and lane together: it asks by GET, and servers refuse an address above 8 KiB."""
+
 _ARGO = Versions(
     both='pod=~".+-({{args.canary-hash}}|{{args.stable-hash}})-.+"',
     canary='pod=~".+-{{args.canary-hash}}-.+"',
     common='namespace="{{args.namespace}}",lane="{{args.lane}}"',
 )
 _FLAGGER = Versions(
-    both='pod=~"{{ target }}(-primary)?-[0-9a-z]+-[0-9a-z]+"',
-    canary='pod=~"{{ target }}-[0-9a-z]+-[0-9a-z]+"',
+    both=r'pod=~"{{ target }}(-primary)?-\\w+-\\w+"',
+    canary=r'pod=~"{{ target }}-\\w+-\\w+"',
     common='namespace="{{ namespace }}",lane="{{ variables.lane }}"',
 )
 
@@ -54,7 +57,8 @@ _FLAGGER_HEAD = f"""\
 # No answer, such as without traffic, halts the rollout. Pods of the old version are named TARGET-primary-HASH-ID, those
 # of the new one TARGET-HASH-ID. In the Canary's metrics: thresholdRange min {FAILS_BELOW:g}, templateVariables lane.
 # The query looks back {ROLLOUT_WINDOW}: make it at least as long as the rollout. A version that is tried again within this time
-# is judged together with the try before.
+# is judged together with the try before. The names of target, namespace and lane may have {LONGEST_NAMES} characters together: longer
+# ones make an address above 8 KiB, which servers refuse.
 """
 
 

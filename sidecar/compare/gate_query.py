@@ -12,7 +12,7 @@ both versions had requests. It needs no recording rule, and scrapes every minute
 from enum import StrEnum
 from typing import NamedTuple
 
-from sidecar.compare.sequential import BLOCK_MINUTES, HALF_A_REQUEST, LEAST
+from sidecar.compare.sequential import BLOCK_MINUTES, HALF_A_REQUEST, LEAST, MOST_SHARE, NO_EVIDENCE
 from sidecar.metrics.catalogue import ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, REQUESTS_TOTAL
 from sidecar.metrics.histogram_forms import of_any_form
 from sidecar.metrics.slo_metrics import GOOD_REQUESTS_TOTAL, SLO_MISSES_TOTAL, SLO_REQUESTS_TOTAL
@@ -24,7 +24,7 @@ ERRORS = 'outcome=~"engine_.*|rejected|sidecar_error"'
 """Outcomes that are failures of the version. Cancels and client errors are not; a late cancel is a miss."""
 
 
-_HALF_AS_RATE = f"{HALF_A_REQUEST / BLOCK_MINUTES:g} / 60"
+_HALF_AS_RATE = f"{HALF_A_REQUEST:g} / {60 * BLOCK_MINUTES}"
 """Half a request as `irate()` of a block tells it."""
 
 
@@ -90,16 +90,18 @@ def gate_query(question: Question, versions: Versions, window: str, by: str = ""
     """
     canary, both = ((*((versions.common,) if versions.common else ()), one) for one in (versions.canary, versions.both))
     grown, over = Grown(by), f"[{window}:{BLOCK_MINUTES}m]"
-    share = f"({grown.sum(question.of, canary)} / {grown.sum(question.of, both)} > 0 < 1)"
+    share = f"({grown.sum(question.of, canary)} / {grown.sum(question.of, both)} > 0 <= {MOST_SHARE:g})"
     due = f"{_bad(grown, question, both)} * {share}"
     excess = f"({_bad(grown, question, canary)} - {due})"
     explained = (
         f"clamp_min(sum_over_time({excess}{over}) - {_HALF_AS_RATE}, 0) ^ 2 / clamp_min(sum_over_time(({due}){over})"
-        f" * sum_over_time(({excess} ^ 2 / clamp_min({due}, {LEAST:g})){over}), {LEAST:g})"
+        f" * sum_over_time(({excess} ^ 2 / ({due} > {LEAST:g})){over}), {LEAST:g})"
     )
     informative = f"sum_over_time(({due} > bool {LEAST:g}){over})"
     left = f"(1 - {explained} / (1 + 1 / {informative}))"
-    return f"clamp_max(0.5 * sqrt((1 + {informative}) * {left} ^ {informative}), 1)"
+    p = f"clamp_max({NO_EVIDENCE:g} * sqrt((1 + {informative}) * {left} ^ {informative}), 1)"
+    # Without a bad request there is no spread, and no p value by it.
+    return f"{p} or sum_over_time({share}{over}) * 0 + {NO_EVIDENCE:g}"
 
 
 def _bad(grown: "Grown", question: Question, matchers: tuple[str, ...]) -> str:

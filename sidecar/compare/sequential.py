@@ -23,6 +23,8 @@ from typing import NamedTuple
 BLOCK_MINUTES = 2
 """Length of a block in minutes. Longer blocks catch longer clumps, and leave fewer of them for the spread:
 `python -m bench.canary` prints what 1, 2, 3 and 5 minutes do."""
+NO_EVIDENCE = 0.5
+"""The p value before any bad request: the test is one-sided."""
 FAILS_BELOW = 0.002
 """A canary is failed at a p value below this. Five questions are asked of each rollout, so that all of them together
 fail less than one innocent rollout in a hundred, however often they are asked."""
@@ -31,6 +33,9 @@ LOOKS = 60
 HALF_A_REQUEST = 0.5
 """Taken off the excess, in requests: bad requests are whole ones, and of a handful, such as errors in a good week, all may be the
 canary's by chance. It is nothing beside the excess of fifty."""
+MOST_SHARE = 0.6
+"""A block in which the canary has a larger share of the requests says nothing: nearly all bad requests are then the canary's by
+chance, and the few others tell no spread. A share of one half may vary up to this."""
 LEAST = 1e-9
 """Least divisor, so that a rollout without a single bad request has a p value, and not 0 / 0; and what is due only by a
 rounding of sums is less."""
@@ -56,7 +61,11 @@ class Part(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Sums over blocks: due, excess, and excess squared over due; and the number of blocks in which something is due."""
+    """Sums over blocks: due, excess, and excess squared over due; and the number of blocks in which something is due.
+
+    Bad requests may be the difference of two counters that are not read in the same instant: a block may then have less than none,
+    and the next one more by as many. It tells no spread.
+    """
 
     due: float = 0.0
     excess: float = 0.0
@@ -67,16 +76,18 @@ class Evidence(NamedTuple):
         return Evidence(
             self.due + part.due,
             self.excess + part.excess,
-            self.squares + part.excess**2 / max(part.due, LEAST),
+            self.squares + (part.excess**2 / part.due if part.due > LEAST else 0.0),
             self.informative + (part.due > LEAST),
         )
 
     @property
     def p(self) -> float:
         """The always-valid p value, above 0 and at most 1."""
+        if not self.informative:
+            return NO_EVIDENCE
         explained = max(self.excess - HALF_A_REQUEST, 0.0) ** 2 / max(self.due * self.squares, LEAST)
         left = 1 - explained * self.informative / (1 + self.informative)
-        return min(1.0, 0.5 * sqrt((1 + self.informative) * left**self.informative))
+        return min(1.0, NO_EVIDENCE * sqrt((1 + self.informative) * left**self.informative))
 
 
 def blocks(minutes: Sequence[Block], length: int = BLOCK_MINUTES) -> Iterator[Block]:
@@ -87,10 +98,10 @@ def blocks(minutes: Sequence[Block], length: int = BLOCK_MINUTES) -> Iterator[Bl
 
 
 def part_of(block: Block) -> Part | None:
-    """None if one of the sides had no request: then nothing is compared."""
+    """None if one of the sides had no request, or the canary too many of them: then nothing is compared."""
     (bad, requests), (other_bad, other_requests) = block
     share = requests / (requests + other_requests) if requests > 0 else 0.0
-    if not 0 < share < 1:
+    if not 0 < share <= MOST_SHARE:
         return None
     due = (bad + other_bad) * share
     return Part(due, bad - due)
@@ -99,7 +110,7 @@ def part_of(block: Block) -> Part | None:
 def always_valid_p(told: Iterable[Block]) -> float | None:
     """P value that the versions are alike, from all blocks since the rollout began; one-sided: only worse is evidence.
 
-    Between 0 and 1. None if no block has requests of both sides. The probability that it is ever below `p` during
+    Between 0 and 1. None if no block has requests of both sides, with at most MOST_SHARE on the canary. The probability that it is ever below `p` during
     a rollout of two versions that are alike is at most `p`, as far as blocks are independent of each other.
     """
     evidence, compared = Evidence(), False
