@@ -25,7 +25,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-compiled test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test test-compiled test-benches test-live garden test-engines engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -55,7 +55,7 @@ test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
 
-test-live: .venv/.dev ## what needs real time and the machine for itself, such as incidents with a real Prometheus: half an hour
+test-live: .venv/.dev ## what needs real time and the processor when it needs it, such as incidents with a real Prometheus: half an hour
 	$(BIN)/pytest -m live $(ARGS)
 
 garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` through the sidecar, nginx and HAProxy: two minutes; a part of test-live
@@ -63,6 +63,9 @@ garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` throu
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)
+
+engines: .venv/.dev ## builds the engines of test-engines, which does it otherwise: 3.5 GB, and 10 minutes of compiling
+	$(BIN)/python -m tests.real.build
 
 mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool; ARGS=--recorded: only whether the last complete run was on these rules
 	$(BIN)/python -m tests.alert_rules.mutants $(ARGS)

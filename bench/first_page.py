@@ -182,7 +182,7 @@ def report(runs: Sequence[Run], tree: str) -> str:
             " says nothing about their notifications."
         ),
         (
-            f"- The first page comes within {FIRST_PAGE_SECONDS:g} s of the command, at one receiver, with a link to its runbook. Tickets"
+            f"- The first page is to come within {FIRST_PAGE_SECONDS:g} s of the command, at one receiver, with a link to its runbook. Tickets"
             " are counted apart."
         ),
         "",
@@ -299,6 +299,9 @@ def main(argv: Sequence[str]) -> int:
     strangers = sorted({*kinds} - {*INCIDENTS})
     if strangers or flags.runs < 1:
         print(f"--kinds: one of {', '.join(INCIDENTS)}; --runs: 1 or more", file=sys.stderr)
+        return 2
+    if flags.report and ((flags.runs, kinds) != (RUNS, [*INCIDENTS]) or not checkout.is_frozen()):
+        print("--report: of all kinds and runs, and of a tree whose changes are committed", file=sys.stderr)
         return 2
     if programs() is None:
         print(f"Prometheus and Alertmanager are needed. On Debian: {INSTALL}", file=sys.stderr)

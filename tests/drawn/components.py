@@ -48,7 +48,8 @@ def _installed(npm: Path) -> None:
 
 
 def _bundled() -> None:
-    digest = sha256(b"".join((DRAWING / name).read_bytes() for name in SOURCES)).hexdigest()
+    made_of = (*(DRAWING / name for name in (*SOURCES, "package-lock.json")), Path(__file__))
+    digest = sha256(b"".join(path.read_bytes() for path in made_of)).hexdigest()
     stamp = KEPT / "bundled"
     if stamp.exists() and stamp.read_text() == digest:
         return

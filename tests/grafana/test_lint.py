@@ -9,6 +9,7 @@ import yaml
 from grafana.anatomy import ROWS_OF_A_SCREEN
 from tests.grafana.boards import GRAFANA, UIDS, Json, board, panels, targets
 from tests.grafana.forms import reads_any_form
+from tests.grafana.query_rules import where
 from tests.grafana.rules import RULES
 
 
@@ -117,8 +118,9 @@ def test_a_query_of_classic_histograms_alone_is_noticed(uid: str) -> None:
             "",
             target["expr"],
         )
-        if shorter != target["expr"]:
+        if shorter != (whole := target["expr"]):
             target["expr"], cut = shorter, cut + 1
-            assert any(panel["title"] in one for one in reads_any_form(dashboard))
+            assert any(where(panel, target) in one for one in reads_any_form(dashboard))
+            target["expr"] = whole
 
     assert cut > 0
