@@ -20,6 +20,7 @@ from sidecar.compare.measures import BY_NAME
 from sidecar.compare.tails import LEAST_SAMPLES
 from sidecar.compare.two_sides import (
     BLOCK_SECONDS,
+    MOST_BLOCKS,
     Answers,
     Part,
     columns,
@@ -99,7 +100,10 @@ def duration(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
     if found is None:
         raise WrongFlagError(f"{text!r} is no duration: write 30m or 2h")
-    return timedelta(**{_UNITS_OF_TIME[found[2]]: float(found[1])}).total_seconds()
+    try:
+        return timedelta(**{_UNITS_OF_TIME[found[2]]: float(found[1])}).total_seconds()
+    except OverflowError:
+        raise WrongFlagError(f"{text!r} is longer than any time here") from None
 
 
 def side(text: str, now: float) -> Side:
@@ -110,11 +114,14 @@ def side(text: str, now: float) -> Side:
         at = datetime.fromisoformat(text)
     except ValueError:
         try:
-            return Side(None, now - duration(text))
+            ago_seconds = duration(text)
         except WrongFlagError:
             raise WrongFlagError(
                 f"{text!r} is neither 2h (ago), nor a time such as 2026-11-24T14:00Z, nor LABEL=VALUE"
             ) from None
+        if ago_seconds > now:
+            raise WrongFlagError(f"{text!r} ago was before 1970") from None
+        return Side(None, now - ago_seconds)
     if at.tzinfo is None:
         raise WrongFlagError(f"{text!r} has no time zone: end it with Z or +01:00")
     if at.timestamp() > now:
@@ -213,6 +220,10 @@ def _parts(told: Mapping[str, str], now: float) -> tuple[tuple[Part, Part] | Non
         window = duration(told.get("window", _DEFAULT_WINDOW))
         if window < LEAST_BLOCKS * BLOCK_SECONDS:
             errors.append(f"--window: at least {LEAST_BLOCKS * BLOCK_SECONDS // 60}m, or there are too few blocks")
+        if window > MOST_BLOCKS * BLOCK_SECONDS:
+            errors.append(
+                f"--window: at most {MOST_BLOCKS * BLOCK_SECONDS // 86_400}d: Prometheus answers no more points"
+            )
     except WrongFlagError as wrong:
         errors.append(f"--window: {wrong}")
     sides = []

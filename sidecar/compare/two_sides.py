@@ -16,6 +16,8 @@ from sidecar.compare.tails import Cells, cells, tail, tail_change, tail_ratio
 
 BLOCK_SECONDS = 60 * BLOCK_MINUTES
 """Between the instants that are asked for: one block follows the other."""
+MOST_BLOCKS = 11_000
+"""Points that Prometheus answers at most in one query of a range."""
 COMPARISON_VERSION = 1
 _BY = ("model", "lane")
 

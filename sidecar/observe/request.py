@@ -113,8 +113,7 @@ class RequestObserver:
         self._minted: Minted | None = None
         self._key = object()
         """Identifies this request in the tables of objectives and evidence."""
-        self._arrived = False
-        self._blinded = False
+        self._arrived = self._blinded = False
 
     @property
     def done(self) -> bool:
@@ -291,8 +290,7 @@ class RequestObserver:
 
     def blinded(self) -> None:
         """Tokens are no longer seen: because of that no deadline may count as missed, no silence as the engine's."""
-        self._blinded = True
-        self._arrived = True  # deadlines that have not started yet never start
+        self._arrived = self._blinded = True  # deadlines that have not started yet never start
         self._instruments.slo.answering(self._key, self._settlement.clock(), streaming=None)
 
     def close(self, at: float, end: End) -> None:

@@ -168,11 +168,9 @@ class StepModel(Learner):
     def step(self, step: Step) -> None:
         """Take in one step."""
         self._coverage += (step.coverage - self._coverage) * COVERAGE_WEIGHT
-        if not step.counted:
-            self._stretch = None
-            return
-        self._count(step)
-        if step.seconds is None or not step.sequences:
+        if step.counted:
+            self._count(step)
+        if step.seconds is None or not step.sequences or not step.counted:
             self._stretch = None
             return
         if step.pure:

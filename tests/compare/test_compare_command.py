@@ -199,3 +199,10 @@ def test_durations(text: str, seconds: float) -> None:
 def test_a_duration_has_a_unit() -> None:
     with pytest.raises(WrongFlagError, match="write 30m or 2h"):
         duration("30")
+
+
+def test_what_is_longer_than_time_itself_is_refused() -> None:
+    with pytest.raises(WrongFlagError, match="longer than any"):
+        duration("9999999999999d")
+    with pytest.raises(WrongFlagError, match="before 1970"):
+        side("900000d", NOW)
