@@ -49,7 +49,7 @@ class _Event(Extras, frozen=True):
 
 
 _MESSAGE = msgspec.json.Decoder(_Message)
-_WORDS = {"text": "text", "thinking": "thinking"}
+_FIELD_OF_WORDS = {"text": "text", "thinking": "thinking"}
 """Type of a block that has words alone, to the field with them."""
 _ADDED_BY_THE_SERVER = ("signature_delta", "citations_delta")
 
@@ -100,7 +100,7 @@ def _is_blank(block: object) -> bool:
     """A block of text or thinking without a word."""
     if not isinstance(block, dict) or not isinstance(kind := block.get("type"), str):
         return False
-    return kind in _WORDS and not block.get(_WORDS[kind])
+    return kind in _FIELD_OF_WORDS and not block.get(_FIELD_OF_WORDS[kind])
 
 
 def _usage(stated: _Usage, *, final: bool) -> Usage:
