@@ -11,7 +11,7 @@ from sidecar.budgets.budgets import Budgets, Kind, limits_of
 from sidecar.budgets.machine import Machine
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
-from sidecar.engines.engine import Engine
+from sidecar.engines.engine import NONE, Engine
 from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.account import Account
 from sidecar.metrics.registry import Metrics
@@ -48,6 +48,7 @@ def metrics_of(config: Config) -> Metrics:
         lanes=config.lanes.declared,
         prompt_buckets=PromptBuckets(config.prompt_buckets.edges).labels,
         models=config.engine.models,
+        models_pending=not config.engine.models and config.engine.kind != NONE,
         constants={"quantization": config.labels.quantization, "gpu_type": config.labels.gpu_type},
         inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
         series_limit=config.metrics.series_limit,

@@ -37,6 +37,16 @@ def test_the_registry_has_the_label_values_that_the_config_states() -> None:
     assert metrics.constants["gpu_type"] == "H100"
 
 
+def test_series_by_model_wait_for_the_engine_to_tell_its_models_where_the_config_does_not() -> None:
+    """Unless no engine is ever asked: then all requests are of `other` from the start."""
+    asked, never, stated = (
+        metrics_of(config(engine=engine))
+        for engine in ({"models": ()}, {"models": (), "kind": "none"}, {"models": ("tiny",)})
+    )
+
+    assert [each.models.expected() for each in (asked, never, stated)] == [(), ("other",), ("tiny",)]
+
+
 def test_a_reload_changes_the_limits_of_a_running_road_and_not_its_engine() -> None:
     """Connections read the limits from the road each time, so those that are open get the new ones too."""
     first = config()

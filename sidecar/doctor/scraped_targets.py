@@ -11,6 +11,7 @@ from sidecar.doctor.expected_rules import grouped_by, metrics_in, ours
 from sidecar.doctor.gathered import Read, in_yaml
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.metrics import self_metrics as own
+from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
 
 
@@ -222,7 +223,9 @@ def labels(read: Read, chain: Chain) -> Finding:
         return unknown(Link.LABELS, "it is not scraped yet", "run the doctor again in a minute")
     grouped = {name for rule in rules for name in grouped_by(rule["query"])}
     made = {name for rule in rules if rule["type"] == "recording" for name in rule.get("labels", {})}
-    needed = sorted(grouped - read.page.label_names - made)
+    # Series by model begin when the engine has told its models: until then their labels are not on the page.
+    ours_to_give = read.page.label_names.union(label.name for metric in CATALOGUE for label in metric.labels)
+    needed = sorted(grouped - ours_to_give - made)
     missing = [name for name in needed if not mine[0].get(name)]
     shadowed = sorted((mine[0].keys() - set(needed)) & read.page.label_names)
     if missing:

@@ -21,7 +21,10 @@ class Engine:
     def __init__(
         self, kind: str, models: Sequence[str] = (), on_models: Callable[[Sequence[str]], None] | None = None
     ) -> None:
-        """`models`: the closed set where the config states it; else the engine's own list, told to `on_models` once it is known."""
+        """`models`: the closed set where the config states it; else the engine's own list, told to `on_models` once it is known.
+
+        `on_models` is told no model once the engine has described itself and named none.
+        """
         self.kind = kind
         self.speaks = kind_named(kind)
         """How its reports are read."""
@@ -67,6 +70,8 @@ class Engine:
         self.gpu_type = identity.gpu_type
         if identity.models is not None:
             self.serves(identity.models, identity.adapters)
+        if not self.models and self._on_models is not None:
+            self._on_models(())
 
     def serves(self, models: Sequence[str], adapters: Sequence[str] = ()) -> None:
         """The engine stated its models, adapters among them. If the config states them, this changes nothing."""

@@ -3,7 +3,8 @@
 Knows which values are in a set, and which value replaces one outside. A set may get further values (the engine's
 models, a reload's lanes) up to a number fixed at the start, and never loses one: a series that was scraped stays. Each
 further value is cleaned first, because one lone surrogate in a label value would break every scrape until the restart.
-Knows whether `other` was needed, because series of values without traffic are a cost without a use.
+Knows whether `other` was needed, and whether values are still to be told, because series of values without traffic are a
+cost without a use.
 """
 
 from collections.abc import Iterable
@@ -24,9 +25,9 @@ def cleaned(value: str) -> str:
 class ClosedSet:
     """The values of one label in one process: raw value in, shown value out."""
 
-    __slots__ = ("_is_told", "_listed", "_shown", "_spare", "fallback", "name", "needed")
+    __slots__ = ("_is_told", "_listed", "_shown", "_spare", "fallback", "name", "needed", "pending")
 
-    def __init__(self, label: Label, told: Iterable[str] = ()) -> None:
+    def __init__(self, label: Label, told: Iterable[str] = (), *, pending: bool = False) -> None:
         self.name = label.name
         self.fallback = label.fallback
         self.needed = label.fallback != OTHER
@@ -36,9 +37,15 @@ class ClosedSet:
         self._is_told = not label.values
         self._spare = 0 if label.values else label.most
         self.admit(told)
+        self.pending = pending
+        """Whether nothing is expected yet: the first values are still to be told, and no traffic has needed the fallback."""
 
     def admit(self, values: Iterable[str]) -> list[str]:
-        """Add further values, as long as there is room; returns those that are new, as they will be shown."""
+        """Add further values, as long as there is room; returns those that are new, as they will be shown.
+
+        No value: there is none to be told, so that the fallback is alone.
+        """
+        self.pending = False
         fresh = []
         for value in values:
             if value in self._shown or value == self.fallback:
@@ -62,6 +69,7 @@ class ClosedSet:
     def fall_back(self) -> str:
         """The fallback, because a value is outside; `other` is expected from now on, if it is not all that there is yet."""
         self.needed = self.needed or bool(self._listed)
+        self.pending = False
         return self.fallback
 
     def shown(self) -> tuple[str, ...]:
@@ -70,4 +78,6 @@ class ClosedSet:
 
     def expected(self) -> tuple[str, ...]:
         """The values of `shown` that traffic has or may be expected to have: without `other`, unless it was needed or is alone."""
+        if self.pending:
+            return ()
         return self.shown() if self.needed or not self._listed else self._listed

@@ -159,7 +159,8 @@ def _projection(names: Sequence[str]) -> Callable[[RequestLabels], tuple[str, ..
 class Metrics:
     """The registry of one process.
 
-    `lanes`, `prompt_buckets` and `models` need not hold their fallbacks, but may. `constants`: labels with the same
+    `lanes`, `prompt_buckets` and `models` need not hold their fallbacks, but may. `models_pending`: the engine will tell its
+    models, so that series by model begin when it does, or with the first request. `constants`: labels with the same
     value on every series about requests and the engine; those that are `unknown` are filled in by the engine
     (`constants.py` says until when). `native_histograms`: unless `off`, histograms count in native buckets too.
     """
@@ -170,6 +171,7 @@ class Metrics:
         lanes: Iterable[str],
         prompt_buckets: Iterable[str],
         models: Iterable[str] = (),
+        models_pending: bool = False,
         constants: Mapping[str, str] | None = None,
         inter_token_by_prompt_bucket: bool = False,
         series_limit: int = SERIES_LIMIT,
@@ -177,7 +179,7 @@ class Metrics:
     ) -> None:
         self.lanes = ClosedSet(LANE, lanes)
         self.prompt_buckets = ClosedSet(PROMPT_BUCKET, prompt_buckets)
-        self.models = ClosedSet(MODEL, models)
+        self.models = ClosedSet(MODEL, models, pending=models_pending)
         self._constants = Constants(constants or {})
         self.series = 0
         self.spent = 0
@@ -206,7 +208,7 @@ class Metrics:
     def told(self) -> int:
         """A number that changes with each model or lane that is expected from now on, and never returns to a value before."""
         sets = (self.models, self.lanes)
-        return sum(len(closed.shown()) + closed.needed for closed in sets)
+        return sum(len(closed.shown()) + closed.needed + (not closed.pending) for closed in sets)
 
     def tell_constants(self, told: Mapping[str, str | None]) -> None:
         """Take in the constants that the engine states (None: not stated): set them while possible, else compare."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sidecar.engines.engine import Engine
 from sidecar.engines.kind import UNKNOWN_KIND
+from sidecar.engines.probe.replies import Identity
 
 
 def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
@@ -42,6 +43,17 @@ def test_the_model_label_comes_from_the_engines_list_and_never_from_a_client() -
     engine.serves(["llama", "adapter"])
     assert engine.model_of(None) == "other"
     assert told == [("llama",), ("llama", "adapter")]
+
+
+def test_an_engine_that_describes_itself_and_names_no_model_says_so() -> None:
+    """The series of `other` wait for the engine's list (`ClosedSet.pending`): they begin when there is none to wait for."""
+    told: list[Sequence[str]] = []
+    silent, listed = Engine("auto", on_models=told.append), Engine("auto", on_models=told.append)
+
+    silent.says(Identity("3.3.4"))
+    listed.says(Identity("0.11.0", models=("llama",)))
+
+    assert told == [(), ("llama",)]
 
 
 def test_where_the_config_states_the_models_its_word_stands() -> None:

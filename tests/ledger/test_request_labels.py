@@ -35,7 +35,7 @@ CHANGES = {
     ),
     "metrics/registry.py": (
         ("        models: Iterable[str] = (),\n", "        models: Iterable[str] = (),\n        tenants: Iterable[str] = ('acme',),\n"),
-        ("self.models = ClosedSet(MODEL, models)", "self.models = ClosedSet(MODEL, models); self.tenants = ClosedSet(TENANT, tenants)"),
+        ("self.lanes = ClosedSet(LANE, lanes)", "self.lanes = ClosedSet(LANE, lanes); self.tenants = ClosedSet(TENANT, tenants)"),
         ("shared = {", "shared = {TENANT.name: self.tenants, "),
         ("import LANE, MODEL, PROMPT_BUCKET", "import LANE, MODEL, PROMPT_BUCKET, TENANT"),
     ),

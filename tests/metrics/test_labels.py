@@ -64,6 +64,21 @@ def test_other_is_expected_while_it_is_alone_and_once_it_was_needed_beside_known
     assert lengths.expected() == ("0-512", "unknown")
 
 
+def test_nothing_is_expected_of_a_set_whose_first_values_are_still_to_be_told() -> None:
+    """A sidecar starts before its engine. Zeros of model `other` would stay beside those of the models that the engine tells later,
+    and would be half of the page. They begin where a request needs them first, or where there is nothing to be told.
+    """
+    told, used, none = (ClosedSet(MODEL, pending=True) for _ in range(3))
+    before = [models.expected() for models in (told, used, none)]
+
+    told.admit(["llama"])
+    used.fall_back()
+    none.admit([])
+
+    assert before == [(), (), ()]
+    assert [models.expected() for models in (told, used, none)] == [("llama",), ("other",), ("other",)]
+
+
 def test_a_set_that_the_code_knows_takes_nothing_more() -> None:
     outcomes = ClosedSet(OUTCOME)
 
