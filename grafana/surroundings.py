@@ -28,7 +28,7 @@ _SOURCE = {
     "lane": "llm_requests_received_total",
     "prompt_bucket": "llm_requests_total",
 }
-"""Sources of a variable's values: series that are there from the start."""
+"""Sources of a variable's values: series that are there before the first request."""
 _WITH_FALLBACK = ("model", "lane")
 """Variables whose label has the value `other`, which is no choice while nothing is counted under it."""
 _TITLES = {"namespace": "Namespace", "pod": "Pod", "model": "Model", "lane": "Lane", "prompt_bucket": "Prompt tokens"}
@@ -47,7 +47,7 @@ def variables(choices: Sequence[Choice] = ()) -> Iterator[dashboard.DatasourceVa
         series = f"{_SOURCE[name]}{{{','.join(chosen)}}}"
         everything = models.VariableOption(selected=True, text=["All"], value=["$__all"])
         if name in _WITH_FALLBACK:
-            # Only what had traffic: `other` is there from the start, at 0.
+            # Only what had traffic: `other` may be there at 0.
             text = f"query_result(count by ({name}) (increase({series}[$__range]) > 0))"
             made = _query(name, _TITLES[name], text).regex(f'/{name}="([^"]+)"/')
         else:

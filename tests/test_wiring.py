@@ -41,7 +41,11 @@ def test_series_by_model_wait_for_the_engine_to_tell_its_models_where_the_config
     """Unless no engine is ever asked: then all requests are of `other` from the start."""
     asked, never, stated = (
         metrics_of(config(engine=engine))
-        for engine in ({"models": ()}, {"models": (), "kind": "none"}, {"models": ("tiny",)})
+        for engine in (
+            dict[str, object](models=()),
+            dict[str, object](models=(), kind="none"),
+            dict[str, object](models=("tiny",)),
+        )
     )
 
     assert [each.models.expected() for each in (asked, never, stated)] == [(), ("other",), ("tiny",)]

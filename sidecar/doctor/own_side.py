@@ -18,7 +18,7 @@ from sidecar.engines.probe.replies import Answers, body_at
 from sidecar.ledger.request_labels import OTHER
 from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
-from sidecar.metrics.slo_metrics import REQUESTS_RECEIVED_TOTAL, SLO_THRESHOLD_SECONDS
+from sidecar.metrics.slo_metrics import SLO_THRESHOLD_SECONDS
 
 
 LEAST_SEEN = 0.9
@@ -54,7 +54,7 @@ def config(read: Read, _chain: Chain) -> Finding:
         return ok(Link.CONFIG, f"{checked.file} has no errors, and each lane has objectives or says that it has none")
     said = "the file was not read: --config.file is not given"
     if page is not None and page.good:
-        lanes = {labels["lane"] for labels, _ in read.page.of(REQUESTS_RECEIVED_TOTAL.name)}
+        lanes = {labels["lane"] for labels, _ in read.page.of(c.PHASE_ATTRIBUTION_TOTAL.name)}
         aimed = {labels["lane"] for labels, _ in read.page.of(SLO_THRESHOLD_SECONDS.name)}
         none = sorted(lanes - aimed - {OTHER})
         said += f"; lanes that never page, which may be meant: {', '.join(none)}" if none else ""

@@ -12,7 +12,7 @@ from sidecar.doctor.gathered import Read, in_yaml
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.catalogue import CATALOGUE
-from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
+from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS, MODEL
 
 
 SAME_START_SECONDS = 0.005
@@ -227,7 +227,7 @@ def labels(read: Read, chain: Chain) -> Finding:
     ours_to_give = read.page.label_names.union(label.name for metric in CATALOGUE for label in metric.labels)
     needed = sorted(grouped - ours_to_give - made)
     missing = [name for name in needed if not mine[0].get(name)]
-    shadowed = sorted((mine[0].keys() - set(needed)) & read.page.label_names)
+    shadowed = sorted((mine[0].keys() - set(needed)) & (read.page.label_names | {MODEL.name}))
     if missing:
         return broken(
             Link.LABELS,

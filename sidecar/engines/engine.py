@@ -23,7 +23,7 @@ class Engine:
     ) -> None:
         """`models`: the closed set where the config states it; else the engine's own list, told to `on_models` once it is known.
 
-        `on_models` is told no model once the engine has described itself and named none.
+        `on_models` is told of no model once the engine has described itself without a list. An empty list gets models later.
         """
         self.kind = kind
         self.speaks = kind_named(kind)
@@ -70,7 +70,7 @@ class Engine:
         self.gpu_type = identity.gpu_type
         if identity.models is not None:
             self.serves(identity.models, identity.adapters)
-        if not self.models and self._on_models is not None:
+        elif not self.models and self._on_models is not None:
             self._on_models(())
 
     def serves(self, models: Sequence[str], adapters: Sequence[str] = ()) -> None:

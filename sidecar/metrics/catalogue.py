@@ -298,7 +298,7 @@ ENGINE_REPORT_AGREEMENT_RATIO = Gauge(
 ESTIMATOR_READY = Gauge(
     "llm_estimator_ready",
     "1 if the estimator can split the time to first token of a request of this model without an engine report, at prompt"
-    " lengths that it has seen; else 0. Absent if the estimator is switched off.",
+    " lengths that it has seen; else 0. Absent if the estimator is switched off, and until the models are known.",
     (MODEL,),
 )
 ESTIMATOR_SAMPLES = Gauge(

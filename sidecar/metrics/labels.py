@@ -31,7 +31,7 @@ class ClosedSet:
         self.name = label.name
         self.fallback = label.fallback
         self.needed = label.fallback != OTHER
-        """Whether the fallback is expected to be used: `unknown` always is, `other` once it has been beside known values."""
+        """Whether the fallback is expected to be used: `unknown` always is, `other` once it was, but for one that is alone by nature."""
         self._shown = {str(value): str(value) for value in label.values}
         self._listed = tuple(self._shown.values())
         self._is_told = not label.values
@@ -67,8 +67,8 @@ class ClosedSet:
         return self.fallback if shown is None and self._is_told and value == self.fallback else shown
 
     def fall_back(self) -> str:
-        """The fallback, because a value is outside; `other` is expected from now on, if it is not all that there is yet."""
-        self.needed = self.needed or bool(self._listed)
+        """The fallback, because a value is outside; `other` is expected from now on, also beside values that are told later."""
+        self.needed = self.needed or self.pending or bool(self._listed)
         self.pending = False
         return self.fallback
 

@@ -134,7 +134,7 @@ class InFlight:
         ]
 
     def set_gauges(self, at: float) -> None:
-        """Set both gauges as of this instant; a lane or model without any request so far stands at 0."""
+        """Set both gauges as of this instant; a known lane and model without any request stands at 0."""
         if self._metrics.told != self._told:
             self._told = self._metrics.told
             for values in self._in_flight.combinations(state="waiting"):

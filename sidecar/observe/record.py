@@ -24,8 +24,8 @@ from sidecar.timeline.outcome import ENDED_WELL, Outcome
 class Recorder:
     """Writes accounts and counts what was not measured. Make one per registry.
 
-    Making it puts every counter that a rule reads on the page at 0, so that `rate()` sees the first event. Counters of a lane
-    that no rule reads appear with its first request.
+    Making it puts every counter that a rule reads on the page at 0, so that `rate()` sees the first event; those by model as
+    soon as the models are known. Counters of a lane that no rule reads appear with its first request.
     """
 
     def __init__(self, metrics: Metrics) -> None:

@@ -45,12 +45,15 @@ def test_the_model_label_comes_from_the_engines_list_and_never_from_a_client() -
     assert told == [("llama",), ("llama", "adapter")]
 
 
-def test_an_engine_that_describes_itself_and_names_no_model_says_so() -> None:
-    """The series of `other` wait for the engine's list (`ClosedSet.pending`): they begin when there is none to wait for."""
+def test_an_engine_that_describes_itself_without_a_list_of_models_is_told_of() -> None:
+    """The series of `other` wait for the engine's list (`ClosedSet.pending`): they begin when there is none to wait for. A front end
+    whose list is still empty has one.
+    """
     told: list[Sequence[str]] = []
-    silent, listed = Engine("auto", on_models=told.append), Engine("auto", on_models=told.append)
+    silent, empty, listed = (Engine("auto", on_models=told.append) for _ in range(3))
 
     silent.says(Identity("3.3.4"))
+    empty.says(Identity("1.0", models=()))
     listed.says(Identity("0.11.0", models=("llama",)))
 
     assert told == [(), ("llama",)]

@@ -77,6 +77,10 @@ def test_nothing_is_expected_of_a_set_whose_first_values_are_still_to_be_told() 
 
     assert before == [(), (), ()]
     assert [models.expected() for models in (told, used, none)] == [("llama",), ("other",), ("other",)]
+    for models in (used, none):
+        models.admit(["llama"])
+    # Requests that came before the list may still miss an objective: `rate()` must see their first miss.
+    assert [models.expected() for models in (used, none)] == [("llama", "other"), ("llama",)]
 
 
 def test_a_set_that_the_code_knows_takes_nothing_more() -> None:
