@@ -17,19 +17,19 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sidecar.slo.attribution import VOTES
 from sidecar.slo.causes import ROOT_PHASES, ROOTS
 from sidecar.slo.objective import Objective
 from tests.alert_rules.syntax import FILES, FOLDER
 from tests.support.ports import free_port
-from tests.support.tools import need_tool
+from tests.support.tools import need_newer, need_tool
 
 
 SCRAPE_SECONDS, HISTORY_SAMPLES, EVALUATE_SECONDS = 15, 26, 3
@@ -127,8 +127,11 @@ def send(url: str, body: bytes) -> None:
 
 
 @contextmanager
-def prometheus(folder: Path, files: Sequence[str] = FILES) -> Iterator[str]:
-    """A server with shipped rules, evaluated often, that takes remote writes and scrapes nothing."""
+def prometheus(folder: Path, files: Sequence[str] = FILES, *, newer: bool = False) -> Iterator[str]:
+    """A server that evaluates shipped rules often, takes remote writes and scrapes nothing. `newer`: a 3.x, not the one installed.
+
+    `files`: of `alert_rules/`.
+    """
     for name in files:
         text = (FOLDER / name).read_text()
         (folder / name).write_text(re.sub(r"(?m)^(    interval: )\d+s$", rf"\g<1>{EVALUATE_SECONDS}s", text))
@@ -136,13 +139,14 @@ def prometheus(folder: Path, files: Sequence[str] = FILES) -> Iterator[str]:
     url = f"http://127.0.0.1:{free_port()}"
     command = [
         *(
-            str(need_tool("prometheus")),
+            str((need_newer if newer else need_tool)("prometheus")),
             f"--config.file={folder / 'prometheus.yml'}",
             f"--storage.tsdb.path={folder / 'data'}",
         ),
         *(
             f"--web.listen-address={url.removeprefix('http://')}",
             "--web.enable-remote-write-receiver",
+            "--web.enable-lifecycle",
             "--enable-feature=native-histograms",
             "--log.level=error",
         ),
@@ -160,6 +164,13 @@ def prometheus(folder: Path, files: Sequence[str] = FILES) -> Iterator[str]:
     finally:
         process.kill()
         process.wait(10)
+
+
+def evaluate_alone(url: str, folder: Path, group: Mapping[str, Any]) -> None:
+    """Have the server of this folder evaluate one group of a rule file and nothing else, every EVALUATE_SECONDS."""
+    (folder / "alone.yml").write_text(json.dumps({"groups": [{**group, "interval": f"{EVALUATE_SECONDS}s"}]}))
+    (folder / "prometheus.yml").write_text('rule_files: ["alone.yml"]\n')
+    urllib.request.urlopen(f"{url}/-/reload", data=b"", timeout=30).close()
 
 
 class Durations(NamedTuple):
