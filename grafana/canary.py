@@ -11,7 +11,8 @@ from grafana.query import WHO, Query, summed
 from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, STREAMED_OK, TPOTS
 from sidecar.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS, Asked, Counted, Question, Versions, gate_query
 from sidecar.compare.sequential import FAILS_BELOW
-from sidecar.metrics.histogram_forms import quantile
+from sidecar.export.rules.dashboard_rules import quantile
+from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.timeline.finish import Finish
 
 
@@ -26,10 +27,15 @@ _SUSPICIOUS = 0.05
 
 _VERSIONS = Versions(both=BOTH, canary='app_version="$canary"')
 _OF = "of the two versions chosen, in minutes in which both had requests"
+_ALONE = {
+    "baseline": 'app_version="$baseline",app_version!="$canary"',
+    "canary": 'app_version="$canary",app_version!="$baseline"',
+}
+"""Matchers of what is compared: no version is compared with itself."""
 
 
 def _share(counted: Counted, version: str) -> str:
-    matchers = ",".join(filter(None, (f'app_version="${version}"', counted.matchers)))
+    matchers = ",".join(filter(None, (_ALONE[version], counted.matchers)))
     return f"sum by (WHO) (increase({counted.metric}{{{matchers}}}[W]))"
 
 
@@ -103,14 +109,18 @@ _SIZES = Panel(
 _GATE = Row("The gate over the time shown: $canary against $baseline", (*(_gate(*one) for one in _ASKED), _SIZES))
 
 
-def _side_by_side(title: str, about: str, population: str, histogram: str) -> Panel:
+def _side_by_side(title: str, population: str, histogram: str) -> Panel:
     queries = tuple(
         Query(
-            quantile(q, histogram, "R", by="WHO, app_version", matchers=f"{{{BOTH}}}"),
+            quantile(q, histogram, by="WHO, app_version", matchers=f"{{{BOTH}}}"),
             f"p{q * 100:g} {VERSIONED}",
             exemplars=True,
         )
-        for q in (0.5, 0.99)
+        for q in (0.5, 0.95)
+    )
+    about = (
+        f"Both versions, lane by lane, over five minutes: p50 from {SAMPLES_NEEDED[0.5]} requests on, p95 from {SAMPLES_NEEDED[0.95]}."
+        " `sidecar compare` tells a p99 with its interval."
     )
     return Panel(Kind.LINES, title, about, population, "s", queries, width=12, height=_TWO_VERSIONS)
 
@@ -118,15 +128,8 @@ def _side_by_side(title: str, about: str, population: str, histogram: str) -> Pa
 _LINES = Row(
     "Side by side",
     (
-        _side_by_side(
-            "Time to first token p50, p99",
-            "Both versions, lane by lane.",
-            FIRST_TOKENS,
-            "llm_time_to_first_token_seconds",
-        ),
-        _side_by_side(
-            "Time per output token p50, p99", "Both versions, lane by lane.", TPOTS, "llm_time_per_output_token_seconds"
-        ),
+        _side_by_side("Time to first token p50, p95", FIRST_TOKENS, "llm_time_to_first_token_seconds"),
+        _side_by_side("Time per output token p50, p95", TPOTS, "llm_time_per_output_token_seconds"),
     ),
 )
 

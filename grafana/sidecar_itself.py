@@ -4,7 +4,8 @@ from grafana.colours import CALM, RED, WARN
 from grafana.panel import RATIO, Board, Kind, Panel, Row
 from grafana.query import Query, mean_of
 from grafana.shapes import OK, PODS, STREAMED_OK
-from sidecar.metrics.histogram_forms import quantile
+from sidecar.export.rules.dashboard_rules import quantile
+from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 
 
 def _now(name: str, legend: str, *, unit: str = "short", how: str = "max") -> Query:
@@ -72,10 +73,10 @@ _COST = Row(
             "Overhead: from the return of a read to the return of the write of the same bytes. Loop lag: how late a timer fires, so how"
             " long bytes may have waited. High: the slow hop is the sidecar itself. Connect: to the engine, microseconds unless its listen"
             " queue is full. Upload: the client's time to send its request, no phase; a slow network shows here first.",
-            "overhead: 1 response read in 64, inference or not; lag: a periodic timer; connect and upload: inference requests; of all pods",
+            f"overhead: 1 response read in 64, inference or not; lag: a periodic timer; connect and upload: inference requests; of all pods, from {SAMPLES_NEEDED[0.99]} of them on in five minutes",
             "s",
             tuple(
-                Query(f"{quantile(0.99, f'{name}_seconds', 'N')} >= 0", legend)
+                Query(f"{quantile(0.99, f'{name}_seconds', by='')} >= 0", legend)
                 for name, legend in (
                     ("llm_sidecar_overhead", "overhead"),
                     ("llm_sidecar_event_loop_lag", "loop lag"),

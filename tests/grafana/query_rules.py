@@ -7,6 +7,7 @@ from typing import Any
 import promql_parser as promql
 
 from sidecar.export.rules.dashboard_rules import RECORDED
+from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from tests.grafana.boards import MAGIC, Json, targets, unit_of, with_durations
 from tests.grafana.dimensions import UNIT, UnknownDimensionError, dimension_of, observed, written
 from tests.grafana.gate import is_sequential
@@ -59,6 +60,8 @@ SWITCH = "$computed"
 """The variable that reads either what is recorded for pictures or what that was recorded from."""
 _SIDES = (f'!~"{SWITCH}"', f'=~"{SWITCH}"')
 _RATES = {"rate", "irate", "increase"}
+RATE_INTERVAL = "$__rate_interval"
+"""Grafana's window of four scrapes: a minute of most sidecars."""
 
 
 @lru_cache(maxsize=1024)
@@ -97,16 +100,13 @@ def parses(dashboard: Json) -> Complaints:
 
 
 def honours_the_variables(dashboard: Json) -> Complaints:
-    """Each selector obeys every variable whose label its series carries; one of two versions on a dashboard that compares them."""
-    compares = any(variable["name"] == "canary" for variable in dashboard["templating"]["list"])
+    """Each selector obeys every variable whose label its series carries."""
     for panel, target in targets(dashboard):
         for selector in selectors(tree_of(target)):
             labels, said = known()[selector.name or ""], matched(selector)
             for name in VARIABLES:
                 if name in labels and said.get(name) != f'=~"${name}"':
                     yield f"{where(panel, target)}: {selector.name} does not obey ${name}"
-            if compares and said.get(VERSION) not in {'="$baseline"', '="$canary"', '=~"$baseline|$canary"'}:
-                yield f"{where(panel, target)}: {selector.name} mixes versions"
             for name in sorted(set(said) - labels):
                 yield f"{where(panel, target)}: {selector.name} has no label {name}"
 
@@ -255,7 +255,7 @@ def has_buckets(selector: promql.VectorSelector) -> bool:
 
 
 def takes_quantiles_right(dashboard: Json) -> Complaints:
-    """By le from buckets, or from native histograms; never averaged, added or stacked."""
+    """By le from buckets, or from native histograms, where the samples carry it; not of a scrape or two; never averaged, added or stacked."""
     for panel, target in targets(dashboard):
         tree = tree_of(target)
         calls = [
@@ -267,8 +267,11 @@ def takes_quantiles_right(dashboard: Json) -> Complaints:
             by_edge = summed and "le" in grouping(below)
             if not summed or any(not has_buckets(one) or by_edge is (one.name in NATIVE) for one in operands(below)):
                 yield f"{where(panel, target)}: a quantile that is not of sum by (le) of buckets, or of a sum of native histograms"
-            if not 0 < inner(call.args[0]).val < 1:
-                yield f"{where(panel, target)}: quantile {inner(call.args[0]).val}"
+            of = inner(call.args[0]).val
+            if _samples_asked_for(call, tree) != SAMPLES_NEEDED.get(of):
+                yield f"{where(panel, target)}: quantile {of} where fewer samples than it needs carry it, or more are asked for"
+        if calls and RATE_INTERVAL in target["expr"]:
+            yield f"{where(panel, target)}: a quantile of the samples of a scrape or two"
         for node in walk(tree):
             mixing = (isinstance(node, promql.AggregateExpr) and str(node.op) in {"sum", "avg", "stddev"}) or (
                 isinstance(node, promql.BinaryExpr) and str(node.op) in {"+", "*"}
@@ -284,6 +287,16 @@ def takes_quantiles_right(dashboard: Json) -> Complaints:
         }
         if calls and stacked:
             yield f"{where(panel, target)}: stacked quantiles"
+
+
+def _samples_asked_for(call: Any, tree: Any) -> float | None:
+    """The number n of `call and ... >= n`; None if nothing is asked for."""
+    for node in walk(tree):
+        if isinstance(node, promql.BinaryExpr) and str(node.op) == "and" and inner(node.lhs) == call:
+            enough = inner(node.rhs)
+            if isinstance(enough, promql.BinaryExpr) and str(enough.op) == ">=":
+                return float(inner(enough.rhs).val)
+    return None
 
 
 def _below(node: Any) -> list[Any]:

@@ -29,6 +29,7 @@ from tests.grafana.forms import reads_any_form
 from tests.grafana.gate import is_gate
 from tests.grafana.query_rules import QUERY_RULES, VARIABLES, WHO, has_buckets, tree_of
 from tests.grafana.series import VERSION, known, labels_of, matched, operands, selectors
+from tests.grafana.version_rules import keeps_versions_apart
 
 
 Complaints = Iterator[str]
@@ -312,6 +313,7 @@ RULES: tuple[Rule, ...] = (
     shows_the_alerts,
     offers_traces,
     reads_any_form,
+    keeps_versions_apart,
 )
 
 

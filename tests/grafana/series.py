@@ -115,11 +115,13 @@ def operands(node: Any) -> list[promql.VectorSelector]:
 
 
 def matched(selector: promql.VectorSelector) -> dict[str, str]:
-    """Label to matcher, as written: `=~"$lane"`."""
+    """Label to matcher, as written: `=~"$lane"`; a second one of the same label after it, with its name: `="v1",app_version!="v2"`."""
     signs = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
-    return {
-        one.name: f'{signs[str(one.op).removeprefix("MatchOp.")]}"{one.value}"' for one in selector.matchers.matchers
-    }
+    said: dict[str, str] = {}
+    for one in selector.matchers.matchers:
+        how = f'{signs[str(one.op).removeprefix("MatchOp.")]}"{one.value}"'
+        said[one.name] = f"{said[one.name]},{one.name}{how}" if one.name in said else how
+    return said
 
 
 def inner(node: Any) -> Any:

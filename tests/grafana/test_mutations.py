@@ -121,3 +121,33 @@ def test_a_panel_that_lost_something_is_noticed(uid: str) -> None:
         panel["gridPos"]["y"] = kept_y
 
     assert unnoticed == []
+
+
+def unfounded(expr: str) -> Iterator[tuple[str, str]]:
+    """The query with a quantile of too few samples: any number of them, one of them less, or those of four scrapes."""
+    for match in re.finditer(r" and on \([^)]*\) \S.*? >= (\d+)(?=\)| or )", expr):
+        yield f"any number at {match.start()}", expr[: match.start()] + expr[match.end() :]
+    for match in re.finditer(r">= (\d{2,})", expr):
+        yield f"fewer at {match.start()}", f"{expr[: match.start()]}>= {int(match[1]) - 1}{expr[match.end() :]}"
+    for match in re.finditer(r"\[(?:5m|\$__range)\]", expr):
+        yield f"four scrapes at {match.start()}", f"{expr[: match.start()]}[$__rate_interval]{expr[match.end() :]}"
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_a_quantile_of_too_few_samples_is_noticed(uid: str) -> None:
+    whole = board(uid)
+    unnoticed, tried = [], 0
+    for panel in panels(whole):
+        dashboard = alone(whole, panel)
+        for target in panel["targets"]:
+            if "histogram_quantile" not in (original := target["expr"]):
+                continue
+            for name, expr in unfounded(original):
+                target["expr"] = expr
+                tried += 1
+                if not complains(dashboard):
+                    unnoticed.append(f"{panel['title']} {target['refId']}: {name}")
+            target["expr"] = original
+
+    assert unnoticed == []
+    assert tried or "histogram_quantile" not in str(whole)
