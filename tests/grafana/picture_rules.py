@@ -135,6 +135,23 @@ def leaves_flat_zero_out(dashboard: Json) -> Complaints:
             yield f"panel {panel['title']!r} {target['refId']}: it draws 0 and NaN of whatever there is"
 
 
+def stands_against_what_is_promised(dashboard: Json) -> Complaints:
+    """A latency beside its threshold: on a log axis, where both can be read however far apart they are, and the threshold is dashed."""
+    for panel in _lines(dashboard):
+        promised = {target["refId"] for target in panel["targets"] if "llm_slo_threshold_seconds" in target["expr"]}
+        dashed = {
+            override["matcher"]["options"]
+            for override in panel["fieldConfig"]["overrides"]
+            if any(one["id"] == "custom.lineStyle" and one["value"]["fill"] == "dash" for one in override["properties"])
+        }
+        if not promised and "promised" in panel["title"]:
+            yield f"panel {panel['title']!r}: no line is what is promised"
+        if promised - dashed:
+            yield f"panel {panel['title']!r}: the threshold looks as what was measured"
+        if promised and panel["fieldConfig"]["defaults"]["custom"]["scaleDistribution"]["type"] != "log":
+            yield f"panel {panel['title']!r}: the axis is linear"
+
+
 def has_no_constant_column(dashboard: Json) -> Complaints:
     """A column of 1 only carries labels: it is out of sight."""
     for panel in panels(dashboard):
@@ -182,6 +199,7 @@ PICTURE_RULES: tuple[Rule, ...] = (
     colours_by_name,
     shows_its_legend,
     leaves_flat_zero_out,
+    stands_against_what_is_promised,
     has_no_constant_column,
     has_room_for_its_columns,
 )

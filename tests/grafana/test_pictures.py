@@ -75,6 +75,18 @@ def _flat_zero(dashboard: Json) -> None:
     target["expr"] = target["expr"].removesuffix(" > 0")
 
 
+def _linear(dashboard: Json) -> None:
+    _panel(dashboard, "Between tokens")["fieldConfig"]["defaults"]["custom"]["scaleDistribution"] = {"type": "linear"}
+
+
+def _solid_threshold(dashboard: Json) -> None:
+    _panel(dashboard, "Time to first token")["fieldConfig"]["overrides"][0]["properties"].pop(0)
+
+
+def _nothing_promised(dashboard: Json) -> None:
+    _panel(dashboard, "Time to first token")["targets"].pop()
+
+
 def _ones(dashboard: Json) -> None:
     _panel(dashboard, "Verdict")["targets"][4]["expr"] = "group by (namespace, lane) (llm_requests_total)"
     _panel(dashboard, "Verdict")["fieldConfig"]["overrides"] = []
@@ -100,6 +112,9 @@ def _too_wide(dashboard: Json) -> None:
         (picture_rules.shows_its_legend, _legend_below),
         (picture_rules.shows_its_legend, _legend_without_its_row),
         (picture_rules.leaves_flat_zero_out, _flat_zero),
+        (picture_rules.stands_against_what_is_promised, _linear),
+        (picture_rules.stands_against_what_is_promised, _solid_threshold),
+        (picture_rules.stands_against_what_is_promised, _nothing_promised),
         (picture_rules.has_no_constant_column, _ones),
         (picture_rules.has_room_for_its_columns, _too_wide),
     ],
