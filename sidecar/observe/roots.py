@@ -225,7 +225,13 @@ class Roots:
 
     def _see(self, at: float, costs: Costs) -> None:
         queued_since = self._backlog.stood_since(at - RECENT_SECONDS)
-        self._signs = self._pod.signs(at, costs, queued_since=queued_since, engine_waiting=self._reader.engine_waiting)
+        self._signs = self._pod.signs(
+            at,
+            costs,
+            queued_since=queued_since,
+            stands=self._backlog.stands(at),
+            engine_waiting=self._reader.engine_waiting,
+        )
         lead, uncached = self.incident.lead, self._signs.grown.get(Cause.UNCACHED)
         grown = None if lead is None else has_grown(lead, self._signs)
         self.incident.saw(at, grown=grown, uncached=1.0 if uncached is None else uncached.low)

@@ -151,10 +151,17 @@ class Pod(Learner):
     # --- what it shows --------------------------------------------------------------------------------------------------
 
     def signs(
-        self, at: float, costs: Costs, *, queued_since: float | None = None, engine_waiting: float | None = None
+        self,
+        at: float,
+        costs: Costs,
+        *,
+        queued_since: float | None = None,
+        stands: bool = False,
+        engine_waiting: float | None = None,
     ) -> Signs:
-        """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute; `engine_waiting`:
-        requests in the engine's own queue as it last stated them, which may be after the last reading; None: unknown.
+        """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute; `stands`: one does not
+        drain; `engine_waiting`: requests in the engine's own queue as it last stated them, which may be after the last reading;
+        None: unknown.
         """
         soon = at - SOON_SECONDS
         stepwise, longer_outputs = clearest(costs.decode, DEARER), self._output.longer(at, queued_since)
@@ -184,6 +191,7 @@ class Pod(Learner):
             mute=self._is_mute(),
             maybe_mute=self._may_be_mute(),
             limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
+            stands=stands,
             waited=self._shares(at),
             engine_waiting=engine_waiting,
             restart_unseen=not self._numbers_read,

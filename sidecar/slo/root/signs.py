@@ -57,6 +57,8 @@ class Signs:
     flight: the engine is busy with it, or it hangs."""
     limited: bool = False
     """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
+    stands: bool = False
+    """More requests wait than usually, for a minute and more, and they do not get fewer."""
     waited: Mapping[Blame, float] = field(default_factory=dict)
     """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
     engine_waiting: float | None = None

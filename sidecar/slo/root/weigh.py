@@ -312,7 +312,7 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
     if signs.mute and lead is None:
         given.give_all({unknown(Unknown.UNCLEAR): 1.0})
         return 0.0
-    if signs.limited and not (facts.left_behind and lead is not None):
+    if signs.limited and (lead is None or not facts.left_behind or _outlasts(lead, signs)):
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
     elif lead is not None:
         # A queue that nothing tells from dearer work is a guess for each miss, also while it leads.
@@ -340,6 +340,11 @@ def _may_lead(lead: Root, facts: Facts, signs: Signs) -> bool:
     if lead.phase == Blame.PREFILL:
         return facts.left_behind or _computes(signs) > 0.0
     return lead.phase != Blame.UNATTRIBUTED
+
+
+def _outlasts(lead: Root, signs: Signs) -> bool:
+    """Whether the backlog outlasts a surge of load that began it: once the load is as usual, it would drain."""
+    return signs.stands and lead == root_of(Cause.LOAD) and has_grown(lead, signs) is False
 
 
 def _seen(signs: Signs) -> float:

@@ -18,6 +18,22 @@ def test_a_backlog_that_the_open_incident_left_is_its_own_although_the_batch_is_
     assert leader(WAITED._replace(left_behind=True), drains) == root_of(Cause.SLOTS)
 
 
+def test_a_backlog_that_does_not_drain_once_the_load_is_usual_again_has_another_reason() -> None:
+    """A setting leaves few slots, and in its first minute a few more requests came than usually: `load` led, and would lead for as
+    long as the queue stands."""
+    lead, behind = root_of(Cause.LOAD), WAITED._replace(left_behind=True)
+
+    def full(load: float, *, stands: bool) -> Signs:
+        return Signs(
+            grown={Cause.LOAD: sharp(load)}, limited=True, computes_ratio=0.1, engine_waiting=40.0, stands=stands
+        )
+
+    assert leader(behind, full(1.0, stands=True), lead) == root_of(Cause.SLOTS)
+    assert leader(behind, full(1.0, stands=False), lead) == lead
+    assert leader(behind, full(1.5, stands=True), lead) == lead
+    assert leader(behind, Signs(limited=True, stands=True), root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST)
+
+
 def test_what_a_fault_evicted_from_the_cache_is_no_cause_of_the_backlog_that_it_left() -> None:
     """Only what is lost beyond that is."""
     lead = root_of(Cause.LONGER_OUTPUTS)
