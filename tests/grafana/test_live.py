@@ -79,6 +79,7 @@ SOMETIMES = {
     **{("Queue and prefill by lane and prompt length", query): _FEW for query in "AC"},
     ("$lane: time to first token p50, p95, p99", "C"): _FEW,
     ("Stream p95 by lane", "A"): _FEW,
+    **{("Beside the phases p99: overhead, loop lag, connect, upload", query): _FEW for query in "CD"},
     **dict.fromkeys(
         (
             ("Mean seconds by phase, of the lanes chosen", "D"),
