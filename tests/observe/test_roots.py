@@ -1,6 +1,7 @@
 """Each miss is decided once and soon, by what broke on its pod; the page always adds up."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -335,7 +336,7 @@ def test_the_signs_of_a_pod_are_asked_with_the_beginning_of_its_queue(monkeypatc
     asked: list[float | None] = []
     signs = Pod.signs
 
-    def noted(pod: Pod, at: float, costs: Costs, *, queued_since: float | None, **told: float | None) -> Signs:
+    def noted(pod: Pod, at: float, costs: Costs, *, queued_since: float | None, **told: Any) -> Signs:
         asked.append(queued_since)
         return signs(pod, at, costs, queued_since=queued_since, **told)
 
