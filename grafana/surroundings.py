@@ -115,11 +115,13 @@ def annotations() -> Iterator[dashboard.AnnotationQuery]:
         yield _annotation(name, NEUTRAL, promql(expr)).title_format(title).text_format(text)
 
 
-_VERSIONS = "group by (namespace, engine, version) (llm_engine_info)"
+_DEPLOYED = "namespace, engine, version, app_version"
+"""Labels of a deploy; `app_version` is the pod's own version, where Prometheus puts it on the target."""
+_VERSIONS = f"group by ({_DEPLOYED}) (llm_engine_info)"
 _CHANGES = {
     "Deploys": (
-        f"{_VERSIONS} unless on (namespace, engine, version) {_VERSIONS.removesuffix(')')} offset {NOW})",
-        "{{engine}} {{version}} is new",
+        f"{_VERSIONS} unless on ({_DEPLOYED}) {_VERSIONS.removesuffix(')')} offset {NOW})",
+        "{{engine}} {{version}} {{app_version}} is new",
         "{{namespace}}",
     ),
     "Engine restarts": ("sum by (POD) (increase(llm_engine_restarts_total[1m])) > 0", "engine restarted", "{{pod}}"),

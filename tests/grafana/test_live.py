@@ -277,6 +277,15 @@ def test_the_alerts_are_drawn_where_they_fired(world: World) -> None:
     assert "page" in {severity for severity, _, _ in drawn}
 
 
+def test_a_deploy_is_drawn_with_the_pods_own_version(world: World) -> None:
+    """Two pods, each of a version that was not there five minutes ago."""
+    (deploys,) = [one for one in board("llm-anatomy")["annotations"]["list"] if one["name"] == "Deploys"]
+    drawn = world.over_time(filled_in(deploys["expr"], world))
+
+    assert {one.labels["app_version"] for one in drawn} == {"v1", "v2"}
+    assert "{{app_version}}" in deploys["titleFormat"]
+
+
 def test_the_verdict_on_the_front_page_is_the_one_that_pages(world: World) -> None:
     """The same series, and every phase leads to a dashboard that exists."""
     (table,) = [panel for panel in panels(board("llm-anatomy")) if panel["title"].startswith("Verdict: ")]
