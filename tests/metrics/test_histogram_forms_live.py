@@ -31,6 +31,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, NativeForm
+from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
 from tests.alert_rules.syntax import FILES, FOLDER, Shipped, groups
@@ -114,14 +115,19 @@ class Pod:
                     child = family.child(*values)
                     for place in range(SAMPLES):
                         child.observe(low + (high - low) * (place + 0.5) / SAMPLES)
+        self._streams()
+
+    def _streams(self) -> None:
+        """What happens once for each event of a stream."""
         labels = RequestLabels("llama", "chat", "0-512")
         prompts = self.metrics.histogram(c.PROMPT_TOKENS).of[labels]
         for number in range(200):
             self._recorder.gaps[labels].observe(0.016 + number / 50_000)
             self._recorder.per_read[labels].observe(9 if number % 4 == 0 else 1)
+            prompts.observe(100 + number)
+        for number in range(2 * SAMPLES_NEEDED[0.99]):  # of one fleet in five minutes
             self._recorder.overhead(0.02 if number % 20 == 0 else 0.0001)
             self._lag(0.4 if number % 10 == 0 else 0.001)
-            prompts.observe(100 + number)
 
 
 def expressions() -> dict[str, str]:
