@@ -332,21 +332,24 @@ def test_a_miss_in_a_left_backlog_is_weighed_with_what_was_evicted(monkeypatch: 
 
 
 def test_the_signs_of_a_pod_are_asked_with_the_beginning_of_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it, a queue that is worked off would look like longer answers."""
-    asked: list[float | None] = []
+    """Without it, a queue that is worked off would look like longer answers; and whether the queue stands, once that can be told."""
+    asked: list[tuple[float | None, bool]] = []
     signs = Pod.signs
 
-    def noted(pod: Pod, at: float, costs: Costs, *, queued_since: float | None, **told: Any) -> Signs:
-        asked.append(queued_since)
-        return signs(pod, at, costs, queued_since=queued_since, **told)
+    def noted(pod: Pod, at: float, costs: Costs, *, queued_since: float | None, stands: bool, **told: Any) -> Signs:
+        asked.append((queued_since, stands))
+        return signs(pod, at, costs, queued_since=queued_since, stands=stands, **told)
 
     monkeypatch.setattr(Pod, "signs", noted)
     pod = PodStory().calm()
     calm, began_at = asked[-1], pod.now
     pod.waits(30)
+    soon = asked[-1]
+    pod.waits(60)
 
-    assert calm is None
-    assert asked[-1] == pytest.approx(began_at, abs=5.0)
+    assert calm[0] is None
+    assert [soon[0], asked[-1][0]] == pytest.approx([began_at, began_at], abs=5.0)
+    assert [calm[1], soon[1], asked[-1][1]] == [False, False, True]
 
 
 # --- the page ------------------------------------------------------------------------------------------------------------

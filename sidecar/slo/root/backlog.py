@@ -35,8 +35,8 @@ class Backlog(Learner):
         self._count = 0.0
         self._began_at: float | None = None
         self._ended: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
-        self._recent: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
-        """Instants of the last looks, and how many waited."""
+        self._recent: deque[tuple[float, int]] = deque()
+        """Instants of the looks of the last TREND_SECONDS, and how many waited; by time, because a scrape looks too."""
 
     def tick(self, at: float, waiting: int, *, calm: bool) -> None:
         """So many requests wait now. Call it about once a second. `calm`: no objective burns."""
@@ -44,6 +44,8 @@ class Backlog(Learner):
             self._usual = FADES * self._usual + waiting
             self._count = FADES * self._count + 1.0
         self._recent.append((at, waiting))
+        while self._recent[0][0] < at - TREND_SECONDS:
+            self._recent.popleft()
         usual = self._usual / self._count if self._count else 0.0
         if waiting > max(FEWEST_WAITING, MORE * usual):
             self._began_at = at if self._began_at is None else self._began_at
@@ -71,6 +73,6 @@ class Backlog(Learner):
         """Whether a backlog of a minute and more does not drain: as many requests wait as a minute ago, or more."""
         if self._began_at is None or self._began_at > at - TREND_SECONDS:
             return False
-        before = [waiting for when, waiting in self._recent if at - TREND_SECONDS <= when < at - 2 * TREND_SECONDS / 3]
+        before = [waiting for when, waiting in self._recent if when < at - 2 * TREND_SECONDS / 3]
         lately = [waiting for when, waiting in self._recent if when > at - TREND_SECONDS / 3]
         return bool(before and lately) and fmean(lately) >= DRAINS * fmean(before)

@@ -83,3 +83,12 @@ def test_a_backlog_stands_where_after_a_minute_hardly_fewer_requests_wait() -> N
 def test_a_backlog_of_less_than_a_minute_is_not_said_to_stand() -> None:
     assert not after(*[40] * 50, calm=False, backlog=after(*[1] * 100), at=100.0).stands(149.0)
     assert not after(*[1] * 100).stands(99.0)
+
+
+def test_a_backlog_stands_also_where_scrapes_make_further_looks() -> None:
+    """Two looks a second, of which a minute has more than of one."""
+    backlog = after(*[1] * 100)
+    for look in range(180):
+        backlog.tick(100.0 + look / 2, 40, calm=False)
+
+    assert backlog.stands(189.5)
