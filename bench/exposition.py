@@ -51,7 +51,7 @@ ROWS: tuple[tuple[str, NativeForm, str, str], ...] = (
     ("protobuf, only", "only", Format.PROTOBUF, "identity"),
     ("protobuf, only, gzip", "only", Format.PROTOBUF, "gzip"),
 )
-"""Name, native histograms, Accept and Accept-Encoding; no scrape without the former."""
+"""Name, native histograms, Accept and Accept-Encoding; no scrape where Accept is empty."""
 
 
 class QuietApp:

@@ -118,7 +118,7 @@ class Pod:
         self._streams()
 
     def _streams(self) -> None:
-        """What happens once for each event of a stream."""
+        """Streams observe their gaps, reads and prompts, and the sidecar its own lateness beside them."""
         labels = RequestLabels("llama", "chat", "0-512")
         prompts = self.metrics.histogram(c.PROMPT_TOKENS).of[labels]
         for number in range(200):
