@@ -6,9 +6,8 @@ Runs in this process. Measured by the thread's own CPU clock, which a busy machi
 import time
 from collections.abc import Iterator
 from itertools import repeat
-from statistics import median
 
-from bench.bounds.bound import Bound, spread
+from bench.bounds.bound import Bound, longest_step, spread
 from sidecar.slo.prefill_work import MAX_CURVES
 from tests.support.baseline_process import CALM_SECONDS, Process
 
@@ -32,20 +31,20 @@ def _full() -> Process:
     return process
 
 
-def _longest_slice(work: Iterator[object]) -> float:
-    """CPU milliseconds."""
-    longest, more = 0.0, True
+def _slices(work: Iterator[object]) -> list[float]:
+    """CPU milliseconds of each slice, in order."""
+    took, more = list[float](), True
     while more:
         began = time.thread_time()
         more = next(work, _DONE) is not _DONE
-        longest = max(longest, time.thread_time() - began)
-    return longest * 1e3
+        took.append((time.thread_time() - began) * 1e3)
+    return took
 
 
 def baseline_stalls() -> list[Bound]:
     """One bound: the longest slice of a document."""
     process = _full()
-    slices = [_longest_slice(process.baselines.document()) for _ in range(ROUNDS)]
-    nothing = median([_longest_slice(repeat(None, IDLE_SLICES)) for _ in range(ROUNDS)])
+    rounds = [_slices(process.baselines.document()) for _ in range(ROUNDS)]
+    nothing = longest_step([_slices(repeat(None, IDLE_SLICES)) for _ in range(ROUNDS)])
     words = f"longest slice while usual values are written with {MAX_CURVES} full curves of prefill"
-    return [Bound(words, BOUND_MS, median(slices), "ms", spread(slices), f"{nothing:.3f} ms for slices of nothing")]
+    return [Bound(words, BOUND_MS, longest_step(rounds), "ms", spread(map(max, rounds)), f"{nothing:.3f} ms for slices of nothing")]

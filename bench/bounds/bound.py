@@ -4,7 +4,7 @@ Knows that a measurement says little without the machine's own noise: `floor` is
 Refuses to know how anything is measured.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -38,6 +38,15 @@ def spread(rounds: Iterable[float]) -> str:
     """The range of the rounds' figures, as text; figures are in milliseconds."""
     values = sorted(rounds)
     return f"{values[0]:.3f} to {values[-1]:.3f} in {len(values)} rounds"
+
+
+def longest_step(rounds: Sequence[Sequence[float]]) -> float:
+    """Longest of the steps of one work that was done several times, each step at its quickest; 0 without any.
+
+    The work is the same each time, and so are its steps. What another machine on the same processor takes hits one
+    step or another; a step that is long is long in every round. Raises ValueError if the rounds differ in their steps.
+    """
+    return max((min(step) for step in zip(*rounds, strict=True)), default=0.0)
 
 
 def table(bounds: Iterable[Bound]) -> str:

@@ -100,8 +100,7 @@ class Intake:
         return body
 
     async def _decode(self, steps: Iterator[ReceivedSpan | None], tally: Tally) -> None:
-        self._until = self._clock() + SLICE_SECONDS
-        for received in steps:
+        for received in steps:  # in what the reading has left of its slice
             if received is not None:
                 self._hand_on(received, tally)
             await self._breathe()

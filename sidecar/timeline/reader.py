@@ -21,7 +21,10 @@ TRIES = 16
 """Failed tries of the short way after which a stream is read the long way: more than its beginning, end and tool calls
 take."""
 ONE_TOKEN: Sequence[StreamEvent] = (OUTPUT,)
-"""The very object that `feed` returns for one event that states a token and nothing else."""
+"""The very object that `feed` returns for one event that states a token and nothing else.
+
+That event is all the bytes of the feed, and `parser.spans` says nothing about it: a token takes 0.1 us less so.
+"""
 
 
 class EventReader:

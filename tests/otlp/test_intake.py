@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 
 import pytest
 
@@ -105,6 +106,41 @@ def test_other_tasks_on_the_loop_get_a_turn_after_each_slice() -> None:
         other.cancel()
 
         assert set(turns) == set(range(1, 21))
+
+    play(scenario)
+
+
+def test_reading_and_decoding_share_a_slice() -> None:
+    """Each chunk and each span takes 0.4 slices; other tasks never wait longer than a slice and what has begun in it."""
+    part_seconds = 0.4 * SLICE_SECONDS
+
+    async def scenario(harness: IntakeHarness) -> None:
+        turns: list[float] = []
+
+        async def another_task() -> None:
+            while True:
+                turns.append(harness.clock())
+                await asyncio.sleep(0)
+
+        async def chunks(whole: bytes) -> AsyncIterator[bytes]:
+            for half in (whole[:9], whole[9:]):
+                harness.clock.later(part_seconds)
+                yield half
+
+        def slow(_: Span) -> bool:
+            harness.clock.later(part_seconds)
+            return True
+
+        harness.intake._sink = slow
+        other = asyncio.create_task(another_task())
+        await asyncio.sleep(0)
+        tally = await harness.intake.take(chunks(request_of(*[{}] * 9).SerializeToString()))
+        await asyncio.sleep(0)
+        other.cancel()
+
+        assert tally.taken == 9
+        assert turns[-1] - turns[0] == pytest.approx(11 * part_seconds)
+        assert max(after - before for before, after in pairwise(turns)) < SLICE_SECONDS + part_seconds
 
     play(scenario)
 

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
@@ -25,6 +25,7 @@ ODDITIES: tuple[Any, ...] = (
 ODD = st.sampled_from(ODDITIES)
 CHAT: dict[str, Any] = {"index": 0, "delta": {"content": "x"}, "finish_reason": None}
 TEXT: dict[str, Any] = {"index": 0, "text": "x", "finish_reason": None}
+TOKEN = b"data: " + json.dumps({"id": "a", "choices": [TEXT]}).encode() + b"\n\n"
 TOP = ("id", "usage", "error", "metrics", "timings", "nvext", "meta_info", "sglext", "prompt_progress")
 INSIDE = ("index", "text", "delta", "message", "finish_reason", "logprobs")
 DELTA = ("content", "role", "reasoning", "reasoning_content", "tool_calls", "function_call", "refusal")
@@ -74,6 +75,7 @@ def long_way(dialect: Dialect, parser: SseParser, data: bytes) -> list[StreamEve
     return stream_events
 
 
+@example(dialect=DIALECTS[1], events=[TOKEN, TOKEN], cuts=[], together=False, cap=1000)
 @given(
     dialect=st.sampled_from(DIALECTS),
     events=st.lists(EVENTS, max_size=8),
@@ -91,10 +93,12 @@ def test_the_short_way_says_what_the_long_way_says(
     reader, parser = EventReader(dialect, cap), SseParser(cap)
 
     for segment in segments:
-        read = long_way(dialect, parser, segment)
-        assert list(reader.feed(segment)) == read
-        short, long = ((p.spans, p.fed, p.unfinished_at, p.oversized) for p in (reader.parser, parser))
+        read, found = long_way(dialect, parser, segment), reader.feed(segment)
+        assert list(found) == read
+        short, long = ((p.fed, p.unfinished_at, p.oversized) for p in (reader.parser, parser))
         assert short == long
+        alone = [(parser.fed - len(segment), parser.fed)]
+        assert (alone if found is ONE_TOKEN else reader.parser.spans) == parser.spans
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
