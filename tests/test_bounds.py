@@ -1,10 +1,14 @@
-"""A bound is the same on every machine; a slow one measures it more often before it counts as broken."""
+"""What is compared with a bound, and when it counts as broken."""
+
+import asyncio
 
 import pytest
 
 from bench.bounds import __main__ as bounds
 from bench.bounds.__main__ import MOST_TIMES
-from bench.bounds.bound import Bound, table
+from bench.bounds.bound import Bound, longest_step, table
+from bench.bounds.plain_relay import running_plain_relay
+from bench.origin import Reader, running_origin
 
 
 def bound(measured: float, *, slowness: float = 1.0) -> Bound:
@@ -44,3 +48,28 @@ def test_the_table_states_how_slow_the_machine_was() -> None:
     assert head.endswith("| machine |")
     assert row.endswith("| x1.50 |")
     assert "| BROKEN |" in row
+
+
+def test_a_step_counts_at_its_quickest() -> None:
+    """What another machine on the same processor takes is longest in the first round, and no step of the sidecar."""
+    assert longest_step([[0.1, 0.4, 9.0], [0.2, 0.5, 0.1], [0.1, 0.4, 0.3]]) == 0.4
+    assert longest_step([]) == 0.0
+
+
+def test_rounds_of_different_work_are_not_compared() -> None:
+    with pytest.raises(ValueError, match="longer"):
+        longest_step([[0.1], [0.1, 0.2]])
+
+
+def test_the_relay_that_the_sidecar_is_compared_with_passes_all_events() -> None:
+    async def story() -> None:
+        async with running_origin() as origin:
+            relaying = running_plain_relay(origin.port)
+            reader = await Reader.open(await asyncio.to_thread(relaying.__enter__))
+            try:
+                await reader.ask("15 events 0.004 seconds")
+                assert reader.events == 15
+            finally:
+                await asyncio.to_thread(relaying.__exit__, None, None, None)
+
+    asyncio.run(story())

@@ -24,6 +24,7 @@ from bench.bounds.bound import Bound, table
 from bench.bounds.leaving import leaving
 from bench.bounds.loop_stalls import body_peek_stalls, scrape_stalls, upload_stalls
 from bench.bounds.memory import stuck_readers
+from bench.bounds.plain_relay import running_plain_relay
 from bench.bounds.span_stalls import span_stalls
 from bench.bounds.speed import QUICK, slowness
 from bench.bounds.status_page import status_page_stalls
@@ -47,9 +48,12 @@ async def measured() -> list[Bound]:
             running = running_sidecar(
                 origin.url, Path(folder), flags=["--log.level=warning", f"--web.config.file={web_config}"]
             )
+            relaying = running_plain_relay(origin.port)
             sidecar = await asyncio.to_thread(running.__enter__)
             try:
-                bounds += await beside(added_latency(origin, sidecar.port))
+                plain_port = await asyncio.to_thread(relaying.__enter__)
+                bounds += await beside(added_latency(origin, sidecar.port, plain_port))
+                await asyncio.to_thread(relaying.__exit__, None, None, None)
                 bounds += await beside(leaving(origin, sidecar.port))
                 bounds += await beside(wrong_passwords(origin, sidecar.port, sidecar.web_port))
                 bounds += await beside(stuck_readers(sidecar.port, sidecar.process.pid))

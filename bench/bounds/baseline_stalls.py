@@ -47,4 +47,13 @@ def baseline_stalls() -> list[Bound]:
     rounds = [_slices(process.baselines.document()) for _ in range(ROUNDS)]
     nothing = longest_step([_slices(repeat(None, IDLE_SLICES)) for _ in range(ROUNDS)])
     words = f"longest slice while usual values are written with {MAX_CURVES} full curves of prefill"
-    return [Bound(words, BOUND_MS, longest_step(rounds), "ms", spread(map(max, rounds)), f"{nothing:.3f} ms for slices of nothing")]
+    return [
+        Bound(
+            words,
+            BOUND_MS,
+            longest_step(rounds),
+            "ms",
+            spread(map(max, rounds)),
+            f"{nothing:.3f} ms for slices of nothing",
+        )
+    ]

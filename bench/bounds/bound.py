@@ -57,7 +57,7 @@ def table(bounds: Iterable[Bound]) -> str:
     ]
     for bound in bounds:
         verdict = "kept" if bound.kept else "BROKEN"
-        figures = f"{bound.limit:g} {bound.unit} | {bound.measured:.3f} {bound.unit}"
+        figures = f"{bound.limit:.4g} {bound.unit} | {bound.measured:.3f} {bound.unit}"
         lines.append(
             f"| {bound.name} | {figures} | {verdict} | {bound.spread} | {bound.floor} | x{bound.slowness:.2f} |"
         )
