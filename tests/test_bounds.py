@@ -51,7 +51,7 @@ def test_the_table_states_how_slow_the_machine_was() -> None:
 
 
 def test_a_step_counts_at_its_quickest() -> None:
-    """What another machine on the same processor takes is longest in the first round, and no step of the sidecar."""
+    """Another machine delays the third step in the first round only: that does not count."""
     assert longest_step([[0.1, 0.4, 9.0], [0.2, 0.5, 0.1], [0.1, 0.4, 0.3]]) == 0.4
     assert longest_step([]) == 0.0
 

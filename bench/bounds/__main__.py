@@ -3,7 +3,8 @@
 The sidecar runs as for its users, in a process of its own; origin and clients run in this process. It takes a minute,
 or two if a bound looks broken: then all are measured again, and a bound counts as broken if it is broken both times. A
 real defect shows both times; noise from another process of the machine usually does not. While the whole machine is
-slower than usual (`speed.py`), this is repeated, up to MOST_TIMES in all: limits stay as they are.
+slower than usual (`speed.py`), this is repeated, up to MOST_TIMES in all. A limit does not depend on that speed; those of the
+added latency depend on a plain relay that is measured beside the sidecar.
 """
 
 import asyncio
@@ -52,8 +53,10 @@ async def measured() -> list[Bound]:
             sidecar = await asyncio.to_thread(running.__enter__)
             try:
                 plain_port = await asyncio.to_thread(relaying.__enter__)
-                bounds += await beside(added_latency(origin, sidecar.port, plain_port))
-                await asyncio.to_thread(relaying.__exit__, None, None, None)
+                try:
+                    bounds += await beside(added_latency(origin, sidecar.port, plain_port))
+                finally:
+                    await asyncio.to_thread(relaying.__exit__, None, None, None)
                 bounds += await beside(leaving(origin, sidecar.port))
                 bounds += await beside(wrong_passwords(origin, sidecar.port, sidecar.web_port))
                 bounds += await beside(stuck_readers(sidecar.port, sidecar.process.pid))

@@ -3,8 +3,9 @@
 The pairs alternate, so that other load of the machine affects both. The figure of a round is the difference of its two
 medians. The floor is the same difference between two direct streams: the figure of a proxy that adds nothing.
 
-A third stream goes through a plain relay of aiohttp. The same code takes 0.3 ms on one day and more than 2 on another, on
-virtual machines of the same name, and so does that relay: where it adds more than the bound, its figure is the limit.
+A third stream goes through a plain relay of aiohttp. The sidecar adds 0.3 ms on one day and more than 2 ms on another, on
+virtual machines of the same name, and the relay varies in the same way. Where the relay adds more than the bound, the
+limit is what the relay adds.
 """
 
 from dataclasses import dataclass

@@ -41,10 +41,11 @@ def spread(rounds: Iterable[float]) -> str:
 
 
 def longest_step(rounds: Sequence[Sequence[float]]) -> float:
-    """Longest of the steps of one work that was done several times, each step at its quickest; 0 without any.
+    """The longest step of a work that was done several times. Each step counts at its quickest. 0 if there are no steps.
 
-    The work is the same each time, and so are its steps. What another machine on the same processor takes hits one
-    step or another; a step that is long is long in every round. Raises ValueError if the rounds differ in their steps.
+    The work is the same each time, and so are its steps. Other virtual machines on the processor delay now one step, now
+    another: that is not in the figure, and neither is anything else that moves from round to round. The spread of the
+    rounds has it. Raises ValueError if the rounds differ in their steps.
     """
     return max((min(step) for step in zip(*rounds, strict=True)), default=0.0)
 

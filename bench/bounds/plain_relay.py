@@ -1,6 +1,6 @@
-"""The relay that one writes in an hour: aiohttp's server and client, which pass each piece on. It measures and knows nothing.
+"""A minimal relay: aiohttp's server and client pass each piece on. It measures nothing.
 
-It stands beside the sidecar where a figure depends on how fast a machine wakes two more processes: `added_latency.py`.
+It is measured beside the sidecar where a figure depends on the machine as much as on the code: `added_latency.py`.
 `python -m bench.bounds.plain_relay PORT` listens on any port of 127.0.0.1, prints it, and relays to PORT.
 """
 

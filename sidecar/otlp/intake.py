@@ -4,11 +4,12 @@ It knows the event loop and a clock, because it must not hold the loop for longe
 loop, not in a thread: a thread that walks bytes in Python takes the interpreter's lock for 5 ms at a time, and every
 stream would wait that long. Slices of 0.5 ms with a rest of 1 ms after each leave the loop at least half of its time.
 One request is decoded at a time, two are held in memory, up to 32 wait; a request beyond those is refused with 503 and
-may come again. It refuses to know what a span means.
+may come again. A request begins no slice without a rest, or many small ones would each take one in the same turn. It refuses to know what a span means.
 """
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterator
+from math import inf
 
 from sidecar.budgets.budgets import MOST_SPAN_REQUESTS
 from sidecar.engines.span import Span
@@ -52,7 +53,7 @@ class Intake:
         self.inside = 0
         """Requests that are being received."""
         self.found_no_room = 0
-        self._until = 0.0
+        self._until = -inf
 
     async def take(self, chunks: AsyncIterable[bytes], *, gzip: bool = False, json: bool = False) -> Tally:
         """Hand on every span of the request. Raises RefusedError; spans before the mistake have then been handed on."""
@@ -83,7 +84,6 @@ class Intake:
         body = bytearray()
         inflation = Inflation() if gzip else None
         received = 0
-        self._until = self._clock() + SLICE_SECONDS
         try:
             async with asyncio.timeout(READ_TIMEOUT_SECONDS):
                 async for chunk in chunks:
@@ -100,7 +100,7 @@ class Intake:
         return body
 
     async def _decode(self, steps: Iterator[ReceivedSpan | None], tally: Tally) -> None:
-        for received in steps:  # in what the reading has left of its slice
+        for received in steps:  # the decoding goes on in the slice of the reading
             if received is not None:
                 self._hand_on(received, tally)
             await self._breathe()

@@ -105,7 +105,7 @@ def test_other_tasks_on_the_loop_get_a_turn_after_each_slice() -> None:
         await harness.intake.take(body(request_of(*[{}] * 20).SerializeToString()))
         other.cancel()
 
-        assert set(turns) == set(range(1, 21))
+        assert set(turns) == set(range(21))
 
     play(scenario)
 
@@ -141,6 +141,35 @@ def test_reading_and_decoding_share_a_slice() -> None:
         assert tally.taken == 9
         assert turns[-1] - turns[0] == pytest.approx(11 * part_seconds)
         assert max(after - before for before, after in pairwise(turns)) < SLICE_SECONDS + part_seconds
+
+    play(scenario)
+
+
+def test_many_small_requests_share_slices() -> None:
+    """Twenty requests are there at once, and the span of each takes 0.4 slices: others wait for no more than two requests."""
+    part_seconds = 0.4 * SLICE_SECONDS
+
+    async def scenario(harness: IntakeHarness) -> None:
+        turns: list[float] = []
+
+        async def another_task() -> None:
+            while True:
+                turns.append(harness.clock())
+                await asyncio.sleep(0)
+
+        def slow(_: Span) -> bool:
+            harness.clock.later(part_seconds)
+            return True
+
+        harness.intake._sink = slow
+        other = asyncio.create_task(another_task())
+        one = request_of({}).SerializeToString()
+        await asyncio.gather(*(harness.intake.take(body(one)) for _ in range(20)))
+        other.cancel()
+
+        assert turns[-1] - turns[0] == pytest.approx(20 * part_seconds)
+        longest = max(after - before for before, after in pairwise(turns))
+        assert longest < HELD_AT_ONCE * (SLICE_SECONDS + part_seconds)
 
     play(scenario)
 
