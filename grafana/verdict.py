@@ -122,8 +122,8 @@ def verdict_table(*, height: int) -> Panel:
         "The series that the alerts read. phase is what broke: the root of most decided misses, and confidence is of how many; below"
         f" {LEAST_CONFIDENCE:.0%} the page is unattributed. cause leads within the phase, pod has most of the misses, both over the last"
         f" {NOW}. since is when the first pod's incident of that phase began. do_first is the best fix of that root, before anything is"
-        " known about the engine: the runbook has the others. severity is there while an alert's condition holds; pod: the lane's"
-        " other pods are well, and the broken one may have a page of its own, which leaves its misses out of the lane's.",
+        " known about the engine: the runbook has the others. severity is there while an alert's condition holds; pod: the pods"
+        " that are left in the lane do not burn, or none is left. A pod with a page of its own is left out of its lane.",
         DECIDED,
         TIMES,
         (
