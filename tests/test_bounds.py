@@ -1,4 +1,4 @@
-"""What is compared with a bound, and when it counts as broken."""
+"""A bound: the figure that is compared with it, and when it counts as broken."""
 
 import asyncio
 
