@@ -3,8 +3,9 @@
 It knows the event loop and a clock, because it must not hold the loop for longer than one slice. It decodes on the
 loop, not in a thread: a thread that walks bytes in Python takes the interpreter's lock for 5 ms at a time, and every
 stream would wait that long. Slices of 0.5 ms with a rest of 1 ms after each leave the loop at least half of its time.
-One request is decoded at a time, two are held in memory, up to 32 wait; a request beyond those is refused with 503 and
-may come again. A request begins no slice without a rest, or many small ones would each take one in the same turn. It refuses to know what a span means.
+A request begins no slice without a rest, or many small ones would each take one in the same turn. One request is decoded
+at a time, two are held in memory, up to 32 wait; a request beyond those is refused with 503 and may come again. It refuses
+to know what a span means.
 """
 
 import asyncio

@@ -5,6 +5,7 @@ import contextlib
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
+from typing import TypeVar
 
 import pytest
 
@@ -14,6 +15,9 @@ from sidecar.otlp.intake import HELD_AT_ONCE, SLICE_SECONDS, WAITING_AT_ONCE, In
 from sidecar.otlp.limits import MAX_EXPORT_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
 from tests.support.memory import Clock
 from tests.support.otlp import IDS, field, json_of, many_attributes, nested_value, request_around, request_of
+
+
+T = TypeVar("T")
 
 
 class IntakeHarness:
@@ -33,6 +37,31 @@ class IntakeHarness:
 
     def count(self, what: str, n: int) -> None:
         self.counted[what] = self.counted.get(what, 0) + n
+
+    def each_span_takes(self, seconds: float) -> None:
+        def slow(span: Span) -> bool:
+            self.spans.append(span)
+            self.clock.later(seconds)
+            return True
+
+        self.intake._sink = slow
+
+
+@contextlib.asynccontextmanager
+async def turns_of_another_task(note: Callable[[], T]) -> AsyncIterator[list[T]]:
+    """Another task on the loop, which is always ready: its note of each turn, from before the block to after it."""
+    turns: list[T] = []
+
+    async def take_turns() -> None:
+        while True:
+            turns.append(note())
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(take_turns())
+    await asyncio.sleep(0)
+    yield turns
+    await asyncio.sleep(0)
+    other.cancel()
 
 
 async def body(*chunks: bytes) -> AsyncIterator[bytes]:
@@ -88,22 +117,9 @@ def test_other_tasks_on_the_loop_get_a_turn_after_each_slice() -> None:
     """Every span takes a whole slice here, so another task runs between any two spans."""
 
     async def scenario(harness: IntakeHarness) -> None:
-        turns: list[int] = []
-
-        async def another_task() -> None:
-            while True:
-                turns.append(len(harness.spans))
-                await asyncio.sleep(0)
-
-        def slow(span: Span) -> bool:
-            harness.spans.append(span)
-            harness.clock.later(SLICE_SECONDS)
-            return True
-
-        harness.intake._sink = slow
-        other = asyncio.create_task(another_task())
-        await harness.intake.take(body(request_of(*[{}] * 20).SerializeToString()))
-        other.cancel()
+        harness.each_span_takes(SLICE_SECONDS)
+        async with turns_of_another_task(lambda: len(harness.spans)) as turns:
+            await harness.intake.take(body(request_of(*[{}] * 20).SerializeToString()))
 
         assert set(turns) == set(range(21))
 
@@ -115,30 +131,15 @@ def test_reading_and_decoding_share_a_slice() -> None:
     part_seconds = 0.4 * SLICE_SECONDS
 
     async def scenario(harness: IntakeHarness) -> None:
-        turns: list[float] = []
-
-        async def another_task() -> None:
-            while True:
-                turns.append(harness.clock())
-                await asyncio.sleep(0)
-
         async def chunks(whole: bytes) -> AsyncIterator[bytes]:
             for half in (whole[:9], whole[9:]):
                 harness.clock.later(part_seconds)
                 yield half
 
-        def slow(_: Span) -> bool:
-            harness.clock.later(part_seconds)
-            return True
+        harness.each_span_takes(part_seconds)
+        async with turns_of_another_task(harness.clock) as turns:
+            await harness.intake.take(chunks(request_of(*[{}] * 9).SerializeToString()))
 
-        harness.intake._sink = slow
-        other = asyncio.create_task(another_task())
-        await asyncio.sleep(0)
-        tally = await harness.intake.take(chunks(request_of(*[{}] * 9).SerializeToString()))
-        await asyncio.sleep(0)
-        other.cancel()
-
-        assert tally.taken == 9
         assert turns[-1] - turns[0] == pytest.approx(11 * part_seconds)
         assert max(after - before for before, after in pairwise(turns)) < SLICE_SECONDS + part_seconds
 
@@ -150,22 +151,10 @@ def test_many_small_requests_share_slices() -> None:
     part_seconds = 0.4 * SLICE_SECONDS
 
     async def scenario(harness: IntakeHarness) -> None:
-        turns: list[float] = []
-
-        async def another_task() -> None:
-            while True:
-                turns.append(harness.clock())
-                await asyncio.sleep(0)
-
-        def slow(_: Span) -> bool:
-            harness.clock.later(part_seconds)
-            return True
-
-        harness.intake._sink = slow
-        other = asyncio.create_task(another_task())
+        harness.each_span_takes(part_seconds)
         one = request_of({}).SerializeToString()
-        await asyncio.gather(*(harness.intake.take(body(one)) for _ in range(20)))
-        other.cancel()
+        async with turns_of_another_task(harness.clock) as turns:
+            await asyncio.gather(*(harness.intake.take(body(one)) for _ in range(20)))
 
         assert turns[-1] - turns[0] == pytest.approx(20 * part_seconds)
         longest = max(after - before for before, after in pairwise(turns))
