@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sidecar.history.slices import run_now
-from sidecar.observe.baselines import MOST_FILES
+from sidecar.observe.baselines import FREED_AT_ONCE, MOST_FILES, _freed
 from sidecar.slo.baseline import RefusedError
 from sidecar.slo.learning import Came
 from tests.support.baseline_process import CALM_SECONDS, Process
@@ -259,6 +259,21 @@ def test_a_directory_that_is_not_there_is_counted_and_not_felt(tmp_path: Path) -
 
     assert process.errors() == 2
     assert [(line["event"], line["why"]) for line in lines] == [("baseline_not_saved", "No such file or directory")]
+
+
+def test_the_memory_of_a_copy_is_given_back_a_few_rows_at_a_time() -> None:
+    rows = [[number] for number in range(2 * FREED_AT_ONCE + 1)]
+
+    left = [len(rows) for _ in _freed({"steps": {"count": 3}, "prefill": {"curves": rows, "learned": 7}})]
+
+    assert left == [FREED_AT_ONCE + 1, 1, 0]
+
+
+def test_a_document_takes_nothing_from_what_was_learned() -> None:
+    """Its copy is emptied once it is written, so a second one has to say the same."""
+    document = Process(100.0).finds().lives(CALM_SECONDS).baselines.document
+
+    assert run_now(document()) == run_now(document())
 
 
 def test_there_is_no_document_before_there_is_something_usual() -> None:
