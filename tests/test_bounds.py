@@ -6,6 +6,7 @@ import pytest
 
 from bench.bounds import __main__ as bounds
 from bench.bounds.__main__ import MOST_TIMES
+from bench.bounds.added_latency import limit_ms
 from bench.bounds.bound import Bound, longest_step, table
 from bench.bounds.plain_relay import running_plain_relay
 from bench.origin import Reader, running_origin
@@ -59,6 +60,18 @@ def test_a_step_counts_at_its_quickest() -> None:
 def test_rounds_of_different_work_are_not_compared() -> None:
     with pytest.raises(ValueError, match="longer"):
         longest_step([[0.1], [0.1, 0.2]])
+
+
+@pytest.mark.parametrize(
+    ("plain_ms", "limit"),
+    [
+        pytest.param(0.9, 2.0, id="a usual machine: the bound"),
+        pytest.param(2.5, 2.5, id="a slow machine: what the relay adds"),
+        pytest.param(40.0, 6.0, id="a relay with a fault: three times the bound"),
+    ],
+)
+def test_the_limit_of_added_latency_follows_a_slow_machine_so_far(plain_ms: float, limit: float) -> None:
+    assert limit_ms(2.0, plain_ms) == limit
 
 
 def test_the_relay_that_the_sidecar_is_compared_with_passes_all_events() -> None:

@@ -178,12 +178,12 @@ CHAPTERS = (
         (
             Promise(
                 "The sidecar adds little to the time to first token.",
-                f"{added_latency.TTFT_BOUND_MS:g} ms, median of pairs; or what a plain relay of aiohttp adds on a machine where that is more",
+                f"{added_latency.TTFT_BOUND_MS:g} ms, median of pairs; or what a plain relay of aiohttp adds on a machine where that is more, up to {added_latency.MOST_BOUNDS} times as much",
                 ("make bounds",),
             ),
             Promise(
                 "The sidecar adds little to the way of each later event.",
-                f"{added_latency.EVENT_BOUND_MS:g} ms, median of pairs; or what a plain relay of aiohttp adds on a machine where that is more",
+                f"{added_latency.EVENT_BOUND_MS:g} ms, median of pairs; or what a plain relay of aiohttp adds on a machine where that is more, up to {added_latency.MOST_BOUNDS} times as much",
                 ("make bounds",),
             ),
             Promise(
