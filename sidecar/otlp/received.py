@@ -21,7 +21,7 @@ class ReceivedSpan:
 
     span: Span
     body: bytes | bytearray = b""
-    """The whole request; the span's own fields lie from `start` to `end`."""
+    """The whole request, until its last span has been handed on; the span's own fields lie from `start` to `end`."""
     start: int = 0
     end: int = 0
     around: Surroundings | None = None

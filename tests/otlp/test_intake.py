@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.engines.span import Span
 from sidecar.otlp import intake as intakes
-from sidecar.otlp.intake import HELD_AT_ONCE, SLICE_SECONDS, WAITING_AT_ONCE, Intake
+from sidecar.otlp.intake import GIVEN_BACK_BYTES, HELD_AT_ONCE, SLICE_SECONDS, WAITING_AT_ONCE, Intake
 from sidecar.otlp.limits import MAX_EXPORT_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
 from tests.support.memory import Clock
 from tests.support.otlp import IDS, field, json_of, many_attributes, nested_value, request_around, request_of
@@ -142,6 +142,35 @@ def test_reading_and_decoding_share_a_slice() -> None:
 
         assert turns[-1] - turns[0] == pytest.approx(11 * part_seconds)
         assert max(after - before for before, after in pairwise(turns)) < SLICE_SECONDS + part_seconds
+
+    play(scenario)
+
+
+def test_a_large_body_is_given_back_in_slices() -> None:
+    """Each half takes a whole slice here; the rest is small."""
+
+    async def scenario(harness: IntakeHarness) -> None:
+        def late() -> float:
+            harness.clock.later(SLICE_SECONDS)
+            return harness.clock()
+
+        harness.intake._clock = late
+        request = bytearray(4 * GIVEN_BACK_BYTES)
+        async with turns_of_another_task(lambda: len(request) / GIVEN_BACK_BYTES) as turns:
+            await harness.intake._give_back(request)
+
+        assert list(dict.fromkeys(turns)) == [4, 2, 1, 0.5]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("json", [False, True], ids=["protobuf", "JSON"])
+def test_a_large_body_that_is_refused_is_refused_for_its_own_reason(*, json: bool) -> None:
+    async def scenario(harness: IntakeHarness) -> None:
+        endless = b'{"a":[' + b"[]," * GIVEN_BACK_BYTES if json else b"\x08\x01" * GIVEN_BACK_BYTES + b"\x08"
+
+        with pytest.raises(MalformedError):
+            await harness.intake.take(body(endless), json=json)
 
     play(scenario)
 
