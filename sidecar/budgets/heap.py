@@ -11,8 +11,6 @@ import ctypes
 from contextlib import suppress
 
 
-_resize = ctypes.pythonapi.PyByteArray_Resize
-_resize.argtypes = [ctypes.py_object, ctypes.c_ssize_t]
 _M_MMAP_THRESHOLD = -3
 _M_TRIM_THRESHOLD = -1
 MAPPED_FROM_BYTES = 1 << 20
@@ -27,17 +25,6 @@ def give_back_large_blocks() -> bool:
         trimmed = libc.mallopt(_M_TRIM_THRESHOLD, 2 * MAPPED_FROM_BYTES)
         return bool(mapped and trimmed)
     return False
-
-
-def map_alone(growing: bytearray) -> None:
-    """Move a buffer that will grow into a block that is mapped alone, where the system lets it grow without a copy.
-
-    In the heap it is copied once it cannot grow there any more. That held the event loop for 0.9 to 1.8 ms at 1 to 3 MiB, where
-    faults of memory are dear. No byte of the new room is touched: `bytearray(n)` would write them all.
-    """
-    size = len(growing)
-    _resize(growing, max(size, MAPPED_FROM_BYTES))
-    _resize(growing, size)
 
 
 def trim() -> bool:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, Callable, Iterator
 from math import inf
 
 from sidecar.budgets.budgets import MOST_SPAN_REQUESTS
-from sidecar.budgets.heap import map_alone
+from sidecar.budgets.heap import MAPPED_FROM_BYTES
 from sidecar.engines.span import Span
 from sidecar.otlp import json_spans, protobuf
 from sidecar.otlp.inflation import Inflation
@@ -99,7 +99,7 @@ class Intake:
                         raise TooLargeError(f"more than {MAX_EXPORT_BYTES} bytes")
                     for piece in (chunk,) if inflation is None else inflation.feed(chunk):
                         if len(body) < LARGE_BYTES <= len(body) + len(piece):
-                            map_alone(body)
+                            body = _in_a_block_of_its_own(body)
                         body += piece
                         await self._breathe()
         except TimeoutError:
@@ -145,3 +145,11 @@ class Intake:
             self._dropped("span_unknown", tally.unknown)
         if tally.rejected:
             self._dropped("span_rejected", tally.rejected)
+
+
+def _in_a_block_of_its_own(body: bytearray) -> bytearray:
+    """The same bytes in a block that the system maps alone. It grows without a copy, which takes up to 2 ms for 3 MiB."""
+    mapped = bytearray(MAPPED_FROM_BYTES + 1)
+    mapped[: len(body)] = body
+    del mapped[len(body) :]
+    return mapped

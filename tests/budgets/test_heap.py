@@ -29,22 +29,3 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(ctypes, "CDLL", missing)
 
     assert not heap.give_back_large_blocks()
-
-
-@pytest.mark.parametrize("size", [0, 1, 300_000, heap.MAPPED_FROM_BYTES, 3 * heap.MAPPED_FROM_BYTES])
-def test_a_buffer_that_is_mapped_alone_keeps_its_bytes_and_grows(size: int) -> None:
-    content = bytes(number % 251 for number in range(size))
-    growing = bytearray(content)
-
-    heap.map_alone(growing)
-
-    assert growing == content
-    growing += b"more"
-    assert growing == content + b"more"
-
-
-def test_a_buffer_in_use_is_not_moved() -> None:
-    growing = bytearray(b"abc")
-    with memoryview(growing), pytest.raises(BufferError):
-        heap.map_alone(growing)
-    assert growing == b"abc"
