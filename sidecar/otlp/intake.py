@@ -13,7 +13,6 @@ from collections.abc import AsyncIterable, Callable, Iterator
 from math import inf
 
 from sidecar.budgets.budgets import MOST_SPAN_REQUESTS
-from sidecar.budgets.heap import MAPPED_FROM_BYTES
 from sidecar.engines.span import Span
 from sidecar.otlp import json_spans, protobuf
 from sidecar.otlp.inflation import Inflation
@@ -23,8 +22,8 @@ from sidecar.otlp.received import ReceivedSpan
 
 SLICE_SECONDS = 0.0005
 REST_SECONDS = 0.001
-LARGE_BYTES = 256 << 10
-"""From this size on a body has a block of memory of its own, and goes back in slices."""
+GIVEN_BACK_BYTES = 256 << 10
+"""A body that is smaller goes back at once."""
 HELD_AT_ONCE = 2
 WAITING_AT_ONCE = MOST_SPAN_REQUESTS - HELD_AT_ONCE
 READ_TIMEOUT_SECONDS = 10.0
@@ -98,8 +97,6 @@ class Intake:
                     if received > MAX_EXPORT_BYTES:
                         raise TooLargeError(f"more than {MAX_EXPORT_BYTES} bytes")
                     for piece in (chunk,) if inflation is None else inflation.feed(chunk):
-                        if len(body) < LARGE_BYTES <= len(body) + len(piece):
-                            body = _in_a_block_of_its_own(body)
                         body += piece
                         await self._breathe()
         except TimeoutError:
@@ -116,7 +113,7 @@ class Intake:
 
     async def _give_back(self, body: bytearray) -> None:
         """Free a large body by halves, in slices. At once, 4 MiB can take as long as three slices (`make bounds`)."""
-        while len(body) >= LARGE_BYTES:
+        while len(body) >= GIVEN_BACK_BYTES:
             await self._breathe()
             del body[len(body) // 2 :]
 
@@ -145,11 +142,3 @@ class Intake:
             self._dropped("span_unknown", tally.unknown)
         if tally.rejected:
             self._dropped("span_rejected", tally.rejected)
-
-
-def _in_a_block_of_its_own(body: bytearray) -> bytearray:
-    """The same bytes in a block that the system maps alone. It grows without a copy, which takes up to 2 ms for 3 MiB."""
-    mapped = bytearray(MAPPED_FROM_BYTES + 1)
-    mapped[: len(body)] = body
-    del mapped[len(body) :]
-    return mapped

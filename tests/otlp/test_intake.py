@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.engines.span import Span
 from sidecar.otlp import intake as intakes
-from sidecar.otlp.intake import HELD_AT_ONCE, LARGE_BYTES, SLICE_SECONDS, WAITING_AT_ONCE, Intake
+from sidecar.otlp.intake import GIVEN_BACK_BYTES, HELD_AT_ONCE, SLICE_SECONDS, WAITING_AT_ONCE, Intake
 from sidecar.otlp.limits import MAX_EXPORT_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
 from tests.support.memory import Clock
 from tests.support.otlp import IDS, field, json_of, many_attributes, nested_value, request_around, request_of
@@ -155,8 +155,8 @@ def test_a_large_body_is_given_back_in_slices() -> None:
             return harness.clock()
 
         harness.intake._clock = late
-        request = bytearray(4 * LARGE_BYTES)
-        async with turns_of_another_task(lambda: len(request) / LARGE_BYTES) as turns:
+        request = bytearray(4 * GIVEN_BACK_BYTES)
+        async with turns_of_another_task(lambda: len(request) / GIVEN_BACK_BYTES) as turns:
             await harness.intake._give_back(request)
 
         assert list(dict.fromkeys(turns)) == [4, 2, 1, 0.5]
@@ -167,7 +167,7 @@ def test_a_large_body_is_given_back_in_slices() -> None:
 @pytest.mark.parametrize("json", [False, True], ids=["protobuf", "JSON"])
 def test_a_large_body_that_is_refused_is_refused_for_its_own_reason(*, json: bool) -> None:
     async def scenario(harness: IntakeHarness) -> None:
-        endless = b'{"a":[' + b"[]," * LARGE_BYTES if json else b"\x08\x01" * LARGE_BYTES + b"\x08"
+        endless = b'{"a":[' + b"[]," * GIVEN_BACK_BYTES if json else b"\x08\x01" * GIVEN_BACK_BYTES + b"\x08"
 
         with pytest.raises(MalformedError):
             await harness.intake.take(body(endless), json=json)
