@@ -31,7 +31,6 @@ from bench.bounds.speed import QUICK, slowness
 from bench.bounds.status_page import status_page_stalls
 from bench.bounds.wrong_passwords import USERS, wrong_passwords
 from bench.origin import running_origin
-from sidecar.budgets.heap import give_back_large_blocks
 from tests.support.sidecar_process import running_sidecar
 
 
@@ -81,8 +80,7 @@ async def beside(group: Awaitable[list[Bound]]) -> list[Bound]:
 
 
 def main() -> int:
-    # As `sidecar serve` does: large blocks grow without a copy, and full collections skip the imported modules.
-    give_back_large_blocks()
+    # As `sidecar serve` does once it listens: full collections then skip the imported modules.
     gc.collect()
     gc.freeze()
     broken, quick = report()
