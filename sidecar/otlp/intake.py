@@ -112,7 +112,7 @@ class Intake:
             await self._breathe()
 
     async def _give_back(self, body: bytearray) -> None:
-        """Free a large body by halves, in slices. At once, 4 MiB can take as long as three slices (`make bounds`)."""
+        """Free a large body by halves, in slices: at once, 4 MiB would be the longest step of all."""
         while len(body) >= GIVEN_BACK_BYTES:
             await self._breathe()
             del body[len(body) // 2 :]
