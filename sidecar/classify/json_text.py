@@ -8,6 +8,7 @@ of the event loop run, or gives up.
 
 import re
 from collections.abc import Iterator
+from mmap import mmap
 
 
 MAX_DEPTH = 256
@@ -40,7 +41,7 @@ class JsonText:
 
     __slots__ = ("_brackets", "_in_string", "_max_tokens", "_pause_at", "_pause_tokens", "at", "body", "tokens")
 
-    def __init__(self, body: bytes | bytearray, *, pause_tokens: int, max_tokens: int) -> None:
+    def __init__(self, body: bytes | bytearray | mmap, *, pause_tokens: int, max_tokens: int) -> None:
         """`pause_tokens`: tokens between two pauses. `max_tokens`: above this, TooLongError."""
         self.body = body
         self.at = 0

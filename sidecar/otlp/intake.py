@@ -16,14 +16,21 @@ from sidecar.budgets.budgets import MOST_SPAN_REQUESTS
 from sidecar.engines.span import Span
 from sidecar.otlp import json_spans, protobuf
 from sidecar.otlp.inflation import Inflation
-from sidecar.otlp.limits import MAX_EXPORT_BYTES, BusyError, MalformedError, RefusedError, Tally, TooLargeError
+from sidecar.otlp.limits import (
+    MAX_DECODED_BYTES,
+    MAX_EXPORT_BYTES,
+    BusyError,
+    MalformedError,
+    RefusedError,
+    Tally,
+    TooLargeError,
+)
 from sidecar.otlp.received import ReceivedSpan
+from sidecar.otlp.request_memory import RequestMemory
 
 
 SLICE_SECONDS = 0.0005
 REST_SECONDS = 0.001
-GIVEN_BACK_BYTES = 256 << 10
-"""A body that is smaller goes back at once."""
 HELD_AT_ONCE = 2
 WAITING_AT_ONCE = MOST_SPAN_REQUESTS - HELD_AT_ONCE
 READ_TIMEOUT_SECONDS = 10.0
@@ -68,12 +75,14 @@ class Intake:
         tally = Tally()
         try:
             async with self._held:
-                body = await self._read(chunks, gzip=gzip)
+                memory = RequestMemory(MAX_DECODED_BYTES if gzip else MAX_EXPORT_BYTES)
                 try:
+                    await self._read(chunks, memory, gzip=gzip)
                     async with self._decoding:
-                        await self._decode((json_spans if json else protobuf).spans(body, tally), tally)
+                        await self._decode((json_spans if json else protobuf).spans(memory.body(), tally), tally)
                 finally:
-                    await self._give_back(body)
+                    for _ in memory.give_back():
+                        await self._breathe()
         except RefusedError:
             self.refused()
             raise
@@ -86,8 +95,7 @@ class Intake:
         """Count a request that is refused as a whole."""
         self._dropped("span_request_refused", 1)
 
-    async def _read(self, chunks: AsyncIterable[bytes], *, gzip: bool) -> bytearray:
-        body = bytearray()
+    async def _read(self, chunks: AsyncIterable[bytes], memory: RequestMemory, *, gzip: bool) -> None:
         inflation = Inflation() if gzip else None
         received = 0
         try:
@@ -97,25 +105,18 @@ class Intake:
                     if received > MAX_EXPORT_BYTES:
                         raise TooLargeError(f"more than {MAX_EXPORT_BYTES} bytes")
                     for piece in (chunk,) if inflation is None else inflation.feed(chunk):
-                        body += piece
+                        memory.add(piece)
                         await self._breathe()
         except TimeoutError:
             raise MalformedError("the body did not arrive in time") from None
         if inflation is not None:
             inflation.end()
-        return body
 
     async def _decode(self, steps: Iterator[ReceivedSpan | None], tally: Tally) -> None:
         for received in steps:  # the decoding goes on in the slice of the reading
             if received is not None:
                 self._hand_on(received, tally)
             await self._breathe()
-
-    async def _give_back(self, body: bytearray) -> None:
-        """Free a large body by halves, in slices: at once, 4 MiB would be the longest step of all."""
-        while len(body) >= GIVEN_BACK_BYTES:
-            await self._breathe()
-            del body[len(body) // 2 :]
 
     async def _breathe(self) -> None:
         """Rest for REST_SECONDS if the slice is used up, so that other tasks of the loop run."""

@@ -29,6 +29,7 @@ from sidecar.otlp.limits import (
     TooLargeError,
 )
 from sidecar.otlp.received import ReceivedSpan
+from sidecar.otlp.wire_format import Body
 
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ _SCOPE = msgspec.json.Decoder(_Named)
 _NO_SPANS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def spans(body: bytes | bytearray, tally: Tally) -> Iterator[ReceivedSpan | None]:
+def spans(body: Body, tally: Tally) -> Iterator[ReceivedSpan | None]:
     """Every well-formed span in order, and None where the caller may pause. Raises MalformedError and TooLargeError."""
     try:
         yield from _Walk(body, tally).request()
@@ -84,7 +85,7 @@ def spans(body: bytes | bytearray, tally: Tally) -> Iterator[ReceivedSpan | None
 
 
 class _Walk:
-    def __init__(self, body: bytes | bytearray, tally: Tally) -> None:
+    def __init__(self, body: Body, tally: Tally) -> None:
         self._text = JsonText(body, pause_tokens=PAUSE_FIELDS, max_tokens=MAX_JSON_TOKENS)
         self._tally = tally
         self._spans = 0

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sidecar.engines.span import Span
+from sidecar.otlp.wire_format import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class ReceivedSpan:
     """One well-formed span. A span that came as JSON has no bytes to send on."""
 
     span: Span
-    body: bytes | bytearray = b""
+    body: Body = b""
     """The whole request, until its last span has been handed on; the span's own fields lie from `start` to `end`."""
     start: int = 0
     end: int = 0

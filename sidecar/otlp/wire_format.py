@@ -5,11 +5,12 @@ entered. It counts the fields read, per span and per request.
 """
 
 from collections.abc import Iterator
+from mmap import mmap
 
 from sidecar.otlp.limits import MAX_FIELDS, MAX_SPAN_FIELDS, MalformedError
 
 
-Body = bytes | bytearray
+Body = bytes | bytearray | mmap
 VARINT, I64, LEN, I32 = 0, 1, 2, 5
 
 
