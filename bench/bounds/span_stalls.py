@@ -41,7 +41,10 @@ def _spans(count: int, attributes: int) -> bytes:
 
 def hostile_exports() -> dict[str, tuple[bytes, dict[str, bool]]]:
     """Name to body and its encoding; most are as large as the receiver allows, or nearly."""
-    json_span = b'{"attributes":[' + b"{}," * 10_000 + b"{}]}"
+    json_spans = {
+        "JSON, spans of 10,000 attributes": b'{"attributes":[' + b"{}," * 10_000 + b"{}]}",
+        "JSON, spans of as many attributes as are decoded": b'{"attributes":[' + b'{"key":"n"},' * 2_000 + b"{}]}",
+    }
     around = b'{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{},"spans":[%b]}]}]}'
     large = _spans(6000, 19)
     return {
@@ -52,8 +55,7 @@ def hostile_exports() -> dict[str, tuple[bytes, dict[str, bool]]]:
         "only resources": (_field(1, _field(1, b"")) * (MAX_EXPORT_BYTES // 4), {}),
         "a bomb": (gzip.compress(bytes(64 << 20)), {"gzip": True}),
         "JSON, only brackets": (b'{"a":[' + b"[]," * (MAX_EXPORT_BYTES // 3 - 4) + b"[]]}", {"json": True}),
-        "JSON, spans of 10,000 attributes": (around % b",".join([json_span] * 100), {"json": True}),
-    }
+    } | {name: (around % b",".join([span] * 100), {"json": True}) for name, span in json_spans.items()}
 
 
 async def _chunks(body: bytes) -> AsyncIterator[bytes]:

@@ -18,6 +18,7 @@ from sidecar.engines.span import Span
 from sidecar.otlp.limits import (
     MAX_ATTRIBUTES,
     MAX_JSON_SPAN_BYTES,
+    MAX_JSON_SPAN_TOKENS,
     MAX_JSON_TOKENS,
     MAX_KEY_BYTES,
     MAX_SPAN_NAME_BYTES,
@@ -143,11 +144,14 @@ class _Walk:
             if element is None:
                 yield None
                 continue
-            start = self._text.at
+            start, tokens = self._text.at, self._text.tokens
             yield from self._skip()
             self._spans += 1
             if self._spans > MAX_SPANS:
                 self._tally.reject(f"more than {MAX_SPANS} spans in one request")
+                continue
+            if self._text.tokens - tokens > MAX_JSON_SPAN_TOKENS:
+                self._tally.reject(f"a span of more than {MAX_JSON_SPAN_TOKENS} strings and brackets of JSON")
                 continue
             found = self._span(start, self._text.at, service, scope)
             if isinstance(found, Span):

@@ -12,6 +12,7 @@ from sidecar.otlp import json_spans, protobuf
 from sidecar.otlp.limits import (
     MAX_ATTRIBUTES,
     MAX_JSON_SPAN_BYTES,
+    MAX_JSON_SPAN_TOKENS,
     MAX_SPANS,
     MalformedError,
     RefusedError,
@@ -109,6 +110,7 @@ def test_the_order_of_members_is_the_senders_choice_and_null_is_absent() -> None
         pytest.param({**IDS, "name": 7}, "not OTLP/JSON", id="a name that is a number"),
         pytest.param({**IDS, "attributes": [{}] * (MAX_ATTRIBUTES + 1)}, "attributes", id="too many attributes"),
         pytest.param({**IDS, "x": "y" * MAX_JSON_SPAN_BYTES}, "bytes of JSON", id="too long"),
+        pytest.param({**IDS, "x": [[]] * MAX_JSON_SPAN_TOKENS}, "brackets of JSON", id="too many brackets"),
         pytest.param([], "not OTLP/JSON", id="a list"),
     ],
 )
@@ -118,6 +120,17 @@ def test_a_span_that_cannot_be_taken_costs_itself_and_no_other(span: object, why
     assert [each.span_id for each in found] == [SPAN]
     assert tally.rejected == 1
     assert why in tally.why
+
+
+def test_as_many_attributes_as_are_allowed_are_read_also_with_values_that_are_left_out() -> None:
+    """Each value here is an array of three texts: 18 brackets an attribute."""
+    array = {"arrayValue": {"values": [{"stringValue": "x"}] * 3}}
+    attributes = [{"key": f"n{n}", "value": array} for n in range(MAX_ATTRIBUTES - 1)]
+    last = {"key": "last", "value": {"intValue": 1}}
+
+    ((span,), tally) = read(around({**IDS, "attributes": [*attributes, last]}))
+
+    assert (span.attributes, tally) == ({"last": 1}, Tally())
 
 
 def test_numbers_come_as_strings_or_as_numbers() -> None:
