@@ -4,51 +4,48 @@ import asyncio
 
 import pytest
 
-from bench.bounds import __main__ as bounds
-from bench.bounds.__main__ import MOST_TIMES
+from bench.bounds.__main__ import MOST_TIMES, Group, judged
 from bench.bounds.added_latency import limit_ms
 from bench.bounds.bound import Bound, longest_step, table
 from bench.bounds.plain_relay import running_plain_relay
 from bench.origin import Reader, running_origin
 
 
-def bound(measured: float, *, slowness: float = 1.0) -> Bound:
-    return Bound("a turn", 2.0, measured, "ms", "1 to 3 in 3 rounds", "nothing", slowness)
+def bound(measured: float, name: str = "a turn") -> Bound:
+    return Bound(name, 2.0, measured, "ms", "1 to 3 in 3 rounds", "nothing")
+
+
+def group_of(**measured: list[float]) -> Group:
+    """A group of bounds, with the figures of each in the order in which they are measured."""
+
+    async def group() -> list[Bound]:
+        return [bound(figures.pop(0), name) for name, figures in measured.items()]
+
+    return group
 
 
 @pytest.mark.parametrize(("measured", "kept"), [(1.9, True), (2.0, True), (2.1, False)])
-def test_a_slow_machine_excuses_nothing(measured: float, *, kept: bool) -> None:
-    assert (bound(measured).kept, bound(measured, slowness=1.5).kept) == (kept, kept)
+def test_a_bound_is_kept_up_to_its_limit(measured: float, *, kept: bool) -> None:
+    assert bound(measured).kept == kept
+    assert ("| BROKEN |" not in table([bound(measured)])) == kept
 
 
 @pytest.mark.parametrize(
-    ("rounds", "status", "times"),
+    ("measured", "broken"),
     [
-        pytest.param([(set(), True)], 0, 1, id="kept"),
-        pytest.param([({"a"}, True), (set(), True)], 0, 2, id="noise"),
-        pytest.param([({"a"}, True), ({"a", "b"}, True)], 1, 2, id="broken"),
-        pytest.param([({"a"}, False), ({"a"}, False), (set(), False)], 0, 3, id="slow, then kept"),
-        pytest.param([({"a"}, False)] * MOST_TIMES, 1, MOST_TIMES, id="slow, and broken each time"),
+        pytest.param({"a": [1.0], "b": [1.0]}, [], id="kept"),
+        pytest.param({"a": [3.0, 1.0], "b": [1.0, 1.0]}, [], id="noise"),
+        pytest.param({"a": [3.0, 1.0], "b": [1.0, 3.0]}, [], id="noise, now here, now there"),
+        pytest.param({"a": [3.0] * MOST_TIMES, "b": [1.0, 3.0, 3.0]}, ["a"], id="broken each time"),
+        pytest.param({"a": [3.0] * MOST_TIMES, "b": [3.0] * MOST_TIMES}, ["a", "b"], id="two"),
     ],
 )
-def test_a_bound_is_broken_if_it_is_so_twice_and_each_time_on_a_slow_machine(
-    monkeypatch: pytest.MonkeyPatch, rounds: list[tuple[set[str], bool]], status: int, times: int
-) -> None:
-    reports = iter(rounds)
-    monkeypatch.setattr(bounds, "report", lambda: next(reports))
-    monkeypatch.setattr("gc.freeze", lambda: None)
+def test_a_bound_is_broken_if_it_is_so_each_time(measured: dict[str, list[float]], broken: list[str]) -> None:
+    """A group is measured again only while one of its bounds was broken each time."""
+    well = {"c": [1.0]}
 
-    assert bounds.main() == status
-    assert len(rounds) == times
-    assert next(reports, None) is None
-
-
-def test_the_table_states_how_slow_the_machine_was() -> None:
-    head, _, row = table([bound(2.9, slowness=1.5)]).splitlines()
-
-    assert head.endswith("| machine |")
-    assert row.endswith("| x1.50 |")
-    assert "| BROKEN |" in row
+    assert judged([group_of(**measured), group_of(**well)]) == broken
+    assert [*measured.values(), *well.values()] == [[]] * (len(measured) + 1)
 
 
 def test_a_step_counts_at_its_quickest() -> None:
@@ -66,7 +63,7 @@ def test_rounds_of_different_work_are_not_compared() -> None:
     ("plain_ms", "limit"),
     [
         pytest.param(0.9, 2.0, id="a usual machine: the bound"),
-        pytest.param(2.5, 2.5, id="a slow machine: what the relay adds"),
+        pytest.param(1.5, 3.0, id="a slow machine: twice what the relay adds"),
         pytest.param(40.0, 6.0, id="a relay with a fault: three times the bound"),
     ],
 )

@@ -20,8 +20,6 @@ class Bound:
     """Spread of the repeats, in words."""
     floor: str
     """The same measure on this machine without the sidecar, in words."""
-    slowness: float = 1.0
-    """How much slower the machine was than the reference, at least 1 (`speed.py`). It excuses nothing."""
 
     @property
     def kept(self) -> bool:
@@ -51,15 +49,13 @@ def longest_step(rounds: Sequence[Sequence[float]]) -> float:
 
 
 def table(bounds: Iterable[Bound]) -> str:
-    """Markdown table: bound, limit, measured value, verdict, spread, floor, and how slow the machine was."""
+    """Markdown table: bound, limit, measured value, verdict, spread and floor."""
     lines = [
-        "| bound | limit | measured | verdict | spread | without the sidecar | machine |",
-        "|---|---|---|---|---|---|---|",
+        "| bound | limit | measured | verdict | spread | without the sidecar |",
+        "|---|---|---|---|---|---|",
     ]
     for bound in bounds:
         verdict = "kept" if bound.kept else "BROKEN"
         figures = f"{bound.limit:.4g} {bound.unit} | {bound.measured:.3f} {bound.unit}"
-        lines.append(
-            f"| {bound.name} | {figures} | {verdict} | {bound.spread} | {bound.floor} | x{bound.slowness:.2f} |"
-        )
+        lines.append(f"| {bound.name} | {figures} | {verdict} | {bound.spread} | {bound.floor} |")
     return "\n".join(lines)
