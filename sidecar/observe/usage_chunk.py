@@ -112,7 +112,10 @@ class UsageCut:
         """An event after the last finish reason exceeded MAX_HELD_BYTES: it passed, whatever it was."""
 
     def kept(self, data: bytes, stream_events: Sequence[StreamEvent]) -> bytes:
-        """The bytes that go to the client now. `stream_events`: the reader's events in `data`, made just before."""
+        """The bytes that go to the client now. `stream_events`: the reader's events in `data`, made just before.
+
+        They are never ONE_TOKEN, of which the reader notes no offsets: all its bytes go, and the caller asks nothing here.
+        """
         if self._over:
             if not self._drop_lf:
                 return data
