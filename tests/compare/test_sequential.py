@@ -127,7 +127,7 @@ def test_it_is_a_probability(counts: list[tuple[int, int, int, int]]) -> None:
 
 @given(COUNTS)
 def test_evidence_against_the_one_version_is_none_against_the_other(counts: list[tuple[int, int, int, int]]) -> None:
-    """Of blocks that are compared both ways: a block of many requests of one version is compared in one way only."""
+    """All blocks here are compared both ways: one with many requests of one version is compared in one way only."""
     shared = [pair for pair in zip(*both_ways(counts), strict=True) if None not in map(part_of, pair)]
     ps = [p for told in zip(*shared, strict=True) if (p := always_valid_p(told)) is not None]
 
