@@ -41,8 +41,9 @@ _ABOUT_COMPARE = f"""\
 Set two windows of time, or two sides of a fleet, beside each other: misses,
 errors, good requests, and mean times down to the phases, each with how far it
 moved and an interval; the p99 too, of native histograms alone and from
-{LEAST_SAMPLES} requests a side. Say what a change was expected to move (--expect), and
-read whether it did, and what else moved.
+{LEAST_SAMPLES} requests a side; and the share of drafts that the engine accepted.
+Say what a change was expected to move (--expect), and read whether it did, and
+what else moved.
 """
 _EXAMPLES_OF_COMPARE = """\
 examples:
@@ -79,7 +80,8 @@ _COMPARE_FLAGS = (
     ("output", "FORMAT", "text or json (default text)"),
 )
 _NEEDED = ("prometheus.url", "old", "new")
-_CHOOSE = ("namespace", "job", "model", "lane")
+_PODS, _LANES = ("namespace", "job"), ("model", "lane")
+"""Flags that choose by a label, of every metric or of those of a lane."""
 _LABEL_IS = re.compile(r"(?P<label>[a-zA-Z_]\w*)(?P<sign>=~|=)(?P<value>.+)", re.DOTALL)
 _UNITS_OF_TIME = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -156,9 +158,9 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
     else:
         sys.stdout.write(comparison_text(found, *parts, expected, width()))
-    if not found:
+    if not found.lanes:
         sys.stderr.write(errors_text(["sidecar compare: the two sides have no lane with requests in common"]))
-    return OK if found else MISUSED
+    return OK if found.lanes else MISUSED
 
 
 async def _asked(url: str, parts: tuple[Part, Part]) -> list[Answers]:
@@ -238,12 +240,15 @@ def _parts(told: Mapping[str, str], now: float) -> tuple[tuple[Part, Part] | Non
         errors.append("--old and --new: they are the same, so there is nothing to compare")
     if errors or len(sides) < 2:
         return None, errors
-    common = tuple(f"{name}={quoted(told[name])}" for name in _CHOOSE if name in told)
-    made = [_part(each, told[name], common, window, now) for each, name in zip(sides, ("old", "new"), strict=True)]
+    pods, lanes = (tuple(f"{name}={quoted(told[name])}" for name in names if name in told) for names in (_PODS, _LANES))
+    whole = Part(pods, lanes, now - window, now, "all pods")
+    made = [_part(each, told[name], whole) for each, name in zip(sides, ("old", "new"), strict=True)]
     return (made[0], made[1]), []
 
 
-def _part(given: Side, text: str, common: tuple[str, ...], window: float, now: float) -> Part:
-    ends_at = now if given.ends_at is None else given.ends_at
-    matchers = common if given.matcher is None else (*common, given.matcher)
-    return Part(matchers, ends_at - window, ends_at, text if given.matcher is not None else "all pods")
+def _part(given: Side, text: str, whole: Part) -> Part:
+    """The side that was given, of all pods and of the window that ends now."""
+    if given.matcher is not None:
+        return whole._replace(pods=(*whole.pods, given.matcher), words=text)
+    assert given.ends_at is not None  # a side has one of both
+    return whole._replace(begins_at=given.ends_at - (whole.ends_at - whole.begins_at), ends_at=given.ends_at)

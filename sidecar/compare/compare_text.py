@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from sidecar.compare.intervals import CONFIDENCE, LEAST_BLOCKS
-from sidecar.compare.measures import BY_NAME, Tail, Unit
-from sidecar.compare.tails import LEAST_SAMPLES
-from sidecar.compare.two_sides import BLOCK_SECONDS, Compared, Moved, Part
+from sidecar.compare.measures import BY_NAME, OF_ENGINE, Tail, Unit
+from sidecar.compare.tails import LEAST_SAMPLES, TOLD
+from sidecar.compare.two_sides import BLOCK_SECONDS, Comparison, Moved, Part
 from sidecar.config.folding import folded
 
 
@@ -19,12 +19,16 @@ _OPTIMISTIC = (
 )
 
 
-def comparison_text(found: Sequence[Compared], old: Part, new: Part, expected: Sequence[str], columns: int) -> str:
-    """The whole answer; each lane is a table of its own."""
+def comparison_text(found: Comparison, old: Part, new: Part, expected: Sequence[str], columns: int) -> str:
+    """The whole answer; each lane is a table of its own, and so are the engine's own counts."""
     lines = [*folded(_side(old), columns, "old: "), *folded(_side(new), columns, "new: ")]
-    for one in found:
-        lines += ["", *folded(f"lane {one.lane}, model {one.model or 'unknown'}", columns), *_table(one.rows, expected)]
-        for said in _said(one.rows, expected):
+    of_lanes, of_engine = ([name for name in expected if (name in OF_ENGINE) == engine] for engine in (False, True))
+    tables = [(f"lane {one.lane}, model {one.model or 'unknown'}", one.rows, of_lanes) for one in found.lanes]
+    if found.engine or of_engine:
+        tables.append(("the engine, all lanes together", found.engine, of_engine))
+    for title, rows, awaited in tables:
+        lines += ["", *folded(title, columns), *_table(rows, awaited)]
+        for said in _said(rows, awaited):
             lines += folded(said, columns, rest="  ")
     lines += ["", *folded(_OPTIMISTIC, columns)]
     return "\n".join((*lines, ""))
@@ -55,6 +59,12 @@ def _said(rows: Sequence[Moved], expected: Sequence[str]) -> Iterator[str]:
         if (ratio := tail.ratio) is not None and ratio.low is not None and ratio.high is not None:
             low, value, high = (_signed(one, Unit.SHARE) for one in (ratio.low, ratio.value, ratio.high))
             yield f"{tail.measure.title}: {value} of old, {_INTERVAL_HEAD} {low} to {high}."
+        if tail.needed is not None:
+            yield (
+                f"{tail.measure.title}: a change of {_shown(TOLD, Unit.SHARE)} would be seen in four of five comparisons"
+                f" with about {float(f'{tail.needed:.2g}'):,.0f} requests on each side, by estimate. There are"
+                f" {min(tail.old.of, tail.new.of):,.0f}."
+            )
     for name in expected:
         row = by_name.get(name)
         if row is None and isinstance(BY_NAME[name], Tail):

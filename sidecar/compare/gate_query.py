@@ -70,7 +70,14 @@ GATE_QUESTIONS = {
     # Faster but worse is no better: an answer that says nothing is quick.
     Asked.EMPTY_ANSWERS: Question(Counted(EMPTY_ANSWERS_TOTAL.name), Counted(ANSWERS_TOTAL.name)),
 }
-CUT_QUESTION = Question(Counted(ANSWERS_TOTAL.name, f'finish_reason="{Finish.LENGTH}"'), Counted(ANSWERS_TOTAL.name))
+
+
+def finished(reason: Finish) -> Question:
+    """Answers with this finish reason, of all answers."""
+    return Question(Counted(ANSWERS_TOTAL.name, f'finish_reason="{reason}"'), Counted(ANSWERS_TOTAL.name))
+
+
+CUT_QUESTION = finished(Finish.LENGTH)
 """Asked in the same form. Whether a longer or shorter answer is worse depends on the change, so that a person judges, and the
 limit of the gate stays that of its own questions."""
 

@@ -7,11 +7,21 @@ pods and Prometheus' answers.
 from enum import StrEnum
 from typing import NamedTuple
 
-from sidecar.compare.gate_query import CUT_ANSWERS, CUT_QUESTION, GATE_QUESTIONS, Asked, Counted, Question, misses
+from sidecar.compare.gate_query import (
+    CUT_ANSWERS,
+    CUT_QUESTION,
+    GATE_QUESTIONS,
+    Asked,
+    Counted,
+    Question,
+    finished,
+    misses,
+)
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.vocabulary import PHASE
 from sidecar.slo.objective import Objective
+from sidecar.timeline.finish import Finish
 
 
 class Unit(StrEnum):
@@ -28,6 +38,8 @@ class Measure(NamedTuple):
     question: Question
     judged: bool = True
     """False for what describes the traffic: more prompt tokens are neither better nor worse."""
+    rare: bool = False
+    """True for what most engines never do: no row where neither side has any."""
 
     @property
     def more_is_worse(self) -> bool:
@@ -71,6 +83,7 @@ MEASURES = (
     Measure(Asked.GOODPUT, "good requests", Unit.SHARE, GATE_QUESTIONS[Asked.GOODPUT]),
     Measure(CUT_ANSWERS, "answers cut", Unit.SHARE, CUT_QUESTION),
     Measure(Asked.EMPTY_ANSWERS, "empty answers", Unit.SHARE, GATE_QUESTIONS[Asked.EMPTY_ANSWERS]),
+    Measure("repeated-answers", "repeated answers", Unit.SHARE, finished(Finish.REPETITION), rare=True),
     _mean("ttft", "mean TTFT", Unit.SECONDS, c.TIME_TO_FIRST_TOKEN_SECONDS),
     _mean("tpot", "mean TPOT", Unit.SECONDS, c.TIME_PER_OUTPUT_TOKEN_SECONDS),
     _mean("request", "mean whole request", Unit.SECONDS, c.REQUEST_SECONDS, _STREAMED),
@@ -78,8 +91,23 @@ MEASURES = (
     _mean("prompt-tokens", "mean prompt tokens", Unit.TOKENS, c.PROMPT_TOKENS, judged=False),
     _mean("output-tokens", "mean output tokens", Unit.TOKENS, c.OUTPUT_TOKENS, judged=False),
 )
+ENGINE_MEASURES = (
+    Measure(
+        "draft-acceptance",
+        "drafts accepted",
+        Unit.SHARE,
+        Question(
+            Counted(c.ENGINE_ACCEPTED_DRAFT_TOKENS_TOTAL.name),
+            Counted(c.ENGINE_DRAFT_TOKENS_TOTAL.name),
+            more_is_worse=False,
+        ),
+    ),
+)
+"""The engine counts these for all its lanes together."""
 TAILS = (
     Tail("ttft-p99", "p99 TTFT", c.TIME_TO_FIRST_TOKEN_SECONDS.name),
     Tail("tpot-p99", "p99 TPOT", c.TIME_PER_OUTPUT_TOKEN_SECONDS.name),
 )
-BY_NAME: dict[str, Measure | Tail] = {one.name: one for one in MEASURES} | {one.name: one for one in TAILS}
+OF_ENGINE = frozenset(one.name for one in ENGINE_MEASURES)
+_ALL: tuple[Measure | Tail, ...] = (*MEASURES, *TAILS, *ENGINE_MEASURES)
+BY_NAME = {one.name: one for one in _ALL}

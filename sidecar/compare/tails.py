@@ -9,14 +9,19 @@ Pure: counts in, numbers out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import exp, hypot, isinf, log
+from math import exp, hypot, isinf, log, log1p
+from statistics import NormalDist
 from typing import NamedTuple
 
-from sidecar.compare.intervals import Change, Estimate, Sums, estimate, quantile
+from sidecar.compare.intervals import CONFIDENCE, Change, Estimate, Sums, estimate, quantile
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 
 
 OF = 0.99
+TOLD = 0.1
+"""The change of a p99, as a share of old, for which the needed requests are stated."""
+_TOLD_IN = 0.8
+"""Share of comparisons that would tell it with so many requests."""
 LEAST_SAMPLES = SAMPLES_NEEDED[OF]
 """Fewer on one side are no p99. Its interval needs more: in half an hour some 540, and more where slow requests come in clumps."""
 
@@ -76,6 +81,19 @@ def tail_ratio(old: Ends, new: Ends) -> Change:
     below = hypot(log(after / new.low), log(old.high / before))
     above = hypot(log(new.high / after), log(before / old.low))
     return Change(value, after / before * exp(-below) - 1, after / before * exp(above) - 1)
+
+
+def needed(ratio: Change, of: float) -> float | None:
+    """About how many requests each side needs for a change of `TOLD` to be told in four of five comparisons.
+
+    An estimate: the interval that `of` requests of a side gave is taken to shrink with the square root of their number, and
+    the traffic to stay as it is. None without an interval.
+    """
+    if ratio.low is None or ratio.high is None:
+        return None
+    half = (log1p(ratio.high) - log1p(ratio.low)) / 2
+    at_ends, at_power = NormalDist().inv_cdf((1 + CONFIDENCE) / 2), NormalDist().inv_cdf(_TOLD_IN)
+    return of * (half / log1p(TOLD) * (1 + at_power / at_ends)) ** 2
 
 
 Place = tuple[tuple[float, float], float]

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from sidecar.compare.gate_query import Counted, Grown
 from sidecar.compare.intervals import Change, Estimate, Sums, change, estimate
-from sidecar.compare.measures import MEASURES, TAILS, Measure, Tail, Unit
+from sidecar.compare.measures import ENGINE_MEASURES, MEASURES, TAILS, Measure, Tail, Unit
 from sidecar.compare.sequential import BLOCK_MINUTES
-from sidecar.compare.tails import Cells, cells, tail, tail_change, tail_ratio
+from sidecar.compare.tails import Cells, cells, needed, tail, tail_change, tail_ratio
 
 
 BLOCK_SECONDS = 60 * BLOCK_MINUTES
@@ -23,6 +23,8 @@ _BY = ("model", "lane")
 
 Lane = tuple[str, str]
 """Model and lane."""
+_ENGINE: Lane = ("", "")
+"""The engine's own counts have neither label."""
 Column = Mapping[float, float]
 """Unix time of a block's end to its value."""
 
@@ -30,11 +32,18 @@ Column = Mapping[float, float]
 class Part(NamedTuple):
     """One of the two sides: which pods, and when, in unix time."""
 
-    matchers: tuple[str, ...]
+    pods: tuple[str, ...]
+    """Matchers of labels that every metric of the sidecar has."""
+    lanes: tuple[str, ...]
+    """Matchers of model and lane, which the engine's own counts have not."""
     begins_at: float
     ends_at: float
     words: str
     """As it is printed, such as `pod=llm-0`."""
+
+    @property
+    def matchers(self) -> tuple[str, ...]:
+        return (*self.pods, *self.lanes)
 
     def instants(self) -> tuple[float, float]:
         """First and last end of a block: blocks end at multiples of their length, so the window may lie that much earlier."""
@@ -62,6 +71,11 @@ class Moved(NamedTuple):
             return "other"
         return "worse" if (self.change.value > 0) == self.measure.more_is_worse else "better"
 
+    @property
+    def needed(self) -> float | None:
+        """Requests of each side for a change of `TOLD`; None of all but a p99 with an interval."""
+        return None if self.ratio is None else needed(self.ratio, min(self.old.of, self.new.of))
+
 
 class Compared(NamedTuple):
     model: str
@@ -69,11 +83,21 @@ class Compared(NamedTuple):
     rows: tuple[Moved, ...]
 
 
+class Comparison(NamedTuple):
+    lanes: list[Compared]
+    engine: tuple[Moved, ...]
+    """The engine's own counts, over all lanes."""
+
+
 def queries(part: Part) -> dict[Counted, str]:
     """Counter to the query for its growth within a block, by model and lane."""
     grown = Grown(", ".join(_BY))
-    wanted = dict.fromkeys(each for measure in MEASURES for each in measure.question[:2])
-    return {counted: grown.sum(counted, part.matchers) for counted in wanted}
+    return {
+        counted: grown.sum(counted, matchers)
+        for measures, matchers in ((MEASURES, part.matchers), (ENGINE_MEASURES, part.pods))
+        for measure in measures
+        for counted in measure.question[:2]
+    }
 
 
 def columns(answer: Sequence[tuple[Mapping[str, str], Column]]) -> dict[Lane, Column]:
@@ -121,14 +145,15 @@ def of_lanes(answer: Sequence[tuple[Mapping[str, str], Mapping[float, Cells]]]) 
     return {(of.get(_BY[0], ""), of.get(_BY[1], "")): list(blocks.values()) for of, blocks in answer}
 
 
-def compared(old: Answers, new: Answers) -> list[Compared]:
-    """Each lane that both sides have, with the numbers that both sides have."""
+def compared(old: Answers, new: Answers) -> Comparison:
+    """Each lane that both sides have, with the numbers that both sides have, and those of the engine."""
     lanes = [{lane for each in side.columns.values() for lane in each} for side in (old, new)]
     made = (
-        Compared(*lane, (*_rows(old.columns, new.columns, lane), *_tails(old.tails, new.tails, lane)))
+        Compared(*lane, (*_rows(MEASURES, old.columns, new.columns, lane), *_tails(old.tails, new.tails, lane)))
         for lane in sorted(lanes[0] & lanes[1])
     )
-    return [one for one in made if one.rows]
+    engine = _rows(ENGINE_MEASURES, old.columns, new.columns, _ENGINE)
+    return Comparison([one for one in made if one.rows], tuple(engine))
 
 
 def _tails(old: Tails, new: Tails, lane: Lane) -> Iterator[Moved]:
@@ -138,8 +163,8 @@ def _tails(old: Tails, new: Tails, lane: Lane) -> Iterator[Moved]:
             yield Moved(one, before.estimate, after.estimate, tail_change(before, after), tail_ratio(before, after))
 
 
-def _rows(old: Columns, new: Columns, lane: Lane) -> Iterator[Moved]:
-    for measure in MEASURES:
+def _rows(measures: Sequence[Measure], old: Columns, new: Columns, lane: Lane) -> Iterator[Moved]:
+    for measure in measures:
         share = measure.unit is Unit.SHARE
         sides = [estimate(_blocks(side, measure, lane), share=share) for side in (old, new)]
         if sides[0] is not None and sides[1] is not None and not _is_empty(measure, sides[0], sides[1]):
@@ -147,8 +172,8 @@ def _rows(old: Columns, new: Columns, lane: Lane) -> Iterator[Moved]:
 
 
 def _is_empty(measure: Measure, old: Estimate, new: Estimate) -> bool:
-    """A phase that no request of either side spent time in, or lanes without objectives, which have no good requests."""
-    may_be_zero = measure.unit is Unit.SHARE and measure.question.more_is_worse
+    """A phase that no request of either side spent time in, lanes without objectives, which have no good requests, or a rarity."""
+    may_be_zero = measure.unit is Unit.SHARE and measure.question.more_is_worse and not measure.rare
     return not may_be_zero and old.value == new.value == 0
 
 
@@ -157,7 +182,7 @@ def _blocks(side: Columns, measure: Measure, lane: Lane) -> list[Sums]:
     return [Sums(counted.get(at, 0.0), whole) for at, whole in of.items()]
 
 
-def comparison_document(found: Sequence[Compared], old: Part, new: Part, expected: Sequence[str]) -> dict[str, Any]:
+def comparison_document(found: Comparison, old: Part, new: Part, expected: Sequence[str]) -> dict[str, Any]:
     """The JSON document. Times are unix times, values in their unit."""
     return {
         "schema_version": COMPARISON_VERSION,
@@ -167,8 +192,9 @@ def comparison_document(found: Sequence[Compared], old: Part, new: Part, expecte
         "expected": list(expected),
         "lanes": [
             {"model": one.model, "lane": one.lane, "measures": [_row(row, expected) for row in one.rows]}
-            for one in found
+            for one in found.lanes
         ],
+        "engine": {"measures": [_row(row, expected) for row in found.engine]},
     }
 
 
@@ -196,4 +222,5 @@ def _row(row: Moved, expected: Sequence[str]) -> dict[str, Any]:
 def _ratio(row: Moved) -> dict[str, Any]:
     if row.ratio is None:
         return {}
-    return {"change_ratio": row.ratio.value, "low_ratio": row.ratio.low, "high_ratio": row.ratio.high}
+    ends = {"low_ratio": row.ratio.low, "high_ratio": row.ratio.high}
+    return {"change_ratio": row.ratio.value, **ends, "requests_needed_for_a_tenth": row.needed}

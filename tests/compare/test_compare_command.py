@@ -12,8 +12,9 @@ import pytest
 from sidecar.cli import main
 from sidecar.compare import compare_command
 from sidecar.compare.compare_command import WrongFlagError, duration, side
+from sidecar.compare.compare_text import comparison_text
 from sidecar.compare.measures import TAILS
-from sidecar.compare.two_sides import BLOCK_SECONDS
+from sidecar.compare.two_sides import BLOCK_SECONDS, Comparison, Part
 from tests.support.backfilled import backfilled, sample_line
 
 
@@ -42,6 +43,18 @@ def counters() -> Iterator[tuple[str, dict[str, str], list[tuple[float, float]]]
         streamed = {**who, "streaming": "true"}
         yield "llm_slo_requests_total", ttft, [(at, count) for at, count, _ in counts]
         yield "llm_slo_misses_total", ttft, [(at, late) for at, _, late in counts]
+        engine = {"pod": pod, "app_version": version}
+        accepted = 0.7 if version == "v1" else 0.4
+        yield "llm_engine_draft_tokens_total", engine, [(at, 1000 * count) for at, count, _ in counts]
+        yield (
+            "llm_engine_accepted_draft_tokens_total",
+            engine,
+            [(at, 1000 * accepted * count) for at, count, _ in counts],
+        )
+        for finish, share in (("stop", 0.9), ("repetition", 0.1)):
+            if (version, finish) != ("v1", "repetition"):
+                answers = {**who, "finish_reason": finish}
+                yield "llm_answers_total", answers, [(at, round(share * count)) for at, count, _ in counts]
         yield "llm_requests_total", {**who, "outcome": "ok"}, [(at, count) for at, count, _ in counts]
         yield "llm_requests_total", {**who, "outcome": "engine_error"}, [(at, 0) for at, _, _ in counts]
         yield "llm_request_phase_seconds_sum", queue, [(at, 0.05 * count + 2 * late) for at, count, late in counts]
@@ -72,12 +85,21 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare_command, "time", SimpleNamespace(time=lambda: NOW))
 
 
-def rows(capsys: pytest.CaptureFixture[str], url: str, *flags: str) -> dict[str, dict[str, object]]:
-    """The rows of the only lane in JSON, by name."""
+Rows = dict[str, dict[str, object]]
+
+
+def both(capsys: pytest.CaptureFixture[str], url: str, *flags: str) -> tuple[Rows, Rows]:
+    """The rows of the only lane and those of the engine in JSON, by name."""
     code = main(["compare", f"--prometheus.url={url}", "--output=json", *flags])
-    (lane,) = json.loads(capsys.readouterr().out)["lanes"]
+    document = json.loads(capsys.readouterr().out)
+    (lane,) = document["lanes"]
     assert (code, lane["lane"], lane["model"]) == (0, "chat", "llama")
-    return {row["name"]: row for row in lane["measures"]}
+    of_lane, of_engine = ({row["name"]: row for row in each["measures"]} for each in (lane, document["engine"]))
+    return of_lane, of_engine
+
+
+def rows(capsys: pytest.CaptureFixture[str], url: str, *flags: str) -> Rows:
+    return both(capsys, url, *flags)[0]
 
 
 def test_two_windows_say_what_a_fix_moved(capsys: pytest.CaptureFixture[str], url: str) -> None:
@@ -90,7 +112,18 @@ def test_two_windows_say_what_a_fix_moved(capsys: pytest.CaptureFixture[str], ur
     assert queue["change"] == pytest.approx(-0.18, abs=0.03)
     assert told["errors"]["verdict"] == "no change seen"
     assert told["prompt-tokens"]["verdict"] == "no change seen"
-    assert set(told) == {"ttft-misses", "errors", "request", "queue", "prompt-tokens"}
+    assert set(told) == {
+        *(
+            "ttft-misses",
+            "errors",
+            "cut-answers",
+            "empty-answers",
+            "repeated-answers",
+            "request",
+            "queue",
+            "prompt-tokens",
+        )
+    }
 
 
 @pytest.mark.parametrize("sides", [("app_version=v1", "app_version=v2"), ("pod=llm-a-0", "pod=~llm-b-.*")])
@@ -103,6 +136,36 @@ def test_two_sides_of_a_fleet_in_the_same_time(
     assert (told["ttft-misses"]["verdict"], told["queue"]["verdict"]) == ("worse", "worse")
     assert told["ttft-misses"]["new"] == pytest.approx(0.2, abs=0.02)
     assert told["ttft-misses"]["old"] == pytest.approx(0.02, abs=0.01)
+
+
+def test_a_version_that_is_faster_but_worse_is_told(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    """Its answers repeat themselves and its drafts are accepted less often. The engine counts drafts for all its lanes."""
+    sides = ("--old=app_version=v1", "--new=app_version=v2", "--window=45m")
+    of_lane, of_engine = both(capsys, url, *sides, "--lane=chat", "--model=llama", "--expect=draft-acceptance")
+    repeated, drafts = of_lane["repeated-answers"], of_engine["draft-acceptance"]
+
+    assert (repeated["old"], repeated["new"], repeated["verdict"]) == (0, pytest.approx(0.1, abs=0.01), "worse")
+    assert (drafts["old"], drafts["new"]) == (pytest.approx(0.7), pytest.approx(0.4))
+    assert (drafts["verdict"], drafts["expected"]) == ("worse", True)
+
+    main(["compare", f"--prometheus.url={url}", *sides, "--expect=draft-acceptance,queue"])
+    words = " ".join(capsys.readouterr().out.split())
+    assert words.count("expected to move: draft-acceptance") == words.count("expected to move: queue") == 1
+    assert "the engine, all lanes together old new change" in words
+    assert "* expected to move: draft-acceptance; worse, by" in words
+
+
+def test_what_the_engine_does_not_count_is_said_once_where_it_was_expected() -> None:
+    side = Part((), (), NOW - 1800, NOW, "all pods")
+    words = " ".join(comparison_text(Comparison([], ()), side, side, ["draft-acceptance"], 80).split())
+
+    assert "the engine, all lanes together" in words
+    assert "* expected to move: draft-acceptance; neither side has it." in words
+    assert "the engine" not in comparison_text(Comparison([], ()), side, side, ["queue"], 80)
+
+
+def test_repeated_answers_have_no_row_where_there_are_none(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert "repeated-answers" not in rows(capsys, url, "--old=app_version=v1", "--new=app_version=~v1")
 
 
 def test_counts_are_those_of_the_window(capsys: pytest.CaptureFixture[str], url: str) -> None:

@@ -59,11 +59,14 @@ def test_a_p99_that_is_nineteen_percent_longer_is_said_with_its_interval(
     assert p99["change_ratio"] == pytest.approx(EIGHT_BUCKETS, rel=0.01)
     assert p99["low_ratio"] < EIGHT_BUCKETS < p99["high_ratio"] < 0.25
     assert (p99["verdict"], p99["low"] > 0) == ("worse", True)
+    assert 0 < p99["requests_needed_for_a_tenth"] < p99["old_of"]
     assert rows["ttft"]["new"] > 0
     assert "tpot-p99" not in rows
 
     main([*flags, "--expect=ttft-p99,tpot-p99"])
     words = " ".join(capsys.readouterr().out.split())
     assert "p99 TTFT: +18.9 % of old, 95% interval +" in words
+    assert "p99 TTFT: a change of 10 % would be seen in four of five comparisons with about" in words
+    assert f"by estimate. There are {p99['old_of']:,.0f}." in words
     assert "* expected to move: ttft-p99; worse, by" in words
     assert "* expected to move: tpot-p99; it needs native histograms and 500 requests on each side." in words
