@@ -5,6 +5,7 @@ the format's keys this process can honour. It refuses the others with the reason
 does not lock. It holds no connection: `access.py` uses what this module reads.
 """
 
+import platform
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -270,9 +271,21 @@ def _bare_context(tls: TlsServer) -> ssl.SSLContext:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     else:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    for curve in tls.curve_preferences:
-        context.set_ecdh_curve(CURVES[curve])
     return context
+
+
+def _unknown_curves(context: ssl.SSLContext, tls: TlsServer) -> Iterator[tuple[Keys, str]]:
+    """Set the curves. The `ssl` of some Pythons lacks one: of CPython 3.11.2 with OpenSSL 3.0, as Debian 12 has it, X25519."""
+    for curve in tls.curve_preferences:
+        try:
+            context.set_ecdh_curve(CURVES[curve])
+        except (ssl.SSLError, ValueError):
+            others = ", ".join(name for name in CURVES if name != curve)
+            version = f"CPython {platform.python_version()} with {ssl.OPENSSL_VERSION}"
+            yield (
+                ("tls_server_config", "curve_preferences"),
+                f"{version} does not know {curve}: leave it out, or one of: {others}",
+            )
 
 
 def _unreadable(tls: TlsServer, folder: Path) -> list[tuple[Keys, str]]:
@@ -290,6 +303,7 @@ def _unreadable(tls: TlsServer, folder: Path) -> list[tuple[Keys, str]]:
 def _context(tls: TlsServer, folder: Path) -> tuple[ssl.SSLContext | None, list[tuple[Keys, str]]]:
     """The TLS side of a server, or what is wrong with the files."""
     context, wrong = _bare_context(tls), _unreadable(tls, folder)
+    wrong += _unknown_curves(context, tls)
     if wrong:
         return None, wrong
     try:

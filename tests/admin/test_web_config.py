@@ -1,5 +1,6 @@
 """The web config is taken as Prometheus' exporters take it; what this process cannot honour is refused, all of it at once."""
 
+import platform
 import re
 import ssl
 from pathlib import Path
@@ -48,7 +49,7 @@ tls_server_config:
   max_version: TLS13
   cipher_suites: [{", ".join(CIPHERS)}]
   prefer_server_cipher_suites: false
-  curve_preferences: [X25519]
+  curve_preferences: [CurveP256]
 http_server_config:
   http2: false
   headers: {{X-Frame-Options: deny, X-XSS-Protection: "0"}}
@@ -66,6 +67,24 @@ rate_limit: {{interval: 1m0.5s, burst: 3}}
     assert set(CIPHERS.values()) <= {each["name"] for each in loaded.context.get_ciphers()}
     assert list(loaded.web.basic_auth_users) == ["prometheus"]
     assert (loaded.web.rate_limit.interval, loaded.web.rate_limit.burst) == (60.5, 3)
+
+
+def test_a_curve_that_this_python_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """As X25519 to CPython 3.11.2 with OpenSSL 3.0. It is named beside what else is wrong."""
+
+    def unknown(_: ssl.SSLContext, curve: str) -> None:
+        raise ssl.SSLError(1, f"[EC: UNKNOWN_GROUP] unknown group {curve}")
+
+    monkeypatch.setattr(ssl.SSLContext, "set_ecdh_curve", unknown)
+    python = f"CPython {platform.python_version()} with {ssl.OPENSSL_VERSION}"
+    others = "CurveP256, CurveP384, CurveP521"
+
+    assert errors(
+        folder, "tls_server_config: {cert_file: cert.pem, key_file: nowhere.pem, curve_preferences: [X25519]}"
+    ) == [
+        "1:52: tls_server_config.key_file: cannot be read: No such file or directory",
+        f"1:84: tls_server_config.curve_preferences: {python} does not know X25519: leave it out, or one of: {others}",
+    ]
 
 
 @pytest.mark.parametrize(

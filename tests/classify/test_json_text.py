@@ -2,13 +2,14 @@
 
 import json
 import re
+import sys
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.classify.json_text import MAX_DEPTH, MAX_NAME_BYTES, JsonText, TooLongError, UnreadableError
+from sidecar.classify.json_text import MAX_DEPTH, MAX_NAME_BYTES, JsonText, TooLongError, UnreadableError, plain_of
 
 
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -108,6 +109,24 @@ def test_a_prompt_of_a_megabyte_is_one_step() -> None:
     (_,) = [name for name in text.members() if text.skip()]
 
     assert text.tokens == 1
+
+
+@given(
+    text=st.lists(st.sampled_from([b'"', b"\\", b"{", b"[", b"]", b",", b"ab", b"x" * 1024]), max_size=12).map(b"".join)
+)
+@pytest.mark.parametrize("python", [(3, 11, 4), sys.version_info[:3]], ids=["old", "this"])
+def test_plain_text_ends_before_a_bracket_or_a_string_with_escapes(python: tuple[int, int, int], text: bytes) -> None:
+    """Also before a string of more than 1,024 bytes or without an end; the same in the form for old Pythons."""
+    end = 0
+    while end < len(text) and text[end] not in b"{}[]":
+        close = text.find(b'"', end + 1) if text[end] == ord('"') else end
+        if close < 0 or close - end > 1025 or b"\\" in text[end + 1 : close]:
+            break
+        end = close + 1
+
+    found = plain_of(python).match(text)
+    assert found is not None
+    assert found.end() == end
 
 
 @given(said=VALUES.filter(lambda value: isinstance(value, str | list | dict)), ascii_only=st.booleans())

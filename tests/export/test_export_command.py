@@ -20,8 +20,8 @@ def committed() -> dict[str, str]:
     return {
         f"{folder}/{name}": text
         for folder in FOLDERS
-        for name, text in texts_below(shipped(folder)).items()
-        if name.endswith(KINDS) and not name.startswith("smoke/")
+        for name, text in texts_below(shipped(folder), KINDS).items()
+        if not name.startswith("smoke/")
     }
 
 

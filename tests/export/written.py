@@ -16,8 +16,10 @@ def export(out: Path, what: str, *flags: str) -> dict[str, str]:
     return texts_below(out)
 
 
-def texts_below(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+def texts_below(folder: Path, endings: str | tuple[str, ...] = "") -> dict[str, str]:
+    """Texts of the files whose names end so: the folder of the repository may hold compiled Python too."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name.endswith(endings))
+    return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
 def kustomizations(folder: Path) -> list[Path]:
