@@ -6,7 +6,16 @@ The phase of a lane's alert is static, so that a route can be read from the file
 from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
 from sidecar.export.rules.annotations import SLOWLY, burn_annotations, pod_annotations
 from sidecar.export.rules.burn import PAGING, POD_LABELS, WHICH_POD, WHO
-from sidecar.export.rules.root_rules import FLEET, IS_ODD, WARMS_UP, WORSE, later_pod_roots, pod_burns, pod_roots
+from sidecar.export.rules.root_rules import (
+    FLEET,
+    IS_ODD,
+    LANE_WARMS_UP,
+    WARMS_UP,
+    WORSE,
+    later_pod_roots,
+    pod_burns,
+    pod_roots,
+)
 from sidecar.export.rules.rule import Alert
 from sidecar.slo.attribution import SIDECAR, Blame
 
@@ -67,10 +76,14 @@ def leading(phase: str, tiers: str) -> str:
 
 def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
     windows = "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
+    expr, why = leading(phase, PAGING), f"The budget burns fast, and the root is {phase}."
+    if phase == Blame.ENGINE:
+        expr = f"{expr.rstrip()}\n        unless on ({WHO}) {LANE_WARMS_UP}"
+        why += " Misses of engines that restarted must last for longer than these take to warm up."
     return Alert(
         name,
-        leading(phase, PAGING),
-        f"The budget burns fast, and the root is {phase}.",
+        expr,
+        why,
         {"severity": "page", "phase": str(phase)},
         burn_annotations(name, phase, windows, bases),
         _HOLD.get(Blame(phase), "") if phase != SIDECAR else "",
@@ -141,7 +154,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
   {_POD_LEADER}
   and on ({WHICH_POD}) {IS_ODD}
   and on ({WHICH_POD}) {pod_burns()}
-  unless on ({WHICH_POD}) {WARMS_UP}
+  unless on ({WHICH_POD}) {WARMS_UP.name}
   """,
         "One pod of many burns, with the root that leads on this pod. A restart must burn for longer than it takes to warm up.",
         {"severity": "page"},

@@ -7,7 +7,7 @@ from sidecar.diagnosis.verdict import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
 from sidecar.export.rules.burn import ALLOWED_MISSES, JUDGED, POD_LABELS, SLOW, WHICH_POD, WHO, grown, without_odd_pods
 from sidecar.export.rules.rule import Record
 from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
-from sidecar.metrics.slo_metrics import SLO_ROOT_CAUSE_MISSES_TOTAL
+from sidecar.metrics.slo_metrics import SLO_ROOT_CAUSE_MISSES_TOTAL, SLO_ROOT_MISSES_TOTAL
 from sidecar.slo.causes import PHASE_OF, Cause
 
 
@@ -16,6 +16,8 @@ _COMPARED = 20
 """Judged requests in the window, from which on a pod is compared."""
 _FEWEST_POD_MISSES = 10
 _FEWEST_BAD_TIMES = 5
+_WARMING_SHARE = 0.8
+"""Share of a lane's misses of the engine that are of pods that warm up, from which on the lane's page waits for them."""
 _EACH_ROOT = f"{WHICH_POD}, objective"
 FLEET = "namespace, job, model, objective"
 
@@ -111,13 +113,22 @@ def _restarts(window: str) -> str:
 
 _OF_RESTART = f'sum by ({WHICH_POD}) (increase({SLO_ROOT_CAUSE_MISSES_TOTAL.name}{{cause="{Cause.RESTART}"}}[2m]))'
 _STILL_COLD = f"{pod_burns('1m')} >= {_FEWEST_POD_MISSES // 2}"
-WARMS_UP = f"""({_OF_RESTART} >= 0.5 * sum by ({WHICH_POD}) ({pod_roots(f'phase="{PHASE_OF[Cause.RESTART]}"')})
-    and on ({POD_LABELS}) ({_restarts("150s")} > 0 or ({_restarts("5m")} > 0 unless on ({POD_LABELS}) {_STILL_COLD}))
-    and on ({POD_LABELS}) {_restarts("15m")} < 1.5)"""
-"""A new process of the engine that may still warm up. A planned restart of a busy pod can miss most of its requests for a
-minute, and stands in windows of two minutes for another one: it is no reason to wake a person. After 150 s it has to be
-over: the last minute no longer burns, or it has fewer misses than a pod that burns has in a minute. A second restart within
-15 minutes is not planned."""
+WARMS_UP = Record(
+    "pod:llm_engine:warms_up",
+    f"""
+    group by ({WHICH_POD}) (
+      {_OF_RESTART} >= 0.5 * sum by ({WHICH_POD}) ({pod_roots(f'phase="{PHASE_OF[Cause.RESTART]}"')})
+      and on ({POD_LABELS}) ({_restarts("150s")} > 0 or ({_restarts("8m")} > 0 unless on ({POD_LABELS}) {_STILL_COLD}))
+      and on ({POD_LABELS}) {_restarts("15m")} < 1.5
+    )
+    """,
+    """
+    A new process of the engine that may still warm up. A planned restart of a busy pod can miss most of its requests for a
+    minute, and stands in windows of two minutes for another one: it is no reason to wake a person. After 150 s it has to be
+    over: the last minute no longer burns, or it has fewer misses than a pod that burns has in a minute. After eight minutes its
+    misses have left the lanes' windows of five minutes. A second restart within 15 minutes is not planned.
+    """,
+)
 
 
 # `ODD` does not read `POD_SUMS`: the lanes' tiers read `ODD`, and would be five rules deep.
@@ -164,6 +175,22 @@ ROOT_RECORDS = Record(
     f"sum by ({WHO}, phase) (\n  {without_odd_pods('increase(llm_slo_root_misses_total[2m])')}\n)",
     "Decided misses by the phase of their root, 2m.",
 )
+_ENGINE = f'phase="{PHASE_OF[Cause.RESTART]}"'
+LANE_WARMS_UP = f"""(
+          sum by ({WHO}) (
+            increase({SLO_ROOT_MISSES_TOTAL.name}{{{_ENGINE}}}[150s])
+            and on ({WHICH_POD}) {WARMS_UP.name}
+            unless on ({WHICH_POD}) max_over_time(
+              {ODD.name}[270s] offset 30s
+            )
+          ) >= on ({WHO}) {_WARMING_SHARE} * last_over_time({ROOT_RECORDS.name}{{{_ENGINE}}}[1m])
+          and on ({FLEET}) count by ({FLEET}) ({POD_SUMS.name}{{of="requests"}} > 0) >= 2
+        )"""
+"""Lanes whose misses of the engine are nearly all of pods that warm up, while two pods or more serve the model: a rolling restart.
+The pod that restarted first is odd, and left out of the lane for five minutes, so that the next one may be the whole lane; and of two
+that restart within a minute none is odd in time. Each group records at instants of its own, so the sums of the lane, its tiers and the
+odd pods are some seconds apart: a pod counts for 30 s after it is left out, the sum has a longer window than the lane's, and the last
+value of a lane that ends counts. Else such a lane would page for one evaluation."""
 _ROOTS_OVER = {
     "2m": ROOT_RECORDS.name,
     "5m": f"(sum_over_time({ROOT_RECORDS.name}[5m:30s]) / 4)",

@@ -21,6 +21,7 @@ from sidecar.export.rules.root_rules import (
     SHARE,
     WAITED,
     WAITED_IN,
+    WARMS_UP,
     WORSE,
 )
 from sidecar.export.rules.rule import Alert, Group, written
@@ -50,7 +51,7 @@ def files(
     recording = (
         Group(
             "llm-phase-sums",
-            (*INSTANCES, POD_ROOTS, POD_SUMS, ODD, *SUMS, ROOT_RECORDS),
+            (*INSTANCES, POD_ROOTS, POD_SUMS, WARMS_UP, ODD, *SUMS, ROOT_RECORDS),
             why="Growth of the sidecars' counters, by pod and by lane.",
         ),
         Group(

@@ -40,12 +40,13 @@ class Mutant:
 
 @cache
 def mutants() -> tuple[Mutant, ...]:
-    """All of them, in the order of the rules. Of the alerts of eight phases, which one function writes, those of two and the pod's."""
+    """All of them, in the order of the rules. Of the alerts of eight phases, which one function writes, those of two, the engine's page and the pod's."""
     return tuple(
         Mutant(rule, mistake, expr)
         for rule in rules()
         if rule.name not in BURN_ALERTS.values()
         or rule.name in {BURN_ALERTS[Blame.QUEUE], BURN_ALERTS[Blame.UNATTRIBUTED]}
+        or (rule.name, rule.labels["severity"]) == (BURN_ALERTS[Blame.ENGINE], "page")
         for mistake, expr in dict(mistakes(rule.expr)).items()
     )
 

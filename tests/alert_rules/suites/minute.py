@@ -90,3 +90,20 @@ def one_of_two_pods_whose_engine_restarted(scenario: Scenario) -> None:
 
     scenario.pages(12.5)
     scenario.pages(14.75, "LLMPodBurn", phase="engine")
+
+
+@LOST.scenario(10, 1, 1, 19)
+def two_pods_whose_engines_restart_one_after_the_other(scenario: Scenario) -> None:
+    """A planned rolling restart: no page, not for one evaluation."""
+    cold = broken("engine", 0.9)
+    for pod, spans, restarts in (
+        ("engine-0", (WELL, cold, WELL, WELL), (0, 1, 0, 0)),
+        ("engine-1", (WELL, WELL, cold, WELL), (0, 0, 1, 0)),
+    ):
+        lane(scenario, *spans, pod=pod)
+        causes(scenario, *spans, pod=pod, engine="restart")
+        scenario.counts("llm_engine_restarts_total", *restarts, pod=pod)
+
+    scenario.yields(
+        f'count_over_time(ALERTS{{namespace="{scenario.name}",alertstate="firing",severity="page"}}[31m])', 31
+    )
