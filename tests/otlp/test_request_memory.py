@@ -48,15 +48,3 @@ def test_it_goes_back_a_part_after_each_step() -> None:
 
 def test_memory_that_was_never_written_goes_back_as_well() -> None:
     assert list(RequestMemory(MOST_BYTES).give_back()) == []
-
-
-@given(st.binary(max_size=12), st.sampled_from([b'"', b"\\", b".", b"\n"]), st.integers(0, 14))
-def test_a_byte_is_found_where_bytes_would_find_it(text: bytes, sought: bytes, start: int) -> None:
-    """Also bytes with a meaning in a regular expression."""
-    assert filled(text).body().find(sought, start) == text.find(sought, start)
-
-
-def test_a_byte_is_sought_before_an_end_as_well() -> None:
-    body = filled(b'ab"c"').body()
-
-    assert [body.find(b'"', start, end) for start, end in ((0, 2), (0, 3), (3, 4), (3, 5))] == [-1, 2, -1, 4]
