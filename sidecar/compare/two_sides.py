@@ -23,7 +23,7 @@ _BY = ("model", "lane")
 
 Lane = tuple[str, str]
 """Model and lane."""
-_ENGINE: Lane = ("", "")
+_NO_LANE: Lane = ("", "")
 """The engine's own counts have neither label."""
 Column = Mapping[float, float]
 """Unix time of a block's end to its value."""
@@ -152,7 +152,7 @@ def compared(old: Answers, new: Answers) -> Comparison:
         Compared(*lane, (*_rows(MEASURES, old.columns, new.columns, lane), *_tails(old.tails, new.tails, lane)))
         for lane in sorted(lanes[0] & lanes[1])
     )
-    engine = _rows(ENGINE_MEASURES, old.columns, new.columns, _ENGINE)
+    engine = _rows(ENGINE_MEASURES, old.columns, new.columns, _NO_LANE)
     return Comparison([one for one in made if one.rows], tuple(engine))
 
 
