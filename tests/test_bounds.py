@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from bench.bounds.__main__ import MOST_TIMES, Group, judged
+from bench.bounds import __main__ as bounds
+from bench.bounds.__main__ import MOST_TIMES, Group
 from bench.bounds.added_latency import limit_ms
 from bench.bounds.bound import Bound, longest_step, table
 from bench.bounds.plain_relay import running_plain_relay
@@ -40,11 +41,20 @@ def test_a_bound_is_kept_up_to_its_limit(measured: float, *, kept: bool) -> None
         pytest.param({"a": [3.0] * MOST_TIMES, "b": [3.0] * MOST_TIMES}, ["a", "b"], id="two"),
     ],
 )
-def test_a_bound_is_broken_if_it_is_so_each_time(measured: dict[str, list[float]], broken: list[str]) -> None:
-    """A group is measured again only while one of its bounds was broken each time."""
+def test_a_bound_is_broken_if_it_is_so_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    measured: dict[str, list[float]],
+    broken: list[str],
+) -> None:
+    """A group is measured again only while one of its bounds was broken each time. Then the command ends with 1."""
     well = {"c": [1.0]}
+    monkeypatch.setattr(bounds, "GROUPS", (group_of(**measured), group_of(**well)))
+    monkeypatch.setattr(bounds, "give_back_large_blocks", lambda: True)
+    monkeypatch.setattr("gc.freeze", lambda: None)
 
-    assert judged([group_of(**measured), group_of(**well)]) == broken
+    assert bounds.main() == (1 if broken else 0)
+    assert capsys.readouterr().err.splitlines() == [f"BROKEN: {name}" for name in broken]
     assert [*measured.values(), *well.values()] == [[]] * (len(measured) + 1)
 
 

@@ -62,8 +62,8 @@ def _said(rows: Sequence[Moved], expected: Sequence[str]) -> Iterator[str]:
         if tail.needed is not None:
             yield (
                 f"{tail.measure.title}: a change of {_shown(TOLD, Unit.SHARE)} would be seen in four of five comparisons"
-                f" with about {float(f'{tail.needed:.2g}'):,.0f} requests on each side, by estimate. There are"
-                f" {min(tail.old.of, tail.new.of):,.0f}."
+                f" with about {float(f'{tail.needed:.2g}'):,.0f} requests on each side, by estimate. The smaller"
+                f" side has {min(tail.old.of, tail.new.of):,.0f}."
             )
     for name in expected:
         row = by_name.get(name)

@@ -67,6 +67,6 @@ def test_a_p99_that_is_nineteen_percent_longer_is_said_with_its_interval(
     words = " ".join(capsys.readouterr().out.split())
     assert "p99 TTFT: +18.9 % of old, 95% interval +" in words
     assert "p99 TTFT: a change of 10 % would be seen in four of five comparisons with about" in words
-    assert f"by estimate. There are {p99['old_of']:,.0f}." in words
+    assert f"by estimate. The smaller side has {p99['old_of']:,.0f}." in words
     assert "* expected to move: ttft-p99; worse, by" in words
     assert "* expected to move: tpot-p99; it needs native histograms and 500 requests on each side." in words
