@@ -207,7 +207,9 @@ ENGINE_COST_RATIO = Gauge(
     "llm_engine_cost_ratio",
     "Cost of the engine's work now over its cost while no objective burned, from the instants at which streams speak: an"
     " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps (the last 3 s if each of"
-    " them is clearly dearer, 10 s where prompts are in all steps); part=prefill: the same uncached prompt tokens, over the last 90 s. Absent while unknown: see llm_engine_cost_unknown.",
+    " them is clearly dearer, 10 s where prompts are in all steps); part=prefill: the same uncached prompt tokens, over the last 90 s. Where several fits of"
+    " the calm steps are as good and differ for the present batches, the one that is nearest to 1; the interval holds all of them."
+    " Absent while unknown: see llm_engine_cost_unknown.",
     (_PART,),
 )
 ENGINE_COST_RATIO_LOW = Gauge(
@@ -231,7 +233,8 @@ ENGINE_COST_UNKNOWN = Gauge(
 ENGINE_STEP_COST_SECONDS = Gauge(
     "llm_engine_step_cost_seconds",
     f"Estimated seconds of one decode step of {TYPICAL_SEQUENCES} sequences with {TYPICAL_CONTEXT} tokens of context each, as dear"
-    " as steps are now: the same shape on each pod, so that pods can be compared. Absent while unknown.",
+    " as steps are now: the same shape on each pod, so that pods can be compared. Absent while unknown, as where all contexts were much"
+    " shorter.",
 )
 
 SLO_METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge | Info))

@@ -6,6 +6,7 @@ number of samples. Of the sets of terms whose coefficients are all at least 0, t
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from sidecar.slo.learner import Amount, Learner, Many
@@ -53,17 +54,28 @@ class LeastSquares(Learner):
 
     def solved(self) -> tuple[float, ...] | None:
         """The coefficients, all at least 0; None if the samples do not determine even one."""
-        best: tuple[float, ...] | None = None
-        most = 0.0
-        for chosen in self._choices():
-            found = self._solve(chosen)
-            if found is None or min(found) < 0.0:
-                continue
-            explained = sum(value * self._products[term] for term, value in zip(chosen, found, strict=True))
-            if explained > most:
-                by_term = dict(zip(chosen, found, strict=True))
-                best, most = tuple(by_term.get(term, 0.0) for term in range(self._terms)), explained
-        return best
+        return next(iter(self.possible(0.0)), None)
+
+    def possible(self, more: float) -> list[tuple[float, ...]]:
+        """The coefficients of each set of terms whose mean squared relative error is larger than the least one by at most
+        `more`; the best first.
+        """
+        found = [
+            (sum(value * self._products[term] for term, value in by_term.items()), by_term) for by_term in self._fits()
+        ]
+        found.sort(key=itemgetter(0), reverse=True)
+        return [
+            tuple(by_term.get(term, 0.0) for term in range(self._terms))
+            for explained, by_term in found
+            if explained >= found[0][0] - more * self.weight
+        ]
+
+    def _fits(self) -> Iterator[dict[int, float]]:
+        """The coefficients of each set of terms that explains anything and has none below 0."""
+        for terms in self._choices():
+            values = self._solve(terms)
+            if values is not None and min(values) >= 0.0 < max(values):
+                yield dict(zip(terms, values, strict=True))
 
     def _choices(self) -> Iterator[tuple[int, ...]]:
         """Every set of terms that may stay."""

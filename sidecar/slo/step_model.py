@@ -12,7 +12,7 @@ refuses to name a cause, and says why where it cannot answer.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from enum import StrEnum
 from math import inf
 from typing import Any, ClassVar
@@ -22,6 +22,7 @@ from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.factor import Excess, Factor, ratio_of
 from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
+from sidecar.slo.possible_costs import Costs, PossibleCosts
 from sidecar.slo.pure_steps import PureSteps
 from sidecar.slo.steps import Prompt, Step
 from sidecar.slo.waits import Doing, Waits
@@ -42,8 +43,7 @@ PREFILL_SECONDS = 90.0
 NEAR_SECONDS, NEAREST_SECONDS, FEWEST_NEAR = 10.0, 3.0, 10
 LONGEST_STRETCH_SECONDS = 20.0
 """Under load no step may be pure for minutes: a stretch then ends after this time."""
-KEPT_STRETCHES = 1024
-FEWEST_NOW, FEWEST_STRETCHES_NOW = 20, 3
+FEWEST_NOW, FEWEST_STRETCHES_NOW, KEPT_STRETCHES = 20, 3, 1024
 WORST_RESIDUAL = 0.25
 """Mean relative error of pure steps while learning, above which the cost is not that of one scheduler's steps."""
 WORST_STRETCH = 0.5
@@ -83,18 +83,6 @@ class Part(StrEnum):
 
     DECODE = "decode"
     PREFILL = "prefill"
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Seconds of each part of a step."""
-
-    step: float
-    per_sequence: float
-    per_context_token: float
-
-    def decode_seconds(self, sequences: int, context_tokens: float) -> float:
-        return self.step + self.per_sequence * sequences + self.per_context_token * context_tokens
 
 
 def _work(prompts: Iterable[Prompt], per_token: float, per_token_context: float) -> float:
@@ -139,7 +127,7 @@ class StepModel(Learner):
         self.costs: Costs | None = None
         self._decode_fit = LeastSquares(3)
         self._prefill_fit = LeastSquares(2)
-        self._per_token: tuple[float, float] | None = None
+        self._per_token: tuple[float, ...] | None = None
         self._learned_stretches = 0
         self._error = 0.0
         """Sum over stretches while learning of the error of their expected work; fades."""
@@ -155,6 +143,7 @@ class StepModel(Learner):
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
         self.seen = 1.0  # share of the engine's running requests that pass the sidecar (`seen_share.py`)
+        self._possible = PossibleCosts()
         self._pure = PureSteps()
         self._alike = AlikeSteps()
         self._parts = WorkParts()
@@ -173,6 +162,7 @@ class StepModel(Learner):
         if step.seconds is None or not step.sequences or not step.counted:
             self._stretch = None
             return
+        self._possible.add(step.ended_at, step.steps, step.sequences, step.context_tokens)
         if step.pure:
             self._take_pure(step, step.seconds)
         else:
@@ -181,10 +171,12 @@ class StepModel(Learner):
     def take(self, found: Mapping[str, Any]) -> None:
         """Put a restored state into force: ratios to the costs that were known before are dropped."""
         super().take(found)
+        self._possible.fit_to(self._decode_fit)
         self.forget()
 
     def forget(self) -> None:
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
+        self._possible.forget()
         self._pure.forget()
         self._alike.forget()
         self._parts.forget()
@@ -202,20 +194,28 @@ class StepModel(Learner):
         return Reason.RESIDUALS if self._residual > WORST_RESIDUAL else None
 
     def decode(self, at: float, seconds: float = DECODE_SECONDS) -> Factor | Reason:
-        """The decode factor at this instant, from the steps of the last so many seconds."""
-        if (unknown := self.unknown) is not None:
-            return unknown
+        """The decode factor at this instant, from the steps of the last so many seconds. Its interval holds what every fit says that
+        explains the calm steps, and its value is the one nearest to 1.
+        """
+        since, found = self._decode(at, seconds)
+        return self._possible.widened(found, since) if isinstance(found, Factor) else found
+
+    def _decode(self, at: float, seconds: float) -> tuple[float, Factor | Reason]:
+        """The decode factor by the best fit, and the instant since which steps speak for it."""
         since = at - seconds
+        if (unknown := self.unknown) is not None:
+            return since, unknown
         if self._alike.enough(at - NEAR_SECONDS) and self._pure.stopped(at, DECODE_SECONDS, NEAR_SECONDS):
             # A fault that fills the slots ends pure steps within seconds: that decodes cost the usual before tells nothing of
             # now. That they were dear already does.
-            before = self._pure.factor(since, FEWEST_NOW)
+            before, near = self._pure.factor(since, FEWEST_NOW), max(since, at - NEAR_SECONDS)
             dear = before if before is not None and before.low > LIKE_USUAL else None
-            return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess) or dear or Reason.FEW
+            now = self._alike.factor(near, self._usual_excess)
+            return (since, dear or Reason.FEW) if now is None else (near, now)
         found = self._pure.factor(since, FEWEST_NOW) or self._alike.factor(since, self._usual_excess)
         # A fault has begun: until half of the window is its own, the prompts alone would seem dearer.
         newest = None if found is None else self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, found)
-        return newest or found or Reason.FEW
+        return (since, found or Reason.FEW) if newest is None else (at - NEAREST_SECONDS, newest)
 
     def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
         """The prefill factor at this instant, from the prompts of the last so many seconds."""
@@ -254,12 +254,15 @@ class StepModel(Learner):
     def step_seconds(self, at: float) -> float | None:
         """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
 
-        It needs no past of this pod, so that pods can be compared with each other. None if it is unknown.
+        It needs no past of this pod, so that pods can be compared with each other. None if it is unknown, or if fits that explain
+        the calm steps as well differ there by more than WORST_RESIDUAL.
         """
-        now = self.decode(at)
-        if self.costs is None or not isinstance(now, Factor):
+        _, now = self._decode(at, DECODE_SECONDS)
+        shape = TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT
+        least, most = self._possible.over_best(*shape)
+        if self.costs is None or not isinstance(now, Factor) or most > (1.0 + WORST_RESIDUAL) * least:
             return None
-        return now.value * self.costs.decode_seconds(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
+        return now.value * self.costs.decode_seconds(*shape)
 
     def _count(self, step: Step) -> None:
         costs = self.costs
@@ -312,8 +315,7 @@ class StepModel(Learner):
             self._decode_fit.halve()
         if self._learned_steps >= self._next_fit:
             self._next_fit += FIT_EVERY_STEPS
-            found = self._decode_fit.solved()
-            self.costs = self.costs if found is None else Costs(*found)
+            self.costs = self._possible.fit_to(self._decode_fit) or self.costs
 
     def _take_mixed(self, step: Step, seconds: float) -> None:
         costs = self.costs
@@ -371,7 +373,7 @@ class StepModel(Learner):
         # When decodes become dear, each second in which this does not know it yet makes the prompts of that second look dear.
         since = at - NEAR_SECONDS
         near = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR) or self._pure.factor(since, FEWEST_NEAR)
-        now = near or self._alike.factor(since, self._usual_excess) or self.decode(at)
+        now = near or self._alike.factor(since, self._usual_excess) or self._decode(at, DECODE_SECONDS)[1]
         return now.value if isinstance(now, Factor) else 1.0
 
     def _see(self, step: Step, seconds: float, expected: float) -> None:
@@ -394,7 +396,5 @@ class StepModel(Learner):
         expected = _work(stretch.prompts, *self._per_token) if self._per_token is not None else excess
         self._prefill_fit.add((uncached, squared), excess, max(expected, 1e-6))
         self._learned_stretches += 1
-        if self._learned_stretches >= FEWEST_STRETCHES and self._learned_stretches % FEWEST_STRETCHES == 0:
-            found = self._prefill_fit.solved()
-            if found is not None:
-                self._per_token = (found[0], found[1])
+        if self._learned_stretches % FEWEST_STRETCHES == 0:
+            self._per_token = self._prefill_fit.solved() or self._per_token

@@ -31,17 +31,22 @@ class Page:
         self.evidence = Evidence(self.metrics)
         self.now = 100.0
 
-    def streams(self, key: int, steps: int, seconds: float = STEP_SECONDS) -> None:
-        """One request from its arrival to its last token."""
-        self.evidence.received(key, LABELS, 200.0, self.now, streaming=True)
+    def streams(self, key: int, steps: int, seconds: float = STEP_SECONDS, *, together: int = 1) -> None:
+        """So many requests from their arrival to their last token, with this key and the next ones."""
+        keys = range(key, key + together)
+        for each in keys:
+            self.evidence.received(each, LABELS, 200.0, self.now, streaming=True)
         self.now += 0.05
-        self.evidence.output(key, self.now, 1)
-        assert self.evidence.stream_of(key) is None
+        for each in keys:
+            self.evidence.output(each, self.now, 1)
+            assert self.evidence.stream_of(each) is None
         for _ in range(steps):
             self.now += seconds
-            stream = self.evidence.stream_of(key)
-            (partial(self.evidence.output, key) if stream is None else stream.spoke)(self.now, 1)
-        self.evidence.finished(key, self.now)
+            for each in keys:
+                stream = self.evidence.stream_of(each)
+                (partial(self.evidence.output, each) if stream is None else stream.spoke)(self.now, 1)
+        for each in keys:
+            self.evidence.finished(each, self.now)
 
     def whole(self, tokens: int) -> None:
         """One request whose answer comes in one event."""
@@ -94,7 +99,20 @@ def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
     assert value == pytest.approx(1.0)
     assert high is not None
     assert low < 1.0 < high
-    assert page.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value == pytest.approx(STEP_SECONDS, rel=0.2)
+
+
+def test_the_cost_of_a_typical_step_is_absent_until_batches_tell_it() -> None:
+    """One stream alone leaves open how much of a step is its own. Batches of one to eight take the same time: nothing is."""
+    alone, batches = Page(), Page()
+    alone.streams(1, FEWEST_STEPS + 100)
+    for together in range(1, 9):
+        batches.streams(10 * together, FEWEST_STEPS // 4, together=together)
+    for page in (alone, batches):
+        page.ticks(learn=True)
+        page.metrics.refresh(page.now)
+
+    assert alone.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value is None
+    assert batches.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value == pytest.approx(STEP_SECONDS, rel=0.2)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,31 @@ def test_terms_that_cannot_be_told_apart_give_one() -> None:
 
 def test_no_sample_gives_no_answer() -> None:
     assert LeastSquares(3).solved() is None
+    assert LeastSquares(3).possible(1.0) == []
+
+
+def test_fits_that_explain_the_samples_as_well_are_all_possible() -> None:
+    """Every step has the same batch: its cost may be one of the step, or one of its sequences."""
+    fit = LeastSquares(2)
+    for _ in range(10):
+        fit.add((1.0, 4.0), 0.02, 0.02)
+
+    assert sorted(fit.possible(1e-6)) == [pytest.approx((0.0, 0.005)), pytest.approx((0.02, 0.0))]
+
+
+def test_a_fit_with_a_larger_error_is_possible_as_far_as_is_allowed() -> None:
+    """Half of the samples are 1 and half are 3, and errors are relative to 2. With one of both terms, half of the samples are wrong by a
+    half, or all of them.
+    """
+    fit = LeastSquares(2)
+    for at in range(1_000):
+        fit.add((1.0, float(at % 2)), 1.0 + 2.0 * (at % 2), 2.0)
+
+    best, second, third = (pytest.approx(each) for each in ((1.0, 2.0), (0.0, 3.0), (2.0, 0.0)))
+
+    assert fit.possible(0.1249) == [best]
+    assert fit.possible(0.1251) == [best, second]
+    assert fit.possible(0.2501) == [best, second, third]
 
 
 def test_new_samples_outweigh_old_ones_in_the_end() -> None:

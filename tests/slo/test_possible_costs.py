@@ -1,0 +1,141 @@
+"""A batch of a shape that was never seen is called dear only as far as no fit of what was learned explains it."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from sidecar.slo.factor import Factor
+from sidecar.slo.least_squares import LeastSquares
+from sidecar.slo.possible_costs import Costs, PossibleCosts
+from sidecar.slo.step_model import StepModel
+from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Arrival, SteppedEngine, lognormal, traffic
+
+
+CALM = [one._replace(prompt_tokens=40, output_tokens=30) for one in traffic(CALM_SECONDS + 60, 4.0)]
+"""Each context holds 40 to 70 tokens: how many there are in a batch follows from the number of its sequences."""
+LONG_ANSWERS = [Arrival(CALM_SECONDS + 0.1 * number, 40, 1_500) for number in range(12)]
+SAME_SLOTS = replace(LIMITS, max_num_seqs=4)
+DEAR_CONTEXTS = replace(COSTS, step_seconds=5e-3, per_sequence_seconds=1e-4, per_kv_token_seconds=2.3e-6)
+"""About those of the tiny model on vLLM 0.32 for CPUs: four contexts of 1,500 tokens double a step."""
+CHECKED_AFTER_SECONDS = (5.0, 8.0, 12.0, 16.0, 20.0)
+
+
+def after_long_answers(*, decode_factor: float = 1.0) -> list[Factor]:
+    """The factors while all slots hold answers that are fifty times as long as any before."""
+    arrivals = sorted([*CALM, *LONG_ANSWERS])
+    slower = [(CALM_SECONDS, {"decode_factor": decode_factor})]
+    engine = SteppedEngine(
+        arrivals, adjust=slower, costs=DEAR_CONTEXTS, limits=SAME_SLOTS, noise=lognormal(0.15, seed=3)
+    )
+    found = [engine.until(CALM_SECONDS + after).decode(CALM_SECONDS + after, 20.0) for after in CHECKED_AFTER_SECONDS]
+    assert all(isinstance(each, Factor) for each in found), found
+    return [each for each in found if isinstance(each, Factor)]
+
+
+def test_the_first_long_answers_are_no_dear_decodes() -> None:
+    """A real vLLM was called 1.4 to 1.7 times dearer, and its queue was paged as decode: all it did was to hold longer
+    contexts, of which no calm step had told the price.
+    """
+    for factor in after_long_answers():
+        assert factor.low < 1.0 < factor.high
+        assert factor.value == 1.0
+
+
+def test_an_engine_that_slows_down_under_short_answers_is_still_told() -> None:
+    """Twice as dear, with more sequences at once than before: what a sequence and its short context cost together is known."""
+    faster = [one._replace(at=one.at + CALM_SECONDS) for one in CALM if one.at > 10.0]
+    engine = SteppedEngine(
+        sorted([*CALM, *faster]),
+        adjust=[(CALM_SECONDS, {"decode_factor": 2.0})],
+        costs=DEAR_CONTEXTS,
+        noise=lognormal(0.15, seed=3),
+    )
+
+    factor = engine.until(CALM_SECONDS + 40.0).decode(CALM_SECONDS + 40.0, 20.0)
+
+    assert isinstance(factor, Factor)
+    assert factor.low > 1.7
+    assert factor.value == pytest.approx(2.0, rel=0.1)
+
+
+def test_beyond_what_any_fit_explains_long_answers_are_dear_too() -> None:
+    """Ten times as dear: most of it is left, whichever fit is true."""
+    assert all(factor.low > 1.5 for factor in after_long_answers(decode_factor=10.0))
+
+
+def test_once_long_answers_were_calm_their_price_is_known() -> None:
+    arrivals = sorted([*CALM, *(one._replace(at=one.at - 120.0) for one in LONG_ANSWERS), *LONG_ANSWERS])
+    engine = SteppedEngine(arrivals, costs=DEAR_CONTEXTS, limits=SAME_SLOTS, noise=lognormal(0.15, seed=3))
+
+    factor = engine.until(CALM_SECONDS + 12.0).decode(CALM_SECONDS + 12.0, 20.0)
+
+    assert isinstance(factor, Factor)
+    assert factor.high < 1.25 * factor.low
+    assert factor.value == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_new_process_of_the_sidecar_knows_as_little_as_the_old_one() -> None:
+    engine = SteppedEngine(
+        sorted([*CALM, *LONG_ANSWERS]), costs=DEAR_CONTEXTS, limits=SAME_SLOTS, noise=lognormal(0.15, seed=3)
+    )
+    state = engine.until(CALM_SECONDS).state()
+    engine.model = StepModel()
+    engine.model.restore(state)
+
+    factor = engine.until(CALM_SECONDS + 12.0).decode(CALM_SECONDS + 12.0, 20.0)
+
+    assert isinstance(factor, Factor)
+    assert factor.low < 1.0 < factor.high
+
+
+def learned(contexts_of: tuple[int, int]) -> LeastSquares:
+    """One to five sequences, each of whose contexts holds so many tokens; the time goes into contexts alone."""
+    rng, fit = Random(4), LeastSquares(3)
+    for _ in range(400):
+        sequences = rng.randint(1, 5)
+        context_tokens = sequences * float(rng.randint(*contexts_of))
+        seconds = (0.005 + 2e-6 * context_tokens) * rng.lognormvariate(0.0, 0.1)
+        fit.add((1.0, float(sequences), context_tokens), seconds, seconds)
+    return fit
+
+
+def test_contexts_that_vary_tell_what_they_cost() -> None:
+    possible = PossibleCosts()
+    best = possible.fit_to(learned((100, 20_000)))
+    possible.add(1.0, steps=1, sequences=4, context_tokens=80_000.0)
+
+    assert best is not None
+    assert best.per_context_token == pytest.approx(2e-6, rel=0.1)
+    assert possible.widened(Factor(2.0, 1.9, 2.1), since=0.0) == pytest.approx((2.0, 1.9, 2.1), rel=0.05)
+
+
+def test_the_widened_factor_holds_what_each_fit_says() -> None:
+    """One fit gives all time to sequences, and another one to contexts. Of a batch whose contexts are a hundred times as long, one says
+    that nothing has changed.
+    """
+    possible = PossibleCosts()
+    best = possible.fit_to(learned((99, 101)))
+    assert best is not None
+    possible.add(1.0, steps=1, sequences=3, context_tokens=30_000.0)
+    true_seconds = Costs(0.005, 0.0, 2e-6).decode_seconds(3, 30_000.0)
+    by_best = true_seconds / best.decode_seconds(3, 30_000.0)
+
+    low, high = by_best * 0.97, by_best * 1.03
+    found = possible.widened(Factor(by_best, low, high), since=0.0)
+
+    assert found.low < 1.05
+    assert found.high > 5.0
+    assert found.value == pytest.approx(1.0, abs=0.1)
+
+
+def test_without_a_fit_or_a_step_a_factor_stays_as_it_is() -> None:
+    factor = Factor(1.5, 1.4, 1.6)
+    fitted = PossibleCosts()
+    fitted.fit_to(learned((99, 101)))
+    fitted.add(1.0, steps=1, sequences=3, context_tokens=30_000.0)
+
+    assert PossibleCosts().widened(factor, since=0.0) == factor
+    assert fitted.widened(factor, since=2.0) == factor
+    fitted.forget()
+    assert fitted.widened(factor, since=0.0) == factor
