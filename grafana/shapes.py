@@ -9,7 +9,7 @@ from grafana.query import LANE, PODS_NAME, Query, lane_quantile, promised, rate_
 from sidecar.export.rules.dashboard_rules import NOW, SPLIT
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.slo.attribution import E2E_SHARES
-from sidecar.slo.step_model import Part
+from sidecar.slo.cost_names import Part
 
 
 OK = "inference requests with outcome ok"

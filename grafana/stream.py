@@ -6,7 +6,7 @@ from grafana.query import LANE, PODS_NAME, Query, distribution, lane_quantile
 from grafana.shapes import GAPS, OK, TPOTS, engine_cost, phase_tail, tail, waited_in
 from sidecar.export.rules.dashboard_rules import NOW
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
-from sidecar.slo.step_model import Part
+from sidecar.slo.cost_names import Part
 
 
 _READS = "reads from the engine that brought output events, of streamed inference requests"

@@ -272,6 +272,7 @@ TESTED_THROUGH = {
     "simulator/vllm_metrics.py": "simulator/test_http_face.py",
     "proxy/observer.py": "proxy/test_guard.py",
     "proxy/unobserved.py": "proxy/test_guard.py",
+    "slo/cost_names.py": "observe/test_step_costs.py",
     "slo/root/reading.py": "slo/root/test_pod.py",
     "slo/root/signs.py": "slo/root/test_pod.py",
     "timeline/dialects/": "timeline/test_dialects.py",

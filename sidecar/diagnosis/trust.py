@@ -10,8 +10,8 @@ from sidecar.diagnosis.why import of_window, shares
 from sidecar.diagnosis.wording import digits, percent
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Unknown
+from sidecar.slo.cost_names import Reason
 from sidecar.slo.objective import Objective
-from sidecar.slo.step_model import Reason
 
 
 COUNTS_AGREE = (0.9, 1.1)

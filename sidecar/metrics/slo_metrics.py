@@ -20,8 +20,9 @@ from sidecar.metrics.vocabulary import (
     ROOT_PHASE,
 )
 from sidecar.slo.causes import ROOTS
+from sidecar.slo.cost_names import Part, Reason
 from sidecar.slo.learning import Came
-from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, Part, Reason
+from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES
 
 
 SLO_REQUESTS_TOTAL = Counter(
@@ -208,7 +209,7 @@ ENGINE_COST_RATIO = Gauge(
     "Cost of the engine's work now over its cost while no objective burned, from the instants at which streams speak: an"
     " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps (the last 3 s if each of"
     " them is clearly dearer, 10 s where prompts are in all steps); part=prefill: the same uncached prompt tokens, over the last 90 s. Where several fits of"
-    " the calm steps are as good and differ for the present batches, the one that is nearest to 1; the interval holds all of them."
+    " the calm time are as good and differ for the present work, the ratio nearest to 1 of all; the interval holds all of them."
     " Absent while unknown: see llm_engine_cost_unknown.",
     (_PART,),
 )

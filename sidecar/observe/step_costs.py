@@ -10,12 +10,13 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
+from sidecar.slo.cost_names import Part, Reason
 from sidecar.slo.factor import Factor
 from sidecar.slo.learner import Learner
 from sidecar.slo.root.comparison import SOON_SECONDS
 from sidecar.slo.root.pod import Costs
 from sidecar.slo.seen_share import SeenShare
-from sidecar.slo.step_model import DECODE_SECONDS, LEAST_COVERAGE, PREFILL_SECONDS, Part, Reason, StepModel
+from sidecar.slo.step_model import DECODE_SECONDS, LEAST_COVERAGE, PREFILL_SECONDS, StepModel
 from sidecar.slo.steps import Prompt, Steps
 
 

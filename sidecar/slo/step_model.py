@@ -13,16 +13,17 @@ refuses to name a cause, and says why where it cannot answer.
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple
-from enum import StrEnum
 from math import inf
 from typing import Any, ClassVar
 
 from sidecar.slo.alike_steps import LIKE_USUAL, AlikeSteps
-from sidecar.slo.cost_guard import CostGuard
+from sidecar.slo.cost_guard import USUAL, CostGuard
+from sidecar.slo.cost_names import Reason
 from sidecar.slo.factor import Excess, Factor, ratio_of
 from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
-from sidecar.slo.possible_costs import Costs, PossibleCosts
+from sidecar.slo.linear_costs import Costs, decode_terms, prompt_terms, seconds_of
+from sidecar.slo.possible_fits import PossibleFits
 from sidecar.slo.pure_steps import PureSteps
 from sidecar.slo.steps import Prompt, Step
 from sidecar.slo.waits import Doing, Waits
@@ -63,34 +64,6 @@ MATURE_BATCH_STEPS = 200
 """The same for batches of about this size: what a larger one costs is only known once it was seen."""
 RECENT = 64
 """Steps, or a third of it stretches, whose cost is compared with the usual one before more is learned."""
-
-
-class Reason(StrEnum):
-    """Why there is no factor."""
-
-    YOUNG = "young"
-    """Too few steps were seen while all was well."""
-    RESIDUALS = "residuals"
-    """Steps of the same shape take different times."""
-    COVERAGE = "coverage"
-    """Streams do not speak at each step: several schedulers, several tokens in an event, or traffic that passes by."""
-    FEW = "few"
-    """Too few steps or prompts now, or prompts in all steps."""
-
-
-class Part(StrEnum):
-    """The two costs of an engine: the closed set of the label `part`."""
-
-    DECODE = "decode"
-    PREFILL = "prefill"
-
-
-def _work(prompts: Iterable[Prompt], per_token: float, per_token_context: float) -> float:
-    """Seconds that these prompts should take."""
-    return sum(
-        each.uncached_tokens * (per_token + per_token_context * (each.tokens - each.uncached_tokens / 2))
-        for each in prompts
-    )
 
 
 class _Stretch:
@@ -143,7 +116,8 @@ class StepModel(Learner):
         self._coverage = 1.0
         """Mean coverage of steps; fades."""
         self.seen = 1.0  # share of the engine's running requests that pass the sidecar (`seen_share.py`)
-        self._possible = PossibleCosts()
+        self._decode_fits = PossibleFits()
+        self._prefill_fits = PossibleFits()
         self._pure = PureSteps()
         self._alike = AlikeSteps()
         self._parts = WorkParts()
@@ -162,7 +136,7 @@ class StepModel(Learner):
         if step.seconds is None or not step.sequences or not step.counted:
             self._stretch = None
             return
-        self._possible.add(step.ended_at, step.steps, step.sequences, step.context_tokens)
+        self._decode_fits.add(step.ended_at, decode_terms(step.sequences, step.context_tokens))
         if step.pure:
             self._take_pure(step, step.seconds)
         else:
@@ -171,12 +145,14 @@ class StepModel(Learner):
     def take(self, found: Mapping[str, Any]) -> None:
         """Put a restored state into force: ratios to the costs that were known before are dropped."""
         super().take(found)
-        self._possible.fit_to(self._decode_fit)
+        self._decode_fits.fit_to(self._decode_fit, self._residual)
+        self._prefill_fits.fit_to(self._prefill_fit, self._prefill_error)
         self.forget()
 
     def forget(self) -> None:
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
-        self._possible.forget()
+        self._decode_fits.forget()
+        self._prefill_fits.forget()
         self._pure.forget()
         self._alike.forget()
         self._parts.forget()
@@ -198,7 +174,7 @@ class StepModel(Learner):
         explains the calm steps, and its value is the one nearest to 1.
         """
         since, found = self._decode(at, seconds)
-        return self._possible.widened(found, since) if isinstance(found, Factor) else found
+        return self._decode_fits.widened(found, since) if isinstance(found, Factor) else found
 
     def _decode(self, at: float, seconds: float) -> tuple[float, Factor | Reason]:
         """The decode factor by the best fit, and the instant since which steps speak for it."""
@@ -223,19 +199,23 @@ class StepModel(Learner):
             return unknown
         if self._per_token is None:
             return Reason.YOUNG
-        if self._error > WORST_STRETCH * self._calm_work:
+        if self._prefill_error > WORST_STRETCH:
             return Reason.RESIDUALS
         found = [each for each in self._excesses if each.ended_at >= at - seconds and each.work > 0]
         if len(found) < FEWEST_STRETCHES_NOW:
             return Reason.FEW
-        return ratio_of(found, self._usual_excess)
+        return self._prefill_fits.widened(ratio_of(found, self._usual_excess), at - seconds)
 
     def prefill_seconds(self, tokens: float) -> float | None:
         """Seconds that an uncached prompt of so many tokens usually adds to the steps; None if unknown."""
-        if self.unknown is not None or self._per_token is None:
+        terms = prompt_terms([Prompt(tokens, tokens)])
+        if (
+            self.unknown is not None
+            or self._per_token is None
+            or not self._prefill_fits.agree(terms, 1.0 + WORST_STRETCH)
+        ):
             return None
-        per_token, per_token_context = self._per_token
-        return max(0.0, tokens * (per_token + per_token_context * tokens / 2))
+        return seconds_of(self._per_token, terms)
 
     @property
     def decode_share(self) -> float | None:
@@ -258,11 +238,14 @@ class StepModel(Learner):
         the calm steps as well differ there by more than WORST_RESIDUAL.
         """
         _, now = self._decode(at, DECODE_SECONDS)
-        shape = TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT
-        least, most = self._possible.over_best(*shape)
-        if self.costs is None or not isinstance(now, Factor) or most > (1.0 + WORST_RESIDUAL) * least:
+        shape = decode_terms(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
+        if (
+            self.costs is None
+            or not isinstance(now, Factor)
+            or not self._decode_fits.agree(shape, 1.0 + WORST_RESIDUAL)
+        ):
             return None
-        return now.value * self.costs.decode_seconds(*shape)
+        return now.value * seconds_of(astuple(self.costs), shape)
 
     def _count(self, step: Step) -> None:
         costs = self.costs
@@ -289,8 +272,10 @@ class StepModel(Learner):
             self._next_learn_at = step.ended_at + LEARN_EVERY_SECONDS
 
     def _guard(self, step: Step, seconds: float, expected: float) -> None:
-        """Compare a step with the usual cost, unless batches of its size are new: what they cost is not known yet."""
+        """Compare a step with the usual cost, unless batches of its size or contexts are new: what they cost is not known yet."""
         if self._learned_batches.get(step.sequences.bit_length(), 0) < MATURE_BATCH_STEPS:
+            return
+        if not self._decode_fits.agree(decode_terms(step.sequences, step.context_tokens), USUAL):
             return
         if self._decode_guard.relearns(step.ended_at, seconds, expected, learning=self.learning):
             self._start_anew()
@@ -306,7 +291,7 @@ class StepModel(Learner):
         self.forget()
 
     def _learn(self, step: Step, seconds: float, expected: float) -> None:
-        self._decode_fit.add((1.0, float(step.sequences), step.context_tokens), seconds, expected)
+        self._decode_fit.add(decode_terms(step.sequences, step.context_tokens), seconds, expected)
         self._learned_steps += 1
         if self.costs is not None:
             self._residual += (abs(seconds / expected - 1.0) - self._residual) / min(1000, self._learned_steps)
@@ -315,7 +300,8 @@ class StepModel(Learner):
             self._decode_fit.halve()
         if self._learned_steps >= self._next_fit:
             self._next_fit += FIT_EVERY_STEPS
-            self.costs = self._possible.fit_to(self._decode_fit) or self.costs
+            found = self._decode_fits.fit_to(self._decode_fit, self._residual)
+            self.costs = self.costs if found is None else Costs(*found)
 
     def _take_mixed(self, step: Step, seconds: float) -> None:
         costs = self.costs
@@ -339,19 +325,21 @@ class StepModel(Learner):
         if stretch is None or not stretch.prompts:
             return
         decode = self._decode_near(at)
-        excess = stretch.seconds - decode * stretch.decode_seconds
+        excess, terms = stretch.seconds - decode * stretch.decode_seconds, prompt_terms(stretch.prompts)
         if self._per_token is not None:
-            work = _work(stretch.prompts, *self._per_token)
+            work = seconds_of(self._per_token, terms)
             self._excesses.append(Excess(at, excess, work))
-            if self._prefill_guard.relearns(at, excess, work, learning=self.learning):
+            self._prefill_fits.add(at, terms)
+            known = self._prefill_fits.agree(terms, USUAL)  # else it tells nothing of how well the fit explains prompts
+            if known and self._prefill_guard.relearns(at, excess, work, learning=self.learning):
                 self._prefill_fit, self._learned_stretches = LeastSquares(2), 0
                 self._calm_excess = self._calm_work = self._error = 0.0
-            if self._teaches:
+            if known and self._teaches:
                 self._calm_excess = CALM_MEMORY * self._calm_excess + excess
                 self._calm_work = CALM_MEMORY * self._calm_work + work
                 self._error = CALM_MEMORY * self._error + abs(excess - work)
         if self._teaches:
-            self._learn_prefill(stretch, excess)
+            self._learn_prefill(terms, excess)
 
     @property
     def prefill_is_usual(self) -> bool:
@@ -381,20 +369,23 @@ class StepModel(Learner):
         self._alike.add(step.ended_at, step.steps * seconds, step.steps * expected, work, begun)
 
     def _usual_work(self, prompts: Iterable[Prompt]) -> float:
-        return 0.0 if self._per_token is None else _work(prompts, *self._per_token)
+        return 0.0 if self._per_token is None else seconds_of(self._per_token, prompt_terms(prompts))
 
     @property
     def _usual_excess(self) -> float:
         """The seconds that prompts took over those that they should take, while learning."""
         return self._calm_excess / self._calm_work if self._calm_excess > 0 and self._calm_work > 0 else 1.0
 
-    def _learn_prefill(self, stretch: _Stretch, excess: float) -> None:
-        uncached = sum(each.uncached_tokens for each in stretch.prompts)
-        squared = sum(each.uncached_tokens * (each.tokens - each.uncached_tokens / 2) for each in stretch.prompts)
-        if uncached <= 0 or excess <= 0:
+    @property
+    def _prefill_error(self) -> float:
+        """Mean relative error of a stretch while learning."""
+        return self._error / self._calm_work if self._calm_work > 0 else 0.0
+
+    def _learn_prefill(self, terms: tuple[float, float], excess: float) -> None:
+        if terms[0] <= 0 or excess <= 0:
             return
-        expected = _work(stretch.prompts, *self._per_token) if self._per_token is not None else excess
-        self._prefill_fit.add((uncached, squared), excess, max(expected, 1e-6))
+        expected = excess if self._per_token is None else seconds_of(self._per_token, terms)
+        self._prefill_fit.add(terms, excess, max(expected, 1e-6))
         self._learned_stretches += 1
         if self._learned_stretches % FEWEST_STRETCHES == 0:
-            self._per_token = self._prefill_fit.solved() or self._per_token
+            self._per_token = self._prefill_fits.fit_to(self._prefill_fit, self._prefill_error) or self._per_token

@@ -12,7 +12,8 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.step_costs import PRICED_AT_ONCE, StepCosts
-from sidecar.slo.step_model import FEWEST_STEPS, Part, Reason
+from sidecar.slo.cost_names import Part, Reason
+from sidecar.slo.step_model import FEWEST_STEPS
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

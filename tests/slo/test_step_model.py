@@ -7,14 +7,9 @@ from typing import Any
 import pytest
 
 from sidecar.slo.cost_guard import RELEARN_SECONDS
+from sidecar.slo.cost_names import Part, Reason
 from sidecar.slo.factor import Factor
-from sidecar.slo.step_model import (
-    TYPICAL_CONTEXT,
-    TYPICAL_SEQUENCES,
-    Part,
-    Reason,
-    StepModel,
-)
+from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, StepModel
 from sidecar.slo.steps import Step
 from sidecar.slo.waits import Doing
 from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Arrival, SteppedEngine, lognormal, traffic

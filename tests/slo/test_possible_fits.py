@@ -7,7 +7,8 @@ import pytest
 
 from sidecar.slo.factor import Factor
 from sidecar.slo.least_squares import LeastSquares
-from sidecar.slo.possible_costs import Costs, PossibleCosts
+from sidecar.slo.linear_costs import decode_terms, seconds_of
+from sidecar.slo.possible_fits import PossibleFits
 from sidecar.slo.step_model import StepModel
 from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Arrival, SteppedEngine, lognormal, traffic
 
@@ -75,6 +76,43 @@ def test_once_long_answers_were_calm_their_price_is_known() -> None:
     assert factor.value == pytest.approx(1.0, abs=0.1)
 
 
+def long_prompts(*, learns: bool, prefill_factor: float = 1.0) -> StepModel:
+    """Prompts of 20 to 100 tokens, then each fifth second one of 3,600, for two minutes."""
+    rng = Random(5)
+    short = [
+        one._replace(prompt_tokens=rng.randrange(20, 100), output_tokens=30)
+        for one in traffic(CALM_SECONDS + 120.0, 4.0)
+    ]
+    long = [Arrival(CALM_SECONDS + 5.0 * number, 3_600, 8) for number in range(24)]
+    dearer = [(CALM_SECONDS, {"prefill_factor": prefill_factor})]
+    until = float("inf") if learns else CALM_SECONDS
+    engine = SteppedEngine(sorted([*short, *long]), adjust=dearer, noise=lognormal(0.15, seed=3), learns_until=until)
+    return engine.until(CALM_SECONDS + 120.0)
+
+
+def test_the_first_long_prompts_are_neither_dear_nor_cheap() -> None:
+    """A real vLLM was told to compute them at a hundredth of their usual cost, with an interval of a tenth of that."""
+    model = long_prompts(learns=False)
+
+    factor = model.prefill(CALM_SECONDS + 120.0)
+
+    assert isinstance(factor, Factor)
+    assert factor.low < 1.0 < factor.high
+    assert factor.value == pytest.approx(1.0, abs=0.1)
+    assert model.prefill_seconds(3_600.0) is None
+    assert model.prefill_seconds(60.0) is not None
+
+
+def test_long_prompts_that_came_in_calm_times_tell_what_they_cost() -> None:
+    """They do not count as dear ones meanwhile, which would teach nothing for an hour."""
+    model = long_prompts(learns=True)
+
+    seconds = model.prefill_seconds(3_600.0)
+
+    assert seconds == pytest.approx(COSTS.chunk(3_600, 0), rel=0.25)
+    assert model.prefill_is_usual
+
+
 def test_a_new_process_of_the_sidecar_knows_as_little_as_the_old_one() -> None:
     engine = SteppedEngine(
         sorted([*CALM, *LONG_ANSWERS]), costs=DEAR_CONTEXTS, limits=SAME_SLOTS, noise=lognormal(0.15, seed=3)
@@ -94,48 +132,66 @@ def learned(contexts_of: tuple[int, int]) -> LeastSquares:
     rng, fit = Random(4), LeastSquares(3)
     for _ in range(400):
         sequences = rng.randint(1, 5)
-        context_tokens = sequences * float(rng.randint(*contexts_of))
-        seconds = (0.005 + 2e-6 * context_tokens) * rng.lognormvariate(0.0, 0.1)
-        fit.add((1.0, float(sequences), context_tokens), seconds, seconds)
+        terms = decode_terms(sequences, sequences * float(rng.randint(*contexts_of)))
+        seconds = seconds_of(CONTEXTS_ALONE, terms) * rng.lognormvariate(0.0, 0.1)
+        fit.add(terms, seconds, seconds)
     return fit
 
 
-def test_contexts_that_vary_tell_what_they_cost() -> None:
-    possible = PossibleCosts()
-    best = possible.fit_to(learned((100, 20_000)))
-    possible.add(1.0, steps=1, sequences=4, context_tokens=80_000.0)
+CONTEXTS_ALONE = 0.005, 0.0, 2e-6
+ERROR = 0.08
+"""The mean relative error of that noise."""
+LONG_CONTEXTS = decode_terms(3, 30_000.0)
 
-    assert best is not None
-    assert best.per_context_token == pytest.approx(2e-6, rel=0.1)
-    assert possible.widened(Factor(2.0, 1.9, 2.1), since=0.0) == pytest.approx((2.0, 1.9, 2.1), rel=0.05)
+
+def test_contexts_that_vary_tell_what_they_cost() -> None:
+    fits = PossibleFits()
+    best = fits.fit_to(learned((100, 20_000)), ERROR)
+    fits.add(1.0, LONG_CONTEXTS)
+
+    assert best == pytest.approx(CONTEXTS_ALONE, rel=0.1, abs=1e-4)
+    assert fits.agree(LONG_CONTEXTS, within=1.05)
+    assert fits.widened(Factor(2.0, 1.9, 2.1), since=0.0) == pytest.approx((2.0, 1.9, 2.1), rel=0.05)
 
 
 def test_the_widened_factor_holds_what_each_fit_says() -> None:
     """One fit gives all time to sequences, and another one to contexts. Of a batch whose contexts are a hundred times as long, one says
     that nothing has changed.
     """
-    possible = PossibleCosts()
-    best = possible.fit_to(learned((99, 101)))
+    fits = PossibleFits()
+    best = fits.fit_to(learned((99, 101)), ERROR)
     assert best is not None
-    possible.add(1.0, steps=1, sequences=3, context_tokens=30_000.0)
-    true_seconds = Costs(0.005, 0.0, 2e-6).decode_seconds(3, 30_000.0)
-    by_best = true_seconds / best.decode_seconds(3, 30_000.0)
+    fits.add(1.0, LONG_CONTEXTS)
+    by_best = seconds_of(CONTEXTS_ALONE, LONG_CONTEXTS) / seconds_of(best, LONG_CONTEXTS)
 
-    low, high = by_best * 0.97, by_best * 1.03
-    found = possible.widened(Factor(by_best, low, high), since=0.0)
+    found = fits.widened(Factor(by_best, by_best * 0.97, by_best * 1.03), since=0.0)
 
+    assert not fits.agree(LONG_CONTEXTS, within=5.0)
+    assert fits.agree(decode_terms(3, 300.0), within=1.05)
     assert found.low < 1.05
     assert found.high > 5.0
     assert found.value == pytest.approx(1.0, abs=0.1)
 
 
-def test_without_a_fit_or_a_step_a_factor_stays_as_it_is() -> None:
-    factor = Factor(1.5, 1.4, 1.6)
-    fitted = PossibleCosts()
-    fitted.fit_to(learned((99, 101)))
-    fitted.add(1.0, steps=1, sequences=3, context_tokens=30_000.0)
+def test_the_more_the_samples_scatter_the_more_fits_are_possible() -> None:
+    """Contexts of 100 to 400 tokens are told from sequences, unless what is learned may be chance."""
+    some = learned((100, 400))
 
-    assert PossibleCosts().widened(factor, since=0.0) == factor
+    exact, scattered = PossibleFits(), PossibleFits()
+    exact.fit_to(some, 0.0)
+    scattered.fit_to(some, 1.0)
+
+    assert exact.agree(LONG_CONTEXTS, within=1.2)
+    assert not scattered.agree(LONG_CONTEXTS, within=5.0)
+
+
+def test_without_a_fit_or_work_a_factor_stays_as_it_is() -> None:
+    factor = Factor(1.5, 1.4, 1.6)
+    fitted = PossibleFits()
+    fitted.fit_to(learned((99, 101)), ERROR)
+    fitted.add(1.0, LONG_CONTEXTS)
+
+    assert PossibleFits().widened(factor, since=0.0) == factor
     assert fitted.widened(factor, since=2.0) == factor
     fitted.forget()
     assert fitted.widened(factor, since=0.0) == factor
