@@ -66,6 +66,11 @@ class PossibleFits:
         dearest, cheapest = factor.value / least, factor.value / most
         return Factor(min(max(1.0, cheapest), dearest), factor.low / most, factor.high / least)
 
+    def nearest(self, seconds: float, expected: float, terms: Sequence[float]) -> float:
+        """The usual seconds of work that took so many, by the fit that says most nearly that. `expected`: by the best one."""
+        least, most = self._over_best(terms)
+        return min(max(seconds, expected * least), expected * most)
+
     def agree(self, terms: Sequence[float], within: float) -> bool:
         """Whether no fit says more than so many times what another one says of this work."""
         least, most = self._over_best(terms)

@@ -17,7 +17,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from sidecar.slo.alike_steps import LIKE_USUAL, AlikeSteps
-from sidecar.slo.cost_guard import USUAL, CostGuard
+from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.cost_names import Reason
 from sidecar.slo.factor import Excess, Factor, ratio_of
 from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
@@ -272,12 +272,11 @@ class StepModel(Learner):
             self._next_learn_at = step.ended_at + LEARN_EVERY_SECONDS
 
     def _guard(self, step: Step, seconds: float, expected: float) -> None:
-        """Compare a step with the usual cost, unless batches of its size or contexts are new: what they cost is not known yet."""
+        """Compare a step with the usual cost, unless batches of its size are new: what they cost is not known yet."""
         if self._learned_batches.get(step.sequences.bit_length(), 0) < MATURE_BATCH_STEPS:
             return
-        if not self._decode_fits.agree(decode_terms(step.sequences, step.context_tokens), USUAL):
-            return
-        if self._decode_guard.relearns(step.ended_at, seconds, expected, learning=self.learning):
+        usual = self._decode_fits.nearest(seconds, expected, decode_terms(step.sequences, step.context_tokens))
+        if self._decode_guard.relearns(step.ended_at, seconds, usual, learning=self.learning):
             self._start_anew()
 
     def _start_anew(self) -> None:
@@ -330,11 +329,11 @@ class StepModel(Learner):
             work = seconds_of(self._per_token, terms)
             self._excesses.append(Excess(at, excess, work))
             self._prefill_fits.add(at, terms)
-            known = self._prefill_fits.agree(terms, USUAL)  # else it tells nothing of how well the fit explains prompts
-            if known and self._prefill_guard.relearns(at, excess, work, learning=self.learning):
+            usual = self._prefill_fits.nearest(excess, work, terms)
+            if self._prefill_guard.relearns(at, excess, usual, learning=self.learning):
                 self._prefill_fit, self._learned_stretches = LeastSquares(2), 0
                 self._calm_excess = self._calm_work = self._error = 0.0
-            if known and self._teaches:
+            if self._teaches:
                 self._calm_excess = CALM_MEMORY * self._calm_excess + excess
                 self._calm_work = CALM_MEMORY * self._calm_work + work
                 self._error = CALM_MEMORY * self._error + abs(excess - work)
