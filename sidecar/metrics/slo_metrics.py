@@ -209,7 +209,7 @@ ENGINE_COST_RATIO = Gauge(
     "Cost of the engine's work now over its cost while no objective burned, from the instants at which streams speak: an"
     " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps (the last 3 s if each of"
     " them is clearly dearer, 10 s where prompts are in all steps); part=prefill: the same uncached prompt tokens, over the last 90 s. Where several fits of"
-    " the calm time are as good and differ for the present work, the ratio nearest to 1 of all; the interval holds all of them."
+    " the calm time are about as good and differ for the present work, by the one by which least has changed; the interval holds all."
     " Absent while unknown: see llm_engine_cost_unknown.",
     (_PART,),
 )
@@ -234,8 +234,8 @@ ENGINE_COST_UNKNOWN = Gauge(
 ENGINE_STEP_COST_SECONDS = Gauge(
     "llm_engine_step_cost_seconds",
     f"Estimated seconds of one decode step of {TYPICAL_SEQUENCES} sequences with {TYPICAL_CONTEXT} tokens of context each, as dear"
-    " as steps are now: the same shape on each pod, so that pods can be compared. Absent while unknown, as where all contexts were much"
-    " shorter.",
+    " as steps are now: the same shape on each pod, so that pods can be compared. Absent while unknown, as where the"
+    " batches of calm times do not tell it.",
 )
 
 SLO_METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Counter | Gauge | Info))

@@ -10,17 +10,20 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
+from sidecar.slo.causes import Cause
 from sidecar.slo.cost_names import Part, Reason
 from sidecar.slo.factor import Factor
 from sidecar.slo.learner import Learner
+from sidecar.slo.possible_fits import Told
 from sidecar.slo.root.comparison import SOON_SECONDS
 from sidecar.slo.root.pod import Costs
+from sidecar.slo.root.weigh import DEARER
 from sidecar.slo.seen_share import SeenShare
 from sidecar.slo.step_model import DECODE_SECONDS, LEAST_COVERAGE, PREFILL_SECONDS, StepModel
 from sidecar.slo.steps import Prompt, Steps
 
 
-PRICED_AT_ONCE = 128
+PRICED_AT_ONCE = 96
 """Steps that are priced in one turn of the loop: about half a millisecond."""
 
 
@@ -90,12 +93,19 @@ class StepCosts:
     def costs(self, at: float) -> Costs:
         """Both factors in short windows and in long ones, and the use of the engine; None for what is unknown."""
         model = self._model
-        return Costs(
-            tuple(_known(model.decode(at, seconds)) for seconds in (SOON_SECONDS, DECODE_SECONDS)),
-            tuple(_known(model.prefill(at, seconds)) for seconds in (SOON_SECONDS, PREFILL_SECONDS)),
-            model.while_waiting(at),
-            model.decode_share,
+        told = {
+            Cause.DECODE_COST: [model.decode_told(at, seconds) for seconds in (SOON_SECONDS, DECODE_SECONDS)],
+            Cause.PREFILL_COST: [model.prefill_told(at, seconds) for seconds in (SOON_SECONDS, PREFILL_SECONDS)],
+        }
+        decode, prefill = (
+            tuple(each.least_changed if isinstance(each, Told) else None for each in found) for found in told.values()
         )
+        unsure = frozenset(
+            cause
+            for cause, found in told.items()
+            if any(isinstance(each, Told) and each.least_changed.value <= DEARER < each.dearest for each in found)
+        )
+        return Costs(decode, prefill, model.while_waiting(at), model.decode_share, unsure)
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""
@@ -107,7 +117,3 @@ class StepCosts:
             for reason in Reason:
                 self._unknown.child(part, reason).set(int(found is reason))
         self._step_seconds.set(self._model.step_seconds(at))
-
-
-def _known(found: Factor | Reason) -> Factor | None:
-    return found if isinstance(found, Factor) else None

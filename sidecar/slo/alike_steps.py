@@ -3,13 +3,16 @@
 While longer prompts wait, any step may hold a part of one. Steps without one cost about the same, and those with one do
 not, so the densest ones tell the decodes. But an engine whose every step holds a full chunk of a prompt has steps that
 are all alike as well: then their prompts would have cost next to nothing, or a prompt that has not ended explains them,
-and there is no answer. It knows what steps cost. It refuses to know what they should (`step_model.py`).
+and there is no answer. It knows what steps took, and is told what their decodes
+usually cost when it is asked. It refuses to know how that is learned (`step_model.py`).
 """
 
 from collections import deque
 from typing import NamedTuple
 
-from sidecar.slo.factor import Factor, densest_of
+from sidecar.slo.factor import densest_of
+from sidecar.slo.linear_costs import Compared, Costs, decode_terms
+from sidecar.slo.steps import Step
 
 
 MOST_SEEN = 1024
@@ -24,10 +27,8 @@ decodes and the prompts that ended: it has not ended itself, so nothing is left 
 
 
 class _Seen(NamedTuple):
-    ended_at: float
-    ratio: float
+    step: Step
     seconds: float
-    decode_seconds: float
     prompt_seconds: float
     begun_seconds: float
 
@@ -38,15 +39,11 @@ class AlikeSteps:
     def __init__(self) -> None:
         self._seen: deque[_Seen] = deque(maxlen=MOST_SEEN)
 
-    def add(
-        self, ended_at: float, seconds: float, decode_seconds: float, prompt_seconds: float, begun_seconds: float = 0.0
-    ) -> None:
-        """A step has ended, or some that were read together. `decode_seconds`: what their decodes cost while all was
-        well; `prompt_seconds`: what the prompts that ended with them should cost; `begun_seconds`: what the whole prompt should
-        that was computed in parts then.
+    def add(self, step: Step, seconds: float, prompt_seconds: float, begun_seconds: float = 0.0) -> None:
+        """A step has ended, or some that were read together, each of so many seconds. `prompt_seconds`: what the prompts that ended with
+        them should cost; `begun_seconds`: what the whole prompt should that was computed in parts then.
         """
-        ratio = seconds / decode_seconds
-        self._seen.append(_Seen(ended_at, ratio, seconds, decode_seconds, prompt_seconds, begun_seconds))
+        self._seen.append(_Seen(step, step.steps * seconds, prompt_seconds, begun_seconds))
 
     def forget(self) -> None:
         """The engine was replaced."""
@@ -54,22 +51,30 @@ class AlikeSteps:
 
     def enough(self, since: float) -> bool:
         """Whether there were enough steps since this instant to compare them."""
-        return len(self._seen) >= FEWEST_SEEN and self._seen[-FEWEST_SEEN].ended_at >= since
+        return len(self._seen) >= FEWEST_SEEN and self._seen[-FEWEST_SEEN].step.ended_at >= since
 
-    def factor(self, since: float, usual_excess: float) -> Factor | None:
+    def factor(self, since: float, usual_excess: float, usual: Costs) -> Compared | None:
         """The decode factor since this instant; None if there were too few steps, or if prompts were in all of them.
 
         `usual_excess`: what prompts took to what they should take, while all was well.
         """
-        seen = [each for each in self._seen if each.ended_at >= since]
+        seen = [each for each in self._seen if each.step.ended_at >= since]
         if len(seen) < FEWEST_SEEN:
             return None
-        found = densest_of(sorted(each.ratio for each in seen), FEWEST_SEEN)
+        steps = [each.step for each in seen]
+        decodes = [each.steps * usual.decode_seconds(each.sequences, each.context_tokens) for each in steps]
+        pairs = list(zip(seen, decodes, strict=True))
+        found = densest_of(sorted(each.seconds / decode_seconds for each, decode_seconds in pairs), FEWEST_SEEN)
+        number = sum(each.steps for each in steps)
+        terms = decode_terms(
+            sum(each.steps * each.sequences for each in steps) / number,
+            sum(each.steps * each.context_tokens for each in steps) / number,
+        )
         if found.value <= LIKE_USUAL:
-            return found
+            return Compared(found, terms)
         ended = usual_excess * sum(each.prompt_seconds for each in seen)
-        beyond = sum(each.seconds - each.decode_seconds for each in seen) - ended
+        beyond = sum(each.seconds - decode_seconds for each, decode_seconds in pairs) - ended
         if beyond <= DEAREST_PROMPT * usual_excess * seen[-1].begun_seconds:
             return None
-        left = sum(each.seconds - found.value * each.decode_seconds for each in seen)
-        return found if left >= CHEAPEST_PROMPTS * ended else None
+        left = sum(each.seconds - found.value * decode_seconds for each, decode_seconds in pairs)
+        return Compared(found, terms) if left >= CHEAPEST_PROMPTS * ended else None

@@ -1,12 +1,22 @@
 """The work of steps as terms, each of which costs so many seconds: a linear model. Pure.
 
-It knows which terms there are. It refuses to know what they cost (`step_model.py`).
+It knows which terms there are, and that seconds are a sum. It refuses to know how costs are learned (`step_model.py`).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import mul
+from typing import NamedTuple
 
+from sidecar.slo.factor import Factor
 from sidecar.slo.steps import Prompt
+
+
+class Compared(NamedTuple):
+    """A factor of some work, the cost now over the usual one, with the mean terms of that work."""
+
+    factor: Factor
+    terms: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +47,4 @@ def prompt_terms(prompts: Iterable[Prompt]) -> tuple[float, float]:
 
 def seconds_of(costs: Iterable[float], terms: Sequence[float]) -> float:
     """Seconds that work with these terms takes."""
-    return sum(cost * term for cost, term in zip(costs, terms, strict=True))
+    return float(sum(map(mul, costs, terms)))

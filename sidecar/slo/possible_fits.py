@@ -3,17 +3,19 @@
 A batch and the tokens in its contexts grow together, and so do the tokens of a prompt and their square, so calm times often
 do not tell which of the two takes time. For work of the same shape that does not matter. For work of another one, long
 answers after short ones for example, the fits differ, and each of them may be true: then so much of a change is unknown. It
-knows fits and the terms of work. It refuses to know what these terms are, and what the work took (`step_model.py`).
+knows fits and the terms of work. It refuses to know what these terms are, and to learn (`step_model.py`).
+
+Only one fit of each set of terms is looked at: between a fit with a term and one without it there are others, which count, but one
+that gives a term even more is none of them.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from math import pi
 from typing import NamedTuple
 
 from sidecar.slo.factor import LEAST_MARGIN, Factor
 from sidecar.slo.least_squares import LeastSquares
-from sidecar.slo.linear_costs import seconds_of
+from sidecar.slo.linear_costs import Compared, seconds_of
 
 
 AS_WELL = 0.1
@@ -21,22 +23,27 @@ AS_WELL = 0.1
 not independent, what costs is not quite linear, and of 40 independent ones such a difference is chance."""
 SQUARED = pi / 2
 """The mean square of normal errors, over the square of their mean size."""
-KEPT_WORK = 1024
 LEAST_SECONDS = 1e-9
 """No work takes less, whatever a fit says."""
 
 
-class _Done(NamedTuple):
-    ended_at: float
-    terms: Sequence[float]
+class Told(NamedTuple):
+    """A factor of the recent work, as the fits tell it."""
+
+    least_changed: Factor
+    """By the fit by which least has changed, with the interval of that alone. It may be a fit between two of those that are looked at:
+    it says 1 where one of them says more and another one less."""
+    widest: Factor
+    """The same value, in an interval that holds that of the factor by each fit."""
+    dearest: float
+    """The highest value by any fit."""
 
 
 class PossibleFits:
-    """The fits of one cost of one engine, and the terms of its recent work."""
+    """The fits of one cost of one engine, the best first."""
 
     def __init__(self) -> None:
         self._fits: list[tuple[float, ...]] = []
-        self._done: deque[_Done] = deque(maxlen=KEPT_WORK)
 
     def fit_to(self, learned: LeastSquares, error: float) -> tuple[float, ...] | None:
         """Take all fits that explain about as well what was learned. Returns the best; None without any.
@@ -46,37 +53,35 @@ class PossibleFits:
         self._fits = learned.possible(LEAST_MARGIN**2 + AS_WELL * SQUARED * error**2)
         return next(iter(self._fits), None)
 
-    def add(self, ended_at: float, terms: Sequence[float]) -> None:
-        """Work with these terms has ended."""
-        self._done.append(_Done(ended_at, terms))
-
-    def forget(self) -> None:
-        """The engine was replaced."""
-        self._done.clear()
-
-    def widened(self, factor: Factor, since: float) -> Factor:
-        """A factor of the work since then over the best fit, as it is by all fits: its interval holds that of each, and its value
-        is the one that is nearest to 1, as less has changed by that fit.
-        """
-        recent = [each.terms for each in self._done if each.ended_at >= since]
-        if not recent:
-            return factor
-        # Fits are linear: what the sum of all terms costs is the sum of what each of them costs.
-        least, most = self._over_best([sum(each) for each in zip(*recent, strict=True)])
-        dearest, cheapest = factor.value / least, factor.value / most
-        return Factor(min(max(1.0, cheapest), dearest), factor.low / most, factor.high / least)
+    def told(self, compared: Compared) -> Told:
+        """A factor over the best fit, as all fits tell it."""
+        least, most = self._over_best(compared.terms)
+        value, low, high = compared.factor
+        values = sorted((value / least, value / most))  # negative ones, which noise makes, the other way round
+        unchanged = min(max(1.0, values[0]), values[1])
+        ends = [end / share for end in (low, high) for share in (least, most)]
+        scale = unchanged / value if value else 1.0
+        return Told(Factor(unchanged, scale * low, scale * high), Factor(unchanged, min(ends), max(ends)), values[1])
 
     def nearest(self, seconds: float, expected: float, terms: Sequence[float]) -> float:
-        """The usual seconds of work that took so many, by the fit that says most nearly that. `expected`: by the best one."""
+        """The usual seconds of this work by the fit that says most nearly `seconds`. `expected`: by the best one."""
+        if len(self._fits) < 2:
+            return expected
         least, most = self._over_best(terms)
         return min(max(seconds, expected * least), expected * most)
 
-    def agree(self, terms: Sequence[float], within: float) -> bool:
-        """Whether no fit says more than so many times what another one says of this work."""
-        least, most = self._over_best(terms)
-        return most <= within * least
+    def agree(self, terms: Sequence[float], within: float, beside: Sequence[float] | None = None) -> bool:
+        """Whether no fit says more than so many times what another one says of this work. `beside`: of what it costs over that work."""
+        said = self._seconds(terms)
+        if beside is not None:
+            said = [seconds / other for seconds, other in zip(said, self._seconds(beside), strict=True)]
+        return not said or max(said) <= within * min(said)
 
     def _over_best(self, terms: Sequence[float]) -> tuple[float, float]:
         """The least and the most that this work may usually cost, over what it does by the best fit."""
-        seconds = [max(LEAST_SECONDS, seconds_of(each, terms)) for each in self._fits]
+        seconds = self._seconds(terms)
         return (min(seconds) / seconds[0], max(seconds) / seconds[0]) if seconds else (1.0, 1.0)
+
+    def _seconds(self, terms: Sequence[float]) -> list[float]:
+        """Seconds of work with these terms by each fit."""
+        return [max(LEAST_SECONDS, seconds_of(each, terms)) for each in self._fits]

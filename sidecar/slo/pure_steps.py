@@ -1,7 +1,7 @@
 """The cost of decodes by the recent steps that held no prompt. Pure.
 
-It knows what such steps cost over what they cost while all was well. It refuses to know which steps these are (`steps.py`), and
-whether they still speak for now (`step_model.py`).
+It knows what such steps took, and is told what they usually cost when it is asked: that is learned meanwhile. It refuses to know
+which steps these are (`steps.py`), and whether they still speak for now (`step_model.py`).
 """
 
 from collections import deque
@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sidecar.slo.factor import Factor, median_of
+from sidecar.slo.linear_costs import Compared, Costs, decode_terms
+from sidecar.slo.steps import Step
 
 
 KEPT_STEPS = 1024
@@ -21,7 +23,9 @@ first prompts of a burst, or a machine that did something else. So many of them 
 
 class _Ended(NamedTuple):
     at: float
-    ratio: float
+    seconds: float
+    sequences: int
+    context_tokens: float
     weight: float
 
 
@@ -31,11 +35,11 @@ class PureSteps:
     def __init__(self) -> None:
         self._ended: deque[_Ended] = deque(maxlen=KEPT_STEPS)
 
-    def add(self, ended_at: float, ratio: float, weight: float) -> None:
-        """A step has ended. `ratio`: of its seconds to its usual cost. `weight`: about its seconds, because slow steps are few, and
-        quick ones from before a fault are many.
+    def add(self, step: Step, seconds: float, weight: float) -> None:
+        """A step of so many seconds has ended. `weight`: about its seconds, because slow steps are few, and quick ones from before a
+        fault are many.
         """
-        self._ended.append(_Ended(ended_at, ratio, weight))
+        self._ended.append(_Ended(step.ended_at, seconds, step.sequences, step.context_tokens, weight))
 
     def forget(self) -> None:
         """The engine was replaced."""
@@ -53,28 +57,37 @@ class PureSteps:
                 before += each.weight
         return late * (seconds - late_seconds) <= STOPPED_SHARE * before * late_seconds
 
-    def factor(self, since: float, fewest: int) -> Factor | None:
+    def factor(self, since: float, fewest: int, usual: Costs) -> Compared | None:
         """The decode factor since this instant; None if fewer have ended."""
-        return _factor([each for each in self._ended if each.at >= since], fewest)
+        return _factor([each for each in self._ended if each.at >= since], fewest, usual)
 
-    def risen(self, at: float, seconds: float, fewest: int, usual: Factor) -> Factor | None:
-        """The decode factor of the last `seconds` before this instant, if it is clearly above `usual` and each part of this window is
-        above it too; None if not, or if fewer steps have ended.
+    def risen(self, at: float, seconds: float, fewest: int, usual: Costs, before: Factor) -> Compared | None:
+        """The decode factor of the last `seconds` before this instant, if it is clearly above `before` and each part of this window
+        is above it too; None if not, or if fewer steps have ended.
         """
-        found = self.factor(at - seconds, fewest)
-        if found is None or found.low <= usual.high:
+        found = self.factor(at - seconds, fewest, usual)
+        if found is None or found.factor.low <= before.high:
             return None
         part_seconds = seconds / PARTS_OF_A_RISE
         for number in range(PARTS_OF_A_RISE):
             since = at - seconds + number * part_seconds
-            part = _factor([each for each in self._ended if since <= each.at < since + part_seconds], 1)
-            if part is None or part.value <= usual.high:
+            part = _factor([each for each in self._ended if since <= each.at < since + part_seconds], 1, usual)
+            if part is None or part.factor.value <= before.high:
                 return None
         return found
 
 
-def _factor(ended: Sequence[_Ended], fewest: int) -> Factor | None:
+def _factor(ended: Sequence[_Ended], fewest: int, usual: Costs) -> Compared | None:
     if len(ended) < fewest:
         return None
-    found = sorted((each.ratio, each.weight) for each in ended)
-    return median_of([ratio for ratio, _ in found], [weight for _, weight in found])
+    step, per_sequence, per_context_token = usual.step, usual.per_sequence, usual.per_context_token
+    found = sorted(
+        (seconds / (step + per_sequence * sequences + per_context_token * context_tokens), weight)
+        for _, seconds, sequences, context_tokens, weight in ended
+    )
+    total = sum(each.weight for each in ended)
+    terms = decode_terms(
+        sum(each.weight * each.sequences for each in ended) / total,
+        sum(each.weight * each.context_tokens for each in ended) / total,
+    )
+    return Compared(median_of([ratio for ratio, _ in found], [weight for _, weight in found]), terms)

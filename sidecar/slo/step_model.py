@@ -11,7 +11,7 @@ refuses to name a cause, and says why where it cannot answer.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from math import inf
 from typing import Any, ClassVar
@@ -22,10 +22,11 @@ from sidecar.slo.cost_names import Reason
 from sidecar.slo.factor import Excess, Factor, ratio_of
 from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
-from sidecar.slo.linear_costs import Costs, decode_terms, prompt_terms, seconds_of
-from sidecar.slo.possible_fits import PossibleFits
+from sidecar.slo.linear_costs import Compared, Costs, decode_terms, prompt_terms, seconds_of
+from sidecar.slo.possible_fits import PossibleFits, Told
 from sidecar.slo.pure_steps import PureSteps
 from sidecar.slo.steps import Prompt, Step
+from sidecar.slo.stretch import EndedStretch, Stretch
 from sidecar.slo.waits import Doing, Waits
 from sidecar.slo.work_parts import WorkParts
 
@@ -64,20 +65,6 @@ MATURE_BATCH_STEPS = 200
 """The same for batches of about this size: what a larger one costs is only known once it was seen."""
 RECENT = 64
 """Steps, or a third of it stretches, whose cost is compared with the usual one before more is learned."""
-
-
-class _Stretch:
-    """The steps from one pure step to the next."""
-
-    __slots__ = ("began_at", "decode_seconds", "ended_at", "prompts", "seconds")
-
-    def __init__(self, began_at: float) -> None:
-        self.began_at = began_at
-        self.ended_at = began_at
-        self.seconds = 0.0
-        self.decode_seconds = 0.0
-        """The cost of its decodes while all was well."""
-        self.prompts: list[Prompt] = []
 
 
 class StepModel(Learner):
@@ -121,10 +108,10 @@ class StepModel(Learner):
         self._pure = PureSteps()
         self._alike = AlikeSteps()
         self._parts = WorkParts()
-        self._stretch: _Stretch | None = None
+        self._stretch: Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)  # instant and decode factor, as last computed
         self._waits = Waits()
-        self._excesses: deque[Excess] = deque(maxlen=KEPT_STRETCHES)
+        self._stretches: deque[EndedStretch] = deque(maxlen=KEPT_STRETCHES)
         self._learned_batches: dict[int, int] = {}
         """Octave of batch sizes (1, 2 to 3, 4 to 7, ...) to the number of its steps that taught."""
 
@@ -136,7 +123,6 @@ class StepModel(Learner):
         if step.seconds is None or not step.sequences or not step.counted:
             self._stretch = None
             return
-        self._decode_fits.add(step.ended_at, decode_terms(step.sequences, step.context_tokens))
         if step.pure:
             self._take_pure(step, step.seconds)
         else:
@@ -145,18 +131,19 @@ class StepModel(Learner):
     def take(self, found: Mapping[str, Any]) -> None:
         """Put a restored state into force: ratios to the costs that were known before are dropped."""
         super().take(found)
-        self._decode_fits.fit_to(self._decode_fit, self._residual)
-        self._prefill_fits.fit_to(self._prefill_fit, self._prefill_error)
+        # The best fit of all that was learned is in force from now on, and not the last one of before.
+        if self.costs is not None:
+            self._fit_decode()
+        if self._per_token is not None and self._learned_stretches >= FEWEST_STRETCHES:
+            self._fit_prefill()
         self.forget()
 
     def forget(self) -> None:
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
-        self._decode_fits.forget()
-        self._prefill_fits.forget()
         self._pure.forget()
         self._alike.forget()
         self._parts.forget()
-        self._excesses.clear()
+        self._stretches.clear()
         self._waits.forget()
         self._stretch = None
 
@@ -170,41 +157,51 @@ class StepModel(Learner):
         return Reason.RESIDUALS if self._residual > WORST_RESIDUAL else None
 
     def decode(self, at: float, seconds: float = DECODE_SECONDS) -> Factor | Reason:
-        """The decode factor at this instant, from the steps of the last so many seconds. Its interval holds what every fit says that
-        explains the calm steps, and its value is the one nearest to 1.
-        """
-        since, found = self._decode(at, seconds)
-        return self._decode_fits.widened(found, since) if isinstance(found, Factor) else found
-
-    def _decode(self, at: float, seconds: float) -> tuple[float, Factor | Reason]:
-        """The decode factor by the best fit, and the instant since which steps speak for it."""
-        since = at - seconds
-        if (unknown := self.unknown) is not None:
-            return since, unknown
-        if self._alike.enough(at - NEAR_SECONDS) and self._pure.stopped(at, DECODE_SECONDS, NEAR_SECONDS):
-            # A fault that fills the slots ends pure steps within seconds: that decodes cost the usual before tells nothing of
-            # now. That they were dear already does.
-            before, near = self._pure.factor(since, FEWEST_NOW), max(since, at - NEAR_SECONDS)
-            dear = before if before is not None and before.low > LIKE_USUAL else None
-            now = self._alike.factor(near, self._usual_excess)
-            return (since, dear or Reason.FEW) if now is None else (near, now)
-        found = self._pure.factor(since, FEWEST_NOW) or self._alike.factor(since, self._usual_excess)
-        # A fault has begun: until half of the window is its own, the prompts alone would seem dearer.
-        newest = None if found is None else self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, found)
-        return (since, found or Reason.FEW) if newest is None else (at - NEAREST_SECONDS, newest)
+        """The decode factor at this instant, from the steps of the last so many seconds, as wide as the possible fits leave it."""
+        found = self.decode_told(at, seconds)
+        return found if isinstance(found, Reason) else found.widest
 
     def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
-        """The prefill factor at this instant, from the prompts of the last so many seconds."""
+        """The same for prefill, from the prompts of the last so many seconds."""
+        found = self.prefill_told(at, seconds)
+        return found if isinstance(found, Reason) else found.widest
+
+    def decode_told(self, at: float, seconds: float) -> Told | Reason:
+        """The decode factor as all fits tell it."""
+        found = self._decode(at, seconds)
+        return found if isinstance(found, Reason) else self._decode_fits.told(found)
+
+    def prefill_told(self, at: float, seconds: float) -> Told | Reason:
+        """The prefill factor as all fits tell it."""
         if (unknown := self.unknown) is not None:
             return unknown
         if self._per_token is None:
             return Reason.YOUNG
         if self._prefill_error > WORST_STRETCH:
             return Reason.RESIDUALS
-        found = [each for each in self._excesses if each.ended_at >= at - seconds and each.work > 0]
-        if len(found) < FEWEST_STRETCHES_NOW:
+        recent = [each for each in self._stretches if each.ended_at >= at - seconds]
+        found = [Excess(each.ended_at, each.excess, seconds_of(self._per_token, each.terms)) for each in recent]
+        if sum(each.work > 0.0 for each in found) < FEWEST_STRETCHES_NOW:
             return Reason.FEW
-        return self._prefill_fits.widened(ratio_of(found, self._usual_excess), at - seconds)
+        terms = tuple(sum(each) for each in zip(*(each.terms for each in recent), strict=True))
+        return self._prefill_fits.told(Compared(ratio_of(found, self._usual_excess), terms))
+
+    def _decode(self, at: float, seconds: float) -> Compared | Reason:
+        """The decode factor by the best fit."""
+        unknown, costs, since = self.unknown, self.costs, at - seconds
+        if unknown is not None or costs is None:
+            return unknown or Reason.YOUNG
+        if self._alike.enough(at - NEAR_SECONDS) and self._pure.stopped(at, DECODE_SECONDS, NEAR_SECONDS):
+            # A fault that fills the slots ends pure steps within seconds: that decodes cost the usual before tells nothing of
+            # now. That they were dear already does.
+            before = self._pure.factor(since, FEWEST_NOW, costs)
+            dear = before if before is not None and before.factor.low > LIKE_USUAL else None
+            return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess, costs) or dear or Reason.FEW
+        found = self._pure.factor(since, FEWEST_NOW, costs) or self._alike.factor(since, self._usual_excess, costs)
+        if found is None:
+            return Reason.FEW
+        # A fault has begun: until half of the window is its own, the prompts alone would seem dearer.
+        return self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, costs, found.factor) or found
 
     def prefill_seconds(self, tokens: float) -> float | None:
         """Seconds that an uncached prompt of so many tokens usually adds to the steps; None if unknown."""
@@ -234,18 +231,17 @@ class StepModel(Learner):
     def step_seconds(self, at: float) -> float | None:
         """Seconds of one decode step of TYPICAL_SEQUENCES with TYPICAL_CONTEXT tokens each, as dear as steps are now.
 
-        It needs no past of this pod, so that pods can be compared with each other. None if it is unknown, or if fits that explain
-        the calm steps as well differ there by more than WORST_RESIDUAL.
+        It needs no past of this pod, so that pods can be compared with each other. None if it is unknown, or if the possible fits
+        differ by more than WORST_RESIDUAL in what it costs beside the present steps.
         """
-        _, now = self._decode(at, DECODE_SECONDS)
-        shape = decode_terms(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
-        if (
-            self.costs is None
-            or not isinstance(now, Factor)
-            or not self._decode_fits.agree(shape, 1.0 + WORST_RESIDUAL)
-        ):
+        now, shape = (
+            self._decode(at, DECODE_SECONDS),
+            decode_terms(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT),
+        )
+        if self.costs is None or isinstance(now, Reason):
             return None
-        return now.value * seconds_of(astuple(self.costs), shape)
+        known = self._decode_fits.agree(shape, 1.0 + WORST_RESIDUAL, beside=now.terms)
+        return now.factor.value * seconds_of(astuple(self.costs), shape) if known else None
 
     def _count(self, step: Step) -> None:
         costs = self.costs
@@ -255,28 +251,28 @@ class StepModel(Learner):
 
     def _take_pure(self, step: Step, seconds: float) -> None:
         self._end_stretch(step.ended_at)
-        costs = self.costs
-        expected = seconds if costs is None else costs.decode_seconds(step.sequences, step.context_tokens)
-        if costs is not None:
+        expected = nearest = seconds
+        if self.costs is not None:
+            expected = self.costs.decode_seconds(step.sequences, step.context_tokens)
+            nearest = self._decode_fits.nearest(seconds, expected, decode_terms(step.sequences, step.context_tokens))
             # A hiccup weighs no more than `OUTLIER` times its cost.
-            self._pure.add(step.ended_at, seconds / expected, step.steps * min(seconds, OUTLIER * expected))
-            self._see(step, seconds, expected)
+            self._pure.add(step, seconds, step.steps * min(seconds, OUTLIER * nearest))
+            self._see(step, seconds)
             self._waits.step(step, seconds, expected)
-            self._guard(step, seconds, expected)
-        young = self._learned_steps < MATURE_STEPS
-        usual = costs is None or ((young or self._decode_guard.usual) and seconds < OUTLIER * expected)
+            self._guard(step, seconds, nearest)
+        young = self.costs is None or self._learned_steps < MATURE_STEPS
+        usual = (young or self._decode_guard.usual) and seconds <= OUTLIER * nearest
         if self.learning and usual and step.ended_at >= self._next_learn_at:
-            self._learn(step, seconds, expected)
+            self._learn(step, seconds, expected, nearest)
             octave = step.sequences.bit_length()
             self._learned_batches[octave] = self._learned_batches.get(octave, 0) + 1
             self._next_learn_at = step.ended_at + LEARN_EVERY_SECONDS
 
-    def _guard(self, step: Step, seconds: float, expected: float) -> None:
+    def _guard(self, step: Step, seconds: float, nearest: float) -> None:
         """Compare a step with the usual cost, unless batches of its size are new: what they cost is not known yet."""
         if self._learned_batches.get(step.sequences.bit_length(), 0) < MATURE_BATCH_STEPS:
             return
-        usual = self._decode_fits.nearest(seconds, expected, decode_terms(step.sequences, step.context_tokens))
-        if self._decode_guard.relearns(step.ended_at, seconds, usual, learning=self.learning):
+        if self._decode_guard.relearns(step.ended_at, seconds, nearest, learning=self.learning):
             self._start_anew()
 
     def _start_anew(self) -> None:
@@ -289,29 +285,35 @@ class StepModel(Learner):
         self._residual = self._error = self._calm_excess = self._calm_work = 0.0
         self.forget()
 
-    def _learn(self, step: Step, seconds: float, expected: float) -> None:
+    def _learn(self, step: Step, seconds: float, expected: float, nearest: float) -> None:
         self._decode_fit.add(decode_terms(step.sequences, step.context_tokens), seconds, expected)
         self._learned_steps += 1
         if self.costs is not None:
-            self._residual += (abs(seconds / expected - 1.0) - self._residual) / min(1000, self._learned_steps)
+            self._residual += (abs(seconds / nearest - 1.0) - self._residual) / min(1000, self._learned_steps)
         if self._learned_steps >= self._next_halving:
             self._next_halving *= 2
             self._decode_fit.halve()
         if self._learned_steps >= self._next_fit:
             self._next_fit += FIT_EVERY_STEPS
-            found = self._decode_fits.fit_to(self._decode_fit, self._residual)
-            self.costs = self.costs if found is None else Costs(*found)
+            self._fit_decode()
+
+    def _fit_decode(self) -> None:
+        found = self._decode_fits.fit_to(self._decode_fit, self._residual)
+        self.costs = self.costs if found is None else Costs(*found)
+
+    def _fit_prefill(self) -> None:
+        self._per_token = self._prefill_fits.fit_to(self._prefill_fit, self._prefill_error) or self._per_token
 
     def _take_mixed(self, step: Step, seconds: float) -> None:
         costs = self.costs
         if costs is None:
             return
         expected = costs.decode_seconds(step.sequences, step.context_tokens)
-        self._see(step, seconds, expected)
+        self._see(step, seconds)
         self._waits.step(step, seconds, expected * self._decode_near(step.ended_at))
         stretch = self._stretch
         if stretch is None:
-            stretch = self._stretch = _Stretch(step.ended_at - seconds)
+            stretch = self._stretch = Stretch(step.ended_at - seconds)
         stretch.seconds += seconds * step.steps
         stretch.decode_seconds += expected * step.steps
         stretch.prompts += step.prompts
@@ -327,16 +329,15 @@ class StepModel(Learner):
         excess, terms = stretch.seconds - decode * stretch.decode_seconds, prompt_terms(stretch.prompts)
         if self._per_token is not None:
             work = seconds_of(self._per_token, terms)
-            self._excesses.append(Excess(at, excess, work))
-            self._prefill_fits.add(at, terms)
-            usual = self._prefill_fits.nearest(excess, work, terms)
-            if self._prefill_guard.relearns(at, excess, usual, learning=self.learning):
+            nearest = self._prefill_fits.nearest(excess, work, terms)
+            self._stretches.append(EndedStretch(at, excess, terms))
+            if self._prefill_guard.relearns(at, excess, nearest, learning=self.learning):
                 self._prefill_fit, self._learned_stretches = LeastSquares(2), 0
                 self._calm_excess = self._calm_work = self._error = 0.0
             if self._teaches:
                 self._calm_excess = CALM_MEMORY * self._calm_excess + excess
                 self._calm_work = CALM_MEMORY * self._calm_work + work
-                self._error = CALM_MEMORY * self._error + abs(excess - work)
+                self._error = CALM_MEMORY * self._error + abs(excess - nearest)
         if self._teaches:
             self._learn_prefill(terms, excess)
 
@@ -358,17 +359,21 @@ class StepModel(Learner):
 
     def _decode_of_seconds(self, at: float) -> float:
         # When decodes become dear, each second in which this does not know it yet makes the prompts of that second look dear.
-        since = at - NEAR_SECONDS
-        near = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR) or self._pure.factor(since, FEWEST_NEAR)
-        now = near or self._alike.factor(since, self._usual_excess) or self._decode(at, DECODE_SECONDS)[1]
-        return now.value if isinstance(now, Factor) else 1.0
+        since, costs = at - NEAR_SECONDS, self.costs
+        if costs is None:
+            return 1.0
+        near = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR, costs) or self._pure.factor(
+            since, FEWEST_NEAR, costs
+        )
+        now = near or self._alike.factor(since, self._usual_excess, costs) or self._decode(at, DECODE_SECONDS)
+        return now.factor.value if isinstance(now, Compared) else 1.0
 
-    def _see(self, step: Step, seconds: float, expected: float) -> None:
+    def _see(self, step: Step, seconds: float) -> None:
         work, begun = self._usual_work(step.prompts), self._usual_work(() if step.begun is None else (step.begun,))
-        self._alike.add(step.ended_at, step.steps * seconds, step.steps * expected, work, begun)
+        self._alike.add(step, seconds, work, begun)
 
-    def _usual_work(self, prompts: Iterable[Prompt]) -> float:
-        return 0.0 if self._per_token is None else seconds_of(self._per_token, prompt_terms(prompts))
+    def _usual_work(self, prompts: Sequence[Prompt]) -> float:
+        return seconds_of(self._per_token, prompt_terms(prompts)) if prompts and self._per_token is not None else 0.0
 
     @property
     def _usual_excess(self) -> float:
@@ -387,4 +392,4 @@ class StepModel(Learner):
         self._prefill_fit.add(terms, excess, max(expected, 1e-6))
         self._learned_stretches += 1
         if self._learned_stretches % FEWEST_STRETCHES == 0:
-            self._per_token = self._prefill_fits.fit_to(self._prefill_fit, self._prefill_error) or self._per_token
+            self._fit_prefill()

@@ -12,8 +12,9 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.step_costs import PRICED_AT_ONCE, StepCosts
+from sidecar.slo.causes import Cause
 from sidecar.slo.cost_names import Part, Reason
-from sidecar.slo.step_model import FEWEST_STEPS
+from sidecar.slo.step_model import DECODE_SECONDS, FEWEST_STEPS
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -114,6 +115,24 @@ def test_the_cost_of_a_typical_step_is_absent_until_batches_tell_it() -> None:
 
     assert alone.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value is None
     assert batches.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value == pytest.approx(STEP_SECONDS, rel=0.2)
+
+
+def test_roots_are_told_which_costs_only_some_fits_call_dear() -> None:
+    """One stream alone has taught. Eight take twice as long: that is dear, unless each of them has its own share of a step."""
+    page = Page()
+    page.streams(1, FEWEST_STEPS + 100)
+    page.ticks(learn=True)
+    alone = page.evidence.costs(page.now)
+    page.now += 2 * DECODE_SECONDS
+    page.streams(10, 100, 2.0 * STEP_SECONDS, together=8)
+    page.ticks(learn=False)
+
+    together = page.evidence.costs(page.now)
+
+    assert alone.unsure == frozenset()
+    assert together.unsure == {Cause.DECODE_COST}
+    assert [factor.value for factor in together.decode if factor is not None] == pytest.approx([1.0, 1.0])
+    assert page.ratio()[2] == pytest.approx(2.0, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 import pytest
 
 from sidecar.slo.alike_steps import CHEAPEST_PROMPTS, DEAREST_PROMPT, FEWEST_SEEN, LIKE_USUAL, AlikeSteps
-from sidecar.slo.factor import Factor
+from sidecar.slo.linear_costs import Compared, Costs
+from sidecar.slo.steps import Step
 
 
 USUAL_SECONDS = 0.01
 """The cost of the decodes of each step."""
+USUAL = Costs(step=0.0, per_sequence=USUAL_SECONDS / 2, per_context_token=0.0)
 
 
 def steps(*seconds: float, prompt_seconds: float = 0.0, begun_seconds: float = 0.0) -> AlikeSteps:
@@ -16,7 +18,8 @@ def steps(*seconds: float, prompt_seconds: float = 0.0, begun_seconds: float = 0
     """
     found = AlikeSteps()
     for number, length in enumerate(seconds):
-        found.add(100.0 + number, length, USUAL_SECONDS, prompt_seconds, begun_seconds)
+        step = Step(100.0 + number, length, 1, 2, 80.0, coverage=1.0, pure=False, waiting=0, prompts=())
+        found.add(step, length, prompt_seconds, begun_seconds)
     return found
 
 
@@ -24,10 +27,11 @@ def test_most_steps_are_alike_and_tell_the_cost() -> None:
     """Thirty steps of decodes at twice their cost, and ten that hold prompts of different lengths too."""
     seen = steps(*[0.02] * 30, *(0.05 + 0.03 * number for number in range(10)), prompt_seconds=0.01)
 
-    found = seen.factor(100.0, 1.0)
+    found = seen.factor(100.0, 1.0, USUAL)
 
-    assert isinstance(found, Factor)
-    assert found.value == pytest.approx(2.0)
+    assert isinstance(found, Compared)
+    assert found.factor.value == pytest.approx(2.0)
+    assert found.terms == pytest.approx((1.0, 2.0, 80.0))
 
 
 @pytest.mark.parametrize(("share", "known"), [(CHEAPEST_PROMPTS + 0.05, True), (CHEAPEST_PROMPTS - 0.05, False)])
@@ -35,8 +39,8 @@ def test_a_dearer_factor_must_leave_time_for_the_prompts(share: float, known: bo
     """At twice the cost of decodes, 10 ms of each step are left for its prompt."""
     seen = steps(*[0.02] * 40, *[0.04] * 40, prompt_seconds=0.01 / share)
 
-    assert (seen.factor(100.0, 1.0) is not None) is known
-    assert (seen.factor(100.0, 0.5) is not None) is True, "prompts usually take half of what is expected"
+    assert (seen.factor(100.0, 1.0, USUAL) is not None) is known
+    assert (seen.factor(100.0, 0.5, USUAL) is not None) is True, "prompts usually take half of what is expected"
 
 
 @pytest.mark.parametrize(("share", "known"), [(0.9, True), (1.1, False)])
@@ -45,22 +49,22 @@ def test_a_prompt_that_has_not_ended_may_explain_steps_that_are_all_alike(share:
     beyond_seconds = 40 * 0.04
     seen = steps(*[0.05] * 40, begun_seconds=share * beyond_seconds / DEAREST_PROMPT)
 
-    assert (seen.factor(100.0, 1.0) is not None) is known
-    assert (seen.factor(100.0, 0.5) is not None) is True, "prompts usually take half of what is expected"
+    assert (seen.factor(100.0, 1.0, USUAL) is not None) is known
+    assert (seen.factor(100.0, 0.5, USUAL) is not None) is True, "prompts usually take half of what is expected"
 
 
 def test_a_factor_near_the_usual_one_is_believed_whatever_it_leaves_for_prompts() -> None:
     """The prompts were found in a cache, perhaps."""
     cheap, dear = (steps(*[USUAL_SECONDS * factor] * 30, prompt_seconds=1.0) for factor in (LIKE_USUAL, 1.25))
 
-    assert cheap.factor(100.0, 1.0) is not None
-    assert dear.factor(100.0, 1.0) is None
+    assert cheap.factor(100.0, 1.0, USUAL) is not None
+    assert dear.factor(100.0, 1.0, USUAL) is None
 
 
 def test_a_few_steps_tell_nothing_and_older_ones_do_not_count() -> None:
     seen = steps(*[USUAL_SECONDS] * FEWEST_SEEN)
 
-    assert seen.factor(100.0, 1.0) is not None
-    assert seen.factor(100.5, 1.0) is None
+    assert seen.factor(100.0, 1.0, USUAL) is not None
+    assert seen.factor(100.5, 1.0, USUAL) is None
     seen.forget()
-    assert seen.factor(100.0, 1.0) is None
+    assert seen.factor(100.0, 1.0, USUAL) is None

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from math import inf, nan
 from random import Random
 from typing import Any, ClassVar
@@ -195,7 +196,11 @@ def test_a_restored_step_model_compares_at_once() -> None:
 
     model = later.until(60.0)
 
-    assert model.costs == taught.costs
+    assert model.costs is not None
+    assert taught.costs is not None
+    assert astuple(model.costs) == pytest.approx(astuple(taught.costs), rel=1e-3), (
+        "the best fit of what was learned, which may be newer"
+    )
     assert model.unknown is None
     decode, prefill = model.decode(60.0), model.prefill(60.0)
     assert not isinstance(decode, str)

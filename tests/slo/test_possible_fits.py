@@ -7,13 +7,18 @@ import pytest
 
 from sidecar.slo.factor import Factor
 from sidecar.slo.least_squares import LeastSquares
-from sidecar.slo.linear_costs import decode_terms, seconds_of
+from sidecar.slo.linear_costs import Compared, decode_terms, seconds_of
 from sidecar.slo.possible_fits import PossibleFits
+from sidecar.slo.root.weigh import DEARER
 from sidecar.slo.step_model import StepModel
 from tests.slo.stepping import CALM_SECONDS, COSTS, LIMITS, Arrival, SteppedEngine, lognormal, traffic
 
 
-CALM = [one._replace(prompt_tokens=40, output_tokens=30) for one in traffic(CALM_SECONDS + 60, 4.0)]
+def traffic_of_short_answers(seconds: float) -> list[Arrival]:
+    return [one._replace(prompt_tokens=40, output_tokens=30) for one in traffic(seconds, 4.0)]
+
+
+CALM = traffic_of_short_answers(CALM_SECONDS + 60)
 """Each context holds 40 to 70 tokens: how many there are in a batch follows from the number of its sequences."""
 LONG_ANSWERS = [Arrival(CALM_SECONDS + 0.1 * number, 40, 1_500) for number in range(12)]
 SAME_SLOTS = replace(LIMITS, max_num_seqs=4)
@@ -113,18 +118,53 @@ def test_long_prompts_that_came_in_calm_times_tell_what_they_cost() -> None:
     assert model.prefill_is_usual
 
 
-def test_a_new_process_of_the_sidecar_knows_as_little_as_the_old_one() -> None:
+@pytest.mark.parametrize("per_kv_token_seconds", [2.3e-6, 2.3e-5], ids=["twice the steps", "ten times the steps"])
+@pytest.mark.parametrize("window_seconds", [20.0, 60.0])
+def test_while_their_price_is_learned_long_answers_are_never_dear(
+    per_kv_token_seconds: float, window_seconds: float
+) -> None:
+    """Nothing burns, so each step teaches, and the fit changes in the middle of the window: the steps of before are compared with the
+    new one too. In the second minute the price is known, however far it lies from what was known before, and short answers come again.
+    """
+    costs = replace(DEAR_CONTEXTS, per_kv_token_seconds=per_kv_token_seconds)
     engine = SteppedEngine(
-        sorted([*CALM, *LONG_ANSWERS]), costs=DEAR_CONTEXTS, limits=SAME_SLOTS, noise=lognormal(0.15, seed=3)
+        sorted([*traffic_of_short_answers(CALM_SECONDS + 300.0), *LONG_ANSWERS]),
+        costs=costs,
+        limits=SAME_SLOTS,
+        noise=lognormal(0.15, seed=3),
+        learns_until=float("inf"),
     )
-    state = engine.until(CALM_SECONDS).state()
+
+    told = [engine.until(at).decode(at, window_seconds) for at in range(int(CALM_SECONDS), int(CALM_SECONDS) + 300)]
+
+    known = [each for each in told if isinstance(each, Factor)]
+    assert len(known) > 250
+    assert max(each.low for each in known) < DEARER
+    assert engine.model.costs is not None
+    assert engine.model.costs.decode_seconds(4, 6_000.0) == pytest.approx(costs.decode(4, 6_000), rel=0.2)
+
+
+@pytest.mark.parametrize("taught_seconds", [0.0, 20.0])
+def test_a_new_process_of_the_sidecar_knows_as_much_as_the_old_one(taught_seconds: float) -> None:
+    """Also if it ends between two fits, when some long answers have taught."""
+    engine = SteppedEngine(
+        sorted([*CALM, *LONG_ANSWERS]),
+        costs=DEAR_CONTEXTS,
+        limits=SAME_SLOTS,
+        noise=lognormal(0.15, seed=3),
+        learns_until=CALM_SECONDS + taught_seconds,
+    )
+    state = engine.until(CALM_SECONDS + taught_seconds).state()
     engine.model = StepModel()
     engine.model.restore(state)
+    at = CALM_SECONDS + taught_seconds + 8.0
 
-    factor = engine.until(CALM_SECONDS + 12.0).decode(CALM_SECONDS + 12.0, 20.0)
+    factor = engine.until(at).decode(at, 20.0)
 
     assert isinstance(factor, Factor)
-    assert factor.low < 1.0 < factor.high
+    assert factor.low < 1.1
+    assert factor.high > 0.9
+    assert factor.value == pytest.approx(1.0, abs=0.1)
 
 
 def learned(contexts_of: tuple[int, int]) -> LeastSquares:
@@ -144,33 +184,52 @@ ERROR = 0.08
 LONG_CONTEXTS = decode_terms(3, 30_000.0)
 
 
+def compared(value: float) -> Compared:
+    """A factor of work with long contexts, with an interval of 3 %."""
+    return Compared(Factor(value, value * 0.97, value * 1.03), LONG_CONTEXTS)
+
+
 def test_contexts_that_vary_tell_what_they_cost() -> None:
     fits = PossibleFits()
     best = fits.fit_to(learned((100, 20_000)), ERROR)
-    fits.add(1.0, LONG_CONTEXTS)
+
+    found = fits.told(compared(2.0))
 
     assert best == pytest.approx(CONTEXTS_ALONE, rel=0.1, abs=1e-4)
     assert fits.agree(LONG_CONTEXTS, within=1.05)
-    assert fits.widened(Factor(2.0, 1.9, 2.1), since=0.0) == pytest.approx((2.0, 1.9, 2.1), rel=0.05)
+    assert found.widest == pytest.approx((2.0, 1.94, 2.06), rel=0.05)
+    assert found.least_changed == pytest.approx(found.widest, rel=0.05)
 
 
-def test_the_widened_factor_holds_what_each_fit_says() -> None:
+def test_the_widest_factor_holds_what_each_fit_says() -> None:
     """One fit gives all time to sequences, and another one to contexts. Of a batch whose contexts are a hundred times as long, one says
     that nothing has changed.
     """
     fits = PossibleFits()
     best = fits.fit_to(learned((99, 101)), ERROR)
     assert best is not None
-    fits.add(1.0, LONG_CONTEXTS)
     by_best = seconds_of(CONTEXTS_ALONE, LONG_CONTEXTS) / seconds_of(best, LONG_CONTEXTS)
 
-    found = fits.widened(Factor(by_best, by_best * 0.97, by_best * 1.03), since=0.0)
+    found = fits.told(compared(by_best))
 
     assert not fits.agree(LONG_CONTEXTS, within=5.0)
     assert fits.agree(decode_terms(3, 300.0), within=1.05)
-    assert found.low < 1.05
-    assert found.high > 5.0
-    assert found.value == pytest.approx(1.0, abs=0.1)
+    assert found.widest.low < 1.05
+    assert found.widest.high > found.dearest > 5.0
+    assert found.widest.value == pytest.approx(1.0, abs=0.1)
+    assert found.least_changed == pytest.approx((1.0, 0.97, 1.03), abs=0.1)
+
+
+def test_of_each_work_the_fit_is_told_that_says_most_nearly_what_it_took() -> None:
+    fits = PossibleFits()
+    best = fits.fit_to(learned((99, 101)), ERROR)
+    assert best is not None
+    expected, true_seconds = seconds_of(best, LONG_CONTEXTS), seconds_of(CONTEXTS_ALONE, LONG_CONTEXTS)
+
+    assert fits.nearest(0.9 * true_seconds, expected, LONG_CONTEXTS) == pytest.approx(0.9 * true_seconds)
+    assert fits.nearest(100.0, expected, LONG_CONTEXTS) < 1.2 * true_seconds
+    assert fits.nearest(0.001, expected, LONG_CONTEXTS) > 0.004
+    assert PossibleFits().nearest(100.0, expected, LONG_CONTEXTS) == expected
 
 
 def test_the_more_the_samples_scatter_the_more_fits_are_possible() -> None:
@@ -185,13 +244,34 @@ def test_the_more_the_samples_scatter_the_more_fits_are_possible() -> None:
     assert not scattered.agree(LONG_CONTEXTS, within=5.0)
 
 
-def test_without_a_fit_or_work_a_factor_stays_as_it_is() -> None:
-    factor = Factor(1.5, 1.4, 1.6)
-    fitted = PossibleFits()
-    fitted.fit_to(learned((99, 101)), ERROR)
-    fitted.add(1.0, LONG_CONTEXTS)
+def test_fits_that_differ_agree_on_work_that_is_twice_as_much() -> None:
+    fits = PossibleFits()
+    fits.fit_to(learned((99, 101)), ERROR)
+    twice = [2.0 * each for each in LONG_CONTEXTS]
 
-    assert PossibleFits().widened(factor, since=0.0) == factor
-    assert fitted.widened(factor, since=2.0) == factor
-    fitted.forget()
-    assert fitted.widened(factor, since=0.0) == factor
+    assert not fits.agree(twice, within=5.0)
+    assert fits.agree(twice, within=1.01, beside=LONG_CONTEXTS)
+    assert not fits.agree(twice, within=5.0, beside=decode_terms(3, 300.0))
+
+
+@pytest.mark.parametrize("value", [-0.5, -0.1, 0.0, 0.3, 1.0, 20.0])
+def test_a_value_lies_in_its_intervals_whatever_its_sign(value: float) -> None:
+    """The seconds that prompts add to steps are a difference, and noise makes it negative."""
+    fits = PossibleFits()
+    fits.fit_to(learned((99, 101)), ERROR)
+
+    found = fits.told(Compared(Factor(value, value - 0.4, value + 0.4), LONG_CONTEXTS))
+
+    for factor in (found.least_changed, found.widest):
+        assert factor.low < factor.value < factor.high
+    assert abs(found.widest.value - 1.0) <= abs(value - 1.0)
+    assert found.dearest >= found.widest.value
+
+
+def test_without_a_fit_a_factor_stays_as_it_is() -> None:
+    some = compared(1.5)
+
+    found = PossibleFits().told(some)
+
+    assert found == (some.factor, some.factor, some.factor.value)
+    assert PossibleFits().agree(LONG_CONTEXTS, within=1.0)

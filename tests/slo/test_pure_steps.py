@@ -3,30 +3,57 @@
 import pytest
 
 from sidecar.slo.factor import Factor
+from sidecar.slo.linear_costs import Costs
 from sidecar.slo.pure_steps import PureSteps
+from sidecar.slo.steps import Step
+
+
+A_SECOND = Costs(step=1.0, per_sequence=0.0, per_context_token=0.0)
+"""Each step usually takes a second, so that its seconds are its ratio."""
+
+
+def step(at: float, sequences: int = 1, context_tokens: float = 100.0) -> Step:
+    return Step(at, 1.0, 1, sequences, context_tokens, coverage=1.0, pure=True, waiting=0, prompts=())
 
 
 def test_a_slow_step_weighs_as_much_as_the_quick_ones_of_the_same_time() -> None:
     pure = PureSteps()
     for number in range(40):
-        pure.add(number * 0.01, 1.0, 0.01)
+        pure.add(step(number * 0.01), 1.0, 0.01)
     for number in range(11):
-        pure.add(0.4 + number * 0.04, 4.0, 0.04)
+        pure.add(step(0.4 + number * 0.04), 4.0, 0.04)
 
-    found = pure.factor(0.0, 20)
+    found = pure.factor(0.0, 20, A_SECOND)
 
     assert found is not None
-    assert found.value == 4.0
-    assert found.low <= 1.0
+    assert found.factor.value == 4.0
+    assert found.factor.low <= 1.0
 
 
 def test_only_those_since_an_instant_speak_and_too_few_of_them_say_nothing() -> None:
     pure = PureSteps()
     for number in range(30):
-        pure.add(float(number), 1.0 if number < 10 else 2.0, 1.0)
+        pure.add(step(float(number)), 1.0 if number < 10 else 2.0, 1.0)
 
-    assert pure.factor(10.0, 20) == Factor(2.0, 2.0 * 0.97, 2.0 * 1.03)
-    assert pure.factor(11.0, 20) is None
+    found = pure.factor(10.0, 20, A_SECOND)
+
+    assert found is not None
+    assert found.factor == Factor(2.0, 2.0 * 0.97, 2.0 * 1.03)
+    assert pure.factor(11.0, 20, A_SECOND) is None
+
+
+def test_steps_are_compared_with_what_is_usual_when_it_is_asked() -> None:
+    """Forty steps of 3 s with two contexts of 500 tokens. A fit that is newer than they are says that long contexts cost that."""
+    pure = PureSteps()
+    for number in range(40):
+        pure.add(step(float(number), sequences=2, context_tokens=1_000.0), 3.0, 3.0)
+
+    before, now = (pure.factor(0.0, 20, Costs(1.0, 0.0, per_context_token)) for per_context_token in (0.0, 0.002))
+
+    assert before is not None
+    assert now is not None
+    assert (before.factor.value, now.factor.value) == (3.0, 1.0)
+    assert now.terms == pytest.approx((1.0, 2.0, 1_000.0))
 
 
 @pytest.mark.parametrize(
@@ -43,13 +70,13 @@ def test_a_moment_of_dear_steps_is_no_rise(dear_from: float, dear_until: float, 
     pure = PureSteps()
     for number in range(2400):
         at = number / 40
-        pure.add(at, 1.5 if dear_from <= at < dear_until else 1.0, 0.025)
+        pure.add(step(at), 1.5 if dear_from <= at < dear_until else 1.0, 0.025)
 
-    found = pure.risen(60.0, 3.0, 10, Factor(1.0, 0.97, 1.03))
-    window = pure.factor(57.0, 10)
+    found = pure.risen(60.0, 3.0, 10, A_SECOND, Factor(1.0, 0.97, 1.03))
+    window = pure.factor(57.0, 10, A_SECOND)
 
     assert window is not None
-    assert window.value == 1.5
+    assert window.factor.value == 1.5
     assert (found is not None) is risen
 
 
@@ -68,17 +95,17 @@ def test_pure_steps_have_stopped_if_they_take_hardly_any_of_the_last_seconds(
     """Before, one of 0.2 s came each 2 s: where prompts are in most steps, pure ones are rare, and still speak."""
     pure = PureSteps()
     for number in range(25):
-        pure.add(2.0 * number, 1.0, 0.2)
+        pure.add(step(2.0 * number), 1.0, 0.2)
     for at in late_at:
-        pure.add(at, 1.0, late_seconds_each)
+        pure.add(step(at), 1.0, late_seconds_each)
 
     assert pure.stopped(60.0, 60.0, 10.0) is stopped
 
 
 def test_a_replaced_engine_has_none() -> None:
     pure = PureSteps()
-    pure.add(1.0, 1.0, 1.0)
+    pure.add(step(1.0), 1.0, 1.0)
 
     pure.forget()
 
-    assert pure.factor(0.0, 1) is None
+    assert pure.factor(0.0, 1, A_SECOND) is None

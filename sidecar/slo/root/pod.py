@@ -53,6 +53,8 @@ class Costs(NamedTuple):
     doing: Doing | None = None
     decode_share: float | None = None
     """Share, 0 to 1, that decodes usually have in the seconds of the recent steps."""
+    unsure: frozenset[Cause] = frozenset()
+    """The costs that are dear by some fit of what was learned, and not dear by another one, which is told here."""
 
 
 class Pod(Learner):
@@ -172,7 +174,7 @@ class Pod(Learner):
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
             Cause.LONGER_OUTPUTS: longer_outputs,
             Cause.DECODE_COST: decode,
-            Cause.PREFILL_COST: self._prefill(at, decode, clearest(costs.prefill, DEARER)),
+            Cause.PREFILL_COST: self._prefill(at, decode, costs),
         }
         now = self._last
         reports = bool(self._readings) and self._reports()
@@ -196,6 +198,7 @@ class Pod(Learner):
             engine_waiting=engine_waiting,
             restart_unseen=not self._numbers_read,
             costs_unseen=self._costs_unseen(soon, decode, costs),
+            unsure=costs.unsure,
             cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),
             young=self.young,
         )
@@ -206,8 +209,11 @@ class Pod(Learner):
             return 0
         pace = self._pace.since(since)
         usual_pace = pace is not None and chance(pace, DEARER) < 0.5
-        told = any(costs.prefill) or self._reported.since(since) is not None
-        return (decode is None and not usual_pace) + (not told)
+        told = (any(costs.prefill) and Cause.PREFILL_COST not in costs.unsure) or self._reported.since(
+            since
+        ) is not None
+        unknown = decode is None or Cause.DECODE_COST in costs.unsure
+        return (unknown and not usual_pace) + (not told)
 
     @property
     def _numbers_read(self) -> bool:
@@ -250,9 +256,11 @@ class Pod(Learner):
         guess = 1.0 if self._reports() else IDLE_SPREAD
         return pace if pace.value >= guess * reported.value else None
 
-    def _prefill(self, at: float, decode: Factor | None, stepwise: Factor | None) -> Factor | None:
+    def _prefill(self, at: float, decode: Factor | None, costs: Costs) -> Factor | None:
         """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
-        measured = self._now(self._reported, at, Cause.PREFILL_COST)
+        measured, stepwise = self._now(self._reported, at, Cause.PREFILL_COST), clearest(costs.prefill, DEARER)
+        if measured is not None and Cause.PREFILL_COST in costs.unsure:
+            stepwise = None
         dearer = _dearer(decode)
         if measured is None or (stepwise is not None and (dearer or not self._reports())):
             return stepwise

@@ -68,6 +68,9 @@ class Signs:
     costs_unseen: int = 0
     """How many of the engine's two costs, that of decodes and that of prompts, nothing tells now: 0 to 2. 0 where the
     engine's own numbers are read: they tell no cost, but they tell who waits inside the engine, and a restart."""
+    unsure: frozenset[Cause] = frozenset()
+    """The costs in `grown` that have not grown by a fit of what was learned, and have by another one that explains it as
+    well: the present work has a shape that calm times did not have."""
     cache_unseen: bool = False
     """No answer has stated that tokens of its prompt were cached."""
     young: bool = False

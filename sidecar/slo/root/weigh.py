@@ -110,9 +110,11 @@ def unknown(reason: Unknown) -> Root:
 
 
 def has_grown(root: Root, signs: Signs) -> bool | None:
-    """Whether the cause of this root has grown enough to be named; None: its ratio is not known."""
+    """Whether the cause of this root has grown enough to be named; None: its ratio is not known, or not surely below that."""
     factor = next((factor for cause, factor in signs.grown.items() if cause == root.cause), None)
-    return None if factor is None else factor.value > WORTH_NAMING[Cause(root.cause)]
+    if factor is None:
+        return None
+    return factor.value > WORTH_NAMING[Cause(root.cause)] or (None if root.cause in signs.unsure else False)
 
 
 class Weighed(NamedTuple):

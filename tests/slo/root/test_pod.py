@@ -275,6 +275,29 @@ def test_a_cost_is_unseen_where_neither_steps_nor_requests_of_now_tell_it() -> N
     assert story.reads(engine_waiting=0.0).costs_unseen == 0, "the engine's own numbers tell the rest"
 
 
+def test_a_cost_of_which_only_one_fit_says_that_it_is_usual_is_unseen_unless_requests_tell_it() -> None:
+    story = Story()
+    story.reads(30)
+    story.costs = story.costs._replace(unsure=frozenset({Cause.DECODE_COST, Cause.PREFILL_COST}))
+
+    assert story.reads(3).costs_unseen == 0, "gaps and first tokens are as usual"
+    assert story.reads(14, gap=0.06).costs_unseen == 1
+    assert story.reads(4, requests=0.0).costs_unseen == 2
+    assert story.reads(4, requests=0.0).unsure == {Cause.DECODE_COST, Cause.PREFILL_COST}
+
+
+def test_prefills_that_were_measured_outweigh_steps_of_which_only_one_fit_says_that_they_are_usual() -> None:
+    story = Story()
+    story.reads(30, reported=False)
+    steps = story.reads(14, own=3.0, reported=False).grown[Cause.PREFILL_COST]
+
+    story.costs = story.costs._replace(unsure=frozenset({Cause.PREFILL_COST}))
+    measured = story.reads(14, own=3.0, reported=False).grown[Cause.PREFILL_COST]
+
+    assert steps.value == pytest.approx(1.0, abs=0.1)
+    assert measured.value == pytest.approx(3.0, rel=0.2)
+
+
 def test_a_cache_is_seen_once_an_answer_stated_cached_tokens() -> None:
     blind = Pod()
     blind.read(Reading(0.0, {"chat": LaneCounts(arrivals=9.0, answered=9.0, prompt_tokens=900.0)}), Costs(), calm=True)

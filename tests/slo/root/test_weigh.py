@@ -273,6 +273,15 @@ def test_a_cause_has_grown_from_where_it_is_worth_naming() -> None:
     assert [has_grown(root_of(cause), signs) for cause in (Cause.SLOTS, Cause.DECODE_COST)] == [None, None]
 
 
+def test_whether_a_cost_has_grown_is_unknown_where_only_one_of_two_fits_says_so() -> None:
+    """Decodes led an incident, and longer answers come: that decodes cost the usual by one fit does not say that their fault is over."""
+    known = Signs(grown={Cause.DECODE_COST: sharp(1.0)})
+    unsure = replace(known, unsure=frozenset({Cause.DECODE_COST}))
+    surely = Signs(grown={Cause.DECODE_COST: sharp(2.0)}, unsure=unsure.unsure)
+
+    assert [has_grown(root_of(Cause.DECODE_COST), signs) for signs in (known, unsure, surely)] == [False, None, True]
+
+
 def test_behind_a_long_prompt_long_gaps_are_no_dearer_decode() -> None:
     signs = Signs(grown={Cause.DECODE_COST: sharp(1.6)}, paced=True)
 
