@@ -79,10 +79,10 @@ def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre,
     before = stack.wait_until_calm()
     with explained(stack.prometheus, stack.sink):
         theatre.thread.run(theatre.stage.begin(incident))
-        page = stack.page(phase, before, patience_seconds=120)
+        page = stack.page(phase, before)
         theatre.thread.run(theatre.stage.end(incident))
         assert page, "no page came"
-        resolution = stack.resolution(page, phase, before, patience_seconds=120)
+        resolution = stack.resolution(page, phase, before)
 
         assert resolution, "the page came, but no message that it is over"
         assert stack.paged(before) == [phase]
@@ -120,7 +120,7 @@ def test_a_sidecar_without_cpu_pages_itself_and_no_phase_of_the_engine(theatre: 
             page = stack.page("sidecar", before)
         assert page, "no page came"
 
-        over = stack.resolution(page, "sidecar", before, patience_seconds=120)
+        over = stack.resolution(page, "sidecar", before)
         assert over, "the page came, but no message that it is over"
         assert stack.paged(before) == ["sidecar"]
 

@@ -44,7 +44,7 @@ class AlertStack:
             assert self.prometheus.wait_for(CALM, patience_seconds=patience_seconds), "it never became calm"
         return len(self.sink.notifications)
 
-    def page(self, phase: str, since: int, patience_seconds: float = 60.0) -> dict[str, Any]:
+    def page(self, phase: str, since: int, patience_seconds: float = 120.0) -> dict[str, Any]:
         """The first firing alert at the pager of `phase` after so many notifications; {} when patience ends."""
         told = self._told(since, patience_seconds, lambda path, alert: path == f"/{phase}/page" and _fires(alert))
         return told[1]
@@ -60,7 +60,7 @@ class AlertStack:
         return self._told(since, patience_seconds, about_lane)
 
     def resolution(
-        self, page: dict[str, Any], phase: str, since: int, patience_seconds: float = 60.0
+        self, page: dict[str, Any], phase: str, since: int, patience_seconds: float = 120.0
     ) -> dict[str, Any]:
         """The notification that this alert is resolved; {} when patience ends.
 
