@@ -81,7 +81,7 @@ def test_once_long_answers_were_calm_their_price_is_known() -> None:
     assert factor.value == pytest.approx(1.0, abs=0.1)
 
 
-def long_prompts(*, learns: bool, prefill_factor: float = 1.0) -> StepModel:
+def long_prompts(*, learns: bool) -> StepModel:
     """Prompts of 20 to 100 tokens, then each fifth second one of 3,600, for two minutes."""
     rng = Random(5)
     short = [
@@ -89,9 +89,8 @@ def long_prompts(*, learns: bool, prefill_factor: float = 1.0) -> StepModel:
         for one in traffic(CALM_SECONDS + 120.0, 4.0)
     ]
     long = [Arrival(CALM_SECONDS + 5.0 * number, 3_600, 8) for number in range(24)]
-    dearer = [(CALM_SECONDS, {"prefill_factor": prefill_factor})]
     until = float("inf") if learns else CALM_SECONDS
-    engine = SteppedEngine(sorted([*short, *long]), adjust=dearer, noise=lognormal(0.15, seed=3), learns_until=until)
+    engine = SteppedEngine(sorted([*short, *long]), noise=lognormal(0.15, seed=3), learns_until=until)
     return engine.until(CALM_SECONDS + 120.0)
 
 
@@ -124,7 +123,7 @@ def test_while_their_price_is_learned_long_answers_are_never_dear(
     per_kv_token_seconds: float, window_seconds: float
 ) -> None:
     """Nothing burns, so each step teaches, and the fit changes in the middle of the window: the steps of before are compared with the
-    new one too. In the second minute the price is known, however far it lies from what was known before, and short answers come again.
+    new one too. In the end the price is known, however far it lies from what was known before, and short answers have come again.
     """
     costs = replace(DEAR_CONTEXTS, per_kv_token_seconds=per_kv_token_seconds)
     engine = SteppedEngine(
