@@ -80,10 +80,8 @@ class PureSteps:
 def _factor(ended: Sequence[_Ended], fewest: int, usual: Costs) -> Compared | None:
     if len(ended) < fewest:
         return None
-    step, per_sequence, per_context_token = usual.step, usual.per_sequence, usual.per_context_token
     found = sorted(
-        (seconds / (step + per_sequence * sequences + per_context_token * context_tokens), weight)
-        for _, seconds, sequences, context_tokens, weight in ended
+        (each.seconds / usual.decode_seconds(each.sequences, each.context_tokens), each.weight) for each in ended
     )
     total = sum(each.weight for each in ended)
     terms = decode_terms(
