@@ -63,7 +63,7 @@ class Observers:
         self.settlement = settlement
         self.headers_for_log = headers_for_log
         self.buckets = PromptBuckets(config.prompt_buckets.edges)
-        self.lengths = PromptLengthEstimator(self.buckets)
+        self.lengths = PromptLengthEstimator(self.buckets, settlement.instruments.slo.tokens_per_byte)
         self.held = Budget(Kind.HELD_BYTES, UNLIMITED)
         """The budget of bytes that the process holds; the road gives its own (`wiring.py`)."""
         self.apply(config)

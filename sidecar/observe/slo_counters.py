@@ -25,6 +25,7 @@ from sidecar.slo.learning import Came, Learning
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.slo.silence import Flow
 from sidecar.slo.steps import Stream
+from sidecar.slo.tokens_per_byte import TokensPerByte
 from sidecar.timeline.outcome import ENDED_WELL
 
 
@@ -40,7 +41,12 @@ class Slo:
         self._closing: dict[Hashable, Case] = {}
         """Requests that have missed an objective, and whose ledgers are not closed yet."""
         self.learning = Learning()
-        self.learners: Mapping[str, Learner] = {**self.roots.learners, **self._evidence.learners}
+        self.tokens_per_byte = TokensPerByte()
+        self.learners: Mapping[str, Learner] = {
+            **self.roots.learners,
+            **self._evidence.learners,
+            "tokens_per_byte": self.tokens_per_byte,
+        }
         self._unlearned = {name: learner.state() for name, learner in self.learners.items()}
         self._now = 0.0
         self._teaches = True

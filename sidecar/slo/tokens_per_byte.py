@@ -1,0 +1,99 @@
+"""The tokens in a byte of prompt text, per model, learned from prompts that the engine has counted. Pure.
+
+It is learned like any usual value, and kept with them: a new process that knows what steps cost, and not how long prompts are, cannot
+say what a step had to do until the last request of unknown length is over. It refuses to know prompt buckets
+(`classify/length.py`), and to guess before enough prompts were counted.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any, ClassVar
+
+from sidecar.slo.learner import Amount, Learner, Row, Table, Text
+
+
+COUNTED_PROMPTS = 20
+"""Prompts counted by usage before an estimate is given; with fewer, one odd prompt would set the scale."""
+_REMEMBERED_SAMPLES = 128
+"""Samples per model: recent enough to follow a change of traffic, and enough to outvote outliers."""
+_SAMPLES_A_MEDIAN = 8
+"""New samples after which the median is computed again."""
+_REMEMBERED_MODELS = 17
+"""The closed set of model labels (16) and `other`."""
+
+
+class TokensPerByte(Learner):
+    """The scale of each model: a weighted median of its last prompts, so that outliers do not move it."""
+
+    __slots__ = ("_models",)
+    KEPT: ClassVar = {"scales": Table(Text(), Row(Amount(), Amount()), most=_REMEMBERED_MODELS)}
+
+    def __init__(self) -> None:
+        self._models: dict[str, _Calibration] = {}
+
+    @property
+    def scales(self) -> Mapping[str, tuple[float, float]]:
+        """Of each model that is known: tokens per byte, and the mean weight of a sample."""
+        return {model: (each.tokens_per_byte, each.mean_weight) for model, each in self._models.items() if each.ready}
+
+    def of(self, model: str) -> float | None:
+        """Tokens per byte of text; None before the engine has counted enough prompts of this model."""
+        calibration = self._models.get(model)
+        return calibration.tokens_per_byte if calibration is not None and calibration.ready else None
+
+    def learn(self, model: str, text_bytes: int, tokens: int) -> None:
+        """One prompt was counted; both numbers are above 0. `model` comes from the closed set of labels."""
+        calibration = self._models.get(model)
+        if calibration is None:
+            if len(self._models) >= _REMEMBERED_MODELS:
+                return
+            calibration = self._models[model] = _Calibration()
+        # A plain median would follow the many short prompts, which are mostly chat template. Weighted by bytes (the
+        # least absolute error), one huge prompt would outvote all others. The square root is between the two.
+        calibration.add(tokens / text_bytes, sqrt(text_bytes))
+
+    def take(self, found: Mapping[str, Any]) -> None:
+        """Put restored scales into force: each speaks as loud as the fewest prompts that give an estimate."""
+        self._models = {}
+        for model, (scale, weight) in found["scales"].items():
+            calibration = self._models[model] = _Calibration()
+            for _ in range(COUNTED_PROMPTS):
+                calibration.add(scale, weight)
+
+
+class _Calibration:
+    """The last prompts of one model: tokens per byte of text, and the weight of each."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED_SAMPLES)
+        self._median: float | None = None
+        self._since_median = 0
+
+    def add(self, scale: float, weight: float) -> None:
+        self._samples.append((scale, weight))
+        self._since_median += 1
+        if self._since_median >= _SAMPLES_A_MEDIAN:
+            self._median = None
+
+    @property
+    def ready(self) -> bool:
+        return len(self._samples) >= COUNTED_PROMPTS
+
+    @property
+    def mean_weight(self) -> float:
+        return sum(weight for _, weight in self._samples) / len(self._samples)
+
+    @property
+    def tokens_per_byte(self) -> float:
+        """The weighted median of the samples' scales; computed again only after every few samples, because it sorts."""
+        if self._median is None:
+            self._since_median = 0
+            half = sum(weight for _, weight in self._samples) / 2
+            for scale, weight in sorted(self._samples):
+                half -= weight
+                self._median = scale
+                if half <= 0:
+                    break
+        assert self._median is not None
+        return self._median

@@ -1,0 +1,102 @@
+"""The tokens in a byte of text are known only after enough counted prompts, outliers do not move them, and a restart keeps them."""
+
+import random
+
+import pytest
+
+from sidecar.slo.learner import OddStateError
+from sidecar.slo.tokens_per_byte import COUNTED_PROMPTS, TokensPerByte
+
+
+def taught(scale: float, samples: int = COUNTED_PROMPTS) -> TokensPerByte:
+    known = TokensPerByte()
+    for _ in range(samples):
+        known.learn("m", 10_000, round(10_000 * scale))
+    return known
+
+
+def test_no_scale_before_twenty_samples() -> None:
+    """Nineteen prompts are not enough, twenty are; a model without samples stays unknown."""
+    known = taught(0.25, COUNTED_PROMPTS - 1)
+    assert known.of("m") is None
+
+    known.learn("m", 10_000, 2500)
+    assert (known.of("m"), known.of("n")) == (0.25, None)
+
+
+def test_outliers_do_not_move_the_scale() -> None:
+    """A fifth of the samples may be absurd, too high or too low."""
+    known = taught(0.25, 80)
+    for _ in range(10):
+        known.learn("m", 10, 100_000)
+        known.learn("m", 30_000, 1)
+
+    assert known.of("m") == 0.25
+
+
+def test_short_prompts_do_not_set_the_scale_for_long_ones() -> None:
+    """Nine chats in ten are mostly template, one token per byte; the scale is that of the long documents."""
+    known = TokensPerByte()
+    draw = random.Random(7)
+    for turn in range(300):
+        size = draw.randint(20_000, 60_000) if turn % 10 == 0 else draw.randint(20, 60)
+        known.learn("m", size, 30 + size // 4)
+
+    assert known.of("m") == pytest.approx(0.25, rel=0.05)
+
+
+def test_the_scale_follows_the_traffic() -> None:
+    """Old samples are forgotten: after enough prompts of another language the scale fits that language."""
+    known = taught(0.25, 500)
+    for _ in range(128):
+        known.learn("m", 10_000, 5000)
+
+    assert known.of("m") == 0.5
+
+
+def test_memory_is_bounded() -> None:
+    """Models beyond the closed set add no samples."""
+    known = TokensPerByte()
+    for name in range(1000):
+        for _ in range(COUNTED_PROMPTS):
+            known.learn(f"m{name}", 100, 25)
+
+    assert [name for name in range(1000) if known.of(f"m{name}") is not None] == list(range(17))
+
+
+def test_a_restart_knows_the_scale_with_its_first_prompt() -> None:
+    """A model that was not known before is not known after it."""
+    before = taught(0.25, 500)
+    before.learn("young", 100, 25)
+    after = TokensPerByte()
+    after.restore(before.state())
+
+    assert (after.of("m"), after.of("young")) == (0.25, None)
+    assert after.state() == before.state()
+
+
+def test_a_restored_scale_gives_way_to_what_comes() -> None:
+    """It speaks as loud as twenty prompts: as many of the same size move it."""
+    after = TokensPerByte()
+    after.restore(taught(0.25, 500).state())
+    for _ in range(COUNTED_PROMPTS + 12):
+        after.learn("m", 10_000, 5000)
+
+    assert after.of("m") == 0.5
+
+
+def test_nothing_is_left_once_it_is_dropped() -> None:
+    known, unlearned = taught(0.25), TokensPerByte().state()
+    known.restore(unlearned)
+
+    assert (known.of("m"), known.state()) == (None, unlearned)
+
+
+@pytest.mark.parametrize("scales", [[["m", [0.25]]], [["m", [-1.0, 1.0]]], [[1, [0.25, 1.0]]], [["m", [0.2, 1.0]]] * 2])
+def test_an_odd_scale_is_refused(scales: object) -> None:
+    """And what was known stays."""
+    known = taught(0.25)
+    with pytest.raises(OddStateError):
+        known.restore({"scales": scales})
+
+    assert known.of("m") == 0.25
