@@ -12,6 +12,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
 from sidecar.slo.causes import Cause
 from sidecar.slo.cost_names import Part, Reason
+from sidecar.slo.decode_now import DECODE_SECONDS
 from sidecar.slo.factor import Factor
 from sidecar.slo.learner import Learner
 from sidecar.slo.possible_fits import Told
@@ -19,7 +20,7 @@ from sidecar.slo.root.comparison import SOON_SECONDS
 from sidecar.slo.root.pod import Costs
 from sidecar.slo.root.weigh import DEARER
 from sidecar.slo.seen_share import SeenShare
-from sidecar.slo.step_model import DECODE_SECONDS, LEAST_COVERAGE, PREFILL_SECONDS, StepModel
+from sidecar.slo.step_model import LEAST_COVERAGE, PREFILL_SECONDS, StepModel
 from sidecar.slo.steps import Prompt, Steps
 
 

@@ -2,8 +2,8 @@
 
 While longer prompts wait, any step may hold a part of one. Steps without one cost about the same, and those with one do
 not, so the densest ones tell the decodes. But an engine whose every step holds a full chunk of a prompt has steps that
-are all alike as well: then their prompts would have cost next to nothing, or a prompt that has not ended explains them,
-and there is no answer. It knows what steps took, and is told what their decodes
+are all alike as well: then their prompts would have cost next to nothing, or a prompt that has not ended explains them, or
+prompts that became dear by much less than the decodes would have to, and there is no answer. It knows what steps took, and is told what their decodes
 usually cost when it is asked. It refuses to know how that is learned (`step_model.py`).
 """
 
@@ -24,6 +24,10 @@ CHEAPEST_PROMPTS = 0.5
 DEAREST_PROMPT = 4.0
 """A prompt that is computed in parts, for up to so many times its expected seconds, may explain all that steps take beyond their usual
 decodes and the prompts that ended: it has not ended itself, so nothing is left for it."""
+
+DEARER_THAN_PROMPTS = 2.0
+"""Prompts that are dear by half as much as the decodes would have to be explain all that steps take beyond their usual decodes: every
+step holds a chunk, whose cost is many times that of the decodes beside it."""
 
 
 class _Seen(NamedTuple):
@@ -73,8 +77,9 @@ class AlikeSteps:
         if found.value <= LIKE_USUAL:
             return Compared(found, terms)
         ended = usual_excess * sum(each.prompt_seconds for each in seen)
-        beyond = sum(each.seconds - decode_seconds for each, decode_seconds in pairs) - ended
-        if beyond <= DEAREST_PROMPT * usual_excess * seen[-1].begun_seconds:
+        begun = usual_excess * seen[-1].begun_seconds
+        beyond = sum(each.seconds - decode_seconds for each, decode_seconds in pairs)
+        if beyond - ended <= DEAREST_PROMPT * begun or beyond * DEARER_THAN_PROMPTS <= found.value * (ended + begun):
             return None
         left = sum(each.seconds - found.value * decode_seconds for each, decode_seconds in pairs)
         return Compared(found, terms) if left >= CHEAPEST_PROMPTS * ended else None

@@ -16,15 +16,14 @@ from dataclasses import astuple
 from math import inf
 from typing import Any, ClassVar
 
-from sidecar.slo.alike_steps import LIKE_USUAL, AlikeSteps
 from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.cost_names import Reason
+from sidecar.slo.decode_now import DECODE_SECONDS, DecodeNow
 from sidecar.slo.factor import Excess, Factor, ratio_of
 from sidecar.slo.learner import Amount, Inner, Learner, Maybe, Row, Table
 from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.linear_costs import Compared, Costs, decode_terms, prompt_terms, seconds_of
 from sidecar.slo.possible_fits import PossibleFits, Told
-from sidecar.slo.pure_steps import PureSteps
 from sidecar.slo.steps import Prompt, Step
 from sidecar.slo.stretch import EndedStretch, Stretch
 from sidecar.slo.waits import Doing, Waits
@@ -39,13 +38,11 @@ lose half of their weight, until `HALVED_AT` does that."""
 FIT_EVERY_STEPS = 100
 FEWEST_STRETCHES = 20
 """Stretches with prompts before prefill has a cost."""
-DECODE_SECONDS = 60.0
-"""Age of the oldest step that speaks for now."""
 PREFILL_SECONDS = 90.0
-NEAR_SECONDS, NEAREST_SECONDS, FEWEST_NEAR = 10.0, 3.0, 10
+"""Age of the oldest stretch that speaks for now."""
 LONGEST_STRETCH_SECONDS = 20.0
 """Under load no step may be pure for minutes: a stretch then ends after this time."""
-FEWEST_NOW, FEWEST_STRETCHES_NOW, KEPT_STRETCHES = 20, 3, 1024
+FEWEST_STRETCHES_NOW, KEPT_STRETCHES = 3, 1024
 WORST_RESIDUAL = 0.25
 """Mean relative error of pure steps while learning, above which the cost is not that of one scheduler's steps."""
 WORST_STRETCH = 0.5
@@ -105,8 +102,7 @@ class StepModel(Learner):
         self.seen = 1.0  # share of the engine's running requests that pass the sidecar (`seen_share.py`)
         self._decode_fits = PossibleFits()
         self._prefill_fits = PossibleFits()
-        self._pure = PureSteps()
-        self._alike = AlikeSteps()
+        self._now = DecodeNow()
         self._parts = WorkParts()
         self._stretch: Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)  # instant and decode factor, as last computed
@@ -140,8 +136,7 @@ class StepModel(Learner):
 
     def forget(self) -> None:
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
-        self._pure.forget()
-        self._alike.forget()
+        self._now.forget()
         self._parts.forget()
         self._stretches.clear()
         self._waits.forget()
@@ -180,28 +175,27 @@ class StepModel(Learner):
         if self._prefill_error > WORST_STRETCH:
             return Reason.RESIDUALS
         recent = [each for each in self._stretches if each.ended_at >= at - seconds]
-        found = [Excess(each.ended_at, each.excess, seconds_of(self._per_token, each.terms)) for each in recent]
+        found = self._prefill(recent, self._per_token)
+        if self._stretch is not None:
+            # A fault that fills the steps with prompts may not let this stretch end: those before it tell nothing of now.
+            so_far = self._prefill([*recent, *self._stretch.so_far(self._near[1])], self._per_token)
+            found = max(filter(None, (found, so_far)), key=lambda each: each.factor.value, default=None)
+        return Reason.FEW if found is None else self._prefill_fits.told(found)
+
+    def _prefill(self, stretches: Sequence[EndedStretch], per_token: Sequence[float]) -> Compared | None:
+        """The prefill factor of these stretches by the best fit; None if too few of them had prompts."""
+        found = [Excess(each.ended_at, each.excess, seconds_of(per_token, each.terms)) for each in stretches]
         if sum(each.work > 0.0 for each in found) < FEWEST_STRETCHES_NOW:
-            return Reason.FEW
-        terms = tuple(sum(each) for each in zip(*(each.terms for each in recent), strict=True))
-        return self._prefill_fits.told(Compared(ratio_of(found, self._usual_excess), terms))
+            return None
+        terms = tuple(sum(each) for each in zip(*(each.terms for each in stretches), strict=True))
+        return Compared(ratio_of(found, self._usual_excess), terms)
 
     def _decode(self, at: float, seconds: float) -> Compared | Reason:
         """The decode factor by the best fit."""
-        unknown, costs, since = self.unknown, self.costs, at - seconds
+        unknown, costs = self.unknown, self.costs
         if unknown is not None or costs is None:
             return unknown or Reason.YOUNG
-        if self._alike.enough(at - NEAR_SECONDS) and self._pure.stopped(at, DECODE_SECONDS, NEAR_SECONDS):
-            # A fault that fills the slots ends pure steps within seconds: that decodes cost the usual before tells nothing of
-            # now. That they were dear already does.
-            before = self._pure.factor(since, FEWEST_NOW, costs)
-            dear = before if before is not None and before.factor.low > LIKE_USUAL else None
-            return self._alike.factor(max(since, at - NEAR_SECONDS), self._usual_excess, costs) or dear or Reason.FEW
-        found = self._pure.factor(since, FEWEST_NOW, costs) or self._alike.factor(since, self._usual_excess, costs)
-        if found is None:
-            return Reason.FEW
-        # A fault has begun: until half of the window is its own, the prompts alone would seem dearer.
-        return self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, costs, found.factor) or found
+        return self._now.factor(at, seconds, costs, self._usual_excess) or Reason.FEW
 
     def prefill_seconds(self, tokens: float) -> float | None:
         """Seconds that an uncached prompt of so many tokens usually adds to the steps; None if unknown."""
@@ -256,7 +250,7 @@ class StepModel(Learner):
             expected = self.costs.decode_seconds(step.sequences, step.context_tokens)
             nearest = self._decode_fits.nearest(seconds, expected, decode_terms(step.sequences, step.context_tokens))
             # A hiccup weighs no more than `OUTLIER` times its cost.
-            self._pure.add(step, seconds, step.steps * min(seconds, OUTLIER * nearest))
+            self._now.pure(step, seconds, step.steps * min(seconds, OUTLIER * nearest))
             self._see(step, seconds)
             self._waits.step(step, seconds, expected)
             self._guard(step, seconds, nearest)
@@ -314,10 +308,7 @@ class StepModel(Learner):
         stretch = self._stretch
         if stretch is None:
             stretch = self._stretch = Stretch(step.ended_at - seconds)
-        stretch.seconds += seconds * step.steps
-        stretch.decode_seconds += expected * step.steps
-        stretch.prompts += step.prompts
-        stretch.ended_at = step.ended_at
+        stretch.add(step, seconds, expected)
         if step.ended_at - stretch.began_at > LONGEST_STRETCH_SECONDS:
             self._end_stretch(step.ended_at)
 
@@ -325,12 +316,12 @@ class StepModel(Learner):
         stretch, self._stretch = self._stretch, None
         if stretch is None or not stretch.prompts:
             return
-        decode = self._decode_near(at)
-        excess, terms = stretch.seconds - decode * stretch.decode_seconds, prompt_terms(stretch.prompts)
+        ended = stretch.ended(at, self._decode_near(at))
+        excess, terms = ended.excess, ended.terms
         if self._per_token is not None:
             work = seconds_of(self._per_token, terms)
             nearest = self._prefill_fits.nearest(excess, work, terms)
-            self._stretches.append(EndedStretch(at, excess, terms))
+            self._stretches.append(ended)
             if self._prefill_guard.relearns(at, excess, nearest, learning=self.learning):
                 self._prefill_fit, self._learned_stretches = LeastSquares(2), 0
                 self._calm_excess = self._calm_work = self._error = 0.0
@@ -358,19 +349,14 @@ class StepModel(Learner):
         return self._near[1]
 
     def _decode_of_seconds(self, at: float) -> float:
-        # When decodes become dear, each second in which this does not know it yet makes the prompts of that second look dear.
-        since, costs = at - NEAR_SECONDS, self.costs
-        if costs is None:
+        if self.costs is None:
             return 1.0
-        near = self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR, costs) or self._pure.factor(
-            since, FEWEST_NEAR, costs
-        )
-        now = near or self._alike.factor(since, self._usual_excess, costs) or self._decode(at, DECODE_SECONDS)
+        now = self._now.near(at, self.costs, self._usual_excess) or self._decode(at, DECODE_SECONDS)
         return now.factor.value if isinstance(now, Compared) else 1.0
 
     def _see(self, step: Step, seconds: float) -> None:
         work, begun = self._usual_work(step.prompts), self._usual_work(() if step.begun is None else (step.begun,))
-        self._alike.add(step, seconds, work, begun)
+        self._now.any(step, seconds, work, begun)
 
     def _usual_work(self, prompts: Sequence[Prompt]) -> float:
         return seconds_of(self._per_token, prompt_terms(prompts)) if prompts and self._per_token is not None else 0.0

@@ -14,7 +14,8 @@ from sidecar.observe.evidence import Evidence
 from sidecar.observe.step_costs import PRICED_AT_ONCE, StepCosts
 from sidecar.slo.causes import Cause
 from sidecar.slo.cost_names import Part, Reason
-from sidecar.slo.step_model import DECODE_SECONDS, FEWEST_STEPS
+from sidecar.slo.decode_now import DECODE_SECONDS
+from sidecar.slo.step_model import FEWEST_STEPS
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from sidecar.simulator.physics import Costs, Limits
 from sidecar.simulator.simulated_request import SimulatedRequest
 from sidecar.simulator.simulation import Simulation
+from sidecar.slo.cost_names import Part
+from sidecar.slo.factor import Factor
 from sidecar.slo.step_model import StepModel
 from sidecar.slo.steps import KEPT_ENDED_STEPS, Prompt, Step, Steps, Stream
 
@@ -21,6 +23,11 @@ COSTS = Costs(
     per_prompt_token_context_seconds=1e-8,
 )
 CALM_SECONDS = 240.0
+FAULT_AT = CALM_SECONDS
+MATURE_SECONDS = 600.0
+"""By then enough was learned that a fault is told from the usual."""
+LATER = FAULT_AT + 110.0
+"""By then every window holds the fault alone."""
 
 
 class Arrival(NamedTuple):
@@ -143,3 +150,18 @@ def dearer(costs: Costs, *, decode: float) -> Costs:
         per_sequence_seconds=costs.per_sequence_seconds * decode,
         per_kv_token_seconds=costs.per_kv_token_seconds * decode,
     )
+
+
+def broken(**knobs: Any) -> list[tuple[float, dict[str, Any]]]:
+    return [(FAULT_AT, knobs)]
+
+
+def factors(model: StepModel, at: float) -> dict[Part, Factor]:
+    found = {Part.DECODE: model.decode(at), Part.PREFILL: model.prefill(at)}
+    assert all(isinstance(each, Factor) for each in found.values()), found
+    return {part: each for part, each in found.items() if isinstance(each, Factor)}
+
+
+def holds(factor: Factor, value: float) -> bool:
+    """Whether the interval holds this value and is narrow enough to be of use."""
+    return factor.low <= value * 1.03 and value * 0.97 <= factor.high and factor.high - factor.low < 0.5 * value

@@ -2,7 +2,14 @@
 
 import pytest
 
-from sidecar.slo.alike_steps import CHEAPEST_PROMPTS, DEAREST_PROMPT, FEWEST_SEEN, LIKE_USUAL, AlikeSteps
+from sidecar.slo.alike_steps import (
+    CHEAPEST_PROMPTS,
+    DEARER_THAN_PROMPTS,
+    DEAREST_PROMPT,
+    FEWEST_SEEN,
+    LIKE_USUAL,
+    AlikeSteps,
+)
 from sidecar.slo.linear_costs import Compared, Costs
 from sidecar.slo.steps import Step
 
@@ -48,6 +55,21 @@ def test_a_prompt_that_has_not_ended_may_explain_steps_that_are_all_alike(share:
     """Forty steps of five times their decodes, which is 1.6 s beyond the usual."""
     beyond_seconds = 40 * 0.04
     seen = steps(*[0.05] * 40, begun_seconds=share * beyond_seconds / DEAREST_PROMPT)
+
+    assert (seen.factor(100.0, 1.0, USUAL) is not None) is known
+    assert (seen.factor(100.0, 0.5, USUAL) is not None) is True, "prompts usually take half of what is expected"
+
+
+@pytest.mark.parametrize(("share", "known"), [(0.9, True), (1.1, False)])
+def test_prompts_that_are_dear_by_much_less_explain_steps_that_are_all_alike(share: float, known: bool) -> None:
+    """Fifty steps of twenty times their decodes. Each holds a chunk if its prompts cost not even half as many times the usual, and some
+    steps leave time for those that ended.
+    """
+    lengths = (*[0.2] * 40, *[0.8] * 10)
+    beyond_seconds = sum(lengths) - len(lengths) * USUAL_SECONDS
+    expected = share * beyond_seconds * DEARER_THAN_PROMPTS / 20.0
+
+    seen = steps(*lengths, prompt_seconds=expected / len(lengths))
 
     assert (seen.factor(100.0, 1.0, USUAL) is not None) is known
     assert (seen.factor(100.0, 0.5, USUAL) is not None) is True, "prompts usually take half of what is expected"

@@ -1,0 +1,201 @@
+"""Dear decodes are told from the first seconds of a fault, and prompts that fill all steps are not taken for them."""
+
+from dataclasses import replace
+
+import pytest
+
+from sidecar.slo.cost_names import Part, Reason
+from sidecar.slo.factor import Factor
+from tests.slo.stepping import (
+    FAULT_AT,
+    LATER,
+    LIMITS,
+    MATURE_SECONDS,
+    Arrival,
+    SteppedEngine,
+    broken,
+    factors,
+    holds,
+    lognormal,
+    traffic,
+)
+
+
+def test_a_slow_step_weighs_as_much_as_the_quick_ones_of_the_same_time() -> None:
+    """Decode has cost four times as much for ten seconds. The ten seconds before had four times as many steps."""
+    short = [one._replace(prompt_tokens=20, output_tokens=40) for one in traffic(FAULT_AT + 60, 2.0)]
+    at = FAULT_AT + 10.0
+
+    now = SteppedEngine(short, adjust=broken(decode_factor=4.0), noise=lognormal(0.2)).until(at).decode(at, 20.0)
+
+    assert isinstance(now, Factor)
+    assert now.low > 2.0
+
+
+@pytest.mark.parametrize(
+    ("per_second", "prompt_tokens", "output_tokens", "slots"),
+    [pytest.param(10.0, 20, 40, 8, id="short prompts"), pytest.param(5.0, 600, 20, 4, id="long prompts")],
+)
+@pytest.mark.parametrize("after_seconds", [30, 60, 100, 150])
+def test_dear_decodes_that_fill_all_slots_at_once_are_told_from_dear_prompts(
+    per_second: float, prompt_tokens: int, output_tokens: int, slots: int, after_seconds: int
+) -> None:
+    """Everything costs three times as much, so requests wait for a slot without end. The pure steps of the minute before tell
+    nothing of now.
+    """
+    at = FAULT_AT + after_seconds
+    arrivals = [
+        one._replace(prompt_tokens=prompt_tokens, output_tokens=output_tokens) for one in traffic(at, per_second)
+    ]
+    knobs = {"decode_factor": 3.0, "prefill_factor": 3.0}
+    engine = SteppedEngine(arrivals, adjust=[(0.0, {"slots": slots}), *broken(**knobs)], noise=lognormal(0.15))
+
+    now = engine.until(at).decode(at)
+
+    assert engine.seen[-1].waiting > 4
+    assert isinstance(now, Factor)
+    assert 2.7 < now.value < 3.4
+
+
+@pytest.mark.parametrize("window_seconds", [20.0, 60.0])
+def test_a_fault_of_both_is_told_as_dear_decodes_from_its_first_seconds_on(window_seconds: float) -> None:
+    """The median of a window turns when half of it is the fault's, and a sum at once: until then the prompts alone seemed dearer."""
+    arrivals = [one._replace(prompt_tokens=300, output_tokens=40) for one in traffic(FAULT_AT + 30, 4.0)]
+    knobs = {"decode_factor": 3.0, "prefill_factor": 3.0}
+    engine = SteppedEngine(arrivals, adjust=broken(**knobs), noise=lognormal(0.15))
+
+    before = engine.until(FAULT_AT).decode(FAULT_AT, window_seconds)
+    found = [
+        engine.until(at).decode(at, window_seconds) for at in (FAULT_AT + after for after in (3.0, 5.0, 8.0, 12.0))
+    ]
+
+    assert isinstance(before, Factor)
+    assert holds(before, 1.0)
+    assert all(isinstance(now, Factor) and 2.4 < now.value < 3.5 for now in found)
+
+
+def test_a_moment_of_dear_steps_is_no_fault() -> None:
+    """Twelve requests came to a real vLLM on two cores at once, and for two seconds its steps took half as long again. The first
+    misses were decided in those two seconds, and the page of a queue said decode.
+    """
+    began_at = FAULT_AT + 10.0
+    adjust = [(began_at, {"decode_factor": 1.5}), (began_at + 2.0, {"decode_factor": 1.0})]
+    short = [one._replace(prompt_tokens=20, output_tokens=40) for one in traffic(FAULT_AT + 60, 2.0)]
+    engine = SteppedEngine(short, adjust=adjust, noise=lognormal(0.1))
+
+    found = [engine.until(began_at + after).decode(began_at + after, 20.0) for after in (1.0, 1.6, 2.0, 2.4, 2.8, 4.0)]
+
+    assert all(isinstance(now, Factor) and now.value < 1.2 for now in found), found
+
+
+def test_what_ends_is_told_by_the_whole_window() -> None:
+    """Requests that waited through a fault miss their objectives some seconds after its end: it is still their reason."""
+    until = FAULT_AT + 60.0
+    adjust = [*broken(decode_factor=3.0), (until, {"decode_factor": 1.0})]
+    engine = SteppedEngine(traffic(until + 30), adjust=adjust, noise=lognormal(0.15))
+
+    now = engine.until(until + 4.0).decode(until + 4.0, 20.0)
+
+    assert isinstance(now, Factor)
+    assert now.value > 2.0
+
+
+def test_decodes_that_were_dear_before_all_steps_held_prompts_are_still_dear() -> None:
+    """Decode costs three times as much for a minute; then more prompts come than can be computed, and no step is without one. To
+    take decodes as usual again would make the prompts look dear.
+    """
+    calm = traffic(MATURE_SECONDS, 1.0)
+    slow = [one._replace(at=one.at + MATURE_SECONDS) for one in traffic(60.0, 0.7, seed=4)]
+    rush = [
+        one._replace(at=one.at + MATURE_SECONDS + 60, prompt_tokens=2000, output_tokens=4)
+        for one in traffic(60.0, 9.0, seed=2)
+    ]
+    fault = [(MATURE_SECONDS, {"decode_factor": 3.0})]
+    engine = SteppedEngine([*calm, *slow, *rush], adjust=fault, noise=lognormal(0.05), learns_until=MATURE_SECONDS)
+    at = MATURE_SECONDS + 85.0
+
+    found = factors(engine.until(at), at)
+
+    assert not any(step.pure for step in engine.seen if step.ended_at > at - 10.0)
+    assert found[Part.DECODE].low > 2.0
+    assert found[Part.PREFILL].low <= 1.05
+
+
+def test_steps_that_all_hold_a_full_chunk_of_a_prompt_tell_no_cost_of_decode() -> None:
+    """More prompts come than can be computed, and their answers are short: no step is without a chunk, and all steps
+    are alike. None of that is dear decode, and the prompts cost what they always did.
+    """
+    calm = traffic(FAULT_AT)
+    rush = [
+        one._replace(at=one.at + FAULT_AT, prompt_tokens=3000, output_tokens=10)
+        for one in traffic(LATER + 60 - FAULT_AT, 5.0, seed=2)
+    ]
+    model = SteppedEngine([*calm, *rush]).until(LATER)
+
+    decode, prefill = model.decode(LATER, 20.0), model.prefill(LATER)
+
+    assert decode is Reason.FEW or (isinstance(decode, Factor) and decode.low <= 1.0)
+    assert isinstance(prefill, Factor)
+    assert prefill.value == pytest.approx(1.0, abs=0.25)
+
+
+@pytest.mark.parametrize("dearer", [1.0, 3.0])
+@pytest.mark.parametrize("after_seconds", [4.0, 7.0, 10.0, 12.0])
+def test_one_prompt_that_takes_many_seconds_makes_no_decode_dear(after_seconds: float, dearer: float) -> None:
+    """Each step of these seconds holds a chunk of it, and no other prompt is computed. That nothing has ended yet is no sign that
+    nothing was computed: the prompt that has waited longest explains the steps, also where prompts cost more than usually.
+    """
+    calm = [one for one in traffic(FAULT_AT + 60, 2.0) if one.at < FAULT_AT - 1]
+    long = Arrival(FAULT_AT, 60_000 if dearer == 1.0 else 30_000, 20)
+    after = [one for one in traffic(FAULT_AT + 60, 2.0, seed=5) if one.at > FAULT_AT]
+    streams = [Arrival(FAULT_AT - 1 + number / 10, 300, 2000) for number in range(6)]
+    limits = replace(LIMITS, max_model_len=131_072, kv_blocks=16_384)
+    adjust = [(FAULT_AT, {"prefill_factor": dearer})]
+    engine = SteppedEngine([*calm, *streams, long, *after], limits=limits, adjust=adjust, noise=lognormal(0.1))
+    at = FAULT_AT + after_seconds
+
+    model = engine.until(at)
+
+    assert engine.steps._waiting, "the long prompt is not over"
+    assert all(not step.pure for step in engine.seen if step.ended_at > FAULT_AT + 1.0)
+    for found in (model.decode(at, 20.0), model.decode(at)):
+        assert found is Reason.FEW or (isinstance(found, Factor) and found.low <= 1.1)
+    assert model._decode_of_seconds(at) == pytest.approx(1.0, abs=0.2)
+
+
+def test_one_hiccup_is_no_dear_decode() -> None:
+    """The engine stood still for 15 s: that is longer than all other steps of 20 s together, and it is one step."""
+    engine = SteppedEngine(traffic(FAULT_AT + 60, 0.4))
+    engine.until(FAULT_AT)
+    pure = next(step for step in reversed(engine.seen) if step.pure and step.seconds)
+    engine.model.step(pure._replace(ended_at=FAULT_AT, seconds=15.0, steps=1))
+
+    now = engine.model.decode(FAULT_AT, 20.0)
+
+    assert isinstance(now, Factor)
+    assert now.value == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("window_seconds", [20.0, 60.0])
+def test_dear_decodes_that_fill_all_slots_stay_dear_while_pure_steps_end(window_seconds: float) -> None:
+    """Each decode costs five times as much, requests soon wait, and no step is known to hold no prompt. Between the last of those that
+    are and the tenth second, the steps from before the fault said that decodes cost the usual.
+    """
+    arrivals = [one._replace(prompt_tokens=600, output_tokens=60) for one in traffic(FAULT_AT + 30, 2.0)]
+    engine = SteppedEngine(arrivals, adjust=[(0.0, {"slots": 4}), *broken(decode_factor=5.0)], noise=lognormal(0.1))
+
+    found = [engine.until(FAULT_AT + after).decode(FAULT_AT + after, window_seconds) for after in range(3, 20)]
+
+    assert not any(step.pure for step in engine.seen if step.ended_at > FAULT_AT + 3.0)
+    assert all(isinstance(now, Factor) and now.low > 3.5 for now in found), found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dear_prompts_that_fill_all_steps_make_no_decode_dear(seed: int) -> None:
+    """Each prompt costs seven times as much, so that each step holds a chunk and takes ten times the time of its decodes."""
+    arrivals = [one._replace(output_tokens=150) for one in traffic(FAULT_AT + 30, 1.3, seed=seed)]
+    engine = SteppedEngine(arrivals, adjust=broken(prefill_factor=7.0), noise=lognormal(0.1))
+
+    for after in range(1, 30):
+        now = engine.until(FAULT_AT + after).decode(FAULT_AT + after, 20.0)
+        assert now is Reason.FEW or (isinstance(now, Factor) and now.low <= 1.2), after
