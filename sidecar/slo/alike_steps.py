@@ -25,8 +25,8 @@ DEAREST_PROMPT = 4.0
 """A prompt that is computed in parts, for up to so many times its expected seconds, may explain all that steps take beyond their usual
 decodes and the prompts that ended: it has not ended itself, so nothing is left for it."""
 
-DEARER_THAN_PROMPTS = 2.0
-"""Prompts that are dear by half as much as the decodes would have to be explain all that steps take beyond their usual decodes: every
+DEARER_THAN_PROMPTS = 3.0
+"""Prompts that are dear by a third as much as the decodes would have to be explain all that steps take beyond their usual decodes: every
 step holds a chunk, whose cost is many times that of the decodes beside it."""
 
 

@@ -62,8 +62,8 @@ def test_a_prompt_that_has_not_ended_may_explain_steps_that_are_all_alike(share:
 
 @pytest.mark.parametrize(("share", "known"), [(0.9, True), (1.1, False)])
 def test_prompts_that_are_dear_by_much_less_explain_steps_that_are_all_alike(share: float, known: bool) -> None:
-    """Fifty steps of twenty times their decodes. Each holds a chunk if its prompts cost not even half as many times the usual, and some
-    steps leave time for those that ended.
+    """Fifty steps of twenty times their decodes. Each holds a chunk if its prompts cost not even a third as many times the usual, and
+    some steps leave time for those that ended.
     """
     lengths = (*[0.2] * 40, *[0.8] * 10)
     beyond_seconds = sum(lengths) - len(lengths) * USUAL_SECONDS
