@@ -24,8 +24,8 @@ from statistics import fmean, pvariance
 from time import monotonic
 from typing import NamedTuple
 
-from sidecar.compare.gate_query import GATE_QUESTIONS
-from sidecar.compare.sequential import BLOCK_MINUTES, FAILS_BELOW, LOOKS, Block, Evidence, Side, blocks, part_of
+from sidecar.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS
+from sidecar.compare.sequential import BLOCK_MINUTES, LOOKS, Block, Evidence, Side, blocks, part_of
 from sidecar.simulator.replica_presets import LLAMA_70B
 from sidecar.simulator.simulation import Simulation
 

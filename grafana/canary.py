@@ -9,8 +9,17 @@ from grafana.colours import FINE, RED, WARN
 from grafana.panel import Board, Choice, Kind, Panel, Row
 from grafana.query import WHO, Query, summed
 from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, STREAMED_OK, TPOTS
-from sidecar.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS, Asked, Counted, Question, Versions, gate_query
-from sidecar.compare.sequential import FAILS_BELOW
+from sidecar.compare.gate_query import (
+    CUT_QUESTION,
+    FAILS_BELOW,
+    GATE_QUESTIONS,
+    OBJECTIVE_OF,
+    Asked,
+    Counted,
+    Question,
+    Versions,
+    gate_query,
+)
 from sidecar.export.rules.dashboard_rules import quantile
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.timeline.finish import Finish
@@ -60,11 +69,11 @@ def _gate(asked: Asked, what: str, about: str, population: str) -> Panel:
         f"{population}; {_OF}",
         "percentunit",
         (Query(gate_query(GATE_QUESTIONS[asked], _VERSIONS, "W", by=WHO), LANE),),
-        width=4 if asked is Asked.EMPTY_ANSWERS else 5,
+        width=6 if asked in OBJECTIVE_OF or asked is Asked.GOODPUT else 8,
         height=6,
         steps=((FAILS_BELOW, WARN), (_SUSPICIOUS, FINE)),
         base=RED,
-        empty=NOT_COMPARED,
+        empty=f"no such objective, {NOT_COMPARED}" if asked in OBJECTIVE_OF else NOT_COMPARED,
         decimals=2,
     )
 
@@ -82,14 +91,26 @@ _ASKED = (
         "Requests whose tokens after the first came too slowly: the two can move against each other.",
         "requests that count for the objective tpot",
     ),
-    (Asked.ERRORS, "errors", "Rejected and failed requests. Cancels and client errors are neither.", ENDED),
+    (
+        Asked.E2E_MISSES,
+        "E2E misses",
+        "Whole answers that came too late: the objective of lanes whose answers are not streamed.",
+        "requests that count for the objective e2e",
+    ),
     (
         Asked.GOODPUT,
         "goodput lost",
         "Requests that did not meet every objective. Only lanes with objectives have it.",
         ENDED,
     ),
+    (Asked.ERRORS, "errors", "Rejected and failed requests. Cancels and client errors are neither.", ENDED),
     (Asked.EMPTY_ANSWERS, "empty answers", "Answers with no text, no reasoning and no tool call.", OK),
+    (
+        Asked.REPEATED_ANSWERS,
+        "repeated answers",
+        "Answers that the engine ended because they repeated themselves, which vLLM does for requests that ask for this check.",
+        OK,
+    ),
 )
 """Each question of the gate: its name, its words, what it is about, and the requests that it counts."""
 _SIZES = Panel(
@@ -258,7 +279,7 @@ BOARD = Board(
     "llm-canary",
     "LLM canary: two versions",
     "Opens with the version of the oldest pods as baseline and that of the youngest as canary. Misses, errors,"
-    " goodput and empty answers side by side, with the gate that rollouts are failed by.",
+    " goodput, empty and repeated answers side by side, with the gate that rollouts are failed by.",
     (_GATE, _SENTINELS, _LINES, _WHY),
     choices=(
         Choice("baseline", "app_version", "Baseline", youngest_first=False),

@@ -4,10 +4,10 @@ Knows both tools' YAML and their words for the new version's pods and the old on
 limit are `sidecar/compare`'s, so that a rollout, the canary dashboard and the bench of false alarms judge by one rule.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from sidecar.compare.gate_query import GATE_QUESTIONS, Versions, gate_query
-from sidecar.compare.sequential import FAILS_BELOW, LOOKS
+from sidecar.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS, Asked, Versions, gate_query
+from sidecar.compare.sequential import LOOKS
 
 
 ROLLOUT_WINDOW = "2h"
@@ -27,20 +27,28 @@ _FLAGGER = Versions(
     common='namespace="{{ namespace }}",lane="{{ variables.lane }}"',
 )
 
+NOT_STREAMED = (Asked.E2E_MISSES,)
+"""Questions of a template of their own in Argo: no lane of streamed answers has this objective, and a question without an answer
+would hold its rollout."""
+
 _ABOUT = f"""\
 # Written by `python -m grafana`; grafana/README.md explains. Is the new version worse than the old one?
 # Each query answers with one number, a p value: how probable it is that two versions that are alike ever look so
-# different, however often one asks. Below {FAILS_BELOW:g} the new version is failed. Delete the metric of an objective that
+# different, however often one asks. Below {FAILS_BELOW:g} the new version is failed. Leave out the metric of an objective that
 # the lane does not have: no answer is neither a pass nor a failure.
 """
-_ARGO_HEAD = """\
+_ARGO_ABOUT = """\
 # No answer, such as without traffic, is inconclusive, and more than a few of them pause the rollout for a person.
 # In the Rollout: canary-hash from valueFrom.podTemplateHashValue Latest, stable-hash from Stable.
 # window: at least as long as the rollout.
+# llm-canary-e2e: beside llm-canary in the Rollout's templates, for a lane with the objective e2e, which is for answers that are not
+# streamed.
+"""
+_ARGO_HEAD = """\
 apiVersion: argoproj.io/v1alpha1
 kind: AnalysisTemplate
 metadata:
-  name: llm-canary
+  name: NAME
 spec:
   args:
   - name: namespace
@@ -66,16 +74,21 @@ def rollout_files() -> Mapping[str, str]:
     """Path below grafana/ to text."""
     return {
         "canary/argo-analysis-template.yaml": _ABOUT
-        + _ARGO_HEAD.replace("WINDOW", ROLLOUT_WINDOW)
-        + "".join(_argo_metrics()),
+        + _ARGO_ABOUT
+        + _argo_template("llm-canary", [asked for asked in GATE_QUESTIONS if asked not in NOT_STREAMED])
+        + "---\n"
+        + _argo_template("llm-canary-e2e", NOT_STREAMED),
         "canary/flagger-metric-template.yaml": _ABOUT + _FLAGGER_HEAD + "---\n".join(_flagger_templates()),
     }
 
 
-def _argo_metrics() -> Iterator[str]:
+def _argo_template(name: str, questions: Iterable[Asked]) -> str:
+    return _ARGO_HEAD.replace("NAME", name).replace("WINDOW", ROLLOUT_WINDOW) + "".join(map(_argo_metric, questions))
+
+
+def _argo_metric(asked: Asked) -> str:
     one = "len(result) == 1 && !isNaN(result[0]) && result[0]"
-    for asked, question in GATE_QUESTIONS.items():
-        yield f"""\
+    return f"""\
   - name: {asked}
     initialDelay: 5m
     interval: 1m
@@ -88,7 +101,7 @@ def _argo_metrics() -> Iterator[str]:
       prometheus:
         address: '{{{{args.prometheus}}}}'
         query: |
-          {gate_query(question, _ARGO, "{{args.window}}")}
+          {gate_query(GATE_QUESTIONS[asked], _ARGO, "{{args.window}}")}
 """
 
 

@@ -10,6 +10,7 @@ both versions had requests. It needs no recording rule, and scrapes every minute
 """
 
 from enum import StrEnum
+from math import floor
 from typing import NamedTuple
 
 from sidecar.compare.sequential import BLOCK_MINUTES, HALF_A_REQUEST, LEAST, MOST_SHARE, NO_EVIDENCE
@@ -48,36 +49,47 @@ class Asked(StrEnum):
 
     TTFT_MISSES = "ttft-misses"
     TPOT_MISSES = "tpot-misses"
+    E2E_MISSES = "e2e-misses"
     ERRORS = "errors"
     GOODPUT = "goodput"
     EMPTY_ANSWERS = "empty-answers"
+    REPEATED_ANSWERS = "repeated-answers"
 
 
 CUT_ANSWERS = "cut-answers"
 """The question beside the gate, by the name that texts use. It fails no rollout."""
 
 
-def misses(objective: Objective) -> Question:
+def _misses(objective: Objective) -> Question:
     matchers = f'objective="{objective}"'
     return Question(Counted(SLO_MISSES_TOTAL.name, matchers), Counted(SLO_REQUESTS_TOTAL.name, matchers))
 
 
-GATE_QUESTIONS = {
-    Asked.TTFT_MISSES: misses(Objective.TTFT),
-    Asked.TPOT_MISSES: misses(Objective.TPOT),
-    Asked.ERRORS: Question(Counted(REQUESTS_TOTAL.name, ERRORS), Counted(REQUESTS_TOTAL.name)),
-    Asked.GOODPUT: Question(Counted(GOOD_REQUESTS_TOTAL.name), Counted(REQUESTS_TOTAL.name), more_is_worse=False),
-    # Faster but worse is no better: an answer that says nothing is quick.
-    Asked.EMPTY_ANSWERS: Question(Counted(EMPTY_ANSWERS_TOTAL.name), Counted(ANSWERS_TOTAL.name)),
-}
-
-
-def finished(reason: Finish) -> Question:
+def _finished(reason: Finish) -> Question:
     """Answers with this finish reason, of all answers."""
     return Question(Counted(ANSWERS_TOTAL.name, f'finish_reason="{reason}"'), Counted(ANSWERS_TOTAL.name))
 
 
-CUT_QUESTION = finished(Finish.LENGTH)
+OBJECTIVE_OF = {
+    Asked.TTFT_MISSES: Objective.TTFT,
+    Asked.TPOT_MISSES: Objective.TPOT,
+    Asked.E2E_MISSES: Objective.E2E,
+}
+"""The questions that only a lane with this objective can answer."""
+GATE_QUESTIONS = {
+    **{asked: _misses(objective) for asked, objective in OBJECTIVE_OF.items()},
+    Asked.ERRORS: Question(Counted(REQUESTS_TOTAL.name, ERRORS), Counted(REQUESTS_TOTAL.name)),
+    Asked.GOODPUT: Question(Counted(GOOD_REQUESTS_TOTAL.name), Counted(REQUESTS_TOTAL.name), more_is_worse=False),
+    # Faster but worse is no better: an answer that says nothing is quick, and one that repeats itself is cut short.
+    Asked.EMPTY_ANSWERS: Question(Counted(EMPTY_ANSWERS_TOTAL.name), Counted(ANSWERS_TOTAL.name)),
+    Asked.REPEATED_ANSWERS: _finished(Finish.REPETITION),
+}
+FAILED_OF_INNOCENT = 0.01
+"""All questions together fail at most this share of innocent rollouts, however often they are asked."""
+FAILS_BELOW = floor(1e4 * FAILED_OF_INNOCENT / len(GATE_QUESTIONS)) / 1e4
+"""A canary is failed at a p value below this, of any question."""
+
+CUT_QUESTION = _finished(Finish.LENGTH)
 """Asked in the same form. Whether a longer or shorter answer is worse depends on the change, so that a person judges, and the
 limit of the gate stays that of its own questions."""
 

@@ -14,14 +14,10 @@ from sidecar.compare.gate_query import (
     Asked,
     Counted,
     Question,
-    finished,
-    misses,
 )
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.vocabulary import PHASE
-from sidecar.slo.objective import Objective
-from sidecar.timeline.finish import Finish
 
 
 class Unit(StrEnum):
@@ -78,12 +74,12 @@ def _phase(phase: str) -> Measure:
 MEASURES = (
     Measure(Asked.TTFT_MISSES, "TTFT misses", Unit.SHARE, GATE_QUESTIONS[Asked.TTFT_MISSES]),
     Measure(Asked.TPOT_MISSES, "TPOT misses", Unit.SHARE, GATE_QUESTIONS[Asked.TPOT_MISSES]),
-    Measure("e2e-misses", "E2E misses", Unit.SHARE, misses(Objective.E2E)),
+    Measure(Asked.E2E_MISSES, "E2E misses", Unit.SHARE, GATE_QUESTIONS[Asked.E2E_MISSES]),
     Measure(Asked.ERRORS, "errors", Unit.SHARE, GATE_QUESTIONS[Asked.ERRORS]),
     Measure(Asked.GOODPUT, "good requests", Unit.SHARE, GATE_QUESTIONS[Asked.GOODPUT]),
     Measure(CUT_ANSWERS, "answers cut", Unit.SHARE, CUT_QUESTION),
     Measure(Asked.EMPTY_ANSWERS, "empty answers", Unit.SHARE, GATE_QUESTIONS[Asked.EMPTY_ANSWERS]),
-    Measure("repeated-answers", "repeated answers", Unit.SHARE, finished(Finish.REPETITION), rare=True),
+    Measure(Asked.REPEATED_ANSWERS, "repeated answers", Unit.SHARE, GATE_QUESTIONS[Asked.REPEATED_ANSWERS], rare=True),
     _mean("ttft", "mean TTFT", Unit.SECONDS, c.TIME_TO_FIRST_TOKEN_SECONDS),
     _mean("tpot", "mean TPOT", Unit.SECONDS, c.TIME_PER_OUTPUT_TOKEN_SECONDS),
     _mean("request", "mean whole request", Unit.SECONDS, c.REQUEST_SECONDS, _STREAMED),

@@ -25,9 +25,6 @@ BLOCK_MINUTES = 2
 `python -m bench.canary` prints what 1, 2, 3 and 5 minutes do."""
 NO_EVIDENCE = 0.5
 """The p value before any bad request: the test is one-sided."""
-FAILS_BELOW = 0.002
-"""A canary is failed at a p value below this. Five questions are asked of each rollout, so that all of them together
-fail less than one innocent rollout in a hundred, however often they are asked."""
 LOOKS = 60
 """Looks of a rollout, one a minute, for which false alarms and power are stated. More looks than blocks change nothing."""
 HALF_A_REQUEST = 0.5

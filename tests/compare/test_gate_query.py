@@ -11,8 +11,19 @@ from typing import NamedTuple
 
 import pytest
 
-from sidecar.compare.gate_query import CUT_ANSWERS, CUT_QUESTION, GATE_QUESTIONS, Asked, Question, Versions, gate_query
-from sidecar.compare.sequential import BLOCK_MINUTES, FAILS_BELOW, Block, Side, always_valid_p
+from sidecar.compare.gate_query import (
+    CUT_ANSWERS,
+    CUT_QUESTION,
+    FAILED_OF_INNOCENT,
+    FAILS_BELOW,
+    GATE_QUESTIONS,
+    Asked,
+    Question,
+    Versions,
+    gate_query,
+)
+from sidecar.compare.sequential import BLOCK_MINUTES, Block, Side, always_valid_p
+from sidecar.slo.objective import Objective
 from tests.support.backfilled import backfilled, sample_line
 
 
@@ -106,15 +117,15 @@ def lines() -> Iterator[str]:
 
 
 COUNTERS: dict[str, Callable[[float, float], float]] = {
-    'llm_slo_requests_total{objective="ttft"}': lambda _, requests: requests,
-    'llm_slo_requests_total{objective="tpot"}': lambda _, requests: requests,
-    'llm_slo_misses_total{objective="ttft"}': lambda bad, _: bad,
-    'llm_slo_misses_total{objective="tpot"}': lambda bad, _: bad,
+    **{f'llm_slo_requests_total{{objective="{one}"}}': lambda _, requests: requests for one in Objective},
+    **{f'llm_slo_misses_total{{objective="{one}"}}': lambda bad, _: bad for one in Objective},
     'llm_requests_total{outcome="ok"}': lambda bad, requests: requests - bad,
     'llm_requests_total{outcome="engine_error"}': lambda bad, _: bad,
     "llm_good_requests_total": lambda bad, requests: requests - bad,
-    'llm_answers_total{finish_reason="stop"}': lambda bad, requests: requests - bad,
+    # Ten answers for each request, of which two kinds are bad: the versions' shares of the answers are those of the requests.
+    'llm_answers_total{finish_reason="stop"}': lambda bad, requests: 10 * requests - 2 * bad,
     'llm_answers_total{finish_reason="length"}': lambda bad, _: bad,
+    'llm_answers_total{finish_reason="repetition"}': lambda bad, _: bad,
     "llm_empty_answers_total": lambda bad, _: bad,
 }
 
@@ -185,6 +196,11 @@ def test_each_lane_has_its_own_answer(url: str) -> None:
     alone = [asked(url, gate_query(question, versions(lane), "1h")) for lane in POD_SETS]
 
     assert sorted(asked(url, gate_query(question, every, "1h", by="lane"))) == sorted(chain(*alone))
+
+
+def test_all_questions_together_fail_few_innocent_rollouts() -> None:
+    """Each may fail its part of one in a hundred."""
+    assert 0 < len(GATE_QUESTIONS) * FAILS_BELOW <= FAILED_OF_INNOCENT <= 0.01
 
 
 def test_what_is_asked_tells_good_from_bad() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.compare.gate_query import FAILS_BELOW
 from sidecar.compare.sequential import (
-    FAILS_BELOW,
     HALF_A_REQUEST,
     LOOKS,
     MOST_SHARE,

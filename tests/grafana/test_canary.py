@@ -4,6 +4,7 @@ import math
 import re
 import urllib.parse
 from collections.abc import Callable
+from itertools import chain
 
 import promql_parser as promql
 import pytest
@@ -11,17 +12,16 @@ import yaml
 
 from grafana.colours import RED
 from grafana.rollouts import LONGEST_NAMES
-from sidecar.compare.gate_query import GATE_QUESTIONS
-from sidecar.compare.sequential import FAILS_BELOW
+from sidecar.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS
 from tests.grafana.boards import GRAFANA, Json, board, targets
 from tests.grafana.gate import choice_of, gates, is_gate, sentinel
 from tests.grafana.series import known, selectors
 
 
-ARGO: Json = yaml.safe_load((GRAFANA / "canary" / "argo-analysis-template.yaml").read_text())
+ARGO: list[Json] = list(yaml.safe_load_all((GRAFANA / "canary" / "argo-analysis-template.yaml").read_text()))
 FLAGGERS_FILE = (GRAFANA / "canary" / "flagger-metric-template.yaml").read_text()
 FLAGGER: list[Json] = list(yaml.safe_load_all(FLAGGERS_FILE))
-METRICS: list[Json] = ARGO["spec"]["metrics"]
+METRICS: list[Json] = [metric for template in ARGO for metric in template["spec"]["metrics"]]
 
 
 def decided(condition: str, result: list[float]) -> bool:
@@ -69,7 +69,8 @@ def test_a_tile_without_an_answer_has_no_colour() -> None:
 
     assert len(painted) == len(METRICS)
     assert {(one["match"], one["result"]["color"], one["result"]["text"]) for one in words} == {
-        ("null+nan", "transparent", "one version, or no traffic")
+        ("null+nan", "transparent", "one version, or no traffic"),
+        ("null+nan", "transparent", "no such objective, one version, or no traffic"),
     }
 
 
@@ -102,7 +103,17 @@ def test_all_ask_the_same_questions() -> None:
     assert len(argos) == len(METRICS) == len(FLAGGER)
     assert flaggers == argos == {neutral(expr, grafana) for expr in gates()}
     assert {target["expr"] for _, target in targets(board("llm-canary"))} >= gates() | {sentinel()}
-    assert [template["metadata"]["name"] for template in FLAGGER] == [f"llm-{metric['name']}" for metric in METRICS]
+    assert {template["metadata"]["name"] for template in FLAGGER} == {f"llm-{metric['name']}" for metric in METRICS}
+
+
+def test_a_question_that_streamed_lanes_cannot_answer_is_a_template_of_its_own() -> None:
+    """Argo asks every metric of a template, and no answer holds the rollout. Both templates take the same arguments."""
+    asked = {one["metadata"]["name"]: [metric["name"] for metric in one["spec"]["metrics"]] for one in ARGO}
+    streamed, other = ARGO
+
+    assert asked["llm-canary-e2e"] == ["e2e-misses"]
+    assert sorted(chain(*asked.values())) == sorted(GATE_QUESTIONS)
+    assert streamed["spec"]["args"] == other["spec"]["args"]
 
 
 def test_flagger_can_send_them_in_an_address() -> None:
@@ -128,7 +139,7 @@ def filled(query: str) -> str:
 
 
 def test_their_queries_name_series_labels_and_arguments_that_exist() -> None:
-    declared = {argument["name"] for argument in ARGO["spec"]["args"]}
+    declared = {argument["name"] for argument in ARGO[0]["spec"]["args"]}
     for metric in METRICS:
         query = metric["provider"]["prometheus"]["query"]
 
