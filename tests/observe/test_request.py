@@ -265,6 +265,22 @@ def test_the_length_is_estimated_only_once_usage_has_taught_it() -> None:
     assert request(usage=False) == "512-4k"
 
 
+def test_after_a_restart_the_first_length_is_estimated() -> None:
+    """What a byte of text holds is kept with the usual values: a step counts from the first request on."""
+    before, after = Walk(), Walk()
+    text = [{"role": "user", "content": "x" * 800}]
+    for walk, usage in [*[(before, True)] * 20, (after, False)]:
+        if walk is after:
+            for name, learner in after.settlement.instruments.slo.learners.items():
+                learner.restore(before.settlement.instruments.slo.learners[name].state())
+        client = walk.client()
+        client.send(post({"stream": True, "messages": text}))
+        play(walk, usage=usage)
+        client.end()
+
+    assert after.accounts[-1].labels.prompt_bucket == before.accounts[-1].labels.prompt_bucket == "512-4k"
+
+
 def test_the_log_line_has_allowed_headers_and_no_query() -> None:
     """The line has the path without its query, the one allowed header and the status; nothing else of the request."""
     walk = Walk()
