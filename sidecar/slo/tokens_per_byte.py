@@ -34,7 +34,7 @@ class TokensPerByte(Learner):
 
     @property
     def scales(self) -> Mapping[str, tuple[float, float]]:
-        """Of each model that is known: tokens per byte, and the mean weight of a sample."""
+        """The tokens per byte of each model that is known, and the mean weight of a sample."""
         return {model: (each.tokens_per_byte, each.mean_weight) for model, each in self._models.items() if each.ready}
 
     def of(self, model: str) -> float | None:

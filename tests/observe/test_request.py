@@ -266,7 +266,7 @@ def test_the_length_is_estimated_only_once_usage_has_taught_it() -> None:
 
 
 def test_after_a_restart_the_first_length_is_estimated() -> None:
-    """What a byte of text holds is kept with the usual values: a step counts from the first request on."""
+    """The tokens in a byte of text are kept with the usual values: a step counts from the first request on."""
     before, after = Walk(), Walk()
     text = [{"role": "user", "content": "x" * 800}]
     for walk, usage in [*[(before, True)] * 20, (after, False)]:
