@@ -19,12 +19,13 @@ class PromptLengthEstimator:
     def __init__(self, buckets: PromptBuckets, tokens_per_byte: TokensPerByte) -> None:
         self._buckets = buckets
         self._tokens_per_byte = tokens_per_byte
+        self._scales = tokens_per_byte.known
         self.corrections = 0
         self.checked = 0
 
     def tokens(self, model: str, text_bytes: int | None) -> float | None:
         """The estimated prompt tokens of `text_bytes` bytes of text; None if that is unknown, or while not ready."""
-        scale = self._tokens_per_byte.of(model)
+        scale = self._scales.get(model)
         return None if scale is None or text_bytes is None or text_bytes < 0 else text_bytes * scale
 
     def bucket_of(self, model: str, text_bytes: int | None) -> str:

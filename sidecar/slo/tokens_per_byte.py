@@ -7,6 +7,7 @@ say what a step had to do until the last request of unknown length is over. It r
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import accumulate
 from math import sqrt
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ COUNTED_PROMPTS = 20
 _REMEMBERED_SAMPLES = 128
 """Samples per model: recent enough to follow a change of traffic, and enough to outvote outliers."""
 _SAMPLES_A_MEDIAN = 8
-"""New samples after which the median is computed again."""
+"""New samples after which the median is computed again, because that sorts."""
 _REMEMBERED_MODELS = 17
 """The closed set of model labels (16) and `other`."""
 
@@ -26,21 +27,19 @@ _REMEMBERED_MODELS = 17
 class TokensPerByte(Learner):
     """The scale of each model: a weighted median of its last prompts, so that outliers do not move it."""
 
-    __slots__ = ("_models",)
+    __slots__ = ("_models", "known")
     KEPT: ClassVar = {"scales": Table(Text(), Row(Amount(), Amount()), most=_REMEMBERED_MODELS)}
 
     def __init__(self) -> None:
         self._models: dict[str, _Calibration] = {}
+        self.known: dict[str, float] = {}
+        """Model to tokens per byte of text, once the engine has counted enough prompts of it. One mapping for life, which each request
+        reads without a call."""
 
     @property
     def scales(self) -> Mapping[str, tuple[float, float]]:
         """The tokens per byte of each model that is known, and the mean weight of a sample."""
-        return {model: (each.tokens_per_byte, each.mean_weight) for model, each in self._models.items() if each.ready}
-
-    def of(self, model: str) -> float | None:
-        """Tokens per byte of text; None before the engine has counted enough prompts of this model."""
-        calibration = self._models.get(model)
-        return calibration.tokens_per_byte if calibration is not None and calibration.ready else None
+        return {model: (scale, self._models[model].mean_weight) for model, scale in self.known.items()}
 
     def learn(self, model: str, text_bytes: int, tokens: int) -> None:
         """One prompt was counted; both numbers are above 0. `model` comes from the closed set of labels."""
@@ -51,49 +50,42 @@ class TokensPerByte(Learner):
             calibration = self._models[model] = _Calibration()
         # A plain median would follow the many short prompts, which are mostly chat template. Weighted by bytes (the
         # least absolute error), one huge prompt would outvote all others. The square root is between the two.
-        calibration.add(tokens / text_bytes, sqrt(text_bytes))
+        median = calibration.add(tokens / text_bytes, sqrt(text_bytes))
+        if median is not None:
+            self.known[model] = median
 
     def take(self, found: Mapping[str, Any]) -> None:
         """Put restored scales into force: each speaks as loud as the fewest prompts that give an estimate."""
-        self._models = {}
+        self._models.clear()
+        self.known.clear()
         for model, (scale, weight) in found["scales"].items():
             calibration = self._models[model] = _Calibration()
             for _ in range(COUNTED_PROMPTS):
                 calibration.add(scale, weight)
+            self.known[model] = scale
 
 
 class _Calibration:
     """The last prompts of one model: tokens per byte of text, and the weight of each."""
 
+    __slots__ = ("_due", "_samples")
+
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED_SAMPLES)
-        self._median: float | None = None
-        self._since_median = 0
-
-    def add(self, scale: float, weight: float) -> None:
-        self._samples.append((scale, weight))
-        self._since_median += 1
-        if self._since_median >= _SAMPLES_A_MEDIAN:
-            self._median = None
-
-    @property
-    def ready(self) -> bool:
-        return len(self._samples) >= COUNTED_PROMPTS
+        self._due = COUNTED_PROMPTS
+        """Samples until the next median."""
 
     @property
     def mean_weight(self) -> float:
         return sum(weight for _, weight in self._samples) / len(self._samples)
 
-    @property
-    def tokens_per_byte(self) -> float:
-        """The weighted median of the samples' scales; computed again only after every few samples, because it sorts."""
-        if self._median is None:
-            self._since_median = 0
-            half = sum(weight for _, weight in self._samples) / 2
-            for scale, weight in sorted(self._samples):
-                half -= weight
-                self._median = scale
-                if half <= 0:
-                    break
-        assert self._median is not None
-        return self._median
+    def add(self, scale: float, weight: float) -> float | None:
+        """Returns the weighted median of the samples' scales if it is due, else None."""
+        self._samples.append((scale, weight))
+        self._due -= 1
+        if self._due:
+            return None
+        self._due = _SAMPLES_A_MEDIAN
+        ordered = sorted(self._samples)
+        weights = list(accumulate(weight for _, weight in ordered))
+        return next(scale for (scale, _), below in zip(ordered, weights, strict=True) if below >= weights[-1] / 2)

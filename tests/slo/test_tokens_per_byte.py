@@ -18,10 +18,10 @@ def taught(scale: float, samples: int = COUNTED_PROMPTS) -> TokensPerByte:
 def test_no_scale_before_twenty_samples() -> None:
     """Nineteen prompts are not enough, twenty are; a model without samples stays unknown."""
     known = taught(0.25, COUNTED_PROMPTS - 1)
-    assert known.of("m") is None
+    assert known.known.get("m") is None
 
     known.learn("m", 10_000, 2500)
-    assert (known.of("m"), known.of("n")) == (0.25, None)
+    assert (known.known.get("m"), known.known.get("n")) == (0.25, None)
 
 
 def test_outliers_do_not_move_the_scale() -> None:
@@ -31,7 +31,7 @@ def test_outliers_do_not_move_the_scale() -> None:
         known.learn("m", 10, 100_000)
         known.learn("m", 30_000, 1)
 
-    assert known.of("m") == 0.25
+    assert known.known.get("m") == 0.25
 
 
 def test_short_prompts_do_not_set_the_scale_for_long_ones() -> None:
@@ -42,7 +42,7 @@ def test_short_prompts_do_not_set_the_scale_for_long_ones() -> None:
         size = draw.randint(20_000, 60_000) if turn % 10 == 0 else draw.randint(20, 60)
         known.learn("m", size, 30 + size // 4)
 
-    assert known.of("m") == pytest.approx(0.25, rel=0.05)
+    assert known.known.get("m") == pytest.approx(0.25, rel=0.05)
 
 
 def test_the_scale_follows_the_traffic() -> None:
@@ -51,7 +51,7 @@ def test_the_scale_follows_the_traffic() -> None:
     for _ in range(128):
         known.learn("m", 10_000, 5000)
 
-    assert known.of("m") == 0.5
+    assert known.known.get("m") == 0.5
 
 
 def test_memory_is_bounded() -> None:
@@ -61,7 +61,7 @@ def test_memory_is_bounded() -> None:
         for _ in range(COUNTED_PROMPTS):
             known.learn(f"m{name}", 100, 25)
 
-    assert [name for name in range(1000) if known.of(f"m{name}") is not None] == list(range(17))
+    assert [name for name in range(1000) if known.known.get(f"m{name}") is not None] == list(range(17))
 
 
 def test_a_restart_knows_the_scale_with_its_first_prompt() -> None:
@@ -71,7 +71,7 @@ def test_a_restart_knows_the_scale_with_its_first_prompt() -> None:
     after = TokensPerByte()
     after.restore(before.state())
 
-    assert (after.of("m"), after.of("young")) == (0.25, None)
+    assert (after.known.get("m"), after.known.get("young")) == (0.25, None)
     assert after.state() == before.state()
 
 
@@ -82,14 +82,14 @@ def test_a_restored_scale_gives_way_to_what_comes() -> None:
     for _ in range(COUNTED_PROMPTS + 12):
         after.learn("m", 10_000, 5000)
 
-    assert after.of("m") == 0.5
+    assert after.known.get("m") == 0.5
 
 
 def test_nothing_is_left_once_it_is_dropped() -> None:
     known, unlearned = taught(0.25), TokensPerByte().state()
     known.restore(unlearned)
 
-    assert (known.of("m"), known.state()) == (None, unlearned)
+    assert (known.known.get("m"), known.state()) == (None, unlearned)
 
 
 @pytest.mark.parametrize("scales", [[["m", [0.25]]], [["m", [-1.0, 1.0]]], [[1, [0.25, 1.0]]], [["m", [0.2, 1.0]]] * 2])
@@ -99,4 +99,4 @@ def test_an_odd_scale_is_refused(scales: object) -> None:
     with pytest.raises(OddStateError):
         known.restore({"scales": scales})
 
-    assert known.of("m") == 0.25
+    assert known.known.get("m") == 0.25
