@@ -7,8 +7,8 @@ target from the pod's label `app.kubernetes.io/version` (README); it is not call
 
 from grafana.colours import FINE, RED, WARN
 from grafana.panel import Board, Choice, Kind, Panel, Row
-from grafana.query import WHO, Query, summed
-from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, STREAMED_OK, TPOTS
+from grafana.query import BEHIND, WHO, Query, summed
+from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, POINT_AT_IT, STREAMED_OK, TPOTS
 from sidecar.compare.gate_query import (
     CUT_QUESTION,
     FAILS_BELOW,
@@ -20,7 +20,7 @@ from sidecar.compare.gate_query import (
     Versions,
     gate_query,
 )
-from sidecar.export.rules.dashboard_rules import quantile
+from sidecar.export.rules.dashboard_rules import quantile, samples
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.timeline.finish import Finish
 
@@ -131,17 +131,17 @@ _GATE = Row("The gate over the time shown: $canary against $baseline", (*(_gate(
 
 
 def _side_by_side(title: str, population: str, histogram: str) -> Panel:
-    queries = tuple(
-        Query(
-            quantile(q, histogram, by="WHO, app_version", matchers=f"{{{BOTH}}}"),
-            f"p{q * 100:g} {VERSIONED}",
-            exemplars=True,
-        )
-        for q in (0.5, 0.95)
+    by, matchers = "WHO, app_version", f"{{{BOTH}}}"
+    queries = (
+        *(
+            Query(quantile(q, histogram, by=by, matchers=matchers), f"p{q * 100:g} {VERSIONED}", exemplars=True)
+            for q in (0.5, 0.95)
+        ),
+        Query(samples(histogram, by=by, matchers=matchers), f"{BEHIND} {VERSIONED}", counts=True),
     )
     about = (
         f"Both versions, lane by lane, over five minutes: p50 from {SAMPLES_NEEDED[0.5]} requests on, p95 from {SAMPLES_NEEDED[0.95]}."
-        " `sidecar compare` tells a p99 with its interval."
+        f" {POINT_AT_IT} `sidecar compare` tells a p99 with its interval."
     )
     return Panel(Kind.LINES, title, about, population, "s", queries, width=12, height=_TWO_VERSIONS)
 

@@ -26,7 +26,7 @@ from grafana_foundation_sdk.models import prometheus as prometheus_models
 
 from grafana.colours import FINE
 from grafana.drawing_tables import drawn_table, letter, prop
-from grafana.panel import RATIO, Board, Kind, Panel
+from grafana.panel import RATIO, SAMPLES_UNIT, Board, Kind, Panel
 from grafana.query import Query
 from grafana.surroundings import annotations, links, variables
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
@@ -224,6 +224,18 @@ def _overridden(made: timeseries.Panel, panel: Panel) -> None:
             properties += [
                 prop("custom.lineStyle", {"fill": "dash", "dash": [8, 6]}),
                 prop("custom.lineWidth", 1),
+                prop("custom.hideFrom", {"legend": True, "tooltip": False, "viz": False}),
+            ]
+        if query.counts:
+            properties += [
+                prop("unit", SAMPLES_UNIT),
+                prop("decimals", 0),
+                # Grafana drops a series from the tooltip that is hidden from the picture: so it is drawn with nothing.
+                prop("custom.lineWidth", 0),
+                prop("custom.fillOpacity", 0),
+                prop("custom.showPoints", "never"),
+                prop("custom.pointSize", 1),
+                prop("custom.axisPlacement", "hidden"),
                 prop("custom.hideFrom", {"legend": True, "tooltip": False, "viz": False}),
             ]
         if properties:

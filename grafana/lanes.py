@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from grafana.colours import RED, WARN
 from grafana.panel import Board, Kind, Panel, Row
-from grafana.query import Query, distribution, mean_of, over_range, quantile_of, summed
-from grafana.shapes import COUNTED, ENDED, FIRST_TOKENS, KNOWN_SPLIT, OK, TIMES, phase_stack
+from grafana.query import BEHIND, Query, distribution, mean_of, over_range, quantile_of, samples_behind, summed
+from grafana.shapes import COUNTED, ENDED, FIRST_TOKENS, KNOWN_SPLIT, OK, POINT_AT_IT, TIMES, phase_stack
+from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 
 
 _BUCKET = "WHO, prompt_bucket"
@@ -186,8 +187,14 @@ _SUMS = Row(
 )
 
 
+_DRAWN = (0.5, 0.95, 0.99)
+
+
 def _quantiles(histogram: str) -> tuple[Query, ...]:
-    return tuple(Query(quantile_of(q, histogram), f"p{q * 100:g}", exemplars=True) for q in (0.5, 0.95, 0.99))
+    return (
+        *(Query(quantile_of(q, histogram), f"p{q * 100:g}", exemplars=True) for q in _DRAWN),
+        samples_behind(histogram, of=min(_DRAWN, key=SAMPLES_NEEDED.__getitem__), legend=BEHIND),
+    )
 
 
 _EACH = Row(
@@ -196,7 +203,7 @@ _EACH = Row(
         Panel(
             Kind.LINES,
             "$lane: time to first token p50, p95, p99",
-            "Over the last five minutes at each point, each where the requests carry it.",
+            f"Over the last five minutes at each point, each where the requests carry it. {POINT_AT_IT}",
             FIRST_TOKENS,
             "s",
             _quantiles(_TTFT),

@@ -28,6 +28,8 @@ NO_TRAFFIC = "no traffic"
 RATIO = "percentunit"
 """Grafana's unit of a share, 0 to 1."""
 
+SAMPLES_UNIT = "suffix: samples"
+
 Steps = tuple[tuple[float, str], ...]
 
 

@@ -95,6 +95,8 @@ class Query:
     exemplars: bool = False
     dashed: bool = False
     """Beside a line of the same name: dashed, in its colour, and without a row in the legend."""
+    counts: bool = False
+    """The samples behind a quantile: a number in the tooltip, no line, and no row in the legend. Its unit says that it counts samples."""
     without: tuple[str, ...] = ()
     colours: tuple[tuple[float, str], ...] = ()
     """In a table: from which value on the cell has which colour."""
@@ -107,7 +109,7 @@ class Query:
         return promql(self.text, without=self.without)
 
 
-LANE, PODS_NAME = "{{lane}}", "{{pod}}"
+LANE, PODS_NAME, BEHIND = "{{lane}}", "{{pod}}", "counted"
 """A line's name is the lane's or the pod's bare name, because its colour follows from its name: the same on every dashboard."""
 
 
@@ -148,6 +150,15 @@ def over_range(of: float, histogram: str, *, by: str, selector: str = "") -> str
 def lane_quantile(histogram: str, *, of: float = 0.95, matchers: str = "", by: str = "") -> Query:
     """One line for each lane."""
     return Query(quantile_of(of, histogram, matchers=matchers, by=by), LANE, exemplars=True)
+
+
+def samples_behind(histogram: str, *, of: float = 0.95, matchers: str = "", by: str = "", legend: str = LANE) -> Query:
+    """The samples that a lane's quantile stands on, of both forms together: of several models, jobs or namespaces, the fewest of those
+    that have a quantile.
+    """
+    labels = f"{LANE_OF}, {by}" if by else LANE_OF
+    counted = either(samples_name(histogram), samples(histogram, by=labels, matchers=measured(matchers)), matchers)
+    return Query(f"min by (lane) ({counted} >= {SAMPLES_NEEDED[of]}) > 0", legend, counts=True)
 
 
 def promised(objective: str, histogram: str, of: float = 0.95) -> Query:

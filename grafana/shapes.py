@@ -5,7 +5,7 @@ Knows the phases' histograms. Refuses to know where on a dashboard they stand.
 
 from grafana.colours import RED, STACKED, WARN
 from grafana.panel import Kind, Panel
-from grafana.query import LANE, PODS_NAME, Query, lane_quantile, promised, rate_of
+from grafana.query import LANE, PODS_NAME, Query, lane_quantile, promised, rate_of, samples_behind
 from sidecar.export.rules.dashboard_rules import NOW, SPLIT
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.slo.attribution import E2E_SHARES
@@ -37,16 +37,19 @@ TIMES = "none"
 """The unit of a multiple: 2.5 times. A share has percentunit."""
 
 
+POINT_AT_IT = "The number of samples stands in the tooltip."
+
+
 def tail(objective: str, histogram: str, title: str, about: str, population: str, *, height: int = 8) -> Panel:
     """p95 by lane on a logarithmic axis, with what each lane is promised."""
     return Panel(
         Kind.LINES,
         f"{title} p95 by lane, and what is promised",
         f"{about} Over the last {NOW} at each point, where that is {SAMPLES_NEEDED[0.95]} samples or more; of several models, jobs or namespaces, the slowest. Dashed, in the lane's colour: its"
-        f" {objective.upper()} threshold, the most relaxed of its prompt lengths.",
+        f" {objective.upper()} threshold, the most relaxed of its prompt lengths. {POINT_AT_IT}",
         population,
         "s",
-        (lane_quantile(histogram), promised(objective, histogram)),
+        (lane_quantile(histogram), promised(objective, histogram), samples_behind(histogram)),
         height=height,
         logarithmic=True,
         empty=f"fewer than {SAMPLES_NEEDED[0.95]} in {NOW}",
@@ -59,10 +62,13 @@ def phase_tail(phase: str, about: str, *, streaming: str = "true") -> Panel:
     return Panel(
         Kind.LINES,
         f"{name_of(phase)} p95 by lane",
-        f"{about} Over the last {NOW} at each point. Of several models, jobs or namespaces, the slowest. Quantiles of phases do not add up: for shares look at the means.",
+        f"{about} Over the last {NOW} at each point. Of several models, jobs or namespaces, the slowest. Quantiles of phases do not add up: for shares look at the means. {POINT_AT_IT}",
         f"{KNOWN_SPLIT}; measured, or estimated where the attribution says so",
         "s",
-        (lane_quantile("llm_request_phase_seconds", matchers=selected, by=SPLIT),),
+        (
+            lane_quantile("llm_request_phase_seconds", matchers=selected, by=SPLIT),
+            samples_behind("llm_request_phase_seconds", matchers=selected, by=SPLIT),
+        ),
         logarithmic=True,
         empty=f"fewer than {SAMPLES_NEEDED[0.95]} in {NOW}",
     )

@@ -4,13 +4,20 @@ from grafana.colours import CALM, RED, WARN
 from grafana.panel import RATIO, Board, Kind, Panel, Row
 from grafana.query import Query, mean_of
 from grafana.shapes import OK, PODS, STREAMED_OK
-from sidecar.export.rules.dashboard_rules import quantile
+from sidecar.export.rules.dashboard_rules import quantile, samples
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 
 
 def _now(name: str, legend: str, *, unit: str = "short", how: str = "max") -> Query:
     return Query(f"{how} by (POD) ({name})", legend, unit=unit)
 
+
+_BESIDE = (
+    ("llm_sidecar_overhead_seconds", "overhead"),
+    ("llm_sidecar_event_loop_lag_seconds", "loop lag"),
+    ("llm_engine_connect_seconds", "connect"),
+    ("llm_request_upload_seconds", "upload"),
+)
 
 _COST = Row(
     "What it costs",
@@ -73,16 +80,14 @@ _COST = Row(
             "Overhead: from the return of a read to the return of the write of the same bytes. Loop lag: how late a timer fires, so how"
             " long bytes may have waited. High: the slow hop is the sidecar itself. Connect: to the engine, microseconds unless its listen"
             " queue is full. Upload: the client's time to send its request, no phase; a slow network shows here first.",
-            f"overhead: 1 response read in 64, inference or not; lag: a periodic timer; connect and upload: inference requests; of all pods, from {SAMPLES_NEEDED[0.99]} of them on in five minutes",
+            f"overhead: 1 response read in 64, inference or not; lag: a periodic timer; connect and upload: inference requests; of all pods, from {SAMPLES_NEEDED[0.99]} of them on in five minutes, whose number stands in the tooltip",
             "s",
-            tuple(
-                Query(f"{quantile(0.99, f'{name}_seconds', by='')} >= 0", legend)
-                for name, legend in (
-                    ("llm_sidecar_overhead", "overhead"),
-                    ("llm_sidecar_event_loop_lag", "loop lag"),
-                    ("llm_engine_connect", "connect"),
-                    ("llm_request_upload", "upload"),
-                )
+            (
+                *(Query(f"{quantile(0.99, name, by='')} >= 0", legend) for name, legend in _BESIDE),
+                *(
+                    Query(f"{samples(name, by='')} >= {SAMPLES_NEEDED[0.99]}", legend, counts=True)
+                    for name, legend in _BESIDE
+                ),
             ),
             steps=((0.01, WARN), (0.05, RED)),
             logarithmic=True,

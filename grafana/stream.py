@@ -2,8 +2,8 @@
 
 from grafana.colours import WARN
 from grafana.panel import RATIO, Board, Kind, Panel, Row
-from grafana.query import LANE, PODS_NAME, Query, distribution, lane_quantile
-from grafana.shapes import GAPS, OK, TPOTS, engine_cost, phase_tail, tail, waited_in
+from grafana.query import LANE, PODS_NAME, Query, distribution, lane_quantile, samples_behind
+from grafana.shapes import GAPS, OK, POINT_AT_IT, TPOTS, engine_cost, phase_tail, tail, waited_in
 from sidecar.export.rules.dashboard_rules import NOW
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.slo.cost_names import Part
@@ -28,10 +28,11 @@ _CONFIRM = Row(
         Panel(
             Kind.LINES,
             "KV transfer p95 by lane",
-            "Where prefill and decode run on workers of their own: the move of the KV cache between them, a part of a phase.",
+            "Where prefill and decode run on workers of their own: the move of the KV cache between them, a part of a phase."
+            f" {POINT_AT_IT}",
             f"{OK} whose engine reported a transfer",
             "s",
-            (lane_quantile("llm_kv_transfer_seconds"),),
+            (lane_quantile("llm_kv_transfer_seconds"), samples_behind("llm_kv_transfer_seconds")),
             logarithmic=True,
             empty="no transfer reported",
         ),
@@ -46,10 +47,10 @@ _DECODE = Row(
             Kind.LINES,
             "The quiet gap: p10 between tokens by lane",
             "A tenth of all gaps is shorter than this. Grown: each step got longer. Unchanged while p95 grew: prompts are computed in"
-            f" between, or something buffers. Over the last {NOW} at each point.",
+            f" between, or something buffers. Over the last {NOW} at each point. {POINT_AT_IT}",
             GAPS,
             "s",
-            (lane_quantile("llm_inter_token_seconds", of=0.1),),
+            (lane_quantile("llm_inter_token_seconds", of=0.1), samples_behind("llm_inter_token_seconds", of=0.1)),
             logarithmic=True,
             empty=f"fewer than {SAMPLES_NEEDED[0.1]} in {NOW}",
         ),

@@ -119,3 +119,22 @@ def unit_of(panel: Json, ref: str) -> str | None:
             if (by_query or by_column) and one["id"] == "unit":
                 unit = one["value"]
     return unit
+
+
+def numbers_of(panel: Json) -> set[str]:
+    """The queries whose values stand in the tooltip alone. Grafana leaves a series out of the tooltip that it hides from the picture."""
+    return {
+        override["matcher"]["options"]
+        for override in panel["fieldConfig"]["overrides"]
+        if {(one["id"], str(one["value"])) for one in override["properties"]}
+        >= {(name, str(value)) for name, value in _IN_THE_TOOLTIP.items()}
+    }
+
+
+_IN_THE_TOOLTIP = {
+    "custom.lineWidth": 0,
+    "custom.fillOpacity": 0,
+    "custom.showPoints": "never",
+    "custom.axisPlacement": "hidden",
+    "custom.hideFrom": {"legend": True, "tooltip": False, "viz": False},
+}

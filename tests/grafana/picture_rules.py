@@ -10,7 +10,7 @@ import promql_parser as promql
 
 from grafana.colours import FINE
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
-from tests.grafana.boards import Json, column_of, panels, targets, unit_of
+from tests.grafana.boards import Json, column_of, numbers_of, panels, targets, unit_of
 from tests.grafana.dimensions import STATE, UnknownDimensionError, dimension_of
 from tests.grafana.gate import is_gate
 from tests.grafana.query_rules import tree_of
@@ -114,7 +114,9 @@ def shows_its_legend(dashboard: Json) -> Complaints:
         legend = panel["options"]["legend"]
         if (legend["showLegend"], legend["displayMode"], legend["placement"]) != (True, "table", "right"):
             yield f"panel {panel['title']!r}: its legend's rows may be out of sight"
-        hidden = {one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"] if _hides(one)}
+        hidden = {one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"] if _hides(one)} - numbers_of(
+            panel
+        )
         legends = {target["refId"]: target["legendFormat"] for target in panel["targets"]}
         for ref in hidden:
             if legends[ref] not in {text for other, text in legends.items() if other not in hidden}:

@@ -6,9 +6,10 @@ from typing import Any
 
 import promql_parser as promql
 
+from grafana.panel import SAMPLES_UNIT
 from sidecar.export.rules.dashboard_rules import RECORDED
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
-from tests.grafana.boards import MAGIC, Json, targets, unit_of, with_durations
+from tests.grafana.boards import MAGIC, Json, numbers_of, targets, unit_of, with_durations
 from tests.grafana.dimensions import UNIT, UnknownDimensionError, dimension_of, observed, written
 from tests.grafana.gate import is_sequential
 from tests.grafana.series import (
@@ -206,6 +207,7 @@ def takes_rates_right(dashboard: Json) -> Complaints:
                 or str(matrix.vector_selector) in conditions
                 # A series recorded over these minutes has them in its name.
                 or matched(matrix.vector_selector).get(JOB) == f'=~"{SWITCH}"'
+                or target["refId"] in numbers_of(panel)
             )
             complaints = _badly_ranged(target, function, matrix, may_be_fixed=may_be_fixed)
             yield from (f"{where(panel, target)}: {one}" for one in complaints)
@@ -370,6 +372,8 @@ def has_the_right_unit(dashboard: Json) -> Complaints:
         except (UnknownDimensionError, KeyError) as error:
             yield f"{where(panel, target)}: of unknown dimension: {error}"
             continue
+        if target["refId"] in numbers_of(panel) and expected == UNIT["event"]:
+            expected = SAMPLES_UNIT  # beside seconds it says what it is
         if unit != expected:
             yield f"{where(panel, target)}: {written(dimension) or 'a share'} in {unit}, not {expected}"
         words = [one for one in panel["fieldConfig"]["defaults"].get("mappings", []) if one["type"] == "value"]

@@ -19,6 +19,7 @@ from tests.grafana.boards import (
     Json,
     column_of,
     label_values,
+    numbers_of,
     panels,
     query_variables,
     switch,
@@ -179,6 +180,30 @@ def names_its_lines(dashboard: Json) -> Complaints:
             yield f"panel {panel['title']!r} {target['refId']}: legend {sorted(expected)}, result {sorted(left)}"
 
 
+def says_on_how_many_samples(dashboard: Json) -> Complaints:
+    """Beside the quantiles of a histogram stands the number of its samples, of the same requests, in the tooltip: it is drawn with
+    nothing, on no axis.
+    """
+    for panel in panels(dashboard):
+        if panel["type"] != "timeseries":
+            continue  # a table has a column of it
+        numbers = numbers_of(panel)
+        counted = {
+            (histogram, labels_of(tree_of(target), known()))
+            for target in panel["targets"]
+            if target["refId"] in numbers
+            for histogram in re.findall(r"(llm_\w+)_count\b", target["expr"])
+        }
+        for target in panel["targets"]:
+            if "histogram_quantile(" in target["expr"]:
+                of = {(each, labels_of(tree_of(target), known())) for each in _BUCKETS.findall(target["expr"])}
+                for histogram, _ in of - counted:
+                    yield f"panel {panel['title']!r} {target['refId']}: nothing says of how many samples of {histogram}"
+
+
+_BUCKETS = re.compile(r"(llm_\w+)_bucket\b")
+
+
 def has_whole_tables(dashboard: Json) -> Complaints:
     """Overrides, hidden columns, sorting and links are about columns that are there; rows of several queries meet."""
     for panel in panels(dashboard):
@@ -308,6 +333,7 @@ RULES: tuple[Rule, ...] = (
     has_whole_panels,
     is_laid_out,
     names_its_lines,
+    says_on_how_many_samples,
     has_whole_tables,
     leads_somewhere,
     shows_the_alerts,

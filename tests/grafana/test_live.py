@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from grafana.canary import NOT_COMPARED
+from grafana.panel import SAMPLES_UNIT
 from sidecar.compare.gate_query import GATE_QUESTIONS, Asked
 from sidecar.compare.sequential import BLOCK_MINUTES
 from tests.grafana.boards import (
@@ -54,6 +55,7 @@ NOT_DUE = {
     ("Prompts and answers by lane", "B"): _WEEK,
     ("What has grown: now over what is usual, by cause", "A"): "what is usual is learned for three minutes",
     ("KV transfer p95 by lane", "A"): "the simulated engine is not disaggregated",
+    ("KV transfer p95 by lane", "B"): "the simulated engine is not disaggregated",
     ("Lost, refused or failed", "A"): _NEVER,
     ("Lost, refused or failed", "B"): _NEVER,
     ("Lost, refused or failed", "D"): _NEVER,
@@ -80,8 +82,8 @@ SOMETIMES = {
     **{("Time to first token by lane and prompt length", query): _FEW for query in "BCE"},
     **{("Queue and prefill by lane and prompt length", query): _FEW for query in "AC"},
     ("$lane: time to first token p50, p95, p99", "C"): _FEW,
-    ("Stream p95 by lane", "A"): _FEW,
-    **{("Beside the phases p99: overhead, loop lag, connect, upload", query): _FEW for query in "CD"},
+    **{("Stream p95 by lane", query): _FEW for query in "AB"},
+    **{("Beside the phases p99: overhead, loop lag, connect, upload", query): _FEW for query in "CDGH"},
     **dict.fromkeys(
         (
             ("Mean seconds by phase, of the lanes chosen", "D"),
@@ -101,6 +103,7 @@ BOUNDS = {
     "reqps": (0.0, 500.0),
     "cps": (0.0, 100_000.0),
     "short": (0.0, 100_000.0),
+    SAMPLES_UNIT: (0.0, 100_000.0),
     "bytes": (10e6, 2e9),
     "none": (0.0, 1000.0),
     "dateTimeAsIsoNoDateIfToday": (1.7e12, 1e13),

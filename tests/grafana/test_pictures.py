@@ -11,7 +11,7 @@ from grafana.first_steps import first_steps
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.slo.causes import ROOTS
-from tests.grafana import picture_rules
+from tests.grafana import picture_rules, rules
 from tests.grafana.boards import UIDS, Json, board, panels
 from tests.grafana.picture_rules import GRAFANAS, PICTURE_RULES, Rule
 
@@ -84,7 +84,21 @@ def _solid_threshold(dashboard: Json) -> None:
 
 
 def _nothing_promised(dashboard: Json) -> None:
-    _panel(dashboard, "Time to first token")["targets"].pop()
+    _panel(dashboard, "Time to first token")["targets"].pop(1)
+
+
+def _no_number(dashboard: Json) -> None:
+    _panel(dashboard, "Time to first token")["targets"].pop(2)
+
+
+def _a_number_that_is_a_line(dashboard: Json) -> None:
+    properties = _panel(dashboard, "Time to first token")["fieldConfig"]["overrides"][1]["properties"]
+    next(one for one in properties if one["id"] == "custom.lineWidth")["value"] = 1
+
+
+def _a_number_out_of_the_tooltip(dashboard: Json) -> None:
+    properties = _panel(dashboard, "Time to first token")["fieldConfig"]["overrides"][1]["properties"]
+    next(one for one in properties if one["id"] == "custom.hideFrom")["value"]["viz"] = True
 
 
 def _ones(dashboard: Json) -> None:
@@ -111,6 +125,9 @@ def _too_wide(dashboard: Json) -> None:
         (picture_rules.colours_by_name, _colours_in_order),
         (picture_rules.shows_its_legend, _legend_below),
         (picture_rules.shows_its_legend, _legend_without_its_row),
+        (rules.says_on_how_many_samples, _no_number),
+        (rules.says_on_how_many_samples, _a_number_that_is_a_line),
+        (rules.says_on_how_many_samples, _a_number_out_of_the_tooltip),
         (picture_rules.leaves_flat_zero_out, _flat_zero),
         (picture_rules.stands_against_what_is_promised, _linear),
         (picture_rules.stands_against_what_is_promised, _solid_threshold),
@@ -131,7 +148,7 @@ def test_a_mistake_in_the_picture_is_noticed(rule: Rule, mistake: Callable[[Json
 def test_every_rule_has_a_mistake() -> None:
     marks = test_a_mistake_in_the_picture_is_noticed.pytestmark  # type: ignore[attr-defined]
 
-    assert {rule for rule, _ in marks[0].args[1]} == set(PICTURE_RULES)
+    assert {rule for rule, _ in marks[0].args[1]} == {*PICTURE_RULES, rules.says_on_how_many_samples}
 
 
 def _lab(colour: str) -> tuple[float, float, float]:

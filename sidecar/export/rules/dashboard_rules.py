@@ -32,6 +32,7 @@ SPLIT = "phase, streaming"
 """Labels that tell the phases' series apart, beside those of the lane."""
 DRAWN_PHASES = (Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN, Phase.STREAM)
 """Phases of streamed answers whose quantiles are drawn: raw buckets of phases are most of what these rules read."""
+_OF_DRAWN_PHASES = f'{{phase=~"{"|".join(DRAWN_PHASES)}",streaming="true"}}'
 MARK = "job:llm_sidecar_build_info:count"
 """The series that tells a dashboard since when these rules are evaluated. It has no pod and no prompt bucket."""
 
@@ -83,20 +84,27 @@ def _quantile(of: float, histogram: Histogram, by: str = LANE_OF, matchers: str 
     )
 
 
+def _samples(histogram: Histogram, by: str = LANE_OF, matchers: str = "") -> Record:
+    return Record(
+        samples_name(histogram.name),
+        samples(histogram.name, by=by, matchers=matchers),
+        f"Samples of the last {NOW}, which stand beside the quantile.",
+    )
+
+
 _LANES_RULES = (
     *(_quantile(of, TIME_TO_FIRST_TOKEN_SECONDS) for of in (0.5, 0.95, 0.99)),
     *(_quantile(of, INTER_TOKEN_SECONDS) for of in (0.1, 0.95)),
     _quantile(0.95, TIME_PER_OUTPUT_TOKEN_SECONDS),
     _quantile(0.95, KV_TRANSFER_SECONDS),
-    *(
-        Record(samples_name(histogram.name), samples(histogram.name, by=LANE_OF), f"Samples of the last {NOW}.")
-        for histogram in (TIME_TO_FIRST_TOKEN_SECONDS, INTER_TOKEN_SECONDS, TIME_PER_OUTPUT_TOKEN_SECONDS)
+    *map(
+        _samples,
+        (TIME_TO_FIRST_TOKEN_SECONDS, INTER_TOKEN_SECONDS, TIME_PER_OUTPUT_TOKEN_SECONDS, KV_TRANSFER_SECONDS),
     ),
 )
 _PHASES_RULES = (
-    _quantile(
-        0.95, REQUEST_PHASE_SECONDS, f"{LANE_OF}, {SPLIT}", f'{{phase=~"{"|".join(DRAWN_PHASES)}",streaming="true"}}'
-    ),
+    _quantile(0.95, REQUEST_PHASE_SECONDS, f"{LANE_OF}, {SPLIT}", _OF_DRAWN_PHASES),
+    _samples(REQUEST_PHASE_SECONDS, f"{LANE_OF}, {SPLIT}", _OF_DRAWN_PHASES),
     Record(
         rate_name(f"{REQUEST_PHASE_SECONDS.name}_sum"),
         rates_of(f"{REQUEST_PHASE_SECONDS.name}_sum", by=f"{LANE_OF}, {SPLIT}"),
