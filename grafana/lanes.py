@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from grafana.colours import RED, WARN
 from grafana.panel import Board, Kind, Panel, Row
-from grafana.query import BEHIND, Query, distribution, mean_of, over_range, quantile_of, samples_behind, summed
+from grafana.query import Query, distribution, mean_of, over_range, quantile_of, samples_behind, summed
 from grafana.shapes import COUNTED, ENDED, FIRST_TOKENS, KNOWN_SPLIT, OK, POINT_AT_IT, TIMES, phase_stack
-from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 
 
 _BUCKET = "WHO, prompt_bucket"
@@ -193,7 +192,7 @@ _DRAWN = (0.5, 0.95, 0.99)
 def _quantiles(histogram: str) -> tuple[Query, ...]:
     return (
         *(Query(quantile_of(q, histogram), f"p{q * 100:g}", exemplars=True) for q in _DRAWN),
-        samples_behind(histogram, of=min(_DRAWN, key=SAMPLES_NEEDED.__getitem__), legend=BEHIND),
+        *(samples_behind(histogram, of=q, legend=f"p{q * 100:g}") for q in _DRAWN),
     )
 
 

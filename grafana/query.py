@@ -153,8 +153,8 @@ def lane_quantile(histogram: str, *, of: float = 0.95, matchers: str = "", by: s
 
 
 def samples_behind(histogram: str, *, of: float = 0.95, matchers: str = "", by: str = "", legend: str = LANE) -> Query:
-    """The samples that a lane's quantile stands on, of both forms together: of several models, jobs or namespaces, the fewest of those
-    that have a quantile.
+    """The samples that a lane's quantile stands on: of several models, jobs or namespaces, the fewest of those that are enough for it.
+    Both forms together: in a fleet of both the number may stand alone, as each form needs enough for its quantile.
     """
     labels = f"{LANE_OF}, {by}" if by else LANE_OF
     counted = either(samples_name(histogram), samples(histogram, by=labels, matchers=measured(matchers)), matchers)

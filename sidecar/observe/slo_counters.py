@@ -47,7 +47,10 @@ class Slo:
             **self._evidence.learners,
             "tokens_per_byte": self.tokens_per_byte,
         }
-        self._unlearned = {name: learner.state() for name, learner in self.learners.items()}
+        # How long prompts are does not depend on what is usual, nor on the version of the engine.
+        self._unlearned = {
+            name: learner.state() for name, learner in self.learners.items() if learner is not self.tokens_per_byte
+        }
         self._now = 0.0
         self._teaches = True
         """Whether a sample teaches what is usual, as of the last tick; a miss ends that at once."""
@@ -295,9 +298,9 @@ class Slo:
         self.learning.restored(came, at, burned=baseline.burning, provisional=baseline.provisional)
 
     def unlearn(self) -> None:
-        """Drop everything that was learned."""
-        for name, learner in self.learners.items():
-            learner.restore(self._unlearned[name])
+        """Drop all that was taken for usual."""
+        for name, state in self._unlearned.items():
+            self.learners[name].restore(state)
         self.learning.dropped()
 
     def flow(self, at: float) -> Flow:

@@ -2,7 +2,7 @@
 
 While longer prompts wait, any step may hold a part of one. Steps without one cost about the same, and those with one do
 not, so the densest ones tell the decodes. But an engine whose every step holds a full chunk of a prompt has steps that
-are all alike as well: then their prompts would have cost next to nothing, or a prompt that has not ended explains them, or
+are all alike as well: then their prompts would have cost next to nothing, or a prompt that has not ended or of unknown length explains them, or
 prompts that became dear by much less than the decodes would have to, and there is no answer. It knows what steps took, and is told what their decodes
 usually cost when it is asked. It refuses to know how that is learned (`step_model.py`).
 """
@@ -58,7 +58,7 @@ class AlikeSteps:
         return len(self._seen) >= FEWEST_SEEN and self._seen[-FEWEST_SEEN].step.ended_at >= since
 
     def factor(self, since: float, usual_excess: float, usual: Costs) -> Compared | None:
-        """The decode factor since this instant; None if there were too few steps, or if prompts were in all of them.
+        """The decode factor since this instant; None if there were too few steps, or if prompts may have been in all of them.
 
         `usual_excess`: what prompts took to what they should take, while all was well.
         """
@@ -77,9 +77,22 @@ class AlikeSteps:
         if found.value <= LIKE_USUAL:
             return Compared(found, terms)
         ended = usual_excess * sum(each.prompt_seconds for each in seen)
-        begun = usual_excess * seen[-1].begun_seconds
+        begun = usual_excess * max(each.begun_seconds for each in seen)
         beyond = sum(each.seconds - decode_seconds for each, decode_seconds in pairs)
         if beyond - ended <= DEAREST_PROMPT * begun or beyond * DEARER_THAN_PROMPTS <= found.value * (ended + begun):
             return None
+        if not all(each.measured for each in steps):
+            return None
         left = sum(each.seconds - found.value * decode_seconds for each, decode_seconds in pairs)
         return Compared(found, terms) if left >= CHEAPEST_PROMPTS * ended else None
+
+    def dearest(self, since: float, usual_excess: float, usual: Costs) -> float | None:
+        """The decode factor since this instant if each prompt cost the usual, and so the highest that may be; None without a step."""
+        seen = [each for each in self._seen if each.step.ended_at >= since]
+        if not seen:
+            return None
+        prompts = sum(each.prompt_seconds for each in seen) + max(each.begun_seconds for each in seen)
+        decodes = sum(
+            each.step.steps * usual.decode_seconds(each.step.sequences, each.step.context_tokens) for each in seen
+        )
+        return (sum(each.seconds for each in seen) - usual_excess * prompts) / decodes

@@ -16,6 +16,8 @@ DECODE_SECONDS = 60.0
 """Age of the oldest step that speaks for now."""
 NEAR_SECONDS, NEAREST_SECONDS, FEWEST_NEAR = 10.0, 3.0, 10
 FEWEST_NOW = 20
+DEAREST_DECODE = 10.0
+"""Decodes that would have to cost more than so many times the usual, with prompts at their usual cost, are not what is dear."""
 
 
 class DecodeNow:
@@ -50,17 +52,25 @@ class DecodeNow:
             dear = before if before is not None and before.factor.low > LIKE_USUAL else None
             return self._alike.factor(max(since, at - NEAR_SECONDS), usual_excess, usual) or dear
         found = self._pure.factor(since, FEWEST_NOW, usual) or self._alike.factor(since, usual_excess, usual)
-        return None if found is None else self._risen(at, found, usual, usual_excess) or found
+        if found is None or self._tells(at, usual):
+            return found and (self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, usual, found.factor) or found)
+        alike = self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual)
+        if alike is not None and alike.factor.low > max(LIKE_USUAL, found.factor.high):
+            return alike  # a fault has begun: until half of the window is its own, the prompts alone would seem dearer
+        return found if found.factor.low > LIKE_USUAL or self.known(at, usual, usual_excess) else None
 
-    def _risen(self, at: float, before: Compared, usual: Costs, usual_excess: float) -> Compared | None:
-        """The factor of the last seconds, if a fault has begun: until half of the window is its own, the prompts alone would seem
-        dearer.
+    def _tells(self, at: float, usual: Costs) -> bool:
+        """Whether enough of the last seconds' steps are pure."""
+        return self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR, usual) is not None
+
+    def known(self, at: float, usual: Costs, usual_excess: float) -> bool:
+        """Whether decodes are known not to explain the last seconds: a pure step or one that is like them is among these, or they would
+        have to be dearer than any fault makes them. Else steps are full of prompts, and which of the two is dear is open.
         """
-        since = at - NEAREST_SECONDS
-        if self._pure.factor(since, FEWEST_NEAR, usual) is not None:
-            return self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, usual, before.factor)
-        alike = self._alike.factor(since, usual_excess, usual)
-        return alike if alike is not None and alike.factor.low > max(LIKE_USUAL, before.factor.high) else None
+        if self._tells(at, usual) or self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual) is not None:
+            return True
+        dearest = self._alike.dearest(at - NEAREST_SECONDS, usual_excess, usual)
+        return dearest is None or not LIKE_USUAL < dearest <= DEAREST_DECODE
 
     def near(self, at: float, usual: Costs, usual_excess: float) -> Compared | None:
         """The factor of the very last seconds, from fewer steps. When decodes become dear, each second in which this does not know
@@ -68,6 +78,7 @@ class DecodeNow:
         """
         return (
             self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR, usual)
+            or self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual)
             or self._pure.factor(at - NEAR_SECONDS, FEWEST_NEAR, usual)
             or self._alike.factor(at - NEAR_SECONDS, usual_excess, usual)
         )

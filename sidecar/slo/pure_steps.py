@@ -1,7 +1,7 @@
 """The cost of decodes by the recent steps that held no prompt. Pure.
 
 It knows what such steps took, and is told what they usually cost when it is asked: that is learned meanwhile. It refuses to know
-which steps these are (`steps.py`), and whether they still speak for now (`step_model.py`).
+which steps these are (`steps.py`), and whether they still speak for now (`decode_now.py`).
 """
 
 from collections import deque

@@ -2,9 +2,9 @@
 
 A step takes a fixed time, and some time for each sequence and for each token in their contexts; prompts that share
 steps add to them. The cost of decode is fitted to steps without a prompt, the cost of prefill to what stretches between
-two such steps take beyond their decode. Two factors compare now with that: *decode* from steps without a prompt,
-*prefill* from the excess of the stretches over what their prompts should cost. Each has an interval, and decides
-nothing while 1 lies inside.
+two such steps take beyond their decode. Two factors compare now with that: *decode* (`decode_now.py`), and *prefill* from
+the excess of the stretches over what their prompts should cost, the open one's too. Each has an interval, and decides nothing while
+1 lies inside.
 
 It knows steps (`steps.py`) and whether it may learn (`learning`: the caller says so while no objective burns). It
 refuses to name a cause, and says why where it cannot answer.
@@ -176,11 +176,19 @@ class StepModel(Learner):
             return Reason.RESIDUALS
         recent = [each for each in self._stretches if each.ended_at >= at - seconds]
         found = self._prefill(recent, self._per_token)
-        if self._stretch is not None:
-            # A fault that fills the steps with prompts may not let this stretch end: those before it tell nothing of now.
-            so_far = self._prefill([*recent, *self._stretch.so_far(self._near[1])], self._per_token)
+        if parts := self._open_parts(at, at - seconds):
+            so_far = self._prefill([*recent, *parts], self._per_token)
             found = max(filter(None, (found, so_far)), key=lambda each: each.factor.value, default=None)
         return Reason.FEW if found is None else self._prefill_fits.told(found)
+
+    def _open_parts(self, at: float, since: float) -> list[EndedStretch]:
+        """The parts of the open stretch, unless dear decodes may explain them. A fault that fills the steps with prompts may not let it
+        end, and those before it tell nothing of now.
+        """
+        stretch, costs = self._stretch, self.costs
+        if stretch is None or costs is None or not stretch.measured:
+            return []
+        return stretch.so_far(self._near[1], since) if self._now.known(at, costs, self._usual_excess) else []
 
     def _prefill(self, stretches: Sequence[EndedStretch], per_token: Sequence[float]) -> Compared | None:
         """The prefill factor of these stretches by the best fit; None if too few of them had prompts."""
@@ -304,11 +312,12 @@ class StepModel(Learner):
             return
         expected = costs.decode_seconds(step.sequences, step.context_tokens)
         self._see(step, seconds)
-        self._waits.step(step, seconds, expected * self._decode_near(step.ended_at))
+        near = self._decode_near(step.ended_at)
+        self._waits.step(step, seconds, expected * near)
         stretch = self._stretch
         if stretch is None:
             stretch = self._stretch = Stretch(step.ended_at - seconds)
-        stretch.add(step, seconds, expected)
+        stretch.add(step, seconds, expected, near)
         if step.ended_at - stretch.began_at > LONGEST_STRETCH_SECONDS:
             self._end_stretch(step.ended_at)
 

@@ -29,7 +29,7 @@ MOST_PROMPTS = 1024
 is streamed at all."""
 UNCOUNTED_REQUESTS = 40
 """Answered requests, over all models, until which what a step with a prompt of unknown length had to do is not known: usage soon tells
-how long prompts are (of each model, after the COUNTED_PROMPTS of `classify/length.py`), and a context that counts as empty makes each
+how long prompts are (of each model, after the COUNTED_PROMPTS of `tokens_per_byte.py`), and a context that counts as empty makes each
 step seem dearer than it is usually. A prompt that comes later is taken as one token: here nothing may ever tell lengths."""
 UNSPLIT_TOKENS = 128
 """A prompt of up to so many tokens is taken as computed within one step, which it ends with its first token. Schedulers have budgets
@@ -77,7 +77,9 @@ class Step(NamedTuple):
     """The prompt that is computed in parts now, if one is: schedulers take prompts in order, so the longest of the few that waited
     longest when the step began."""
     counted: bool = True
-    """The lengths of all prompts inside were known, so that it is known how much the step had to do."""
+    """The lengths of all prompts inside were known, or will never be, so that it is known how much the step had to do."""
+    measured: bool = True
+    """The length of each prompt that waited when the step began, or ended with it, was known: else it may hold any part of one."""
 
 
 class Stream:
@@ -146,6 +148,8 @@ class Steps:
         """Requests that were answered and are over."""
         self._uncounted: set[Hashable] = set()
         """Requests inside whose prompt's length was not known, while others may become known."""
+        self._unmeasured: set[Hashable] = set()
+        """Requests that wait, and whose prompt's length is not known."""
         self._split: set[Hashable] = set()
         """Requests that wait, and whose prompt may be computed in parts: any step may hold one."""
         self._waited = False
@@ -153,6 +157,8 @@ class Steps:
         # As they were when the group began, for the step that ended then:
         self._streaming = 0
         self._pure = False
+        self._measured = True
+        """No prompt of unknown length has waited since the group began."""
         self._then: tuple[int, float, int, Prompt | None, bool] = (0, 0.0, 0, None, True)
         """A step's state at its beginning: sequences, tokens in their contexts, requests that waited, the prompt begun, and whether the
         lengths of all prompts inside are known."""
@@ -176,6 +182,9 @@ class Steps:
             self._uncounted.add(key)
         if prompt.tokens > UNSPLIT_TOKENS or not length_known:
             self._split.add(key)
+        if not length_known:
+            self._unmeasured.add(key)
+            self._measured = False
         self._waited = self._waited or not seen or key in self._split
         waiting = self._waiting if seen else self._unseen
         waiting[key] = self._arrivals, prompt
@@ -183,6 +192,8 @@ class Steps:
     def began(self, key: Hashable, at: float, events: int) -> Stream | None:
         """The first output of this request was read. None if the request is not known."""
         self._split.discard(key)
+        if self._unmeasured:
+            self._unmeasured.discard(key)
         waited = self._waiting.pop(key, None)
         if waited is None and (running_tokens := self._unseen_running.pop(key, None)) is not None:
             stream = self._streams[key] = Stream(self, running_tokens)
@@ -227,6 +238,8 @@ class Steps:
             self.context_tokens -= stream.context_tokens
             return
         self._split.discard(key)
+        if self._unmeasured:
+            self._unmeasured.discard(key)
         waited = self._waiting.pop(key, None) or self._unseen.pop(key, None)
         if waited is not None:
             self._answered += answered
@@ -302,6 +315,7 @@ class Steps:
         self._streaming = streams - self._paused
         self._pure = not (self._waited or self._split or self._unseen)
         self._waited = False
+        self._measured = not self._unmeasured
         begun = self._begun() if waiting else None
         counted = not self._uncounted
         self._then = streams + len(self._unseen_running), self.context_tokens, waiting, begun, counted
@@ -324,8 +338,11 @@ class Steps:
         prompts = tuple(self._prompts)
         pure = self._pure and not prompts
         sequences, tokens, waiting, begun, counted = self._then
+        measured = self._measured
         self._ended.append(
-            Step(began_at, seconds, steps, sequences, tokens, coverage, pure, waiting, prompts, begun, counted)
+            Step(
+                began_at, seconds, steps, sequences, tokens, coverage, pure, waiting, prompts, begun, counted, measured
+            )
         )
 
     def _begun(self) -> Prompt | None:
@@ -345,6 +362,7 @@ class Steps:
                 return
             _, prompt = self._unseen.pop(key)
             self._split.discard(key)
+            self._unmeasured.discard(key)
             self._prompts.append(prompt)
             self._unseen_running[key] = prompt.tokens
             self.context_tokens += prompt.tokens

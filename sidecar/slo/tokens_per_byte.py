@@ -16,6 +16,8 @@ from sidecar.slo.learner import Amount, Learner, Row, Table, Text
 
 COUNTED_PROMPTS = 20
 """Prompts counted by usage before an estimate is given; with fewer, one odd prompt would set the scale."""
+LEAST = 1e-6
+"""No text has fewer tokens in a byte."""
 _REMEMBERED_SAMPLES = 128
 """Samples per model: recent enough to follow a change of traffic, and enough to outvote outliers."""
 _SAMPLES_A_MEDIAN = 8
@@ -27,11 +29,13 @@ _REMEMBERED_MODELS = 17
 class TokensPerByte(Learner):
     """The scale of each model: a weighted median of its last prompts, so that outliers do not move it."""
 
-    __slots__ = ("_models", "known")
-    KEPT: ClassVar = {"scales": Table(Text(), Row(Amount(), Amount()), most=_REMEMBERED_MODELS)}
+    __slots__ = ("_models", "_restored", "known")
+    KEPT: ClassVar = {"scales": Table(Text(), Row(Amount(LEAST), Amount(LEAST)), most=_REMEMBERED_MODELS)}
 
     def __init__(self) -> None:
         self._models: dict[str, _Calibration] = {}
+        self._restored: set[str] = set()
+        """Models that this process has seen no prompt of."""
         self.known: dict[str, float] = {}
         """Model to tokens per byte of text, once the engine has counted enough prompts of it. One mapping for life, which each request
         reads without a call."""
@@ -45,9 +49,10 @@ class TokensPerByte(Learner):
         """One prompt was counted; both numbers are above 0. `model` comes from the closed set of labels."""
         calibration = self._models.get(model)
         if calibration is None:
-            if len(self._models) >= _REMEMBERED_MODELS:
+            if len(self._models) >= _REMEMBERED_MODELS and not self._forget_one():
                 return
             calibration = self._models[model] = _Calibration()
+        self._restored.discard(model)
         # A plain median would follow the many short prompts, which are mostly chat template. Weighted by bytes (the
         # least absolute error), one huge prompt would outvote all others. The square root is between the two.
         median = calibration.add(tokens / text_bytes, sqrt(text_bytes))
@@ -55,14 +60,26 @@ class TokensPerByte(Learner):
             self.known[model] = median
 
     def take(self, found: Mapping[str, Any]) -> None:
-        """Put restored scales into force: each speaks as loud as the fewest prompts that give an estimate."""
-        self._models.clear()
-        self.known.clear()
+        """Put restored scales into force, but for models that this process knows itself: each speaks as loud as the fewest prompts that
+        give an estimate.
+        """
         for model, (scale, weight) in found["scales"].items():
-            calibration = self._models[model] = _Calibration()
+            if model in self.known or (model not in self._models and len(self._models) >= _REMEMBERED_MODELS):
+                continue
+            if model not in self._models:
+                self._restored.add(model)
+            calibration = self._models.setdefault(model, _Calibration())
             for _ in range(COUNTED_PROMPTS):
                 calibration.add(scale, weight)
             self.known[model] = scale
+
+    def _forget_one(self) -> bool:
+        """A model of an earlier process makes room: adapters come and go."""
+        if not self._restored:
+            return False
+        gone = self._restored.pop()
+        del self._models[gone], self.known[gone]
+        return True
 
 
 class _Calibration:

@@ -27,8 +27,8 @@ class Finish(StrEnum):
 
 TOOL_CALLS, NO_FINISH = Finish.TOOL_CALLS, Finish.UNKNOWN
 """The members themselves: CPython 3.11 takes ten times as long to find them by name."""
-FROM_THE_START = (Finish.STOP, Finish.LENGTH, Finish.TOOL_CALLS)
-"""Reasons of nearly all answers: their counters are there from the start, at 0."""
+FROM_THE_START = (Finish.STOP, Finish.LENGTH, Finish.TOOL_CALLS, Finish.REPETITION)
+"""Reasons of nearly all answers, and one that a canary is failed by: their counters are there from the start, at 0."""
 
 _SAID: dict[str, Finish] = {
     # OpenAI's chat and completions, and the engines that follow them; the words of SGLang's and Ollama's own APIs are among these

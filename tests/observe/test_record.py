@@ -105,6 +105,7 @@ def test_answers_are_counted_by_finish_reason_and_empty_ones_again() -> None:
     who = ("llama", "chat")
     assert {labels[2]: value for labels, value in told.items() if labels[:2] == who} == {
         "stop": 0,
+        "repetition": 0,
         "length": 2,
         "tool_calls": 0,
         "unknown": 1,

@@ -199,3 +199,35 @@ def test_dear_prompts_that_fill_all_steps_make_no_decode_dear(seed: int) -> None
     for after in range(1, 30):
         now = engine.until(FAULT_AT + after).decode(FAULT_AT + after, 20.0)
         assert now is Reason.FEW or (isinstance(now, Factor) and now.low <= 1.2), after
+
+
+def test_prompts_of_unknown_length_make_neither_decodes_nor_prompts_dear() -> None:
+    """Fourteen prompts of 3,000 tokens come, whose lengths cannot be measured: each step holds a chunk, and nothing says how much. Each
+    costs the usual.
+    """
+    calm = [one for one in traffic(FAULT_AT + 60, 2.0) if one.at < FAULT_AT - 5]
+    streams = [Arrival(FAULT_AT - 1 + number / 10, 300, 600) for number in range(4)]
+    burst = [Arrival(FAULT_AT + number / 100, 3000, 20, counted=False) for number in range(14)]
+    engine = SteppedEngine([*calm, *streams, *burst], noise=lognormal(0.1))
+
+    for after in (1.0, 2.0, 3.0, 4.0, 5.0):
+        at = FAULT_AT + after
+        found = [engine.until(at).decode(at, 20.0), engine.until(at).prefill(at, 20.0)]
+        assert [now for now in found if isinstance(now, Factor) and now.value > 1.2] == [], after
+    assert not any(step.pure for step in engine.seen if step.ended_at > FAULT_AT + 1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dear_decodes_among_many_prompts_are_not_told_as_dear_prompts(seed: int) -> None:
+    """More prompts come than can be computed, each for its usual cost, and each decode costs five times as much: no step is free of
+    prompts, so for seconds it is open which of the two is dear.
+    """
+    rush = [one._replace(at=one.at + FAULT_AT) for one in traffic(30.0, 9.0, seed=seed + 50)]
+    fault = [(FAULT_AT + 10.0, {"decode_factor": 5.0})]
+    engine = SteppedEngine([*traffic(FAULT_AT, seed=seed), *rush], adjust=fault, noise=lognormal(0.1))
+    ats = [FAULT_AT + 10.0 + after for after in range(1, 16)]
+
+    found = [(engine.until(at).decode(at, 20.0), engine.until(at).prefill(at, 20.0)) for at in ats]
+
+    assert [now for _, now in found if isinstance(now, Factor) and now.low > 1.25] == []
+    assert sum(isinstance(now, Factor) and now.low > 1.25 for now, _ in found) > 5

@@ -399,4 +399,18 @@ def test_an_open_stretch_makes_no_usual_prompt_dear(seed: int) -> None:
 
     found = [engine.until(FAULT_AT + after).prefill(FAULT_AT + after, 20.0) for after in range(1, 60)]
 
-    assert [now for now in found if isinstance(now, Factor) and now.low > 1.2] == []
+    known = [now for now in found if isinstance(now, Factor)]
+    assert len(known) > len(found) / 2
+    assert [now for now in known if now.low > 1.2] == []
+
+
+def test_an_open_stretch_grows_old_too() -> None:
+    """Prompts were three times as dear when the engine stopped in the middle of a step: a minute and a half later that tells nothing."""
+    at = FAULT_AT + 15.0
+    rush = [one._replace(at=one.at + FAULT_AT) for one in traffic(15.0, 6.0, seed=7)]
+    engine = SteppedEngine([*traffic(FAULT_AT), *rush], adjust=broken(prefill_factor=3.0), noise=lognormal(0.1))
+    model = engine.until(at)
+
+    assert isinstance(model.prefill(at, 20.0), Factor)
+    assert model.prefill(engine.seen[-1].ended_at + 21.0, 20.0) is Reason.FEW
+    assert model.prefill(engine.seen[-1].ended_at + 91.0) is Reason.FEW

@@ -1,14 +1,16 @@
 """How each API says that an answer ended, and which answers say nothing: told on the page by bytes that servers send."""
 
 import json
+import re
 from collections.abc import Mapping
 
 import pytest
 
+from sidecar.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS
 from sidecar.observe.request import RequestObserver
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import Observer
-from sidecar.timeline.finish import NO_FINISH, Finish, finish_of
+from sidecar.timeline.finish import FROM_THE_START, NO_FINISH, Finish, finish_of
 from tests.support.vllm_stream import DONE, ROLE, STREAM, TOKEN, chunk, post
 from tests.support.walk import Walk
 
@@ -224,3 +226,12 @@ def test_each_reason_but_other_and_unknown_has_a_word() -> None:
 def test_what_is_no_word_is_another_reason(odd: object) -> None:
     """Such a value is nothing that can be looked up: an unhashable one would raise."""
     assert (finish_of(odd), finish_of(None)) == (Finish.OTHER, NO_FINISH)
+
+
+def test_each_reason_that_a_canary_is_asked_for_is_counted_from_zero() -> None:
+    """A counter that begins with its first answer hides it: what it grew by is not seen."""
+    asked = (*GATE_QUESTIONS.values(), CUT_QUESTION)
+    reasons = {reason for each in asked for reason in re.findall(r'finish_reason="(\w+)"', each.counted.matchers)}
+
+    assert reasons == {"length", "repetition"}
+    assert reasons <= {str(each) for each in FROM_THE_START}
