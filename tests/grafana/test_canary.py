@@ -50,12 +50,15 @@ def test_what_is_no_answer_neither_passes_nor_fails(metric: Json, result: list[f
 
 
 def test_the_limit_is_the_same_everywhere() -> None:
-    """In red on the dashboard, in Argo's conditions, and at the head of Flagger's file, whose limits stand in the Canary object."""
+    """In red on the dashboard, in Argo's conditions, and at the head of Flagger's file, whose limits stand in the Canary object; the page
+    for people shows one.
+    """
     tiles = [panel for panel, target in targets(board("llm-canary")) if is_gate(target)]
     steps = [panel["fieldConfig"]["defaults"]["thresholds"]["steps"] for panel in tiles]
 
     assert [(each[0]["color"], each[1]["value"]) for each in steps] == [(RED, FAILS_BELOW)] * len(METRICS)
     assert re.findall(r"thresholdRange min ([\d.]+\d)", FLAGGERS_FILE) == [f"{FAILS_BELOW:g}"]
+    assert re.findall(r"0\.0\d+", (GRAFANA / "README.md").read_text()) == [f"{FAILS_BELOW:g}"] * 2
 
 
 def test_a_tile_without_an_answer_has_no_colour() -> None:
