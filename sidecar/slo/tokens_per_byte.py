@@ -16,7 +16,7 @@ from sidecar.slo.learner import Amount, Learner, Row, Table, Text
 
 COUNTED_PROMPTS = 20
 """Prompts counted by usage before an estimate is given; with fewer, one odd prompt would set the scale."""
-LEAST = 1e-6
+LEAST_SCALE = 1e-6
 """No text has fewer tokens in a byte."""
 _REMEMBERED_SAMPLES = 128
 """Samples per model: recent enough to follow a change of traffic, and enough to outvote outliers."""
@@ -30,7 +30,7 @@ class TokensPerByte(Learner):
     """The scale of each model: a weighted median of its last prompts, so that outliers do not move it."""
 
     __slots__ = ("_models", "_restored", "known")
-    KEPT: ClassVar = {"scales": Table(Text(), Row(Amount(LEAST), Amount(LEAST)), most=_REMEMBERED_MODELS)}
+    KEPT: ClassVar = {"scales": Table(Text(), Row(Amount(LEAST_SCALE), Amount(LEAST_SCALE)), most=_REMEMBERED_MODELS)}
 
     def __init__(self) -> None:
         self._models: dict[str, _Calibration] = {}

@@ -187,20 +187,18 @@ def says_on_how_many_samples(dashboard: Json) -> Complaints:
     for panel in panels(dashboard):
         if panel["type"] != "timeseries":
             continue  # a table has a column of it
-        numbers = numbers_of(panel)
-        counted = {
-            (histogram, labels_of(tree_of(target), known()))
-            for target in panel["targets"]
-            if target["refId"] in numbers
-            for histogram in re.findall(r"(llm_\w+)_count\b", target["expr"])
-        }
+        numbers, counted, drawn = numbers_of(panel), set(), set()
         for target in panel["targets"]:
-            if "histogram_quantile(" in target["expr"]:
-                of = {(each, labels_of(tree_of(target), known())) for each in _BUCKETS.findall(target["expr"])}
-                for histogram, _ in of - counted:
-                    yield f"panel {panel['title']!r} {target['refId']}: nothing says of how many samples of {histogram}"
+            labels = labels_of(tree_of(target), known())
+            if target["refId"] in numbers:
+                counted |= {(each, labels) for each in _COUNTS.findall(target["expr"])}
+            elif "histogram_quantile(" in target["expr"]:
+                drawn |= {(each, labels) for each in _BUCKETS.findall(target["expr"])}
+        for histogram, labels in drawn ^ counted:
+            yield f"panel {panel['title']!r}: quantiles of {histogram} by {sorted(labels)}, and the number of other samples, or none"
 
 
+_COUNTS = re.compile(r"(llm_\w+)_count\b")
 _BUCKETS = re.compile(r"(llm_\w+)_bucket\b")
 
 
