@@ -60,8 +60,8 @@ class DecodeNow:
         return found if found.factor.low > LIKE_USUAL or self.known(at, usual, usual_excess) else None
 
     def _tells(self, at: float, usual: Costs) -> bool:
-        """Whether enough of the last seconds' steps are pure."""
-        return self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR, usual) is not None
+        """Whether any of the last seconds' steps is pure: then prompts do not fill them all, and the pure steps go on telling."""
+        return self._pure.factor(at - NEAREST_SECONDS, 1, usual) is not None
 
     def known(self, at: float, usual: Costs, usual_excess: float) -> bool:
         """Whether decodes are known not to explain the last seconds: a pure step or one that is like them is among these, or they would
@@ -78,7 +78,7 @@ class DecodeNow:
         """
         return (
             self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR, usual)
-            or self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual)
+            or (None if self._tells(at, usual) else self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual))
             or self._pure.factor(at - NEAR_SECONDS, FEWEST_NEAR, usual)
             or self._alike.factor(at - NEAR_SECONDS, usual_excess, usual)
         )
