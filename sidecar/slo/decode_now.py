@@ -27,11 +27,11 @@ class DecodeNow:
         self._pure = PureSteps()
         self._alike = AlikeSteps()
 
-    def pure(self, step: Step, seconds: float, weight: float) -> None:
+    def add_pure(self, step: Step, seconds: float, weight: float) -> None:
         """A step without a prompt has ended (`PureSteps.add`)."""
         self._pure.add(step, seconds, weight)
 
-    def any(self, step: Step, seconds: float, prompt_seconds: float, begun_seconds: float) -> None:
+    def add(self, step: Step, seconds: float, prompt_seconds: float, begun_seconds: float) -> None:
         """A step with or without a prompt has ended (`AlikeSteps.add`)."""
         self._alike.add(step, seconds, prompt_seconds, begun_seconds)
 
@@ -41,7 +41,7 @@ class DecodeNow:
         self._alike.forget()
 
     def factor(self, at: float, seconds: float, usual: Costs, usual_excess: float) -> Compared | None:
-        """The decode factor at this instant, from the steps of the last so many seconds; None if too few of them tell it.
+        """The decode factor at this instant, from the steps of the last so many seconds; None if too few of them tell it, or if prompts may explain them.
 
         `usual_excess`: what prompts took to what they should take, while all was well.
         """
@@ -52,22 +52,24 @@ class DecodeNow:
             dear = before if before is not None and before.factor.low > LIKE_USUAL else None
             return self._alike.factor(max(since, at - NEAR_SECONDS), usual_excess, usual) or dear
         found = self._pure.factor(since, FEWEST_NOW, usual) or self._alike.factor(since, usual_excess, usual)
-        if found is None or self._tells(at, usual):
-            return found and (self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, usual, found.factor) or found)
+        if found is None:
+            return None
+        if self._tells(at):
+            return self._pure.risen(at, NEAREST_SECONDS, FEWEST_NEAR, usual, found.factor) or found
         alike = self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual)
         if alike is not None and alike.factor.low > max(LIKE_USUAL, found.factor.high):
             return alike  # a fault has begun: until half of the window is its own, the prompts alone would seem dearer
         return found if found.factor.low > LIKE_USUAL or self.known(at, usual, usual_excess) else None
 
-    def _tells(self, at: float, usual: Costs) -> bool:
+    def _tells(self, at: float) -> bool:
         """Whether any of the last seconds' steps is pure: then prompts do not fill them all, and the pure steps go on telling."""
-        return self._pure.factor(at - NEAREST_SECONDS, 1, usual) is not None
+        return self._pure.ended_since(at - NEAREST_SECONDS)
 
     def known(self, at: float, usual: Costs, usual_excess: float) -> bool:
         """Whether decodes are known not to explain the last seconds: a pure step or one that is like them is among these, or they would
         have to be dearer than any fault makes them. Else steps are full of prompts, and which of the two is dear is open.
         """
-        if self._tells(at, usual) or self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual) is not None:
+        if self._tells(at) or self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual) is not None:
             return True
         dearest = self._alike.dearest(at - NEAREST_SECONDS, usual_excess, usual)
         return dearest is None or not LIKE_USUAL < dearest <= DEAREST_DECODE
@@ -78,7 +80,7 @@ class DecodeNow:
         """
         return (
             self._pure.factor(at - NEAREST_SECONDS, FEWEST_NEAR, usual)
-            or (None if self._tells(at, usual) else self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual))
+            or (None if self._tells(at) else self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual))
             or self._pure.factor(at - NEAR_SECONDS, FEWEST_NEAR, usual)
             or self._alike.factor(at - NEAR_SECONDS, usual_excess, usual)
         )

@@ -45,6 +45,10 @@ class PureSteps:
         """The engine was replaced."""
         self._ended.clear()
 
+    def ended_since(self, since: float) -> bool:
+        """Whether any has ended since this instant."""
+        return bool(self._ended) and self._ended[-1].at >= since
+
     def stopped(self, at: float, seconds: float, late_seconds: float) -> bool:
         """Whether pure steps took hardly any of the last `late_seconds` before this instant, compared with the rest of the last
         `seconds`.

@@ -258,7 +258,7 @@ class StepModel(Learner):
             expected = self.costs.decode_seconds(step.sequences, step.context_tokens)
             nearest = self._decode_fits.nearest(seconds, expected, decode_terms(step.sequences, step.context_tokens))
             # A hiccup weighs no more than `OUTLIER` times its cost.
-            self._now.pure(step, seconds, step.steps * min(seconds, OUTLIER * nearest))
+            self._now.add_pure(step, seconds, step.steps * min(seconds, OUTLIER * nearest))
             self._see(step, seconds)
             self._waits.step(step, seconds, expected)
             self._guard(step, seconds, nearest)
@@ -365,7 +365,7 @@ class StepModel(Learner):
 
     def _see(self, step: Step, seconds: float) -> None:
         work, begun = self._usual_work(step.prompts), self._usual_work(() if step.begun is None else (step.begun,))
-        self._now.any(step, seconds, work, begun)
+        self._now.add(step, seconds, work, begun)
 
     def _usual_work(self, prompts: Sequence[Prompt]) -> float:
         return seconds_of(self._per_token, prompt_terms(prompts)) if prompts and self._per_token is not None else 0.0

@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from sidecar.slo.cost_names import Part, Reason
+from sidecar.slo.decode_now import FEWEST_NEAR
 from sidecar.slo.factor import Factor
 from tests.slo.stepping import (
+    COSTS,
     FAULT_AT,
     LATER,
     LIMITS,
@@ -231,3 +233,21 @@ def test_dear_decodes_among_many_prompts_are_not_told_as_dear_prompts(seed: int)
 
     assert [now for _, now in found if isinstance(now, Factor) and now.low > 1.25] == []
     assert sum(isinstance(now, Factor) and now.low > 1.25 for now, _ in found) > 5
+
+
+def test_few_pure_steps_go_on_telling_decodes_on_a_slow_engine() -> None:
+    """A real vLLM whose share of the processor was cut: all costs three times as much, and in three seconds there are fewer than ten
+    pure steps. As decodes were not told for seconds, and prompts were dear too, it was paged as prefill.
+    """
+    slow = replace(COSTS, step_seconds=0.1)
+    short = [one._replace(prompt_tokens=20, output_tokens=20) for one in traffic(FAULT_AT + 40, 2.0)]
+    knobs = {"decode_factor": 3.0, "prefill_factor": 3.0}
+    engine = SteppedEngine(short, adjust=broken(**knobs), noise=lognormal(0.1), costs=slow)
+    ats = [FAULT_AT + after for after in range(1, 30)]
+
+    found = [engine.until(at).decode(at, 20.0) for at in ats]
+
+    pure = [step.ended_at for step in engine.seen if step.pure]
+    assert max(sum(at - 3.0 < ended_at <= at for ended_at in pure) for at in ats[4:]) < FEWEST_NEAR
+    assert [at - FAULT_AT for at, now in zip(ats, found, strict=True) if not isinstance(now, Factor)] == []
+    assert all(isinstance(now, Factor) and now.low > 2.0 for now in found[20:])
