@@ -274,7 +274,6 @@ TESTED_THROUGH = {
     "proxy/unobserved.py": "proxy/test_guard.py",
     "slo/cost_names.py": "observe/test_step_costs.py",
     "slo/root/reading.py": "slo/root/test_pod.py",
-    "slo/stretch.py": "slo/test_step_model.py",
     "slo/root/signs.py": "slo/root/test_pod.py",
     "timeline/dialects/": "timeline/test_dialects.py",
     "timeline/events.py": "timeline/test_timeline.py",
