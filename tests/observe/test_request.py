@@ -281,6 +281,18 @@ def test_after_a_restart_the_first_length_is_estimated() -> None:
     assert after.accounts[-1].labels.prompt_bucket == before.accounts[-1].labels.prompt_bucket == "512-4k"
 
 
+def test_lengths_stay_known_when_usual_values_are_dropped() -> None:
+    """They do not depend on what is usual."""
+    walk = Walk()
+    slo = walk.settlement.instruments.slo
+    for _ in range(20):
+        slo.tokens_per_byte.learn("llama", 800, 200)
+
+    slo.unlearn()
+
+    assert slo.tokens_per_byte.known == {"llama": 0.25}
+
+
 def test_the_log_line_has_allowed_headers_and_no_query() -> None:
     """The line has the path without its query, the one allowed header and the status; nothing else of the request."""
     walk = Walk()
