@@ -30,7 +30,6 @@ from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
 from sidecar.observe.instruments import Instruments
 from sidecar.slo.prefill_cost import length_of
-from sidecar.slo.tokens_per_byte import TokensPerByte
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -77,7 +76,7 @@ class Process:
         self._in_flight = instruments.in_flight
         self._slo = instruments.slo
         self._estimates = cast("Estimates", instruments.estimates)
-        self._lengths = PromptLengthEstimator(BUCKETS, TokensPerByte())
+        self._lengths = PromptLengthEstimator(BUCKETS, instruments.slo.tokens_per_byte)
         self._state = EngineStateRecorder(self.metrics)
         self._state.on_restart = self._engine_restarted
         self._up = self.metrics.gauge(c.ENGINE_UP).child()
