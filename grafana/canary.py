@@ -7,7 +7,7 @@ target from the pod's label `app.kubernetes.io/version` (README); it is not call
 
 from grafana.colours import FINE, RED, WARN
 from grafana.panel import Board, Choice, Kind, Panel, Row
-from grafana.query import BEHIND, WHO, Query, summed
+from grafana.query import WHO, Query, summed
 from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, POINT_AT_IT, STREAMED_OK, TPOTS
 from sidecar.compare.gate_query import (
     CUT_QUESTION,
@@ -137,7 +137,7 @@ def _side_by_side(title: str, population: str, histogram: str) -> Panel:
             Query(quantile(q, histogram, by=by, matchers=matchers), f"p{q * 100:g} {VERSIONED}", exemplars=True)
             for q in (0.5, 0.95)
         ),
-        Query(samples(histogram, by=by, matchers=matchers), f"{BEHIND} {VERSIONED}", counts=True),
+        Query(samples(histogram, by=by, matchers=matchers), f"counted {VERSIONED}", counts=True),
     )
     about = (
         f"Both versions, lane by lane, over five minutes: p50 from {SAMPLES_NEEDED[0.5]} requests on, p95 from {SAMPLES_NEEDED[0.95]}."

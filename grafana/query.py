@@ -109,7 +109,7 @@ class Query:
         return promql(self.text, without=self.without)
 
 
-LANE, PODS_NAME, BEHIND = "{{lane}}", "{{pod}}", "counted"
+LANE, PODS_NAME = "{{lane}}", "{{pod}}"
 """A line's name is the lane's or the pod's bare name, because its colour follows from its name: the same on every dashboard."""
 
 
