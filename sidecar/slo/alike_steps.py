@@ -87,7 +87,9 @@ class AlikeSteps:
         return Compared(found, terms) if left >= CHEAPEST_PROMPTS * ended else None
 
     def dearest(self, since: float, usual_excess: float, usual: Costs) -> float | None:
-        """The decode factor since this instant if each prompt cost the usual, and so the highest that may be; None without a step."""
+        """The decode factor since this instant if each prompt cost the usual, so about the highest that may be: the prompt in work counts as a whole. None
+        without a step.
+        """
         seen = [each for each in self._seen if each.step.ended_at >= since]
         if not seen:
             return None

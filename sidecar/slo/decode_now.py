@@ -17,7 +17,8 @@ DECODE_SECONDS = 60.0
 NEAR_SECONDS, NEAREST_SECONDS, FEWEST_NEAR = 10.0, 3.0, 10
 FEWEST_NOW = 20
 DEAREST_DECODE = 10.0
-"""Decodes that would have to cost more than so many times the usual, with prompts at their usual cost, are not what is dear."""
+"""Decodes that would have to cost more than so many times the usual, with prompts at their usual cost, are not what is dear: a judgement, as
+no fault that was played or seen made them so dear."""
 
 
 class DecodeNow:
