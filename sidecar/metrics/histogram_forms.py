@@ -3,7 +3,7 @@
 Knows that a classic histogram has the series `_sum`, `_count` and `_bucket`, and that a native one has none of them and is read
 by functions, which Prometheus has from 2.40 on; there a fleet without native histograms costs nothing more. VictoriaMetrics does not know
 `histogram_sum` and `histogram_count` and refuses a query that has them: for it `classic_only` takes the native half away. The pods
-of one fleet may have different forms, so both are asked for. Refuses to know which metrics are asked for, and why.
+of one fleet may have different forms, so both are asked for; which form a process has, one series of it tells. Refuses to know which metrics are asked for, and why.
 """
 
 import re
@@ -11,11 +11,17 @@ from collections.abc import Mapping
 
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
+from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 
 
 SAMPLES_NEEDED: Mapping[float, int] = {0.1: 50, 0.5: 20, 0.95: 100, 0.99: 500}
 """Quantile to the samples that it needs at least: five on its far side, ten for the middle. A p99 of thirty requests is their maximum."""
 
+PROCESS = ("namespace", "job", "pod", "instance")
+"""The labels that a scrape gives to all series of one process."""
+OF_EACH_PROCESS = EVENT_LOOP_LAG_SECONDS.name
+"""A histogram that each process has once, from its start on. It tells the form of all, because one scrape stores all in the same form."""
+_ONE_MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"')
 _HISTOGRAMS = "|".join(metric.name for metric in CATALOGUE if isinstance(metric, Histogram))
 _SUM_OR_COUNT = re.compile(rf"(?<![\w:])({_HISTOGRAMS})_(sum|count)(?![\w:])")
 
@@ -34,9 +40,18 @@ def of_any_form(asked: str) -> str:
 
 
 def buckets(histogram: str, matchers: str, window: str, function: str = "increase") -> str:
-    """PromQL for the classic buckets of pods that have no native histogram. `matchers`: `{...}` or nothing; `window`: without brackets."""
-    classic, native = (f"{function}({name}{matchers}[{window}])" for name in (f"{histogram}_bucket", histogram))
-    return f"{classic} unless ignoring (le) {native}"
+    """PromQL for the classic buckets of pods that have no native histograms. `matchers`: `{...}` or nothing; `window`: without brackets."""
+    return f"{function}({histogram}_bucket{matchers}[{window}]) {_unless_native(matchers, window)}"
+
+
+def _unless_native(matchers: str, window: str) -> str:
+    """PromQL that leaves out the processes whose histograms are stored natively.
+
+    One series of each process tells it. The native form of what is left out tells it too, but to read that takes longer than the
+    quantile itself: it has a series for each lane, length and phase, and 2.42 decodes every bucket of every sample.
+    """
+    own = ",".join(found[0] for found in _ONE_MATCHER.finditer(matchers) if found[1] in PROCESS)
+    return f"unless on ({', '.join(PROCESS)}) increase({OF_EACH_PROCESS}{f'{{{own}}}' if own else ''}[{window}])"
 
 
 def quantile(
@@ -62,23 +77,24 @@ def quantile(
     native = f"histogram_quantile({of}, sum{grouped}({read}))"
     if at_least:
         grown = f"increase({histogram}{matchers}[{window}])"
-        counted = f"sum{grouped}(increase({histogram}_count{matchers}[{window}]) unless {grown})"
+        counted = f"sum{grouped}(increase({histogram}_count{matchers}[{window}]) {_unless_native(matchers, window)})"
         classic += f" and on ({by}) {counted} >= {at_least}"
-        native += f" and on ({by}) histogram_count(sum{grouped}({grown})) >= {at_least}"
+        native += f" and on ({by}) sum{grouped}(histogram_count({grown})) >= {at_least}"
     # Without a label of its own, the native one would stand in the place of the classic one.
     return f'max{grouped}({classic} or label_replace({native}, "form", "native", "", ""))'
 
 
-# One selector, with its range and offset, however its label values are written; and a function of it.
-_SELECTOR = r'\w+(?:\{(?:[^}"]|"(?:[^"\\]|\\.)*")*\})?(?:\[[^\]]*\])?(?: offset \w+)?'
+# The matchers, the range and the offset of a selector, however its label values are written; a selector; and a function of it.
+_ASKED = r'(?:\{(?:[^}"]|"(?:[^"\\]|\\.)*")*\})?(?:\[[^\]]*\])?(?: offset \w+)?'
+_SELECTOR = rf"\w+{_ASKED}"
 _READ = rf"(?:rate|increase)\({_SELECTOR}\)"
-_SUMMED = rf"sum(?: by \([^)]*\) )?\({_READ}\)"
-_ENOUGH = rf" and on \([^)]*\) histogram_count\({_SUMMED}\) >= \d+"
+_SUM_BY = r"sum(?: by \([^)]*\) )?"
+_ENOUGH = rf" and on \([^)]*\) {_SUM_BY}\(histogram_count\({_READ}\)\) >= \d+"
 _NATIVE = re.compile(
     "|".join((
         rf" or histogram_(?:sum|count)\((?:{_READ}|{_SELECTOR})\)",
-        rf" unless(?: ignoring \(le\))? (?=(?:rate|increase)\((?:{_HISTOGRAMS})(?![\w:])){_READ}",
-        rf' or label_replace\(histogram_quantile\([\d.]+, {_SUMMED}\)(?:{_ENOUGH})?, "form", "native", "", ""\)',
+        rf" unless on \({', '.join(PROCESS)}\) increase\({OF_EACH_PROCESS}{_ASKED}\)",
+        rf' or label_replace\(histogram_quantile\([\d.]+, {_SUM_BY}\({_READ}\)\)(?:{_ENOUGH})?, "form", "native", "", ""\)',
     ))
 )  # fmt: skip
 

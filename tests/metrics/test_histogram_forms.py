@@ -6,6 +6,9 @@ import pytest
 from sidecar.metrics.histogram_forms import buckets, classic_only, of_any_form, quantile
 
 
+NATIVELY = "unless on (namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds[5m]))"
+
+
 @pytest.mark.parametrize(
     ("asked", "both"),
     [
@@ -49,12 +52,12 @@ def test_a_quantile_is_the_higher_of_both_forms_each_with_enough_samples() -> No
     assert quantile(0.95, "llm_request_seconds", "5m", by="lane", matchers='{a="b"}', at_least=100) == (
         "max by (lane) ("
         'histogram_quantile(0.95, sum by (lane, le) (rate(llm_request_seconds_bucket{a="b"}[5m])'
-        ' unless ignoring (le) rate(llm_request_seconds{a="b"}[5m])))'
+        f" {NATIVELY})"
         ' and on (lane) sum by (lane) (increase(llm_request_seconds_count{a="b"}[5m])'
-        ' unless increase(llm_request_seconds{a="b"}[5m])) >= 100'
+        f" {NATIVELY} >= 100"
         " or label_replace("
         'histogram_quantile(0.95, sum by (lane) (rate(llm_request_seconds{a="b"}[5m])))'
-        ' and on (lane) histogram_count(sum by (lane) (increase(llm_request_seconds{a="b"}[5m]))) >= 100'
+        ' and on (lane) sum by (lane) (histogram_count(increase(llm_request_seconds{a="b"}[5m]))) >= 100'
         ', "form", "native", "", ""))'
     )
 
@@ -62,8 +65,17 @@ def test_a_quantile_is_the_higher_of_both_forms_each_with_enough_samples() -> No
 def test_a_quantile_without_labels_or_condition() -> None:
     assert quantile(0.5, "llm_request_seconds", "1h", function="increase") == (
         "max(histogram_quantile(0.5, sum by (le) (increase(llm_request_seconds_bucket[1h])"
-        " unless ignoring (le) increase(llm_request_seconds[1h])))"
+        " unless on (namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds[1h])))"
         ' or label_replace(histogram_quantile(0.5, sum(increase(llm_request_seconds[1h]))), "form", "native", "", ""))'
+    )
+
+
+def test_the_processes_that_store_native_histograms_are_found_by_one_series_of_each() -> None:
+    """A page that narrows its pods narrows them too; a lane is no matter of a process."""
+    assert buckets("llm_request_seconds", '{lane="a,pod=b",pod=~"c|d", namespace!="e\\"}"}', "1h") == (
+        'increase(llm_request_seconds_bucket{lane="a,pod=b",pod=~"c|d", namespace!="e\\"}"}[1h])'
+        " unless on (namespace, job, pod, instance)"
+        ' increase(llm_sidecar_event_loop_lag_seconds{pod=~"c|d",namespace!="e\\"}"}[1h])'
     )
 
 
@@ -87,7 +99,12 @@ def test_what_is_read_of_native_histograms_can_be_left_out(matchers: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["a unless increase(llm_requests_total[5m])", "a unless rate(llm_request_seconds_sum[5m])"]
+    "text",
+    [
+        "a unless on (namespace, job, pod, instance) increase(llm_requests_total[5m])",
+        "a unless on (namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds_sum[5m])",
+        "a unless on (pod) increase(llm_sidecar_event_loop_lag_seconds[5m])",
+    ],
 )
 def test_only_what_stands_for_a_native_histogram_is_left_out(text: str) -> None:
     assert classic_only(text) == text
