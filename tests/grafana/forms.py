@@ -8,6 +8,7 @@ from typing import Any
 
 import promql_parser as promql
 
+from sidecar.metrics.histogram_forms import PROCESS
 from tests.grafana.boards import Json, targets
 from tests.grafana.query_rules import Complaints, tree_of, where
 from tests.grafana.series import NATIVE, children, matched, selectors, walk
@@ -24,8 +25,13 @@ def reads_any_form(dashboard: Json) -> Complaints:
         for node in walk(tree):
             if isinstance(node, promql.BinaryExpr) and str(node.op) == "unless":
                 left, right = (selectors(side) for side in (node.lhs, node.rhs))
-                if right[0].name in NATIVE and [matched(one) for one in left] != [matched(one) for one in right]:
+                if right[0].name in NATIVE and any(_of_process(one) != matched(right[0]) for one in left):
                     yield f"{where(panel, target)}: {right[0].name} stands for other pods than {left[0].name}"
+
+
+def _of_process(selector: promql.VectorSelector) -> dict[str, str]:
+    """The matchers that choose processes: what is left out by process must leave out those, and no others."""
+    return {name: how for name, how in matched(selector).items() if name in PROCESS}
 
 
 _READS_NATIVE = {

@@ -8,7 +8,7 @@ import promql_parser as promql
 
 from grafana.panel import SAMPLES_UNIT
 from sidecar.export.rules.dashboard_rules import RECORDED
-from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
+from sidecar.metrics.histogram_forms import PROCESS, SAMPLES_NEEDED
 from tests.grafana.boards import MAGIC, Json, numbers_of, targets, unit_of, with_durations
 from tests.grafana.dimensions import UNIT, UnknownDimensionError, dimension_of, observed, written
 from tests.grafana.gate import is_sequential
@@ -16,6 +16,7 @@ from tests.grafana.series import (
     CONSTANT,
     FORM,
     NATIVE,
+    TARGET,
     VERSION,
     Labels,
     children,
@@ -126,7 +127,8 @@ def reads_one_of_two(dashboard: Json) -> Complaints:
                 continue
             chosen = _own_matchers(selectors(node.lhs)[0])
             for selector in selectors(node.rhs):
-                if _own_matchers(selector) != chosen:
+                labels = known()[selector.name or ""]
+                if _own_matchers(selector) != {name: how for name, how in chosen.items() if name in labels}:
                     yield f"{where(panel, target)}: {selector.name} is chosen otherwise than what is recorded"
 
 
@@ -349,8 +351,11 @@ def _badly_chosen(operator: str, left: Labels, right: Labels, on: Labels | None)
         if left != right - {FORM} or (on is not None and on != left & WHO):
             yield "or of different things"
     elif operator == "unless" and on is None:
-        if left - {"le"} != right:
+        if left != right:
             yield f"unless of {sorted(right)}, but {sorted(left)} stay"
+    elif operator == "unless" and on == frozenset(PROCESS):
+        if not left & TARGET == right & TARGET == TARGET:
+            yield "unless of a process, where one of the two sides is not of one"
     elif on != left & right:
         yield f"{operator} not on all labels that both have"
 
