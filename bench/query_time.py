@@ -155,7 +155,10 @@ def recorded(names: set[str], pods: int, lanes: int) -> Iterator[Made]:
     """
     for name in sorted(names & RECORDED):
         if name == MARK:
-            yield Made(encoded({"__name__": name, "namespace": "bench", "job": "llm"}), 0.0, float(pods))
+            for rule in (one for group in GROUPS for one in group.rules if one.name == MARK):
+                yield Made(
+                    encoded({"__name__": name, "namespace": "bench", "job": "llm", **rule.labels}), 0.0, float(pods)
+                )
             continue
         part = name.removeprefix("instance:").removesuffix(":sum")
         kept = Counted(
@@ -263,7 +266,7 @@ def texts_of(dashboard: Json) -> list[str]:
     """All PromQL of the dashboard: panels, variables, annotations."""
     asked = [one["expr"] for one in (*(target for _, target in targets(dashboard)), *dashboard["annotations"]["list"])]
     series = [re.findall(r"llm_\w+", variable["definition"])[0] for variable in query_variables(dashboard)]
-    return [*asked, *series, switch(dashboard)[1]]
+    return [*asked, *series, *(query for _, query, _ in switch(dashboard))]
 
 
 def queries_measured(

@@ -6,7 +6,7 @@ version 12.4 and later (where a link's place is a menu) is taken out again.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from grafana_foundation_sdk.builders import (
@@ -31,6 +31,7 @@ from grafana.query import Query
 from grafana.surroundings import annotations, links, variables
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.export.rules.dashboard_rules import parts_read
 
 
 SCHEMA_VERSION = 39
@@ -56,7 +57,7 @@ def drawn(board: Board) -> dict[str, Any]:
         .tooltip(models.DashboardCursorSync.CROSSHAIR)
         .time(f"now-{board.hours}h", "now")
         .refresh("30s")
-        .variables([*variables(board.choices)])
+        .variables([*variables(board.choices, parts_read(_asked(board)))])
         .annotations([*annotations()])
         .links([*links(board)])
     )
@@ -65,6 +66,10 @@ def drawn(board: Board) -> dict[str, Any]:
     made.panels = _laid_out(board)
     text = json.dumps(made, cls=JSONEncoder)
     return cast("dict[str, Any]", _without_places(json.loads(text)))
+
+
+def _asked(board: Board) -> Iterator[str]:
+    return (query.text for row in board.rows for panel in row.panels for query in panel.queries)
 
 
 def _without_places(node: Any) -> Any:
@@ -208,8 +213,13 @@ def _axis(made: timeseries.Panel, panel: Panel) -> None:
 
 def _overridden(made: timeseries.Panel, panel: Panel) -> None:
     if panel.by_phase:
+        behind = any(query.legend.endswith(" {{phase}}") for query in panel.queries)
         for phase, colour in PHASE_COLOURS.items():
-            made.override_by_name(phase, [prop("color", {"mode": "fixed", "fixedColor": colour})])
+            properties = [prop("color", {"mode": "fixed", "fixedColor": colour})]
+            if behind:
+                made.override_by_regexp(f"/ {phase}$/", properties)
+            else:
+                made.override_by_name(phase, properties)
     if panel.total:
         line = [
             prop("custom.stacking", {"mode": "none", "group": "B"}),

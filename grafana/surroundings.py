@@ -14,7 +14,7 @@ from grafana.colours import NEUTRAL, RED, WARN
 from grafana.panel import Board, Choice
 from grafana.query import COMPUTED, VARIABLES, promql
 from sidecar.export.rules.annotations import RUNBOOKS
-from sidecar.export.rules.dashboard_rules import MARK, NOW
+from sidecar.export.rules.dashboard_rules import MARK, NOW, PART
 
 
 ALL = ".*"
@@ -38,8 +38,13 @@ def _datasource() -> common_models.DataSourceRef:
     return common_models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 
-def variables(choices: Sequence[Choice] = ()) -> Iterator[dashboard.DatasourceVariable | dashboard.QueryVariable]:
-    """The data source, then each label; a later one offers only what the earlier ones leave."""
+def variables(
+    choices: Sequence[Choice] = (), parts: Sequence[str] = ()
+) -> Iterator[dashboard.DatasourceVariable | dashboard.QueryVariable]:
+    """The data source, then each label; a later one offers only what the earlier ones leave.
+
+    `parts`: the groups of the optional rule file that the dashboard reads; without them nothing needs the switch.
+    """
     yield dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
     chosen: list[str] = []
     for name in VARIABLES:
@@ -54,7 +59,8 @@ def variables(choices: Sequence[Choice] = ()) -> Iterator[dashboard.DatasourceVa
             made = _query(name, _TITLES[name], f"label_values({series}, {name})")
         yield made.multi(True).include_all(True).all_value(ALL).current(everything)
         chosen.append(f'{name}=~"${name}"')
-    yield _computed()
+    if parts:
+        yield _computed(parts)
     for choice in choices:
         order = "sort_desc" if choice.youngest_first else "sort"
         selected = ",".join([*chosen[:2], f'{choice.label}!=""'])
@@ -67,13 +73,15 @@ def variables(choices: Sequence[Choice] = ()) -> Iterator[dashboard.DatasourceVa
         )
 
 
-def _computed() -> dashboard.QueryVariable:
-    """Out of sight: `.*`, or a pattern that matches no job where the rules for pictures were evaluated from the start of the time
-    shown to its end. What they record has no pod and no prompt bucket: an empty label matches All, and no other choice.
+def _computed(parts: Sequence[str]) -> dashboard.QueryVariable:
+    """Out of sight: `.*`, or a pattern that matches no job where all these groups of rules for pictures were evaluated from the start
+    of the time shown to its end. What they record has no pod and no prompt bucket: an empty label matches All, and no other choice.
     """
     chosen = ",".join(f'{name}=~"${name}"' for name in ("namespace", "pod", "prompt_bucket"))
-    recorded = f"{MARK}{{{chosen}}}"
-    stored = f"count({recorded} offset $__range) and count({recorded})"
+    recorded = f'{MARK}{{{chosen},{PART}=~"{"|".join(parts)}"}}'
+    stored = " and ".join(
+        f"count(group by ({PART}) ({recorded}{at})) == {len(parts)}" for at in (" offset $__range", "")
+    )
     text = (
         f'query_result(label_replace({stored}, "{COMPUTED}", "{_NO_JOB}", "", "")'
         f' or on () label_replace(vector(1), "{COMPUTED}", "{ALL}", "", ""))'
@@ -124,14 +132,18 @@ _CHANGES = {
         "{{engine}} {{version}} {{app_version}} is new",
         "{{namespace}}",
     ),
-    "Engine restarts": ("sum by (POD) (increase(llm_engine_restarts_total[1m])) > 0", "engine restarted", "{{pod}}"),
+    "Engine restarts": (
+        f"sum by (POD) (increase(llm_engine_restarts_total[{NOW}])) > 0",
+        "engine restarted",
+        "{{pod}}",
+    ),
     "Config changes": (
-        "max by (POD) (changes(llm_sidecar_config_last_reload_success_timestamp_seconds[1m])) > 0",
+        f"max by (POD) (changes(llm_sidecar_config_last_reload_success_timestamp_seconds[{NOW}])) > 0",
         "config reloaded",
         "{{pod}}",
     ),
 }
-"""Name to the query, its title and its text. A version is new for as long as it was not there so long ago."""
+"""Name to the query, its title and its text. What is new is marked for as long: a shorter time would hold one sample of a scrape each minute."""
 
 
 def _annotation(name: str, colour: str, expr: str) -> dashboard.AnnotationQuery:

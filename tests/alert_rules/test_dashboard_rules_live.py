@@ -77,9 +77,11 @@ def labelled(found: list[Json]) -> dict[tuple[tuple[str, str], ...], float]:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_what_is_recorded_is_what_is_computed(lived: Look, rule: Record) -> None:
     """At the very instant of the evaluation."""
-    found = lived.ask("query", query=f"{rule.name}[30s]", time=lived.ended_at)["result"]
+    own = ",".join(f'{name}="{value}"' for name, value in rule.labels.items())
+    found = lived.ask("query", query=f"{rule.name}{{{own}}}[30s]", time=lived.ended_at)["result"]
     recorded_at = float(found[0]["values"][-1][0])
-    recorded = labelled(lived.ask("query", query=rule.name, time=recorded_at)["result"])
+    query = f"sum without ({','.join(rule.labels)}) ({rule.name}{{{own}}})"
+    recorded = labelled(lived.ask("query", query=query, time=recorded_at)["result"])
     computed = labelled(lived.ask("query", query=rule.expr, time=recorded_at)["result"])
 
     assert recorded == pytest.approx(computed, rel=1e-9)
@@ -133,9 +135,29 @@ def test_where_the_rules_were_not_evaluated_from_the_start_all_is_computed(lived
     assert everything(earlier)["computed"] == ".*"
 
 
+@pytest.mark.parametrize(
+    ("uid", "absent", "computed"),
+    [
+        ("llm-fleet", "phases", "-"),
+        ("llm-fleet", "pods", ".*"),
+        ("llm-anatomy", "", "-"),
+        ("llm-anatomy", "phases", ".*"),
+    ],
+)
+def test_a_group_that_is_not_loaded_leaves_alone_the_dashboards_that_do_not_read_it(
+    lived: Look, uid: str, absent: str, computed: str
+) -> None:
+    """With the group of pods alone, Fleet reads it, and the other dashboards draw what they compute."""
+    ((_, query, label),) = switch(board(uid))
+    text = filled_in(query, lived, dict.fromkeys(("namespace", "pod", "prompt_bucket"), ".*"))
+    without = text.replace("job:llm_sidecar_build_info:count{", f'job:llm_sidecar_build_info:count{{part!="{absent}",')
+
+    assert [one["metric"] for one in lived.answers(without, instant=True)] == [{label: computed}]
+
+
 def test_without_the_rules_the_switch_is_answered_too(lived: Look) -> None:
     """By one value, so that Grafana has one."""
-    name, query, label = switch(board("llm-fleet"))
+    ((name, query, label),) = switch(board("llm-fleet"))
     absent = query.replace("job:llm_sidecar_build_info:count", "job:absent:count")
     found = lived.answers(
         filled_in(absent, lived, dict.fromkeys(("namespace", "pod", "prompt_bucket"), ".*")), instant=True

@@ -115,9 +115,9 @@ def variables_of(dashboard: Json, look: Look) -> tuple[dict[str, list[str]], dic
             options[name] = sorted(set(look.ask(f"label/{label}/values", **asked_for)))
         usual = ALL if variable.get("includeAll") else next(iter(options[name]), "")
         chosen[name] = look.chosen.get(name, usual)
-    name, query, label = switch(dashboard)
-    (found_one,) = look.answers(filled_in(query, look, chosen), instant=True)
-    chosen[name] = found_one["metric"][label]
+    for name, query, label in switch(dashboard):
+        (found_one,) = look.answers(filled_in(query, look, chosen), instant=True)
+        chosen[name] = found_one["metric"][label]
     return options, chosen
 
 

@@ -117,8 +117,9 @@ def has_no_column_of_ones(picture: Picture) -> Complaints:
 def keeps_phases_colours(picture: Picture) -> Complaints:
     """A phase's row in a legend and its cell in a table have its colour."""
     for panel, drawn in panels_of(picture):
-        of_phases = any(target.get("legendFormat") in {"{{phase}}", *PHASE_COLOURS} for target in panel["targets"])
-        coloured = [(row["name"], tuple(row["colour"])) for row in drawn["legend"] if of_phases]
+        legends = [target.get("legendFormat", "") for target in panel["targets"]]
+        of_phases = any(legend.endswith("{{phase}}") or legend in PHASE_COLOURS for legend in legends)
+        coloured = [(row["name"].split(" ")[-1], tuple(row["colour"])) for row in drawn["legend"] if of_phases]
         numbers = re.compile(r"\d+")
         coloured += [
             (cell["text"], tuple(int(part) for part in numbers.findall(cell["colour"])[:3]))

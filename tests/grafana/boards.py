@@ -81,14 +81,13 @@ def query_result(variable: Json) -> tuple[str, str]:
     return match["query"], label["label"]
 
 
-def switch(dashboard: Json) -> tuple[str, str, str]:
+def switch(dashboard: Json) -> list[tuple[str, str, str]]:
     """The variable that chooses between recorded series and raw ones: name, PromQL, and the label that its regex takes.
 
-    Raises ValueError where there is not exactly one.
+    None on a dashboard that reads nothing recorded.
     """
-    (variable,) = [one for one in dashboard["templating"]["list"] if one.get("hide") == HIDDEN]
-    query, label = query_result(variable)
-    return str(variable["name"]), query, label
+    hidden = [one for one in dashboard["templating"]["list"] if one.get("hide") == HIDDEN]
+    return [(str(one["name"]), *query_result(one)) for one in hidden]
 
 
 def with_durations(expr: str) -> str:

@@ -71,11 +71,13 @@ def keeps_phases_from_judgement(dashboard: Json) -> Complaints:
         for colour in _judging(panel):
             if colour in PHASE_COLOURS.values():
                 yield f"panel {panel['title']!r}: it judges in a phase's colour, {colour}"
-        for phase, colour in _of_phases(panel):
+        for phase, colour in (*_of_phases(panel), *_of_phases(panel, behind=True)):
             if colour != PHASE_COLOURS[phase]:
                 yield f"panel {panel['title']!r}: {phase} in {colour}"
-        named = any(target.get("legendFormat") in {"{{phase}}", *PHASE_COLOURS} for target in panel["targets"])
-        if named and {phase for phase, _ in _of_phases(panel)} != set(PHASE_COLOURS):
+        legends = [target.get("legendFormat", "") for target in panel["targets"]]
+        named = any(legend.endswith("{{phase}}") or legend in PHASE_COLOURS for legend in legends)
+        behind = any(legend.endswith(" {{phase}}") for legend in legends)
+        if named and {phase for phase, _ in _of_phases(panel, behind=behind)} != set(PHASE_COLOURS):
             yield f"panel {panel['title']!r}: a phase without its colour"
 
 
@@ -87,9 +89,12 @@ def _judging(panel: Json) -> Iterator[str]:
     yield from (step["color"] for step in steps)
 
 
-def _of_phases(panel: Json) -> Iterator[tuple[str, str]]:
+def _of_phases(panel: Json, *, behind: bool = False) -> Iterator[tuple[str, str]]:
+    """Each phase that has a colour, with it. `behind`: of lines whose names end with the phase, and not of those that it names alone."""
     for override in panel["fieldConfig"]["overrides"]:
         name = override["matcher"]["options"]
+        if behind:
+            name = name.removeprefix("/ ").removesuffix("$/") if override["matcher"]["id"] == "byRegexp" else ""
         for one in override["properties"]:
             if one["id"] == "color" and name in PHASE_COLOURS:
                 yield name, one["value"]["fixedColor"]

@@ -12,9 +12,9 @@ from typing import Any
 import promql_parser as promql
 
 from sidecar.export.rules.annotations import RUNBOOKS as RUNBOOK_BASE
-from sidecar.export.rules.dashboard_rules import MARK
+from sidecar.export.rules.dashboard_rules import GROUPS, MARK, PART
+from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
 from tests.grafana.boards import (
-    HIDDEN,
     UIDS,
     Json,
     column_of,
@@ -29,7 +29,7 @@ from tests.grafana.boards import (
 from tests.grafana.forms import reads_any_form
 from tests.grafana.gate import is_gate
 from tests.grafana.query_rules import QUERY_RULES, VARIABLES, WHO, has_buckets, tree_of
-from tests.grafana.series import VERSION, known, labels_of, matched, operands, selectors
+from tests.grafana.series import VERSION, known, labels_of, matched, operands, selectors, walk
 from tests.grafana.version_rules import keeps_versions_apart
 
 
@@ -39,6 +39,13 @@ Rule = Callable[[Json], Complaints]
 RUNBOOKS = Path(__file__).parents[2] / "sidecar" / "runbooks"
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 GRID = 24
+PARTS = {
+    rule.labels[PART]: {one.name for one in group.rules} - {MARK}
+    for group in GROUPS
+    for rule in group.rules
+    if rule.name == MARK
+}
+"""Part of the optional rule file to what it records."""
 _FIELD = re.compile(r"\$\{__data\.fields\.(\w+)\}")
 _LEGEND_LABEL = re.compile(r"\{\{(\w+)\}\}")
 
@@ -88,19 +95,27 @@ def has_the_variables(dashboard: Json) -> Complaints:
 
 
 def has_the_switch(dashboard: Json) -> Complaints:
-    """One variable out of sight, asked anew with the time: all is computed, unless what is chosen was recorded for the time shown."""
-    try:
-        name, query, label = switch(dashboard)
-        asked = selectors(promql.parse(query.replace("$__range", "1h")))
-    except ValueError as error:
-        yield f"no variable out of sight that chooses what is read: {error}"
-        return
-    (variable,) = [one for one in dashboard["templating"]["list"] if one.get("hide") == HIDDEN]
-    if (name, label, variable.get("refresh"), variable["current"]["value"]) != ("computed", "computed", 2, ".*"):
-        yield f"variable {name}: another name or label, not asked anew, or not all at first"
+    """One variable out of sight, asked anew with the time: all is computed, unless what is read was recorded for the time shown.
+
+    It asks for every group that records something that the dashboard reads.
+    """
+    read = {selector.name for _, target in targets(dashboard) for selector in selectors(tree_of(target))}
+    needed = {part for part, names in PARTS.items() if names & read}
     chosen = {label: f'=~"${label}"' for label in ("namespace", "pod", "prompt_bucket")}
-    if [(one.name, matched(one)) for one in asked] != [(MARK, chosen)] * 2 or variable["datasource"] != DATASOURCE:
-        yield f"variable {name}: it does not ask whether what is chosen was recorded"
+    found = switch(dashboard)
+    if needed and len(found) != 1:
+        yield f"{len(found)} variables out of sight that choose what is read"
+    for name, query, label in found:
+        asked = selectors(promql.parse(query.replace("$__range", "1h")))
+        (variable,) = [one for one in dashboard["templating"]["list"] if one["name"] == name]
+        if (name, label, variable.get("refresh"), variable["current"]["value"]) != ("computed", "computed", 2, ".*"):
+            yield f"variable {name}: another name or label, not asked anew, or not all at first"
+        parts = matched(asked[0]).get(PART, "").removeprefix('=~"').removesuffix('"').split("|")
+        told = chosen | {PART: f'=~"{"|".join(parts)}"'}
+        if [(one.name, matched(one)) for one in asked] != [(MARK, told)] * 2 or variable["datasource"] != DATASOURCE:
+            yield f"variable {name}: it does not ask whether what is chosen was recorded"
+        if not needed <= set(parts) <= set(PARTS) or query.count(f" == {len(parts)}") != 2:
+            yield f"variable {name}: it asks for {', '.join(parts)}, and read is {', '.join(sorted(needed))}"
 
 
 def offers_what_had_traffic(dashboard: Json) -> Complaints:
@@ -275,16 +290,29 @@ CHANGES = {"Deploys": "llm_engine_info", "Engine restarts": "llm_engine_restarts
 """Changes that are drawn over every panel: name to the series that tells."""
 
 
-def shows_the_alerts(dashboard: Json) -> Complaints:
-    """As annotations, pages and tickets, with the phase in the title, for what is chosen; and what was changed."""
-    found = {}
-    changes = {one["name"]: one for one in dashboard["annotations"]["list"] if one["name"] in CHANGES}
+def shows_what_was_changed(dashboard: Json) -> Complaints:
+    """As annotations, for what is chosen, each seen by a scrape that is as slow as is supported."""
+    changes = {
+        one["name"]: promql.parse(one["expr"]) for one in dashboard["annotations"]["list"] if one["name"] in CHANGES
+    }
     for name, series in CHANGES.items():
-        asked = selectors(promql.parse(changes[name]["expr"])) if name in changes else []
+        asked = selectors(changes[name]) if name in changes else []
         if {one.name for one in asked} != {series} or any(
             matched(one).get(label) != f'=~"${label}"' for one in asked for label in ("namespace", "pod")
         ):
             yield f"annotation {name}: not there, or not of what is chosen"
+    for name, tree in changes.items():
+        for one in walk(tree):
+            if (
+                isinstance(one, promql.MatrixSelector)
+                and one.range.total_seconds() < 3 * LONGEST_SCRAPE_INTERVAL_SECONDS
+            ):
+                yield f"annotation {name}: {one.range} seldom hold two samples of a slow scrape"
+
+
+def shows_the_alerts(dashboard: Json) -> Complaints:
+    """As annotations, pages and tickets, with the phase in the title, for what is chosen."""
+    found = {}
     for annotation in dashboard["annotations"]["list"]:
         if annotation["name"] in CHANGES:
             continue
@@ -335,6 +363,7 @@ RULES: tuple[Rule, ...] = (
     has_whole_tables,
     leads_somewhere,
     shows_the_alerts,
+    shows_what_was_changed,
     offers_traces,
     reads_any_form,
     keeps_versions_apart,

@@ -58,6 +58,30 @@ def _decode_in_green(dashboard: Json) -> None:
             override["properties"] = [{"id": "color", "value": {"mode": "fixed", "fixedColor": "green"}}]
 
 
+def _phases_by_their_names_alone(dashboard: Json) -> None:
+    for override in _panel(dashboard, "Seconds of the latencies that missed")["fieldConfig"]["overrides"]:
+        matcher = override["matcher"]
+        if matcher["id"] == "byRegexp":
+            override["matcher"] = {"id": "byName", "options": matcher["options"][2:-2]}
+
+
+def _a_mark_of_one_scrape(dashboard: Json) -> None:
+    (annotation,) = [one for one in dashboard["annotations"]["list"] if one["name"] == "Config changes"]
+    annotation["expr"] = annotation["expr"].replace("[5m]", "[1m]")
+
+
+def _another_group(dashboard: Json) -> None:
+    for variable in dashboard["templating"]["list"]:
+        if variable["name"] == "computed":
+            variable["query"]["query"] = variable["query"]["query"].replace("quantiles|phases", "pods|phases")
+
+
+def _one_of_two_groups(dashboard: Json) -> None:
+    for variable in dashboard["templating"]["list"]:
+        if variable["name"] == "computed":
+            variable["query"]["query"] = variable["query"]["query"].replace(" == 2", " == 1")
+
+
 def _colours_in_order(dashboard: Json) -> None:
     _panel(dashboard, "Arrivals")["fieldConfig"]["defaults"]["color"] = {"mode": "palette-classic"}
 
@@ -122,6 +146,10 @@ def _too_wide(dashboard: Json) -> None:
         (picture_rules.paints_no_absence, _grey_cells),
         (picture_rules.keeps_phases_from_judgement, _judged_in_orange),
         (picture_rules.keeps_phases_from_judgement, _decode_in_green),
+        (picture_rules.keeps_phases_from_judgement, _phases_by_their_names_alone),
+        (rules.shows_what_was_changed, _a_mark_of_one_scrape),
+        (rules.has_the_switch, _another_group),
+        (rules.has_the_switch, _one_of_two_groups),
         (picture_rules.colours_by_name, _colours_in_order),
         (picture_rules.shows_its_legend, _legend_below),
         (picture_rules.shows_its_legend, _legend_without_its_row),
@@ -148,7 +176,7 @@ def test_a_mistake_in_the_picture_is_noticed(rule: Rule, mistake: Callable[[Json
 def test_every_rule_has_a_mistake() -> None:
     marks = test_a_mistake_in_the_picture_is_noticed.pytestmark  # type: ignore[attr-defined]
 
-    assert {rule for rule, _ in marks[0].args[1]} == {*PICTURE_RULES, rules.says_on_how_many_samples}
+    assert {rule for rule, _ in marks[0].args[1]} >= {*PICTURE_RULES, rules.says_on_how_many_samples}
 
 
 def _lab(colour: str) -> tuple[float, float, float]:

@@ -5,6 +5,8 @@ recorded, so a picture is the same with these rules and without them, only slowe
 reads what is recorded here, and the alerts' rules do not need it. Refuses to know panels.
 """
 
+from collections.abc import Iterable
+
 from sidecar.export.rules.rule import Group, Record
 from sidecar.ledger.account import Phase
 from sidecar.metrics import histogram_forms
@@ -34,7 +36,9 @@ DRAWN_PHASES = (Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN, Phase.STREAM)
 """Phases of streamed answers whose quantiles are drawn: raw buckets of phases are most of what these rules read."""
 _OF_DRAWN_PHASES = f'{{phase=~"{"|".join(DRAWN_PHASES)}",streaming="true"}}'
 MARK = "job:llm_sidecar_build_info:count"
-"""The series that tells a dashboard since when these rules are evaluated. It has no pod and no prompt bucket."""
+"""The series that tells a dashboard since when a group of these rules is evaluated. It has no pod and no prompt bucket."""
+PART = "part"
+"""The label of `MARK` that names the group: whoever loads one of them reads that one, and asks the raw series for the rest."""
 
 
 def quantile(
@@ -120,11 +124,6 @@ _PHASES_RULES = (
     ),
 )
 _PODS_RULES = (
-    Record(
-        MARK,
-        "count by (namespace, job) (llm_sidecar_build_info)",
-        "Tells dashboards that these rules are evaluated, and since when.",
-    ),
     *(
         Record(
             process_name(f"{histogram.name}_{part}"),
@@ -148,18 +147,36 @@ _PODS_RULES = (
         for counter, what in ((SLO_MISSES_TOTAL, "Misses"), (SLO_REQUESTS_TOTAL, "Judged requests"))
     ),
 )
-GROUPS = (
-    Group(
-        "llm-dashboards-pods",
-        _PODS_RULES,
-        interval="60s",
-        why="Means of each pod over the time shown: sums and counts, fewer than are scraped.",
+
+
+def _group(part: str, rules: tuple[Record, ...], why: str) -> Group:
+    mark = Record(
+        MARK,
+        "count by (namespace, job) (llm_sidecar_build_info)",
+        "Tells dashboards that this group is evaluated, and since when.",
+        {PART: part},
+    )
+    return Group(f"llm-dashboards-{part}", (mark, *rules), interval="60s", why=why)
+
+
+_PARTS = {
+    "pods": _group(
+        "pods", _PODS_RULES, "Means of each pod over the time shown: sums and counts, fewer than are scraped."
     ),
-    Group("llm-dashboards-quantiles", _LANES_RULES, interval="60s", why="Quantiles by lane, over pods."),
-    Group(
-        "llm-dashboards-phases", _PHASES_RULES, interval="60s", why="Quantiles and means by lane and phase, over pods."
-    ),
-)
+    "quantiles": _group("quantiles", _LANES_RULES, "Quantiles by lane, over pods."),
+    "phases": _group("phases", _PHASES_RULES, "Quantiles and means by lane and phase, over pods."),
+}
+GROUPS = tuple(_PARTS.values())
 """Groups of the file: Mimir takes up to 20 rules in one."""
 RECORDED = frozenset(rule.name for group in GROUPS for rule in group.rules)
 """Every series that the file records."""
+
+
+def parts_read(asked: Iterable[str]) -> tuple[str, ...]:
+    """The parts whose recorded series these expressions name, in the order of the file."""
+    texts = tuple(asked)
+    return tuple(
+        part
+        for part, group in _PARTS.items()
+        if any(rule.name in text for rule in group.rules if rule.name != MARK for text in texts)
+    )

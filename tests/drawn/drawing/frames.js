@@ -75,6 +75,7 @@ function put(object, path, value) {
 
 function matches(matcher, name, frame, field) {
   if (matcher.id === 'byName') return name === matcher.options;
+  if (matcher.id === 'byRegexp') return new RegExp(matcher.options.slice(1, -1)).test(name);
   if (matcher.id === 'byFrameRefID') return frame.refId === matcher.options;
   throw new Error(`no matcher ${matcher.id}`);
 }
