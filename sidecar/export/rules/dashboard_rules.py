@@ -38,7 +38,7 @@ _OF_DRAWN_PHASES = f'{{phase=~"{"|".join(DRAWN_PHASES)}",streaming="true"}}'
 MARK = "job:llm_sidecar_build_info:count"
 """The series that tells a dashboard since when a group of these rules is evaluated. It has no pod and no prompt bucket."""
 PART = "part"
-"""The label of `MARK` that names the group: whoever loads one of them reads that one, and asks the raw series for the rest."""
+"""The label of `MARK` that names the group: where one of them alone is loaded, dashboards read that one, and the raw series for the rest."""
 
 
 def quantile(
