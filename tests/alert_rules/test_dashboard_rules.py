@@ -103,7 +103,7 @@ def test_all_that_it_records_is_drawn() -> None:
 
 @pytest.mark.parametrize("uid", UIDS)
 def test_a_dashboard_waits_for_the_groups_that_it_reads_and_for_no_other(uid: str) -> None:
-    """Where one group is loaded, the dashboards that read that group alone read it; those that read none have no switch."""
+    """With one group loaded, the dashboards that read that group alone read it; those that read none have no switch."""
     text = " ".join(target["expr"] for _, target in targets(board(uid)))
     read = [
         group["rules"][0]["labels"]["part"]
