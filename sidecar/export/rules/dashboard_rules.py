@@ -159,24 +159,22 @@ def _group(part: str, rules: tuple[Record, ...], why: str) -> Group:
     return Group(f"llm-dashboards-{part}", (mark, *rules), interval="60s", why=why)
 
 
-_PARTS = {
-    "pods": _group(
-        "pods", _PODS_RULES, "Means of each pod over the time shown: sums and counts, fewer than are scraped."
-    ),
-    "quantiles": _group("quantiles", _LANES_RULES, "Quantiles by lane, over pods."),
-    "phases": _group("phases", _PHASES_RULES, "Quantiles and means by lane and phase, over pods."),
-}
-GROUPS = tuple(_PARTS.values())
+GROUPS = (
+    _group("pods", _PODS_RULES, "Means of each pod over the time shown: sums and counts, fewer than are scraped."),
+    _group("quantiles", _LANES_RULES, "Quantiles by lane, over pods."),
+    _group("phases", _PHASES_RULES, "Quantiles and means by lane and phase, over pods."),
+)
 """Groups of the file: Mimir takes up to 20 rules in one."""
 RECORDED = frozenset(rule.name for group in GROUPS for rule in group.rules)
 """Every series that the file records."""
 
 
 def parts_read(asked: Iterable[str]) -> tuple[str, ...]:
-    """The parts whose recorded series these expressions name, in the order of the file."""
+    """The parts (values of `PART`) whose recorded series these expressions name, in the order of the file."""
     texts = tuple(asked)
-    return tuple(
-        part
-        for part, group in _PARTS.items()
-        if any(rule.name in text for rule in group.rules if rule.name != MARK for text in texts)
-    )
+    found = []
+    for group in GROUPS:
+        mark, *rules = group.rules
+        if any(rule.name in text for rule in rules for text in texts):
+            found.append(mark.labels[PART])
+    return tuple(found)
