@@ -143,7 +143,7 @@ _CHANGES = {
         "{{pod}}",
     ),
 }
-"""Name to the query, its title and its text. What is new is marked for as long: a shorter time would hold one sample of a scrape each minute."""
+"""Name to the query, its title and its text. A change is marked for as long as `NOW`: a minute may hold one sample of a slow scrape."""
 
 
 def _annotation(name: str, colour: str, expr: str) -> dashboard.AnnotationQuery:

@@ -3,7 +3,8 @@
 Knows that a classic histogram has the series `_sum`, `_count` and `_bucket`, and that a native one has none of them and is read
 by functions, which Prometheus has from 2.40 on; there a fleet without native histograms costs nothing more. VictoriaMetrics does not know
 `histogram_sum` and `histogram_count` and refuses a query that has them: for it `classic_only` takes the native half away. The pods
-of one fleet may have different forms, so both are asked for; which form a process has, one series of it tells. Refuses to know which metrics are asked for, and why.
+of one fleet may have different forms, so both are asked for; one series of a process tells which form it has. Refuses to know which
+metrics are asked for, and why.
 """
 
 import re
