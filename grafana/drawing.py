@@ -27,6 +27,7 @@ from grafana_foundation_sdk.models import prometheus as prometheus_models
 from grafana.colours import FINE
 from grafana.drawing_tables import drawn_table, letter, prop
 from grafana.panel import RATIO, SAMPLES_UNIT, Board, Kind, Panel
+from grafana.pod_names import SHOWN_POD, with_shown_pod, with_whole_pod
 from grafana.query import Query
 from grafana.surroundings import annotations, links, variables
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
@@ -122,7 +123,12 @@ def _panel(panel: Panel) -> models.Panel:
 
 
 def _target(query: Query, ref: str, panel: Panel) -> prometheus.Dataquery:
-    target = prometheus.Dataquery().expr(query.expr).ref_id(ref).datasource(DATASOURCE)
+    expr, legend = query.expr, query.legend
+    if panel.leads_to_a_pod:
+        expr = with_whole_pod(expr)
+    elif "{{pod}}" in legend:
+        expr, legend = with_shown_pod(expr), legend.replace("{{pod}}", f"{{{{{SHOWN_POD}}}}}")
+    target = prometheus.Dataquery().expr(expr).ref_id(ref).datasource(DATASOURCE)
     if panel.kind in {Kind.TABLE, Kind.STAT}:
         target.instant()
     else:
@@ -130,12 +136,8 @@ def _target(query: Query, ref: str, panel: Panel) -> prometheus.Dataquery:
     if panel.kind is Kind.TABLE:
         return target.format(prometheus_models.PromQueryFormat.TABLE)
     if panel.kind is Kind.HEATMAP:
-        return (
-            target.format(prometheus_models.PromQueryFormat.HEATMAP)
-            .legend_format(query.legend)
-            .exemplar(query.exemplars)
-        )
-    return target.legend_format(query.legend).exemplar(query.exemplars)
+        return target.format(prometheus_models.PromQueryFormat.HEATMAP).legend_format(legend).exemplar(query.exemplars)
+    return target.legend_format(legend).exemplar(query.exemplars)
 
 
 def _mappings(panel: Panel) -> list[models.ValueMapping]:

@@ -12,6 +12,7 @@ from grafana_foundation_sdk.models import dashboard as models
 
 from grafana.colours import FINE
 from grafana.panel import Panel
+from grafana.pod_names import WHOLE_POD, pods_mapping
 from grafana.query import Query
 
 
@@ -66,13 +67,17 @@ def drawn_table(panel: Panel) -> table.Panel:
     if several:
         made.with_transformation(models.DataTransformerConfig(id_val="merge", options={}))
     made.with_transformation(models.DataTransformerConfig(id_val="organize", options=organize))
-    for column in dict.fromkeys([*(query.legend for query in panel.queries), *WIDTHS, *_told(panel), *panel.hidden]):
+    for column in dict.fromkeys([*(query.legend for query in panel.queries), *WIDTHS, *_told(panel), *_hidden(panel)]):
         properties = _column(panel, column)
         if properties:
             made.override_by_name(column, properties)
     if panel.sorted_by:
         made.sort_by([common.TableSortByFieldState().display_name(panel.sorted_by).desc(True)])
     return made
+
+
+def _hidden(panel: Panel) -> list[str]:
+    return [*panel.hidden, *([WHOLE_POD] if panel.leads_to_a_pod else [])]
 
 
 def _told(panel: Panel) -> list[str]:
@@ -83,10 +88,10 @@ def _column(panel: Panel, column: str) -> list[models.DynamicConfigValue]:
     """All that is said about one column; nothing of one that the panel does not have."""
     query = next((one for one in panel.queries if one.legend == column), None)
     properties = _value(panel, query) if query is not None else []
-    if column in WIDTHS and column in panel.order and column not in panel.hidden:
+    if column in WIDTHS and column in panel.order and column not in _hidden(panel):
         properties.append(prop("custom.width", WIDTHS[column]))
     properties += _cell(panel, column)
-    if column in panel.hidden:
+    if column in _hidden(panel):
         # Out of sight only: a link may still need its value, so it must stay in the data.
         properties.append(prop("custom.hidden", True))
     return properties
@@ -115,12 +120,15 @@ def _cell(panel: Panel, column: str) -> list[models.DynamicConfigValue]:
         {"title": title, "url": address, "targetBlank": False} for of, title, address in panel.links if of == column
     ]
     properties = []
-    if mapped:
-        absent = {"text": "", "color": FINE, "index": len(mapped)}
+    mappings: list[object] = [{"type": "value", "options": mapped}] if mapped else []
+    if column == "pod" and column in panel.order:
+        mappings.append(pods_mapping(len(mapped)))
+    if mappings:
+        absent = {"text": "", "color": FINE, "index": len(mapped) + len(mappings)}
         nothing = [
             {"type": "special", "options": {"match": match, "result": absent}} for match in ("null+nan", "empty")
         ]
-        properties.append(prop("mappings", [{"type": "value", "options": mapped}, *nothing]))
+        properties.append(prop("mappings", [*mappings, *nothing]))
     if colours:
         properties.append(prop("custom.cellOptions", {"type": "color-background", "mode": "basic"}))
     if column in TEXT_COLUMNS and shown:

@@ -6,7 +6,7 @@ from grafana.colours import CALM, RED, WARN
 from grafana.panel import Board, Kind, Panel, Row
 from grafana.query import Query, grown, pod_mean, state
 from grafana.shapes import COUNTED, ENGINE, FIRST_TOKENS, GAPS, OK, TIMES, TPOTS
-from grafana.surroundings import kept
+from grafana.surroundings import ONLY_THIS_POD, kept
 
 
 _WHERE = "namespace, model, lane, pod"
@@ -17,7 +17,6 @@ _TTFT, _TPOT = (
     pod_mean("llm_time_to_first_token_seconds", by=_WHERE),
     pod_mean("llm_time_per_output_token_seconds", by=_WHERE),
 )
-_POD_LINKS = (("pod", "Only this pod", kept("llm-anatomy", "namespace", "pod")),)
 
 _OUTLIERS = Row(
     "Outliers first, over the time shown",
@@ -50,7 +49,7 @@ _OUTLIERS = Row(
             ),
             width=24,
             order=("pod", "lane", "model", "namespace"),
-            links=(*_POD_LINKS, ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane"))),
+            links=(ONLY_THIS_POD, ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane"))),
             sorted_by="TTFT of the median",
         ),
     ),
@@ -114,7 +113,7 @@ _ROOM = Row(
             ),
             width=24,
             order=("pod", "namespace"),
-            links=_POD_LINKS,
+            links=(ONLY_THIS_POD,),
             sorted_by="waiting",
         ),
         Panel(
@@ -144,7 +143,7 @@ _ROOM = Row(
             ),
             width=24,
             order=("pod", "namespace"),
-            links=_POD_LINKS,
+            links=(ONLY_THIS_POD,),
             sorted_by="decode",
             empty="",
         ),

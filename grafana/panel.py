@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from grafana.colours import FINE
+from grafana.pod_names import WHOLE_POD
 from grafana.query import Query
 
 
@@ -84,6 +85,11 @@ class Panel:
     def description(self) -> str:
         """As people read it behind the panel's (i)."""
         return f"{self.about}\n\nPopulation: {self.population}."
+
+    @property
+    def leads_to_a_pod(self) -> bool:
+        """True if a link of this table needs a pod's whole name."""
+        return any(WHOLE_POD in address for *_, address in self.links)
 
 
 @dataclass(frozen=True, slots=True)

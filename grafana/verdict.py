@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from grafana.colours import FINE, RED, WARN
 from grafana.first_steps import first_steps, runbooks
 from grafana.panel import Kind, Panel
+from grafana.pod_names import in_row
 from grafana.query import Query
 from grafana.shapes import COUNTED, DECIDED, TIMES
-from grafana.surroundings import kept
+from grafana.surroundings import ONLY_THIS_POD, kept
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
 from sidecar.export.rules.annotations import RUNBOOKS
@@ -70,7 +71,7 @@ def _with_ways(expr: str) -> str:
 
 
 def _runbook(*labels: str) -> str:
-    return f"{RUNBOOKS}/${{__data.fields.runbook}}?" + "&".join(f"{one}=${{__data.fields.{one}}}" for one in labels)
+    return f"{RUNBOOKS}/{in_row('runbook')}?" + "&".join(f"{one}={in_row(one)}" for one in labels)
 
 
 def _because() -> str:
@@ -145,9 +146,9 @@ def verdict_table(*, height: int) -> Panel:
         text_colours=(*_PHASES, ("severity", "page", RED), ("severity", "ticket", WARN), ("severity", "pod", FINE)),
         texts={"do_first": first_steps()},
         links=(
-            ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "model", "lane")),
+            ("phase", "The phase's dashboard", kept(in_row("dashboard"), "namespace", "model", "lane")),
             ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane")),
-            ("pod", "Only this pod", kept("llm-anatomy", "namespace", "pod")),
+            ONLY_THIS_POD,
             ("runbook", "The runbook", _runbook("namespace", "job", "model", "lane", "pod")),
         ),
         sorted_by="burn",
@@ -162,7 +163,9 @@ def pods_table(*, width: int, height: int) -> Panel:
         for counter in ("misses", "requests", "allowed_misses")
     )
     told = "phase, cause, dashboard"
-    began = f"min by ({_POD}, {told}) ({_with_ways(_BEGAN)})"
+    # For an instant a pod may have two: the root has changed, and the series of before is not stale yet.
+    present = f"topk by ({_POD}) (1, min by ({_POD}, phase, cause) ({_BEGAN}))"
+    began = f"min by ({_POD}, {told}) ({_with_ways(present)})"
     return Panel(
         Kind.TABLE,
         "Pods, worst first",
@@ -185,8 +188,8 @@ def pods_table(*, width: int, height: int) -> Panel:
         order=("pod", "objective", "burn", "missed", "phase", "cause", "since"),
         text_colours=_PHASES,
         links=(
-            ("pod", "Only this pod", kept("llm-anatomy", "namespace", "pod")),
-            ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "pod")),
+            ONLY_THIS_POD,
+            ("phase", "The phase's dashboard", kept(in_row("dashboard"), "namespace", "pod")),
         ),
         sorted_by="burn",
     )

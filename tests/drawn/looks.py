@@ -6,6 +6,7 @@ Knows what `pictures.py` reads. Refuses to know how anything is drawn.
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from grafana.pod_names import SHOWN
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from tests.drawn.pictures import Picture
 from tests.grafana.boards import Json
@@ -49,6 +50,11 @@ def named_lines(picture: Picture, panel: Json) -> set[str]:
 
 def _named(legend: str, labels: Mapping[str, str]) -> str:
     return _LABEL.sub(lambda match: labels.get(match[1], ""), legend)
+
+
+def shown_pod(name: str) -> str:
+    """As much of a pod's name as a column or a legend has room for: its end, where pods of one Deployment differ."""
+    return name if len(name) <= SHOWN + 1 else f"…{name[-SHOWN:]}"
 
 
 def shows_every_legend_row(picture: Picture) -> Complaints:
@@ -105,6 +111,15 @@ def clips_nothing(picture: Picture) -> Complaints:
                 yield f"{drawn['title']}: {head['text']} is cut off"
 
 
+def cuts_no_pod(picture: Picture) -> Complaints:
+    """A pod can be told from the others of its Deployment: no cell cuts its name off where names differ."""
+    for _, drawn in panels_of(picture):
+        for at, head in enumerate(drawn["heads"]):
+            for cell in (row[at] for row in drawn["rows"] if len(row) > at and head["text"] == "pod"):
+                if cell["clipped"]:
+                    yield f"{drawn['title']}: {cell['text']} is cut off"
+
+
 def has_no_column_of_ones(picture: Picture) -> Complaints:
     """A column that reads 1 in every row says nothing: its labels do. A state and a number of pods may be 1."""
     for _, drawn in panels_of(picture):
@@ -137,6 +152,7 @@ LOOKS: tuple[Look, ...] = (
     paints_no_absence,
     ends_ratios_at_one,
     clips_nothing,
+    cuts_no_pod,
     has_no_column_of_ones,
     keeps_phases_colours,
 )

@@ -69,6 +69,14 @@ def narrow_column(data: dict[str, Json]) -> str:
     return "llm-anatomy"
 
 
+def whole_pods(data: dict[str, Json]) -> str:
+    """A pod's name stands whole in a column that is too narrow for it."""
+    for one in _properties(_panel(data["llm-anatomy"], "Pods, worst first"), "pod"):
+        if one["id"] == "mappings":
+            one["value"] = []
+    return "llm-anatomy"
+
+
 def long_title(data: dict[str, Json]) -> str:
     """A title is longer than its panel."""
     _panel(data["llm-queue"], "KV cache")["title"] += (
@@ -104,6 +112,7 @@ MISTAKES: Mapping[str, Mistake] = {
         coloured_tile,
         endless_ratio,
         narrow_column,
+        whole_pods,
         long_title,
         column_of_ones,
         green_decode,

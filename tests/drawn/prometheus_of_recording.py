@@ -38,6 +38,6 @@ def lines(one: Recording) -> Iterator[str]:
 def remembered(one: Recording, folder: Path) -> Iterator[Look]:
     """A look at its end, for the length of a `with` block."""
     ended_at = EPOCH + int(one.fault_at + LOOK_AFTER_SECONDS) // STEP_SECONDS * STEP_SECONDS - STEP_SECONDS
-    # No block tells where a series ends: a sample stands for its own step.
-    with backfilled(folder, lines(one), f"--query.lookback-delta={STEP_SECONDS + 1}s") as url:
+    # No block tells where a series ends: a sample stands for its own step, and not at the next one.
+    with backfilled(folder, lines(one), f"--query.lookback-delta={STEP_SECONDS - 1}s") as url:
         yield Look(url, ended_at - SHOWN_SECONDS, ended_at)

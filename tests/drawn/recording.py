@@ -6,6 +6,7 @@ writes `recorded/NAME.json.xz` anew: the series that dashboards and rules read, 
 the shipped files. Do it after a metric, a rule or an incident has changed. Knows the file's form; refuses to know Grafana.
 """
 
+import hashlib
 import json
 import lzma
 import re
@@ -14,12 +15,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.incidents.grade import pod_name as bench_pod_name
 from bench.incidents.product import sampled
 from bench.incidents.prometheus import Question, ask, names_in
 from bench.incidents.samples import Samples
 from bench.incidents.world import Mode
 from sidecar.engines.kinds import KINDS
-from tests.drawn.incidents import INCIDENTS, LOOK_AFTER_SECONDS, played, pod_name
+from tests.alert_rules.syntax import rules as shipped_rules
+from tests.drawn.incidents import INCIDENTS, LOOK_AFTER_SECONDS, PODS, played, pod_name
 from tests.grafana.boards import UIDS, board, targets
 
 
@@ -44,6 +47,14 @@ class Recording:
     fault_at: float
     looked_at: float
     series: list[Series]
+    rules: str
+    """Digest of the rules that were evaluated."""
+
+
+def digest() -> str:
+    """SHA-256, in hexadecimal, of all that the shipped rules ask and when. Their texts for readers are left out."""
+    asked = [{name: value for name, value in rule.fields.items() if name != "annotations"} for rule in shipped_rules()]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def _queries() -> str:
@@ -76,8 +87,16 @@ def record(name: str) -> Recording:
             own_labels = tuple(pair for pair in labels if pair[0] != "__name__")
             made.setdefault((rule, own_labels), [None] * count)[step] = value
     own = [one for number, each in enumerate(samples) for one in _own(each, number, count)]
-    recorded = [(rule, dict(labels), column) for (rule, labels), column in made.items()]
-    return Recording(run.fault_at, run.fault_at + LOOK_AFTER_SECONDS, [*own, *recorded])
+    recorded = [(rule, _renamed(dict(labels)), column) for (rule, labels), column in made.items()]
+    return Recording(run.fault_at, run.fault_at + LOOK_AFTER_SECONDS, [*own, *recorded], digest())
+
+
+def _renamed(labels: dict[str, str]) -> dict[str, str]:
+    """The bench's pods, by the names that are drawn."""
+    if "pod" not in labels:
+        return labels
+    names = {bench_pod_name(number): pod_name(number) for number in range(PODS)}
+    return labels | {"pod": names[labels["pod"]]}
 
 
 def _add_what_stands_still(samples: Samples) -> None:
@@ -103,7 +122,8 @@ def _own(samples: Samples, number: int, count: int) -> Iterator[Series]:
 def keep(recording: Recording, path: Path) -> None:
     """Write it, packed: a value that repeats the one before is a count."""
     series = [(name, labels, _packed(column)) for name, labels, column in recording.series]
-    text = json.dumps({"fault_at": recording.fault_at, "looked_at": recording.looked_at, "series": series})
+    said = {"fault_at": recording.fault_at, "looked_at": recording.looked_at, "rules": recording.rules}
+    text = json.dumps(said | {"series": series})
     path.write_bytes(lzma.compress(text.encode(), preset=9))
 
 
@@ -111,7 +131,7 @@ def kept(path: Path) -> Recording:
     """Read it again."""
     said = json.loads(lzma.decompress(path.read_bytes()))
     series = [(name, labels, _unpacked(column)) for name, labels, column in said["series"]]
-    return Recording(said["fault_at"], said["looked_at"], series)
+    return Recording(said["fault_at"], said["looked_at"], series, said["rules"])
 
 
 def _packed(column: Iterable[float | None]) -> list[list[float | int | None]]:

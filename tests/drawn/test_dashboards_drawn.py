@@ -16,12 +16,12 @@ from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.export.rules.annotations import RUNBOOKS
 from tests.drawn import looks
 from tests.drawn.gallery import ALL_OF, Gallery, gallery
-from tests.drawn.incidents import INCIDENTS, pod_name
-from tests.drawn.looks import LOOKS, Look, colours_of
+from tests.drawn.incidents import INCIDENTS, PODS, pod_name
+from tests.drawn.looks import LOOKS, Look, colours_of, shown_pod
 from tests.drawn.mistakes import MISTAKES
 from tests.drawn.pictures import HEIGHT, Picture
 from tests.drawn.prometheus_of_recording import EPOCH, recording
-from tests.drawn.recording import STEP_SECONDS, VERSIONS
+from tests.drawn.recording import STEP_SECONDS, VERSIONS, digest
 from tests.grafana.boards import UIDS, Json
 from tests.support.ports import free_port
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
@@ -29,6 +29,8 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 pytestmark = [pytest.mark.drawn, pytest.mark.timeout(900)]
 
+FEWEST_PIXELS = 100
+"""A line over the whole of a panel has more."""
 LANES = {"interactive", "batch", "code"}
 WELL = {
     "llm-stream": {
@@ -66,6 +68,14 @@ def test_a_lane_has_one_colour_on_all_dashboards(drawn: Gallery) -> None:
     assert len(set().union(*found.values())) == len(LANES)
 
 
+def test_a_pods_line_has_the_colour_of_its_row(drawn: Gallery) -> None:
+    """Grafana takes a line's colour from its name; where a transformation gives the name, the first line keeps its former colour."""
+    rows = drawn.dashboards["llm-queue"].panel("KV cache in use by pod")["legend"]
+
+    assert {row["name"] for row in rows} == {shown_pod(pod_name(number)) for number in range(PODS)}
+    assert [row["name"] for row in rows if row["pixels"] < FEWEST_PIXELS] == []
+
+
 def test_the_stack_shows_where_the_time_went(drawn: Gallery) -> None:
     """In pixels: decode was slow, and its layer is the largest."""
     stack = drawn.first_screens[ALL_OF].panel("Mean seconds by phase")
@@ -83,6 +93,7 @@ def test_the_stack_shows_where_the_time_went(drawn: Gallery) -> None:
         ("coloured_tile", looks.paints_no_absence),
         ("endless_ratio", looks.ends_ratios_at_one),
         ("narrow_column", looks.clips_nothing),
+        ("whole_pods", looks.cuts_no_pod),
         ("long_title", looks.clips_nothing),
         ("column_of_ones", looks.has_no_column_of_ones),
         ("green_decode", looks.keeps_phases_colours),
@@ -123,7 +134,7 @@ def test_the_first_screen_says_what_broke_where_and_since_when(drawn: Gallery, n
     broken, said = INCIDENTS[name], verdict(drawn.first_screens[name])[0]
     injected_at = EPOCH + recording(name).fault_at
     since_at = datetime.strptime(said["since"]["text"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
-    hit = {pod_name(number) for number in range(broken.at_fault)}
+    hit = {shown_pod(pod_name(number)) for number in range(broken.at_fault)}
 
     assert said["phase"]["text"] == broken.phase
     assert said["cause"]["text"] in broken.causes
@@ -147,6 +158,26 @@ def test_the_first_screen_says_what_to_do_first(drawn: Gallery, name: str) -> No
     assert (len(rows) >= 1, wrong) == (True, [])
 
 
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_no_word_of_the_verdict_is_cut_off(drawn: Gallery, name: str) -> None:
+    rows = verdict(drawn.first_screens[name])
+
+    assert [(head, cell["text"]) for row in rows for head, cell in row.items() if cell["clipped"]] == []
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_the_pods_stand_worst_first(drawn: Gallery, name: str) -> None:
+    """By how fast they burn, so that the pod that was hit is the first."""
+    table = drawn.first_screens[name].panel("Pods, worst first")
+    heads = [head["text"] for head in table["heads"]]
+    burns = [float(row[heads.index("burn")]["text"] or 0) for row in table["rows"]]
+    hit = {shown_pod(pod_name(number)) for number in range(INCIDENTS[name].at_fault)}
+
+    assert burns == sorted(burns, reverse=True)
+    assert len(burns) >= PODS
+    assert table["rows"][0][heads.index("pod")]["text"] in hit
+
+
 @pytest.fixture(scope="module")
 def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
     """One that has the incidents' lanes and model, as those that were recorded."""
@@ -168,7 +199,8 @@ def test_the_runbook_of_the_first_screen_answers(drawn: Gallery, sidecar: Sideca
     assert base == RUNBOOKS
     assert said["runbook"]["text"] == runbooks()[INCIDENTS[name].phase]
     assert said["runbook"]["text"] in sidecar.page(f"/runbooks{path}")
-    assert (asked_for["lane"], asked_for["pod"]) == (said["lane"]["text"], said["pod"]["text"])
+    assert (asked_for["lane"], shown_pod(asked_for["pod"])) == (said["lane"]["text"], said["pod"]["text"])
+    assert asked_for["pod"] in {pod_name(number) for number in range(PODS)}
 
 
 def test_the_first_screen_fits_one_window(drawn: Gallery) -> None:
@@ -184,6 +216,12 @@ def test_the_canary_opens_with_the_older_version_beside_the_newer(drawn: Gallery
     newer, older = VERSIONS
 
     assert (variables["baseline"], variables["canary"]) == (older, newer)
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_a_recording_is_of_the_shipped_rules(name: str) -> None:
+    """A rule that has changed since would leave the pictures as they were; `python -m tests.drawn.recording` records anew."""
+    assert recording(name).rules == digest()
 
 
 @pytest.mark.parametrize("uid", UIDS)

@@ -138,6 +138,8 @@ def leaves_flat_zero_out(dashboard: Json) -> Complaints:
         if panel["type"] != "timeseries" or dashboard["uid"] == COMPARES:
             continue
         tree = inner(tree_of(target))
+        while isinstance(tree, promql.Call) and tree.func.name == "label_replace":
+            tree = inner(tree.args[0])
         if not isinstance(tree, promql.BinaryExpr) or str(tree.op) not in {">", ">=", "and"}:
             yield f"panel {panel['title']!r} {target['refId']}: it draws 0 and NaN of whatever there is"
 
@@ -187,6 +189,23 @@ def has_room_for_its_columns(dashboard: Json) -> Complaints:
             yield f"panel {panel['title']!r}: its columns need {said} of {room:.0f} pixels"
 
 
+def shows_where_pods_differ(dashboard: Json) -> Complaints:
+    """A long name of a pod is cut at its front, in columns and in names of lines; and a link has it whole, not as its cell shows it."""
+    for panel in panels(dashboard):
+        if any("{{pod}}" in target.get("legendFormat", "") for target in panel["targets"]):
+            yield f"panel {panel['title']!r}: its lines have pods' whole names"
+        told = {
+            one["id"]: one["value"]
+            for override in panel["fieldConfig"]["overrides"]
+            if override["matcher"]["options"] == "pod"
+            for one in override["properties"]
+        }
+        if "custom.width" in told and "regex" not in [one["type"] for one in told.get("mappings", [])]:
+            yield f"panel {panel['title']!r}: its column has pods' whole names"
+        if "${__data.fields.pod}" in str(panel["fieldConfig"]["overrides"]):
+            yield f"panel {panel['title']!r}: a link has as much of a pod's name as its cell"
+
+
 def _hidden(panel: Json) -> set[str]:
     return {
         override["matcher"]["options"]
@@ -209,4 +228,5 @@ PICTURE_RULES: tuple[Rule, ...] = (
     stands_against_what_is_promised,
     has_no_constant_column,
     has_room_for_its_columns,
+    shows_where_pods_differ,
 )

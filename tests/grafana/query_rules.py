@@ -319,15 +319,19 @@ def joins_right(dashboard: Json) -> Complaints:
                     yield f"{where(panel, target)}: a quantile over one value"
                 if str(node.op) == "count" and not {"namespace", "pod"} <= below:
                     yield f"{where(panel, target)}: what is counted are not pods"
-                if str(node.op) == "topk" and _too_many_compete(below - grouping(node)):
+                if str(node.op) == "topk" and _too_many_compete(below, grouping(node)):
                     yield f"{where(panel, target)}: topk lets lanes compete with each other"
             if isinstance(node, promql.BinaryExpr) and not is_scalar(node.lhs) and not is_scalar(node.rhs):
                 yield from (f"{where(panel, target)}: {one}" for one in _badly_joined(node))
 
 
-def _too_many_compete(labels: Labels) -> bool:
-    """One label may rank, such as the phase or the pod; lanes and engines are told apart."""
-    return bool(labels & ({*VARIABLES, "objective", JOB} - {"pod"})) or len(labels - {"window"}) > 1
+def _too_many_compete(labels: Labels, within: Labels) -> bool:
+    """One label may rank, such as the phase or the pod, and the root of a pod, which has two; lanes and engines are told apart."""
+    ranked = labels - within
+    root = {"phase", "cause"} if "pod" in within else set()
+    return bool(ranked & ({*VARIABLES, "objective", JOB} - {"pod"})) or (
+        len(ranked - {"window"}) > 1 and ranked != root
+    )
 
 
 def _badly_joined(node: promql.BinaryExpr) -> Complaints:

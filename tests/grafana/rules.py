@@ -11,6 +11,7 @@ from typing import Any
 
 import promql_parser as promql
 
+from grafana.pod_names import SHOWN_POD
 from sidecar.export.rules.annotations import RUNBOOKS as RUNBOOK_BASE
 from sidecar.export.rules.dashboard_rules import GROUPS, MARK, PART
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
@@ -186,6 +187,7 @@ def names_its_lines(dashboard: Json) -> Complaints:
         else:
             legend = target.get("legendFormat", "")
             expected = set(_LEGEND_LABEL.findall(legend))
+            expected |= {"pod"} if SHOWN_POD in expected else set()
             if "lane" in expected and legend != "{{lane}}" and panel["type"] == "timeseries" and not compares:
                 yield f"panel {panel['title']!r} {target['refId']}: {legend} has another colour than its lane has elsewhere"
         # What every line has in common need not be said.

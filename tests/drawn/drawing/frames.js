@@ -1,7 +1,7 @@
 // From a panel and the answers of Prometheus to Grafana's data frames, with field options and overrides applied.
 // Knows what Grafana's Prometheus data source and its field overrides do. Refuses to know how a panel looks.
 import {
-  FieldType, createTheme, getDisplayProcessor, getFieldDisplayName, standardTransformers,
+  FieldType, createTheme, getDisplayProcessor, getFieldDisplayName, getFieldDisplayValuesProxy, standardTransformers,
   standardTransformersRegistry, toDataFrame, transformDataFrame,
 } from '@grafana/data';
 
@@ -80,11 +80,11 @@ function matches(matcher, name, frame, field) {
   throw new Error(`no matcher ${matcher.id}`);
 }
 
-// Grafana's interpolation of a link, as far as our links need it.
-function addressed(url, frame, row) {
-  const cell = (name) => frame.fields.find((one) => one.name === name || one.config.displayName === name)?.values[row] ?? '';
-  return url
-    .replace(/\$\{__data\.fields\.(\w+)\}/g, (_, name) => encodeURIComponent(cell(name)))
+// Grafana's interpolation of a link, as far as our links need it: a field's text is what its cell shows, mapped.
+function interpolated(text, frame, row, encode = (one) => one) {
+  const cells = getFieldDisplayValuesProxy({ frame, rowIndex: row });
+  return text
+    .replace(/\$\{__data\.fields\.(\w+)\}/g, (_, name) => encode(String(cells[name] ?? '')))
     .replace(/\$\{__url_time_range\}/g, 'from=now-1h&to=now')
     .replace(/&?\$\{\w+:queryparam\}/g, '');
 }
@@ -112,7 +112,7 @@ function withOptions(frames, config, type) {
       field.state.displayName = name;
       field.display = getDisplayProcessor({ field, theme, timeZone: 'utc' });
       field.getLinks = ({ valueRowIndex }) =>
-        (field.config.links || []).map((one) => ({ href: addressed(one.url, frame, valueRowIndex), title: one.title, target: '_self', origin: field }));
+        (field.config.links || []).map((one) => ({ href: interpolated(one.url, frame, valueRowIndex, encodeURIComponent), title: interpolated(one.title, frame, valueRowIndex), target: '_self', origin: field }));
     }
   }
   return frames;

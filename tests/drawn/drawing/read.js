@@ -6,10 +6,15 @@
   // Of the text itself, also where its element cuts it off.
   const extent = (one) => { const range = document.createRange(); range.selectNodeContents(one); return range.getBoundingClientRect(); };
   const cut = (inner, outer) => inner.width > 0 && (inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1 || inner.top < outer.top - 1);
+  const shortens = (one) => getComputedStyle(one).overflowX === 'hidden' && one.scrollWidth > one.clientWidth;
   const cell = (one) => {
     const words = document.createTreeWalker(one, NodeFilter.SHOW_TEXT), frame = one.getBoundingClientRect();
     let clipped = false;
-    for (let node = words.nextNode(); node; node = words.nextNode()) clipped ||= cut(extent(node), frame);
+    for (let node = words.nextNode(); node; node = words.nextNode()) {
+      clipped ||= cut(extent(node), frame);
+      // An element between may be narrower than the cell, and end its text with an ellipsis.
+      for (let inner = node.parentElement; inner !== one; inner = inner.parentElement) clipped ||= shortens(inner);
+    }
     return { text: text(one), box: box(frame), clipped, colour: getComputedStyle(one).backgroundColor, href: one.querySelector('a')?.getAttribute('href') ?? null };
   };
   const rgb = (css) => css.match(/\d+/g).slice(0, 3).map(Number);
