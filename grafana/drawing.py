@@ -27,7 +27,7 @@ from grafana_foundation_sdk.models import prometheus as prometheus_models
 from grafana.colours import FINE
 from grafana.drawing_tables import drawn_table, letter, prop
 from grafana.panel import RATIO, SAMPLES_UNIT, Board, Kind, Panel
-from grafana.pod_names import SHOWN_POD, with_shown_pod, with_whole_pod
+from grafana.pod_names import SHOWN_POD, with_shown_pod
 from grafana.query import Query
 from grafana.surroundings import annotations, links, variables
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
@@ -124,9 +124,7 @@ def _panel(panel: Panel) -> models.Panel:
 
 def _target(query: Query, ref: str, panel: Panel) -> prometheus.Dataquery:
     expr, legend = query.expr, query.legend
-    if panel.leads_to_a_pod:
-        expr = with_whole_pod(expr)
-    elif "{{pod}}" in legend:
+    if panel.has_pods or "{{pod}}" in legend:
         expr, legend = with_shown_pod(expr), legend.replace("{{pod}}", f"{{{{{SHOWN_POD}}}}}")
     target = prometheus.Dataquery().expr(expr).ref_id(ref).datasource(DATASOURCE)
     if panel.kind in {Kind.TABLE, Kind.STAT}:

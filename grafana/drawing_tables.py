@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models import dashboard as models
 
 from grafana.colours import FINE
 from grafana.panel import Panel
-from grafana.pod_names import WHOLE_POD, pods_mapping
+from grafana.pod_names import SHOWN_POD, WHOLE_POD
 from grafana.query import Query
 
 
@@ -61,6 +61,8 @@ def drawn_table(panel: Panel) -> table.Panel:
         (f"{_HASHED}{letter(number)}" if several else "Value"): query.legend
         for number, query in enumerate(panel.queries)
     }
+    if panel.has_pods:
+        renamed |= {SHOWN_POD: "pod", "pod": WHOLE_POD}
     original = {shown: own for own, shown in renamed.items()}
     places = {original.get(column, column): place for place, column in enumerate(panel.order)}
     organize = {"excludeByName": {"Time": True}, "indexByName": places, "renameByName": renamed}
@@ -77,7 +79,7 @@ def drawn_table(panel: Panel) -> table.Panel:
 
 
 def _hidden(panel: Panel) -> list[str]:
-    return [*panel.hidden, *([WHOLE_POD] if panel.leads_to_a_pod else [])]
+    return [*panel.hidden, *([WHOLE_POD] if panel.has_pods else [])]
 
 
 def _told(panel: Panel) -> list[str]:
@@ -120,15 +122,12 @@ def _cell(panel: Panel, column: str) -> list[models.DynamicConfigValue]:
         {"title": title, "url": address, "targetBlank": False} for of, title, address in panel.links if of == column
     ]
     properties = []
-    mappings: list[object] = [{"type": "value", "options": mapped}] if mapped else []
-    if column == "pod" and column in panel.order:
-        mappings.append(pods_mapping(len(mapped)))
-    if mappings:
-        absent = {"text": "", "color": FINE, "index": len(mapped) + len(mappings)}
+    if mapped:
+        absent = {"text": "", "color": FINE, "index": len(mapped)}
         nothing = [
             {"type": "special", "options": {"match": match, "result": absent}} for match in ("null+nan", "empty")
         ]
-        properties.append(prop("mappings", [*mappings, *nothing]))
+        properties.append(prop("mappings", [{"type": "value", "options": mapped}, *nothing]))
     if colours:
         properties.append(prop("custom.cellOptions", {"type": "color-background", "mode": "basic"}))
     if column in TEXT_COLUMNS and shown:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from grafana.colours import FINE
-from grafana.pod_names import WHOLE_POD
 from grafana.query import Query
 
 
@@ -87,9 +86,9 @@ class Panel:
         return f"{self.about}\n\nPopulation: {self.population}."
 
     @property
-    def leads_to_a_pod(self) -> bool:
-        """True if a link of this table needs a pod's whole name."""
-        return any(WHOLE_POD in address for *_, address in self.links)
+    def has_pods(self) -> bool:
+        """True for a table with a column of pods."""
+        return "pod" in self.order
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from grafana_foundation_sdk.models import dashboard as models
 
 from grafana.colours import NEUTRAL, RED, WARN
 from grafana.panel import Board, Choice
-from grafana.pod_names import in_row
 from grafana.query import COMPUTED, VARIABLES, promql
 from sidecar.export.rules.annotations import RUNBOOKS
 from sidecar.export.rules.dashboard_rules import MARK, NOW, PART
@@ -182,10 +181,10 @@ def links(board: Board) -> Iterator[dashboard.DashboardLink]:
 
 def kept(uid: str, *labels: str) -> str:
     """The address of another dashboard from a table's row: time, data source and variables kept, the row's own labels chosen."""
-    own = "".join(f"&var-{label}={in_row(label)}" for label in labels)
+    own = "".join(f"&var-{label}=${{__data.fields.{label}}}" for label in labels)
     others = "".join(f"&${{{name}:queryparam}}" for name in VARIABLES if name not in labels)
     return f"/d/{uid}?${{__url_time_range}}&${{datasource:queryparam}}{others}{own}"
 
 
-ONLY_THIS_POD = ("pod", f"Only {in_row('pod')}", kept("llm-anatomy", "namespace", "pod"))
+ONLY_THIS_POD = ("pod", "Only ${__data.fields.pod}", kept("llm-anatomy", "namespace", "pod"))
 """The link of a table's pods. Its title, which the pointer shows, has the whole name."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from grafana.colours import FINE, RED, WARN
 from grafana.first_steps import first_steps, runbooks
 from grafana.panel import Kind, Panel
-from grafana.pod_names import in_row
 from grafana.query import Query
 from grafana.shapes import COUNTED, DECIDED, TIMES
 from grafana.surroundings import ONLY_THIS_POD, kept
@@ -71,7 +70,7 @@ def _with_ways(expr: str) -> str:
 
 
 def _runbook(*labels: str) -> str:
-    return f"{RUNBOOKS}/{in_row('runbook')}?" + "&".join(f"{one}={in_row(one)}" for one in labels)
+    return f"{RUNBOOKS}/${{__data.fields.runbook}}?" + "&".join(f"{one}=${{__data.fields.{one}}}" for one in labels)
 
 
 def _because() -> str:
@@ -146,7 +145,7 @@ def verdict_table(*, height: int) -> Panel:
         text_colours=(*_PHASES, ("severity", "page", RED), ("severity", "ticket", WARN), ("severity", "pod", FINE)),
         texts={"do_first": first_steps()},
         links=(
-            ("phase", "The phase's dashboard", kept(in_row("dashboard"), "namespace", "model", "lane")),
+            ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "model", "lane")),
             ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane")),
             ONLY_THIS_POD,
             ("runbook", "The runbook", _runbook("namespace", "job", "model", "lane", "pod")),
@@ -189,7 +188,7 @@ def pods_table(*, width: int, height: int) -> Panel:
         text_colours=_PHASES,
         links=(
             ONLY_THIS_POD,
-            ("phase", "The phase's dashboard", kept(in_row("dashboard"), "namespace", "pod")),
+            ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "pod")),
         ),
         sorted_by="burn",
     )

@@ -71,9 +71,9 @@ def narrow_column(data: dict[str, Json]) -> str:
 
 def whole_pods(data: dict[str, Json]) -> str:
     """A pod's name stands whole in a column that is too narrow for it."""
-    for one in _properties(_panel(data["llm-anatomy"], "Pods, worst first"), "pod"):
-        if one["id"] == "mappings":
-            one["value"] = []
+    for step in _panel(data["llm-anatomy"], "Pods, worst first")["transformations"]:
+        if step["id"] == "organize":
+            step["options"]["renameByName"] |= {"shown_pod": "whole_pod", "pod": "pod"}
     return "llm-anatomy"
 
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 import promql_parser as promql
 
 from grafana.colours import FINE
+from grafana.pod_names import SHOWN_POD
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from tests.grafana.boards import Json, column_of, numbers_of, panels, targets, unit_of
 from tests.grafana.dimensions import STATE, UnknownDimensionError, dimension_of
 from tests.grafana.gate import is_gate
 from tests.grafana.query_rules import tree_of
-from tests.grafana.series import inner
+from tests.grafana.series import inner, known, labels_of
 
 
 Complaints = Iterator[str]
@@ -190,20 +191,21 @@ def has_room_for_its_columns(dashboard: Json) -> Complaints:
 
 
 def shows_where_pods_differ(dashboard: Json) -> Complaints:
-    """A long name of a pod is cut at its front, in columns and in names of lines; and a link has it whole, not as its cell shows it."""
+    """A long name of a pod is cut at its front, in columns and in names of lines; and a link has it whole, from a column out of sight."""
     for panel in panels(dashboard):
         if any("{{pod}}" in target.get("legendFormat", "") for target in panel["targets"]):
             yield f"panel {panel['title']!r}: its lines have pods' whole names"
-        told = {
-            one["id"]: one["value"]
-            for override in panel["fieldConfig"]["overrides"]
-            if override["matcher"]["options"] == "pod"
-            for one in override["properties"]
+        names = {
+            own: shown
+            for step in panel.get("transformations", [])
+            if step["id"] == "organize"
+            for own, shown in step["options"]["renameByName"].items()
         }
-        if "custom.width" in told and "regex" not in [one["type"] for one in told.get("mappings", [])]:
+        by_pod = panel["type"] == "table" and "pod" in set().union(
+            *(labels_of(tree_of(target), known()) for target in panel["targets"])
+        )
+        if by_pod and (names.get(SHOWN_POD) != "pod" or names.get("pod") not in _hidden(panel)):
             yield f"panel {panel['title']!r}: its column has pods' whole names"
-        if "${__data.fields.pod}" in str(panel["fieldConfig"]["overrides"]):
-            yield f"panel {panel['title']!r}: a link has as much of a pod's name as its cell"
 
 
 def _hidden(panel: Json) -> set[str]:

@@ -227,8 +227,9 @@ def has_whole_tables(dashboard: Json) -> Complaints:
         trees = {target["refId"]: tree_of(target) for target in panel["targets"]}
         labels = {ref: labels_of(tree, known()) for ref, tree in trees.items() if tree is not None}
         every = frozenset().union(*labels.values())
-        columns = {"Time", *every, *(column_of(panel, ref) for ref in trees)}
         organize = next(one["options"] for one in panel["transformations"] if one["id"] == "organize")
+        renamed = {shown for own, shown in organize["renameByName"].items() if own in every}
+        columns = {"Time", *every, *renamed, *(column_of(panel, ref) for ref in trees)}
         named = {
             *organize["excludeByName"],
             *(override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]),

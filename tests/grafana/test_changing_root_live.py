@@ -41,6 +41,4 @@ def test_a_pod_whose_root_changes_has_one_row(tmp_path: Path) -> None:
         with urllib.request.urlopen(f"{url}/api/v1/query?{at}", timeout=10) as answer:
             result = json.load(answer)["data"]["result"]
 
-    assert [(one["metric"]["whole_pod"], float(one["value"][1])) for one in result] == [
-        (TARGET["pod"], 1000.0 * BEGAN_AT)
-    ]
+    assert [(one["metric"]["pod"], float(one["value"][1])) for one in result] == [(TARGET["pod"], 1000.0 * BEGAN_AT)]

@@ -65,21 +65,23 @@ def _phases_by_their_names_alone(dashboard: Json) -> None:
             override["matcher"] = {"id": "byName", "options": matcher["options"][2:-2]}
 
 
+def _names(dashboard: Json) -> dict[str, str]:
+    steps = _panel(dashboard, "Pods")["transformations"]
+    names: dict[str, str]
+    (names,) = [step["options"]["renameByName"] for step in steps if step["id"] == "organize"]
+    return names
+
+
 def _whole_names_of_pods(dashboard: Json) -> None:
-    for override in _panel(dashboard, "Pods")["fieldConfig"]["overrides"]:
-        if override["matcher"]["options"] == "pod":
-            override["properties"] = [one for one in override["properties"] if one["id"] != "mappings"]
+    del _names(dashboard)["shown_pod"]
+
+
+def _whole_names_beside_them(dashboard: Json) -> None:
+    _names(dashboard)["pod"] = "name"
 
 
 def _lines_with_whole_names(dashboard: Json) -> None:
     _panel(dashboard, "Mean seconds")["targets"][0]["legendFormat"] = "{{pod}}"
-
-
-def _a_link_to_what_is_shown(dashboard: Json) -> None:
-    for override in _panel(dashboard, "Pods")["fieldConfig"]["overrides"]:
-        for one in override["properties"]:
-            if one["id"] == "links":
-                one["value"][0]["url"] = one["value"][0]["url"].replace("whole_pod", "pod")
 
 
 def _a_mark_of_one_scrape(dashboard: Json) -> None:
@@ -166,7 +168,7 @@ def _too_wide(dashboard: Json) -> None:
         (picture_rules.keeps_phases_from_judgement, _phases_by_their_names_alone),
         (picture_rules.shows_where_pods_differ, _whole_names_of_pods),
         (picture_rules.shows_where_pods_differ, _lines_with_whole_names),
-        (picture_rules.shows_where_pods_differ, _a_link_to_what_is_shown),
+        (picture_rules.shows_where_pods_differ, _whole_names_beside_them),
         (rules.shows_what_was_changed, _a_mark_of_one_scrape),
         (rules.has_the_switch, _another_group),
         (rules.has_the_switch, _one_of_two_groups),
