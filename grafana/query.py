@@ -22,7 +22,7 @@ from sidecar.export.rules.dashboard_rules import (
 )
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
-from sidecar.metrics.histogram_forms import SAMPLES_NEEDED, of_any_form
+from sidecar.metrics.histogram_forms import SAMPLES_NEEDED, buckets, of_any_form
 
 
 VARIABLES = ("namespace", "pod", "model", "lane", "prompt_bucket")
@@ -207,9 +207,9 @@ def mean_of(histogram: str, *, by: str, matchers: str = "", ago: str = "") -> st
 
 
 def distribution(histogram: str) -> tuple[Query, Query]:
-    """A heatmap's queries: the first finds classic histograms, the second native ones."""
+    """A heatmap's queries: the first finds classic histograms, the second native ones. A pod that has both forms is in the second alone."""
     return (
-        Query(f"sum by (le) (increase({histogram}_bucket[R]))", "{{le}}", exemplars=True),
+        Query(f"sum by (le) ({buckets(histogram, '', 'R')})", "{{le}}", exemplars=True),
         Query(f"sum(increase({histogram}[R]))", exemplars=True),
     )
 

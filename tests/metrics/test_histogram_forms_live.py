@@ -35,7 +35,7 @@ from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
 from tests.alert_rules.syntax import FILES, FOLDER, Shipped, groups
-from tests.grafana.boards import UIDS, board, targets
+from tests.grafana.boards import UIDS, Json, board, panels, targets
 from tests.support.ports import free_port
 from tests.support.tools import need_newer, need_tool
 
@@ -149,7 +149,16 @@ def drawn() -> dict[str, str]:
                 for computed in (".*", "none"):
                     text = target["expr"].replace("$computed", computed)
                     found[f"{uid} {panel['title']} {target['refId']} {computed}"] = text
+        found |= {
+            f"{uid} {panel['title']}": in_all(panel) for panel in panels(board(uid)) if panel["type"] == "heatmap"
+        }
     return found
+
+
+def in_all(heatmap: Json) -> str:
+    """How many requests both queries of a heatmap draw together, over the time shown: each once, whatever the forms of its pod."""
+    classic, native = (target["expr"].replace("$__rate_interval", "$__range") for target in heatmap["targets"])
+    return f"(max({classic}) or vector(0)) + (histogram_count({native}) or vector(0)) > 0"
 
 
 def in_namespace(expr: str, namespace: str) -> str:
