@@ -7,24 +7,26 @@ Each rollout has sixty looks, one a minute, and is failed if one of them is belo
 - the simulator: every pod is an engine of its own with a queue, so that misses come in clumps. Pods play an hour in
   virtual time, with a noon in it or near saturation all along. One pod is the canary beside 3, 19 or 99 others, so
   that each pod carries the same load and the canary has 25, 5 or 1 % of the traffic. A worse canary's prefills take
-  longer.
+  longer. The last table asks four of the gate's questions at once: misses of each objective, and goodput.
 
-Printed are tables for docs/evidence/canary.md. Rollouts of the simulator share pods between baselines, and each pod is
+Exit status 1 if a bound is missed: each innocent row of the draws, and each row of the last table, and the power of the first two
+worse rows. Printed are tables for docs/evidence/canary.md. Rollouts of the simulator share pods between baselines, and each pod is
 the canary once: their number stands above the table. A rate that showed no alarm stands with its 95 % upper bound.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import log, pi, sin
+from math import inf, log, pi, sin
 from multiprocessing import Pool
 from random import Random
 from statistics import fmean, pvariance
 from time import monotonic
 from typing import NamedTuple
 
-from sidecar.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS
+from sidecar.compare.gate_query import FAILED_OF_INNOCENT, FAILS_BELOW, GATE_QUESTIONS
 from sidecar.compare.sequential import BLOCK_MINUTES, LOOKS, Block, Evidence, Side, blocks, part_of
 from sidecar.simulator.replica_presets import LLAMA_70B
 from sidecar.simulator.simulation import Simulation
@@ -62,7 +64,12 @@ INNOCENT = [
     Draws(4500, 500, 0.005),
     Draws(4750, 250, 0.01),
 ]
-WORSE = [Draws(2500, 2500, 0.05, 2), Draws(12_000, 12_000, 0.01, 2), Draws(600, 59_400, 0.05, 2)]
+FOUND = [Draws(2500, 2500, 0.05, 2), Draws(12_000, 12_000, 0.01, 2)]
+WORSE = [*FOUND, Draws(600, 59_400, 0.05, 2)]
+LEAST_POWER = 0.9
+"""The share of `FOUND` that fails, at least."""
+FAILED_OF_SIMULATED = 0.02
+"""The share of the simulator's innocent rollouts that is failed by any question: below this."""
 
 
 class Day(NamedTuple):
@@ -85,16 +92,25 @@ SLOWER, SLOWER_ONE_IN = 1.15, 3
 """Factor on the worse canary's prefills, and to how many innocent pods there is one such."""
 
 
+class Latencies(NamedTuple):
+    """Of one request, in seconds; TPOT of a single token is 0."""
+
+    ttft: float
+    tpot: float
+    e2e: float
+
+
 class Hour(NamedTuple):
-    """One pod's hour: minute of arrival and TTFT in seconds of each request."""
+    """One pod's hour: minute of arrival and latencies of each request."""
 
-    ttfts: list[tuple[int, float]]
+    requests: list[tuple[int, Latencies]]
 
-    def minutes(self, threshold: float) -> list[Side]:
+    def minutes(self, limits: Latencies) -> list[Side]:
+        """Bad is a request with any latency above its limit."""
         bad, requests = [0] * LOOKS, [0] * LOOKS
-        for minute, ttft in self.ttfts:
+        for minute, latencies in self.requests:
             requests[minute] += 1
-            bad[minute] += ttft > threshold
+            bad[minute] += any(seconds > limit for seconds, limit in zip(latencies, limits, strict=True))
         return [Side(*side) for side in zip(bad, requests, strict=True)]
 
 
@@ -111,11 +127,29 @@ def lived(day: Day, factor: float, seed: int) -> Hour:
     lives = simulation.run(arrivals)
     return Hour(
         [
-            (int((one.arrived_at - WARM_UP_SECONDS) // 60), one.token_instants[0] - one.arrived_at)
+            (int((one.arrived_at - WARM_UP_SECONDS) // 60), latencies_of(one.arrived_at, one.token_instants))
             for one in lives
             if one.arrived_at >= WARM_UP_SECONDS
         ]
     )
+
+
+def latencies_of(arrived_at: float, token_instants: Sequence[float]) -> Latencies:
+    """Of a request that got at least one token."""
+    first, last = token_instants[0], token_instants[-1]
+    return Latencies(first - arrived_at, (last - first) / max(1, len(token_instants) - 1), last - arrived_at)
+
+
+def limits_of(hours: Sequence[Hour], missing: float) -> Latencies:
+    """Limits of which each is missed by this share of the requests."""
+    columns = zip(*(latencies for hour in hours for _, latencies in hour.requests), strict=True)
+    return Latencies(*(sorted(column)[int(len(column) * (1 - missing))] for column in columns))
+
+
+def questions(limits: Latencies) -> list[Latencies]:
+    """The limits of each of the gate's questions that the simulator can answer: misses of one objective, then goodput."""
+    alone = [Latencies(inf, inf, inf)._replace(**{name: limit}) for name, limit in limits._asdict().items()]
+    return [*alone, limits]
 
 
 def looks(minutes: Sequence[Block], length: int = BLOCK_MINUTES) -> Iterator[float]:
@@ -130,6 +164,11 @@ def looks(minutes: Sequence[Block], length: int = BLOCK_MINUTES) -> Iterator[flo
 def failed(rollouts: Sequence[Sequence[Block]], length: int = BLOCK_MINUTES) -> int:
     """How many rollouts are failed at one of their looks."""
     return sum(min(looks(minutes, length), default=1.0) < FAILS_BELOW for minutes in rollouts)
+
+
+def failed_by_any(asked: Sequence[Sequence[Sequence[Block]]]) -> int:
+    """How many rollouts one question or more fails. `asked`: for each question, the same rollouts in the same order."""
+    return sum(any(failed([minutes]) for minutes in same) for same in zip(*asked, strict=True))
 
 
 def drawn(draws: Draws, rng: Random) -> list[Block]:
@@ -184,7 +223,10 @@ def counted(draws: Draws, rollouts: int) -> list[int]:
     return [failed(made, length) for length in LENGTHS]
 
 
-def independent(rollouts: int, counts: Callable[[Sequence[Draws], int], Iterable[list[int]]]) -> Iterator[str]:
+def independent(
+    rollouts: int, counts: Callable[[Sequence[Draws], int], Iterable[list[int]]], missed: list[str]
+) -> Iterator[str]:
+    """The table's lines. Bounds that are missed are appended to `missed`."""
     head = " | ".join(f"{length} min" for length in LENGTHS)
     yield f"| requests, canary + baseline | miss rate | {head} |"
     yield "|---:|---:|" + "---:|" * len(LENGTHS)
@@ -194,19 +236,25 @@ def independent(rollouts: int, counts: Callable[[Sequence[Draws], int], Iterable
         chance = f"{100 * draws.chance:g} %" + (
             f", canary {100 * draws.chance * draws.times:g} %" if draws.times > 1 else ""
         )
-        yield f"| {draws.canary:,} + {draws.baseline:,} | {chance} | {cells} |"
+        row = f"| {draws.canary:,} + {draws.baseline:,} | {chance} | {cells} |"
+        share = found[LENGTHS.index(BLOCK_MINUTES)] / rollouts
+        if (draws in INNOCENT and share >= FAILED_OF_INNOCENT) or (draws in FOUND and share < LEAST_POWER):
+            missed.append(row)
+        yield row
 
 
-def simulated(pods: int, play: Callable[[Day, float, int], list[Hour]]) -> Iterator[str]:
+Worlds = Mapping[str, tuple[list[Hour], list[Hour]]]
+"""Each of `DAYS` to the hours of innocent pods, and of those whose prefills take longer."""
+
+
+def simulated(worlds: Worlds) -> Iterator[str]:
     head = " | ".join(f"{length} min" for length in LENGTHS)
     yield f"| hour | share | misses, canary against baseline | spread of a pod's misses | {head} |"
     yield "|---|---:|---:|---:|" + "---:|" * len(LENGTHS)
-    for name, day in DAYS.items():
-        alike, slower = play(day, 1.0, pods), play(day, SLOWER, pods // SLOWER_ONE_IN)
-        ttfts = sorted(ttft for hour in alike for _, ttft in hour.ttfts)
+    for name, (alike, slower) in worlds.items():
         for missing in MISS_RATES:
-            threshold = ttfts[int(len(ttfts) * (1 - missing))]
-            hours, worse = ([one.minutes(threshold) for one in each] for each in (alike, slower))
+            ttft, *_ = questions(limits_of(alike, missing))
+            hours, worse = ([one.minutes(ttft) for one in each] for each in (alike, slower))
             totals = [sum(side.bad for side in hour) for hour in hours]
             spread = pvariance(totals) / fmean(totals)
             for canaries, at in ((hours, missing), (worse, _rate_of(worse))):
@@ -215,6 +263,22 @@ def simulated(pods: int, play: Callable[[Day, float, int], list[Hour]]) -> Itera
                     cells = " | ".join(rate(failed(made, length), len(made)) for length in LENGTHS)
                     shown = f"{100 * at:.1f} % against {100 * missing:g} %"
                     yield f"| {name} | {100 * share:g} % | {shown} | {spread:.1f} | {cells} |"
+
+
+def together(worlds: Worlds, missed: list[str]) -> Iterator[str]:
+    """The table of innocent pods of which several questions are asked. Bounds that are missed are appended to `missed`."""
+    yield "| hour | share | missed of each objective | missed of any | failed by any question |"
+    yield "|---|---:|---:|---:|---:|"
+    for name, (alike, _) in worlds.items():
+        for missing in MISS_RATES:
+            asked = [[one.minutes(limits) for one in alike] for limits in questions(limits_of(alike, missing))]
+            for share, beside in BESIDE.items():
+                count = failed_by_any([rollouts_of(hours, hours, beside, seed=beside) for hours in asked])
+                bad = 100 * _rate_of(asked[-1])
+                row = f"| {name} | {100 * share:g} % | {100 * missing:g} % | {bad:.1f} % | {rate(count, len(alike))} |"
+                if count / len(alike) >= FAILED_OF_SIMULATED:
+                    missed.append(row)
+                yield row
 
 
 def _rate_of(hours: Sequence[list[Side]]) -> float:
@@ -226,8 +290,8 @@ def write(line: str) -> None:
     print(line, flush=True)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Print both tables."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the tables. The exit status: 1 if a bound is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.canary", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--rollouts", type=int, default=2000, help="of each row of independent draws (default %(default)s)"
@@ -250,15 +314,26 @@ def main(argv: Sequence[str] | None = None) -> None:
             return pool.starmap(lived, [(day, factor, seed) for seed in range(first, first + pods)], chunksize=1)
 
         write(f"independent draws, {given.rollouts} rollouts a row\n")
-        for line in independent(given.rollouts, counts):
+        missed: list[str] = []
+        for line in independent(given.rollouts, counts, missed):
             write(line)
         write(
             f"\nthe simulator, {given.pods} innocent pods, {given.pods // SLOWER_ONE_IN} whose prefills take {SLOWER:g} times as long\n"
         )
-        for line in simulated(given.pods, play):
+        worlds = {
+            name: (play(day, 1.0, given.pods), play(day, SLOWER, given.pods // SLOWER_ONE_IN))
+            for name, day in DAYS.items()
+        }
+        for line in simulated(worlds):
             write(line)
+    write("\nthe same innocent pods, of which misses of each objective and goodput are asked together\n")
+    for line in together(worlds, missed):
+        write(line)
     write(f"\n{monotonic() - began:.0f} s")
+    for row in missed:
+        write(f"a bound is missed: {row}")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

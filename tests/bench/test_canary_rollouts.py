@@ -1,10 +1,30 @@
 """The bench of the canary's gate plays the rollouts that it says it plays."""
 
+from math import inf
 from random import Random
 
 import pytest
 
-from bench.canary import DAYS, LENGTHS, Day, Draws, Hour, counted, drawn, looks, rate, rollouts_of
+from bench.canary import (
+    DAYS,
+    INNOCENT,
+    LENGTHS,
+    WORSE,
+    Day,
+    Draws,
+    Hour,
+    Latencies,
+    counted,
+    drawn,
+    failed_by_any,
+    independent,
+    latencies_of,
+    limits_of,
+    looks,
+    questions,
+    rate,
+    rollouts_of,
+)
 from sidecar.compare.sequential import LOOKS, Block, Side, always_valid_p, blocks
 
 
@@ -50,9 +70,46 @@ def test_noon_has_the_highest_rate() -> None:
 
 
 def test_an_hour_counts_what_is_above_the_threshold() -> None:
-    sides = Hour([(0, 0.1), (0, 2.0), (59, 1.0)]).minutes(1.0)
+    requests = [(0, Latencies(0.1, 0.0, 9.0)), (0, Latencies(2.0, 0.0, 0.0)), (59, Latencies(1.0, 0.0, 0.0))]
+    sides = Hour(requests).minutes(Latencies(1.0, inf, inf))
 
     assert (sides[0], sides[59], sides[1]) == (Side(1, 2), Side(0, 1), Side(0, 0))
+
+
+def test_each_objective_is_a_question_and_all_of_them_another() -> None:
+    """Goodput is lost by a request that misses one of them."""
+    alone = questions(Latencies(1.0, 2.0, 3.0))
+    slow = [(0, Latencies(2.0, 0.0, 0.0)), (0, Latencies(0.0, 0.0, 4.0)), (0, Latencies(0.0, 0.0, 0.0))]
+
+    assert [Hour(slow).minutes(limits)[0].bad for limits in alone] == [1, 0, 1, 2]
+
+
+def test_a_limit_is_missed_by_the_share_that_is_asked_for() -> None:
+    hour = Hour([(0, Latencies(number, 2.0 * number, 3.0 * number)) for number in range(100)])
+    limits = limits_of([hour], 0.05)
+
+    assert [hour.minutes(one)[0].bad for one in questions(limits)] == [4, 4, 4, 4]
+
+
+def test_latencies_are_of_the_first_and_the_last_token() -> None:
+    assert latencies_of(1.0, [1.5, 2.0, 3.5]) == (0.5, 1.0, 2.5)
+    assert latencies_of(1.0, [1.5]) == (0.5, 0.0, 0.5)
+
+
+def test_a_rollout_is_failed_by_any_question() -> None:
+    """Of two rollouts the first question fails the first, the second the second; once each, whichever fails it."""
+    worse, alike = (drawn(Draws(6000, 6000, 0.05, times), Random(3)) for times in (2, 1))
+
+    assert failed_by_any([[worse, alike], [worse, alike]]) == 1
+    assert failed_by_any([[worse, alike], [alike, worse]]) == 2
+
+
+def test_a_bound_that_is_missed_is_told() -> None:
+    """A gate that fails a tenth of all rollouts: the innocent rows are too many, the worse ones too few."""
+    missed: list[str] = []
+    rows = list(independent(100, lambda rows, _: [[10] * len(LENGTHS) for _ in rows], missed))[2:]
+
+    assert missed == [row for row, draws in zip(rows, (*INNOCENT, *WORSE), strict=True) if draws not in WORSE[2:]]
 
 
 def test_no_alarm_has_an_upper_bound() -> None:
