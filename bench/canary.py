@@ -93,7 +93,7 @@ SLOWER, SLOWER_ONE_IN = 1.15, 3
 
 
 class Latencies(NamedTuple):
-    """Of one request, in seconds; TPOT of a single token is 0."""
+    """The latencies of one request, in seconds; TPOT of a single token is 0."""
 
     ttft: float
     tpot: float
@@ -135,7 +135,7 @@ def lived(day: Day, factor: float, seed: int) -> Hour:
 
 
 def latencies_of(arrived_at: float, token_instants: Sequence[float]) -> Latencies:
-    """Of a request that got at least one token."""
+    """The latencies of a request that got at least one token."""
     first, last = token_instants[0], token_instants[-1]
     return Latencies(first - arrived_at, (last - first) / max(1, len(token_instants) - 1), last - arrived_at)
 

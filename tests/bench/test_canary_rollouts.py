@@ -97,7 +97,7 @@ def test_latencies_are_of_the_first_and_the_last_token() -> None:
 
 
 def test_a_rollout_is_failed_by_any_question() -> None:
-    """Of two rollouts the first question fails the first, the second the second; once each, whichever fails it."""
+    """The first question fails the first of two rollouts, the second question the second."""
     worse, alike = (drawn(Draws(6000, 6000, 0.05, times), Random(3)) for times in (2, 1))
 
     assert failed_by_any([[worse, alike], [worse, alike]]) == 1
