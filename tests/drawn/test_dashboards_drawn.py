@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.drawn, pytest.mark.timeout(900)]
 FEWEST_PIXELS = 100
 """A line over the whole of a panel has more."""
 LANES = {"interactive", "batch", "code"}
+COUNTERS = ("llm_slo_misses_total", "llm_slo_allowed_misses_total")
 WELL = {
     "llm-stream": {
         "Paused for slow clients, by lane",
@@ -142,6 +143,30 @@ def test_the_first_screen_says_what_broke_where_and_since_when(drawn: Gallery, n
     assert said["pod"]["text"] in hit
     assert abs(since_at - injected_at) <= STEP_SECONDS
     assert float(said["burn"]["text"]) > 1
+
+
+def burns_of_pods(name: str, lane: str, objective: str) -> list[float]:
+    """Misses over allowed misses of each pod, over the last five minutes of a recording, from the counters alone."""
+    grown: dict[tuple[str, str], float] = {}
+    for counter, labels, column in recording(name).series:
+        if counter in COUNTERS and (labels["lane"], labels["objective"]) == (lane, objective):
+            last, before = column[-1] or 0.0, column[-1 - 300 // STEP_SECONDS] or 0.0
+            grown[counter, labels["pod"]] = grown.get((counter, labels["pod"]), 0.0) + last - before
+    misses, allowed = COUNTERS
+    return [count / grown[allowed, pod] for (counter, pod), count in grown.items() if counter == misses]
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_the_burn_that_is_drawn_is_that_of_the_counters(drawn: Gallery, name: str) -> None:
+    """Worst first; and each is between the burns of its lane's pods, but for what `rate` extrapolates to the edges of its window."""
+    rows = verdict(drawn.first_screens[name])
+    burns = [float(row["burn"]["text"]) for row in rows]
+    own = [burns_of_pods(name, row["lane"]["text"], row["objective"]["text"]) for row in rows]
+
+    assert burns == sorted(burns, reverse=True)
+    assert [min(pods) / 1.1 <= burn <= max(pods) * 1.1 for burn, pods in zip(burns, own, strict=True)] == [True] * len(
+        rows
+    )
 
 
 @pytest.mark.parametrize("name", INCIDENTS)
