@@ -141,7 +141,7 @@ def latencies_of(arrived_at: float, token_instants: Sequence[float]) -> Latencie
 
 
 def limits_of(hours: Sequence[Hour], missing: float) -> Latencies:
-    """Limits of which each is missed by this share of the requests."""
+    """Limits of which each is missed by this share of the requests, or by one request less."""
     columns = zip(*(latencies for hour in hours for _, latencies in hour.requests), strict=True)
     return Latencies(*(sorted(column)[int(len(column) * (1 - missing))] for column in columns))
 

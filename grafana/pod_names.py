@@ -18,8 +18,8 @@ _GROUPED = re.compile(r"by \([^)]*\bpod\b")
 def with_shown_pod(expr: str) -> str:
     """The expression with what is shown of the pod's name in a second label, if it has any pod.
 
-    Not with Grafana's `renameByRegex`: the first line of such a panel has the colour of its former name, beside a row of another colour
-    (Grafana 11.6). Not with a value mapping: a link has of a field what its cell shows.
+    Grafana's own ways fail: with `renameByRegex` the first line of a panel has the colour of its former name, beside a row of another
+    colour (Grafana 11.6), and with a value mapping a link gets as much of the name as the cell shows.
     """
     if not _GROUPED.search(expr):
         return expr

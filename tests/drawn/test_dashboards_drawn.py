@@ -150,7 +150,11 @@ def burns_of_pods(name: str, lane: str, objective: str) -> list[float]:
     grown: dict[tuple[str, str], float] = {}
     for counter, labels, column in recording(name).series:
         if counter in COUNTERS and (labels["lane"], labels["objective"]) == (lane, objective):
-            last, before = column[-1] or 0.0, column[-1 - 300 // STEP_SECONDS] or 0.0
+            last, before = (
+                column[-1],
+                column[-1 - 300 // STEP_SECONDS] or 0.0,
+            )  # a counter that was not there had counted nothing
+            assert last is not None
             grown[counter, labels["pod"]] = grown.get((counter, labels["pod"]), 0.0) + last - before
     misses, allowed = COUNTERS
     return [count / grown[allowed, pod] for (counter, pod), count in grown.items() if counter == misses]

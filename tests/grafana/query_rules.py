@@ -327,11 +327,9 @@ def joins_right(dashboard: Json) -> Complaints:
 
 def _too_many_compete(labels: Labels, within: Labels) -> bool:
     """One label may rank, such as the phase or the pod, and the root of a pod, which has two; lanes and engines are told apart."""
-    ranked = labels - within
-    root = {"phase", "cause"} if "pod" in within else set()
-    return bool(ranked & ({*VARIABLES, "objective", JOB} - {"pod"})) or (
-        len(ranked - {"window"}) > 1 and ranked != root
-    )
+    ranked = labels - within - {"window"}
+    roots = "pod" in within and ranked == {"phase", "cause"}
+    return bool(ranked & ({*VARIABLES, "objective", JOB} - {"pod"})) or (len(ranked) > 1 and not roots)
 
 
 def _badly_joined(node: promql.BinaryExpr) -> Complaints:
