@@ -61,11 +61,16 @@ def drawn_table(panel: Panel) -> table.Panel:
         (f"{_HASHED}{letter(number)}" if several else "Value"): query.legend
         for number, query in enumerate(panel.queries)
     }
+    taken_out = {"Time": True}
     if panel.has_pods:
-        renamed |= {SHOWN_POD: "pod", "pod": WHOLE_POD}
+        renamed |= {SHOWN_POD: "pod"}
+        if _leads_to_a_pod(panel):
+            renamed |= {"pod": WHOLE_POD}
+        else:
+            taken_out |= {"pod": True}
     original = {shown: own for own, shown in renamed.items()}
     places = {original.get(column, column): place for place, column in enumerate(panel.order)}
-    organize = {"excludeByName": {"Time": True}, "indexByName": places, "renameByName": renamed}
+    organize = {"excludeByName": taken_out, "indexByName": places, "renameByName": renamed}
     if several:
         made.with_transformation(models.DataTransformerConfig(id_val="merge", options={}))
     made.with_transformation(models.DataTransformerConfig(id_val="organize", options=organize))
@@ -79,7 +84,11 @@ def drawn_table(panel: Panel) -> table.Panel:
 
 
 def _hidden(panel: Panel) -> list[str]:
-    return [*panel.hidden, *([WHOLE_POD] if panel.has_pods else [])]
+    return [*panel.hidden, *([WHOLE_POD] if _leads_to_a_pod(panel) else [])]
+
+
+def _leads_to_a_pod(panel: Panel) -> bool:
+    return any("${__data.fields.pod}" in address for *_, address in panel.links)
 
 
 def _told(panel: Panel) -> list[str]:
@@ -89,11 +98,12 @@ def _told(panel: Panel) -> list[str]:
 def _column(panel: Panel, column: str) -> list[models.DynamicConfigValue]:
     """All that is said about one column; nothing of one that the panel does not have."""
     query = next((one for one in panel.queries if one.legend == column), None)
+    hidden = column in _hidden(panel)
     properties = _value(panel, query) if query is not None else []
-    if column in WIDTHS and column in panel.order and column not in _hidden(panel):
+    if column in WIDTHS and column in panel.order and not hidden:
         properties.append(prop("custom.width", WIDTHS[column]))
     properties += _cell(panel, column)
-    if column in _hidden(panel):
+    if hidden:
         # Out of sight only: a link may still need its value, so it must stay in the data.
         properties.append(prop("custom.hidden", True))
     return properties

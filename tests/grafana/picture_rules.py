@@ -195,16 +195,13 @@ def shows_where_pods_differ(dashboard: Json) -> Complaints:
     for panel in panels(dashboard):
         if any("{{pod}}" in target.get("legendFormat", "") for target in panel["targets"]):
             yield f"panel {panel['title']!r}: its lines have pods' whole names"
-        names = {
-            own: shown
-            for step in panel.get("transformations", [])
-            if step["id"] == "organize"
-            for own, shown in step["options"]["renameByName"].items()
-        }
+        organized = [step["options"] for step in panel.get("transformations", []) if step["id"] == "organize"]
+        names = {own: shown for options in organized for own, shown in options["renameByName"].items()}
+        out = {own for options in organized for own in options["excludeByName"]}
         by_pod = panel["type"] == "table" and "pod" in set().union(
             *(labels_of(tree_of(target), known()) for target in panel["targets"])
         )
-        if by_pod and (names.get(SHOWN_POD) != "pod" or names.get("pod") not in _hidden(panel)):
+        if by_pod and (names.get(SHOWN_POD) != "pod" or not ({"pod"} & out or names.get("pod") in _hidden(panel))):
             yield f"panel {panel['title']!r}: its column has pods' whole names"
 
 

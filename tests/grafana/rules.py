@@ -240,8 +240,10 @@ def has_whole_tables(dashboard: Json) -> Complaints:
             yield f"table {panel['title']!r}: no column {lost!r}"
         if len(trees) > 1 and [one["id"] for one in panel["transformations"]] != ["merge", "organize"]:
             yield f"table {panel['title']!r}: its queries are not merged"
-        if organize["excludeByName"] != {"Time": True}:
-            yield f"table {panel['title']!r}: a column is taken out of the data that a link may need"
+        if {*organize["excludeByName"]} & {*_FIELD.findall(str(panel["fieldConfig"]))} or not organize["excludeByName"][
+            "Time"
+        ]:
+            yield f"table {panel['title']!r}: a column is taken out of the data that a link needs"
         if any(column_of(panel, ref).startswith("Value") for ref in trees):
             yield f"table {panel['title']!r}: a column without a name"
         if VERSION not in every and ("namespace" not in every or not every & {"pod", "lane"}):

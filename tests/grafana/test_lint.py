@@ -10,7 +10,7 @@ from grafana.anatomy import ROWS_OF_A_SCREEN
 from tests.grafana.boards import GRAFANA, UIDS, Json, board, panels, targets
 from tests.grafana.forms import reads_any_form
 from tests.grafana.query_rules import where
-from tests.grafana.rules import RULES
+from tests.grafana.rules import RULES, has_whole_tables
 
 
 @pytest.mark.parametrize("uid", UIDS)
@@ -124,3 +124,13 @@ def test_a_query_of_classic_histograms_alone_is_noticed(uid: str) -> None:
             target["expr"] = whole
 
     assert cut > 0
+
+
+def test_a_column_that_a_link_needs_stays_in_the_data() -> None:
+    """Out of sight is enough: a link of a column that is taken out has an empty name."""
+    dashboard = board("llm-anatomy")
+    table = next(panel for panel in panels(dashboard) if panel["title"] == "Pods, worst first")
+    (organize,) = [step["options"] for step in table["transformations"] if step["id"] == "organize"]
+    organize["excludeByName"]["pod"] = True
+
+    assert [one for one in has_whole_tables(dashboard) if "a link needs" in one] != []
