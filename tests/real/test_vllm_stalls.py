@@ -321,11 +321,12 @@ def test_an_engine_whose_core_is_stopped_while_streams_run_is_told_though_its_he
         before = pod.watch().look()
         with cpu_share.core_stopped(pod.engine):
             stopped_at = time.monotonic()
-            told = pod.wait_for(lambda look: look.ready == 503)
+            # A look is two answers, one after the other: a change between them makes it contradict itself, so both are awaited.
+            told = pod.wait_for(lambda look: (look.state, look.ready) == ("stalled", 503))
             page = page_of(pod.sidecar)
             health = asked(pod.engine.port, "/health", 5.0)[0]
             failed = pod.wait_for(lambda look: look.status == 503)
-        after = pod.wait_for(lambda look: look.ready == 200, 15.0)
+        after = pod.wait_for(lambda look: (look.status, look.state, look.ready) == (200, "fine", 200), 15.0)
     gauges = {name: page[name][0][1] for name in ("llm_engine_up", "llm_engine_stalled")}
     say(f"the stall was told after {told.at - stopped_at:.1f} s, and proven after {failed.at - stopped_at:.1f} s")
 
