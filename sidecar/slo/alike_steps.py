@@ -2,15 +2,22 @@
 
 While longer prompts wait, any step may hold a part of one. Steps without one cost about the same, and those with one do
 not, so the densest ones tell the decodes. But an engine whose every step holds a full chunk of a prompt has steps that
-are all alike as well: then their prompts would have cost next to nothing, or a prompt that has not ended or of unknown length explains them, or
-prompts that became dear by much less than the decodes would have to, and there is no answer. It knows what steps took, and is told what their decodes
-usually cost when it is asked. It refuses to know how that is learned (`step_model.py`).
+are all alike as well. Then their prompts would have cost next to nothing, or a prompt that has not ended or is of unknown
+length explains them, or prompts that became dear by much less than the decodes would have to, and there is no answer.
+
+Steps that are alike among a few much longer ones are decodes all the same. A scheduler fills a step with as much of a
+waiting prompt as its budget allows (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`), and one that computes
+prompts whole has longer steps still.
+
+It knows what steps took, and is told what their decodes usually cost when it is asked. It refuses to know how that is
+learned (`step_model.py`).
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from sidecar.slo.factor import densest_of
+from sidecar.slo.factor import Factor, densest_of
 from sidecar.slo.linear_costs import Compared, Costs, decode_terms
 from sidecar.slo.steps import Step
 
@@ -24,10 +31,22 @@ CHEAPEST_PROMPTS = 0.5
 DEAREST_PROMPT = 4.0
 """A prompt that is computed in parts, for up to so many times its expected seconds, may explain all that steps take beyond their usual
 decodes and the prompts that ended: it has not ended itself, so nothing is left for it."""
-
 DEARER_THAN_PROMPTS = 3.0
 """Prompts that are dear by a third as much as the decodes would have to be explain all that steps take beyond their usual decodes: every
 step holds a chunk, whose cost is many times that of the decodes beside it."""
+ALIKE = 1.1
+"""A step is one of those that are alike if its ratio is at most this factor outside of their interval."""
+FULL = 2.0
+"""A step of at least so many times the longest of those that are alike holds a chunk that they do not."""
+OVER_PARTS = 2
+"""The steps that are alike must be more than so many times those that may hold a part of a prompt without being full."""
+
+
+class Bounds(NamedTuple):
+    """The least and the most that a decode factor may be."""
+
+    least: float
+    most: float
 
 
 class _Seen(NamedTuple):
@@ -66,7 +85,7 @@ class AlikeSteps:
         if len(seen) < FEWEST_SEEN:
             return None
         steps = [each.step for each in seen]
-        decodes = [each.steps * usual.decode_seconds(each.sequences, each.context_tokens) for each in steps]
+        decodes = [_usual_seconds(each, usual) for each in steps]
         pairs = list(zip(seen, decodes, strict=True))
         found = densest_of(sorted(each.seconds / decode_seconds for each, decode_seconds in pairs), FEWEST_SEEN)
         number = sum(each.steps for each in steps)
@@ -79,22 +98,49 @@ class AlikeSteps:
         ended = usual_excess * sum(each.prompt_seconds for each in seen)
         begun = usual_excess * max(each.begun_seconds for each in seen)
         beyond = sum(each.seconds - decode_seconds for each, decode_seconds in pairs)
-        if beyond - ended <= DEAREST_PROMPT * begun or beyond * DEARER_THAN_PROMPTS <= found.value * (ended + begun):
+        in_parts = beyond - ended <= DEAREST_PROMPT * begun
+        dear_prompts = beyond * DEARER_THAN_PROMPTS <= found.value * (ended + begun)
+        if (in_parts or dear_prompts) and not _hold_none(pairs, found):
             return None
         if not all(each.measured for each in steps):
             return None
         left = sum(each.seconds - found.value * decode_seconds for each, decode_seconds in pairs)
         return Compared(found, terms) if left >= CHEAPEST_PROMPTS * ended else None
 
-    def dearest(self, since: float, usual_excess: float, usual: Costs) -> float | None:
-        """The decode factor since this instant if each prompt cost the usual, so about the highest that may be: the prompt in work counts as a whole. None
-        without a step.
+    def dearest(self, since: float, usual_excess: float, usual: Costs) -> Bounds | None:
+        """The decode factor since this instant if each prompt cost the usual. None without a step.
+
+        The least: all prompts that ended, and the one in work, were computed since then as a whole. The most: the first that ended was
+        computed before, and the one in work has hardly begun. Prompts are computed in order, so the others that ended were computed
+        since then.
         """
         seen = [each for each in self._seen if each.step.ended_at >= since]
         if not seen:
             return None
-        prompts = sum(each.prompt_seconds for each in seen) + max(each.begun_seconds for each in seen)
-        decodes = sum(
-            each.step.steps * usual.decode_seconds(each.step.sequences, each.step.context_tokens) for each in seen
+        ended = [each.prompt_seconds for each in seen if each.step.prompts]
+        begun = max(each.begun_seconds for each in seen)
+        seconds = sum(each.seconds for each in seen)
+        decodes = sum(_usual_seconds(each.step, usual) for each in seen)
+        return Bounds(
+            (seconds - usual_excess * (sum(ended) + begun)) / decodes,
+            (seconds - usual_excess * sum(ended[1:])) / decodes,
         )
-        return (sum(each.seconds for each in seen) - usual_excess * prompts) / decodes
+
+
+def _usual_seconds(step: Step, usual: Costs) -> float:
+    return step.steps * usual.decode_seconds(step.sequences, step.context_tokens)
+
+
+def _hold_none(pairs: Sequence[tuple[_Seen, float]], found: Factor) -> bool:
+    """Whether the steps that are alike hold no prompt. Those that do are full, but for one of each prompt that ended and of the one in
+    work, which hold what is left of it. `pairs`: each step, and its decodes at their usual cost.
+    """
+    lengths = [each.seconds / each.step.steps for each, _ in pairs]
+    alike = [
+        length
+        for length, (each, decode_seconds) in zip(lengths, pairs, strict=True)
+        if found.low / ALIKE <= each.seconds / decode_seconds <= found.high * ALIKE
+    ]
+    full = sum(length >= FULL * max(alike) for length in lengths)
+    parts = 1 + sum(len(each.step.prompts) for each, _ in pairs)
+    return full > 0 and len(alike) > OVER_PARTS * parts and len(lengths) - len(alike) - full <= parts

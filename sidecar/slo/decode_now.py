@@ -73,7 +73,7 @@ class DecodeNow:
         if self._tells(at) or self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual) is not None:
             return True
         dearest = self._alike.dearest(at - NEAREST_SECONDS, usual_excess, usual)
-        return dearest is None or not LIKE_USUAL < dearest <= DEAREST_DECODE
+        return dearest is None or dearest.most <= LIKE_USUAL or dearest.least > DEAREST_DECODE
 
     def near(self, at: float, usual: Costs, usual_excess: float) -> Compared | None:
         """The factor of the very last seconds, from fewer steps. When decodes become dear, each second in which this does not know

@@ -16,6 +16,7 @@ from dataclasses import astuple
 from math import inf
 from typing import Any, ClassVar
 
+from sidecar.slo.alike_steps import LIKE_USUAL
 from sidecar.slo.cost_guard import CostGuard
 from sidecar.slo.cost_names import Reason
 from sidecar.slo.decode_now import DECODE_SECONDS, DecodeNow
@@ -185,10 +186,13 @@ class StepModel(Learner):
         """The parts of the open stretch, unless dear decodes may explain them. A fault that fills the steps with prompts may not let it
         end, and those before it tell nothing of now.
         """
-        stretch, costs = self._stretch, self.costs
-        if stretch is None or costs is None or not stretch.measured:
+        stretch = self._stretch
+        if stretch is None or not stretch.measured or not self._decodes_known(at):
             return []
-        return stretch.so_far(self._near[1], since) if self._now.known(at, costs, self._usual_excess) else []
+        return stretch.so_far(self._near[1], since)
+
+    def _decodes_known(self, at: float) -> bool:
+        return self.costs is not None and self._now.known(at, self.costs, self._usual_excess)
 
     def _prefill(self, stretches: Sequence[EndedStretch], per_token: Sequence[float]) -> Compared | None:
         """The prefill factor of these stretches by the best fit; None if too few of them had prompts."""
@@ -252,11 +256,12 @@ class StepModel(Learner):
             self._parts.add(step.ended_at, decodes, self._usual_excess * self._usual_work(step.prompts))
 
     def _take_pure(self, step: Step, seconds: float) -> None:
-        self._end_stretch(step.ended_at)
         expected = nearest = seconds
         if self.costs is not None:
             expected = self.costs.decode_seconds(step.sequences, step.context_tokens)
             nearest = self._decode_fits.nearest(seconds, expected, decode_terms(step.sequences, step.context_tokens))
+        self._end_stretch(step.ended_at, usual_after=seconds <= LIKE_USUAL * nearest)
+        if self.costs is not None:
             # A hiccup weighs no more than `OUTLIER` times its cost.
             self._now.add_pure(step, seconds, step.steps * min(seconds, OUTLIER * nearest))
             self._see(step, seconds)
@@ -319,9 +324,10 @@ class StepModel(Learner):
             stretch = self._stretch = Stretch(step.ended_at - seconds)
         stretch.add(step, seconds, expected, near)
         if step.ended_at - stretch.began_at > LONGEST_STRETCH_SECONDS:
-            self._end_stretch(step.ended_at)
+            self._end_stretch(step.ended_at, usual_after=False)
 
-    def _end_stretch(self, at: float) -> None:
+    def _end_stretch(self, at: float, *, usual_after: bool) -> None:
+        """`usual_after`: a step without a prompt has ended it, and cost the usual."""
         stretch, self._stretch = self._stretch, None
         if stretch is None or not stretch.prompts:
             return
@@ -330,7 +336,9 @@ class StepModel(Learner):
         if self._per_token is not None:
             work = seconds_of(self._per_token, terms)
             nearest = self._prefill_fits.nearest(excess, work, terms)
-            self._stretches.append(ended)
+            # One that may be long by dear decodes tells nothing of prompts.
+            if usual_after or excess <= LIKE_USUAL * self._usual_excess * work or self._decodes_known(at):
+                self._stretches.append(ended)
             if self._prefill_guard.relearns(at, excess, nearest, learning=self.learning):
                 self._prefill_fit, self._learned_stretches = LeastSquares(2), 0
                 self._calm_excess = self._calm_work = self._error = 0.0

@@ -1,17 +1,22 @@
 """The cost of decodes from steps that may hold prompts: by those that are alike, unless prompts explain that."""
 
+from collections.abc import Collection
+
 import pytest
 
 from sidecar.slo.alike_steps import (
+    ALIKE,
     CHEAPEST_PROMPTS,
     DEARER_THAN_PROMPTS,
     DEAREST_PROMPT,
     FEWEST_SEEN,
+    FULL,
     LIKE_USUAL,
+    OVER_PARTS,
     AlikeSteps,
 )
 from sidecar.slo.linear_costs import Compared, Costs
-from sidecar.slo.steps import Step
+from sidecar.slo.steps import Prompt, Step
 
 
 USUAL_SECONDS = 0.01
@@ -19,14 +24,17 @@ USUAL_SECONDS = 0.01
 USUAL = Costs(step=0.0, per_sequence=USUAL_SECONDS / 2, per_context_token=0.0)
 
 
-def steps(*seconds: float, prompt_seconds: float = 0.0, begun_seconds: float = 0.0) -> AlikeSteps:
-    """A step a second, of these lengths, each with prompts of which so many seconds are expected; beside them a prompt that has not
-    ended.
+def steps(
+    *seconds: float, prompt_seconds: float = 0.0, begun_seconds: float = 0.0, ends: Collection[int] = range(1000)
+) -> AlikeSteps:
+    """A step a second, of these lengths. A prompt, of which so many seconds are expected, ends with each of the steps in `ends`;
+    beside them there is a prompt that has not ended.
     """
     found = AlikeSteps()
     for number, length in enumerate(seconds):
-        step = Step(100.0 + number, length, 1, 2, 80.0, coverage=1.0, pure=False, waiting=0, prompts=())
-        found.add(step, length, prompt_seconds, begun_seconds)
+        prompts = (Prompt(100.0, 100.0),) if prompt_seconds and number in ends else ()
+        step = Step(100.0 + number, length, 1, 2, 80.0, coverage=1.0, pure=False, waiting=0, prompts=prompts)
+        found.add(step, length, prompt_seconds if prompts else 0.0, begun_seconds)
     return found
 
 
@@ -73,6 +81,47 @@ def test_prompts_that_are_dear_by_much_less_explain_steps_that_are_all_alike(sha
 
     assert (seen.factor(100.0, 1.0, USUAL) is not None) is known
     assert (seen.factor(100.0, 0.5, USUAL) is not None) is True, "prompts usually take half of what is expected"
+
+
+@pytest.mark.parametrize(
+    ("alike", "between", "full", "known"),
+    [
+        pytest.param(15, 0, 6, True, id="many are alike"),
+        pytest.param(14, 0, 6, False, id="each of them may be what was left of a prompt, or a hiccup beside it"),
+        pytest.param(40, 7, 6, True, id="some hold what was left of a prompt"),
+        pytest.param(40, 8, 6, False, id="more do than prompts have ends, so chunks are not all full"),
+        pytest.param(40, 0, 0, False, id="none is longer: each may hold a full chunk"),
+    ],
+)
+def test_many_short_steps_among_a_few_full_ones_are_decodes_although_prompts_wait_for_ever(
+    alike: int, between: int, full: int, known: bool
+) -> None:
+    """Decodes take five times the usual, and so many requests wait that their prompts could explain all. Six prompts end, so that
+    with the one in work seven steps may hold a part that is not full.
+    """
+    short, long = 0.05, 0.05 * FULL
+    lengths = [short] * alike + [short * ALIKE**2] * between + [long] * full
+    seen = steps(*lengths, prompt_seconds=0.02, begun_seconds=100.0, ends=range(6))
+
+    found = seen.factor(100.0, 1.0, USUAL)
+
+    assert OVER_PARTS * 7 == 14
+    assert (found is not None) is known
+    if found is not None:
+        assert found.factor.value == pytest.approx(5.0, rel=0.02)
+
+
+def test_the_bounds_of_decodes_tell_the_first_prompt_that_ended_and_the_one_in_work_apart() -> None:
+    """Ten steps of 100 ms beside decodes of 10 ms. Prompts of 100 ms ended with the first, the fifth and the ninth; one of 200 ms is in work."""
+    seen = steps(*[0.1] * 10, prompt_seconds=0.1, begun_seconds=0.2, ends=(0, 4, 8))
+
+    bounds = seen.dearest(100.0, 1.0, USUAL)
+
+    assert bounds is not None
+    assert bounds.least == pytest.approx((1.0 - 0.3 - 0.2) / 0.1), "all of them were computed in these steps"
+    assert bounds.most == pytest.approx((1.0 - 0.2) / 0.1), "only those that began in them"
+    assert seen.dearest(100.0, 2.0, USUAL) == pytest.approx(((1.0 - 1.0) / 0.1, (1.0 - 0.4) / 0.1))
+    assert seen.dearest(110.0, 1.0, USUAL) is None
 
 
 def test_a_factor_near_the_usual_one_is_believed_whatever_it_leaves_for_prompts() -> None:

@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from sidecar.slo.cost_names import Part, Reason
-from sidecar.slo.decode_now import FEWEST_NEAR
+from sidecar.slo.decode_now import FEWEST_NEAR, DecodeNow
 from sidecar.slo.factor import Factor
+from sidecar.slo.linear_costs import Costs as StepCosts
+from sidecar.slo.steps import Prompt, Step
 from tests.slo.stepping import (
     COSTS,
     FAULT_AT,
@@ -141,6 +143,35 @@ def test_steps_that_all_hold_a_full_chunk_of_a_prompt_tell_no_cost_of_decode() -
     assert prefill.value == pytest.approx(1.0, abs=0.25)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("per_second", [2.5, 3.2])
+def test_dear_decodes_on_an_engine_whose_prompts_take_many_times_a_step_are_told_to_the_end(
+    per_second: float, seed: int
+) -> None:
+    """Each decode costs seven times as much, and all slots are soon taken, so requests wait without end and no step is known to be pure.
+    After a minute nothing was told any more, and the engine's reports, which count the decodes beside a prompt as its prefill, were
+    paged as dear prompts.
+    """
+    costs = replace(COSTS, step_seconds=6e-3, per_sequence_seconds=8e-5, per_prompt_token_seconds=2.2e-4)
+    sizes = ((600, 110), (300, 30), (600, 110), (300, 30), (300, 30), (600, 110), (3000, 180))
+    arrivals = [
+        one._replace(prompt_tokens=sizes[number % 7][0], output_tokens=sizes[number % 7][1])
+        for number, one in enumerate(traffic(FAULT_AT + 75, per_second, seed=seed))
+    ]
+    limits = replace(LIMITS, max_num_batched_tokens=2048)
+    engine = SteppedEngine(
+        arrivals, adjust=broken(decode_factor=7.0), noise=lognormal(0.05), costs=costs, limits=limits
+    )
+    ats = [FAULT_AT + after for after in range(16, 75)]
+
+    found = [(engine.until(at).decode(at, 20.0), engine.until(at).prefill(at, 20.0)) for at in ats]
+
+    assert engine.seen[-1].waiting > 8
+    assert not any(step.pure for step in engine.seen if step.ended_at > FAULT_AT + 60.0)
+    assert [now for now, _ in found if not isinstance(now, Factor) or not 6.0 < now.value < 8.0] == []
+    assert [now for _, now in found if isinstance(now, Factor) and now.low > 1.25] == []
+
+
 @pytest.mark.parametrize("dearer", [1.0, 3.0])
 @pytest.mark.parametrize("after_seconds", [4.0, 7.0, 10.0, 12.0])
 def test_one_prompt_that_takes_many_seconds_makes_no_decode_dear(after_seconds: float, dearer: float) -> None:
@@ -233,6 +264,67 @@ def test_dear_decodes_among_many_prompts_are_not_told_as_dear_prompts(seed: int)
 
     assert [now for _, now in found if isinstance(now, Factor) and now.low > 1.25] == []
     assert sum(isinstance(now, Factor) and now.low > 1.25 for now, _ in found) > 5
+
+
+@pytest.mark.parametrize(
+    ("prompt_seconds", "known"),
+    [
+        pytest.param((3.0, 0.0), False, id="it may have been computed before, and then the decodes are dear"),
+        pytest.param((0.1, 3.0), True, id="it began after another had ended, and leaves nothing for decodes"),
+        pytest.param((0.1, 2.8), False, id="it leaves time for decodes at five times their cost"),
+        pytest.param((0.0, 0.0), True, id="so dear decodes never are"),
+    ],
+)
+def test_whether_a_prompt_that_ended_explains_the_last_seconds_depends_on_when_it_began(
+    prompt_seconds: tuple[float, float], known: bool
+) -> None:
+    """Five steps of 0.6 s, whose decodes usually take 10 ms: prompts ended with the first and the last, and none is in work."""
+    now, usual = DecodeNow(), StepCosts(step=0.01, per_sequence=0.0, per_context_token=0.0)
+    for number in range(5):
+        seconds = {0: prompt_seconds[0], 4: prompt_seconds[1]}.get(number, 0.0)
+        prompts = (Prompt(100.0, 100.0),) if seconds else ()
+        ended_at = 100.0 + 0.6 * number
+        step = Step(ended_at, 0.6, 1, 4, 800.0, coverage=1.0, pure=False, waiting=3, prompts=prompts)
+        now.add(step, 0.6, seconds, 0.0)
+
+    assert now.known(102.4, usual, 1.0) is known
+
+
+@pytest.mark.parametrize(
+    ("pure_seconds", "kept"),
+    [
+        pytest.param(5.0, False, id="decodes are dear after them"),
+        pytest.param(1.0, True, id="decodes cost the usual after them"),
+    ],
+)
+def test_steps_that_dear_decodes_may_explain_tell_of_prompts_once_decodes_are_seen(
+    pure_seconds: float, kept: bool
+) -> None:
+    """Four times, all steps of some seconds may hold a part of one long prompt and take five times their decodes. The step after them holds
+    none, and tells which of the two it was.
+    """
+    engine = SteppedEngine(traffic(FAULT_AT + 60))
+    model, at = engine.until(FAULT_AT), FAULT_AT
+    usual = model.costs
+    assert usual is not None
+    seconds = 5.0 * usual.decode_seconds(8, 8000.0)
+    prompt = Prompt(6000.0, 6000.0)
+    mixed = Step(at, seconds, 1, 8, 8000.0, coverage=1.0, pure=False, waiting=3, prompts=(), begun=prompt)
+    for _ in range(4):
+        for _ in range(round(4.0 / seconds)):
+            at += seconds
+            model.step(mixed._replace(ended_at=at))
+        at += seconds
+        model.step(mixed._replace(ended_at=at, prompts=(prompt,), begun=None))
+        after = pure_seconds * usual.decode_seconds(8, 8000.0)
+        at += after
+        model.step(mixed._replace(ended_at=at, seconds=after, pure=True, begun=None))
+
+    now = model.prefill(at, 20.0)
+
+    assert isinstance(now, Factor), "there are prompts from before"
+    assert (now.low > 1.5) is kept
+    assert (now.high < 1.1) is not kept
 
 
 def test_few_pure_steps_go_on_telling_decodes_on_a_slow_engine() -> None:
