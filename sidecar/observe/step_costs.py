@@ -106,7 +106,8 @@ class StepCosts:
             for cause, found in told.items()
             if any(isinstance(each, Told) and each.least_changed.value <= DEARER < each.dearest for each in found)
         )
-        return Costs(decode, prefill, model.while_waiting(at), model.decode_share, unsure)
+        is_open = model.unknown is None and not model.decodes_known(at)
+        return Costs(decode, prefill, model.while_waiting(at), model.decode_share, unsure, is_open)
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""

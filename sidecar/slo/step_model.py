@@ -187,11 +187,12 @@ class StepModel(Learner):
         end, and those before it tell nothing of now.
         """
         stretch = self._stretch
-        if stretch is None or not stretch.measured or not self._decodes_known(at):
+        if stretch is None or not stretch.measured or not self.decodes_known(at):
             return []
         return stretch.so_far(self._near[1], since)
 
-    def _decodes_known(self, at: float) -> bool:
+    def decodes_known(self, at: float) -> bool:
+        """Whether it is not open, for want of steps that tell, which of the two is dear now (`DecodeNow.known`)."""
         return self.costs is not None and self._now.known(at, self.costs, self._usual_excess)
 
     def _prefill(self, stretches: Sequence[EndedStretch], per_token: Sequence[float]) -> Compared | None:
@@ -337,7 +338,7 @@ class StepModel(Learner):
             work = seconds_of(self._per_token, terms)
             nearest = self._prefill_fits.nearest(excess, work, terms)
             # One that may be long by dear decodes tells nothing of prompts.
-            if usual_after or excess <= LIKE_USUAL * self._usual_excess * work or self._decodes_known(at):
+            if usual_after or excess <= LIKE_USUAL * self._usual_excess * work or self.decodes_known(at):
                 self._stretches.append(ended)
             if self._prefill_guard.relearns(at, excess, nearest, learning=self.learning):
                 self._prefill_fit, self._learned_stretches = LeastSquares(2), 0

@@ -136,6 +136,21 @@ def test_roots_are_told_which_costs_only_some_fits_call_dear() -> None:
     assert page.ratio()[2] == pytest.approx(2.0, rel=0.1)
 
 
+def test_roots_are_told_that_dear_steps_which_may_hold_a_prompt_leave_open_what_is_dear() -> None:
+    """A long prompt waits while one stream goes on, and each step takes five times as long: by the prompt, or by the decode."""
+    page = Page()
+    page.streams(1, FEWEST_STEPS + 100)
+    page.ticks(learn=True)
+    before = page.evidence.costs(page.now)
+    page.evidence.received(500, LABELS, 20_000.0, page.now, streaming=True)
+    page.streams(10, 6, 5.0 * STEP_SECONDS)
+    page.ticks(learn=False)
+
+    assert not before.is_open
+    assert page.evidence.costs(page.now).is_open
+    assert not StepCosts(page.metrics).costs(page.now).is_open, "nothing is known of a young process"
+
+
 @pytest.mark.parametrize(
     ("prompt_tokens", "pure"), [(20.0, True), (None, False), (0.0, False)], ids=["short", "unknown", "no text"]
 )

@@ -55,6 +55,8 @@ class Costs(NamedTuple):
     """Share, 0 to 1, that decodes usually have in the seconds of the recent steps."""
     unsure: frozenset[Cause] = frozenset()
     """The costs that are dear by some fit of what was learned, and not dear by another one, which is told here."""
+    is_open: bool = False
+    """Any step may hold a prompt, and which of the two is dear is open."""
 
 
 class Pod(Learner):
@@ -257,10 +259,12 @@ class Pod(Learner):
         return pace if pace.value >= guess * reported.value else None
 
     def _prefill(self, at: float, decode: Factor | None, costs: Costs) -> Factor | None:
-        """Reported prefills hold the decodes of the steps that they share: where these are dearer, the steps decide."""
+        """Reported prefills hold the decodes of the steps that they share: where these are or may be dearer, the steps decide."""
         measured, stepwise = self._now(self._reported, at, Cause.PREFILL_COST), clearest(costs.prefill, DEARER)
         if measured is not None and Cause.PREFILL_COST in costs.unsure:
             stepwise = None
+        if costs.is_open and decode is None:
+            return stepwise
         dearer = _dearer(decode)
         if measured is None or (stepwise is not None and (dearer or not self._reports())):
             return stepwise

@@ -25,6 +25,19 @@ def test_where_steps_say_nothing_gaps_tell_dear_decodes_from_dear_prompts() -> N
     assert grown(story.reads(gap=0.03, own=3.0)) == {Cause.PREFILL_COST}
 
 
+def test_where_it_is_open_which_of_the_two_is_dear_reported_prefills_do_not_decide() -> None:
+    """They hold the decodes of the steps that they share, so dear decodes were paged as prefill. What steps or gaps tell counts."""
+    story = Story()
+    story.costs = Costs(is_open=True)
+    assert grown(story.reads(own=3.0)) == set()
+
+    story.costs = Costs((None, None), (DEAR, DEAR), is_open=True)
+    assert grown(story.reads(own=3.0)) == {Cause.PREFILL_COST}
+
+    story.costs = Costs(is_open=True)
+    assert grown(story.reads(gap=0.1, own=3.0)) >= {Cause.DECODE_COST}
+
+
 @pytest.mark.parametrize(("own", "told"), [(1.0, True), (2.5, False)])
 def test_without_reports_gaps_tell_dear_decodes_if_the_guess_at_prefills_is_far_below(own: float, told: bool) -> None:
     """The first token of a request that did not queue is a guess at its prefill, and may be wrong by half."""
