@@ -43,6 +43,9 @@ class Truth:
     engine: str
     version: str
     began_at_unix: float
+    cause: str
+    grown: bool
+    """Whether the cause is a number that grows, which the line `Changed` names as the one that has grown."""
 
 
 def lacks(screen: Mapping[str, Any], truth: Truth) -> list[str]:
@@ -55,8 +58,9 @@ def lacks(screen: Mapping[str, Any], truth: Truth) -> list[str]:
         "since": any(abs(at - truth.began_at_unix) <= NEAR_SECONDS for at in _instants(lines.get("Since", ""))),
         "ago": re.search(r"\d (s|min) ago", lines.get("Since", "")),
         "burn": re.match(r"[\d.,]+ x the allowed misses: \d+ of \d+ requests, \d+ %", lines.get("Burn", "")),
-        "root": "confidence" in lines.get("Root", ""),
-        "changed": lines.get("Changed"),
+        "root": re.match(rf"Cause {truth.cause}\b.*, confidence \d+ % \(of \d+ misses", lines.get("Root", "")),
+        "grown": _grown(lines.get("Changed", "")) == ([truth.cause] if truth.grown else []),
+        "changed": re.search(r"This sidecar began \d+ (s|min) ago\.$", lines.get("Changed", "")),
         "fix": any(lines.get("Do first", "").startswith(fix) for fix in _fixes(truth.phase)),
         "runbook": screen["runbook"].startswith("/runbooks/LLM"),
         "pod": truth.pod in screen["head"],
@@ -65,6 +69,11 @@ def lacks(screen: Mapping[str, Any], truth: Truth) -> list[str]:
         "version": f"sidecar {truth.version}" in screen["head"],
     }
     return [name for name, told in found.items() if not told]
+
+
+def _grown(text: str) -> list[str]:
+    """Names of the numbers that have grown."""
+    return [name for told in re.findall(r"Grown: (.*? x)\.", text) for name in re.findall(r"(\w+) [\d.]+ x", told)]
 
 
 def _instants(text: str) -> Iterable[float]:

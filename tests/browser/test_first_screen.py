@@ -21,23 +21,33 @@ from tests.support.tools import need_tool
 WINDOWS = ((390, 844), (1440, 960))
 OBJECTIVES = {"decode": "time between tokens", "stream": "time between tokens"}
 """Phase to the objective that its fault breaks first; it is the time to first token for all others."""
-MUTATIONS = {
-    "phase": "document.querySelector('#headline .chip').textContent = 'kv'",
-    "lane": "NAMED('Lane').textContent = 'batch'",
-    "objective": "NAMED('Objective').parentElement.remove()",
-    "since": "NAMED('Since').textContent = NAMED('Since').textContent.replace(/:\\d\\d UTC/, ' UTC')",
-    "ago": "NAMED('Since').textContent = NAMED('Since').textContent.replace(/,.*/, '')",
-    "burn": "NAMED('Burn').textContent = 'high'",
-    "root": "NAMED('Root').parentElement.style.marginTop = '2000px'",
-    "changed": "NAMED('Changed').textContent = ''",
-    "fix": "NAMED('Do first').textContent = 'Wait'",
-    "runbook": "NAMED('Runbook').textContent = 'LLMQueueBurn'",
-    "pod": "document.querySelector('header .name').textContent = 'llm-phase-sidecar'",
-    "model": "document.querySelector('header .name + p').textContent = ''",
-    "engine": "document.querySelector('header .name + p').style.position = 'fixed', document.querySelector('header .name + p').style.top = '-90px'",
-    "version": "document.querySelector('header .name + p').textContent = 'sidecar'",
-}
-"""Answer to the change of the page that takes it away, or off the screen."""
+CAUSES = {"queue": "slots", "prefill": "prefill_cost", "decode": "decode_cost", "stream": "client", "engine": "down"}
+GROWING = ("prefill_cost", "decode_cost")
+"""Those causes that are ratios to usual values."""
+MUTATIONS = (
+    ("phase", "document.querySelector('#headline .chip').textContent = 'kv'"),
+    ("lane", "NAMED('Lane').textContent = 'batch'"),
+    ("objective", "NAMED('Objective').parentElement.remove()"),
+    ("since", "NAMED('Since').textContent = NAMED('Since').textContent.replace(/:\\d\\d UTC/, ' UTC')"),
+    ("ago", "NAMED('Since').textContent = NAMED('Since').textContent.replace(/,.*/, '')"),
+    ("burn", "NAMED('Burn').textContent = 'high'"),
+    ("root", "NAMED('Root').parentElement.style.marginTop = '2000px'"),
+    ("root", "NAMED('Root').textContent = NAMED('Root').textContent.replace(/Cause \\w+/, 'Cause load')"),
+    ("root", "NAMED('Root').textContent = NAMED('Root').textContent.replace(/, confidence[^)]*\\)/, '')"),
+    ("grown", "NAMED('Changed').textContent = NAMED('Changed').textContent.replace(/Grown: \\w+/, 'Grown: load')"),
+    ("grown", "NAMED('Changed').textContent = NAMED('Changed').textContent.replace('Grown: ', 'Grown: load 2 x, ')"),
+    ("changed", "NAMED('Changed').textContent = ''"),
+    ("fix", "NAMED('Do first').textContent = 'Wait'"),
+    ("runbook", "NAMED('Runbook').textContent = 'LLMQueueBurn'"),
+    ("pod", "document.querySelector('header .name').textContent = 'llm-phase-sidecar'"),
+    ("model", "document.querySelector('header .name + p').textContent = ''"),
+    (
+        "engine",
+        "document.querySelector('header .name + p').style.position = 'fixed', document.querySelector('header .name + p').style.top = '-90px'",
+    ),
+    ("version", "document.querySelector('header .name + p').textContent = 'sidecar'"),
+)
+"""Answers, and changes of the page that take them away, off the screen, or put a wrong one in their place."""
 NAMED = """
 const NAMED = (name) => [...document.querySelectorAll("#headline dt")].find((one) => one.textContent === name).nextSibling;
 """
@@ -79,6 +89,8 @@ def screens() -> Iterator[Screens]:
                 engine=ENGINE,
                 version=VERSION,
                 began_at_unix=each.fault_at_unix,
+                cause=CAUSES[phase],
+                grown=CAUSES[phase] in GROWING,
             )
             for phase, each in incidents.items()
         }
@@ -89,7 +101,7 @@ def screens() -> Iterator[Screens]:
 @pytest.mark.parametrize(("width", "height"), WINDOWS)
 @pytest.mark.parametrize("phase", FAULTS)
 def test_the_first_screen_answers(screens: Screens, phase: str, width: int, height: int) -> None:
-    """Phase, lane, objective, since when, burn, root, changes, the first step, runbook, pod, model, engine and version."""
+    """Phase, lane, objective, since when, burn, root with its cause, what has grown, changes, the first step, runbook, pod, model, engine and version."""
     screens.opens(phase, width, height)
 
     assert lacks(screens.asks(READ), screens.truths[phase]) == []
@@ -107,11 +119,11 @@ def test_the_runbook_of_the_first_screen_answers(screens: Screens, phase: str) -
     assert path.startswith("/runbooks/LLMEngineDown" if phase == "engine" else f"/runbooks/LLM{phase.title()}Burn")
 
 
-@pytest.mark.parametrize("answer", MUTATIONS)
-def test_an_answer_that_is_taken_away_is_missed(screens: Screens, answer: str) -> None:
+@pytest.mark.parametrize(("answer", "change"), MUTATIONS)
+def test_an_answer_that_is_taken_away_is_missed(screens: Screens, answer: str, change: str) -> None:
     """Otherwise the test above would prove nothing."""
     screens.opens("prefill", *WINDOWS[0])
-    screens.asks(f"{NAMED} {MUTATIONS[answer]}; 0")
+    screens.asks(f"{NAMED} {change}; 0")
 
     assert answer in lacks(screens.asks(READ), screens.truths["prefill"])
 
