@@ -5,9 +5,10 @@ not, so the densest ones tell the decodes. But an engine whose every step holds 
 are all alike as well. Then their prompts would have cost next to nothing, or a prompt that has not ended or is of unknown
 length explains them, or prompts that became dear by much less than the decodes would have to, and there is no answer.
 
-Steps that are alike among a few much longer ones are decodes all the same. A scheduler fills a step with as much of a
-waiting prompt as its budget allows (vLLM `max_num_batched_tokens`, SGLang `chunked_prefill_size`), and one that computes
-prompts whole has longer steps still.
+Many steps that are alike, and some that are much longer, are decodes and steps with a chunk all the same, where prompts end
+one after the other. A scheduler fills a step with as much of a waiting prompt as its budget allows (vLLM
+`max_num_batched_tokens`, SGLang `chunked_prefill_size`), and one that computes prompts whole has longer steps still. It
+computes prompts in order; where it does not (vLLM `long_prefill_token_threshold`), a prompt in work may be in all steps.
 
 It knows what steps took, and is told what their decodes usually cost when it is asked. It refuses to know how that is
 learned (`step_model.py`).
@@ -37,13 +38,13 @@ step holds a chunk, whose cost is many times that of the decodes beside it."""
 ALIKE = 1.1
 """A step is one of those that are alike if its ratio is at most this factor outside of their interval."""
 FULL = 2.0
-"""A step of at least so many times the longest of those that are alike holds a chunk that they do not."""
+"""A step of at least so many times the longest of those that are alike is taken for one with a full chunk."""
 OVER_PARTS = 2
 """The steps that are alike must be more than so many times those that may hold a part of a prompt without being full."""
 
 
 class Bounds(NamedTuple):
-    """The least and the most that a decode factor may be."""
+    """The least and the most that a decode factor may be, with prompts at their usual cost."""
 
     least: float
     most: float
@@ -77,42 +78,22 @@ class AlikeSteps:
         return len(self._seen) >= FEWEST_SEEN and self._seen[-FEWEST_SEEN].step.ended_at >= since
 
     def factor(self, since: float, usual_excess: float, usual: Costs) -> Compared | None:
-        """The decode factor since this instant; None if there were too few steps, or if prompts may have been in all of them.
+        """The decode factor since this instant; None if there were too few steps, or if prompts may have been in all that are alike.
 
         `usual_excess`: what prompts took to what they should take, while all was well.
         """
         seen = [each for each in self._seen if each.step.ended_at >= since]
-        if len(seen) < FEWEST_SEEN:
-            return None
-        steps = [each.step for each in seen]
-        decodes = [_usual_seconds(each, usual) for each in steps]
-        pairs = list(zip(seen, decodes, strict=True))
-        found = densest_of(sorted(each.seconds / decode_seconds for each, decode_seconds in pairs), FEWEST_SEEN)
-        number = sum(each.steps for each in steps)
-        terms = decode_terms(
-            sum(each.steps * each.sequences for each in steps) / number,
-            sum(each.steps * each.context_tokens for each in steps) / number,
-        )
-        if found.value <= LIKE_USUAL:
-            return Compared(found, terms)
-        ended = usual_excess * sum(each.prompt_seconds for each in seen)
-        begun = usual_excess * max(each.begun_seconds for each in seen)
-        beyond = sum(each.seconds - decode_seconds for each, decode_seconds in pairs)
-        in_parts = beyond - ended <= DEAREST_PROMPT * begun
-        dear_prompts = beyond * DEARER_THAN_PROMPTS <= found.value * (ended + begun)
-        if (in_parts or dear_prompts) and not _hold_none(pairs, found):
-            return None
-        if not all(each.measured for each in steps):
-            return None
-        left = sum(each.seconds - found.value * decode_seconds for each, decode_seconds in pairs)
-        return Compared(found, terms) if left >= CHEAPEST_PROMPTS * ended else None
+        # Prompts are computed in order: until the last one ended, the one in work had not begun. Where it had, it cost the usual.
+        ends = [place for place, each in enumerate(seen) if each.step.prompts]
+        before = seen[: ends[-1] + 1] if ends else []
+        return _told(seen, usual_excess, usual, DEAREST_PROMPT) or _told(before, usual_excess, usual, 1.0)
 
     def dearest(self, since: float, usual_excess: float, usual: Costs) -> Bounds | None:
         """The decode factor since this instant if each prompt cost the usual. None without a step.
 
-        The least: all prompts that ended, and the one in work, were computed since then as a whole. The most: the first that ended was
-        computed before, and the one in work has hardly begun. Prompts are computed in order, so the others that ended were computed
-        since then.
+        The least: all prompts that ended, and the one in work, were computed since then as a whole. The most takes prompts as computed
+        in order: those that ended first were computed before, the others since then, and the one in work has hardly begun. Where
+        none ended, that one was computed all the while.
         """
         seen = [each for each in self._seen if each.step.ended_at >= since]
         if not seen:
@@ -123,8 +104,36 @@ class AlikeSteps:
         decodes = sum(_usual_seconds(each.step, usual) for each in seen)
         return Bounds(
             (seconds - usual_excess * (sum(ended) + begun)) / decodes,
-            (seconds - usual_excess * sum(ended[1:])) / decodes,
+            (seconds - usual_excess * (sum(ended[1:]) if ended else begun)) / decodes,
         )
+
+
+def _told(seen: Sequence[_Seen], usual_excess: float, usual: Costs, dearest_prompt: float) -> Compared | None:
+    """The decode factor of these steps. `dearest_prompt`: the cost of the prompt in work, over its usual one, up to which it may explain
+    them.
+    """
+    if len(seen) < FEWEST_SEEN:
+        return None
+    steps = [each.step for each in seen]
+    decodes = [_usual_seconds(each, usual) for each in steps]
+    pairs = list(zip(seen, decodes, strict=True))
+    found = densest_of(sorted(each.seconds / decode_seconds for each, decode_seconds in pairs), FEWEST_SEEN)
+    number = sum(each.steps for each in steps)
+    terms = decode_terms(
+        sum(each.steps * each.sequences for each in steps) / number,
+        sum(each.steps * each.context_tokens for each in steps) / number,
+    )
+    if found.value <= LIKE_USUAL:
+        return Compared(found, terms)
+    ended = usual_excess * sum(each.prompt_seconds for each in seen)
+    begun = usual_excess * max(each.begun_seconds for each in seen)
+    beyond = sum(each.seconds - decode_seconds for each, decode_seconds in pairs)
+    if beyond - ended <= dearest_prompt * begun or not all(each.measured for each in steps):
+        return None
+    if beyond * DEARER_THAN_PROMPTS <= found.value * (ended + begun) and not _hold_none(pairs, found):
+        return None
+    left = sum(each.seconds - found.value * decode_seconds for each, decode_seconds in pairs)
+    return Compared(found, terms) if left >= CHEAPEST_PROMPTS * ended else None
 
 
 def _usual_seconds(step: Step, usual: Costs) -> float:
@@ -132,8 +141,9 @@ def _usual_seconds(step: Step, usual: Costs) -> float:
 
 
 def _hold_none(pairs: Sequence[tuple[_Seen, float]], found: Factor) -> bool:
-    """Whether the steps that are alike hold no prompt. Those that do are full, but for one of each prompt that ended and of the one in
-    work, which hold what is left of it. `pairs`: each step, and its decodes at their usual cost.
+    """Whether the steps that are alike hold no prompt, if prompts are computed in order: those that hold one are full then, but for one of
+    each prompt that ended and of the one in work, which hold what is left of it. There must be full ones, and many that are alike.
+    `pairs`: each step, and its decodes at their usual cost.
     """
     lengths = [each.seconds / each.step.steps for each, _ in pairs]
     alike = [

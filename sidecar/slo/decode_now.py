@@ -67,8 +67,8 @@ class DecodeNow:
         return self._pure.ended_since(at - NEAREST_SECONDS)
 
     def known(self, at: float, usual: Costs, usual_excess: float) -> bool:
-        """Whether decodes are known not to explain the last seconds: a pure step or one that is like them is among these, or they would
-        have to be dearer than any fault makes them. Else steps are full of prompts, and which of the two is dear is open.
+        """Whether the last seconds tell how dear decodes are: a pure step or one that is like them is among these, or decodes cost about
+        the usual at most, or they would have to be dearer than any fault makes them. Else which of the two is dear is open.
         """
         if self._tells(at) or self._alike.factor(at - NEAREST_SECONDS, usual_excess, usual) is not None:
             return True

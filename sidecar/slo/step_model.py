@@ -192,7 +192,7 @@ class StepModel(Learner):
         return stretch.so_far(self._near[1], since)
 
     def decodes_known(self, at: float) -> bool:
-        """Whether it is not open, for want of steps that tell, which of the two is dear now (`DecodeNow.known`)."""
+        """Whether the last seconds tell how dear decodes are; else it is open which of the two is dear (`DecodeNow.known`)."""
         return self.costs is not None and self._now.known(at, self.costs, self._usual_excess)
 
     def _prefill(self, stretches: Sequence[EndedStretch], per_token: Sequence[float]) -> Compared | None:
@@ -261,7 +261,7 @@ class StepModel(Learner):
         if self.costs is not None:
             expected = self.costs.decode_seconds(step.sequences, step.context_tokens)
             nearest = self._decode_fits.nearest(seconds, expected, decode_terms(step.sequences, step.context_tokens))
-        self._end_stretch(step.ended_at, usual_after=seconds <= LIKE_USUAL * nearest)
+        self._end_stretch(step.ended_at, seconds / nearest)
         if self.costs is not None:
             # A hiccup weighs no more than `OUTLIER` times its cost.
             self._now.add_pure(step, seconds, step.steps * min(seconds, OUTLIER * nearest))
@@ -325,10 +325,10 @@ class StepModel(Learner):
             stretch = self._stretch = Stretch(step.ended_at - seconds)
         stretch.add(step, seconds, expected, near)
         if step.ended_at - stretch.began_at > LONGEST_STRETCH_SECONDS:
-            self._end_stretch(step.ended_at, usual_after=False)
+            self._end_stretch(step.ended_at, inf)
 
-    def _end_stretch(self, at: float, *, usual_after: bool) -> None:
-        """`usual_after`: a step without a prompt has ended it, and cost the usual."""
+    def _end_stretch(self, at: float, after: float) -> None:
+        """`after`: cost of the step without a prompt that ended it, over the usual one; infinite without such a step."""
         stretch, self._stretch = self._stretch, None
         if stretch is None or not stretch.prompts:
             return
@@ -337,8 +337,9 @@ class StepModel(Learner):
         if self._per_token is not None:
             work = seconds_of(self._per_token, terms)
             nearest = self._prefill_fits.nearest(excess, work, terms)
-            # One that may be long by dear decodes tells nothing of prompts.
-            if usual_after or excess <= LIKE_USUAL * self._usual_excess * work or self.decodes_known(at):
+            usual_work, dear = self._usual_excess * work, stretch.decodes_at_most(self._usual_excess * work)
+            # One that dear decodes may explain does not count, unless the step after it is nearer to the usual than to such decodes.
+            if excess <= LIKE_USUAL * usual_work or after * after <= dear or self.decodes_known(at):
                 self._stretches.append(ended)
             if self._prefill_guard.relearns(at, excess, nearest, learning=self.learning):
                 self._prefill_fit, self._learned_stretches = LeastSquares(2), 0

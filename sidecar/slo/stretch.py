@@ -69,6 +69,10 @@ class Stretch:
         """It is over. `decode`: cost of decodes over their usual one."""
         return EndedStretch(at, self.seconds - decode * self.decode_seconds, prompt_terms(self.prompts))
 
+    def decodes_at_most(self, prompt_seconds: float) -> float:
+        """The cost of its decodes over their usual one if its prompts took no more than these seconds."""
+        return (self.seconds - prompt_seconds) / self.decode_seconds
+
     def so_far(self, decode: float, since: float) -> list[EndedStretch]:
         """Its parts that ended since this instant, as if it ended now. The prompt that is computed in parts counts as a whole, so prompts
         seem too cheap rather than too dear. `decode`: the cost of decodes over their usual one, now.

@@ -93,15 +93,17 @@ def test_prompts_that_are_dear_by_much_less_explain_steps_that_are_all_alike(sha
         pytest.param(40, 0, 0, False, id="none is longer: each may hold a full chunk"),
     ],
 )
-def test_many_short_steps_among_a_few_full_ones_are_decodes_although_prompts_wait_for_ever(
+def test_many_short_steps_among_full_ones_are_decodes_although_prompts_wait_for_ever(
     alike: int, between: int, full: int, known: bool
 ) -> None:
-    """Decodes take five times the usual, and so many requests wait that their prompts could explain all. Six prompts end, so that
-    with the one in work seven steps may hold a part that is not full.
+    """Decodes take five times the usual. Six prompts end, so that with the one in work seven steps may hold a part that is not full. By
+    their costs, dear prompts might explain all.
     """
-    short, long = 0.05, 0.05 * FULL
-    lengths = [short] * alike + [short * ALIKE**2] * between + [long] * full
-    seen = steps(*lengths, prompt_seconds=0.02, begun_seconds=100.0, ends=range(6))
+    lengths = [0.05] * alike + [0.05 * ALIKE**2] * between + [0.05 * FULL] * full
+    beyond_seconds = sum(lengths) - len(lengths) * USUAL_SECONDS
+    begun = beyond_seconds * DEARER_THAN_PROMPTS / 5.0
+    last_six = range(len(lengths) - 6, len(lengths))
+    seen = steps(*lengths, prompt_seconds=0.02, begun_seconds=begun, ends=last_six)
 
     found = seen.factor(100.0, 1.0, USUAL)
 
@@ -109,6 +111,39 @@ def test_many_short_steps_among_a_few_full_ones_are_decodes_although_prompts_wai
     assert (found is not None) is known
     if found is not None:
         assert found.factor.value == pytest.approx(5.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("every", "ended_seconds"),
+    [
+        pytest.param(1000, 0.0, id="the engine paused once"),
+        pytest.param(12, 0.09, id="three short prompts join, as vLLM lets them with long_prefill_token_threshold"),
+        pytest.param(40, 0.02, id="an image is encoded"),
+    ],
+)
+def test_longer_steps_among_the_chunks_of_one_long_prompt_make_no_decode_dear(every: int, ended_seconds: float) -> None:
+    """All other steps hold 512 tokens of a prompt of 100,000, which costs the usual: they are alike, and take six times their decodes."""
+    lengths = [0.061 + (0.09 if number % every == 20 % every else 0.0) for number in range(170)]
+    ends = [number for number, length in enumerate(lengths) if length > 0.1]
+    seen = steps(*lengths, prompt_seconds=ended_seconds, begun_seconds=10.0, ends=ends)
+
+    assert len(ends) >= 1
+    assert seen.factor(100.0, 1.0, USUAL) is None
+    assert seen.factor(220.0, 1.0, USUAL) is None
+
+
+def test_a_prompt_in_work_explains_no_step_from_before_the_last_end_of_another() -> None:
+    """Prompts are computed in order. A long one waits for a slot all the while, and might explain each step if it were computed."""
+    lengths = [0.05] * 40 + [0.2] * 6
+    beyond_seconds = sum(lengths) - len(lengths) * USUAL_SECONDS
+    waits = {"prompt_seconds": 0.15, "begun_seconds": 0.5 * beyond_seconds}
+
+    ended, not_ended = steps(*lengths, ends=range(40, 46), **waits), steps(*lengths, ends=(), **waits)
+
+    found = ended.factor(100.0, 1.0, USUAL)
+    assert found is not None
+    assert found.factor.value == pytest.approx(5.0, rel=0.02)
+    assert not_ended.factor(100.0, 1.0, USUAL) is None
 
 
 def test_the_bounds_of_decodes_tell_the_first_prompt_that_ended_and_the_one_in_work_apart() -> None:
@@ -122,6 +157,10 @@ def test_the_bounds_of_decodes_tell_the_first_prompt_that_ended_and_the_one_in_w
     assert bounds.most == pytest.approx((1.0 - 0.2) / 0.1), "only those that began in them"
     assert seen.dearest(100.0, 2.0, USUAL) == pytest.approx(((1.0 - 1.0) / 0.1, (1.0 - 0.4) / 0.1))
     assert seen.dearest(110.0, 1.0, USUAL) is None
+    alone = steps(*[0.1] * 10, begun_seconds=0.2).dearest(100.0, 1.0, USUAL)
+    assert alone == pytest.approx(((1.0 - 0.2) / 0.1,) * 2), (
+        "where none ended, the one in work was computed all the while"
+    )
 
 
 def test_a_factor_near_the_usual_one_is_believed_whatever_it_leaves_for_prompts() -> None:
