@@ -85,8 +85,10 @@ class AlikeSteps:
         seen = [each for each in self._seen if each.step.ended_at >= since]
         # Prompts are computed in order: until the last one ended, the one in work had not begun. Where it had, it cost the usual.
         ends = [place for place, each in enumerate(seen) if each.step.prompts]
-        before = seen[: ends[-1] + 1] if ends else []
-        return _told(seen, usual_excess, usual, DEAREST_PROMPT) or _told(before, usual_excess, usual, 1.0)
+        before = _told(seen[: ends[-1] + 1] if ends else [], usual_excess, usual, 1.0)
+        # That decodes cost the usual until then tells nothing of now. That they were dear already does.
+        dear = before if before is not None and before.factor.low > LIKE_USUAL else None
+        return _told(seen, usual_excess, usual, DEAREST_PROMPT) or dear
 
     def dearest(self, since: float, usual_excess: float, usual: Costs) -> Bounds | None:
         """The decode factor since this instant if each prompt cost the usual. None without a step.

@@ -146,6 +146,13 @@ def test_a_prompt_in_work_explains_no_step_from_before_the_last_end_of_another()
     assert not_ended.factor(100.0, 1.0, USUAL) is None
 
 
+def test_usual_decodes_from_before_the_last_end_of_a_prompt_tell_nothing_of_now() -> None:
+    """Since then all steps are five times as long, and a long prompt in work may explain that."""
+    seen = steps(*[USUAL_SECONDS] * 20, *[0.05] * 100, prompt_seconds=0.01, begun_seconds=10.0, ends=(19,))
+
+    assert seen.factor(100.0, 1.0, USUAL) is None
+
+
 def test_the_bounds_of_decodes_tell_the_first_prompt_that_ended_and_the_one_in_work_apart() -> None:
     """Ten steps of 100 ms beside decodes of 10 ms. Prompts of 100 ms ended with the first, the fifth and the ninth; one of 200 ms is in work."""
     seen = steps(*[0.1] * 10, prompt_seconds=0.1, begun_seconds=0.2, ends=(0, 4, 8))
