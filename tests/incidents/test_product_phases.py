@@ -21,13 +21,15 @@ pytestmark = pytest.mark.bench
 MISSES = "llm_slo_root_misses_total"
 JUDGED_SECONDS = 420.0
 """Pages come within these."""
+NEARLY = 0.75
+"""Share of all that the engine can do which arrives before the fault."""
 
 
 @cache
 def nearly_full(name: str, kind: str) -> tuple[EngineConfig, Run]:
-    """An engine of this name with three quarters of all that it can do, and then an incident of this kind."""
-    world = World(utilisation=0.75, step_noise=0.1)
-    factor = 0.75 * saturates_at(BY_NAME[name], world)
+    """An engine of this name that is nearly full, and then an incident of this kind."""
+    world = World(utilisation=NEARLY, step_noise=0.1)
+    factor = NEARLY * saturates_at(BY_NAME[name], world)
     engine = fair(BY_NAME[name], world, factor)
     incident = KINDS_BY_NAME[kind].sample(engine, factor, 0.6, Random(0))
     return engine, play(engine, 301, replace(incident, seconds=JUDGED_SECONDS), world=world, factor=factor)
@@ -37,8 +39,8 @@ def nearly_full(name: str, kind: str) -> tuple[EngineConfig, Run]:
 @pytest.mark.parametrize(("kind", "phase"), [("decode-slow", "decode"), ("prefill-slow", "prefill")])
 @pytest.mark.parametrize("name", ["chunks-2048", "unchunked"])
 def test_a_nearly_full_engine_misses_for_what_became_dear(name: str, kind: str, phase: str, mode: Mode) -> None:
-    """The fault takes all slots within seconds, so that requests wait without end and each step may hold a part of a prompt. Two thirds
-    of the misses of dear decodes were given to prefill, and paged as it.
+    """The fault takes all slots within seconds, so that requests wait without end and each step may hold a part of a prompt. Up to two
+    thirds of the misses of dear decodes were given to prefill.
     """
     engine, run = nearly_full(name, kind)
 

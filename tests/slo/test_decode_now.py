@@ -170,6 +170,7 @@ def test_dear_decodes_on_an_engine_whose_prompts_take_many_times_a_step_are_told
     assert engine.seen[-1].waiting > 8
     assert not any(step.pure for step in engine.seen if step.ended_at > FAULT_AT + 60.0)
     assert [now for now, _ in found if not isinstance(now, Factor) or not 6.5 < now.value < 7.5] == []
+    assert sum(isinstance(now, Factor) for _, now in found) > len(found) / 2
     assert [now for _, now in found if isinstance(now, Factor) and now.low > 1.25] == []
 
 
@@ -191,7 +192,9 @@ def test_hiccups_among_the_chunks_of_long_prompts_make_no_decode_dear(hiccups: f
 
     found = [engine.until(at).decode(at, 20.0) for at in (FAULT_AT + after for after in range(2, 60))]
 
-    assert [now for now in found if isinstance(now, Factor) and now.low > 1.25] == []
+    known = [now for now in found if isinstance(now, Factor)]
+    assert len(known) > len(found) / 2
+    assert [now for now in known if now.low > 1.25] == []
 
 
 @pytest.mark.parametrize("dearer", [1.0, 3.0])
