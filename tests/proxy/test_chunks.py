@@ -54,6 +54,26 @@ def test_an_answer_is_the_same_however_its_chunks_are_written_and_read(
     assert road.outcomes == [Outcome.OK]
 
 
+TWO_EVENTS = CHUNK % (9, b"data: 1\n\n") + CHUNK % (9, b"data: 2\n\n") + LAST_CHUNK
+
+
+@pytest.mark.parametrize("first", range(len(TWO_EVENTS)))
+def test_an_answer_is_the_same_at_every_two_splits(first: int) -> None:
+    """Behind a whole chunk a read may be a size line alone, or that and a byte: Python's http.server writes each by itself."""
+    for second in range(first, len(TWO_EVENTS)):
+        road = Road()
+        client = road.client()
+
+        client.send(GET)
+        road.engine.send(CHUNKED)
+        for piece in (TWO_EVENTS[:first], TWO_EVENTS[first:second], TWO_EVENTS[second:]):
+            if piece:
+                road.engine.send(piece)
+
+        assert read(bytes(client.taken))[2:] == (b"data: 1\n\ndata: 2\n\n", b"")
+        assert road.outcomes == [Outcome.OK]
+
+
 def test_a_token_goes_to_the_client_in_the_very_bytes_that_came() -> None:
     """Each in a write of its own, and the observer gets what the chunk says."""
     road = Road()
