@@ -155,14 +155,13 @@ def main() -> int:
         noisy = f"{bench.noisy} of {bench.windows} windows beside other work of the machine"
     summary = (
         f"{tree}; {machine.named()}; {plan.rounds} rounds of {plan.seconds:g} s in turns; {noisy}; "
-        f"{time.monotonic() - began:.0f} s in all"
+        f"{time.monotonic() - began:.0f} s in all."
     )
-    text = "\n".join([*report.body(results, titles), f"{summary}."])
-    print(text)
+    print("\n".join([*report.body(results, titles), summary]))
     saved = {"summary": summary, "titles": titles, "rounds": results.rounds, "reasons": results.reasons}
     LAST.write_text(json.dumps(saved, indent=1))
     if said.report:
-        report.write(results, titles, text, "make bench-full" if said.full else "make bench")
+        report.write(results, titles, summary, "make bench-full" if said.full else "make bench")
     missing = failures(results, titles | full.SITUATIONS | scale.TITLES)
     for line in missing:
         print(f"MISSING: {line}", file=sys.stderr)
