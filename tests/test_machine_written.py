@@ -25,9 +25,9 @@ WRITTEN = {
     "docs/evidence/incidents.md",  # by the incident bench: takes most of an hour
 }
 """Every committed file that a command writes from its first line to its last."""
-MOST_LINES = 25_300
+MOST_LINES = 25_000
 """50,334 before the ConfigMaps, promtool's files and the rules of an earlier mutant check were removed; the dashboards
-alone are 20,500, and the whole table of incidents nearly 1,000."""
+alone are 20,500."""
 LONG_LINES = 290
 """No hand-written file of data is longer: the longest is the schema of Dynamo's objects."""
 

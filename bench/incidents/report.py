@@ -88,7 +88,7 @@ def line(done: Done, left: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one column of results is about: one mode in one sort of world."""
+    """One mode in one sort of world: a column of results."""
 
     title: str
     mode: Mode
@@ -126,7 +126,7 @@ def summary(groups: Sequence[Group]) -> str:
 
 
 def by_kind(groups: Sequence[Group]) -> str:
-    """Of each kind of incident the share of right first pages, by the lenient grade, over the lanes that had to page."""
+    """The share of right first pages of each kind of incident, by the lenient grade, over the lanes that had to page."""
     rows = [["kind", *(group.title for group in groups)]]
     owed = [pages_of(group.cases, owed=True) for group in groups]
     for kind in sorted({case.kind for cases in owed for case in cases}):

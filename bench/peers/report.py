@@ -39,7 +39,7 @@ def body(results: Results, titles: Mapping[str, str]) -> list[str]:
 
 
 def evidence(results: Results, titles: Mapping[str, str]) -> list[str]:
-    """What of them the page has."""
+    """The shorter form of them, for the page."""
     shown = {row: words for row, words in titles.items() if row not in ROWS_IN_FULL}
     tables = {title: columns for title, columns in TABLES.items() if title not in TABLES_IN_FULL}
     return _text(results, shown, tables, CURVE_SIZES)
