@@ -19,7 +19,7 @@ from sidecar.slo.attribution import Blame, SecondOutput, client_held, waited_bet
 from sidecar.slo.causes import Cause
 from sidecar.slo.judge import Case
 from sidecar.slo.learner import Learner
-from sidecar.slo.objective import TPOT, Aims, Objective
+from sidecar.slo.objective import E2E, TPOT, Aims, Objective
 from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.slo.root.incident import Incident
@@ -113,6 +113,7 @@ class Roots:
         failed = _FAILED.get(account.outcome)
         for miss in misses:
             miss.failed = failed
+            miss.turned_away = account.outcome is Outcome.REJECTED
             miss.paused = account.marks.paused_seconds > 0.0
             if miss.objective is TPOT and client_held(account.marks, aims):
                 miss.waited_in = Blame.STREAM
@@ -252,6 +253,8 @@ class Roots:
             fault=None if fault is None else fault.cause,
             behind_long_prompt=self._behind_long_prompt(round(since), at, miss.threshold_seconds),
             tpot=miss.objective is TPOT,
+            turned_away=miss.turned_away,
+            whole=miss.objective is E2E,
             transferred=miss.transferred,
             left_behind=self.incident.left_behind(queued_since, at),
             evicted=self.incident.evicted(queued_since, at),

@@ -160,6 +160,38 @@ def test_an_engine_preempts_if_it_does_so_with_one_request_in_twenty() -> None:
     assert not Story().reads(13).preempts
 
 
+@pytest.mark.parametrize("numbers", [True, False], ids=["the engine's own numbers", "streams with output"])
+def test_slots_are_fewer_if_a_full_batch_runs_less_than_it_usually_did_at_most(*, numbers: bool) -> None:
+    """An engine that states no numbers is seen by its streams."""
+    runs = "engine_running" if numbers else "streaming"
+    waits = {"engine_waiting": 9.0} if numbers else {}
+
+    def after(calm: float, now: float, readings: int = 13, **told: float) -> Signs:
+        story = Story()
+        story.reads(24, calm=True, **{runs: calm})
+        story.reads(24, **{runs: 2.0 * calm})
+        story.costs = story.costs._replace(doing=Doing(0.2, 1.0))
+        return story.reads(readings, **{runs: now}, **waits, **told)
+
+    assert after(20.0, 10.0).fewer_slots
+    assert not after(20.0, 10.0, readings=10).fewer_slots, "a new process begins with none"
+    assert not after(20.0, 20.0).fewer_slots, "its limit may be the same: it was never reached"
+    assert not after(20.0, 19.0).fewer_slots
+    assert not after(20.0, 10.0, kv_usage=0.95).fewer_slots or not numbers, "the blocks are what is short"
+
+
+def test_a_batch_that_is_not_full_tells_nothing_of_slots() -> None:
+    """Few requests came, or their prompts are computed."""
+    story = Story()
+    story.reads(24, calm=True, engine_running=20.0)
+    assert not story.reads(13, engine_running=3.0).fewer_slots
+    assert not story.reads(13, engine_running=3.0, engine_waiting=0.0).fewer_slots
+    story.costs = story.costs._replace(doing=Doing(0.9, 1.0))
+    assert not story.reads(13, engine_running=3.0, engine_waiting=9.0).fewer_slots
+    story.costs = story.costs._replace(doing=None)
+    assert story.reads(13, engine_running=3.0, engine_waiting=9.0).fewer_slots, "the engine says who waits"
+
+
 # --- the front end -------------------------------------------------------------------------------------------------------
 
 
