@@ -23,6 +23,7 @@ import structlog
 import uvloop
 
 from sidecar import __version__
+from sidecar.budgets.budgets import LEAST_FILES, LEAST_MEMORY_BYTES, MORE_FILES
 from sidecar.budgets.heap import give_back_large_blocks
 from sidecar.budgets.machine import Machine, this_machine
 from sidecar.config.environment import variable_of
@@ -95,6 +96,8 @@ class App:
         if faults := parser_check.faults():
             log.error("parser_unsafe", faults=faults, hint=parser_check.advice())
             return await self._end(1)
+        if not self._has_enough():
+            return await self._end(1)
         admin = await _bound("web.listen_address", config.web, self._doorstep.open)
         traffic = await _bound("proxy.listen_address", config.proxy, serving.traffic.listen)
         if admin is None or traffic is None:
@@ -115,6 +118,23 @@ class App:
         else:
             await self._shut_down()
         return await self._end(self._exit_code)
+
+    def _has_enough(self) -> bool:
+        """Whether this machine's files are enough to answer clients at all; the log says what they and its memory lead to."""
+        memory_bytes, files = self.serving.machine
+        if files < LEAST_FILES:
+            hint = f"{MORE_FILES}. With fewer than {LEAST_FILES} files every client would be answered 503. See docs/budgets.md."
+            log.error("too_few_files", open_files=files, needed=LEAST_FILES, hint=hint)
+            return False
+        if memory_bytes < LEAST_MEMORY_BYTES:
+            hint = (
+                "The process alone and what its limits allow need more, so that the kernel may end it under load: raise the memory"
+                " limit of its control group (in Kubernetes resources.limits.memory). See docs/budgets.md."
+            )
+            log.warning("little_memory", memory_bytes=memory_bytes, needed=LEAST_MEMORY_BYTES, hint=hint)
+        limits = {budget.kind.label: budget.limit for budget in self.serving.budgets.rows()}
+        log.info("budgets", memory_bytes=memory_bytes, open_files=files, **limits)
+        return True
 
     def _start(self, *coroutines: Coroutine[None, None, None]) -> None:
         self._tasks += [asyncio.create_task(each) for each in coroutines]

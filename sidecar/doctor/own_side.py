@@ -5,7 +5,7 @@ Pure: reads the sidecar's own pages and the engine's answers. It refuses to know
 
 from urllib.parse import urlsplit
 
-from sidecar.budgets.budgets import Kind, limits_of
+from sidecar.budgets.budgets import MORE_FILES, Kind, limits_of
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.doctor.gathered import Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
@@ -286,7 +286,7 @@ def limits(read: Read, chain: Chain) -> Finding:
         return broken(
             Link.LIMITS,
             f"{files:.0f} open files allow {requests:.0f} requests at once, fewer than proxy.max_in_flight",
-            "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=) to 65536; see docs/budgets.md",
+            f"{MORE_FILES}; see docs/budgets.md",
         )
     full = [
         f"{kind.label} {used:.0f} of {limit:.0f}"
