@@ -51,6 +51,13 @@ DRAINED_ENDS = (
     "/-/drain was asked for, and no SIGTERM came until shutdown.grace_seconds were over, as where only the engine's container is "
     "restarted. A drained process serves no more, so this one ends; its supervisor starts a new one."
 )
+FEW_FILES = (
+    f"{MORE_FILES}. With fewer than {LEAST_FILES} files every client would be answered 503. See docs/budgets.md."
+)
+LITTLE_MEMORY = (
+    "The process alone and what its limits allow need more, so that the kernel may end it under load: raise the memory limit of its"
+    " control group (in Kubernetes resources.limits.memory). See docs/budgets.md."
+)
 
 log = structlog.get_logger()
 
@@ -96,7 +103,8 @@ class App:
         if faults := parser_check.faults():
             log.error("parser_unsafe", faults=faults, hint=parser_check.advice())
             return await self._end(1)
-        if not self._has_enough():
+        if serving.machine.files < LEAST_FILES:
+            log.error("too_few_files", open_files=serving.machine.files, needed=LEAST_FILES, hint=FEW_FILES)
             return await self._end(1)
         admin = await _bound("web.listen_address", config.web, self._doorstep.open)
         traffic = await _bound("proxy.listen_address", config.proxy, serving.traffic.listen)
@@ -105,6 +113,7 @@ class App:
         log.info("listening", traffic=shown(traffic), admin=shown(admin), engine=config.engine.url, version=__version__)
         for note in notes(config, os.environ):
             log.warning(note.event, **{note.about: note.names}, hint=note.hint)
+        self._tell_limits()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop)
@@ -119,22 +128,13 @@ class App:
             await self._shut_down()
         return await self._end(self._exit_code)
 
-    def _has_enough(self) -> bool:
-        """Whether this machine's files are enough to answer clients at all; the log says what they and its memory lead to."""
+    def _tell_limits(self) -> None:
+        """Say what the machine gives, what was derived from it, and whether that is too little memory."""
         memory_bytes, files = self.serving.machine
-        if files < LEAST_FILES:
-            hint = f"{MORE_FILES}. With fewer than {LEAST_FILES} files every client would be answered 503. See docs/budgets.md."
-            log.error("too_few_files", open_files=files, needed=LEAST_FILES, hint=hint)
-            return False
-        if memory_bytes < LEAST_MEMORY_BYTES:
-            hint = (
-                "The process alone and what its limits allow need more, so that the kernel may end it under load: raise the memory"
-                " limit of its control group (in Kubernetes resources.limits.memory). See docs/budgets.md."
-            )
-            log.warning("little_memory", memory_bytes=memory_bytes, needed=LEAST_MEMORY_BYTES, hint=hint)
         limits = {budget.kind.label: budget.limit for budget in self.serving.budgets.rows()}
         log.info("budgets", memory_bytes=memory_bytes, open_files=files, **limits)
-        return True
+        if memory_bytes < LEAST_MEMORY_BYTES:
+            log.warning("little_memory", memory_bytes=memory_bytes, needed=LEAST_MEMORY_BYTES, hint=LITTLE_MEMORY)
 
     def _start(self, *coroutines: Coroutine[None, None, None]) -> None:
         self._tasks += [asyncio.create_task(each) for each in coroutines]
