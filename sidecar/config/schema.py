@@ -26,6 +26,7 @@ from sidecar.config.values import (
     Folder,
     GrpcAddress,
     HeaderName,
+    HostName,
     LabelValue,
     LaneName,
     ListenAddress,
@@ -111,6 +112,8 @@ class WebConfig(Section):
     """Apart from traffic, because the engine has a /metrics of its own. Write endpoints answer loopback only."""
     config_file: WebConfigFile = ""
     """TLS and passwords of the admin listener, in the format of Prometheus' exporters; its content is read again when it changes. Without it: plain HTTP, no password."""
+    allowed_hosts: Annotated[tuple[HostName, ...], Before(several), Limits(max_length=64)] = ()
+    """Further host names, without a port, under which the admin side answers over plain HTTP without passwords. IP addresses, localhost, the pod's host name and the Service llm-phase-sidecar always pass; others get 421, because the name may be a foreign web page's (docs/access.md)."""
     native_histograms: NativeForm = "off"
     """Form of histograms for a scraper that asks for Prometheus' protobuf format: `beside`, native ones with their classic buckets; `only`, native ones alone: one series where a classic histogram has some thirty (docs/attach.md says what still reads the classic ones); `off`, no protobuf. Others get classic ones."""
 
