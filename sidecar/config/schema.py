@@ -84,7 +84,7 @@ class EngineConfig(Section):
     estimate: Literal["auto", "never"] = "auto"
     """auto splits a TTFT without a report by the measured cost of prompts that did not queue; with never, it stays unattributed."""
     connect_timeout_seconds: Seconds = 2.0
-    """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s)."""
+    """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s). If its name has several addresses, they share this time: the next attempt begins 0.25 s after the one before, which goes on (RFC 8305)."""
     first_byte_timeout_seconds: Seconds = 600.0
     """Some engines send the head only with the first token, and a queue may be minutes long (nginx 60 s is too short)."""
     gap_timeout_seconds: Seconds = 300.0
