@@ -51,6 +51,9 @@ DRAINED_ENDS = (
     "/-/drain was asked for, and no SIGTERM came until shutdown.grace_seconds were over, as where only the engine's container is "
     "restarted. A drained process serves no more, so this one ends; its supervisor starts a new one."
 )
+WITHOUT_MEANING = (signal.SIGUSR1, signal.SIGUSR2)
+"""They end a process that does not expect them. The log names each of them once, when it comes first."""
+SIGNALS_HINT = "It has no meaning here: SIGHUP reads the config again, SIGTERM and SIGINT drain. There is no log file to open again."
 FEW_FILES = (
     f"{MORE_FILES}. With fewer than {LEAST_FILES} files every client would be answered 503. See docs/budgets.md."
 )
@@ -84,6 +87,7 @@ class App:
         self._stop = asyncio.Event()
         self._exit_code = 0
         self._tasks: list[asyncio.Task[None]] = []
+        self._told_of: set[signal.Signals] = set()
         self._doorstep = Doorstep()
         self.serving = serving = Serving(config, clock, this_machine() if machine is None else machine)
         self.beside: BesideTraffic | None = None
@@ -117,6 +121,8 @@ class App:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop)
+        for number in WITHOUT_MEANING:
+            loop.add_signal_handler(number, self._ignored, number)
         self._start(serving.expire(), measure_lag(serving.clock, serving.metrics))
         the_rest = loop.create_task(self._start_the_rest(), name="app.the_rest")
         loop.add_signal_handler(signal.SIGHUP, lambda: serving.road.spawn(self._reload_on_signal(the_rest)))
@@ -179,6 +185,12 @@ class App:
         if self._stop.is_set():
             self.shutdown.hurry()
         self._stop.set()
+
+    def _ignored(self, number: signal.Signals) -> None:
+        """It means something to other servers, such as to open their logs again; the kernel's own answer is to end the process."""
+        if number not in self._told_of:
+            self._told_of.add(number)
+            log.warning("signal_ignored", signal=number.name, hint=SIGNALS_HINT)
 
     def _drained_for_good(self) -> None:
         """The drain's deadline has passed. Without a signal the pod goes on: only a new process can serve it."""

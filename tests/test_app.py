@@ -1,6 +1,8 @@
 """The order of a start: traffic first, then the rest, and a start that fails in either half ends the process."""
 
 import asyncio
+import os
+import signal
 import socket
 import ssl
 import threading
@@ -235,3 +237,24 @@ def test_with_the_fewest_files_all_places_are_served(tmp_path: Path) -> None:
                 await asyncio.to_thread(running.__exit__, None, None, None)
 
     assert asyncio.run(scenario()) == [b"HTTP/1.1 200 OK"] * (places + 1)
+
+
+def test_signals_that_mean_something_to_other_servers_end_nothing_and_are_told_once() -> None:
+    """Log rotation sends SIGUSR1 to many a server; unexpected, it kills."""
+
+    async def scenario() -> tuple[list[bytes], int, list[str]]:
+        port = free_port()
+        async with Origin(answering(OK)).listening() as origin:
+            of = config(origin.port, port)
+            app = App(of, lambda: of, machine=Machine(1 << 30, 4096))
+            with structlog.testing.capture_logs() as logs:
+                serving = asyncio.create_task(app.serve())
+                answers = [await asked(port, "/")]
+                for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
+                    os.kill(os.getpid(), number)
+                    answers.append(await asked(port, "/"))
+                app._told_to_stop()
+                code = await serving
+            return answers, code, [line["signal"] for line in logs if line["event"] == "signal_ignored"]
+
+    assert asyncio.run(scenario()) == ([b"HTTP/1.1 200 OK"] * 4, 0, ["SIGUSR1", "SIGUSR2"])
