@@ -55,7 +55,7 @@ def compiled_in(check: Callable[..., object]) -> set[str]:
         if name in seen or named is None:
             continue
         seen.add(name)
-        module = getattr(named, "__module__", None)
+        module: str = getattr(named, "__module__", None) or ""
         if module in compiled:
             found.add(module)
         elif inspect.getmodule(named) is home:
