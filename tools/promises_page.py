@@ -30,6 +30,8 @@ from tests.garden.chains import NOT_FOR
 from tests.support.in_ci import DRAINS_IN_CI, INVENTIONS, POSTS_IN_CI, RESTART_IN_CI_SECONDS
 from tests.support.probes import ABSENT_SECONDS
 from tools.markdown import table
+from tools.prove import PROOFS
+from tools.wheels import image_python
 
 
 CI = Path(__file__).parents[1] / ".ci" / "run"
@@ -54,6 +56,15 @@ _REQUESTS = sum(1 for _ in request_sequences())
 _ANSWERS = min(sum(answer.family not in families for answer in hostile_answers()) for families in NOT_FOR.values())
 _WRITERS = sum(map(len, SIDES.values()))
 _FUZZ_MINUTES = ci_parts()["make fuzz"].rpartition("=")[2]
+
+_BUILDS = """
+## Which proof runs on which build
+
+The image installs a compiled wheel, and `pip install .` of the sources runs pure Python. What is said of bytes is proved on both, with Python {python} alone: the image's, as the Dockerfile names it. On another Python the sources run, and nothing here has been run with it. `make prove` runs the middle column on that very wheel, in an environment that refuses every other build.
+
+The fuzzer sees no branch of compiled code, and Python tells no calls of it. On the wheel libFuzzer draws from the inputs that runs on the sources have kept, guided by the branches of the checks alone; that work is linear in the bytes is shown on the sources, and on the wheel only that no input takes 20 s.
+
+"""
 
 _BEFORE = """# Promises
 
@@ -314,7 +325,21 @@ def page(chapters: Iterable[Chapter] = CHAPTERS) -> str:
     targets = sorted({each for each in shown if each.startswith("make ")})
     in_ci = ", ".join(f"`{each}`" for each in targets if each in ci_parts())
     by_hand = ", ".join(f"`{each}`" for each in targets if each not in ci_parts())
-    return _BEFORE.format(in_ci=in_ci, by_hand=by_hand) + "".join(map(_section, chapters))
+    return _BEFORE.format(in_ci=in_ci, by_hand=by_hand) + "".join(map(_section, chapters)) + proofs()
+
+
+def proofs() -> str:
+    """The chapter about builds: a row for each proof."""
+    heads = ("proved", "on the compiled wheel", "on the sources")
+    rows = (
+        (
+            proof.shows,
+            f"`make prove ARGS=--only={proof.name}`",
+            f"`{proof.on_the_sources}`" if proof.on_the_sources else "compares both",
+        )
+        for proof in PROOFS
+    )
+    return _BUILDS.format(python=image_python()) + table(heads, rows)
 
 
 def _section(chapter: Chapter) -> str:
