@@ -25,7 +25,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test test-compiled test-benches test-live garden test-engines engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test thorough test-compiled test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -52,6 +52,9 @@ test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy 
 	@mkdir .cache/compiled/.cache && ln -s $(CURDIR)/.cache/prometheus3 $(CURDIR)/.cache/kubectl .cache/compiled/.cache/
 	cd .cache/compiled && ../../$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ROOMS) $(ARGS)
 
+thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes, at once or bit by bit; ARGS=--status: what is left
+	@$(BIN)/python -m tools.thorough $(ARGS)
+
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
 
@@ -63,9 +66,6 @@ garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` throu
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)
-
-engines: .venv/.dev ## builds the engines of test-engines, which does it otherwise: 3.5 GB, and 10 minutes of compiling
-	$(BIN)/python -m tests.real.build
 
 mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool; ARGS=--recorded: only whether the last complete run was on these rules
 	$(BIN)/python -m tests.alert_rules.mutants $(ARGS)

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of every parser: `make fuzz`, which is `python -m tests.fuzz`.
 
-Without arguments each target gets an hour; `--minutes` divides a time over all of them, as CI does. Each runs in a process of
+Without arguments each target gets an hour; `--minutes` divides a time over all of them, as `.ci/run` does. Each runs in a process of
 its own (`child.py`), from the kept corpus and from what earlier runs on this machine found (.cache/fuzz). A find is written
 below .cache/fuzz/finds and printed as the lines that make it a test. `--keep` merges what is new into tests/fuzz/corpus, in
 which libFuzzer keeps the smallest file for each new branch. Without atheris it says so; where `CI` is set it fails.
