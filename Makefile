@@ -1,7 +1,7 @@
 # The project's commands. `make` alone lists them.
 #
 # Everything is installed into .venv and .cache inside this checkout, pip's own cache included, so that deleting the folder
-# deletes it all. Only `make test-engines` keeps something elsewhere: a real vLLM (3.5 GB) and a real llama.cpp in
+# deletes it all. Only `make test-engines` and `.ci/install --thorough` keep something elsewhere: a real vLLM (3.5 GB) and a real llama.cpp in
 # $XDG_CACHE_HOME/llm-phase-sidecar, so that the next clone finds them there.
 
 SHELL := /bin/bash
@@ -121,7 +121,7 @@ lock: .venv/.dev ## requirements.lock of the container image, with the newest re
 screenshots: .venv/.dev ## the status page under an incident of each phase, as pictures: two minutes, and it needs Chromium
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-lint: .venv/.dev ## ruff and mypy, as CI runs them
+lint: .venv/.dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

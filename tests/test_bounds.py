@@ -66,7 +66,7 @@ def test_a_bound_that_is_kept_beside_a_late_control_is_kept() -> None:
 
 
 def verdict(late: list[str], *groups: dict[str, list[float]]) -> Verdict:
-    """What is said of these groups, with what the control says in each measurement."""
+    """The verdict on these groups, with the words of the control in each measurement."""
     says = iter(late + [""] * MOST_TIMES)
     return judged([group_of(**each) for each in groups], lambda *_: next(says))
 

@@ -36,7 +36,7 @@ WRITTEN_BY_PARTS = (RECORDS, "tests/alert_rules/mutants/record.json")
 """In no key: else a part would change its own key."""
 LOGS = ".cache/thorough"
 MOST_MINUTES = 100
-"""Of all parts that need a clock together, on two cores. The others run beside them."""
+"""The time of all parts that need a clock, on two cores. The others run beside them."""
 SAY_EVERY_SECONDS = 60.0
 TOLD_LINES = 40
 """The end of the output of a part that failed."""
@@ -61,7 +61,7 @@ class Part:
 
     name: str
     minutes: int
-    """What it takes on a machine with two cores, downloads included."""
+    """The time on a machine with two cores."""
     command: str
     paths: tuple[str, ...]
     """Files and folders below the checkout on which the result depends, as git's pathspecs. What they import need not be named."""
@@ -189,7 +189,7 @@ def recipes(command: str, checkout: Path = CHECKOUT) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a part that passed leaves."""
+    """A part that passed leaves one."""
 
     part: str
     key: str
@@ -313,7 +313,7 @@ class Run:
         say(f"== {part.name}: {part.command}   ({part.minutes} min, {log.relative_to(self.checkout)})")
         began_at = self._began_at[part.name] = time.monotonic()
         with log.open("wb") as output:
-            # A group of its own, so that its end takes its children along. `CI`: a missing tool fails instead of skipping.
+            # A group of its own, so that its end takes its children along.
             process = subprocess.Popen(  # noqa: S603  the table's own words
                 [
                     *([] if part.needs_clock else ["ionice", "-c", "3", "chrt", "--idle", "0"]),
@@ -322,7 +322,7 @@ class Run:
                     part.command,
                 ],
                 cwd=self.checkout,
-                env=os.environ | {"CI": "true"},
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -366,6 +366,14 @@ class Run:
                 for name, (part, _) in list(self._playing.items())
             ]
             say(f"   {'; '.join(at)}; {len(self.passed) + len(self.failed)} of {len(parts)} parts done")
+
+
+def environment() -> dict[str, str]:
+    """The variables of a part: with `CI` a missing tool fails instead of skipping. What `make` hands on to its children is taken away: else the
+    targets of a part would get the ARGS of `make thorough`.
+    """
+    of_make = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "ARGS")
+    return {name: value for name, value in os.environ.items() if name not in of_make} | {"CI": "true"}
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

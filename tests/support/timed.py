@@ -1,8 +1,8 @@
 """A pytest plugin for tests that are marked `timed`: if one fails while the control was late, it was not measured.
 
 Such a test is skipped with that very reason, and is counted and listed at the end with what it failed by, so that nothing is hidden. If the
-control was in time, the failure stands. The seconds of a test are its own and those of all fixtures that it uses, whoever set
-them up. What fails in the teardown was left open, and stands. `tests/conftest.py` registers the plugin.
+control was in time, the failure stands. The seconds of a test are its own and those in which its fixtures were set up, be it for
+another test. What fails in the teardown was left open, and stands. `tests/conftest.py` registers the plugin.
 """
 
 import time
@@ -20,7 +20,7 @@ KEPT_CHARACTERS = 2_000
 
 
 def not_measured(why: str) -> NoReturn:
-    """Skip the calling test for the reason `why`: what it runs beside tells itself that this machine did not let it work."""
+    """Skip the calling test for the reason `why`: the server that it asks says itself that this machine did not let it work."""
     pytest.skip(f"{NOT_MEASURED}: {why}")
 
 

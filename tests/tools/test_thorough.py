@@ -209,6 +209,15 @@ def test_a_part_that_fails_leaves_nothing_and_the_others_go_on(
     assert ".ci/install --thorough" in told.splitlines()[-1]
 
 
+def test_a_part_gets_none_of_the_arguments_of_make_thorough(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / "Makefile").write_text("soak:\n\techo streams $(ARGS)\n\nthorough:\n\techo $(ARGS)\n")
+    monkeypatch.setenv("MAKEFLAGS", " -- ARGS=--only\\ soak")
+    parts = [part("soak", "make --silent soak")]
+
+    assert main([], parts, checkout) == 0
+    assert getattr(record_of(parts[0], checkout), "result", None) == "streams"
+
+
 def test_one_part_is_played_by_name_even_if_it_is_fresh(checkout: Path) -> None:
     parts = [part("one", "echo >> .cache/one"), part("two", "echo >> .cache/two")]
 
