@@ -4,8 +4,11 @@
 # Build:  docker build -t llm-phase-sidecar .
 # Run:    docker run --rm -p 8900:8900 -p 9901:9901 llm-phase-sidecar --engine.url=http://engine:8000
 
+# The image's Python: requirements.lock has its wheels, and the wheel of the sidecar is built and proved with it (CONTRIBUTING.md).
+ARG PYTHON=3.11
+
 # --- wheels: the project and its dependencies ------------------------------------------------------------------------
-FROM python:3.12-slim AS wheels
+FROM python:${PYTHON}-slim-bookworm AS wheels
 
 WORKDIR /source
 # Only wheels that requirements.lock names with their hashes come in: a package that was replaced in the index, or a release that the
@@ -16,20 +19,22 @@ COPY requirements.lock ./
 RUN pip download --no-cache-dir --only-binary=:all: --require-hashes --dest /locked --requirement requirements.lock
 
 # One copy of all: hatchling reads the version from the package, so a separate layer for pyproject.toml would save little.
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE Dockerfile ./
+COPY tools/wheels.py tools/wheels.py
 COPY sidecar sidecar
 # The wheel carries rules, routes, dashboards and manifests: `sidecar export` writes them from the image too.
 COPY alert_rules alert_rules
 COPY grafana grafana
 COPY deploy deploy
-# --no-index: what the build needs comes from the locked wheels, the dependencies among it, whose types mypyc reads. The extra gRPC is
-# included, because it cannot be added to the image later and some engines export by gRPC only. Told to compile, the build fails where
-# it cannot, and the image is not a slow one in silence.
+# --no-index: what the build needs comes from the locked wheels, the dependencies among it, whose types mypyc reads. `make wheels`
+# runs the same script with the same packages, and the proofs run on what it makes. The extra gRPC is included, because it cannot be
+# added to the image later and some engines export by gRPC only.
 RUN pip install --no-cache-dir --no-index /locked/*.whl \
-    && SIDECAR_BUILD=compiled pip wheel --no-cache-dir --no-index --find-links /locked --no-build-isolation --wheel-dir /wheels '.[grpc]'
+    && python tools/wheels.py compiled /built \
+    && pip wheel --no-cache-dir --no-index --find-links /locked --wheel-dir /wheels "$(echo /built/*.whl)[grpc]"
 
 # --- the image that runs -------------------------------------------------------------------------------------------
-FROM python:3.12-slim
+FROM python:${PYTHON}-slim-bookworm
 
 LABEL org.opencontainers.image.title="llm-phase-sidecar" \
       org.opencontainers.image.description="Splits the latency of LLM requests into queue, prefill, first token, decode and stream" \

@@ -17,15 +17,15 @@ ARGS ?=
 # Of tests: one more than cores, because some wait for a browser or another process.
 WORKERS = $(shell expr $$(nproc) + 1)
 
-# Of test-compiled: what plays whole requests through compiled modules, and the rooms that have such modules. The tests that take
-# longest come first, so that none is waited for at the end.
-ROOMS ?= tests/histories tests/test_builds.py $(shell sed -nE 's|^ *"sidecar/([a-z]+)/.*|tests/\1|p' pyproject.toml | sort -u) tests/wire $(filter-out tests/test_builds.py,$(wildcard tests/test_*.py))
+# Of test-wheel: the rooms whose modules carry bytes, or that the wheel compiles. What takes longest comes first, so that it is not waited for.
+ON_THE_WHEEL ?= tests/histories tests/test_builds.py $(addprefix tests/,proxy timeline classify observe ledger slo engines config metrics logs) \
+	$(addprefix tests/test_,$(addsuffix .py,abort allocation_budget app attribution beside_traffic engine_stalls hostile_labels lifecycle pages serving shutdown slo slo_mistakes slo_silence walk_budget wiring))
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test thorough test-compiled test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel wheels test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -40,17 +40,16 @@ demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages 
 test: .venv/.dev ## the test suite on all cores, seven minutes on two; ARGS="-n0 -k sse": a few tests, at once
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ARGS)
 
-# The wheel is built as `pip install .` builds it, in an environment of its own, but without optimisation: a minute. In the copy, a clone
-# with the files as they are here, its modules lie beside their sources.
-test-compiled: .venv/.dev ## the tests of the compiled rooms on a compiled copy of this tree: five minutes; ROOMS=tests: the whole suite
-	@echo 'compiling this tree into .cache/compiled'
-	@rm -rf .cache/compiled .cache/wheel
-	@SIDECAR_BUILD=compiled SIDECAR_OPTIMISE=0 $(PIP) wheel --quiet --no-deps --wheel-dir .cache/wheel .
-	@git clone --quiet . .cache/compiled
-	@git ls-files -z | xargs -0 cp --parents --target-directory=.cache/compiled
-	@$(BIN)/python -m zipfile --extract .cache/wheel/*.whl .cache/compiled
-	@mkdir .cache/compiled/.cache && ln -s $(CURDIR)/.cache/prometheus3 $(CURDIR)/.cache/kubectl .cache/compiled/.cache/
-	cd .cache/compiled && ../../$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ROOMS) $(ARGS)
+# The place for every proof about the wheel that the image installs: cd .cache/on-the-wheel && venv/bin/python -m pytest ..., or -m bench.soak.
+# It is looked at each time, and made again as far as something has changed.
+.cache/on-the-wheel/.made: .venv/.dev
+	@$(BIN)/python -m tools.on_the_wheel
+
+test-wheel: .cache/on-the-wheel/.made ## the tests of bytes and numbers on the compiled wheel that the image installs: five minutes; ON_THE_WHEEL=tests/proxy: one room
+	cd .cache/on-the-wheel && venv/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ON_THE_WHEEL) $(ARGS)
+
+wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure one, into dist/: a minute or two
+	@$(BIN)/python -m tools.on_the_wheel --dist
 
 thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes, at once or bit by bit; ARGS=--status: what is left
 	@$(BIN)/python -m tools.thorough $(ARGS)

@@ -1,15 +1,15 @@
-"""The wheel's build: where there is a C compiler, mypyc compiles the modules of the hot path, each beside its own source.
+"""The wheel's build. `pip install .` gives pure Python; `SIDECAR_BUILD=compiled pip install .` compiles the hot path, with mypyc.
 
-It knows which modules (`[tool.sidecar] compiled` in pyproject.toml), and how their sources are prepared. It refuses to know what
-they do: `sidecar/` is pure Python, which is the reference, and `SIDECAR_PURE=1` runs it from a compiled install too. SIDECAR_BUILD
-says how the wheel is built: `auto` as above, `pure` without a compiler, `compiled` or not at all. An editable install is always pure.
-Every wheel carries the files that `[tool.sidecar] carried` names; an editable install has them around it.
-As a program, `python hatch_build.py FOLDER` writes the compiled package to a new folder: two minutes, one with
-`SIDECAR_OPTIMISE=0`.
+It knows which modules are compiled (`[tool.sidecar] compiled` in pyproject.toml, a list of files), each as it stands and beside its
+own source. It refuses to know what they do: `sidecar/` is pure Python, which is the reference, and `SIDECAR_PURE=1` runs it from a
+compiled install too. An editable install is always pure. Every wheel carries the files that `[tool.sidecar] carried` names, which
+an editable install has around it, and in its metadata a `build.txt` that says how it was made.
+As a program, `python hatch_build.py FOLDER` writes the compiled package to a new folder.
 """
 
+import importlib.metadata
 import os
-import re
+import platform
 import shutil
 import subprocess
 import sys
@@ -28,16 +28,16 @@ except ImportError:  # as a program
 ROOT = Path(__file__).parent
 CARRIED_TO = Path("sidecar/export/files")
 """`sidecar/export/shipped_files.py` looks for them there."""
-COMPILERS = ("mypy[mypyc]>=2.4,<3", "setuptools")
-BUILDS = ("auto", "pure", "compiled")
+BUILDS = ("pure", "compiled")
+"""What SIDECAR_BUILD may say; the first is the default."""
 GROUP = "sidecar.compiled"
 """All modules are one shared object, `sidecar/compiled__mypyc.*.so`, in which they call each other as C functions; beside each
 source lies a small one that finds its module there."""
+OPTIMISATION = "2"
 CFLAGS = "-w -g0 -U__unix -U__linux -fvisibility=hidden -fno-asynchronous-unwind-tables -fno-plt"
 """gcc defines two names as 1, and mypyc writes an attribute `_unix` as `__unix`. The last three make calls between modules direct, and
 the process 0.7 MB smaller, all of which would lie in its memory."""
 FLAGS = {"CFLAGS": CFLAGS, "LDFLAGS": "-s"}
-_SLOTS = re.compile(r"^(@dataclass\(.*)slots=True(?:, )?(.*\))$", re.MULTILINE)
 
 
 class UnbuildableError(Exception):
@@ -68,27 +68,18 @@ def lacking() -> str | None:
     return None
 
 
-def compiles() -> bool:
-    """Whether this build compiles. Raises ValueError."""
-    build = wanted_build()
-    return build == "compiled" or (build == "auto" and lacking() is None)
-
-
 def pyproject() -> dict[str, Any]:
     """The whole pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def modules() -> list[Path]:
-    """The modules that are compiled, relative to the root. A pattern that begins with `!` takes away."""
-    patterns = pyproject()["tool"]["sidecar"]["compiled"]
-    found: set[Path] = set()
-    for pattern in patterns:
-        matched = {path.relative_to(ROOT) for path in ROOT.glob(pattern.removeprefix("!"))}
-        if not matched:
-            raise ValueError(f"pyproject.toml, tool.sidecar.compiled: no module is {pattern}")
-        found = found - matched if pattern.startswith("!") else found | matched
-    return sorted(found)
+    """The modules that are compiled, relative to the root. Raises ValueError that names each one that is no file."""
+    paths = [Path(each) for each in pyproject()["tool"]["sidecar"]["compiled"]]
+    absent = [str(path) for path in paths if not (ROOT / path).is_file()]
+    if absent:
+        raise ValueError(f"pyproject.toml, tool.sidecar.compiled: no file is {', '.join(absent)}")
+    return paths
 
 
 def carried() -> dict[Path, Path]:
@@ -102,11 +93,6 @@ def carried() -> dict[Path, Path]:
     return found
 
 
-def prepared(source: str) -> str:
-    """The source as mypyc takes it: its classes have slots as they are, and `slots=True` would make a second class of each."""
-    return _SLOTS.sub(r"\1\2", source)
-
-
 def compile_into(folder: Path) -> list[Path]:
     """Write the package with its compiled modules to this folder; returns the shared objects, relative to it. Raises
     UnbuildableError.
@@ -118,8 +104,6 @@ def compile_into(folder: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
         shutil.copytree(folder / "sidecar", work / "sidecar")
-        for path in modules():
-            (work / path).write_text(prepared((work / path).read_text()))
         done = subprocess.run(  # noqa: S603  our own program
             [sys.executable, str(Path(__file__)), "--in-place", *map(str, modules())],
             cwd=work,
@@ -139,24 +123,20 @@ def compile_into(folder: Path) -> list[Path]:
 def compile_in_place(paths: list[str]) -> None:
     """Compile these modules of the package in the working directory, each beside its source."""
     from mypyc.build import mypycify  # noqa: PLC0415  only this process has them
-    from setuptools import Distribution, Extension  # noqa: PLC0415
+    from setuptools import Distribution  # noqa: PLC0415
     from setuptools.command.build_ext import build_ext  # noqa: PLC0415
 
     # Some packages state no types, and the extras need not be installed: what comes from them has no static type.
     Path("mypy.ini").write_text("[mypy]\nignore_missing_imports = True\n")
     extensions = mypycify(
         ["--config-file=mypy.ini", *paths],
-        opt_level=os.environ.get("SIDECAR_OPTIMISE", "2"),
+        opt_level=OPTIMISATION,
         multi_file=True,
         group_name=GROUP,
         target_dir="c",
     )
     for extension in extensions:
         extension.include_dirs.append("c/sidecar")  # the group's header lies there, and mypyc looks one folder above
-    for source in sorted(Path("sidecar").rglob("*.c")):  # the twins in C of modules beside them
-        level = os.environ.get("SIDECAR_OPTIMISE", "2")
-        name = ".".join(source.with_suffix("").parts)
-        extensions.append(Extension(name, [str(source)], extra_compile_args=[f"-O{level}"]))
     command = build_ext(Distribution({"name": "sidecar", "ext_modules": extensions}))
     command.inplace = True
     command.parallel = os.cpu_count()
@@ -164,34 +144,46 @@ def compile_in_place(paths: list[str]) -> None:
     command.run()
 
 
+def made_how(build: str) -> str:
+    """The text of a wheel's build.txt: its build and, if compiled, with what. Raises UnbuildableError."""
+    if build == "pure":
+        return "build: pure\n"
+    compiler = subprocess.run([c_compiler(), "--version"], capture_output=True, text=True, check=True)  # noqa: S603
+    return (
+        f"build: compiled\nmodules: {len(modules())}, those of pyproject.toml, tool.sidecar.compiled\n"
+        f"python: {platform.python_implementation()} {platform.python_version()}, {platform.machine()}\n"
+        f"mypy: {importlib.metadata.version('mypy')}\n"
+        f"compiler: {compiler.stdout.partition(chr(10))[0]}\nflags: -O{OPTIMISATION} {CFLAGS}\n"
+    )
+
+
 class CompileHook(BuildHookInterface):  # type: ignore[misc]
     """hatchling's hook (`[tool.hatch.build.targets.wheel.hooks.custom]`)."""
 
     def dependencies(self) -> list[str]:
         """The packages that the build needs besides hatchling: to compile, also the sidecar's own, for the types that they state."""
-        return [*COMPILERS, *pyproject()["project"]["dependencies"]] if compiles() else []
+        if wanted_build() == "pure":
+            return []
+        told = pyproject()
+        return [*told["dependency-groups"]["compilers"], *told["project"]["dependencies"]]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Put the carried files into the wheel, and, if compiling is asked for, what it makes."""
+        """Put the carried files into the wheel, how it was made, and, if compiling is asked for, what it makes."""
         if version == "editable":
             return
-        build_data["force_include"].update({str(ROOT / path): str(place) for path, place in carried().items()})
-        if not compiles():
-            self.app.display_info(f"the wheel is pure Python: {lacking() or 'SIDECAR_BUILD=pure'}")
-            return
+        build = wanted_build()
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
-        self.app.display_waiting("mypyc compiles the way of a request and of a token: two minutes or so")
-        try:
+        build_data["force_include"].update({str(ROOT / path): str(place) for path, place in carried().items()})
+        if build == "compiled":
+            self.app.display_waiting("mypyc compiles the way of a request and of a token: a minute or so")
             built = compile_into(folder)
-        except UnbuildableError as error:
-            if wanted_build() == "compiled":
-                raise
-            self.app.display_warning(f"the wheel is pure Python: {error}")
-            return
-        build_data["pure_python"] = False
-        build_data["infer_tag"] = True
-        build_data["force_include"].update({str(folder / path): str(path) for path in built})
+            build_data["pure_python"] = False
+            build_data["infer_tag"] = True
+            build_data["force_include"].update({str(folder / path): str(path) for path in built})
+        said = folder / "build.txt"
+        said.write_text(made_how(build))
+        build_data["extra_metadata"][str(said)] = said.name
 
     def finalize(self, *_ended: object) -> None:
         """Remove what was built."""

@@ -38,5 +38,6 @@ def _is_compiled() -> bool:
 
 
 IS_COMPILED = _is_compiled()
-BUILD = "compiled" if IS_COMPILED else "pure Python"
-"""The build that runs, as `sidecar --version` states it."""
+BUILDS = ("pure", "compiled")
+BUILD = BUILDS[IS_COMPILED]
+"""The build that runs: `sidecar --version`, the log's first line and `llm_sidecar_build_info` state it."""

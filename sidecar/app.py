@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from sidecar import __version__
+from sidecar import BUILD, __version__
 from sidecar.budgets.heap import give_back_large_blocks
 from sidecar.budgets.machine import Machine, this_machine
 from sidecar.config.environment import variable_of
@@ -99,7 +99,8 @@ class App:
         traffic = await _bound("proxy.listen_address", config.proxy, serving.traffic.listen)
         if admin is None or traffic is None:
             return await self._end(1)
-        log.info("listening", traffic=shown(traffic), admin=shown(admin), engine=config.engine.url, version=__version__)
+        told = {"traffic": shown(traffic), "admin": shown(admin), "engine": config.engine.url}
+        log.info("listening", **told, version=__version__, build=BUILD)
         for note in notes(config, os.environ):
             log.warning(note.event, **{note.about: note.names}, hint=note.hint)
         loop = asyncio.get_running_loop()

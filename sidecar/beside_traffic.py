@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from sidecar import __version__
+from sidecar import BUILD, __version__
 from sidecar.admin import runbooks
 from sidecar.admin.access import Access
 from sidecar.admin.diagnosis import read_texts
@@ -274,7 +274,7 @@ class BesideTraffic:
 
     def _state_at_scrape(self) -> None:
         serving, metrics = self._serving, self._serving.metrics
-        metrics.info(own.SIDECAR_BUILD_INFO, __version__, platform.python_version())
+        metrics.info(own.SIDECAR_BUILD_INFO, __version__, platform.python_version(), BUILD)
         connections = metrics.gauge(own.OPEN_CONNECTIONS)
         estimates = metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL)
         limited = metrics.counter(own.DROPPED_TOTAL).child("log_limited")

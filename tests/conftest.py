@@ -10,13 +10,14 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from sidecar import IS_COMPILED
+import sidecar
 from tests.support.timed import Timed
 
 
@@ -41,6 +42,27 @@ itself after 500 steps or five minutes. An earlier limit would show a stack of H
 example. A property that lasts longer hangs."""
 
 
+def package_to_prove() -> str | None:
+    """Why the package that was imported is not the one that these tests are about; None if it is.
+
+    Beside `sidecar/` they are about its sources. Where `tools/on_the_wheel.py` has put them, without it, they are about the compiled
+    wheel of that environment.
+    """
+    sources, imported = Path(__file__).parents[1] / "sidecar", Path(sidecar.__file__).parent
+    if sources.is_dir():
+        return None if imported == sources else f"these tests are about {sources}, and {imported} was imported"
+    if not sidecar.IS_COMPILED:
+        return f"these tests are about a compiled wheel, and {imported} runs in pure Python"
+    if not imported.is_relative_to(sys.prefix):
+        return f"these tests are about the wheel in {sys.prefix}, and {imported} was imported"
+    return None
+
+
+def pytest_sessionstart() -> None:
+    if (another := package_to_prove()) is not None:
+        raise pytest.UsageError(another)
+
+
 @pytest.hookimpl(trylast=True)  # after Hypothesis has loaded the profile that the command line names
 def pytest_configure(config: pytest.Config) -> None:
     """Register the judge of timed tests, and stop Hypothesis from drawing the constants of all loaded modules, in the profile `order`.
@@ -57,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("hypothesis"):
             item.add_marker(pytest.mark.timeout(PROPERTY_TIMEOUT_SECONDS))
-    of_the_other_build = "reaches_in" if IS_COMPILED else "compiled"
+    of_the_other_build = "reaches_in" if sidecar.IS_COMPILED else "compiled"
     left_out = [item for item in items if item.get_closest_marker(of_the_other_build)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker(of_the_other_build)]

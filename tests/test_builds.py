@@ -1,19 +1,24 @@
-"""The compiled build: which modules may be compiled, where a wheel is compiled, and that it does what the pure one does."""
+"""The compiled build: that it is asked for, what mypyc would break in silence, and that it does what the pure one does."""
 
 import ast
+import importlib.metadata
 import os
+import platform
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import hatch_build
-from hatch_build import UnbuildableError, compile_into, compiles, modules, prepared
+import sidecar
+from hatch_build import UnbuildableError, compile_into, modules, wanted_build
 
 
 CHECKOUT = Path(__file__).parents[1]
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 
 def classes(path: Path) -> Iterator[tuple[ast.ClassDef, set[str]]]:
@@ -41,6 +46,7 @@ def breaks_compiled(node: ast.ClassDef, bases: set[str]) -> str | None:
     return None
 
 
+@pytest.mark.reaches_in
 def test_what_is_compiled_is_what_mypyc_compiles_as_it_stands() -> None:
     broken = {
         f"{path}: {node.name}": why
@@ -52,6 +58,7 @@ def test_what_is_compiled_is_what_mypyc_compiles_as_it_stands() -> None:
     assert broken == {}
 
 
+@pytest.mark.reaches_in
 def test_no_class_of_the_package_inherits_from_a_compiled_one_unless_it_is_compiled_too() -> None:
     """Python refuses to make it: "interpreted classes cannot inherit from compiled"."""
     compiled = set(modules())
@@ -68,41 +75,29 @@ def test_no_class_of_the_package_inherits_from_a_compiled_one_unless_it_is_compi
     assert inherited == []
 
 
-def test_a_pattern_that_names_no_module_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[tool.sidecar]\ncompiled = ["sidecar/no_such_room/*.py"]\n')
+def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.sidecar]\ncompiled = ["sidecar/gone.py", "sidecar/proxy/*.py"]\n')
     monkeypatch.setattr(hatch_build, "ROOT", tmp_path)
 
-    with pytest.raises(ValueError, match="no module is sidecar/no_such_room"):
+    with pytest.raises(ValueError, match=r"no file is sidecar/gone.py, sidecar/proxy/\*.py$"):
         modules()
 
 
-@pytest.mark.parametrize(
-    ("stated", "compiler", "compiled"),
-    [
-        ("", sys.executable, True),
-        ("", "no-such-compiler", False),
-        ("auto", sys.executable, True),
-        ("pure", sys.executable, False),
-        ("compiled", "no-such-compiler", True),
-    ],
-)
-def test_a_build_compiles_where_it_can_unless_it_is_told(
-    stated: str, compiler: str, *, compiled: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(("stated", "build"), [("", "pure"), ("pure", "pure"), ("compiled", "compiled")])
+def test_a_build_is_pure_unless_compiling_is_asked_for(
+    stated: str, build: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told to compile, it tries without a compiler too: that build fails, and says why."""
-    (tmp_path / "Python.h").touch()
-    monkeypatch.setattr("sysconfig.get_path", lambda _name: str(tmp_path))
     monkeypatch.setenv("SIDECAR_BUILD", stated)
-    monkeypatch.setenv("CC", compiler)
 
-    assert compiles() is compiled
+    assert wanted_build() == build
 
 
-def test_another_word_is_an_error_that_names_the_allowed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SIDECAR_BUILD", "fast")
+@pytest.mark.parametrize("stated", ["auto", "fast", "PURE"])
+def test_another_word_is_an_error_that_names_the_allowed_ones(stated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIDECAR_BUILD", stated)
 
-    with pytest.raises(ValueError, match="SIDECAR_BUILD=fast: allowed are auto, pure, compiled"):
-        compiles()
+    with pytest.raises(ValueError, match=f"SIDECAR_BUILD={stated}: allowed are pure, compiled$"):
+        wanted_build()
 
 
 def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -112,18 +107,27 @@ def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.M
         compile_into(tmp_path)
 
 
-def test_slots_are_left_to_mypyc() -> None:
-    assert prepared("@dataclass(frozen=True, slots=True)\nclass A:") == "@dataclass(frozen=True, )\nclass A:"
-    assert prepared("@dataclass(slots=True)\nclass A:") == "@dataclass()\nclass A:"
-    assert prepared("@dataclass(slots=True, frozen=True)\nclass A:") == "@dataclass(frozen=True)\nclass A:"
-
-
 def told(*arguments: str, **variables: str) -> str:
     """The standard output of a Python in this tree."""
     command, env = [sys.executable, *arguments], os.environ | variables
     done = subprocess.run(command, cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
+
+
+@pytest.mark.compiled
+def test_the_wheel_compiles_the_files_of_the_list_and_says_how_it_was_made() -> None:
+    """Each has its shared object beside it, in one group; what its metadata state is what SIDECAR_BUILD asked for."""
+    package = Path(sidecar.__file__).parent
+    built = {str(path.relative_to(package.parent)) for path in package.rglob("*.so")}
+    listed = [Path(each) for each in hatch_build.pyproject()["tool"]["sidecar"]["compiled"]]
+    beside = {f"{path.with_suffix('')}{SUFFIX}" for path in listed}
+    said = importlib.metadata.distribution("llm-phase-sidecar").read_text("extra_metadata/build.txt")
+
+    assert built == beside | {f"{hatch_build.GROUP.replace('.', '/')}__mypyc{SUFFIX}"}
+    assert said is not None
+    assert said.startswith(f"build: compiled\nmodules: {len(listed)}, ")
+    assert f"\npython: CPython {platform.python_version()}, " in said
 
 
 @pytest.mark.compiled
@@ -137,5 +141,5 @@ def test_compiled_the_same_history_is_written_byte_by_byte(seed: int) -> None:
 
     assert told(*where).endswith(".so\n")
     assert told(*where, SIDECAR_PURE="1").endswith("relay.py\n")
-    assert told("-m", "sidecar", "--version", SIDECAR_PURE="1").endswith("(pure Python)\n")
+    assert told("-m", "sidecar", "--version", SIDECAR_PURE="1").endswith("(pure)\n")
     assert told(*history) == told(*history, SIDECAR_PURE="1")

@@ -7,16 +7,18 @@ import json
 import re
 
 from tests.support.dockerfile import CHECKOUT, stages
+from tools.wheels import image_python
 
 
 BUILD_TOOLS = re.compile(r"\b(apt|apt-get|gcc|g\+\+|clang|make|cmake|build-essential|python3?-dev|git|curl|wget)\b")
 
 
 def test_the_image_that_runs_is_slim_and_has_no_build_tools() -> None:
+    """Both stages are the same Python on the same Debian, that of the machine on which the wheel is proved."""
     *_, last = stages()
 
     assert len(stages()) == 2
-    assert last.image.endswith("-slim")
+    assert {stage.image for stage in stages()} == {f"python:{image_python()}-slim-bookworm"}
     assert [command for command in last.all("RUN") if BUILD_TOOLS.search(command)] == []
     assert all("--no-index" in command and "uninstall --yes pip" in command for command in last.all("RUN"))
 
@@ -35,6 +37,15 @@ def test_the_image_that_runs_holds_wheels_of_the_first_stage_and_no_source() -> 
     *_, last = stages()
 
     assert last.all("COPY") + last.all("ADD") == []
+
+
+def test_its_sidecar_is_the_compiled_wheel_as_make_wheels_makes_it() -> None:
+    first, _ = stages()
+    *_, built = first.all("RUN")
+    _, made, wheels = built.split(" && ")
+
+    assert made == "python tools/wheels.py compiled /built"
+    assert wheels.endswith('--wheel-dir /wheels "$(echo /built/*.whl)[grpc]"')
 
 
 def test_it_runs_as_a_numeric_user_that_is_not_root() -> None:

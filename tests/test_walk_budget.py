@@ -13,13 +13,14 @@ from types import CodeType, FrameType
 
 import pytest
 
+import sidecar
 from sidecar.slo.objective import Aim, Aims, Objectives
 from tests.support.walk import HEAD, LAST, OBJECTIVES, REQUEST, TOKEN, Walk
 
 
 USAGE_EVENT = b'data: {"id":"1","choices":[],"usage":{"prompt_tokens":9,"total_tokens":11,"completion_tokens":2}}\n\n'
 USAGE = b"%x\r\n%b\r\n" % (len(USAGE_EVENT), USAGE_EVENT)
-PACKAGE = str(Path(__file__).parents[1] / "sidecar")
+PACKAGE = str(Path(sidecar.__file__).parent)
 
 
 def calls_of(scenario: Callable[[], None], until: str = "") -> list[CodeType]:

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import hatch_build
+from tools.wheels import image_python
 
 
 CHECKOUT = Path(__file__).parents[1]
@@ -35,18 +35,15 @@ def wanted(pyproject: Mapping[str, object] | None = None) -> list[str]:
     project, build = told["project"], told["build-system"]
     assert isinstance(project, dict)
     assert isinstance(build, dict)
+    groups = told["dependency-groups"]
+    assert isinstance(groups, dict)
     return [
         *project["dependencies"],
         *project["optional-dependencies"]["grpc"],
         *build["requires"],
-        *hatch_build.COMPILERS,
+        *groups["compilers"],
+        *(each for each in groups["wheels"] if isinstance(each, str)),
     ]
-
-
-def image_python(dockerfile: str) -> str:
-    """The Python of the image, such as 3.12. Raises ValueError if its stages differ."""
-    (found,) = set(re.findall(r"^FROM python:([0-9.]+)-slim", dockerfile, re.MULTILINE))
-    return str(found)
 
 
 def pinned(report: Mapping[str, object]) -> Pinned:
@@ -101,8 +98,7 @@ def resolved(architecture: str, python: str) -> Pinned:
 
 def main() -> None:
     """Write the lock."""
-    python = image_python((CHECKOUT / "Dockerfile").read_text("utf-8"))
-    LOCK.write_text(text_of(merged(resolved(each, python) for each in ARCHITECTURES)), "utf-8")
+    LOCK.write_text(text_of(merged(resolved(each, image_python()) for each in ARCHITECTURES)), "utf-8")
 
 
 if __name__ == "__main__":

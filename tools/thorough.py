@@ -72,7 +72,7 @@ class Part:
     """The Python that it needs besides that of .venv, such as 3.12. It is left out where there is none."""
 
 
-PRODUCT = ("sidecar", "pyproject.toml", "hatch_build.py", "Dockerfile", "requirements.lock")
+PRODUCT = ("sidecar", "pyproject.toml", "hatch_build.py", "tools/wheels.py", "Dockerfile", "requirements.lock")
 PLAYED = (*PRODUCT, "alert_rules", "grafana", "deploy", "tests/conftest.py")
 """The product, the files that it carries, and how its tests are run."""
 REAL = (*PLAYED, "tests/real", "tests/streams", "docs/quickstart.md")

@@ -4,6 +4,7 @@ Declared like all others, and listed with them in `catalogue.py`; without the co
 engine.
 """
 
+from sidecar import BUILDS
 from sidecar.budgets.budgets import Kind
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric
@@ -23,10 +24,11 @@ from sidecar.proxy.errors import Failure
 
 SIDECAR_BUILD_INFO = Info(
     "llm_sidecar_build_info",
-    "Always 1. The labels name the version of the sidecar and of the Python that runs it.",
+    "Always 1. The labels name the version of the sidecar, of the Python that runs it, and its build.",
     (
         Label("version", told_by="the sidecar", fallback=UNKNOWN, most=1),
         Label("python_version", told_by="the interpreter", fallback=UNKNOWN, most=1),
+        Label("build", BUILDS),
     ),
     used=1,
 )

@@ -136,6 +136,7 @@ OVERFLOWING = (
         "engine",
         "version",
         "python_version",
+        "build",
         "label",
         "objective",
         "part",

@@ -19,6 +19,7 @@ from typing import ClassVar
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+import sidecar
 from sidecar.engines.kinds import KINDS
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
@@ -113,6 +114,7 @@ def values(sidecar: SidecarProcess, name: str, **labels: str) -> list[float]:
     ]
 
 
+@pytest.mark.reaches_in
 def test_a_tenth_engine_is_detected_and_read(checkout: Path, tmp_path: Path) -> None:
     """Its kind and version, its state, and the times in its answers, over real sockets."""
     with toy_server() as url, running_sidecar(url, tmp_path, checkout=checkout) as sidecar:
@@ -135,6 +137,7 @@ def test_a_tenth_engine_is_detected_and_read(checkout: Path, tmp_path: Path) -> 
         assert "Toy Box 1.0" in sidecar.page("/")
 
 
+@pytest.mark.reaches_in
 def test_a_tenth_engine_is_named_in_the_config_and_in_the_docs(checkout: Path) -> None:
     """Config and diagnosis accept its name; the docs that are generated from the code include it."""
     run(checkout, "tools.docs")
@@ -186,7 +189,7 @@ def texts_of(path: Path) -> list[str]:
 
 def test_an_engine_is_named_in_its_file_and_nowhere_else() -> None:
     """A table of names elsewhere is one that the tenth engine would be missing from."""
-    package, pattern = CHECKOUT / "sidecar", names()
+    package, pattern = Path(sidecar.__file__).parent, names()
     own = {Path(inspect.getfile(type(kind))) for kind in KINDS.values()}
     named = {
         str(path.relative_to(package))

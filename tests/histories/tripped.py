@@ -5,14 +5,14 @@ line calls. `faults.py` tells it which call raises. Run: `python -m tests.histor
 """
 
 import ast
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hatch_build import modules
+import sidecar
+from hatch_build import pyproject
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -84,19 +84,15 @@ def with_trips(source: str, name: str) -> str:
 def build(folder: Path) -> None:
     """Write the package to this folder, with the compiled modules beside their sources. Raises CalledProcessError."""
     tree = folder / "tree"
-    shutil.copytree(CHECKOUT / "sidecar", tree / "sidecar", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    package = Path(sidecar.__file__).parent
+    shutil.copytree(package, tree / "sidecar", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("pyproject.toml", "hatch_build.py"):
         shutil.copy(CHECKOUT / name, tree)
     (tree / "sidecar/trips.py").write_text(TRIPS)
-    for path in modules():
+    for path in pyproject()["tool"]["sidecar"]["compiled"]:
         source = (tree / path).read_text()
-        (tree / path).write_text(with_trips(source, str(path.relative_to("sidecar"))))
-    subprocess.run(
-        [sys.executable, tree / "hatch_build.py", folder],
-        env=os.environ | {"SIDECAR_OPTIMISE": "0"},
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+        (tree / path).write_text(with_trips(source, path.removeprefix("sidecar/")))
+    subprocess.run([sys.executable, tree / "hatch_build.py", folder], check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

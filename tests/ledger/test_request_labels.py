@@ -14,12 +14,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import sidecar
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.metrics.catalogue import catalogue
 
 
 CHECKOUT = Path(__file__).parents[2]
-PACKAGE = CHECKOUT / "sidecar"
+PACKAGE = Path(sidecar.__file__).parent
 CHANGES = {
     "ledger/request_labels.py": (
         ("    lane: str\n", "    lane: str\n    tenant: str\n"),
@@ -66,6 +69,7 @@ print(json.dumps([[s.name, s.labels.get("tenant"), bool(s.value)] for s in sampl
 """
 
 
+@pytest.mark.reaches_in
 def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp_path: Path) -> None:
     """Five files of the product carry the label from the classification to the page; all others pass its value on
     unchanged."""

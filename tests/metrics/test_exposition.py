@@ -40,7 +40,7 @@ def busy(*, buckets: Sequence[str] = BUCKETS) -> Metrics:
             for bucket in metrics.prompt_buckets.shown():
                 for streaming, phase, source in phases.metric.together:
                     phases.child(model, lane, bucket, streaming, phase, source).observe(0.2, "c" * 32, 1.7e9)
-    metrics.info(own.SIDECAR_BUILD_INFO, "1.0", "3.11")
+    metrics.info(own.SIDECAR_BUILD_INFO, "1.0", "3.11", "compiled")
     metrics.gauge(c.ENGINE_UP).child().set(1)
     return metrics
 

@@ -41,7 +41,7 @@ USUAL_IS_KNOWN = 'count(llm_evidence_ratio{cause="load"}) >= 1'
 
 @pytest.fixture
 def wheel(tmp_path: Path) -> Path:
-    """The wheel of this checkout, without compiled modules: `make test-compiled` has those."""
+    """The wheel of this checkout, without compiled modules: `make test-wheel` has those."""
     command = [sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", f"--wheel-dir={tmp_path}", str(CHECKOUT)]
     subprocess.run(command, env=os.environ | {"SIDECAR_BUILD": "pure"}, check=True, timeout=300)
     (built,) = tmp_path.glob("*.whl")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.lock import image_python
+from tools.wheels import image_python
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -41,15 +41,15 @@ def stages() -> list[Stage]:
     for line in text.splitlines():
         keyword, _, argument = line.partition(" ")
         if keyword == "FROM":
-            found.append(Stage(argument.split()[0]))
-        elif keyword:
+            found.append(Stage(argument.split()[0].replace("${PYTHON}", image_python())))
+        elif keyword and found:  # the argument PYTHON stands before
             found[-1].instructions.append((keyword, " ".join(argument.split())))
     return found
 
 
 def interpreters() -> Iterator[str]:
     """Pythons of this machine that may stand for the image's, that of its own version first."""
-    for name in (f"python{image_python(DOCKERFILE.read_text())}", "/usr/bin/python3", sys.executable):
+    for name in (f"python{image_python()}", "/usr/bin/python3", sys.executable):
         found = shutil.which(name)
         if found is not None:
             yield found
@@ -94,7 +94,7 @@ def run_steps(python: str, folder: Path) -> Built:
 def _fit_lock(lock: Path, python: str) -> None:
     """Another Python has other wheels of the same versions: their hashes are not in the lock."""
     version = subprocess.run([python, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
-    if f" {image_python(DOCKERFILE.read_text())}." not in version:
+    if f" {image_python()}." not in version:
         lock.write_text("\n".join(re.findall(r"^[\w.-]+==[\w.!+-]+", lock.read_text(), re.MULTILINE)) + "\n")
 
 
@@ -102,7 +102,7 @@ def _here(command: str, folder: Path) -> str:
     command = re.sub(r"--mount=\S+ ", "", command)
     if "--hash" not in (folder / "source" / LOCK).read_text():
         command = command.replace("--require-hashes ", "")
-    return re.sub(r"(?<= )/(locked|wheels)\b", lambda match: f"{folder}/{match[1]}", command)
+    return re.sub(r"(?<= )/(locked|built|wheels)\b", lambda match: f"{folder}/{match[1]}", command)
 
 
 def _shell(command: str, environment: Path, cwd: Path) -> None:

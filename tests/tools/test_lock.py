@@ -8,7 +8,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tools.lock import ARCHITECTURES, HEAD, LOCK, Pinned, image_python, merged, pinned, text_of, wanted
+from tools.lock import ARCHITECTURES, HEAD, LOCK, Pinned, merged, pinned, text_of, wanted
+from tools.wheels import image_python
 
 
 def locked() -> Pinned:
@@ -56,7 +57,7 @@ def test_every_requirement_is_locked_at_a_version_that_it_allows() -> None:
 
 def test_what_the_requirements_need_is_locked_too() -> None:
     """pip would refuse a lock with a hole only when the image is built."""
-    image = {"python_version": image_python((LOCK.parent / "Dockerfile").read_text()), "extra": ""}
+    image = {"python_version": image_python(), "extra": ""}
 
     versions = {name: release for name, (release, _) in locked().items()}
 
@@ -92,10 +93,3 @@ def test_names_are_read_from_a_report_as_the_index_spells_them() -> None:
     }
 
     assert pinned({"install": [package]}) == {"typing-extensions": ("4", {"ff"})}
-
-
-def test_stages_of_two_pythons_are_refused() -> None:
-    """A wheel is for one of them."""
-    assert image_python("FROM python:3.12-slim AS a\nFROM python:3.12-slim\n") == "3.12"
-    with pytest.raises(ValueError, match="unpack"):
-        image_python("FROM python:3.12-slim AS a\nFROM python:3.13-slim\n")
