@@ -177,11 +177,20 @@ def key_of(part: Part, checkout: Path = CHECKOUT) -> str:
 
 
 def recipes(command: str, checkout: Path = CHECKOUT) -> list[str]:
-    """The lines below each target of the Makefile that the command names. So a new text of `make help` makes nothing stale."""
+    """What the Makefile says of each target that the command names, and of all targets and variables that these name in turn.
+
+    A new text of `make help` makes nothing stale.
+    """
     makefile = checkout / "Makefile"
-    text = makefile.read_text() if makefile.exists() else ""
-    targets = re.findall(r"\bmake ([\w-]+)", command)
-    return ["".join(re.findall(rf"^{re.escape(name)}:.*\n((?:\t.*\n)*)", text, re.MULTILINE)) for name in targets]
+    text = re.sub(r"\\\n\s*", " ", makefile.read_text()) if makefile.exists() else ""
+    left, found = re.findall(r"\bmake (?:-\S+ )*(\S+)", command), dict[str, str]()
+    while left:
+        name = left.pop()
+        if name not in found:
+            of_target = rf"^{re.escape(name)}:(?!=)([^#\n]*).*\n((?:\t.*\n)*)|^{re.escape(name)} *[?:]?= *(.*)$"
+            found[name] = "\n".join("".join(groups) for groups in re.findall(of_target, text, re.MULTILINE))
+            left += re.findall(r"[\w./-]+", found[name])
+    return [f"{name}: {told}" for name, told in sorted(found.items()) if told]
 
 
 # --- records ---------------------------------------------------------------------------------------------------------------

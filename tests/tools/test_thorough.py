@@ -33,7 +33,18 @@ from tools.thorough import (
 
 
 CHECKOUT = Path(__file__).parents[2]
-MAKEFILE = "soak: .venv/.dev ## streams\n\tpython -m bench.soak\n\nlint: ## words\n\truff check\n"
+MAKEFILE = """\
+SIDES ?= client \\
+  engine
+soak: .venv/.dev ## streams
+	python -m bench.soak $(SIDES)
+
+lint: ## words
+	ruff check
+
+.venv/.dev: pyproject.toml
+	pip install .
+"""
 PART = Part("soak", 1, "make soak ARGS=--minutes=10", ("sidecar", "bench/soak.py"))
 Change = Callable[[Path], object]
 
@@ -79,6 +90,8 @@ def edits(name: str, text: str) -> Change:
         pytest.param(lambda folder: (folder / "sidecar/relay.py").chmod(0o755), id="the mode"),
         pytest.param(edits("bench/origin.py", "class Origin: port = 1\n"), id="what a file imports"),
         pytest.param(edits("Makefile", MAKEFILE.replace("bench.soak", "bench.soak --streams=9")), id="the recipe"),
+        pytest.param(edits("Makefile", MAKEFILE.replace("  engine", "  engine spans")), id="a variable of it"),
+        pytest.param(edits("Makefile", MAKEFILE.replace("install .", "install -e .")), id="what it needs first"),
     ],
 )
 def test_a_change_of_what_a_part_depends_on_makes_another_key(checkout: Path, change: Change) -> None:
@@ -95,6 +108,7 @@ def test_a_change_of_what_a_part_depends_on_makes_another_key(checkout: Path, ch
         pytest.param(edits("bench/peers.py", "PEERS = 4\n"), id="another file"),
         pytest.param(edits("README.md", "# That\n"), id="a page"),
         pytest.param(edits("Makefile", MAKEFILE.replace("streams", "many streams")), id="the words of make help"),
+        pytest.param(edits("Makefile", MAKEFILE.replace("ruff check", "ruff check .")), id="another target"),
         pytest.param(lambda folder: (folder / "sidecar/__pycache__").mkdir(), id="what git ignores"),
         pytest.param(
             lambda folder: subprocess.run(["git", "-C", str(folder), "reset", "--quiet"], check=True), id="the index"
