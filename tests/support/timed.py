@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.support.control import Control
+from tests.support.control import Beat, Control, why_late
 
 
 NOT_MEASURED = "not measured"
@@ -25,19 +25,28 @@ def not_measured(why: str) -> NoReturn:
 
 
 class Timed:
-    """Starts the control at the first test with the mark, and judges each failure of such a test beside it."""
+    """Runs the control while tests with the mark follow each other, and judges each failure of such a test beside it."""
 
     def __init__(self) -> None:
         self._control: Control | None = None
+        self._beats: list[Beat] = []
+        """Of controls that have ended: a fixture may have been set up beside one of them."""
         self._set_up: dict[str, tuple[float, float]] = {}
         """By fixture: when its last setup began and ended."""
         self._began_at = 0.0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if self._control is None and item.get_closest_marker("timed") is not None:
+        if self._control is None and _is_timed(item):
             self._control = Control().__enter__()
         self._began_at = time.monotonic()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, nextitem: pytest.Item | None) -> None:
+        if self._control is not None and (nextitem is None or not _is_timed(nextitem)):
+            self._beats += self._control.beats()
+            self._control.__exit__(None, None, None)
+            self._control = None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
@@ -55,9 +64,7 @@ class Timed:
         if call.excinfo is not None and str(call.excinfo.value).startswith(NOT_MEASURED) and report.skipped:
             report.user_properties.append((NOT_MEASURED, str(call.excinfo.value)))
             return report
-        if self._control is None or not report.failed or call.when == "teardown":
-            return report
-        if item.get_closest_marker("timed") is None or not (why := self._why_late(item, self._control)):
+        if not report.failed or call.when == "teardown" or not _is_timed(item) or not (why := self._why_late(item)):
             return report
         path, line, _ = item.reportinfo()
         report.user_properties.append((NOT_MEASURED, f"{why}\n{report.longreprtext[-KEPT_CHARACTERS:]}"))
@@ -65,11 +72,12 @@ class Timed:
         report.longrepr = (str(path), line or 0, f"{NOT_MEASURED}: this machine was busy: {why}")
         return report
 
-    def _why_late(self, item: pytest.Item, control: Control) -> str:
+    def _why_late(self, item: pytest.Item) -> str:
+        beats = self._beats + (self._control.beats() if self._control is not None else [])
         fixtures: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  pytest has no public name
         used = {_key(one) for definitions in fixtures.values() for one in definitions}
         spans = [(self._began_at, time.monotonic()), *(self._set_up[key] for key in used if key in self._set_up)]
-        return next((why for began_at, ended_at in spans if (why := control.why_late(began_at, ended_at))), "")
+        return next((why for began_at, ended_at in spans if (why := why_late(beats, began_at, ended_at))), "")
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         return (NOT_MEASURED, "b", NOT_MEASURED.upper()) if _told(report) else None
@@ -82,8 +90,13 @@ class Timed:
             terminalreporter.write_line(f"\n{report.nodeid}: {_told(report)}")
 
     def pytest_unconfigure(self) -> None:
+        """A run that was interrupted has no last teardown."""
         if self._control is not None:
             self._control.__exit__(None, None, None)
+
+
+def _is_timed(item: pytest.Item) -> bool:
+    return item.get_closest_marker("timed") is not None
 
 
 def _key(fixturedef: pytest.FixtureDef[Any]) -> str:
