@@ -25,7 +25,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel wheels test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel prove wheels test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -47,6 +47,9 @@ test: .venv/.dev ## the test suite on all cores, seven minutes on two; ARGS="-n0
 
 test-wheel: .cache/on-the-wheel/.made ## the tests of bytes and numbers on the compiled wheel that the image installs: five minutes; ON_THE_WHEEL=tests/proxy: one room
 	cd .cache/on-the-wheel && venv/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ON_THE_WHEEL) $(ARGS)
+
+prove: .cache/on-the-wheel/.made .venv/.fuzz ## every proof about bytes on that wheel: half an hour; ARGS=--only=soak,garden: some of them; ARGS=--long: soak and fuzz for ten minutes each
+	@$(BIN)/python -m tools.prove $(ARGS)
 
 wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure one, into dist/: a minute or two
 	@$(BIN)/python -m tools.on_the_wheel --dist

@@ -138,6 +138,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
         "real",
         "support",
         "bench",
+        "builds",
         "fuzz",
         "garden",
         "histories",

@@ -30,15 +30,23 @@ from tests.garden.chains import NOT_FOR
 from tests.support.in_tests import DRAINS_IN_TESTS, INVENTIONS, POSTS_IN_TESTS, RESTART_IN_TESTS_SECONDS
 from tests.support.probes import ABSENT_SECONDS
 from tools.markdown import table
+from tools.prove import PROOFS
 from tools.thorough import PARTS
+from tools.wheels import image_python
 
 
 GATE = Path(__file__).parents[1] / ".ci" / "run"
 
 
 def gate_parts() -> dict[str, str]:
-    """The commands that decide on a landing (`make fuzz`), each with the rest of its line (`ARGS=--minutes=2`)."""
-    return dict(re.findall(r"^ ?\d+ (make \S+|\S+) ?(.*)$", GATE.read_text(), re.MULTILINE))
+    """The commands that decide on a landing (`make test`), each with the rest of its line (`ARGS=--minutes=2`), and those that `make prove`
+    runs on the wheel.
+    """
+    parts = dict(re.findall(r"^ ?\d+ (make \S+|\S+) ?(.*)$", GATE.read_text(), re.MULTILINE))
+    on_the_wheel = {
+        proof.on_the_sources.partition(" ARGS")[0]: "on the wheel" for proof in PROOFS if proof.on_the_sources
+    }
+    return (on_the_wheel if "make prove" in parts else {}) | parts
 
 
 def thorough_parts() -> dict[str, str]:
@@ -58,14 +66,30 @@ _PARSED = len(READ_ANSWERS) + len(READ_REQUESTS) + len(REFUSED_ANSWERS) + len(RE
 _REQUESTS = sum(1 for _ in request_sequences())
 _ANSWERS = min(sum(answer.family not in families for answer in hostile_answers()) for families in NOT_FOR.values())
 _WRITERS = sum(map(len, SIDES.values()))
-_FUZZ_MINUTES = [parts()["make fuzz"].rpartition("=")[2] for parts in (gate_parts, thorough_parts)]
+_FUZZ_MINUTES = thorough_parts()["make fuzz"].rpartition("=")[2]
+(_FUZZ_SECONDS,) = (
+    word.partition("=")[2] for proof in PROOFS for word in proof.words if word.startswith("--seconds-each=")
+)
+
+_BUILDS = """
+## Which proof runs on which build
+
+The image installs a compiled wheel, and `pip install .` of the sources runs pure Python. What is said of bytes is proved on both, with Python {python}
+alone: that is the image's, as its Dockerfile names it. No wheel is built for another; on another the sources run, and nothing here has
+been run with it. `make prove` runs the left column on the very wheel, in an environment that refuses every other build.
+
+Compiled code cannot be seen by the fuzzer, nor can its calls be counted. On the wheel libFuzzer therefore draws from the inputs that
+runs on the sources have kept, guided there by the branches of the parsers, and on the wheel by those of the checks alone; that work is
+linear in the bytes is shown on the sources, and on the wheel only that no input takes 20 s.
+
+"""
 
 _BEFORE = """# Promises
 
 <!-- Written by `make docs`; a test holds the page to the code, and checks that each test and each target exists. -->
 
 Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, which
-`make test` or `make thorough` runs. A `make` target measures: each change runs {in_gate}; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
+`make test` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
 [deviations.md](deviations.md), what it does at its own limits in [budgets.md](budgets.md), and how you can try the first rows on your own
 stack in [attack.md](attack.md).
@@ -125,7 +149,7 @@ CHAPTERS = (
             ),
             Promise(
                 "No input makes a parser raise, hold without a bound, or work more than in proportion to its length.",
-                f"0 finds in the kept inputs; minutes in which more are drawn: {_FUZZ_MINUTES[0]} for each change, {_FUZZ_MINUTES[1]} in `make thorough`, {AN_HOUR_SECONDS // 60} for each parser by hand",
+                f"0 finds in the kept inputs; more are drawn for {_FUZZ_SECONDS} s in each compiled parser at each change, for {_FUZZ_MINUTES} minutes in all of them in `make thorough`, for {AN_HOUR_SECONDS // 60} minutes each by hand",
                 ("tests/fuzz/test_corpora.py", "make fuzz"),
             ),
         ),
@@ -318,15 +342,33 @@ def page(chapters: Iterable[Chapter] = CHAPTERS) -> str:
     shown = chain.from_iterable(promise.shown_by for chapter in chapters for promise in chapter.promises)
     targets = sorted({each for each in shown if each.startswith("make ")})
     gate, thorough = gate_parts(), thorough_parts()
-    return _BEFORE.format(
-        in_gate=_listed(each for each in targets if each in gate),
-        in_thorough=_listed(each for each in targets if each in thorough and each not in gate),
-        by_hand=_listed(each for each in targets if each not in gate and each not in thorough),
-    ) + "".join(map(_section, chapters))
+    return (
+        _BEFORE.format(
+            in_gate=_listed(each for each in targets if each in gate),
+            in_thorough=_listed(each for each in targets if each in thorough and each not in gate),
+            by_hand=_listed(each for each in targets if each not in gate and each not in thorough),
+        )
+        + "".join(map(_section, chapters))
+        + proofs()
+    )
 
 
 def _listed(targets: Iterable[str]) -> str:
     return ", ".join(f"`{each}`" for each in targets)
+
+
+def proofs() -> str:
+    """The chapter about builds: a row for each proof."""
+    heads = ("proved", "on the compiled wheel", "on the sources")
+    rows = (
+        (
+            proof.shows,
+            f"`make prove ARGS=--only={proof.name}`",
+            f"`{proof.on_the_sources}`" if proof.on_the_sources else "compares both",
+        )
+        for proof in PROOFS
+    )
+    return _BUILDS.format(python=image_python()) + table(heads, rows)
 
 
 def _section(chapter: Chapter) -> str:

@@ -74,6 +74,7 @@ class Part:
 PRODUCT = ("sidecar", "pyproject.toml", "hatch_build.py", "tools/wheels.py", "Dockerfile", "requirements.lock")
 PLAYED = (*PRODUCT, "alert_rules", "grafana", "deploy", "tests/conftest.py")
 """The product, the files that it carries, and how its tests are run."""
+ON_THE_WHEEL = (*PLAYED, "tools/prove.py", "tools/only_compiled.py")
 REAL = (*PLAYED, "tests/real", "tests/streams", "docs/quickstart.md")
 
 PARTS = (
@@ -96,7 +97,8 @@ PARTS = (
     Part("vllm", 15, 'make test-engines ARGS="-k test_vllm"', REAL),
     Part("llama-cpp", 8, 'make test-engines ARGS="-k test_llama_cpp"', REAL),
     Part("first-page", 12, 'make bench-first-page ARGS="--runs 1"', (*PLAYED, "bench/first_page.py")),
-    Part("soak", 11, "make soak ARGS=--minutes=10", (*PLAYED, "bench/soak")),
+    Part("soak", 12, 'make prove ARGS="--long --only=soak"', (*ON_THE_WHEEL, "bench/soak")),
+    Part("splits", 12, 'make prove ARGS="--long --only=splits"', (*ON_THE_WHEEL, "bench/soak")),
     Part("bounds", 3, "make bounds", (*PLAYED, "bench/bounds")),
     Part("peers", 4, "make bench ARGS=--check", (*PLAYED, "bench/peers")),
     Part("mutants", 12, "make mutants", ("alert_rules", "tests/alert_rules/mutants"), needs_clock=False),

@@ -98,22 +98,24 @@ class RequestReader:
 
     def _stopped(self, stop: Exception, data: bytes) -> bytes | None:
         """The parser has stopped in `data`: at an upgrade, an error of the sidecar itself, or bytes that are no HTTP."""
-        if isinstance(stop, httptools.HttpParserCallbackError):
-            raise stop.__context__ or stop from None  # the sidecar's own: the HTTP is not at fault
-        if not isinstance(stop, httptools.HttpParserUpgrade):
-            if self._pieces:
-                self._deliver_body()  # these bytes came before the error
-            self.refusal = self.refusal or Failure.BAD_REQUEST
-            return None
-        behind: bytes = data[stop.args[0] :]
-        if self._body_unread is None:
-            return behind
-        self._resume_body(self._body_unread)
-        try:
-            self._parser.feed_data(behind)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as again:
-            return self._stopped(again, behind)
-        return None
+        while True:
+            if isinstance(stop, httptools.HttpParserCallbackError):
+                raise stop.__context__ or stop from None  # the sidecar's own: the HTTP is not at fault
+            if not isinstance(stop, httptools.HttpParserUpgrade):
+                if self._pieces:
+                    self._deliver_body()  # these bytes came before the error
+                self.refusal = self.refusal or Failure.BAD_REQUEST
+                return None
+            data = data[stop.args[0] :]
+            if self._body_unread is None:
+                return data
+            self._resume_body(self._body_unread)
+            try:
+                self._parser.feed_data(data)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as again:
+                stop = again
+            else:
+                return None
 
     def _resume_body(self, head: RequestHead) -> None:
         """Read the body of a request that asked for an upgrade: `Upgrade: h2c` on a POST is what Java's HttpClient sends.

@@ -54,6 +54,14 @@ def test_the_body_of_a_request_that_asks_for_an_upgrade_is_a_body(
     assert behind == b"" or size == 10_000, "only a whole second request may follow"
 
 
+def test_one_read_may_hold_any_number_of_requests_that_ask_for_an_upgrade() -> None:
+    """Each is read on where httptools stopped, and none of them in a call of its own: the stack of a compiled build has no limit."""
+    one = b"POST /1 HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 1\r\n\r\nx"
+    parts, reader, behind = read(3000 * one)
+
+    assert (len(heads(parts)), reader.refusal, behind) == (3000, None, b"")
+
+
 CHUNKED = b"POST /%d HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n"
 TWO = [
     CHUNKED % 1 + b"2\r\nab\r\n1;x=y\r\nc\r\n0\r\nTrailer: z\r\n\r\n",

@@ -175,8 +175,7 @@ def test_a_part_that_plays_marked_tests_depends_on_all_of_them(marker: str, name
 
 
 def test_the_parts_that_need_a_clock_fit_into_the_time() -> None:
-    """With a quarter of an hour for `.ci/install --thorough`."""
-    assert sum(part.minutes for part in PARTS if part.needs_clock) + 15 <= MOST_MINUTES
+    assert sum(part.minutes for part in PARTS if part.needs_clock) <= MOST_MINUTES
     assert len({part.name for part in PARTS}) == len(PARTS)
 
 
