@@ -30,7 +30,7 @@ class Timed:
     def __init__(self) -> None:
         self._control: Control | None = None
         self._beats: list[Beat] = []
-        """Of controls that have ended: a fixture may have been set up beside one of them."""
+        """The beats of controls that have ended: a fixture may have been set up beside one of them."""
         self._set_up: dict[str, tuple[float, float]] = {}
         """By fixture: when its last setup began and ended."""
         self._began_at = 0.0
