@@ -76,7 +76,7 @@ _BUILDS = """
 
 The image installs a compiled wheel, and `pip install .` of the sources runs pure Python. What is said of bytes is proved on both, with Python {python}
 alone: that is the image's, as its Dockerfile names it. No wheel is built for another; on another the sources run, and nothing here has
-been run with it. `make prove` runs the left column on the very wheel, in an environment that refuses every other build.
+been run with it. `make prove` runs the middle column on that very wheel, in an environment that refuses every other build.
 
 Compiled code cannot be seen by the fuzzer, nor can its calls be counted. On the wheel libFuzzer therefore draws from the inputs that
 runs on the sources have kept, guided there by the branches of the parsers, and on the wheel by those of the checks alone; that work is

@@ -43,7 +43,8 @@ class Target:
 
 def compiled_in(check: Callable[..., object]) -> set[str]:
     """The modules that the wheel compiles and that a check names, itself or in another function or class of its file."""
-    compiled = {".".join(path.with_suffix("").parts) for path in hatch_build.modules()}
+    listed = hatch_build.pyproject()["tool"]["sidecar"]["compiled"]
+    compiled = {path.removesuffix(".py").replace("/", ".") for path in listed}
     home = inspect.getmodule(check)
     found: set[str] = set()
     seen: set[str] = set()
@@ -54,7 +55,7 @@ def compiled_in(check: Callable[..., object]) -> set[str]:
         if name in seen or named is None:
             continue
         seen.add(name)
-        module = getattr(named, "__module__", None)
+        module: str = getattr(named, "__module__", None) or ""
         if module in compiled:
             found.add(module)
         elif inspect.getmodule(named) is home:
