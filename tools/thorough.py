@@ -178,7 +178,7 @@ def key_of(part: Part, checkout: Path = CHECKOUT) -> str:
 
 
 def recipes(command: str, checkout: Path = CHECKOUT) -> list[str]:
-    """What the Makefile says of each target that the command names, and of all targets and variables that these name in turn.
+    """The text of the Makefile for each target that the command names, and of all targets and variables that these name in turn.
 
     A new text of `make help` makes nothing stale.
     """
