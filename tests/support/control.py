@@ -27,7 +27,7 @@ WORK_SECONDS = 0.005
 To be woken says little: that comes at once on a full machine too. It is 5 % of one processor."""
 MEAN_LATE_SECONDS = WORK_SECONDS
 """Above this mean the machine is busy: its work took the control more than twice its processor time, so a process that has much
-to do gets less than half a processor. On an idle machine the mean is 0.0003 s; at a load of 22 on two processors it was 0.027 s."""
+to do gets less than half a processor. At a load of 22 to 25 on two processors the mean was 0.027 to 0.037 s."""
 STANDSTILL_SECONDS = 0.25
 """One beat that is so late is enough: a machine that stands still so long has delayed everything else too."""
 
