@@ -1,7 +1,7 @@
 # The project's commands. `make` alone lists them.
 #
 # Everything is installed into .venv and .cache inside this checkout, pip's own cache included, so that deleting the folder
-# deletes it all. Only `make test-engines` keeps something elsewhere: a real vLLM (3.5 GB) and a real llama.cpp in
+# deletes it all. Only `make test-engines` and `.ci/install --thorough` keep something elsewhere: a real vLLM (3.5 GB) and a real llama.cpp in
 # $XDG_CACHE_HOME/llm-phase-sidecar, so that the next clone finds them there.
 
 SHELL := /bin/bash
@@ -25,7 +25,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 
-.PHONY: help demo test .cache/on-the-wheel/.made test-wheel prove wheels test-benches test-live garden test-engines engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel prove wheels test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -54,6 +54,9 @@ prove: .cache/on-the-wheel/.made .venv/.fuzz ## every proof about bytes on that 
 wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure one, into dist/: a minute or two
 	@$(BIN)/python -m tools.on_the_wheel --dist
 
+thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes, at once or bit by bit; ARGS=--status: what is left
+	@$(BIN)/python -m tools.thorough $(ARGS)
+
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
 
@@ -65,9 +68,6 @@ garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` throu
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)
-
-engines: .venv/.dev ## builds the engines of test-engines, which does it otherwise: 3.5 GB, and 10 minutes of compiling
-	$(BIN)/python -m tests.real.build
 
 mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool; ARGS=--recorded: only whether the last complete run was on these rules
 	$(BIN)/python -m tests.alert_rules.mutants $(ARGS)
@@ -123,7 +123,7 @@ lock: .venv/.dev ## requirements.lock of the container image, with the newest re
 screenshots: .venv/.dev ## the status page under an incident of each phase, as pictures: two minutes, and it needs Chromium
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-lint: .venv/.dev ## ruff and mypy, as CI runs them
+lint: .venv/.dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

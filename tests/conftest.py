@@ -18,6 +18,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 import sidecar
+from tests.support.timed import Timed
 
 
 settings.register_profile(
@@ -63,11 +64,12 @@ def pytest_sessionstart() -> None:
 
 
 @pytest.hookimpl(trylast=True)  # after Hypothesis has loaded the profile that the command line names
-def pytest_configure() -> None:
-    """Stop Hypothesis from drawing the constants of all loaded modules, in the profile `order`.
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the judge of timed tests, and stop Hypothesis from drawing the constants of all loaded modules, in the profile `order`.
 
     A change in any module, or another order of imports, would change the examples of every property.
     """
+    config.pluginmanager.register(Timed(), "timed")
     if settings.get_current_profile_name() == "order":
         pytest.MonkeyPatch().setattr(providers, "_get_local_constants", Constants)
 

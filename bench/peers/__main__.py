@@ -16,7 +16,7 @@ in which other processes took more than a tenth of a core is played again, twice
 `--full` is `make bench-full`: at most an hour, with `--pure`, with HAProxy, Envoy, sglang-router and LiteLLM as well, and with the parts
 prompts, logprobs, ends, starts, situations, scale, saturation, idle and varied.
 
-`--check`, which `.ci/run` runs, measures only the sidecar beside vllm-router, with 300 streams and requests, in short windows, and
+`--check`, which `make thorough` runs, measures only the sidecar beside vllm-router, with 300 streams and requests, in short windows, and
 exits with 1 where a ratio is far above its bound: a minute, and two to make the environments.
 
   make bench ARGS="--only sidecar,vllm-router --parts events --rounds 3"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.first_page import Run, judged, missed, report, table
+from bench.first_page import Run, judged, missed, report, table, verdict
 from sidecar.config.folding import WIDTH
 
 
@@ -70,6 +70,17 @@ def test_a_message_without_news_is_no_further_notification_and_a_ticket_is_no_pa
 
 def test_a_page_that_is_never_resolved_is_not_said_to_be() -> None:
     assert run_of(FAULT, PAGE).resolved_seconds is None
+
+
+def test_a_miss_beside_a_late_control_was_not_measured() -> None:
+    """One of a run beside a good control is missed, whatever others say; and runs that miss nothing need no control."""
+    well, bad = run_of(FAULT, PAGE, OVER), run_of(FAULT)
+
+    assert verdict([well, bad], ["", "full"]) == ([], ["queue: this machine was busy: full"])
+    assert verdict([bad], ["full"]) == ([], ["queue: this machine was busy: full"])
+    assert verdict([bad, well], ["", "full"]) == (list(missed([bad])), ["queue: this machine was busy: full"])
+    assert verdict([well, well], ["full", ""]) == ([], [])
+    assert verdict([well, bad], ["", ""]) == (list(missed([well, bad])), [])
 
 
 def test_two_of_twenty_five_runs_may_tell_twice() -> None:

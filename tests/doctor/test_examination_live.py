@@ -27,7 +27,7 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.sink import listening_sink
 
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(240)]
 
 ENOUGH = 130
 """Requests: the share of traffic that is seen is known from 100 on."""

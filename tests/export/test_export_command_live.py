@@ -192,6 +192,7 @@ def test_nothing_of_it_lies_at_the_top_of_site_packages(installed: Path) -> None
 
 
 @pytest.mark.live
+@pytest.mark.timed
 @pytest.mark.timeout(900)
 def test_the_installed_demo_runs_the_rules_under_the_projects_own_name(installed: Path, tmp_path: Path) -> None:
     """From an empty folder the demo pages the fault's phase, with a link to the runbook of its own sidecar.

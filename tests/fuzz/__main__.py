@@ -3,7 +3,7 @@
 On the wheel (`make prove ONLY=fuzz`) no branch of a compiled parser can be seen. libFuzzer then draws from the corpora that guided
 runs on the sources have grown, guided by the branches of the checks, of their second readers and of what is not compiled.
 
-Without arguments each target gets an hour; `--minutes` divides a time over all of them, as CI does. Each runs in a process of
+Without arguments each target gets an hour; `--minutes` divides a time over all of them, as `make thorough` does. Each runs in a process of
 its own (`child.py`), from the kept corpus and from what earlier runs on this machine found (.cache/fuzz). A find is written
 below .cache/fuzz/finds and printed as the lines that make it a test. `--keep` merges what is new into tests/fuzz/corpus, in
 which libFuzzer keeps the smallest file for each new branch. Without atheris it says so; where `CI` is set it fails.

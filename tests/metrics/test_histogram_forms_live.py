@@ -40,7 +40,7 @@ from tests.support.ports import free_port
 from tests.support.tools import need_newer, need_tool
 
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 FORMS: tuple[NativeForm, ...] = get_args(NativeForm)
 KEPT = "kept"
