@@ -63,7 +63,7 @@ test-benches: .venv/.dev ## the simulation against queueing theory, the capacity
 test-live: .venv/.dev ## what needs real time and the processor when it needs it, such as incidents with a real Prometheus: half an hour
 	$(BIN)/pytest -m live $(ARGS)
 
-garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` through the sidecar, nginx and HAProxy: two minutes; a part of test-live
+garden: .venv/.dev ## all hostile requests and answers of tests/garden through the sidecar, nginx and HAProxy: two minutes; a part of test-live
 	$(BIN)/pytest -m live tests/garden $(ARGS)
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes

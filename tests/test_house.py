@@ -50,7 +50,6 @@ ASKS_OVER_HTTP = (
 the answers."""
 ONE_USER = {
     "admin": "a listener of its own, started by the hallway",
-    "attack": "a command of its own",
     "capacity": "a command of its own",
     "compare": "a command of its own; grafana/ and bench/ ask it for the canary's gate",
     "demo": "a command of its own",
@@ -231,10 +230,6 @@ TESTED_THROUGH = {
     "admin/page/": "admin/page/test_page.py",
     "admin/page/error_budget.py": "admin/page/test_budget.py",
     "admin/page/failure_table.py": "admin/page/test_recent_failures.py",
-    "attack/": "attack/test_garden.py",
-    "attack/recording_origin.py": "attack/test_attack_command.py",
-    "attack/resources.py": "attack/test_attack_command.py",
-    "attack/garden_rounds.py": "attack/test_attack_command.py",
     "capacity/answer.py": "capacity/test_answers.py",
     "capacity/gpus.py": "capacity/test_bandwidth.py",
     "classify/decoders.py": "classify/test_body.py",
@@ -365,7 +360,7 @@ def test_sockets_are_opened_in_few_rooms() -> None:
     "call", ["create_server", "create_connection", "open_connection", "start_server", "sock_connect"]
 )
 def test_only_the_road_and_the_demo_ask_the_loop_for_a_socket(call: str) -> None:
-    callers = [name_of(path) for path in outside("attack", "proxy", "demo", "simulator") if call in attributes_of(path)]
+    callers = [name_of(path) for path in outside("proxy", "demo", "simulator") if call in attributes_of(path)]
 
     assert callers == []
 

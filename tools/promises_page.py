@@ -16,8 +16,6 @@ from bench.fairness.__main__ import ADDED_MS, COUNTS, MOST_MS, SIDES
 from bench.idle_edge import POSTS, RESTART_SECONDS
 from bench.soak.__main__ import SOAKED_STREAMS
 from bench.soak.invariants import LEFT_BY_MANY_MIB, LEFT_MIB, OF_THE_LIMIT, SETTLE_SECONDS
-from sidecar.attack.garden import request_sequences
-from sidecar.attack.hostile_answers import hostile_answers
 from sidecar.health.watchdog import STUCK_SECONDS
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES
@@ -27,6 +25,8 @@ from sidecar.slo.progress import PROVEN_SECONDS
 from sidecar.slo.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS
 from tests.fuzz.__main__ import AN_HOUR_SECONDS
 from tests.garden.chains import NOT_FOR
+from tests.garden.garden import request_sequences
+from tests.garden.hostile_answers import hostile_answers
 from tests.support.in_tests import DRAINS_IN_TESTS, INVENTIONS, POSTS_IN_TESTS, RESTART_IN_TESTS_SECONDS
 from tests.support.probes import ABSENT_SECONDS
 from tools.markdown import table
@@ -87,8 +87,7 @@ _BEFORE = """# Promises
 Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, which
 `make test` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
-[deviations.md](deviations.md), what it does at its own limits in [budgets.md](budgets.md), and how you can try the first rows on your own
-stack in [attack.md](attack.md).
+[deviations.md](deviations.md), and what it does at its own limits in [budgets.md](budgets.md).
 """
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from sidecar.attack.hostile_answers import HostileAnswer
-from sidecar.attack.judgement import Exchanged, expected_methods, judge_answer, judge_sequence
-from sidecar.attack.recording_origin import SeenRequest
-from sidecar.attack.sequence import SMUGGLED, Family, Trick, chunked, marked, post, sequence_of
-from sidecar.attack.strict_reader import read_requests
+from tests.garden.hostile_answers import HostileAnswer
+from tests.garden.judgement import Exchanged, expected_methods, judge_answer, judge_sequence
+from tests.garden.recording_origin import SeenRequest
+from tests.garden.sequence import SMUGGLED, Family, Trick, chunked, marked, post, sequence_of
+from tests.garden.strict_reader import read_requests
 
 
 GOOD = sequence_of(Trick(Family.BODIES, "a request in a body", post(b"Content-Length: 56", body=SMUGGLED)), 3)
@@ -87,9 +87,8 @@ def test_bytes_that_the_origin_cannot_read_are_a_fault() -> None:
     assert judge_sequence(BAD, refused, [], problem="a target of no known form", strict=False) is None
 
 
-def test_without_an_origin_the_answers_alone_are_judged() -> None:
-    assert judge_sequence(GOOD, answers(1, 2), None, strict=False) is None
-    assert judge_sequence(GOOD, answers(1, 2, 3), None, strict=False) == "3 answers to 2 requests"
+def test_more_answers_than_requests_are_a_fault() -> None:
+    assert judge_sequence(GOOD, answers(1, 2, 3), [], strict=False) == "3 answers to 2 requests"
 
 
 def test_an_answer_to_http_0_9_is_a_body_alone() -> None:

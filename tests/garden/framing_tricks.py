@@ -7,7 +7,7 @@ combined with bodies that end in two places, depending on the field that the rea
 
 from collections.abc import Iterator
 
-from sidecar.attack.sequence import SMUGGLED, SWALLOWING, Family, Trick, Tricks, chunked, post, shown
+from tests.garden.sequence import SMUGGLED, SWALLOWING, Family, Trick, Tricks, chunked, post, shown
 
 
 ODD_BYTES = tuple(bytes((byte,)) for byte in b"\x00\x01\x04\x08\t\n\x0b\x0c\r\x1c\x1f \x7f\x80\x85\xa0\xad\xff")

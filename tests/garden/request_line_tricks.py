@@ -3,7 +3,7 @@
 A hop that routes or filters by one of these, and passes on another reading of it, can be led around. Knows bytes only.
 """
 
-from sidecar.attack.sequence import SMUGGLED, SWALLOWING, Family, Trick, Tricks, chunked, post, shown
+from tests.garden.sequence import SMUGGLED, SWALLOWING, Family, Trick, Tricks, chunked, post, shown
 
 
 _SMUGGLED_LENGTH = b"Content-Length: %d" % len(SMUGGLED)

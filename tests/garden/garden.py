@@ -6,16 +6,16 @@ Knows which tricks there are and gives each its number. The same seed gives the 
 from collections.abc import Collection, Iterator
 from itertools import chain
 
-from sidecar.attack.chunk_tricks import chunk_tricks, trailer_tricks
-from sidecar.attack.framing_tricks import framing_tricks, length_tricks
-from sidecar.attack.head_tricks import (
+from tests.garden.chunk_tricks import chunk_tricks, trailer_tricks
+from tests.garden.framing_tricks import framing_tricks, length_tricks
+from tests.garden.head_tricks import (
     connection_tricks,
     expectation_tricks,
     line_tricks,
     name_tricks,
     upgrade_tricks,
 )
-from sidecar.attack.message_tricks import (
+from tests.garden.message_tricks import (
     body_tricks,
     long_tricks,
     mixed_tricks,
@@ -23,8 +23,8 @@ from sidecar.attack.message_tricks import (
     pipeline_tricks,
     truncated_tricks,
 )
-from sidecar.attack.request_line_tricks import host_tricks, target_tricks, version_tricks
-from sidecar.attack.sequence import AttackSequence, Family, Trick, sequence_of
+from tests.garden.request_line_tricks import host_tricks, target_tricks, version_tricks
+from tests.garden.sequence import AttackSequence, Family, Trick, sequence_of
 
 
 SEED = 11

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.attack.strict_reader import INCOMPLETE, read_answers, read_requests
+from tests.garden.strict_reader import INCOMPLETE, read_answers, read_requests
 
 
 HOST = b"Host: a\r\n"

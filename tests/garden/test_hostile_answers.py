@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from sidecar.attack.hostile_answers import hostile_answers
-from sidecar.attack.judgement import final_answers
-from sidecar.attack.strict_reader import read_answers
+from tests.garden.hostile_answers import hostile_answers
+from tests.garden.judgement import final_answers
+from tests.garden.strict_reader import read_answers
 
 
 EVERY = hostile_answers()

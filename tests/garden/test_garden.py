@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from sidecar.attack.garden import MIXED_SEQUENCES, SEED, request_sequences
-from sidecar.attack.sequence import Family, Trick, has_mark, numbers_in, outside_marks, sequence_of
-from sidecar.attack.strict_reader import read_requests
+from tests.garden.garden import MIXED_SEQUENCES, SEED, request_sequences
+from tests.garden.sequence import Family, Trick, has_mark, numbers_in, outside_marks, sequence_of
+from tests.garden.strict_reader import read_requests
 
 
 EVERY = list(request_sequences())

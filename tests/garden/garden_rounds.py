@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from sidecar.attack.hostile_answers import HostileAnswer
-from sidecar.attack.judgement import Exchanged, expected_methods, final_answers, judge_answer, judge_sequence
-from sidecar.attack.recording_origin import RecordingOrigin
-from sidecar.attack.sequence import PAUSE_SECONDS, AttackSequence
-from sidecar.attack.strict_reader import read_answers, read_requests
+from tests.garden.hostile_answers import HostileAnswer
+from tests.garden.judgement import Exchanged, expected_methods, final_answers, judge_answer, judge_sequence
+from tests.garden.recording_origin import RecordingOrigin
+from tests.garden.sequence import PAUSE_SECONDS, AttackSequence
+from tests.garden.strict_reader import read_answers, read_requests
 
 
 ATTACKS_AT_ONCE = 32
@@ -45,32 +45,24 @@ class Finding:
     fault: str
 
 
-Progress = Callable[[int], None]
-
-
-async def send_garden(
-    hop: Hop, sequences: Iterable[AttackSequence], origin: RecordingOrigin | None, progress: Progress
-) -> list[Finding]:
-    """Send all sequences and judge each. `progress` is called with the number that is done."""
+async def send_garden(hop: Hop, sequences: Iterable[AttackSequence], origin: RecordingOrigin) -> list[Finding]:
+    """Send all sequences and judge each."""
     every = list(sequences)
-    gate, done = asyncio.Semaphore(ATTACKS_AT_ONCE), 0
+    gate = asyncio.Semaphore(ATTACKS_AT_ONCE)
     got: dict[int, Exchanged] = {}
 
     async def one(sequence: AttackSequence) -> None:
-        nonlocal done
         async with gate:
             got[sequence.number] = await exchange(hop, sequence, PATIENCE_SECONDS)
-        done += 1
-        progress(done)
 
     for start in range(0, len(every), 1000):
         await asyncio.gather(*map(one, every[start : start + 1000]))
-    by_number = origin.by_number() if origin is not None else {}
-    unmarked = {request.index for request in origin.requests if not request.numbers} if origin is not None else ()
+    by_number = origin.by_number()
+    unmarked = {request.index for request in origin.requests if not request.numbers}
     findings: list[Finding] = []
     for sequence in every:
-        seen = None if origin is None else by_number.get(sequence.number, [])
-        problem = origin.problems.get(sequence.number) if origin is not None else None
+        seen = by_number.get(sequence.number, [])
+        problem = origin.problems.get(sequence.number)
         fault = judge_sequence(sequence, got[sequence.number], seen, unmarked, problem=problem, strict=hop.strict)
         if fault is not None and len(findings) < ENOUGH_PROVEN:
             fault = await _again_alone(hop, sequence, origin, fault)
@@ -79,22 +71,17 @@ async def send_garden(
     return findings
 
 
-async def _again_alone(
-    hop: Hop, sequence: AttackSequence, origin: RecordingOrigin | None, fault: str | None
-) -> str | None:
+async def _again_alone(hop: Hop, sequence: AttackSequence, origin: RecordingOrigin, fault: str | None) -> str | None:
     """The fault, if it shows each time that the attack is sent alone. Another client's answer is a fault at once."""
     if fault is not None and "another client" in fault:
         return fault
     for _ in range(TRIES_ALONE):
-        before = len(origin.requests) if origin is not None else 0
-        if origin is not None:
-            origin.problems.pop(sequence.number, None)
+        before = len(origin.requests)
+        origin.problems.pop(sequence.number, None)
         got = await exchange(hop, sequence, PATIENCE_ALONE_SECONDS)
-        seen, unmarked = None, set[int]()
-        if origin is not None:
-            seen = [request for request in origin.requests[before:] if sequence.number in request.numbers]
-            unmarked = {request.index for request in origin.requests[before:] if not request.numbers}
-        problem = origin.problems.get(sequence.number) if origin is not None else None
+        seen = [request for request in origin.requests[before:] if sequence.number in request.numbers]
+        unmarked = {request.index for request in origin.requests[before:] if not request.numbers}
+        problem = origin.problems.get(sequence.number)
         fault = judge_sequence(sequence, got, seen, unmarked, problem=problem, strict=hop.strict)
         if fault is None:
             return None
@@ -154,35 +141,31 @@ FOLLOWER = b"GET /garden/follower/%d HTTP/1.1\r\nHost: garden\r\n\r\n"
 
 
 async def send_answers(
-    hop: Hop,
-    origin: RecordingOrigin,
-    progress: Progress,
-    keep: Callable[[HostileAnswer, bytes, Exchanged], None] | None = None,
+    hop: Hop, origin: RecordingOrigin, keep: Callable[[HostileAnswer, bytes, Exchanged], None] | None = None
 ) -> list[Finding]:
     """Ask for every hostile answer by GET and by HEAD, with one more request behind each on the same connection.
 
     `keep` is called with each answer, the method and what the client got.
     """
-    gate, done = asyncio.Semaphore(ATTACKS_AT_ONCE), 0
-    findings: list[Finding] = []
+    gate = asyncio.Semaphore(ATTACKS_AT_ONCE)
+    judged: dict[tuple[int, bytes], tuple[str | None, Exchanged]] = {}
 
-    async def one(number: int, answer: HostileAnswer, method: bytes) -> None:
-        nonlocal done
+    async def one(number: int, method: bytes) -> None:
         async with gate:
-            fault, got = await _judged_answer(hop, origin, number, method, PATIENCE_SECONDS)
-            if fault is not None or not got.received:
-                # A busy client may lose an answer to the reset that follows it.
-                fault, got = await _judged_answer(hop, origin, number, method, PATIENCE_ALONE_SECONDS)
+            judged[number, method] = await _judged_answer(hop, origin, number, method, PATIENCE_SECONDS)
+
+    every = [(number, method) for number in range(len(origin.answers)) for method in (b"GET", b"HEAD")]
+    await asyncio.gather(*(one(number, method) for number, method in every))
+    findings: list[Finding] = []
+    for number, method in every:
+        answer, (fault, got) = origin.answers[number], judged[number, method]
+        if fault is not None or not got.received:
+            # A busy client may lose an answer to the reset that follows it. Nothing else is sent any more.
+            fault, got = await _judged_answer(hop, origin, number, method, PATIENCE_ALONE_SECONDS)
         if keep is not None:
             keep(answer, method, got)
-        done += 1
-        progress(done)
         if fault is not None:
             findings.append(Finding("answers", f"{answer.family}: {answer.name} ({method.decode()})", fault))
-
-    await asyncio.gather(
-        *(one(number, answer, method) for number, answer in enumerate(origin.answers) for method in (b"GET", b"HEAD"))
-    )
     return findings
 
 

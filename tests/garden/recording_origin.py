@@ -12,16 +12,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
-from sidecar.attack.hostile_answers import HostileAnswer
-from sidecar.attack.sequence import numbers_in
-from sidecar.attack.strict_reader import INCOMPLETE, ReadMessage, read_requests
+from tests.garden.hostile_answers import HostileAnswer
+from tests.garden.sequence import numbers_in
+from tests.garden.strict_reader import INCOMPLETE, ReadMessage, read_requests
 
 
 SEEN_FIELD = b"x-garden-seen"
 ANSWER_TARGET = re.compile(rb"/garden/answers/([0-9]+)/")
-STREAM_TARGET = b"/garden/stream/"
-"""A request for STREAM_BYTES of body, which the origin sends as fast as the hops take them."""
-STREAM_BYTES = 64 << 20
 MOST_OPENED = 2000
 """Most connections that an attack may open. So many may wait until this origin accepts them: in asyncio's own queue of 100, a hop's find
 no place while this loop is busy with the attack. The hop then answers 504, and is not attacked."""
@@ -89,8 +86,6 @@ class _OriginConnection(asyncio.Protocol):
         self._unread = b""
         self._transport: asyncio.Transport | None = None
         self._busy: asyncio.Task[None] | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -101,15 +96,8 @@ class _OriginConnection(asyncio.Protocol):
         if self._transport is not None:
             self._all_open.discard(self._transport)
         self._transport = None
-        self._writable.set()
         if self._busy is not None:
             self._busy.cancel()
-
-    def pause_writing(self) -> None:
-        self._writable.clear()
-
-    def resume_writing(self) -> None:
-        self._writable.set()
 
     def data_received(self, data: bytes) -> None:
         self._kept.data += data
@@ -130,9 +118,6 @@ class _OriginConnection(asyncio.Protocol):
             start = message.end
             if number is not None and int(number[1]) < len(self._origin.answers):
                 self._leave(start, self._send_hostile(self._origin.answers[int(number[1])]))
-                return
-            if STREAM_TARGET in message.start[1]:
-                self._leave(start, self._send_stream())
                 return
             self._answer(seen, closes=message.closes and place + 1 == len(reading.messages))
         self._unread = self._unread[reading.end :]
@@ -160,15 +145,6 @@ class _OriginConnection(asyncio.Protocol):
             self._write(piece)
         if answer.closes:
             self._close()
-        self._busy = None
-        self._read()
-
-    async def _send_stream(self) -> None:
-        self._write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % STREAM_BYTES)
-        piece = bytes(65536)
-        for _ in range(0, STREAM_BYTES, len(piece)):
-            await self._writable.wait()
-            self._write(piece)
         self._busy = None
         self._read()
 

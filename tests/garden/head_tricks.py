@@ -3,8 +3,8 @@
 Each gives two readers a reason to see another request, another field or another end of the head. Knows bytes only.
 """
 
-from sidecar.attack.framing_tricks import ODD_BYTES
-from sidecar.attack.sequence import SMUGGLED, Family, Trick, Tricks, chunked, post, shown
+from tests.garden.framing_tricks import ODD_BYTES
+from tests.garden.sequence import SMUGGLED, Family, Trick, Tricks, chunked, post, shown
 
 
 _LENGTH = b"Content-Length: %d" % len(SMUGGLED)

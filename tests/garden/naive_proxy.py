@@ -1,6 +1,6 @@
 """A proxy as one writes it in an afternoon: it believes what it likes of a head and passes the head on as it came.
 
-Everything that a careful hop checks is unchecked here, so that `sidecar attack` has something to find.
+Everything that a careful hop checks is unchecked here, so that the garden has something to find.
 """
 
 import asyncio

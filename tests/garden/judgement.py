@@ -9,10 +9,10 @@ import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from sidecar.attack.hostile_answers import HostileAnswer
-from sidecar.attack.recording_origin import SEEN_FIELD, SeenRequest
-from sidecar.attack.sequence import AttackSequence, Family
-from sidecar.attack.strict_reader import ABOUT_THE_TARGET, INCOMPLETE, Reading, ReadMessage, read_answers, read_requests
+from tests.garden.hostile_answers import HostileAnswer
+from tests.garden.recording_origin import SEEN_FIELD, SeenRequest
+from tests.garden.sequence import AttackSequence, Family
+from tests.garden.strict_reader import ABOUT_THE_TARGET, INCOMPLETE, Reading, ReadMessage, read_answers, read_requests
 
 
 _RAW_SEEN = re.compile(rb"garden-seen ([0-9]+)\n")
@@ -36,7 +36,7 @@ def final_answers(reading: Reading) -> list[ReadMessage]:
 def judge_sequence(
     sequence: AttackSequence,
     got: Exchanged,
-    seen: Sequence[SeenRequest] | None,
+    seen: Sequence[SeenRequest],
     unmarked: Container[int] = (),
     *,
     problem: str | None = None,
@@ -44,10 +44,9 @@ def judge_sequence(
 ) -> str | None:
     """Why this attack shows a fault, in one line, or None.
 
-    `seen`: the requests of this attack at the origin, in order; None if the origin does not record. `unmarked`: the
-    numbers of requests without a mark, such as health checks. `problem`: the origin could not read a request of this
-    attack. `strict`: the first hop promises to accept no more than
-    the strict reader does.
+    `seen`: the requests of this attack at the origin, in order. `unmarked`: the numbers of requests without a mark, such
+    as health checks. `problem`: the origin could not read a request of this attack. `strict`: the first hop promises to
+    accept no more than the strict reader does.
     """
     sent = read_requests(sequence.sent)
     answers = _read(got, expected_methods(sequence.sent, sent))
@@ -64,8 +63,6 @@ def judge_sequence(
         return f"{len(finals)} answers to {len(sent.messages)} good requests, and no end of the connection"
     delivered = [int(value) for message in finals for value in message.values(SEEN_FIELD)]
     delivered += [int(number) for number in _RAW_SEEN.findall(old)]
-    if seen is None:
-        return None
     if problem is not None and problem not in ABOUT_THE_TARGET:
         return f"the origin got bytes that some servers read as another request: {problem}"
     return _judge_seen(sent, delivered, got, seen, unmarked, strict=strict)

@@ -9,8 +9,8 @@ import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sidecar.attack.framing_tricks import ODD_BYTES
-from sidecar.attack.sequence import chunked, shown
+from tests.garden.framing_tricks import ODD_BYTES
+from tests.garden.sequence import chunked, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ would look for the next one (RFC 9112 7.1). Knows bytes only.
 
 from collections.abc import Iterator
 
-from sidecar.attack.framing_tricks import ODD_BYTES
-from sidecar.attack.sequence import SMUGGLED, SWALLOWING, Family, Trick, Tricks, post, shown
+from tests.garden.framing_tricks import ODD_BYTES
+from tests.garden.sequence import SMUGGLED, SWALLOWING, Family, Trick, Tricks, post, shown
 
 
 _CODING = b"Transfer-Encoding: chunked"

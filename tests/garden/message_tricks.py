@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
-from sidecar.attack.framing_tricks import ODD_BYTES
-from sidecar.attack.sequence import (
+from tests.garden.framing_tricks import ODD_BYTES
+from tests.garden.sequence import (
     CANARY,
     SMUGGLED,
     SWALLOWING,
@@ -21,7 +21,7 @@ from sidecar.attack.sequence import (
     outside_marks,
     post,
 )
-from sidecar.attack.strict_reader import read_requests
+from tests.garden.strict_reader import read_requests
 
 
 _CODED = b"Transfer-Encoding: chunked"
@@ -128,7 +128,7 @@ def long_tricks() -> Tricks:
 
 def mixed_tricks(of: Sequence[Trick], seed: int, count: int) -> Tricks:
     """`count` random changes to random attacks: bytes put in, taken out, doubled, or another attack's end put behind."""
-    draw = Random(seed)  # noqa: S311  bytes of an attack are no secret
+    draw = Random(seed)
     short = [trick for trick in of if len(trick.data) < 2000]
     number = 0
     while number < count:
