@@ -13,5 +13,9 @@ _HELP_LINE = re.compile(r"^([a-z-]+):[^#]*## (.*)$", re.MULTILINE)
 
 def block() -> Block:
     """One row per command, in the order of the Makefile."""
-    rows = ((f"`make {target}`", about) for target, about in _HELP_LINE.findall(MAKEFILE.read_text("utf-8")) if target != "help")
+    rows = (
+        (f"`make {target}`", about)
+        for target, about in _HELP_LINE.findall(MAKEFILE.read_text("utf-8"))
+        if target != "help"
+    )
     return Block("### Commands", table(COMMANDS_HEAD, rows))
