@@ -72,6 +72,8 @@ class PodStory:
         if request is not None:
             request.speaks(events=events)
         self.metrics.histogram(c.STREAM_EVENTS_PER_READ).child("chat").observe(events)
+        for number in range(events):
+            self.metrics.histogram(c.INTER_TOKEN_SECONDS).child("unknown", "chat").observe(0.0 if number else seconds)
         self.harness.later(0.0)
 
     def steps(self, seconds: float, *, decode: float) -> "PodStory":

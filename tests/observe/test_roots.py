@@ -198,7 +198,7 @@ def waits_in_front(pod: PodStory) -> None:
 
 
 def speaks_in_lumps(pod: PodStory) -> None:
-    pod.second(events=4)
+    pod.second(events=6)
 
 
 def is_down(pod: PodStory) -> None:
@@ -254,6 +254,20 @@ def test_every_objective_can_have_every_root(phase: str) -> None:
         assert pod.roots(E2E).get(phase, 0.0) == 0.0, "an answer in one piece has no reads to merge"
         del found[E2E]
     assert found == dict.fromkeys(found, phase)
+
+
+@pytest.mark.parametrize("breaks", [{"prefill": 8.0}, {"decode": 5.0}, {}], ids=["prompts", "decodes", "a queue"])
+def test_reads_that_are_merged_for_a_moment_explain_no_miss(breaks: dict[str, Any]) -> None:
+    """Two events of 0.2 s in each read, where a first token may take 1 s: on a busy machine they come together, whatever is
+    slow."""
+    pod = PodStory().calm()
+    for _ in range(60):
+        pod.harness.comes()
+        pod.second(events=2, **breaks)
+    roots = pod.roots("ttft")
+
+    assert pod.misses("ttft") > 40
+    assert roots.get(Blame.STREAM, 0.0) < 0.01 * sum(roots.values())
 
 
 # --- what a fault may claim -----------------------------------------------------------------------------------------------

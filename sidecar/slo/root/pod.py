@@ -198,6 +198,7 @@ class Pod(Learner):
             at=at,
             grown={cause: factor for cause, factor in found.items() if factor is not None},
             together=self._together.since(soon) or self._together.since(at - RECENT_SECONDS),
+            collected_seconds=self._collected_seconds(soon),
             faults=self._faults.since(at - 10 * RECENT_SECONDS),
             reports=reports,
             kv_full=self._kv_full(soon),
@@ -310,6 +311,10 @@ class Pod(Learner):
         """Whether fewer requests ran at once all the time than usually at most, although the KV cache has room."""
         most = max((_running(each) for each in self._recent(since)), default=0.0)
         return most < FEWER_SLOTS * self._most_running and not self._kv_full(since)
+
+    def _collected_seconds(self, since: float) -> float | None:
+        recent = self._recent(since)
+        return self._lanes.collected_seconds(recent[0].lanes, recent[-1].lanes) if recent else None
 
     def _preempts(self, since: float) -> bool:
         recent = self._recent(since)

@@ -34,6 +34,8 @@ class Signs:
     """Each cause that is a ratio to its usual value, as far as it is known."""
     together: Factor | None = None
     """Output events per read, over the usual number: something collects tokens if it is well above 1."""
+    collected_seconds: float | None = None
+    """Mean time in which the events of one read come at their usual pace: merging held the first one back for no longer."""
     faults: tuple[Fault, ...] = ()
     reports: bool = False
     """The engine reports the phases of most answers."""

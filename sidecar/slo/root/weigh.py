@@ -53,6 +53,8 @@ class Facts(NamedTuple):
     """It is a miss of the pace between tokens, not of a wait."""
     whole: bool = False
     """Its answer is not streamed: it comes in one piece, and how its reads hold events says nothing."""
+    held_too_shortly: bool = False
+    """The events of a read come within a small part of its threshold: that they are merged does not explain it."""
     turned_away: bool = False
     """It was refused for lack of room."""
     transferred: bool = False
@@ -78,13 +80,15 @@ WORTH_NAMING = {
 """A cause below this many times its usual value explains no miss. Lengths are counted, and costs are estimated from
 models with errors of their own."""
 COLD = (Cause.DECODE_COST, Cause.PREFILL_COST, Cause.UNCACHED)
-"""What has grown while a new process warms up."""
+"""Causes that have grown while a new process warms up."""
 DEARER = 1.2
 """The same for a cost, whatever it is needed for."""
 MOST_CACHED = 0.75
 """Share of the usual prompt tokens that a cache which is not seen may hold: most of long conversations."""
 SURE = 0.95
 """Weight of direct evidence."""
+COLLECTED = 1 / 3
+"""Share of the threshold of a miss that must be collected in one read: the last read of an answer holds fewer events."""
 TOGETHER_FROM = 1.5
 """Events per read, over the usual number, from which on something collects tokens."""
 COMPUTES = 0.65, 0.9
@@ -150,8 +154,12 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
     _give_held(given, waited_in, facts, signs)
     if waited_in is Blame.FIRST_TOKEN or (signs.front_end and waited_in in (None, Blame.QUEUE)):
         given.give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
-    _give_grown(given, facts, signs)
+    # Costs that the engine does not report are estimated from the instants of its output, which a hop holds back.
+    if signs.reports:
+        _give_grown(given, facts, signs)
     _give_merged(given, waited_in, facts, signs)
+    if not signs.reports:
+        _give_grown(given, facts, signs)
     if facts.waited_in is Blame.PREFILL and not signs.young:
         # Nothing has grown, and its own prompt took the time: it is long for its threshold. A report of the engine says
         # so by itself; an estimate only if the engine computes prompts meanwhile.
@@ -194,7 +202,7 @@ def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
 
 
 def _give_merged(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:
-    """Give what is left to something that collects tokens, if reads hold more events than usually.
+    """Give what is left to something that collects tokens, if reads hold more events than usually, and for long enough.
 
     That reads are merged is true of the whole pod, and a busy machine merges them too: it is no evidence of one miss.
     """
@@ -209,7 +217,7 @@ def _may_be_held(waited_in: Blame | None, facts: Facts, signs: Signs) -> bool:
     """
     reported = signs.reports and waited_in in (Blame.QUEUE, Blame.PREFILL)
     queued = not facts.tpot and signs.limited and (signs.engine_waiting or 0.0) >= 1.0
-    return not (facts.whole or reported or queued)
+    return not (facts.whole or facts.held_too_shortly or reported or queued)
 
 
 def _give_grown(given: _Given, facts: Facts, signs: Signs) -> None:

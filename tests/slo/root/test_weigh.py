@@ -55,6 +55,7 @@ _facts = st.builds(
     behind_long_prompt=st.booleans(),
     tpot=st.booleans(),
     whole=st.booleans(),
+    held_too_shortly=st.booleans(),
     turned_away=st.booleans(),
     transferred=st.booleans(),
     left_behind=st.booleans(),
@@ -150,7 +151,7 @@ def test_a_queue_without_a_cause_is_one_only_as_far_as_the_engines_costs_are_kno
 def test_where_load_has_not_grown_and_nothing_is_limited_no_queue_is_named(
     waited_in: Blame | None, load: Factor | None, *, reports: bool
 ) -> None:
-    """A load of 0.96, between 0.69 and 1.32, was told as load at 0.9. Nobody knows what such a request waited for."""
+    """A load of 0.96, between 0.69 and 1.32, was told as load at 0.9. Such a request waited for something unknown."""
     grown = {} if load is None else {Cause.LOAD: load}
     calm = Signs(grown={Cause.DECODE_COST: sharp(1.0), **grown}, reports=reports)
 
@@ -331,9 +332,29 @@ def test_reads_that_hold_more_events_get_only_what_has_not_grown(cause: Cause, *
     busy = Signs(grown={cause: sharp(3.0)}, together=sharp(3.0), reports=reports)
 
     for facts in (Facts(), WAITED, Facts(tpot=True), Facts(waited_in=Blame.DECODE, tpot=True)):
-        assert weigh(facts, busy).weights[root_of(cause)] > 0.95
+        found = weigh(facts._replace(held_too_shortly=not reports), busy).weights
+        assert found[root_of(cause)] > 0.95
     alone = weigh(Facts(), replace(busy, grown={cause: sharp(1.0)})).weights
     assert alone[root_of(Cause.HOP)] == pytest.approx(WAITS), "the whole pod's reads are no evidence of one miss"
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_reads_that_collect_for_a_small_part_of_the_threshold_explain_no_miss(*, reports: bool) -> None:
+    """Four tokens of 20 ms in each read hold none back for longer than 60 ms."""
+    merged = Signs(grown={Cause.LOAD: sharp(1.0)}, together=sharp(4.0), reports=reports)
+
+    assert leader(Facts(), merged) == root_of(Cause.HOP)
+    for lead in (None, root_of(Cause.HOP)):
+        assert leader(Facts(held_too_shortly=True), merged, lead) == unknown(Unknown.UNCLEAR)
+
+
+@pytest.mark.parametrize("cause", [Cause.PREFILL_COST, Cause.DECODE_COST])
+def test_costs_that_are_estimated_from_held_output_are_no_evidence_against_a_hop(cause: Cause) -> None:
+    """Without reports, a first token that a hop holds back for a second looks like a prompt that took so long."""
+    held = Signs(grown={cause: sharp(3.0)}, together=sharp(30.0))
+
+    assert leader(Facts(), held) == root_of(Cause.HOP)
+    assert leader(Facts(), replace(held, reports=True)) == root_of(cause), "the engine says what it took"
 
 
 @pytest.mark.parametrize("lead", [None, root_of(Cause.HOP), root_of(Cause.CLIENT)])
