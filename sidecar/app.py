@@ -114,8 +114,8 @@ class App:
         traffic = await _bound("proxy.listen_address", config.proxy, serving.traffic.listen)
         if admin is None or traffic is None:
             return await self._end(1)
-        told = {"traffic": shown(traffic), "admin": shown(admin), "engine": config.engine.url}
-        log.info("listening", **told, version=__version__, build=BUILD)
+        where, engine = [shown(traffic), shown(admin)], config.engine.url
+        log.info("listening", traffic=where[0], admin=where[1], engine=engine, version=__version__, build=BUILD)
         for note in notes(config, os.environ):
             log.warning(note.event, **{note.about: note.names}, hint=note.hint)
         self._tell_limits()

@@ -18,6 +18,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 import sidecar
+from tests.support.proved_package import wrong_package
 from tests.support.timed import Timed
 
 
@@ -42,25 +43,11 @@ itself after 500 steps or five minutes. An earlier limit would show a stack of H
 example. A property that lasts longer hangs."""
 
 
-def package_to_prove() -> str | None:
-    """Why the package that was imported is not the one that these tests are about; None if it is.
-
-    Beside `sidecar/` they are about its sources. Where `tools/on_the_wheel.py` has put them, without it, they are about the compiled
-    wheel of that environment.
-    """
-    sources, imported = Path(__file__).parents[1] / "sidecar", Path(sidecar.__file__).parent
-    if sources.is_dir():
-        return None if imported == sources else f"these tests are about {sources}, and {imported} was imported"
-    if not sidecar.IS_COMPILED:
-        return f"these tests are about a compiled wheel, and {imported} runs in pure Python"
-    if not imported.is_relative_to(sys.prefix):
-        return f"these tests are about the wheel in {sys.prefix}, and {imported} was imported"
-    return None
-
-
 def pytest_sessionstart() -> None:
-    if (another := package_to_prove()) is not None:
-        raise pytest.UsageError(another)
+    package = Path(sidecar.__file__).parent
+    wrong = wrong_package(Path(__file__).parents[1], package, is_compiled=sidecar.IS_COMPILED, prefix=sys.prefix)
+    if wrong is not None:
+        raise pytest.UsageError(wrong)
 
 
 @pytest.hookimpl(trylast=True)  # after Hypothesis has loaded the profile that the command line names

@@ -54,10 +54,10 @@ def made_of() -> list[Path]:
     return [*(CHECKOUT / name for name in names), *package, *(CHECKOUT / path for path in hatch_build.carried())]
 
 
-def _run(*command: str | Path, cwd: Path = CHECKOUT) -> str:
+def _run(*command: str | Path, cwd: Path | None = None) -> str:
     """The standard output of a program. Raises WheelError with what it said."""
     words = [str(each) for each in command]
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)  # noqa: S603  our own words
+    done = subprocess.run(words, cwd=cwd or CHECKOUT, capture_output=True, text=True, check=False)  # noqa: S603  our own words
     if done.returncode:
         raise WheelError(f"{' '.join(words)} failed\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
     return done.stdout
@@ -84,7 +84,7 @@ def make_environment() -> None:
     (tools,) = Path(sys.prefix).glob("lib/python*/site-packages")
     shutil.copy(only_compiled, site)
     # Python runs the .pth files of this folder only: that of the editable install, in the other folder, is not read.
-    (site / "on_the_wheel.pth").write_text(f"import {only_compiled.stem}\n{tools}\n", "utf-8")
+    (site / "on_the_wheel.pth").write_text(f"import only_compiled; only_compiled.install()\n{tools}\n", "utf-8")
     stamp.write_text(wanted, "utf-8")
 
 
@@ -125,9 +125,12 @@ def copy_tree() -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy)
     for entry in PLACE.iterdir():
-        for copy in [entry, *entry.rglob("*")] if entry.name not in _OF_THE_PLACE else ():
-            if copy.is_file() and copy.suffix != ".pyc" and copy.relative_to(PLACE) not in files:
-                copy.unlink()
+        if entry.name == "sidecar":
+            shutil.rmtree(entry)
+        elif entry.name not in _OF_THE_PLACE:
+            for copy in [entry, *entry.rglob("*")]:
+                if copy.is_file() and copy.suffix != ".pyc" and copy.relative_to(PLACE) not in files:
+                    copy.unlink()
     link = PLACE / ".cache"  # Prometheus, kubectl and the programs of the benches
     if not link.is_symlink():
         link.symlink_to(CHECKOUT / ".cache")

@@ -25,4 +25,6 @@ class OnlyCompiled:
         return found
 
 
-sys.meta_path.insert(0, OnlyCompiled)
+def install() -> None:
+    """From now on, in this process."""
+    sys.meta_path.insert(0, OnlyCompiled)

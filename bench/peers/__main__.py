@@ -9,7 +9,7 @@ same wheel in pure Python.
   direct        no proxy: what engine and load cost by themselves
   nginx         one worker, buffering off; measures nothing
   vllm-router   0.1.17 from PyPI, one worker, round robin; measures requests
-  sidecar       this checkout's, compiled as `pip install .` does it, which takes two minutes when a source has changed
+  sidecar       this checkout's, compiled (`SIDECAR_BUILD=compiled pip install .`), which takes a minute when a source has changed
 
 A figure is the median over rounds with (lowest to highest); **x** is the ratio to vllm-router, taken round by round. A window
 in which other processes took more than a tenth of a core is played again, twice at most.

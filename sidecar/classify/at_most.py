@@ -1,6 +1,6 @@
 """Whether a byte stands in a long text more often than a limit, found out at little cost where it is rare.
 
-A compiled install has this function in C (`at_most.c`), which looks at sixteen bytes at once. CPython's `count` of a single byte, up to 3.13, and
+CPython's `count` of a single byte, up to 3.13, and
 its `find` of several look at one byte after the other; its `find` of one byte is the C library's `memchr`, and many times as quick. So
 single bytes are found, and only where there are many is the text counted.
 """

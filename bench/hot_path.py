@@ -1,0 +1,118 @@
+"""Which files an event and a request run through, each with its share of the bytecode that they execute: what compiling can save.
+
+The walk of the tests, in memory: the road, the observers, the ledger, objectives, the estimator, a log line for each request. An event is
+one token of a stream; a request is one of two tokens, which misses its objectives in one case of three. The sources run,
+and every instruction of the interpreter counts as one, whatever it takes, so that no other process on the machine changes a figure; what
+libraries do in C is not counted. The list `[tool.sidecar] compiled` of pyproject.toml is drawn from it.
+Run: `.venv/bin/python -m bench.hot_path`; `--least 0`: the files below 0.1 % too.
+"""
+
+import argparse
+import io
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import sidecar
+from sidecar.config.schema import LogConfig
+from sidecar.logs.setup import Logs
+from sidecar.slo.objective import Objectives
+from tests.support.slo_walk import BUCKETS, LAST, TOKEN, event
+from tests.support.walk import AIMS, HEAD, REQUEST, Walk
+from tests.support.walk import TOKEN as LONG_TOKEN
+
+
+PACKAGE = Path(sidecar.__file__).parent
+WARM_UP, COUNTED = 200, 60
+MISSES_EVERY = 3
+MISSED_SECONDS = 2.0
+"""To the first token, in a request that misses its objective of 1 s."""
+USAGE = b'{"choices":[],"usage":{"prompt_tokens":600,"completion_tokens":2,"total_tokens":602}}'
+
+
+def counted(step: Callable[[], object], found: Counter[str]) -> None:
+    """Run it, and add the instructions that each file of the package executes."""
+
+    def trace(frame: FrameType, what: str, _argument: object) -> Any:
+        name = frame.f_code.co_filename
+        if what == "call":
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        elif what == "opcode":
+            found[name] += 1
+        return trace
+
+    sys.settrace(trace)
+    try:
+        step()
+    finally:
+        sys.settrace(None)
+
+
+def walk() -> Walk:
+    aims = Objectives({"interactive": dict.fromkeys(BUCKETS, AIMS)})
+    made = Walk(objectives=aims, estimate=True)
+    made.settlement.log = Logs(LogConfig(level="info", format="json"), io.BytesIO(), made.clock).request
+    return made
+
+
+def of_events() -> Counter[str]:
+    """The instructions of one event, by file."""
+    played, found = walk(), Counter[str]()
+    played.client().send(REQUEST)
+    played.engine.send(HEAD)
+    for turn in range(WARM_UP + COUNTED):
+        played.clock.later(0.03)
+        if turn < WARM_UP:
+            played.engine.protocol.data_received(LONG_TOKEN)
+        else:
+            counted(partial(played.engine.protocol.data_received, LONG_TOKEN), found)
+    return Counter({path: count / COUNTED for path, count in found.items()})
+
+
+def of_requests() -> Counter[str]:
+    """The instructions of one request, by file."""
+    played, found = walk(), Counter[str]()
+    client = played.client()
+
+    def request(wait: float) -> None:
+        client.send(REQUEST)
+        played.clock.later(wait)
+        played.engine.send(HEAD + event(TOKEN))
+        played.clock.later(0.03)
+        played.engine.send(event(LAST) + event(USAGE) + event(b"[DONE]") + b"0\r\n\r\n")
+        played.clock.later(0.01)
+
+    for turn in range(WARM_UP + COUNTED):
+        wait = MISSED_SECONDS if turn % MISSES_EVERY == 0 else 0.05
+        if turn < WARM_UP:
+            request(wait)
+        else:
+            counted(partial(request, wait), found)
+    return Counter({path: count / COUNTED for path, count in found.items()})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.hot_path", description=str(__doc__).partition("\n")[0])
+    parser.add_argument(
+        "--least", type=float, default=0.1, help="percent that a shown file has of one at least; default 0.1"
+    )
+    asked = parser.parse_args()
+    event_of, request_of = of_events(), of_requests()
+    sums = [found.total() for found in (event_of, request_of)]
+    print(f"{sums[0]:.0f} instructions an event, {sums[1]:.0f} a request\n\n event  request  file")
+    for path in sorted(
+        {*event_of, *request_of}, key=lambda path: -(event_of[path] / sums[0] + request_of[path] / sums[1])
+    ):
+        shares = [100 * found[path] / of_all for found, of_all in zip((event_of, request_of), sums, strict=True)]
+        if max(shares) >= asked.least:
+            name = path.removeprefix(f"{PACKAGE.parent}/")
+            print(f"{shares[0]:5.1f}%  {shares[1]:5.1f}%  {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
