@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.manifests import IMAGE, kubernetes_files
 from sidecar.export.parameters import Parameters
 from tests.export.receiver_sets import SHIPPED_AND_SETS, flags_of
@@ -40,12 +40,12 @@ def test_prometheus_takes_the_rules_of_every_set_of_flags(flags: tuple[str, ...]
 
 def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
     texts = export(tmp_path, "rules", *TEAM, "--no-keep-firing")
-    alerts = [rule for group in yaml.safe_load(texts["llm-alerts.yml"])["groups"] for rule in group["rules"]]
+    alerts = [rule for group in read_yaml(texts["llm-alerts.yml"])["groups"] for rule in group["rules"]]
 
     def links(name: str, beginning: str) -> set[str]:
         return {found for rule in alerts for found in re.findall(rf"^{beginning}", rule["annotations"][name])}
 
-    in_the_object = yaml.safe_load(texts["kubernetes/prometheus-rule.yaml"])
+    in_the_object = read_yaml(texts["kubernetes/prometheus-rule.yaml"])
 
     assert {rule["labels"]["severity"] for rule in alerts} == {"critical", "warning", "none"}
     assert links("runbook_url", r"https://[\w.]+") == {"https://r.example.org"}
@@ -103,7 +103,7 @@ def test_a_name_that_yaml_would_read_as_a_number_or_a_boolean_stays_text(name: s
     objects = made(tmp_path / "deploy/monitoring")
     labels = {one["metadata"]["labels"]["release"] for (kind, _), one in objects.items() if kind == "PodMonitor"}
     folders = {one["metadata"].get("annotations", {}).get("grafana_folder") for one in objects.values()}
-    provisioned = yaml.safe_load((tmp_path / "grafana/provisioning/dashboards/llm.yml").read_text())
+    provisioned = read_yaml((tmp_path / "grafana/provisioning/dashboards/llm.yml").read_text())
 
     assert {one["metadata"]["namespace"] for one in objects.values()} == {namespace}
     assert (labels, folders - {None}, provisioned["providers"][0]["folder"]) == ({name}, {name}, name)

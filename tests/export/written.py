@@ -5,9 +5,8 @@ It knows no content of a file but the kind of a kustomization.
 
 from pathlib import Path
 
-import yaml
-
 from sidecar.cli import main
+from sidecar.config.quick_yaml import read_yaml
 
 
 def export(out: Path, what: str, *flags: str) -> dict[str, str]:
@@ -25,4 +24,4 @@ def texts_below(folder: Path, endings: str | tuple[str, ...] = "") -> dict[str, 
 def kustomizations(folder: Path) -> list[Path]:
     """The folders that `kubectl apply -k` takes; a Component is none."""
     found = sorted(folder.rglob("kustomization.yaml"))
-    return [path.parent for path in found if yaml.safe_load(path.read_text()).get("kind") != "Component"]
+    return [path.parent for path in found if read_yaml(path.read_text()).get("kind") != "Component"]
