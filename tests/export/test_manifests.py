@@ -12,7 +12,7 @@ from sidecar.export.manifests import IMAGE, kubernetes_files
 from sidecar.export.parameters import Parameters
 from tests.export.receiver_sets import SHIPPED_AND_SETS, flags_of
 from tests.export.written import export, kustomizations
-from tests.support.kustomize import made
+from tests.support.kustomize import Objects, made
 from tests.support.manifests import pod_of
 from tests.support.schemas import refused
 from tests.support.tools import need_newer, need_tool
@@ -55,11 +55,29 @@ def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
     assert in_the_object["metadata"]["labels"]["release"] == "prom"
 
 
-@pytest.mark.parametrize("flags", [(), TEAM], ids=["default", "a team's"])
-def test_kubernetes_and_the_operators_take_every_object_of_every_folder(flags: tuple[str, ...], tmp_path: Path) -> None:
+def every_object(folder: Path, *flags: str) -> dict[str, Objects]:
+    """The objects of every folder that is exported with these flags, by its path."""
+    export(folder, "kubernetes", *flags)
+    return {str(each.relative_to(folder)): made(each) for each in kustomizations(folder)}
+
+
+@pytest.fixture(scope="module")
+def a_teams(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Objects]:
+    return every_object(tmp_path_factory.mktemp("team"), *TEAM)
+
+
+def test_kubernetes_and_the_operators_take_every_object_of_a_team(a_teams: dict[str, Objects]) -> None:
+    assert_all_are_taken(a_teams)
+
+
+@pytest.mark.thorough
+def test_kubernetes_and_the_operators_take_every_object_of_every_folder(tmp_path: Path) -> None:
+    """Those are the committed ones (test_the_defaults_are_the_committed_files), which test_manifest_schemas.py judges."""
+    assert_all_are_taken(every_object(tmp_path))
+
+
+def assert_all_are_taken(objects: dict[str, Objects]) -> None:
     """Strictly: a field that a schema does not know is refused."""
-    export(tmp_path, "kubernetes", *flags)
-    objects = {str(folder.relative_to(tmp_path)): made(folder) for folder in kustomizations(tmp_path)}
     refusals = {
         (folder, *key): found
         for folder, found_in in objects.items()
@@ -81,12 +99,13 @@ def test_the_operator_takes_the_routes_of_every_set_of_receivers(kinds: tuple[st
     assert (routes["kind"], refused(routes)) == ("AlertmanagerConfig", [])
 
 
-def test_a_namespace_and_a_release_of_a_teams_own_are_those_of_all_objects(tmp_path: Path) -> None:
+def test_a_namespace_and_a_release_of_a_teams_own_are_those_of_all_objects(
+    a_teams: dict[str, Objects], tmp_path: Path
+) -> None:
     """Namespaces but for the ConfigMap of messages, which belongs to the Alertmanager, wherever that is."""
-    export(tmp_path, "kubernetes", "--namespace=inference", "--release=prom")
-    objects = {str(folder.relative_to(tmp_path)): made(folder) for folder in kustomizations(tmp_path)}
-    messages = objects.pop("alert_rules/templates")
-    everything = [one for found in objects.values() for one in found.values()]
+    export(tmp_path, "kubernetes", "--namespace=inference")
+    messages = made(tmp_path / "alert_rules/templates")
+    everything = [one for found in a_teams.values() for one in found.values()]
     operators = [one for one in everything if one["apiVersion"].startswith("monitoring.coreos.com/")]
 
     assert {one["metadata"].get("namespace") for one in everything} == {"inference"}
@@ -115,10 +134,10 @@ def test_the_dashboards_alone_have_the_namespace_too(tmp_path: Path) -> None:
     assert {one["metadata"]["namespace"] for one in made(tmp_path / "dashboards").values()} == {"monitoring"}
 
 
-def test_the_sidecar_of_every_overlay_has_the_teams_image(tmp_path: Path) -> None:
-    export(tmp_path, "kubernetes", *TEAM)
-    pods = [pod_of(made(folder)) for folder in sorted((tmp_path / "deploy/overlays").iterdir())]
+def test_the_sidecar_of_every_overlay_has_the_teams_image(a_teams: dict[str, Objects]) -> None:
+    pods = [pod_of(objects) for folder, objects in a_teams.items() if folder.startswith("deploy/overlays/")]
 
+    assert len(pods) > 4
     assert {pod.sidecar["image"] for pod in pods} == {"registry.example.org/llm-phase-sidecar:9"}
 
 

@@ -3,15 +3,24 @@
 It knows no content of a file but the kind of a kustomization.
 """
 
+from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 from sidecar.cli import main
 from sidecar.config.quick_yaml import read_yaml
+from sidecar.export import manifests
+from sidecar.export.rules.rule_files import files
+
+
+_rule_files = cache(files)
+"""Composing them takes most of the time of a command, and few flags change them. Real commands: test_export_command_live.py."""
 
 
 def export(out: Path, what: str, *flags: str) -> dict[str, str]:
     """Path below `out` to text of each file. The command must end with 0."""
-    assert main(["export", what, f"--out={out}", *flags]) == 0
+    with patch.object(manifests, "files", _rule_files):
+        assert main(["export", what, f"--out={out}", *flags]) == 0
     return texts_below(out)
 
 

@@ -32,7 +32,7 @@ LATER = FAULT_AT + 110.0
 
 
 _CALM: dict[int, bytes] = {}
-"""What was learned in the last calm times, by a hash of all that happened in them; a megabyte each."""
+"""State of models after the last calm times, by a hash of all that happened in them; a megabyte each."""
 MOST_CALM = 8
 
 
