@@ -24,6 +24,8 @@ ON_THE_WHEEL ?= tests/histories tests/test_builds.py $(addprefix tests/,proxy ti
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+# Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel prove wheels test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
@@ -38,7 +40,7 @@ demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages 
 	@$(BIN)/sidecar demo $(ARGS)
 
 test: .venv/.dev ## the test suite on all cores, seven minutes on two; ARGS="-n0 -k sse": a few tests, at once
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn and not thorough' $(ARGS)
 
 # The place for every proof about the wheel that the image installs: cd .cache/on-the-wheel && venv/bin/python -m pytest ..., or -m bench.soak.
 # It is looked at each time, and made again as far as something has changed.

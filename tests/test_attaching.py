@@ -11,6 +11,7 @@ import yaml
 
 from hatch_build import carried
 from sidecar import __version__
+from sidecar.config.quick_yaml import read_yaml
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
 from tests.support.manifests import config_of, pod_of
@@ -189,7 +190,7 @@ def test_every_component_means_the_same_objects() -> None:
     targets = {
         (patch["target"]["kind"], patch["target"].get("labelSelector"))
         for path in (DEPLOY / "components").rglob("kustomization.yaml")
-        for patch in yaml.safe_load(path.read_text()).get("patches", ())
+        for patch in read_yaml(path.read_text()).get("patches", ())
         if "name" not in patch["target"]
     }
 
@@ -203,7 +204,7 @@ def test_every_component_means_the_same_objects() -> None:
 
 def test_in_the_production_stack_the_router_asks_the_sidecar_and_gets_none_itself(tmp_path: Path) -> None:
     """Its chart makes a Deployment per model and one of the router, here with the labels and names of its templates alone."""
-    values = yaml.safe_load((DEPLOY / "production-stack/values.yaml").read_text())
+    values = read_yaml((DEPLOY / "production-stack/values.yaml").read_text())
     router = values["routerSpec"]
     objects = [
         deployment("stack-deployment-vllm", {"model": "m"}),

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import grafana.__main__
 from sidecar.export.routes import ROUTES_OBJECT
-from sidecar.export.rules.rule_files import files
+from tests.support.shipped_rules import shipped_rules
 from tests.support.tools import need_tool
 from tools.docs import whole
 
 
 CHECKOUT = Path(__file__).parents[1]
 WRITTEN = {
-    *(f"alert_rules/{name}" for name in (*files(), ROUTES_OBJECT)),
+    *(f"alert_rules/{name}" for name in (*shipped_rules(), ROUTES_OBJECT)),
     *(f"grafana/{name}" for name in grafana.__main__.files()),
     *whole(),
     "tests/drawn/drawing/package-lock.json",  # by npm: which versions draw, and their checksums

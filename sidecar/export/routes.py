@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.inlined import definitions, inlined
 from sidecar.export.parameters import SECRETS, Parameters
 from sidecar.export.rules.operator import alertmanager_config, as_compact_yaml, as_yaml
@@ -34,7 +33,7 @@ def route_files(given: Parameters) -> dict[str, str]:
     folder = shipped(ALERT_RULES)
     names = (ROUTES, MESSAGES, "templates/kustomization.yaml")
     texts = substituted({name: (folder / name).read_text() for name in names}, _changes(given))
-    config = yaml.safe_load(texts[ROUTES])
+    config = read_yaml(texts[ROUTES])
     command = "sidecar export routes"
     if given.receivers:
         config = pruned(config, definitions(texts[MESSAGES]), given)

@@ -17,6 +17,7 @@ from urllib.parse import quote_plus
 
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from tests.alert_rules.alert_table import alert
 from tests.support.tools import need_tool
 
@@ -347,7 +348,7 @@ def _named(suite: Suite, complaint: str) -> str | None:
 
 @cache
 def _groups(file: str) -> list[dict[str, Any]]:
-    groups: list[dict[str, Any]] = yaml.safe_load((RULES / file).read_text())["groups"]
+    groups: list[dict[str, Any]] = read_yaml((RULES / file).read_text())["groups"]
     return groups
 
 

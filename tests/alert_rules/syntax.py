@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Histogram
 
@@ -57,7 +57,7 @@ class Shipped:
 
 def groups(files: tuple[str, ...] = FILES) -> list[dict[str, Any]]:
     """All groups of the shipped files, as they stand there."""
-    return [group for name in files for group in yaml.safe_load((FOLDER / name).read_text())["groups"]]
+    return [group for name in files for group in read_yaml((FOLDER / name).read_text())["groups"]]
 
 
 @cache

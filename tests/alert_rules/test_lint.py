@@ -13,7 +13,6 @@ import promql_parser as promql
 import pytest
 
 from sidecar.export.rules.pages import BURN_ALERTS
-from sidecar.export.rules.rule_files import files
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.slo.attribution import SIDECAR, Blame
 from tests.alert_rules.syntax import (
@@ -31,6 +30,7 @@ from tests.alert_rules.syntax import (
     rules,
     selectors,
 )
+from tests.support.shipped_rules import shipped_rules
 from tests.support.tools import need_newer, need_tool
 
 
@@ -85,10 +85,10 @@ def test_promtool_has_nothing_to_say(needed: Callable[[str], Path]) -> None:
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
-@pytest.mark.parametrize("name", sorted(files()))
+@pytest.mark.parametrize("name", sorted(shipped_rules()))
 def test_the_committed_file_is_the_generated_one(name: str) -> None:
     """`sidecar export rules` writes it anew."""
-    assert (FOLDER / name).read_text() == files()[name]
+    assert (FOLDER / name).read_text() == shipped_rules()[name]
 
 
 # --- what they read --------------------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.demo.shipped import seconds_of
 from sidecar.export.rules.operator import alertmanager_config
 from tests.alert_rules.alert_table import ALERTS, PHASES, Alert, matching
@@ -139,7 +141,7 @@ def test_a_page_takes_one_evaluation_from_the_two_minutes_and_a_ticket_waits_for
 
 def test_a_rule_group_with_pages_is_evaluated_within_the_wait_of_a_page() -> None:
     """Else the page of a pod may miss the message of its lanes, and the same incident is told twice."""
-    groups = yaml.safe_load((CONFIG.parent / "llm-alerts.yml").read_text())["groups"]
+    groups = read_yaml((CONFIG.parent / "llm-alerts.yml").read_text())["groups"]
     paging = [one for one in groups if any(rule["labels"]["severity"] == "page" for rule in one["rules"])]
     page = shipped()["route"]["routes"][1]["routes"][0]
 
@@ -157,11 +159,15 @@ POD_PAGES = [one for one in ALERTS if one.name == "LLMPodBurn" and one.severity 
 each_inhibition = pytest.mark.parametrize("rule", INHIBITIONS, ids=lambda rule: rule["sourceMatch"][0]["value"])
 
 
+@cache
+def sides() -> list[tuple[list[Alert], list[Alert]]]:
+    """The alerts that each inhibition mutes with, and those that it mutes."""
+    return [(matching(rule["sourceMatch"]), matching(rule["targetMatch"])) for rule in INHIBITIONS]
+
+
 def mutes(source: Alert, target: Alert) -> bool:
     """Whether one alert holds back another of the same namespace, job and pod."""
-    return source != target and any(
-        source in matching(rule["sourceMatch"]) and target in matching(rule["targetMatch"]) for rule in INHIBITIONS
-    )
+    return source != target and any(source in sources and target in targets for sources, targets in sides())
 
 
 def after(one: Alert, other: Alert) -> bool:

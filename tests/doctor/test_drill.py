@@ -9,6 +9,7 @@ import pytest
 import yaml
 from yarl import URL
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.doctor.drill import ENDS_SECONDS, TEST_JOB, send_test_page
 from sidecar.doctor.examination import examine
 from sidecar.doctor.gathered import Drilled, Evidence, Reply
@@ -68,7 +69,7 @@ def waiting(group_wait: str) -> Evidence:
     evidence, config = sound(), routes()
     text = re.sub(r"group_wait: *\S+", f"group_wait: {group_wait}", yaml.safe_dump(config | {"receivers": [RECEIVER]}))
     text = re.sub(r"receiver: *\S+", f"receiver: {RECEIVER['name']}", text)
-    evidence.alertmanager = {**evidence.alertmanager, "status": status(yaml.safe_load(text))}
+    evidence.alertmanager = {**evidence.alertmanager, "status": status(read_yaml(text))}
     return evidence
 
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from sidecar.export.routes import ROUTES, ROUTES_OBJECT
-from sidecar.export.rules.rule_files import files
 from tests.export.receiver_sets import SHIPPED_AND_SETS, flags_of
 from tests.export.written import kustomizations, texts_below
 from tests.support.kustomize import made
 from tests.support.manifests import mismatches
 from tests.support.schemas import refused
+from tests.support.shipped_rules import shipped_rules
 from tests.support.tools import need_kubectl, need_newer, need_tool
 
 
 CHECKOUT = Path(__file__).parents[2]
-RULE_FILES = tuple(f"alert_rules/{name}" for name in files() if name.endswith(".yml"))
+RULE_FILES = tuple(f"alert_rules/{name}" for name in shipped_rules() if name.endswith(".yml"))
 ALERTMANAGER_FILE = f"alert_rules/{ROUTES}"
 ROUTES_FILES = {ALERTMANAGER_FILE, f"alert_rules/{ROUTES_OBJECT}"}
 

@@ -1,8 +1,11 @@
-"""One pod under one request a second: all are well until something breaks: `PodStory().calm().waits(60)`.
+"""One pod under one request a second: all are well until something breaks: `calm_pod().waits(60)`.
 
 Requests come, speak and end through `Slo`; what other observers would count (the engine's own numbers, usage, the lateness
 of the loop) is set on the page. The clock is fake, and ticks after each step.
 """
+
+from copy import deepcopy
+from functools import cache
 
 from sidecar.ledger.account import Reason, Source
 from sidecar.ledger.report import EngineReport
@@ -126,6 +129,16 @@ class PodStory:
         self.harness.page()
         children = self.metrics.gauge(slo.SLO_UNDECIDED_MISSES).children
         return sum(child.value or 0.0 for key, child in children.items() if {*labels} <= {*key})
+
+
+@cache
+def _calm() -> PodStory:
+    return PodStory().calm()
+
+
+def calm_pod() -> PodStory:
+    """`PodStory().calm()`, lived once in a process and copied: for stories that change nothing of the product before it."""
+    return deepcopy(_calm())
 
 
 def leader(votes: dict[str, float]) -> str:
