@@ -12,14 +12,13 @@ from collections.abc import Mapping
 
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
+from sidecar.metrics.identity import PROCESS
 from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 
 
 SAMPLES_NEEDED: Mapping[float, int] = {0.1: 50, 0.5: 20, 0.95: 100, 0.99: 500}
 """Quantile to the samples that it needs at least: five on its far side, ten for the middle. A p99 of thirty requests is their maximum."""
 
-PROCESS = ("namespace", "job", "pod", "instance")
-"""The labels that a scrape gives to all series of one process."""
 OF_EACH_PROCESS = EVENT_LOOP_LAG_SECONDS.name
 """A histogram that each process has once, from its start on. It tells the form of all, because one scrape stores all in the same form."""
 _ONE_MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"')

@@ -14,7 +14,9 @@ import pytest
 
 from sidecar.export.rules.pages import BURN_ALERTS
 from sidecar.export.rules.rule_files import files
+from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.identity import CLUSTER, ENGINE, POD, PROCESS
 from sidecar.slo.attribution import SIDECAR, Blame
 from tests.alert_rules.syntax import (
     FILES,
@@ -132,6 +134,18 @@ def test_a_lost_label_is_found(expr: str, lost: list[str]) -> None:
     assert labels.lost == lost
 
 
+def test_whatever_tells_namespaces_apart_tells_clusters_apart() -> None:
+    """Else two clusters with namespaces named alike would be one: in groupings, in joins, and in the queries of messages."""
+    for_pictures = [Shipped("", rule) for group in groups((DASHBOARD_RULES,)) for rule in group["rules"]]
+    asked = [query for rule in RULES if not rule.is_record for query in asked_in(rule)]
+    texts = [*(rule.expr for rule in (*RULES, *for_pictures)), *asked]
+    grouped = [found[1] for text in texts for found in re.finditer(r"\b(?:by|on) \(([^)]*)\)", text)]
+    matched = [found[1] for text in asked for found in re.finditer(r"\{([^}]*)\}", text)]
+    merged = {one for one in (*grouped, *matched) if re.search(r"\bnamespace\b", one) and CLUSTER not in one}
+
+    assert (len(grouped) > 300, len(matched) > 100, merged) == (True, True, set())
+
+
 @each_rule
 def test_a_matcher_names_a_value_that_exists(rule: Shipped) -> None:
     """The value is of a closed set, or an edge of a histogram as the page writes it."""
@@ -193,9 +207,9 @@ def test_groups_have_no_field_newer_than_2_42() -> None:
 
 
 LEVELS = {
-    "instance": {"namespace", "job", "model", "lane", "objective", "pod", "instance"},
-    "lane": {"namespace", "job", "model", "lane", "objective"},
-    "pod": {"namespace", "job", "model", "pod"},
+    "instance": {*PROCESS, "model", "lane", "objective"},
+    "lane": {*ENGINE, "model", "lane", "objective"},
+    "pod": {*POD, "model"},
 }
 NEVER = {"instance": {"prompt_bucket"}, "lane": {"pod", "instance"}, "pod": {"lane", "instance"}}
 

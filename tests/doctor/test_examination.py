@@ -67,6 +67,15 @@ def test_the_watchdog_of_another_package_is_no_second_copy_of_ours() -> None:
     assert (states(alone)[State.BROKEN], "Watchdog" in said(alone, Link.RULES)) == (["rules"], True)
 
 
+def test_a_cluster_is_told_where_a_target_has_one_and_asked_of_none() -> None:
+    one_of_many, alone = sound(), sound()
+    in_a_cluster(one_of_many)
+
+    assert states(one_of_many)[State.OK] == [link.label for link in Link]
+    assert "cluster=eu" in said(one_of_many, Link.LABELS)
+    assert "cluster" not in said(alone, Link.LABELS)
+
+
 def test_each_link_has_a_judge() -> None:
     assert tuple(JUDGES) == tuple(Link)
 
@@ -95,6 +104,17 @@ def past_the_sidecar(evidence: Evidence) -> None:
 
 def locked(evidence: Evidence) -> None:
     evidence.page = Reply("http://x/metrics", 401, failure="asks for a user and a password")
+
+
+def in_a_cluster(evidence: Evidence) -> None:
+    prometheus("sidecars", vector(({**TARGET, "cluster": "eu"}, STARTED)))(evidence)
+
+
+def in_a_cluster_with_older_rules(evidence: Evidence) -> None:
+    """Those of 0.1.0 group by no cluster."""
+    in_a_cluster(evidence)
+    older = json.loads(json.dumps(groups()).replace("cluster, ", ""))
+    prometheus("rules", api({"groups": older}))(evidence)
 
 
 BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
@@ -135,6 +155,7 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
         Link.LABELS,
         "no label pod",
     ),
+    "rules that merge clusters": (in_a_cluster_with_older_rules, Link.LABELS, "cluster=eu"),
     "rule fails": (every_rule(health="err", lastError="many-to-many"), Link.EVALUATION, "many-to-many"),
     "overdue": (every_rule(lastEvaluation="2026-09-21T14:00:00Z"), Link.EVALUATION, "a minute or more"),
     "silent watchdog": (every_rule(state="inactive"), Link.WATCHDOG, "vector(1)"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import promql_parser as promql
 
-from sidecar.metrics.histogram_forms import PROCESS
+from sidecar.metrics.identity import PROCESS
 from tests.grafana.boards import Json, targets
 from tests.grafana.query_rules import Complaints, tree_of, where
 from tests.grafana.series import NATIVE, children, matched, selectors, walk
