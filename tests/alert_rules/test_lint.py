@@ -67,7 +67,7 @@ def asked_in(rule: Shipped) -> list[str]:
     """The queries in an alert's annotations, with some value in place of each label."""
     texts = rule.fields["annotations"].values()
     return [
-        re.sub(r"(?<=ratio_rate)%s|(?<=increase)%s", "5m", query).replace("%s", "x").replace('\\"', '"')
+        re.sub(r"(?<=ratio_rate)%s|(?<=increase)%s", "5m", query).replace("%q", '"x"').replace('\\"', '"')
         for text in texts
         for query in re.findall(r'printf "((?:[^"\\]|\\.)*)" [^|}]*\| query', text)
     ]

@@ -74,7 +74,8 @@ _TENTHS = 'printf "%.1f"'
 
 def _query(metric: str, labels: tuple[str, ...], *more: str) -> str:
     """A series with these labels of the alert, as text of a printf; `more`: further matchers."""
-    matchers = [*(f'{label}=\\"%s\\"' for label in labels), *(one.replace('"', '\\"') for one in more)]
+    # %q: the value in quotes, escaped as PromQL reads it. A name may have any sign in it.
+    matchers = [*(f"{label}=%q" for label in labels), *(one.replace('"', '\\"') for one in more)]
     return f"{metric}{{{','.join(matchers)}}}"
 
 
