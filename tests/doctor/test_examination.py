@@ -11,7 +11,7 @@ from sidecar.doctor.examination import JUDGES, examine
 from sidecar.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, undeclared
 from sidecar.doctor.gathered import ConfigCheck, Evidence, Reply
 from sidecar.doctor.links import Link, State
-from sidecar.doctor.own_side import LEAST_SEEN
+from sidecar.doctor.own_side import ATTACH_LABEL, LEAST_SEEN
 from sidecar.doctor.scraped_targets import seconds
 from sidecar.engines.probe.replies import Answer
 from tests.doctor.one_change import (
@@ -129,6 +129,8 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
     "engine without its page": (mute_engine, Link.REPORTS, "--disable-log-stats"),
     "engine without its flag": (hints, Link.REPORTS, "--enable-per-request-metrics"),
     "sidecar gone": (without_sidecar, Link.SIDECAR, "nothing listens there"),
+    "nothing attached": (without_sidecar, Link.SIDECAR, f"both need the label {ATTACH_LABEL}"),
+    "half attached": (on_page("seen_ratio 1", "seen_ratio 0"), Link.CLIENTS, f"both need the label {ATTACH_LABEL}"),
     "sidecar locked": (locked, Link.SIDECAR, "docs/access.md"),
     "another server": (on_page("llm_sidecar_build_info", "node_build_info"), Link.SIDECAR, "no sidecar's page"),
     "not ready": (lambda e: setattr(e, "ready", Reply("", 503, b"shutting down (lame_duck)")), Link.READY, "lame_duck"),
