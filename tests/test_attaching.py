@@ -199,7 +199,7 @@ def of_another_kind(kind: str, labels: dict[str, str]) -> Any:
 
 @pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_a_workload_without_a_sidecar_keeps_its_service(kind: str, tmp_path: Path) -> None:
-    """Of whatever kind: before, the Service went to port 8900, where nobody listened."""
+    """Its Service is not turned to port 8900, where nothing listens in its pods."""
     own = [of_another_kind(kind, {"app": "vllm"}), service("vllm", {"app": "vllm"})]
     file = tmp_path / "engine.yaml"
     file.write_text(yaml.safe_dump_all(own))

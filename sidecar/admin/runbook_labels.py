@@ -24,10 +24,10 @@ from types import MappingProxyType
 
 from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.promql import quoted
-from sidecar.metrics.identity import CLUSTER, POD
+from sidecar.metrics.target_labels import CLUSTER, ONE_POD
 
 
-LINK_LABELS = ("lane", "model", *POD)
+LINK_LABELS = ("lane", "model", *ONE_POD)
 """The labels that a link may name. Runbooks have a place for each but the cluster, `$lane` and alike."""
 PLACE = re.compile(rf"\$({'|'.join(LINK_LABELS)})\b")
 _OF_NAMESPACE = re.compile(r"namespace=(&quot;)\$namespace")

@@ -12,7 +12,7 @@ from sidecar.doctor.gathered import Read, in_yaml
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.catalogue import CATALOGUE
-from sidecar.metrics.identity import CLUSTER
+from sidecar.metrics.target_labels import CLUSTER
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS, MODEL
 
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sidecar.metrics.identity import ENGINE, POD
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
 from sidecar.slo.attribution import SIDECAR, Blame
 
 
 PHASES = (*(blame.value for blame in Blame), SIDECAR)
 """The closed set of an alert's `phase`."""
 
-_LANE = (*ENGINE, "model", "lane")
+_LANE = (*ONE_ENGINE, "model", "lane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +45,27 @@ ALERTS = (
     *_burn("LLMStreamBurn", "stream"),
     *_burn("LLMEngineBurn", "engine"),
     *_burn("LLMSidecarBurn", "sidecar"),
-    *(Alert("LLMPodBurn", severity, phase, (*POD, "model")) for severity in ("page", "ticket") for phase in PHASES),
-    Alert("LLMNothingComesBack", "page", "engine", POD),
-    Alert("LLMEngineDown", "page", "engine", POD),
-    Alert("LLMEngineRestarted", "ticket", "engine", POD),
-    Alert("LLMEnginePreempting", "ticket", "queue", POD),
-    Alert("LLMEngineKvCacheFull", "ticket", "queue", POD),
-    Alert("LLMPrefixCacheCollapsed", "ticket", "prefill", POD),
+    *(Alert("LLMPodBurn", severity, phase, (*ONE_POD, "model")) for severity in ("page", "ticket") for phase in PHASES),
+    Alert("LLMNothingComesBack", "page", "engine", ONE_POD),
+    Alert("LLMEngineDown", "page", "engine", ONE_POD),
+    Alert("LLMEngineRestarted", "ticket", "engine", ONE_POD),
+    Alert("LLMEnginePreempting", "ticket", "queue", ONE_POD),
+    Alert("LLMEngineKvCacheFull", "ticket", "queue", ONE_POD),
+    Alert("LLMPrefixCacheCollapsed", "ticket", "prefill", ONE_POD),
     Alert("LLMPromptsGrowing", "ticket", "prefill", _LANE),
     Alert("LLMClientsGiveUp", "ticket", "queue", _LANE),
-    Alert("LLMEventsInBursts", "ticket", "stream", (*POD, "lane")),
+    Alert("LLMEventsInBursts", "ticket", "stream", (*ONE_POD, "lane")),
     Alert("LLMRequestsRejected", "ticket", "queue", _LANE),
-    Alert("LLMSidecarAbsent", "page", "sidecar", ENGINE),
-    Alert("LLMSidecarStarved", "page", "sidecar", POD),
-    Alert("LLMSidecarDown", "page", "sidecar", POD),
-    Alert("LLMSidecarBypassed", "ticket", "sidecar", POD),
-    Alert("LLMSidecarDisagrees", "ticket", "sidecar", POD),
-    Alert("LLMSidecarSlow", "ticket", "sidecar", POD),
-    Alert("LLMSidecarDropsObservations", "ticket", "sidecar", POD),
-    Alert("LLMAttributionLow", "ticket", "sidecar", (*ENGINE, "lane")),
-    Alert("LLMLabelOverflow", "ticket", "sidecar", POD),
-    Alert("LLMConfigReloadFailed", "ticket", "sidecar", POD),
+    Alert("LLMSidecarAbsent", "page", "sidecar", ONE_ENGINE),
+    Alert("LLMSidecarStarved", "page", "sidecar", ONE_POD),
+    Alert("LLMSidecarDown", "page", "sidecar", ONE_POD),
+    Alert("LLMSidecarBypassed", "ticket", "sidecar", ONE_POD),
+    Alert("LLMSidecarDisagrees", "ticket", "sidecar", ONE_POD),
+    Alert("LLMSidecarSlow", "ticket", "sidecar", ONE_POD),
+    Alert("LLMSidecarDropsObservations", "ticket", "sidecar", ONE_POD),
+    Alert("LLMAttributionLow", "ticket", "sidecar", (*ONE_ENGINE, "lane")),
+    Alert("LLMLabelOverflow", "ticket", "sidecar", ONE_POD),
+    Alert("LLMConfigReloadFailed", "ticket", "sidecar", ONE_POD),
     Alert("Watchdog", "none", "sidecar", ()),
 )
 

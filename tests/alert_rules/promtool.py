@@ -18,7 +18,7 @@ from urllib.parse import quote_plus
 import yaml
 
 from sidecar.diagnosis.promql import quoted
-from sidecar.metrics.identity import CLUSTER
+from sidecar.metrics.target_labels import CLUSTER
 from tests.alert_rules.alert_table import alert
 from tests.support.tools import need_tool
 

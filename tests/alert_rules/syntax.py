@@ -16,12 +16,12 @@ import yaml
 
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Histogram
-from sidecar.metrics.identity import PROCESS
+from sidecar.metrics.target_labels import ONE_PROCESS
 
 
 FOLDER = Path(__file__).parents[2] / "alert_rules"
 FILES = ("llm-recording.yml", "llm-alerts.yml")
-TARGET = frozenset(PROCESS)
+TARGET = frozenset(ONE_PROCESS)
 """Labels that Prometheus adds to all that it scrapes (alert_rules/README.md)."""
 
 RATES = {"rate", "irate", "increase", "resets"}

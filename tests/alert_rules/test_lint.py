@@ -16,7 +16,7 @@ from sidecar.export.rules.pages import BURN_ALERTS
 from sidecar.export.rules.rule_files import files
 from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
-from sidecar.metrics.identity import CLUSTER, ENGINE, POD, PROCESS
+from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD, ONE_PROCESS
 from sidecar.slo.attribution import SIDECAR, Blame
 from tests.alert_rules.syntax import (
     FILES,
@@ -207,9 +207,9 @@ def test_groups_have_no_field_newer_than_2_42() -> None:
 
 
 LEVELS = {
-    "instance": {*PROCESS, "model", "lane", "objective"},
-    "lane": {*ENGINE, "model", "lane", "objective"},
-    "pod": {*POD, "model"},
+    "instance": {*ONE_PROCESS, "model", "lane", "objective"},
+    "lane": {*ONE_ENGINE, "model", "lane", "objective"},
+    "pod": {*ONE_POD, "model"},
 }
 NEVER = {"instance": {"prompt_bucket"}, "lane": {"pod", "instance"}, "pod": {"lane", "instance"}}
 

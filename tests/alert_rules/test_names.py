@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sidecar.metrics.identity import PROCESS
+from sidecar.metrics.target_labels import ONE_PROCESS
 from tests.alert_rules.promtool import run
 from tests.alert_rules.syntax import rules
 from tests.support.tools import need_newer, need_tool
@@ -27,10 +27,10 @@ NAMES = (
     "two\nlines\tand a tab",
     "`Qwen\u200b模型` & 'more'\x07",
 )
-LABELS = (*PROCESS, "model", "lane", "objective", "phase")
+LABELS = (*ONE_PROCESS, "model", "lane", "objective", "phase")
 QUEUE_PAGE = next(rule for rule in rules() if str(rule) == "LLMQueueBurn{page,queue}")
 FOUND = {"cause": "slots", "size": "unknown", "since": "37000", "window": "5m", "rank": "first"}
-"""What the queries of a page find, by annotation; the worst pod has the name itself."""
+"""The text that each annotation gets from its query; the worst pod has the name itself."""
 
 
 def written(labels: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ import yaml
 
 from sidecar.demo.shipped import seconds_of
 from sidecar.export.rules.operator import alertmanager_config
-from sidecar.metrics.identity import ENGINE
+from sidecar.metrics.target_labels import ONE_ENGINE
 from tests.alert_rules.alert_table import ALERTS, PHASES, Alert, matching
 from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool
@@ -119,7 +119,7 @@ def test_no_two_phases_share_a_channel_or_a_pager_or_a_webhook() -> None:
 
 def test_a_message_is_about_one_phase_of_one_engine() -> None:
     """Lanes, objectives, models and pods are its lines. Nothing below the root groups in another way."""
-    assert shipped()["route"]["group_by"] == [*ENGINE, "phase"]
+    assert shipped()["route"]["group_by"] == [*ONE_ENGINE, "phase"]
     assert "group_by" not in yaml.safe_dump(shipped()["route"]["routes"])
 
 
@@ -190,7 +190,7 @@ def test_each_rule_asks_both_sides_for_the_labels_that_tell_alerts_apart(rule: d
         {"lane", "job"} if {"name": "severity", "value": "page", "matchType": "="} in rule["targetMatch"] else {"job"}
     )
     assert (of_source, of_target) in (({"lane", "job"}, paged), ({"pod", "job"}, {"pod", "job"}))
-    assert set(rule["equal"]) == {*ENGINE} | (of_source & {"pod"})
+    assert set(rule["equal"]) == {*ONE_ENGINE} | (of_source & {"pod"})
 
 
 def test_no_alerts_mute_each_other_in_a_circle() -> None:

@@ -9,7 +9,7 @@ import promql_parser as promql
 from grafana.panel import SAMPLES_UNIT
 from sidecar.export.rules.dashboard_rules import RECORDED
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
-from sidecar.metrics.identity import CLUSTER, ENGINE, PROCESS
+from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_PROCESS
 from tests.grafana.boards import MAGIC, Json, numbers_of, targets, unit_of, with_durations
 from tests.grafana.dimensions import UNIT, UnknownDimensionError, dimension_of, observed, written
 from tests.grafana.gate import is_sequential
@@ -51,7 +51,7 @@ SUMMED_ON_PURPOSE = {
     ("lane:llm_slo_root:share", "window"),
 }
 """Labels that a query may leave out: a request has one outcome and one finish reason, a split one reason, a phase one source, a share one window."""
-WHO = frozenset({*ENGINE, "model", "lane", "objective"})
+WHO = frozenset({*ONE_ENGINE, "model", "lane", "objective"})
 """Labels that tell two objectives apart."""
 JOB = "job"
 """Recorded series keep engines of one namespace apart by it; other queries may add these engines. No variable chooses a cluster: of
@@ -357,7 +357,7 @@ def _badly_chosen(operator: str, left: Labels, right: Labels, on: Labels | None)
     elif operator == "unless" and on is None:
         if left != right:
             yield f"unless of {sorted(right)}, but {sorted(left)} stay"
-    elif operator == "unless" and on == frozenset(PROCESS):
+    elif operator == "unless" and on == frozenset(ONE_PROCESS):
         if not left & TARGET == right & TARGET == TARGET:
             yield "unless of a process, where one of the two sides is not of one"
     elif on != left & right:

@@ -7,7 +7,7 @@ fires. Where a query is empty, its words are left out or a plain phrase stands i
 from collections.abc import Mapping, Sequence
 
 from sidecar.export.rules.burn import POD_LABELS, without_odd_pods
-from sidecar.metrics.identity import CLUSTER, ENGINE
+from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
 
@@ -64,9 +64,9 @@ OBJECTIVES = (
 )
 _OF_CLUSTER = f"{{{{ with $labels.{CLUSTER} }}}} of cluster {{{{ . }}}}{{{{ end }}}}"
 _CLUSTER_FIRST = f"{{{{ with $labels.{CLUSTER} }}}}{CLUSTER}={{{{ . | urlquery }}}}&{{{{ end }}}}"
-"""Of a link: most fleets have one cluster, and no label for it."""
+"""The first parameter of a link, where there is a label for it: most fleets have one cluster."""
 _OTHERS = 'phase!="unattributed"'
-_MODEL = (*ENGINE, "model")
+_MODEL = (*ONE_ENGINE, "model")
 _LANE_LABELS = (*_MODEL, "lane", "objective")
 _FIRST_VALUE = "{{ . | first | value | %s }}"
 _TENTHS = 'printf "%.1f"'
@@ -254,8 +254,8 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
         "worst_pod": most_on("llm_slo_misses_total", "", "5m", _LANE_LABELS, bare=True),
         "window": _of_window("", phase, "{{ $window }}"),
         "rank": _asked(
-            f"{burn} >= scalar(max({_query('lane:llm_slo_burn:ratio_rate5m', ENGINE)}))",
-            _names(_LANE_LABELS, ENGINE),
+            f"{burn} >= scalar(max({_query('lane:llm_slo_burn:ratio_rate5m', ONE_ENGINE)}))",
+            _names(_LANE_LABELS, ONE_ENGINE),
             "first",
             "other",
         ),

@@ -7,16 +7,16 @@ config and target. Windows above 5 minutes are sums of the recorded 5-minute sum
 from dataclasses import dataclass
 
 from sidecar.export.rules.rule import Record
-from sidecar.metrics.identity import ENGINE, POD, PROCESS
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD, ONE_PROCESS
 
 
-ENGINE_LABELS = ", ".join(ENGINE)
+ENGINE_LABELS = ", ".join(ONE_ENGINE)
 """Labels of one engine, over its pods."""
 WHO = f"{ENGINE_LABELS}, model, lane, objective"
 """Labels of a lane's objective."""
-POD_LABELS = ", ".join(POD)
+POD_LABELS = ", ".join(ONE_POD)
 """Labels of one pod; its engine may serve several models."""
-INSTANCE_LABELS = ", ".join(PROCESS)
+INSTANCE_LABELS = ", ".join(ONE_PROCESS)
 """Labels of one process."""
 WHICH_POD = f"{ENGINE_LABELS}, model, pod"
 """Labels of one model on one pod."""

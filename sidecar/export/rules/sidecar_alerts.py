@@ -9,14 +9,14 @@ from sidecar.export.rules.root_rules import pod_roots
 from sidecar.export.rules.rule import Alert
 from sidecar.export.rules.severity import NO_SEVERITY
 from sidecar.export.rules.state_alerts import MUTING_KEPT, Bases, state_alert
-from sidecar.metrics.identity import CLUSTER, ENGINE, POD
+from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD
 from sidecar.slo.attribution import SIDECAR
 from sidecar.slo.causes import Cause
 
 
 def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The sidecar itself: what it no longer sees, and what it costs."""
-    lane = (*ENGINE, "lane")
+    lane = (*ONE_ENGINE, "lane")
     of_lane = ", ".join(lane)
     same_pod = f"{CLUSTER}, namespace, pod"
     sidecars = f"group by ({INSTANCE_LABELS}) (last_over_time(llm_sidecar_build_info[1d]))"
@@ -37,7 +37,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         hold: str,
         kept: str = "",
         severity: str = "ticket",
-        labels: tuple[str, ...] = POD,
+        labels: tuple[str, ...] = ONE_POD,
     ) -> Alert:
         return state_alert(
             name,

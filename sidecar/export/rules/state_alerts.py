@@ -10,13 +10,13 @@ from sidecar.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, PO
 from sidecar.export.rules.pages import leading
 from sidecar.export.rules.root_rules import ODD
 from sidecar.export.rules.rule import Alert
-from sidecar.metrics.identity import ENGINE, POD
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import PHASE_OF, Cause
 
 
 Bases = tuple[str, str]
-_WHO = (*ENGINE, "model", "lane")
+_WHO = (*ONE_ENGINE, "model", "lane")
 _VARIABLES = ("namespace", "pod", "lane")
 MUTING_KEPT = "5m"
 """The page of a pod that these mute goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
@@ -33,7 +33,7 @@ def state_alert(
     hold: str = "",
     kept: str = "",
     severity: str = "ticket",
-    labels: tuple[str, ...] = POD,
+    labels: tuple[str, ...] = ONE_POD,
     dashboard: str = "llm-fleet",
 ) -> Alert:
     """`labels`: those that the alert carries, for its links."""
@@ -91,7 +91,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "{{ $labels.pod }}: the engine "
             + told_apart(
                 "llm_engine_stalled",
-                POD,
+                ONE_POD,
                 "has stopped in the middle of its work (/health may still say 200)",
                 "does not answer",
             ),
@@ -164,7 +164,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             " smoothness suffer, the engine does not.",
             bases=bases,
             hold="5m",
-            labels=(*POD, "lane"),
+            labels=(*ONE_POD, "lane"),
             dashboard="llm-stream",
         ),
     )

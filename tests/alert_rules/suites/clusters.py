@@ -18,7 +18,7 @@ def each_cluster(scenario: Scenario) -> Iterator[bool]:
 
 
 def traffic(scenario: Scenario, later: Traffic, pod: str = POD) -> None:
-    """Of one pod: well in the first span."""
+    """One pod, which is well in the first span."""
     lane(scenario, WELL, later, pod=pod)
     causes(scenario, WELL, later, pod=pod)
 

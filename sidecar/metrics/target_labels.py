@@ -6,7 +6,7 @@ Refuses to know the labels of a metric's own.
 
 CLUSTER = "cluster"
 """Absent where there is one cluster, or where each cluster has a Prometheus of its own, which adds it to alerts (`external_labels`)."""
-ENGINE = (CLUSTER, "namespace", "job")
+ONE_ENGINE = (CLUSTER, "namespace", "job")
 """One job in one namespace of one cluster: its pods are one fleet."""
-POD = (*ENGINE, "pod")
-PROCESS = (*POD, "instance")
+ONE_POD = (*ONE_ENGINE, "pod")
+ONE_PROCESS = (*ONE_POD, "instance")
