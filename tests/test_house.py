@@ -255,6 +255,7 @@ TESTED_THROUGH = {
     "export/rules/": "alert_rules/test_lint.py",
     "ledger/account.py": "ledger/test_ledger.py",
     "metrics/": "metrics/test_catalogue.py",
+    "metrics/target_labels.py": "alert_rules/test_lint.py",
     "observe/instruments.py": "observe/test_request.py",
     "otlp/limits.py": "otlp/test_intake.py",
     "otlp/received.py": "otlp/test_protobuf.py",

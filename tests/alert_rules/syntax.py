@@ -16,11 +16,12 @@ import promql_parser as promql
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Histogram
+from sidecar.metrics.target_labels import ONE_PROCESS
 
 
 FOLDER = Path(__file__).parents[2] / "alert_rules"
 FILES = ("llm-recording.yml", "llm-alerts.yml")
-TARGET = frozenset({"namespace", "pod", "instance", "job"})
+TARGET = frozenset(ONE_PROCESS)
 """Labels that Prometheus adds to all that it scrapes (alert_rules/README.md)."""
 
 RATES = {"rate", "irate", "increase", "resets"}

@@ -14,6 +14,7 @@ from sidecar.export.rules.dashboard_rules import DRAWN_PHASES, RECORDED
 from sidecar.export.rules.rule_files import files
 from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED, classic_only
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_PROCESS
 from tests.alert_rules.syntax import FOLDER, KNOWN, Labels, Shipped, exposed, groups, recorded, rules, selectors
 from tests.grafana.boards import UIDS, board, query_variables, switch, targets
 from tests.support.shipped_rules import shipped_rules
@@ -23,9 +24,9 @@ GROUPS = groups((DASHBOARD_RULES,))
 RULES = [Shipped(group["name"], rule) for group in GROUPS for rule in group["rules"]]
 MOST_RULES = 15
 LEVELS = {
-    "instance": {"namespace", "job", "model", "lane", "pod", "instance"},
-    "job": {"namespace", "job"},
-    "lane": {"namespace", "job", "model", "lane"},
+    "instance": {*ONE_PROCESS, "model", "lane"},
+    "job": {*ONE_ENGINE},
+    "lane": {*ONE_ENGINE, "model", "lane"},
 }
 """The labels that the level of a name stands for; a lane's phases and objectives have more."""
 PHASES = {"phase", "streaming"}

@@ -122,7 +122,7 @@ def test_each_message_names_the_phase_and_one_phase_is_one_message() -> None:
     ]
 
     assert [text for text in texts if ".CommonLabels.phase" not in text] == []
-    assert config["route"]["group_by"] == ["namespace", "job", "phase"]
+    assert config["route"]["group_by"] == ["cluster", "namespace", "job", "phase"]
     assert [route for route in config["route"]["routes"] if "group_by" in route] == []
 
 

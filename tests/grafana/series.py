@@ -14,12 +14,13 @@ from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram, Info
+from sidecar.metrics.target_labels import ONE_POD
 
 
 ALERT_RULES = Path(__file__).parents[2] / "alert_rules"
 RECORDING = ("llm-recording.yml", DASHBOARD_RULES)
 """Files of rules that record; the second is optional."""
-TARGET = frozenset({"namespace", "job", "pod"})
+TARGET = frozenset(ONE_POD)
 VERSION = "app_version"
 """On a target whose pod says its version; only the canary's queries ask for it."""
 CONSTANT = frozenset({"quantization", "gpu_type"})
