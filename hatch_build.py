@@ -26,8 +26,8 @@ except ImportError:  # as a program
     BuildHookInterface = object  # type: ignore[assignment,misc]
 
 ROOT = Path(__file__).parent
-CARRIED_TO = Path("sidecar/export/files")
-"""`sidecar/export/shipped_files.py` looks for them there."""
+CARRIED_TO = Path("sidecar/commands/export/files")
+"""`sidecar/commands/export/shipped_files.py` looks for them there."""
 BUILDS = ("pure", "compiled")
 """What SIDECAR_BUILD may say; the first is the default."""
 GROUP = "sidecar.compiled"

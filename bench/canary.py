@@ -26,10 +26,10 @@ from statistics import fmean, pvariance
 from time import monotonic
 from typing import NamedTuple
 
-from sidecar.compare.gate_query import FAILED_OF_INNOCENT, FAILS_BELOW, GATE_QUESTIONS
-from sidecar.compare.sequential import BLOCK_MINUTES, LOOKS, Block, Evidence, Side, blocks, part_of
-from sidecar.simulator.replica_presets import LLAMA_70B
-from sidecar.simulator.simulation import Simulation
+from sidecar.commands.compare.gate_query import FAILED_OF_INNOCENT, FAILS_BELOW, GATE_QUESTIONS
+from sidecar.commands.compare.sequential import BLOCK_MINUTES, LOOKS, Block, Evidence, Side, blocks, part_of
+from sidecar.commands.simulator.replica_presets import LLAMA_70B
+from sidecar.commands.simulator.simulation import Simulation
 
 
 LENGTHS = (1, 2, 3, 5)

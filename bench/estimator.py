@@ -16,11 +16,11 @@ from dataclasses import replace
 from random import Random
 from statistics import fmean
 
+from sidecar.commands.simulator.physics import Limits
+from sidecar.commands.simulator.replica_presets import PRESETS, Preset
+from sidecar.commands.simulator.simulated_request import SimulatedRequest
+from sidecar.commands.simulator.simulation import Simulation
 from sidecar.engines.estimator import Estimator
-from sidecar.simulator.physics import Limits
-from sidecar.simulator.replica_presets import PRESETS, Preset
-from sidecar.simulator.simulated_request import SimulatedRequest
-from sidecar.simulator.simulation import Simulation
 from sidecar.slo.prefill_cost import Refusal, length_of
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from bench import checkout, machine
 from bench.incidents.notifications import PAGE_SUFFIX, Told, new_of
-from sidecar.demo.incidents import (
+from sidecar.commands.demo.incidents import (
     FAULT_SECONDS,
     HEALS_SECONDS,
     HEALTHY_SECONDS,
@@ -33,8 +33,8 @@ from sidecar.demo.incidents import (
     LEARNING_SECONDS,
     RESOLVES_SECONDS,
 )
-from sidecar.demo.servers import INSTALL, programs
-from sidecar.demo.shipped import DEMO
+from sidecar.commands.demo.servers import INSTALL, programs
+from sidecar.commands.demo.shipped import DEMO
 from tests.support.control import Control
 
 

@@ -21,7 +21,7 @@ import yaml
 
 from bench.exposition import QuietApp
 from sidecar.admin.listener import AdminListener
-from sidecar.demo.processes import LOOPBACK, free_ports, running
+from sidecar.commands.demo.processes import LOOPBACK, free_ports, running
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 

@@ -43,9 +43,9 @@ from bench.rules_cost import (
     send,
     varint,
 )
+from sidecar.commands.export.rules.dashboard_rules import GROUPS, MARK, RECORDED
+from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.export.rules.dashboard_rules import GROUPS, MARK, RECORDED
-from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Histogram, Info, Label, Metric
 from tests.alert_rules.syntax import FOLDER

@@ -11,7 +11,7 @@ from pathlib import Path
 from grafana import anatomy, canary, fleet, lanes, queue, sidecar_itself, stream
 from grafana.drawing import written
 from grafana.rollouts import rollout_files
-from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.commands.export.rules.annotations import RUNBOOKS
 
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ from grafana.colours import FINE, RED, WARN
 from grafana.panel import Board, Choice, Kind, Panel, Row
 from grafana.query import WHO, Query, summed
 from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, POINT_AT_IT, STREAMED_OK, TPOTS
-from sidecar.compare.gate_query import (
+from sidecar.commands.compare.gate_query import (
     CUT_QUESTION,
     FAILS_BELOW,
     GATE_QUESTIONS,
@@ -20,7 +20,7 @@ from sidecar.compare.gate_query import (
     Versions,
     gate_query,
 )
-from sidecar.export.rules.dashboard_rules import quantile, samples
+from sidecar.commands.export.rules.dashboard_rules import quantile, samples
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.timeline.finish import Finish
 

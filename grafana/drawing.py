@@ -31,8 +31,8 @@ from grafana.pod_names import SHOWN_POD, with_shown_pod
 from grafana.query import Query
 from grafana.surroundings import annotations, links, variables
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
-from sidecar.export.rules.annotations import RUNBOOKS
-from sidecar.export.rules.dashboard_rules import parts_read
+from sidecar.commands.export.rules.annotations import RUNBOOKS
+from sidecar.commands.export.rules.dashboard_rules import parts_read
 
 
 SCHEMA_VERSION = 39

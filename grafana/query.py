@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sidecar.export.rules.dashboard_rules import (
+from sidecar.commands.export.rules.dashboard_rules import (
     LANE_OF,
     NOW,
     process_name,

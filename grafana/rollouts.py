@@ -1,13 +1,13 @@
 """The canary's gate for Argo Rollouts and for Flagger, as their own templates.
 
 Knows both tools' YAML and their words for the new version's pods and the old one's. The questions, the query and the
-limit are `sidecar/compare`'s, so that a rollout, the canary dashboard and the bench of false alarms judge by one rule.
+limit are `sidecar/commands/compare`'s, so that a rollout, the canary dashboard and the bench of false alarms judge by one rule.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from sidecar.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS, Asked, Versions, gate_query
-from sidecar.compare.sequential import LOOKS
+from sidecar.commands.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS, Asked, Versions, gate_query
+from sidecar.commands.compare.sequential import LOOKS
 
 
 ROLLOUT_WINDOW = "2h"

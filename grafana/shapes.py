@@ -6,7 +6,7 @@ Knows the phases' histograms. Refuses to know where on a dashboard they stand.
 from grafana.colours import RED, STACKED, WARN
 from grafana.panel import Kind, Panel
 from grafana.query import LANE, PODS_NAME, Query, lane_quantile, promised, rate_of, samples_behind
-from sidecar.export.rules.dashboard_rules import NOW, SPLIT
+from sidecar.commands.export.rules.dashboard_rules import NOW, SPLIT
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.slo.attribution import E2E_SHARES
 from sidecar.slo.cost_names import Part

@@ -4,7 +4,7 @@ from grafana.colours import CALM, RED, WARN
 from grafana.panel import RATIO, Board, Kind, Panel, Row
 from grafana.query import Query, mean_of
 from grafana.shapes import OK, PODS, STREAMED_OK
-from sidecar.export.rules.dashboard_rules import quantile, samples
+from sidecar.commands.export.rules.dashboard_rules import quantile, samples
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 
 

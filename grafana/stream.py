@@ -4,7 +4,7 @@ from grafana.colours import WARN
 from grafana.panel import RATIO, Board, Kind, Panel, Row
 from grafana.query import LANE, PODS_NAME, Query, distribution, lane_quantile, samples_behind
 from grafana.shapes import GAPS, OK, POINT_AT_IT, TPOTS, engine_cost, phase_tail, tail, waited_in
-from sidecar.export.rules.dashboard_rules import NOW
+from sidecar.commands.export.rules.dashboard_rules import NOW
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.slo.cost_names import Part
 

@@ -13,8 +13,8 @@ from grafana_foundation_sdk.models import dashboard as models
 from grafana.colours import NEUTRAL, RED, WARN
 from grafana.panel import Board, Choice
 from grafana.query import COMPUTED, VARIABLES, promql
-from sidecar.export.rules.annotations import RUNBOOKS
-from sidecar.export.rules.dashboard_rules import MARK, NOW, PART
+from sidecar.commands.export.rules.annotations import RUNBOOKS
+from sidecar.commands.export.rules.dashboard_rules import MARK, NOW, PART
 
 
 ALL = ".*"

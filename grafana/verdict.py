@@ -12,10 +12,10 @@ from grafana.query import Query
 from grafana.shapes import COUNTED, DECIDED, TIMES
 from grafana.surroundings import ONLY_THIS_POD, kept
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
+from sidecar.commands.export.rules.annotations import RUNBOOKS
+from sidecar.commands.export.rules.burn import ENGINE_LABELS, PAGING, POD_LABELS, WHICH_POD, WHO
+from sidecar.commands.export.rules.dashboard_rules import NOW
 from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
-from sidecar.export.rules.annotations import RUNBOOKS
-from sidecar.export.rules.burn import ENGINE_LABELS, PAGING, POD_LABELS, WHICH_POD, WHO
-from sidecar.export.rules.dashboard_rules import NOW
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import NO_CAUSE
 

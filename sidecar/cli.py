@@ -131,21 +131,21 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
     """The command that parses its own flags, so that their help stands beside the code that uses them; None for the others."""
     match name:  # imported when it runs: no other command needs it
         case "demo":
-            from sidecar.demo.demo import main as command  # noqa: PLC0415
+            from sidecar.commands.demo.demo import main as command  # noqa: PLC0415
         case "diagnose":
             from sidecar.diagnosis.diagnose_command import main as command  # noqa: PLC0415
         case "compare":
-            from sidecar.compare.compare_command import main as command  # noqa: PLC0415
+            from sidecar.commands.compare.compare_command import main as command  # noqa: PLC0415
         case "capacity":
-            from sidecar.capacity.capacity_command import main as command  # noqa: PLC0415
+            from sidecar.commands.capacity.capacity_command import main as command  # noqa: PLC0415
         case "baseline":
             from sidecar.admin.baseline_command import main as command  # noqa: PLC0415
         case "drain":
             from sidecar.admin.drain_command import main as command  # noqa: PLC0415
         case "export":
-            from sidecar.export.export_command import main as command  # noqa: PLC0415
+            from sidecar.commands.export.export_command import main as command  # noqa: PLC0415
         case "doctor":
-            from sidecar.doctor.doctor_command import main as examine  # noqa: PLC0415
+            from sidecar.commands.doctor.doctor_command import main as examine  # noqa: PLC0415
 
             return partial(examine, check_web_config=_check_web_config)
         case _:

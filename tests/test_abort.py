@@ -13,9 +13,9 @@ from random import Random
 
 import pytest
 
+from sidecar.commands.simulator.http_face import SimulatedEngine
+from sidecar.commands.simulator.replica_presets import SMALL_CHAT
 from sidecar.ledger.account import Account
-from sidecar.simulator.http_face import SimulatedEngine
-from sidecar.simulator.replica_presets import SMALL_CHAT
 from sidecar.timeline.outcome import Outcome, Stage
 from tests.support.client import Answer, Connection, post
 from tests.support.road import Road, road_to

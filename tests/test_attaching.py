@@ -11,8 +11,8 @@ import yaml
 
 from hatch_build import carried
 from sidecar import __version__
+from sidecar.commands.doctor.own_side import ATTACH_LABEL
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.doctor.own_side import ATTACH_LABEL
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
 from tests.support.manifests import config_of, pod_of

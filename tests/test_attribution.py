@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from sidecar.commands.simulator.http_face import SimulatedEngine
+from sidecar.commands.simulator.physics import Costs, Limits
+from sidecar.commands.simulator.replica_presets import CHAT_WITH_DOCUMENTS, Preset
+from sidecar.commands.simulator.simulated_request import SimulatedRequest
 from sidecar.ledger.account import Account, Phase, Reason, Source
-from sidecar.simulator.http_face import SimulatedEngine
-from sidecar.simulator.physics import Costs, Limits
-from sidecar.simulator.replica_presets import CHAT_WITH_DOCUMENTS, Preset
-from sidecar.simulator.simulated_request import SimulatedRequest
 from tests.support.client import Connection, post
 from tests.support.road import Road, road_to
 from tests.support.scenario_loop import play

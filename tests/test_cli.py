@@ -164,7 +164,7 @@ def test_demo_reads_its_own_flags(monkeypatch: pytest.MonkeyPatch) -> None:
         given.append(argv)
         return 0
 
-    stand_in(monkeypatch, "sidecar.demo.demo", main=demo)
+    stand_in(monkeypatch, "sidecar.commands.demo.demo", main=demo)
 
     assert main(["demo", "--preset", "70b"]) == 0
     assert given == [["--preset", "70b"]]

@@ -334,7 +334,10 @@ def test_only_the_hallway_knows_the_admin_room() -> None:
 
 def test_nothing_on_the_road_knows_the_simulation() -> None:
     """The simulation cannot be reached in production."""
-    assert importers("sidecar.demo", "sidecar.simulator", among=outside("demo", "simulator", "cli.py")) == []
+    assert (
+        importers("sidecar.commands.demo", "sidecar.commands.simulator", among=outside("demo", "simulator", "cli.py"))
+        == []
+    )
 
 
 def test_only_the_hallway_knows_the_app() -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from sidecar.demo.processes import LOOPBACK, free_ports, running
-from tests.export.written import texts_below
+from sidecar.commands.demo.processes import LOOPBACK, free_ports, running
+from tests.commands.export.written import texts_below
 from tests.support.dockerfile import CHECKOUT, Built, interpreters, run_steps, stages
 from tests.support.plain_engine import plain_answer, plain_engine
 from tests.support.tools import missing, need_tool

@@ -10,9 +10,9 @@ import pytest
 
 from sidecar import __version__
 from sidecar.cli import main
+from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import MetricsConfig
-from sidecar.export.rules.annotations import RUNBOOKS
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, Objects, attached, overlay
 from tests.support.manifests import ADMIN, SELECTED_BY_DEFAULT, config_file, config_of, mismatches, pod_of

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import grafana.__main__
-from sidecar.export.routes import ROUTES_OBJECT
+from sidecar.commands.export.routes import ROUTES_OBJECT
 from tests.support.shipped_rules import shipped_rules
 from tests.support.tools import need_tool
 from tools.docs import whole

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from sidecar.demo.incidents import INCIDENTS as SHIPPED
-from sidecar.demo.incidents import Incident
-from sidecar.demo.load import Load
-from sidecar.demo.stage import Stage
-from sidecar.simulator.http_face import SimulatedEngine
-from sidecar.simulator.replica_presets import SMALL_CHAT
-from sidecar.simulator.workload import Shape, Workload
+from sidecar.commands.demo.incidents import INCIDENTS as SHIPPED
+from sidecar.commands.demo.incidents import Incident
+from sidecar.commands.demo.load import Load
+from sidecar.commands.demo.stage import Stage
+from sidecar.commands.simulator.http_face import SimulatedEngine
+from sidecar.commands.simulator.replica_presets import SMALL_CHAT
+from sidecar.commands.simulator.workload import Shape, Workload
 from tests.support.alert_stack import POD, AlertStack, alert_stack
 from tests.support.background import Background, background
 from tests.support.prometheus import explained

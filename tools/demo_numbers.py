@@ -12,12 +12,12 @@ import sys
 import time
 from collections.abc import Sequence
 
-from sidecar.demo.incidents import SHARE_OF_RATE
-from sidecar.demo.load import MIXED
-from sidecar.demo.operating_points import POINTS, load_rate, written
-from sidecar.demo.usual import BASELINE, LEARNED_BY
-from sidecar.simulator.operating_point import operating_point, rate_for_mean_queue
-from sidecar.simulator.replica_presets import PRESETS
+from sidecar.commands.demo.incidents import SHARE_OF_RATE
+from sidecar.commands.demo.load import MIXED
+from sidecar.commands.demo.operating_points import POINTS, load_rate, written
+from sidecar.commands.demo.usual import BASELINE, LEARNED_BY
+from sidecar.commands.simulator.operating_point import operating_point, rate_for_mean_queue
+from sidecar.commands.simulator.replica_presets import PRESETS
 
 
 REQUESTS_OF_THE_LOAD = 1000

@@ -1,6 +1,6 @@
-"""The table of docs/doctor.md: every link of the chain that `sidecar doctor` checks, from `sidecar/doctor/links.py`."""
+"""The table of docs/doctor.md: every link of the chain that `sidecar doctor` checks, from `sidecar/commands/doctor/links.py`."""
 
-from sidecar.doctor.links import Link
+from sidecar.commands.doctor.links import Link
 from tools.markdown import Block, table
 
 

@@ -14,7 +14,7 @@ Sources, by the word that stands beside a range:
   here; what is missing to it (for 70B up to half) is not modelled.
 - *vLLM nightly*: buildkite.com/vllm/performance-benchmark, build 9515, batch 8 and 128 tokens on H200: 833 ms for 8B
   (6.5 ms a step), 2,077 ms for 70B on four (16 ms), 1,917 ms for Mixtral 8x7B on two (15 ms).
-- *arithmetic*: bytes over the bandwidth, or FLOPs over the peak, as in sidecar/simulator/replica_presets.py.
+- *arithmetic*: bytes over the bandwidth, or FLOPs over the peak, as in sidecar/commands/simulator/replica_presets.py.
 - *Azure*: the Azure LLM inference traces (2023): conversation has 1,155 prompt and 211 output tokens on the mean, code
   2,048 and 28. *ShareGPT*: 161 and 338 (the vLLM paper). *Mooncake*: 7,590 and 182, half of the prompt cached (its
   paper, the trace of tools and agents is alike).
@@ -28,7 +28,7 @@ from itertools import count
 from random import Random
 
 from bench.incidents.engines import PREFIXES, EngineConfig, LaneLoad
-from sidecar.simulator.physics import Costs, Limits
+from sidecar.commands.simulator.physics import Costs, Limits
 from sidecar.slo.objective import Aim, Aims
 
 

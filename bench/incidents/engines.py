@@ -12,8 +12,8 @@ a rule had been seen to fail on it. Engines that are not written down here come 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sidecar.commands.simulator.physics import Costs, Limits
 from sidecar.config.buckets import PromptBuckets
-from sidecar.simulator.physics import Costs, Limits
 from sidecar.slo.objective import Aim, Aims, Objectives
 
 

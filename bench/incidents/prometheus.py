@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 
 from bench.incidents.samples import Labels, Samples, edges_of
+from sidecar.commands.export.rules.burn import WHO
+from sidecar.commands.export.rules.root_rules import WAITED_IN
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.export.rules.burn import WHO
-from sidecar.export.rules.root_rules import WAITED_IN
 from sidecar.metrics.slo_metrics import EVIDENCE_RATIO
 
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from bench.incidents.engines import MODEL, EngineConfig
 from bench.incidents.world import Topology, World
-from sidecar.simulator.physics import Costs, Limits
-from sidecar.simulator.simulated_request import SimulatedRequest
-from sidecar.simulator.simulation import Simulation
+from sidecar.commands.simulator.physics import Costs, Limits
+from sidecar.commands.simulator.simulated_request import SimulatedRequest
+from sidecar.commands.simulator.simulation import Simulation
 
 
 SECOND_MODEL = "qwen"

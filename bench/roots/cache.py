@@ -22,7 +22,7 @@ T = TypeVar("T")
 CHECKOUT = Path(__file__).parents[2]
 CACHE = Path.home() / ".cache" / "llm-phase-sidecar" / "roots"
 PLAYS = "bench.incidents.job"
-PLAYED_WITH = ("bench.incidents.", "sidecar.simulator.")
+PLAYED_WITH = ("bench.incidents.", "sidecar.commands.simulator.")
 """Modules on which a played run depends, if `PLAYS` leads to them. Those of the product's own heart are left out."""
 SAMPLED_WITH = (
     "sidecar",

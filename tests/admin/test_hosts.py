@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.admin.hosts import ADMIN_SERVICE, Hosts
-from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.commands.export.rules.annotations import RUNBOOKS
 
 
 HOSTS = Hosts("vllm-7d9f-abcde", "prod")

@@ -9,7 +9,7 @@ from pathlib import Path
 import promql_parser as promql
 import pytest
 
-from sidecar.export.rules.pages import BURN_ALERTS
+from sidecar.commands.export.rules.pages import BURN_ALERTS
 from sidecar.ledger.account import Phase
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import promql_parser as promql
 import pytest
 
+from sidecar.commands.export.rules.dashboard_rules import DRAWN_PHASES, RECORDED
+from sidecar.commands.export.rules.rule_files import files
+from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.export.rules.dashboard_rules import DRAWN_PHASES, RECORDED
-from sidecar.export.rules.rule_files import files
-from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED, classic_only
 from sidecar.metrics.target_labels import ONE_ENGINE, ONE_PROCESS
 from tests.alert_rules.syntax import FOLDER, KNOWN, Labels, Shipped, exposed, groups, recorded, rules, selectors

@@ -15,9 +15,9 @@ import pytest
 
 from bench.query_time import LENGTHS, Made, children, names_read, target, write
 from bench.rules_cost import SCRAPE_SECONDS, encoded, prometheus
-from sidecar.export.rules.dashboard_rules import GROUPS, RECORDED
-from sidecar.export.rules.rule import Record
-from sidecar.export.shipped_files import DASHBOARD_RULES
+from sidecar.commands.export.rules.dashboard_rules import GROUPS, RECORDED
+from sidecar.commands.export.rules.rule import Record
+from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Histogram
 from tests.drawn.asking import Look, filled_in, variables_of

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sidecar.admin.runbook_labels import LINK_LABELS, asked
-from sidecar.export.rules.pages import BURN_ALERTS
+from sidecar.commands.export.rules.pages import BURN_ALERTS
 from tests.alert_rules.alert_table import ALERTS
 from tests.alert_rules.promtool import filled_in
 from tests.alert_rules.syntax import rules

@@ -12,8 +12,8 @@ from pathlib import Path
 import promql_parser as promql
 import pytest
 
-from sidecar.export.rules.pages import BURN_ALERTS
-from sidecar.export.shipped_files import DASHBOARD_RULES
+from sidecar.commands.export.rules.pages import BURN_ALERTS
+from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD, ONE_PROCESS
 from sidecar.slo.attribution import SIDECAR, Blame

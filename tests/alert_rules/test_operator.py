@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from sidecar.commands.export.rules.operator import SECRET, alertmanager_config, as_yaml, prometheus_rule
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.export.rules.operator import SECRET, alertmanager_config, as_yaml, prometheus_rule
 from tests.support.alertmanager import CONFIG, shipped
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sidecar.export.rules import burn
+from sidecar.commands.export.rules import burn
 from tests.alert_rules.alert_table import ALERTS, PHASES
 from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from sidecar.commands.demo.shipped import seconds_of
+from sidecar.commands.export.rules.operator import alertmanager_config
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.demo.shipped import seconds_of
-from sidecar.export.rules.operator import alertmanager_config
 from sidecar.metrics.target_labels import ONE_ENGINE
 from tests.alert_rules.alert_table import ALERTS, PHASES, Alert, matching
 from tests.support.alertmanager import CONFIG, shipped

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sidecar.demo.shipped import FASTEST, find
-from sidecar.export.rules.rule import scaled
-from sidecar.export.shipped_files import DASHBOARD_RULES
+from sidecar.commands.demo.shipped import FASTEST, find
+from sidecar.commands.export.rules.rule import scaled
+from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from tests.alert_rules.syntax import FILES, FOLDER
 from tests.grafana.boards import UIDS, targets, with_durations
 from tests.support.alertmanager import running_alertmanager

@@ -13,13 +13,13 @@ from pathlib import Path
 import aiohttp
 import yaml
 
-from sidecar.demo.incidents import Incident
-from sidecar.demo.load import LANE_HEADER, Load
-from sidecar.demo.processes import LOOPBACK, free_ports, running
-from sidecar.demo.stage import Stage
-from sidecar.simulator.dialect import BYTES_A_TOKEN
-from sidecar.simulator.http_face import SimulatedEngine
-from sidecar.simulator.replica_presets import SMALL_CHAT
+from sidecar.commands.demo.incidents import Incident
+from sidecar.commands.demo.load import LANE_HEADER, Load
+from sidecar.commands.demo.processes import LOOPBACK, free_ports, running
+from sidecar.commands.demo.stage import Stage
+from sidecar.commands.simulator.dialect import BYTES_A_TOKEN
+from sidecar.commands.simulator.http_face import SimulatedEngine
+from sidecar.commands.simulator.replica_presets import SMALL_CHAT
 
 
 RATE = 2.0

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import promql_parser
 import pytest
 
+from sidecar.commands.export.rules.state_alerts import engine_alerts
 from sidecar.diagnosis import promql
 from sidecar.diagnosis.measured import EngineDown, PodShare
 from sidecar.diagnosis.promql import Fleet, Samples
-from sidecar.export.rules.state_alerts import engine_alerts
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.slo.objective import Objective
 

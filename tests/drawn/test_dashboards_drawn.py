@@ -13,7 +13,7 @@ import pytest
 from bench.incidents.engines import MODEL
 from grafana.first_steps import first_step, runbooks
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
-from sidecar.export.rules.annotations import RUNBOOKS
+from sidecar.commands.export.rules.annotations import RUNBOOKS
 from tests.drawn import looks
 from tests.drawn.gallery import ALL_OF, Gallery, gallery
 from tests.drawn.incidents import INCIDENTS, PODS, pod_name

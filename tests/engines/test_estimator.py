@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
+from sidecar.commands.simulator.physics import Limits
+from sidecar.commands.simulator.replica_presets import LLAMA_13B
+from sidecar.commands.simulator.simulated_request import SimulatedRequest
+from sidecar.commands.simulator.simulation import Simulation
 from sidecar.engines.estimator import MAX_MODELS, Estimator, Visit
-from sidecar.simulator.physics import Limits
-from sidecar.simulator.replica_presets import LLAMA_13B
-from sidecar.simulator.simulated_request import SimulatedRequest
-from sidecar.simulator.simulation import Simulation
 from sidecar.slo.prefill_cost import REACH, READY_SAMPLES, Length, Refusal, length_of
 
 

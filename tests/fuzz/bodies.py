@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from sidecar.capacity.answer import RefusedError
-from sidecar.capacity.model_config import load
 from sidecar.classify.body import MAX_STRING, peek, peek_in_steps
 from sidecar.classify.found import Peek
 from sidecar.classify.json_text import JsonText, TooLongError, UnreadableError
 from sidecar.classify.top_level import elements, members
 from sidecar.classify.trace import trace_context, traceparent
+from sidecar.commands.capacity.answer import RefusedError
+from sidecar.commands.capacity.model_config import load
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.observer import Splice
 from sidecar.timeline.events import UNREADABLE

@@ -8,7 +8,7 @@ from typing import Any
 
 import promql_parser as promql
 
-from sidecar.export.rules.dashboard_rules import RECORDED
+from sidecar.commands.export.rules.dashboard_rules import RECORDED
 from tests.grafana.series import inner, is_scalar, operands
 
 

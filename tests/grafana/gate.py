@@ -1,12 +1,12 @@
 """The canary's gate as it must stand in a dashboard, word for word.
 
 Its blocks, offsets and raw counters would break the rules for all other queries; that the expression is right is shown
-by tests/compare against a real Prometheus. A gate that differs from it in one character is judged by the other rules.
+by tests/commands/compare against a real Prometheus. A gate that differs from it in one character is judged by the other rules.
 """
 
 from functools import cache
 
-from sidecar.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS, Question, Versions, gate_query
+from sidecar.commands.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS, Question, Versions, gate_query
 from tests.grafana.boards import Json
 from tests.grafana.series import VERSION, known
 

@@ -7,7 +7,7 @@ from typing import Any
 import promql_parser as promql
 
 from grafana.panel import SAMPLES_UNIT
-from sidecar.export.rules.dashboard_rules import RECORDED
+from sidecar.commands.export.rules.dashboard_rules import RECORDED
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_PROCESS
 from tests.grafana.boards import MAGIC, Json, numbers_of, targets, unit_of, with_durations

@@ -12,8 +12,8 @@ from typing import Any
 import promql_parser as promql
 
 from grafana.pod_names import SHOWN_POD
-from sidecar.export.rules.annotations import RUNBOOKS as RUNBOOK_BASE
-from sidecar.export.rules.dashboard_rules import GROUPS, MARK, PART
+from sidecar.commands.export.rules.annotations import RUNBOOKS as RUNBOOK_BASE
+from sidecar.commands.export.rules.dashboard_rules import GROUPS, MARK, PART
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
 from tests.grafana.boards import (
     UIDS,

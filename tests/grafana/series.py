@@ -10,8 +10,8 @@ from typing import Any
 
 import promql_parser as promql
 
+from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram, Info
 from sidecar.metrics.target_labels import ONE_POD

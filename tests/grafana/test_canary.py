@@ -12,7 +12,7 @@ import yaml
 
 from grafana.colours import RED
 from grafana.rollouts import LONGEST_NAMES
-from sidecar.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS
+from sidecar.commands.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS
 from tests.grafana.boards import GRAFANA, Json, board, targets
 from tests.grafana.gate import choice_of, gates, is_gate, sentinel
 from tests.grafana.series import known, selectors

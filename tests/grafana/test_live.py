@@ -15,8 +15,8 @@ import yaml
 
 from grafana.canary import NOT_COMPARED
 from grafana.panel import SAMPLES_UNIT
-from sidecar.compare.gate_query import GATE_QUESTIONS, Asked
-from sidecar.compare.sequential import BLOCK_MINUTES
+from sidecar.commands.compare.gate_query import GATE_QUESTIONS, Asked
+from sidecar.commands.compare.sequential import BLOCK_MINUTES
 from tests.grafana.boards import (
     GRAFANA,
     UIDS,

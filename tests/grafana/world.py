@@ -22,11 +22,11 @@ from typing import Any
 import aiohttp
 import yaml
 
-from sidecar.demo.load import LANE_HEADER, Load
-from sidecar.export.rules.rule import scaled
-from sidecar.simulator.dialect import BYTES_A_TOKEN
-from sidecar.simulator.http_face import SimulatedEngine
-from sidecar.simulator.replica_presets import SMALL_CHAT
+from sidecar.commands.demo.load import LANE_HEADER, Load
+from sidecar.commands.export.rules.rule import scaled
+from sidecar.commands.simulator.dialect import BYTES_A_TOKEN
+from sidecar.commands.simulator.http_face import SimulatedEngine
+from sidecar.commands.simulator.replica_presets import SMALL_CHAT
 from tests.support.background import background
 from tests.support.sidecar_process import running_sidecar
 from tests.support.tools import need_tool

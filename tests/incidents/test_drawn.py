@@ -11,7 +11,7 @@ from bench.incidents.drawn import (
     most_per_second,
 )
 from bench.incidents.engines import ENGINES, EngineConfig
-from sidecar.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import Simulation
 from sidecar.slo.objective import Objective
 
 

@@ -18,7 +18,7 @@ from bench.incidents.prometheus import (
     spells,
 )
 from bench.incidents.samples import Samples
-from sidecar.export.rules.annotations import most_on
+from sidecar.commands.export.rules.annotations import most_on
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.slo_metrics import SLO_MISSES_TOTAL

@@ -22,7 +22,7 @@ from bench.incidents.replica import (
     of_world,
 )
 from bench.incidents.world import KIND_WORLD, Topology, World
-from sidecar.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import Simulation
 
 
 COSTS = CHUNKS_2048.costs

@@ -11,9 +11,9 @@ from bench.roots.cache import Cache, playing_sources
 JOB = Job("crash", "chunks-2048", 20, unkind=False)
 SOURCES = {
     "bench/incidents/job.py": "from bench.incidents.play import play\nfrom sidecar.slo import judge\n",
-    "bench/incidents/play.py": "from sidecar.simulator import physics\n",
+    "bench/incidents/play.py": "from sidecar.commands.simulator import physics\n",
     "bench/incidents/grade.py": "RIGHT = 1\n",
-    "sidecar/simulator/physics.py": "G = 9.81\n",
+    "sidecar/commands/simulator/physics.py": "G = 9.81\n",
     "sidecar/slo/judge.py": "KEPT = True\n",
 }
 
@@ -57,7 +57,7 @@ def test_a_run_is_played_once(tmp_path: Path, checkout: Path) -> None:
     ("source", "plays"),
     [
         ("bench/incidents/play.py", True),
-        ("sidecar/simulator/physics.py", True),
+        ("sidecar/commands/simulator/physics.py", True),
         ("bench/incidents/grade.py", False),
         ("sidecar/slo/judge.py", False),
     ],

@@ -19,11 +19,11 @@ import yaml
 
 from bench.exposition import QuietApp
 from sidecar.admin.listener import AdminListener
+from sidecar.commands.demo.processes import LOOPBACK, running
+from sidecar.commands.export.rules.dashboard_rules import RECORDED
+from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.demo.processes import LOOPBACK, running
 from sidecar.diagnosis import promql
-from sidecar.export.rules.dashboard_rules import RECORDED
-from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.health.health import lags_of
 from sidecar.history.growth import Windows, quantile
 from sidecar.history.series import GROWTH_SERIES, SHOWN_SECONDS

@@ -4,7 +4,7 @@ import asyncio
 
 import aiohttp
 
-from sidecar.demo.load import LANE_HEADER
+from sidecar.commands.demo.load import LANE_HEADER
 
 
 TWELVE_TOKENS = "la to mi re nu ka so ti be da vo an "

@@ -15,8 +15,8 @@ from statistics import median
 import aiohttp
 import pytest
 
-from sidecar.demo.load import Load
-from sidecar.simulator.workload import Shape, Workload
+from sidecar.commands.demo.load import Load
+from sidecar.commands.simulator.workload import Shape, Workload
 from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.step_model import PREFILL_SECONDS
 from tests.real import cpu_share

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.demo.load import Load
-from sidecar.simulator.workload import Shape, Workload
+from sidecar.commands.demo.load import Load
+from sidecar.commands.simulator.workload import Shape, Workload
 from tests.real.clients import ask_again_and_again
 from tests.real.environment import Environment, Say
 from tests.real.server import SLOTS, running_vllm, warm_up

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sidecar.demo.servers import INSTALL, alerting, programs
-from sidecar.demo.shipped import FASTEST, find
+from sidecar.commands.demo.servers import INSTALL, alerting, programs
+from sidecar.commands.demo.shipped import FASTEST, find
 from tests.support.background import Background
 from tests.support.prometheus import Prometheus, explained
 from tests.support.sidecar_process import SidecarProcess

@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
+from sidecar.commands.demo.shipped import at_sink as told_to
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.demo.shipped import at_sink as told_to
 from tests.support.ports import free_port
 from tests.support.tools import need_tool
 
@@ -38,7 +38,7 @@ def shipped() -> dict[str, Any]:
 
 
 def at_sink(config: Mapping[str, Any], sink_url: str, folder: Path, *, waits_divided_by: float) -> dict[str, Any]:
-    """The same configuration with every address at the sink (`sidecar/demo/shipped.py`, which the demo uses too)."""
+    """The same configuration with every address at the sink (`sidecar/commands/demo/shipped.py`, which the demo uses too)."""
     return told_to(config, sink_url, folder, waits_divided_by=waits_divided_by, templates=CONFIG.parent)
 
 

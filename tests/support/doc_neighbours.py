@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.demo.servers import INSTALL, programs
+from sidecar.commands.demo.servers import INSTALL, programs
 from tests.support.grafana import grafana
 from tests.support.sink import listening_sink
 from tests.support.tools import missing

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from sidecar.export.shipped_files import GRAFANA, shipped
+from sidecar.commands.export.shipped_files import GRAFANA, shipped
 
 
 DASHBOARDS = tuple(path.stem for path in (shipped(GRAFANA) / "dashboards").glob("*.json"))

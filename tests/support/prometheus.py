@@ -1,6 +1,6 @@
 """Queries to a running Prometheus, and an explanation of failed scenarios from its series and the sink's notifications.
 
-Knows the query API and which series explain why something was paged or not. `sidecar/demo/servers.py` starts the
+Knows the query API and which series explain why something was paged or not. `sidecar/commands/demo/servers.py` starts the
 server.
 """
 

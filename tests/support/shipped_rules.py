@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from sidecar.export.rules.rule_files import files
+from sidecar.commands.export.rules.rule_files import files
 
 
 @cache

@@ -10,7 +10,7 @@ from functools import cache
 
 import promql_parser as promql
 
-from sidecar.export.rules.pages import BURN_ALERTS
+from sidecar.commands.export.rules.pages import BURN_ALERTS
 from sidecar.slo.attribution import Blame
 from tests.alert_rules.syntax import Shipped, inside, operator, rules
 

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
+from sidecar.commands.simulator.http_face import SimulatedEngine
+from sidecar.commands.simulator.physics import Costs, Limits
+from sidecar.commands.simulator.replica_presets import CHAT_WITH_DOCUMENTS, Preset
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.agreement import MIN_REQUESTS, MIN_SECONDS, WINDOW_SECONDS, Agreement, Ratios, Tally
 from sidecar.engines.probe.scrape import StateProber, state_session
@@ -19,9 +22,6 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
-from sidecar.simulator.http_face import SimulatedEngine
-from sidecar.simulator.physics import Costs, Limits
-from sidecar.simulator.replica_presets import CHAT_WITH_DOCUMENTS, Preset
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.support.client import Connection, post

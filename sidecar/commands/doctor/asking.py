@@ -1,0 +1,300 @@
+"""Asks everything that the doctor judges: engine, sidecar, Prometheus, Alertmanager, and the links in pages.
+
+The only module of this folder that opens sockets. It sends GET, except the queries (POST, as `sidecar diagnose`), and the one
+alert that `drill.py` posts if it was asked for. Each question has a time limit and a limit of bytes; no answer is an error here.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from sidecar.commands.doctor.drill import can_be_sent, send_test_page
+from sidecar.commands.doctor.examination import examine
+from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Evidence, Read, Reply
+from sidecar.commands.doctor.links import Finding
+from sidecar.commands.doctor.own_side import HEALTH_PATH
+from sidecar.commands.doctor.page_links import to_open
+from sidecar.commands.doctor.page_routes import alertmanager_of
+from sidecar.commands.doctor.scraped_targets import SCRAPE_SLACK_SECONDS, not_kept, own_targets
+from sidecar.diagnosis.sources import AT_ONCE, HOW_TO_LOG_IN, LARGEST_ANSWER, failure_of, shown_url
+from sidecar.engines.kinds import kind_named
+from sidecar.engines.probe.detect import next_question, recognised
+from sidecar.engines.probe.replies import Answer
+from sidecar.engines.probe.where import http_url, unix_path
+from sidecar.metrics.self_metrics import SIDECAR_BUILD_INFO
+from sidecar.metrics.vocabulary import DOCTOR_AGENT, LONGEST_SCRAPE_INTERVAL_SECONDS
+
+
+ANSWER_TIMEOUT_SECONDS = 10.0
+"""For one question. A Prometheus that takes longer has a problem of its own, and says so on its own page."""
+ASK_AGAIN_SECONDS = 1.0
+"""Time between two questions whether the next scrape has come."""
+NOT_ASKABLE = "is no address that can be asked"
+_OF_SIDECARS = f"and on (job, instance) {SIDECAR_BUILD_INFO.name}"
+QUERIES = {
+    "now": "time()",
+    "sidecars": f"process_start_time_seconds {_OF_SIDECARS}",
+    "scraped_at": f"timestamp(process_start_time_seconds) {_OF_SIDECARS}",
+}
+"""Name of a question to Prometheus to its query."""
+PAGES_OF_PROMETHEUS = {
+    "targets": "/api/v1/targets?state=active",
+    "rules": "/api/v1/rules",
+    "alertmanagers": "/api/v1/alertmanagers",
+    "config": "/api/v1/status/config",
+    "metrics": "/metrics",
+}
+PAGES_OF_ALERTMANAGER = {
+    "status": "/api/v2/status",
+    "alerts": "/api/v2/alerts",
+    "silences": "/api/v2/silences",
+    "metrics": "/metrics",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """The addresses to ask; None: not given."""
+
+    sidecar_url: str
+    engine_url: str | None = None
+    proxy_url: str | None = None
+    prometheus_url: str | None = None
+    alertmanager_url: str | None = None
+    grafana_url: str | None = None
+
+
+def below(base: str, path: str) -> URL:
+    """The path below a base address, which may have a path of its own."""
+    path, _, query = path.partition("?")
+    url = URL(base)
+    return url.with_path(f"{url.path.rstrip('/')}{path}").with_query(query or None)
+
+
+class Asker:
+    """One session for all questions."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(
+        self,
+        url: URL,
+        *,
+        query: Mapping[str, str] | None = None,
+        json: Any = None,
+        unix: aiohttp.ClientSession | None = None,
+    ) -> Reply:
+        """GET, or POST with a form (`query`) or with JSON. Never raises for what a server does."""
+        sent = {"data": query} if query else {"json": json} if json is not None else {}
+        method = "POST" if sent else "GET"
+        where, began_at = shown_url(url), _now()
+        try:
+            async with self._places, (unix or self._session).request(method, url, **sent) as answer:
+                body = bytearray()
+                async for piece in answer.content.iter_any():
+                    body += piece
+                    if len(body) > LARGEST_ANSWER:
+                        return Reply(where, failure=f"answers with more than {LARGEST_ANSWER >> 20} MiB")
+                login = answer.status == 401
+                return Reply(
+                    where,
+                    answer.status,
+                    bytes(body),
+                    ("refuses this user and password" if url.user else HOW_TO_LOG_IN) if login else "",
+                    answer.headers.get("Date", ""),
+                    (began_at + _now()) / 2,
+                )
+        except TimeoutError:
+            return Reply(where, failure=f"did not answer within {ANSWER_TIMEOUT_SECONDS:.0f} s")
+        except aiohttp.ClientError as error:
+            return Reply(where, failure=failure_of(error))
+        except (ValueError, OSError):
+            return Reply(where, failure=NOT_ASKABLE)
+
+    async def ask_all(self, urls: Mapping[str, URL]) -> dict[str, Reply]:
+        replies = await asyncio.gather(*map(self.ask, urls.values()))
+        return dict(zip(urls, replies, strict=True))
+
+
+def session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_SECONDS),
+        headers={"User-Agent": DOCTOR_AGENT},
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
+
+
+async def examined(sources: Sources, evidence: Evidence, test_phase: str | None) -> list[Finding]:
+    """Ask all sources and judge. `test_phase`: the phase whose receivers get a TEST page; None sends nothing."""
+    async with session() as open_session:
+        asker = Asker(open_session)
+        await gather(asker, sources, evidence)
+        base = sources.alertmanager_url or alertmanager_of(evidence)
+        if test_phase is not None and base is not None and can_be_sent(evidence, test_phase):
+            evidence.test_page = await send_test_page(asker.ask, partial(below, base), evidence, test_phase)
+        return examine(evidence)
+
+
+async def gather(asker: Asker, sources: Sources, evidence: Evidence) -> Evidence:
+    """The evidence, with all answers filled in."""
+    named = urlsplit(sources.sidecar_url)
+    evidence.sidecar_url = named._replace(netloc=named.netloc.rpartition("@")[2]).geturl()
+    await asyncio.gather(
+        _ask_sidecar(asker, sources, evidence),
+        _ask_engine(asker, sources, evidence),
+        _ask_prometheus(asker, sources, evidence),
+    )
+    await _ask_alertmanager(asker, sources, evidence)
+    await _ask_about_own_target(asker, sources, evidence)
+    await _open_links(asker, sources, evidence)
+    return evidence
+
+
+async def _ask_sidecar(asker: Asker, sources: Sources, evidence: Evidence) -> None:
+    base = sources.sidecar_url
+    paths = {"healthy": "/-/healthy", "ready": "/-/ready", "page": "/metrics", "diagnosis": "/diagnosis"}
+    replies = await asker.ask_all({name: below(base, path) for name, path in paths.items()})
+    evidence.healthy, evidence.ready = replies["healthy"], replies["ready"]
+    evidence.page, evidence.diagnosis = replies["page"], replies["diagnosis"]
+    if sources.proxy_url is not None:
+        evidence.traffic = await asker.ask(below(sources.proxy_url, "/v1/models"))
+        evidence.page_after = await asker.ask(below(base, "/metrics"))
+
+
+async def _ask_engine(asker: Asker, sources: Sources, evidence: Evidence) -> None:
+    if sources.engine_url is None:
+        return
+    evidence.engine_where = sources.engine_url
+    path = unix_path(sources.engine_url)
+    own = (
+        session()
+        if not path
+        else aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_SECONDS), connector=aiohttp.UnixConnector(path)
+        )
+    )
+    answers: dict[str, Answer] = {}
+
+    async def look(page: str) -> None:
+        reply = await asker.ask(URL(f"{http_url(sources.engine_url or '')}{page}"), unix=own)
+        answers[page] = Answer(reply.status, reply.body)
+
+    async with own:
+        await look(HEALTH_PATH)
+        seen: dict[str, Answer] = {}
+        while answers[HEALTH_PATH].status is not None and (page := next_question(seen)) is not None:
+            await look(page)
+            seen[page] = answers[page]
+        kind = kind_named(recognised(seen) or "none")
+        for page in (*kind.asks, *((kind.state.path,) if kind.state and not kind.reading_resets else ())):
+            if page not in answers:
+                await look(page)
+    evidence.engine = answers
+
+
+async def _ask_prometheus(asker: Asker, sources: Sources, evidence: Evidence) -> None:
+    base = sources.prometheus_url
+    if base is None:
+        return
+    pages_of = asker.ask_all({name: below(base, path) for name, path in PAGES_OF_PROMETHEUS.items()})
+    queries = asyncio.gather(*(_query(asker, base, query) for query in QUERIES.values()))
+    replies, answers = await asyncio.gather(pages_of, queries)
+    evidence.prometheus = {**replies, **dict(zip(QUERIES, answers, strict=True))}
+
+
+async def _ask_about_own_target(asker: Asker, sources: Sources, evidence: Evidence) -> None:
+    """Ask which series of this process Prometheus keeps, once it is known which target this process is."""
+    base = sources.prometheus_url
+    try:
+        mine = own_targets(Read(evidence))
+    except UNKNOWN_FORM:
+        return
+    if base is None or len(mine) != 1:
+        return
+    of = ", ".join(f'{name}="{mine[0][name]}"' for name in ("job", "instance") if name in mine[0])
+    asked = {"kept": f"group by (__name__) ({{{of}}})", "scraped": f"scrape_samples_scraped{{{of}}}"}
+
+    async def ask() -> None:
+        answers = await asyncio.gather(*(_query(asker, base, query) for query in asked.values()))
+        evidence.prometheus = {**evidence.prometheus, **dict(zip(asked, answers, strict=True))}
+
+    await ask()
+    if _lacks_series(evidence):
+        # Some series are on the page once their value is known: Prometheus may not have read the page since.
+        evidence.next_scrape_came = await _next_scrape(asker, base, of)
+        if evidence.next_scrape_came:
+            await ask()
+
+
+def _lacks_series(evidence: Evidence) -> bool:
+    try:
+        return bool(not_kept(Read(evidence)))
+    except UNKNOWN_FORM:  # `scraped_targets.py` says so
+        return False
+
+
+async def _next_scrape(asker: Asker, base: str, of: str) -> bool:
+    """Wait until Prometheus has scraped the target with these labels once more, for as long as the longest interval may take.
+
+    Returns whether it has.
+    """
+    known: float | None = None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_SCRAPE_INTERVAL_SECONDS + SCRAPE_SLACK_SECONDS):
+            while True:
+                at = _first(await _query(asker, base, f"timestamp(process_start_time_seconds{{{of}}})"))
+                if known is not None and at is not None and at > known:
+                    return True
+                known = at if known is None else known
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+    return False
+
+
+def _first(reply: Reply) -> float | None:
+    """The value of the first series in an answer; None if there is none."""
+    try:
+        return reply.samples[0][1]
+    except UNKNOWN_FORM:
+        return None
+
+
+async def _query(asker: Asker, base: str, query: str) -> Reply:
+    return await asker.ask(below(base, "/api/v1/query"), query={"query": query})
+
+
+async def _ask_alertmanager(asker: Asker, sources: Sources, evidence: Evidence) -> None:
+    base = sources.alertmanager_url or alertmanager_of(evidence)
+    if base is not None:
+        evidence.alertmanager = await asker.ask_all(
+            {name: below(base, path) for name, path in PAGES_OF_ALERTMANAGER.items()}
+        )
+
+
+async def _open_links(asker: Asker, sources: Sources, evidence: Evidence) -> None:
+    links = to_open(evidence, sources.grafana_url)
+    replies = await asyncio.gather(*(_open(asker, link) for link in links))
+    evidence.opened = dict(zip(links, replies, strict=True))
+
+
+async def _open(asker: Asker, link: str) -> Reply:
+    # A page of a dashboard can be megabytes of scripts: the status is all that is asked.
+    try:
+        url = URL(link)
+    except ValueError:
+        return Reply(link, failure=NOT_ASKABLE)
+    reply = await asker.ask(url)
+    return replace(reply, body=reply.body[:2000])
+
+
+def _now() -> float:
+    return time.time()  # noqa: TID251  compared with the clocks of other machines, by their Date headers

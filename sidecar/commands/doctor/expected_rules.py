@@ -1,0 +1,79 @@
+"""The rules that must be loaded, from the shipped files, and what an expression asks of the series that it reads.
+
+Knows YAML and the parts of PromQL that name metrics and labels. It refuses to know durations and thresholds: who changes them has
+still loaded the rules.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sidecar.commands.export.shipped_files import ALERT_RULES, DASHBOARD_RULES, shipped
+from sidecar.config.quick_yaml import read_yaml
+from sidecar.metrics.catalogue import CATALOGUE
+
+
+WATCHDOG = "Watchdog"
+PAGES_GROUP = "llm-phase-pages"
+"""The group of the lanes' pages: their severity is the one that pages."""
+_FILES = "llm-*.yml"
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_METRIC = re.compile(r"(?<![\w:])llm_\w+(?![\w:])")
+_GROUPED = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
+_SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
+_DECLARED = frozenset(metric.name for metric in CATALOGUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The shipped rules, without those for pictures alone. `counts`: name of an alert or of a recorded series to the number of rules with it."""
+
+    counts: Mapping[str, int]
+    alerts: frozenset[str]
+
+
+@cache
+def expected() -> Expected:
+    """The rules of the shipped files. Raises NothingShippedError where the package has none."""
+    groups = [
+        group
+        for path in sorted(shipped(ALERT_RULES).glob(_FILES))
+        if path.name != DASHBOARD_RULES
+        for group in read_yaml(path.read_text("utf-8"))["groups"]
+    ]
+    rules = [rule for group in groups for rule in group["rules"]]
+    names = Counter(rule.get("alert") or rule["record"] for rule in rules)
+    return Expected(names, frozenset(rule["alert"] for rule in rules if "alert" in rule))
+
+
+def ours(groups: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The loaded rules that have the name of a shipped one, each with its group's `interval` and `group`.
+
+    `WATCHDOG` is a name of other packages too, such as kube-prometheus-stack's: only the shipped one has a phase.
+    """
+    names = expected().counts
+    return [
+        {**rule, "interval": float(group["interval"]), "group": group["name"]}
+        for group in groups
+        for rule in group["rules"]
+        if rule["name"] in names and (rule["name"] != WATCHDOG or "phase" in rule["labels"])
+    ]
+
+
+def metrics_in(expression: str) -> set[str]:
+    """The series of the sidecar that an expression reads, such as `llm_request_seconds_bucket`."""
+    return set(_METRIC.findall(_QUOTED.sub('""', expression)))
+
+
+def undeclared(names: Iterable[str]) -> list[str]:
+    """The names that no metric of this version has."""
+    return sorted(name for name in names if name not in _DECLARED and _SUFFIX.sub("", name) not in _DECLARED)
+
+
+def grouped_by(expression: str) -> set[str]:
+    """The labels that an expression groups or joins by."""
+    found = _GROUPED.findall(_QUOTED.sub('""', expression))
+    return {label.strip() for labels in found for label in labels.split(",") if label.strip()}

@@ -1,0 +1,254 @@
+"""Judges Prometheus: whether it answers, scrapes this very process, and which labels its series carry.
+
+A process is recognised by `process_start_time_seconds`: the value on its own page, and the value that Prometheus keeps. Addresses
+are no proof, because a Service or a port of another pod answers as well. Pure.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from sidecar.commands.doctor.expected_rules import grouped_by, metrics_in, ours
+from sidecar.commands.doctor.gathered import Read, in_yaml
+from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
+from sidecar.metrics import self_metrics as own
+from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.target_labels import CLUSTER
+from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS, MODEL
+
+
+SAME_START_SECONDS = 0.005
+"""Difference of two start times below which they are one process's: the kernel counts them in hundredths of a second."""
+NEAR_THE_LIMIT = 0.8
+"""Share of a sample_limit above which more lanes or models make Prometheus drop the whole page."""
+SCRAPE_SLACK_SECONDS = 5.0
+"""A scrape takes a while, and its interval is kept to within that."""
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def own_targets(read: Read) -> list[Mapping[str, str]]:
+    """The labels of every target of Prometheus that is this very process."""
+    started = read.started_at
+    if started is None:
+        return []
+    return [
+        {name: value for name, value in labels.items() if name != "__name__"}
+        for labels, value in read.evidence.prometheus["sidecars"].samples
+        if abs(value - started) < SAME_START_SECONDS
+    ]
+
+
+def prometheus(read: Read, _chain: Chain) -> Finding:
+    replies = read.evidence.prometheus
+    if not replies:
+        return not_asked(Link.PROMETHEUS, "--prometheus.url")
+    now = replies["now"]
+    if not now.good:
+        return broken(Link.PROMETHEUS, now.told, "start Prometheus, or correct --prometheus.url")
+    _ = read.prometheus_now
+    return ok(Link.PROMETHEUS, f"{urlsplit(now.where).netloc} answers queries")
+
+
+def scrape(read: Read, chain: Chain) -> Finding:
+    if waits := chain.waits(Link.SCRAPE, Link.SIDECAR, Link.PROMETHEUS):
+        return waits
+    if read.evidence.page is None or not read.evidence.page.good:
+        return unknown(Link.SCRAPE, "no sidecar answers yet", "start the sidecar, or give --sidecar.url")
+    if not read.evidence.prometheus:
+        return _by_its_own_page(read)
+    mine = own_targets(read)
+    if not mine:
+        return _not_scraped(read)
+    if len(mine) > 1:
+        twice = ", ".join(f"job {one.get('job', '?')} at {one.get('instance', '?')}" for one in mine)
+        return broken(
+            Link.SCRAPE,
+            f"this process is scraped {len(mine)} times, so that each sum counts it as often: {twice}",
+            "keep one of these targets: a PodMonitor or a ServiceMonitor or a scrape_config, not several",
+        )
+    return _of_target(read, mine[0])
+
+
+def _by_its_own_page(read: Read) -> Finding:
+    """Without a Prometheus to ask: the age of the last scrape, by the sidecar's own clock."""
+    age, flag = read.page.value(own.SCRAPE_AGE_SECONDS.name), "--prometheus.url"
+    started, asked = read.started_at, read.evidence.page
+    assert asked is not None
+    silent = age
+    if age is None and started is not None:
+        silent = asked.at + (asked.skew_seconds or 0.0) - started
+    if silent is not None and silent >= LONGEST_SCRAPE_INTERVAL_SECONDS + SCRAPE_SLACK_SECONDS:
+        never = " since the process began" if age is None else ""
+        return broken(
+            Link.SCRAPE,
+            f"no scrape for {silent:.0f} s{never}",
+            f"let Prometheus scrape {read.evidence.sidecar_url}/metrics (docs/attach.md); {flag} shows what it tried",
+        )
+    said = (
+        "no scrape yet" if age is None else f"something scraped the page {age:.0f} s ago; whether it is your Prometheus"
+    )
+    return unknown(Link.SCRAPE, f"{said}{'' if age is None else ' is not known'}: {flag} is not given", f"give {flag}")
+
+
+def _not_scraped(read: Read) -> Finding:
+    targets = read.evidence.prometheus["targets"].data["activeTargets"]
+    port = urlsplit(read.evidence.sidecar_url).port
+    failing = [one for one in targets if one["health"] == "down" and urlsplit(one["scrapeUrl"]).port == port]
+    if failing:
+        return broken(
+            Link.SCRAPE,
+            f"the scrape of {failing[0]['scrapeUrl']} fails: {failing[0]['lastError']}",
+            _remedy(failing[0]["lastError"]),
+        )
+    others = read.evidence.prometheus["sidecars"].samples
+    times = {labels.get("instance"): value for labels, value in read.evidence.prometheus["scraped_at"].samples}
+    started = read.started_at or 0.0
+    before = [labels for labels, _ in others if times.get(labels.get("instance"), 0.0) < started]
+    pending = [one for one in targets if one["health"] == "unknown"]
+    down = next((one for one in targets if one["health"] == "down"), None)
+    young = read.prometheus_now - started < LONGEST_SCRAPE_INTERVAL_SECONDS
+    if young and (before or pending or not (others or down)):
+        return unknown(
+            Link.SCRAPE, "not scraped since it started, less than a minute ago", "run the doctor again in a minute"
+        )
+    if others:
+        names = ", ".join(sorted(str(labels.get("instance")) for labels, _ in others)[:5])
+        return broken(
+            Link.SCRAPE,
+            f"Prometheus scrapes {len(others)} other sidecar process{'es' if len(others) > 1 else ''} ({names}), not this one",
+            "let it scrape each pod itself, not a Service or another port; compare address and port of its targets",
+        )
+    example = "" if down is None else f"; {down['scrapeUrl']} is down: {down['lastError']}"
+    return broken(
+        Link.SCRAPE,
+        f"no target of Prometheus is a sidecar, out of {len(targets)}{example}",
+        "add a scrape_config or a PodMonitor; with kube-prometheus-stack it needs the label release: NAME (docs/attach.md)",
+    )
+
+
+def _remedy(error: str) -> str:
+    if "401" in error or "403" in error:
+        return "give Prometheus the user and the password of the admin side (docs/access.md)"
+    if "sample" in error or "limit" in error:
+        return "raise sample_limit (and label limits) of this scrape_config; `sidecar check` says how many series there are"
+    if "tls" in error or "x509" in error or "HTTP response to HTTPS" in error:
+        return "let scheme and tls_config of the scrape_config fit the admin side (docs/access.md)"
+    return "let it reach the admin port: address, port, NetworkPolicy"
+
+
+def _of_target(read: Read, mine: Mapping[str, str]) -> Finding:
+    evidence = read.evidence.prometheus
+    target = next(
+        (one for one in evidence["targets"].data["activeTargets"] if _is(one["labels"], mine)),
+        {"scrapeInterval": "0s", "scrapePool": mine.get("job", ""), "scrapeUrl": mine.get("instance", "")},
+    )
+    interval = seconds(target.get("scrapeInterval", "0s"))
+    if interval > LONGEST_SCRAPE_INTERVAL_SECONDS:
+        return broken(
+            Link.SCRAPE,
+            f"it is scraped every {target['scrapeInterval']}, and the rules' shortest windows need two scrapes within 2 minutes",
+            f"set scrape_interval of job {target['scrapePool']} to 15s, at most 60s",
+        )
+    limit = _sample_limit(evidence["config"].data["yaml"] if evidence["config"].good else "", str(target["scrapePool"]))
+    samples = evidence["scraped"].samples if "scraped" in evidence and evidence["scraped"].good else []
+    if limit and samples and samples[0][1] > NEAR_THE_LIMIT * limit:
+        return broken(
+            Link.SCRAPE,
+            f"the page has {samples[0][1]:.0f} samples of sample_limit {limit}: a few more, and Prometheus drops it whole",
+            f"raise sample_limit of job {target['scrapePool']}; `sidecar check` says how many series a config can reach",
+        )
+    lost = not_kept(read)
+    if lost and not read.evidence.next_scrape_came:
+        return unknown(
+            Link.SCRAPE,
+            f"Prometheus does not have {len(lost)} series that rules read, and no scrape came that could have brought them: {', '.join(lost[:4])}",
+            "run the doctor again in a minute",
+        )
+    if lost:
+        return broken(
+            Link.SCRAPE,
+            f"{len(lost)} series that rules read are dropped on the way: {', '.join(lost[:4])}",
+            f"correct metric_relabel_configs of job {target['scrapePool']}",
+        )
+    if missing := unread(
+        Link.SCRAPE, (evidence[name] for name in ("rules", "config", "scraped", "kept") if name in evidence)
+    ):
+        return missing
+    every = f" every {target['scrapeInterval']}" if interval else ""
+    return ok(Link.SCRAPE, f"this very process is scraped{every}, once: job {mine.get('job')}, {mine.get('instance')}")
+
+
+def _is(labels: Mapping[str, str], mine: Mapping[str, str]) -> bool:
+    return all(labels.get(name) == mine.get(name) for name in ("job", "instance"))
+
+
+def seconds(duration: str) -> float:
+    """A duration in Prometheus' notation, such as `1m30s`, in seconds."""
+    total, digits, unit = 0.0, "", ""
+    for sign in f"{duration}0":
+        if sign.isdigit() and unit:
+            total += float(digits) * _DURATION_UNITS.get(unit, 0.0)
+            digits, unit = "", ""
+        if sign.isdigit():
+            digits += sign
+        else:
+            unit += sign
+    return total
+
+
+def _sample_limit(config: str, job: str) -> int:
+    """`sample_limit` of a job, or the global one; 0 if there is none."""
+    told = in_yaml(config) or {}
+    limits = [one.get("sample_limit", 0) for one in told.get("scrape_configs") or () if one.get("job_name") == job]
+    return int(next(iter(limits), 0) or (told.get("global") or {}).get("sample_limit", 0))
+
+
+def not_kept(read: Read) -> list[str]:
+    """The series that are on this process's page and read by a loaded rule, and that Prometheus does not keep."""
+    evidence = read.evidence.prometheus
+    if "kept" not in evidence or not evidence["kept"].good:
+        return []
+    kept = {labels["__name__"] for labels, _ in evidence["kept"].samples}
+    needed = {name for rule in ours(read.groups) for name in metrics_in(rule["query"])}
+    return sorted((needed & read.page.names) - kept)
+
+
+def labels(read: Read, chain: Chain) -> Finding:
+    if waits := chain.waits(Link.LABELS, Link.PROMETHEUS, Link.SIDECAR, Link.SCRAPE):
+        return waits
+    if not read.evidence.prometheus:
+        return not_asked(Link.LABELS, "--prometheus.url")
+    rules, mine = ours(read.groups), own_targets(read)
+    if not rules:
+        return chain.waits(Link.LABELS, Link.RULES) or unknown(Link.LABELS, "no rule is loaded", "load the rules")
+    if not mine:
+        return unknown(Link.LABELS, "it is not scraped yet", "run the doctor again in a minute")
+    grouped = {name for rule in rules for name in grouped_by(rule["query"])}
+    made = {name for rule in rules if rule["type"] == "recording" for name in rule.get("labels", {})}
+    # Series by model begin when the engine has told its models: until then their labels are not on the page.
+    ours_to_give = read.page.label_names.union(label.name for metric in CATALOGUE for label in metric.labels)
+    needed = sorted(grouped - ours_to_give - made)
+    # A label that is absent is empty: most fleets have one cluster, and no label for it.
+    carried = [name for name in needed if mine[0].get(name)]
+    missing = sorted({*needed} - {*carried, CLUSTER})
+    shadowed = sorted((mine[0].keys() - set(needed)) & (read.page.label_names | {MODEL.name}))
+    if missing:
+        return broken(
+            Link.LABELS,
+            f"the rules group by {', '.join((*carried, *missing))}; this target has no label {', '.join(missing)}",
+            "relabel in Prometheus (__meta_kubernetes_namespace, __meta_kubernetes_pod_name), or set static labels; a PodMonitor"
+            " does it by itself",
+        )
+    if mine[0].get(CLUSTER) and CLUSTER not in needed:
+        return broken(
+            Link.LABELS,
+            f"this target has {CLUSTER}={mine[0][CLUSTER]}, and the loaded rules do not group by it: several clusters are one to them",
+            "load the rules and the routes of this version: sidecar export all",
+        )
+    if shadowed:
+        return broken(
+            Link.LABELS,
+            f"the target sets {', '.join(shadowed)}, which the page has too: Prometheus renames the page's to"
+            f" exported_{shadowed[0]}",
+            "take these labels off the target (relabel_configs, podTargetLabels), or set honor_labels: true",
+        )
+    return ok(Link.LABELS, f"this target has {', '.join(f'{name}={mine[0][name]}' for name in carried)}")

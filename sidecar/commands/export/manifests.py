@@ -1,0 +1,94 @@
+"""The Kubernetes objects: manifests, rules, routes and dashboards as folders for `kubectl apply -k`, with a namespace if one is given.
+
+The folders stand to each other as in the repository, because kustomizations name each other by relative paths. It knows which lines of
+a manifest a parameter changes, and no object.
+"""
+
+import json
+import re
+from pathlib import PurePosixPath
+
+from sidecar.commands.export.dashboards import dashboard_files
+from sidecar.commands.export.parameters import Parameters
+from sidecar.commands.export.routes import route_files
+from sidecar.commands.export.rules.operator import RELEASE
+from sidecar.commands.export.rules.rule_files import files
+from sidecar.commands.export.shipped_files import ALERT_RULES, DEPLOY, GRAFANA, shipped
+from sidecar.commands.export.substitution import Substitution, substituted, word
+
+
+KUSTOMIZATION = "kustomization.yaml"
+IMAGE = re.compile(r"(?<=\bimage: )(?:[\w./:-]+/)?llm-phase-sidecar(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?(?=\s|$)")
+"""The sidecar's image in a manifest, whatever registry and tag it has."""
+_OBJECTS = ("kubernetes/", "templates/")
+_COMPONENT = re.compile(r"^kind: Component$", re.MULTILINE)
+_NAMESPACE = re.compile(r"^namespace: .*\n", re.MULTILINE)
+_MESSAGES_FOLDER = f"{ALERT_RULES}/templates"
+"""Its ConfigMap belongs into the Alertmanager's namespace, so it gets none here."""
+
+
+def rule_texts(given: Parameters) -> dict[str, str]:
+    """Path below alert_rules/ to text: the rules, as files and as an object."""
+    bases = (given.runbooks, given.dashboards)
+    return _released(
+        files(bases, given.severities, keep_firing=given.keep_firing, classic_histograms=given.classic_histograms),
+        given,
+    )
+
+
+def route_texts(given: Parameters) -> dict[str, str]:
+    """The same of Alertmanager's routes."""
+    return _released(route_files(given), given)
+
+
+def placed_dashboards(given: Parameters) -> dict[str, str]:
+    """Path below grafana/ to text: the dashboards, with the namespace of their objects if one is given."""
+    return {path: _placed(path, text, given.namespace) for path, text in dashboard_files(given).items()}
+
+
+def kubernetes_files(given: Parameters) -> dict[str, str]:
+    """Path to text: the folders deploy/, alert_rules/ and grafana/dashboards/, with what a cluster takes."""
+    alerting = {KUSTOMIZATION: (shipped(ALERT_RULES) / KUSTOMIZATION).read_text()}
+    alerting |= {
+        name: text for name, text in (rule_texts(given) | route_texts(given)).items() if name.startswith(_OBJECTS)
+    }
+    boards = {name: text for name, text in placed_dashboards(given).items() if name.startswith("dashboards/")}
+    texts = _below(DEPLOY, _manifests(given)) | _below(ALERT_RULES, alerting) | _below(GRAFANA, boards)
+    return {path: _placed(path, text, given.namespace) for path, text in texts.items()}
+
+
+def all_files(given: Parameters) -> dict[str, str]:
+    """The same folders, with the files for those who run no Kubernetes as well."""
+    files_too = _below(ALERT_RULES, rule_texts(given) | route_texts(given)) | _below(GRAFANA, dashboard_files(given))
+    return files_too | kubernetes_files(given)
+
+
+def _manifests(given: Parameters) -> dict[str, str]:
+    folder = shipped(DEPLOY)
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    texts = {str(path.relative_to(folder)): path.read_text() for path in paths}
+    image = Substitution("--image", IMAGE.pattern, lambda match: given.image or match[0])
+    return substituted(texts, [image, _label(given)])
+
+
+def _released(texts: dict[str, str], given: Parameters) -> dict[str, str]:
+    return substituted(texts, [_label(given)])
+
+
+def _label(given: Parameters) -> Substitution:
+    return word("--release", rf"(?<=\brelease: ){re.escape(RELEASE)}(?![\w.-])", given.release)
+
+
+def _below(folder: str, texts: dict[str, str]) -> dict[str, str]:
+    return {f"{folder}/{name}": text for name, text in texts.items()}
+
+
+def _placed(path: str, text: str, namespace: str) -> str:
+    """A kustomization that puts all its objects into the namespace; any other file, and a Component, as it is.
+
+    A Component would put the user's own objects there as well.
+    """
+    where = PurePosixPath(path)
+    if not namespace or where.name != KUSTOMIZATION or str(where.parent) == _MESSAGES_FOLDER or _COMPONENT.search(text):
+        return text
+    return f"{_NAMESPACE.sub('', text)}namespace: {json.dumps(namespace)}\n"

@@ -1,0 +1,118 @@
+"""The parameters of `sidecar export`: what a team may name otherwise, with the values that are allowed.
+
+It checks all of them and reports all errors at once. It knows no file.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from sidecar.commands.export.rules.annotations import DASHBOARDS, RUNBOOKS
+from sidecar.commands.export.rules.operator import RELEASE
+from sidecar.commands.export.rules.severity import NO_SEVERITY, SHIPPED_SEVERITIES, Severities
+from sidecar.config.suggest import did_you_mean
+
+
+RECEIVERS = ("slack", "pagerduty", "webhook")
+"""The kinds of notification that the shipped routes have."""
+FOLDER = "LLM"
+"""The folder of the dashboards in Grafana."""
+SECRETS = "/etc/alertmanager/secrets"
+"""The folder of the files with secrets, on the Alertmanager's machine."""
+DASHBOARD_PATH = "/d"
+"""Grafana's path of dashboards."""
+
+_URL = re.compile(r"https?://[^\s\"'\\{}<>]+")
+_BASE = re.compile(r"https?://[^\s\"'\\{}<>?#]+")
+"""The beginning of links: a name and a query come behind it."""
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_TITLE = re.compile(r"[\w][\w ./-]{0,99}")
+_CHANNEL = re.compile(r"#[\w-]{1,79}")
+_PATH = re.compile(r"/[\w./-]*[\w.-]")
+_IMAGE = re.compile(r"[a-z0-9][\w.:/@-]{0,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The defaults write the committed files, byte by byte. An empty text: not given."""
+
+    namespace: str = ""
+    release: str = RELEASE
+    image: str = ""
+    runbook_base: str = ""
+    grafana_base: str = DASHBOARDS.removesuffix(DASHBOARD_PATH)
+    datasource: str = ""
+    folder: str = FOLDER
+    receivers: tuple[str, ...] = ()
+    """Some of RECEIVERS; empty: the shipped routes, with a receiver for each phase."""
+    slack_channel: str = ""
+    webhook_url: str = ""
+    watchdog_url: str = ""
+    secrets: str = SECRETS
+    severities: Severities = SHIPPED_SEVERITIES
+    keep_firing: bool = True
+    classic_histograms: bool = False
+    """Nothing that is exported reads a native histogram."""
+
+    @property
+    def runbooks(self) -> str:
+        """The base of links to runbooks: as given, else the sidecars' own Service, with its namespace if that is known."""
+        if self.runbook_base:
+            return self.runbook_base.rstrip("/")
+        host = urlsplit(RUNBOOKS).hostname
+        return RUNBOOKS.replace(f"//{host}", f"//{host}.{self.namespace}") if self.namespace else RUNBOOKS
+
+    @property
+    def dashboards(self) -> str:
+        """The base of links to dashboards."""
+        return self.grafana_base.rstrip("/") + DASHBOARD_PATH
+
+
+def errors(given: Parameters) -> list[str]:
+    """Each wrong value with its flag, the allowed values and what to do; empty if all are right."""
+    return [*_wrong_words(given), *_wrong_receivers(given), *_wrong_severities(given.severities)]
+
+
+def _wrong_words(given: Parameters) -> Iterator[str]:
+    url = "is no http:// or https:// address"
+    base = f"{url} that links can begin with: without ? and #"
+    for flag, value, pattern, why in (
+        ("--namespace", given.namespace, _DNS_LABEL, "is no namespace: a-z, 0-9 and -, at most 63 characters"),
+        ("--release", given.release, _LABEL_VALUE, "is no value of a label: letters, digits, - _ and ., at most 63"),
+        ("--image", given.image, _IMAGE, "is no image: registry/name:tag or registry/name@sha256:digest"),
+        ("--runbook-base", given.runbook_base, _BASE, base),
+        ("--grafana-base", given.grafana_base, _BASE, base),
+        ("--datasource", given.datasource, _LABEL_VALUE, "is no uid of a data source: letters, digits, - and _"),
+        ("--folder", given.folder, _TITLE, "is no title of a folder: letters, digits, spaces, - _ . and /"),
+        ("--slack-channel", given.slack_channel, _CHANNEL, "is no channel: # and letters, digits, - or _"),
+        ("--webhook-url", given.webhook_url, _URL, url),
+        ("--watchdog-url", given.watchdog_url, _URL, url),
+        ("--secrets", given.secrets, _PATH, "is no absolute path of a folder"),
+    ):
+        if value and pattern.fullmatch(value) is None:
+            yield f"{flag}: {value!r} {why}"
+
+
+def _wrong_receivers(given: Parameters) -> Iterator[str]:
+    for name in given.receivers:
+        if name not in RECEIVERS:
+            near = did_you_mean(name, RECEIVERS)
+            yield f"--receivers: {name!r} is not known; allowed are {', '.join(RECEIVERS)}, with commas between{near}"
+    if "webhook" in given.receivers and not given.webhook_url:
+        yield "--receivers: webhook needs --webhook-url=URL, the address that gets every page and ticket"
+    for flag, value, kind in (
+        ("--webhook-url", given.webhook_url, "webhook"),
+        ("--slack-channel", given.slack_channel, "slack"),
+    ):
+        if value and kind not in given.receivers:
+            yield f"{flag} has no effect: name {kind} in --receivers, such as --receivers={kind}"
+
+
+def _wrong_severities(given: Severities) -> Iterator[str]:
+    for flag, value in (("--severity.page", given.page), ("--severity.ticket", given.ticket)):
+        if _LABEL_VALUE.fullmatch(value) is None or value == NO_SEVERITY:
+            yield f"{flag}: {value!r} is no severity: letters, digits, - _ and ., and not {NO_SEVERITY!r} (the Watchdog's)"
+    if given.page == given.ticket:
+        yield f"--severity.page and --severity.ticket are both {given.page!r}: then nothing tells a page from a ticket"

@@ -1,0 +1,226 @@
+"""One answer of a sound chain is changed, and the doctor names that link, and no other. Unknown is never ok."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from sidecar.commands.doctor.examination import JUDGES, examine
+from sidecar.commands.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, undeclared
+from sidecar.commands.doctor.gathered import ConfigCheck, Evidence, Reply
+from sidecar.commands.doctor.links import Link, State
+from sidecar.commands.doctor.own_side import ATTACH_LABEL, LEAST_SEEN
+from sidecar.commands.doctor.scraped_targets import seconds
+from sidecar.config.notes import Note
+from sidecar.engines.probe.replies import Answer
+from tests.commands.doctor.one_change import (
+    NO_ANSWER,
+    alertmanager,
+    drilled,
+    every_rule,
+    on_page,
+    opened,
+    prometheus,
+    routed,
+    said,
+    states,
+    target,
+    with_config,
+)
+from tests.commands.doctor.sound_evidence import (
+    COUNTED,
+    STARTED,
+    TARGET,
+    api,
+    groups,
+    sound,
+    told,
+    vector,
+)
+
+
+def test_a_sound_chain_has_every_link_ok() -> None:
+    assert states(sound()) == {State.OK: [link.label for link in Link], State.BROKEN: [], State.UNKNOWN: []}
+
+
+def test_the_watchdog_of_another_package_is_no_second_copy_of_ours() -> None:
+    """kube-prometheus-stack brings an alert of this name, with a runbook on the internet. It does not stand in for ours either."""
+    theirs = {
+        "name": "Watchdog",
+        "type": "alerting",
+        "query": "vector(1)",
+        "labels": {"severity": "none"},
+        "annotations": {"runbook_url": "https://runbooks.prometheus-operator.dev/runbooks/general/watchdog"},
+        "health": "ok",
+        "state": "firing",
+        "alerts": [],
+        "lastEvaluation": "2026-09-21T14:13:18Z",
+    }
+    general = {"name": "general.rules", "interval": 30, "evaluationTime": 0.01, "rules": [theirs]}
+    both, alone = sound(), sound()
+    prometheus("rules", api({"groups": [general, *groups()]}))(both)
+    ours = [{**group, "rules": [one for one in group["rules"] if one["name"] != "Watchdog"]} for group in groups()]
+    prometheus("rules", api({"groups": [general, *ours]}))(alone)
+
+    assert states(both)[State.OK] == [link.label for link in Link]
+    assert (states(alone)[State.BROKEN], "Watchdog" in said(alone, Link.RULES)) == (["rules"], True)
+
+
+def test_a_cluster_is_told_where_a_target_has_one_and_asked_of_none() -> None:
+    one_of_many, alone = sound(), sound()
+    in_a_cluster(one_of_many)
+
+    assert states(one_of_many)[State.OK] == [link.label for link in Link]
+    assert "cluster=eu" in said(one_of_many, Link.LABELS)
+    assert "cluster" not in said(alone, Link.LABELS)
+
+
+def test_each_link_has_a_judge() -> None:
+    assert tuple(JUDGES) == tuple(Link)
+
+
+def mute_engine(evidence: Evidence) -> None:
+    models = b'{"data": [{"id": "llama", "owned_by": "vllm"}]}'
+    evidence.engine = {"/health": Answer(200), "/v1/models": Answer(200, models), "/metrics": Answer(404)}
+
+
+def hints(evidence: Evidence) -> None:
+    evidence.diagnosis = told(json.dumps({"diagnoses": [{"hints": ["set --enable-per-request-metrics"]}]}))
+
+
+def ahead(evidence: Evidence) -> None:
+    assert evidence.healthy is not None
+    evidence.healthy = replace(evidence.healthy, date="Mon, 21 Sep 2026 14:15:20 GMT")
+
+
+def without_sidecar(evidence: Evidence) -> None:
+    evidence.page = evidence.healthy = evidence.ready = NO_ANSWER
+
+
+def past_the_sidecar(evidence: Evidence) -> None:
+    evidence.page_after = evidence.page
+
+
+def locked(evidence: Evidence) -> None:
+    evidence.page = Reply("http://x/metrics", 401, failure="asks for a user and a password")
+
+
+def in_a_cluster(evidence: Evidence) -> None:
+    prometheus("sidecars", vector(({**TARGET, "cluster": "eu"}, STARTED)))(evidence)
+
+
+def in_a_cluster_with_older_rules(evidence: Evidence) -> None:
+    """Those of 0.1.0 group by no cluster."""
+    in_a_cluster(evidence)
+    older = json.loads(json.dumps(groups()).replace("cluster, ", ""))
+    prometheus("rules", api({"groups": older}))(evidence)
+
+
+BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
+    "config error": (with_config(ConfigCheck("a.yml", ("a.yml:1: wrong",))), Link.CONFIG, "a.yml:1: wrong"),
+    "silent lane": (
+        with_config(ConfigCheck("a.yml", notes=(Note("lanes_without_objectives", "lanes", ("gold",), "set them"),))),
+        Link.CONFIG,
+        "gold -> set them",
+    ),
+    "reload refused": (on_page("reload_successful 1", "reload_successful 0"), Link.CONFIG, "POST /-/reload"),
+    "engine down": (on_page("llm_engine_up 1", "llm_engine_up 0"), Link.ENGINE, "llm_engine_up is 0"),
+    "engine without its page": (mute_engine, Link.REPORTS, "--disable-log-stats"),
+    "engine without its flag": (hints, Link.REPORTS, "--enable-per-request-metrics"),
+    "sidecar gone": (without_sidecar, Link.SIDECAR, "nothing listens there"),
+    "nothing attached": (without_sidecar, Link.SIDECAR, f"both need the label {ATTACH_LABEL}"),
+    "half attached": (on_page("seen_ratio 1", "seen_ratio 0"), Link.CLIENTS, f"both need the label {ATTACH_LABEL}"),
+    "sidecar locked": (locked, Link.SIDECAR, "docs/access.md"),
+    "another server": (on_page("llm_sidecar_build_info", "node_build_info"), Link.SIDECAR, "no sidecar's page"),
+    "not ready": (lambda e: setattr(e, "ready", Reply("", 503, b"shutting down (lame_duck)")), Link.READY, "lame_duck"),
+    "traffic past it": (past_the_sidecar, Link.TRAFFIC, "another process"),
+    "bypassed": (on_page("seen_ratio 1", "seen_ratio 0.5"), Link.CLIENTS, "50%"),
+    "few files": (on_page("max_fds 65536", "max_fds 1024"), Link.LIMITS, "LimitNOFILE"),
+    "full": (on_page('used{budget="requests"} 3', 'used{budget="requests"} 1020'), Link.LIMITS, "nearly full"),
+    "prometheus gone": (prometheus("now", NO_ANSWER), Link.PROMETHEUS, "--prometheus.url"),
+    "other process": (prometheus("sidecars", vector((TARGET, STARTED - 99))), Link.SCRAPE, "not this one"),
+    "never scraped": (prometheus("sidecars", vector()), Link.SCRAPE, "no target of Prometheus is a sidecar"),
+    "twice": (
+        prometheus("sidecars", vector((TARGET, STARTED), ({**TARGET, "job": "b"}, STARTED))),
+        Link.SCRAPE,
+        "scraped 2 times",
+    ),
+    "too seldom": (target(scrapeInterval="1m30s"), Link.SCRAPE, "every 1m30s"),
+    "near sample_limit": (prometheus("scraped", vector((TARGET, 9000.0))), Link.SCRAPE, "sample_limit 10000"),
+    "series dropped": (prometheus("kept", vector()), Link.SCRAPE, "metric_relabel_configs"),
+    "rule missing": (prometheus("rules", api({"groups": groups()[1:]})), Link.RULES, "instance:llm_slo_misses:sum"),
+    "no rules": (prometheus("rules", api({"groups": []})), Link.RULES, "none of the"),
+    "rules of another version": (every_rule(query="llm_gone_total"), Link.RULES, "llm_gone_total"),
+    "no pod": (
+        prometheus("sidecars", vector(({**TARGET, "pod": ""}, STARTED))),
+        Link.LABELS,
+        "no label pod",
+    ),
+    "rules that merge clusters": (in_a_cluster_with_older_rules, Link.LABELS, "cluster=eu"),
+    "rule fails": (every_rule(health="err", lastError="many-to-many"), Link.EVALUATION, "many-to-many"),
+    "overdue": (every_rule(lastEvaluation="2026-09-21T14:00:00Z"), Link.EVALUATION, "a minute or more"),
+    "silent watchdog": (every_rule(state="inactive"), Link.WATCHDOG, "vector(1)"),
+    "alertmanager gone": (alertmanager("status", NO_ANSWER), Link.ALERTMANAGER, "--alertmanager.url"),
+    "no alertmanager known": (prometheus("alertmanagers", api({"activeAlertmanagers": []})), Link.SENT, "knows no"),
+    "alerts elsewhere": (alertmanager("alerts", told("[]")), Link.SENT, "does not have it"),
+    "receivers send nothing": (routed(receivers=[{"name": "queue-page"}]), Link.ROUTES, "queue-page"),
+    "no templates": (routed(templates=[]), Link.TEMPLATES, "llm.tmpl"),
+    "template missing": (lambda e: setattr(e, "template_texts", ("",)), Link.TEMPLATES, "llm.headline"),
+    "refused": (
+        alertmanager(
+            "metrics", told(COUNTED + 'alertmanager_notification_requests_failed_total{integration="slack"} 3\n')
+        ),
+        Link.DELIVERY,
+        "slack failed: 3",
+    ),
+    "test page late": (drilled(COUNTED), Link.DELIVERY, "not sent by pagerduty, slack, webhook within 20 s"),
+    "test page failed": (
+        drilled(COUNTED + 'alertmanager_notifications_failed_total{integration="slack"} 1\n'),
+        Link.DELIVERY,
+        "failed by slack",
+    ),
+    "dead runbook": (opened("runbooks/LLMQueueBurn", NO_ANSWER), Link.RUNBOOKS, "1 of 30"),
+    "dead dashboards": (opened("grafana", NO_ANSWER), Link.DASHBOARDS, "--grafana-base"),
+    "unknown dashboard": (opened("uid/llm-fleet", Reply("", 404)), Link.DASHBOARDS, "llm-fleet"),
+    "clock": (ahead, Link.CLOCK, "differ by 120 s"),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_link_is_named_alone_with_what_to_do(name: str) -> None:
+    change, link, words = BREAKS[name]
+    evidence = sound()
+    change(evidence)
+
+    assert states(evidence)[State.BROKEN] == [link.label]
+    assert words in said(evidence, link)
+
+
+def test_the_links_behind_a_broken_one_are_unknown_and_say_so() -> None:
+    evidence = sound()
+    without_sidecar(evidence)
+    found = {one.link: [cause.label for cause in one.follows] for one in examine(evidence) if one.follows}
+
+    assert found == {
+        link: ["sidecar"] for link in (Link.READY, Link.TRAFFIC, Link.CLIENTS, Link.LIMITS, Link.SCRAPE, Link.LABELS)
+    } | {Link.LABELS: ["sidecar"]}
+
+
+# --- one spelling --------------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_rules_are_read_as_they_are() -> None:
+    """The group of pages exists, each metric that a rule reads is declared, and the bypass has the alert's threshold."""
+    rules = [rule for group in groups() for rule in group["rules"]]
+    (bypassed,) = [rule["query"] for rule in rules if rule["name"] == "LLMSidecarBypassed"]
+
+    assert sum(expected().counts.values()) == len(rules)
+    assert PAGES_GROUP in {group["name"] for group in groups()}
+    assert undeclared({name for rule in rules for name in metrics_in(rule["query"])}) == []
+    assert bypassed.endswith(f"< {LEAST_SEEN}")
+
+
+@pytest.mark.parametrize(("text", "value"), [("15s", 15.0), ("1m30s", 90.0), ("500ms", 0.5), ("0s", 0.0)])
+def test_a_duration_is_read_in_seconds(text: str, value: float) -> None:
+    assert seconds(text) == value
