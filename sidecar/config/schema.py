@@ -173,14 +173,15 @@ class LanesConfig(Section):
         return tuple(dict.fromkeys([*named, *self.names, self.default, OTHER]))
 
 
+PROMPT_BUCKETS = (512, 4096, 16384, 65536)
+"""The edges of `prompt_bucket` if the config gives none: tokens, inclusive."""
+
+
 class PromptBucketsConfig(Section):
     """Prompt lengths, in tokens, as a label."""
 
     edges: Annotated[tuple[Tokens, ...], Before(several), Limits(min_length=1, max_length=15), After(rising)] = (
-        512,
-        4096,
-        16384,
-        65536,
+        PROMPT_BUCKETS
     )
     """Upper edges, inclusive, rising: chat, documents, long documents, RAG and code bases, whole repositories."""
 

@@ -15,12 +15,12 @@ from sidecar.metrics.self_metrics import OWN
 from sidecar.metrics.slo_metrics import SLO_METRICS
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
-    EVENTS_PER_READ_EDGES,
+    EVENTS_PER_READ_BUCKETS,
     FEW_EVENTS,
     FINISH_REASON,
-    INTER_TOKEN_EDGES,
+    INTER_TOKEN_BUCKETS,
     LANE,
-    LATENCY_EDGES,
+    LATENCY_BUCKETS,
     MODEL,
     OUTCOME,
     PER_LANE,
@@ -31,8 +31,8 @@ from sidecar.metrics.vocabulary import (
     STAGE,
     STATE,
     STREAMING,
-    TOKEN_EDGES,
-    WHOLE_REQUEST_EDGES,
+    TOKEN_BUCKETS,
+    WHOLE_REQUEST_BUCKETS,
 )
 from sidecar.slo.prefill_cost import Refusal
 
@@ -46,7 +46,7 @@ REQUEST_PHASE_SECONDS = Histogram(
     " (a difference) or estimated. A phase that no source can tell is absent; its time is in unattributed.",
     (*PER_LENGTH, STREAMING, PHASE, SOURCE),
     together=PHASES_TOGETHER,
-    buckets=LATENCY_EDGES,
+    buckets=LATENCY_BUCKETS,
     used=5,  # of a stream whose engine reports: each phase from one source
 )
 TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
@@ -54,14 +54,14 @@ TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     "Seconds from the last byte of the request body to the first event with output, of streamed inference requests that got"
     " one, whatever their outcome. Measured by the sidecar.",
     PER_LENGTH,
-    buckets=LATENCY_EDGES,
+    buckets=LATENCY_BUCKETS,
 )
 INTER_TOKEN_SECONDS = Histogram(
     "llm_inter_token_seconds",
     "Seconds between two consecutive output events of one choice, of streamed inference requests. Every gap is counted when it"
     " ends. An event may carry several tokens. Measured by the sidecar.",
     PER_LANE,
-    buckets=INTER_TOKEN_EDGES,
+    buckets=INTER_TOKEN_BUCKETS,
 )
 TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
     "llm_time_per_output_token_seconds",
@@ -69,14 +69,14 @@ TIME_PER_OUTPUT_TOKEN_SECONDS = Histogram(
     " two tokens by the engine's usage: (last token - first token) / (completion tokens - 1). Undefined, and not counted, where"
     " all output came at one instant or the answer was held back (llm_answers_held_back_total).",
     PER_LANE,
-    buckets=INTER_TOKEN_EDGES,
+    buckets=INTER_TOKEN_BUCKETS,
 )
 REQUEST_SECONDS = Histogram(
     "llm_request_seconds",
     "Seconds from the last byte of the request body until the client's socket took the last byte of the answer, of inference"
     " requests with outcome ok. The denominator for mean seconds per phase. Measured by the sidecar.",
     (*PER_LENGTH, STREAMING),
-    buckets=WHOLE_REQUEST_EDGES,
+    buckets=WHOLE_REQUEST_BUCKETS,
     used=1,  # streamed
 )
 REQUEST_UPLOAD_SECONDS = Histogram(
@@ -84,13 +84,13 @@ REQUEST_UPLOAD_SECONDS = Histogram(
     "Seconds from the first byte of the request head to the last byte of its body, of inference requests that arrived whole. It"
     " is the client's time and belongs to no phase. Measured by the sidecar.",
     (LANE,),
-    buckets=LATENCY_EDGES,
+    buckets=LATENCY_BUCKETS,
 )
 ENGINE_CONNECT_SECONDS = Histogram(
     "llm_engine_connect_seconds",
     "Seconds to open a connection to the engine, of inference requests that needed a new one. Measured by the sidecar.",
     (LANE,),
-    buckets=LATENCY_EDGES,
+    buckets=LATENCY_BUCKETS,
 )
 KV_TRANSFER_SECONDS = Histogram(
     "llm_kv_transfer_seconds",
@@ -98,7 +98,7 @@ KV_TRANSFER_SECONDS = Histogram(
     " with outcome ok whose engine reported it and whose report was accepted. These seconds are already included in a phase;"
     " docs/engines.md names it for each engine.",
     PER_LANE,
-    buckets=LATENCY_EDGES,
+    buckets=LATENCY_BUCKETS,
     used=0,  # few engines report it
 )
 PROMPT_TOKENS = Histogram(
@@ -106,7 +106,7 @@ PROMPT_TOKENS = Histogram(
     "Prompt tokens, cached ones included, of inference requests with outcome ok whose usage the engine stated. The histogram's"
     " sum counts the tokens.",
     PER_LANE,
-    buckets=TOKEN_EDGES,
+    buckets=TOKEN_BUCKETS,
 )
 STATED_PROMPTS_TOTAL = Counter(
     "llm_stated_prompts_total",
@@ -124,7 +124,7 @@ OUTPUT_TOKENS = Histogram(
     "Generated tokens, reasoning included, of inference requests with outcome ok whose usage the engine stated. The histogram's"
     " sum counts the tokens.",
     PER_LANE,
-    buckets=TOKEN_EDGES,
+    buckets=TOKEN_BUCKETS,
 )
 CACHED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_cached_prompt_tokens_total",
@@ -163,7 +163,7 @@ STREAM_EVENTS_PER_READ = Histogram(
     "Output events that arrived in one read, of streamed inference requests. If there are many in one read, something before"
     " the sidecar merges or buffers the stream.",
     (LANE,),
-    buckets=EVENTS_PER_READ_EDGES,
+    buckets=EVENTS_PER_READ_BUCKETS,
 )
 STREAM_READS_TOTAL = Counter(
     "llm_stream_reads_total",
@@ -319,7 +319,7 @@ ESTIMATOR_ERROR_SECONDS = Histogram(
     " inference requests with outcome ok that have both. Label side says whether the estimate was over or under. The estimate"
     " includes the engine's front end.",
     (MODEL, Label("side", ("over", "under"))),
-    buckets=LATENCY_EDGES,
+    buckets=LATENCY_BUCKETS,
 )
 ESTIMATOR_VERDICTS_TOTAL = Counter(
     "llm_estimator_verdicts_total",

@@ -12,9 +12,9 @@ from sidecar.metrics.vocabulary import (
     DROP_REASONS,
     LATE_READ_SECONDS,
     LATE_TIMER_SECONDS,
-    LOOP_LAG_EDGES,
+    LOOP_LAG_BUCKETS,
     OVERFLOWING,
-    OVERHEAD_EDGES,
+    OVERHEAD_BUCKETS,
     SPAN_RESULTS,
     USAGE_RESULTS,
     VERY_LATE_TIMER_SECONDS,
@@ -35,7 +35,7 @@ SIDECAR_BUILD_INFO = Info(
 EVENT_LOOP_LAG_SECONDS = Histogram(
     "llm_sidecar_event_loop_lag_seconds",
     "Seconds by which a periodic timer of the event loop fired late: bytes may have waited as long in the sidecar.",
-    buckets=LOOP_LAG_EDGES,
+    buckets=LOOP_LAG_BUCKETS,
 )
 EVENT_LOOP_CHECKS_TOTAL = Counter(
     "llm_sidecar_event_loop_checks_total",
@@ -46,7 +46,7 @@ EVENT_LOOP_CHECKS_TOTAL = Counter(
 OVERHEAD_SECONDS = Histogram(
     "llm_sidecar_overhead_seconds",
     "Seconds from the return of the read to the return of the write of the same response bytes, of 1 read in 64.",
-    buckets=OVERHEAD_EDGES,
+    buckets=OVERHEAD_BUCKETS,
 )
 TIMED_READS_TOTAL = Counter(
     "llm_sidecar_timed_reads_total",

@@ -21,15 +21,30 @@ from sidecar.timeline.outcome import Outcome, Stage
 # --- buckets: the same layout in every pod and version, or `sum by (le)` is wrong ----------------------------------------
 
 _UP_TO_300 = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75)
-LATENCY_EDGES = (*_UP_TO_300, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0)
-WHOLE_REQUEST_EDGES = (*LATENCY_EDGES, 600.0, 1200.0)
+LATENCY_BUCKETS = (*_UP_TO_300, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0)
+WHOLE_REQUEST_BUCKETS = (*LATENCY_BUCKETS, 600.0, 1200.0)
 _GAPS = (0.0001, 0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075)
-INTER_TOKEN_EDGES = (*_GAPS, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0)
+INTER_TOKEN_BUCKETS = (*_GAPS, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0)
 """The first bucket isolates events that came in one read: something upstream merges or buffers."""
-TOKEN_EDGES = (1.0, 8.0, 32.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131072.0)
-EVENTS_PER_READ_EDGES = (1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 100.0)
-OVERHEAD_EDGES = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25)
-LOOP_LAG_EDGES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
+TOKEN_BUCKETS = (
+    1.0,
+    8.0,
+    32.0,
+    128.0,
+    256.0,
+    512.0,
+    1024.0,
+    2048.0,
+    4096.0,
+    8192.0,
+    16384.0,
+    32768.0,
+    65536.0,
+    131072.0,
+)
+EVENTS_PER_READ_BUCKETS = (1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 100.0)
+OVERHEAD_BUCKETS = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25)
+LOOP_LAG_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 # --- limits of the plain counters that alerts read in a histogram's place; the first two are edges ------------------------
 

@@ -16,15 +16,15 @@ from sidecar.metrics import self_metrics as own
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.children import CounterChild, GaugeChild
 from sidecar.metrics.registry import Family, Metrics
-from sidecar.metrics.vocabulary import INTER_TOKEN_EDGES, LANE
+from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS, LANE
 from sidecar.observe.evidence import Inside
 from sidecar.slo.root.reading import LaneCounts, Reading
 
 
 _LOGS = (
     0.0,
-    *(log(sqrt(low * high) / INTER_TOKEN_EDGES[0]) for low, high in pairwise(INTER_TOKEN_EDGES)),
-    log(INTER_TOKEN_EDGES[-1] / INTER_TOKEN_EDGES[0]),
+    *(log(sqrt(low * high) / INTER_TOKEN_BUCKETS[0]) for low, high in pairwise(INTER_TOKEN_BUCKETS)),
+    log(INTER_TOKEN_BUCKETS[-1] / INTER_TOKEN_BUCKETS[0]),
 )
 """Logarithm of a gap in each bucket: of the bucket's middle, in units of the lowest edge."""
 

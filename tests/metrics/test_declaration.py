@@ -2,14 +2,14 @@
 
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Label, Sizes
-from sidecar.metrics.vocabulary import LATENCY_EDGES
+from sidecar.metrics.vocabulary import LATENCY_BUCKETS
 
 
 def test_a_series_count_is_its_lines() -> None:
     """29 edges, +Inf, sum and count, for each of 2 lanes."""
     upload = next(metric for metric in CATALOGUE if metric.name == "llm_request_upload_seconds")
 
-    assert len(LATENCY_EDGES) == 29
+    assert len(LATENCY_BUCKETS) == 29
     assert upload.series(Sizes(2, 6, 2)) == 2 * 32
 
 

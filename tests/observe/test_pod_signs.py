@@ -9,7 +9,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
-from sidecar.metrics.vocabulary import INTER_TOKEN_EDGES
+from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS
 from sidecar.observe.evidence import Inside
 from sidecar.observe.pod_signs import PodReader
 from sidecar.slo.root.reading import LaneCounts, Reading
@@ -95,7 +95,7 @@ def test_gaps_are_told_by_their_sum_and_by_that_of_their_logarithms() -> None:
 
     assert counts.gaps == 100.0
     assert counts.gap_seconds == pytest.approx(27.134)
-    assert INTER_TOKEN_EDGES[0] * exp(counts.gap_logs / counts.gaps) == pytest.approx(0.022, rel=0.2)
+    assert INTER_TOKEN_BUCKETS[0] * exp(counts.gap_logs / counts.gaps) == pytest.approx(0.022, rel=0.2)
 
 
 def test_answers_with_phases_of_the_engine_are_told_from_those_without() -> None:

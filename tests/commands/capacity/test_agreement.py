@@ -18,7 +18,7 @@ from sidecar.commands.simulator.physics import Costs, Limits
 from sidecar.commands.simulator.replica_presets import CHAT_WITH_DOCUMENTS, LLAMA_13B, LLAMA_70B, SMALL_CHAT, Preset
 from sidecar.commands.simulator.simulated_request import SimulatedRequest
 from sidecar.commands.simulator.simulation import Simulation
-from sidecar.metrics.vocabulary import LATENCY_EDGES
+from sidecar.metrics.vocabulary import LATENCY_BUCKETS
 
 
 pytestmark = pytest.mark.bench
@@ -137,7 +137,7 @@ def pages(lives: list[SimulatedRequest], inside: list[tuple[float, int]]) -> lis
             prefill_seconds=sum(spent),
             prefill_count=len(ended),
             own_prefill_seconds=sum(seconds for end, seconds in own if end <= at),
-            prefill_buckets={edge: sum(seconds <= edge for seconds in spent) for edge in (*LATENCY_EDGES, inf)},
+            prefill_buckets={edge: sum(seconds <= edge for seconds in spent) for edge in (*LATENCY_BUCKETS, inf)},
         )
 
     return [page(at, number) for at, number in inside[200:]]
