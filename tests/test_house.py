@@ -43,20 +43,21 @@ LOOP_CLOCK_AND_SOCKETS = (
 )
 ASKS_OVER_HTTP = (
     *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
-    *("engines/reports/export_files.py", "diagnosis/sources.py", "capacity/running.py", "admin/drain_command.py"),
-    "doctor/asking.py",
+    *(
+        "engines/reports/export_files.py",
+        "diagnosis/sources.py",
+        "commands/capacity/running.py",
+        "admin/drain_command.py",
+    ),
+    "commands/doctor/asking.py",
 )
 """Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus. Other files read
 the answers."""
 ONE_USER = {
     "admin": "a listener of its own, started by the hallway",
-    "capacity": "a command of its own",
-    "compare": "a command of its own; grafana/ and bench/ ask it for the canary's gate",
-    "demo": "a command of its own",
-    "doctor": "a command of its own",
+    "commands": "each starts from the command line; grafana/, bench/ and the tests use parts of them",
     "health": "of the process itself, with a thread of its own; started by the hallway",
     "otlp": "a listener of its own, started by the hallway",
-    "simulator": "bench/ and the tests play it without the demo",
 }
 """Folders that only one other folder or the root imports, and that are no sub-package of it: each with its reason."""
 TESTED = [path for path in MODULES if path.name != "__init__.py"]
@@ -94,7 +95,8 @@ def test_imports_run_in_no_circle_of_rooms() -> None:
         for name in imports_of(path):
             parts = name.split(".")
             if parts[0] == "sidecar" and len(parts) > 1:
-                graph[room_of(path)] |= {parts[1], f"{parts[1]}.py"} & rooms - {room_of(path)}
+                known = {parts[1], f"{parts[1]}.py", "/".join(parts[1:3])}
+                graph[room_of(path)] |= known & rooms - {room_of(path)}
 
     assert circle_of(graph) == []
 
@@ -117,7 +119,7 @@ def test_no_two_files_have_one_name() -> None:
 def test_a_room_that_one_other_uses_is_a_part_of_it() -> None:
     users: dict[str, set[str]] = {path.parent.name: set() for path in MODULES if path.parent.parent == PACKAGE}
     for path in MODULES:
-        user = "hallway" if path.parent == PACKAGE else room_of(path)
+        user = "hallway" if path.parent == PACKAGE else room_of(path).partition("/")[0]
         for name in imports_of(path):
             room = (*name.split("."), "")[1]
             if name.startswith("sidecar.") and room in users and room != user:
@@ -207,7 +209,7 @@ def _has_module(path: Path, stems: set[Path]) -> bool:
 
 
 ACROSS_MODULES = {
-    "capacity/test_agreement.py": "what `sidecar capacity` predicts against what the simulation lives through",
+    "commands/capacity/test_agreement.py": "what `sidecar capacity` predicts against what the simulation lives through",
     "diagnosis/test_worked_cases.py": "cases of the documentation, each number with its finding",
     "engines/test_every_engines_spans.py": "the spans of all engines, whole and damaged",
     "engines/test_in_band.py": "the answers of all engines through the whole sidecar, whole and damaged",
@@ -229,30 +231,30 @@ TESTED_THROUGH = {
     "admin/page/": "admin/page/test_page.py",
     "admin/page/error_budget.py": "admin/page/test_budget.py",
     "admin/page/failure_table.py": "admin/page/test_recent_failures.py",
-    "capacity/answer.py": "capacity/test_answers.py",
-    "capacity/gpus.py": "capacity/test_bandwidth.py",
+    "commands/capacity/answer.py": "commands/capacity/test_answers.py",
+    "commands/capacity/gpus.py": "commands/capacity/test_bandwidth.py",
     "classify/decoders.py": "classify/test_body.py",
     "classify/found.py": "classify/test_body.py",
-    "compare/": "compare/test_compare_command.py",
+    "commands/compare/": "commands/compare/test_compare_command.py",
     "config/config_document.py": "config/test_yaml.py",
     "config/proxy_section.py": "config/test_schema.py",
-    "demo/demo_flags.py": "demo/test_demo.py",
-    "demo/load.py": "demo/test_stage.py",
-    "demo/servers.py": "demo/test_demo.py",
+    "commands/demo/demo_flags.py": "commands/demo/test_demo.py",
+    "commands/demo/load.py": "commands/demo/test_stage.py",
+    "commands/demo/servers.py": "commands/demo/test_demo.py",
     "diagnosis/asked.py": "diagnosis/test_tree.py",
     "diagnosis/facts.py": "diagnosis/test_live.py",
     "diagnosis/measured.py": "diagnosis/test_tree.py",
     "diagnosis/slowest_text.py": "diagnosis/test_terminal.py",
     "diagnosis/why.py": "diagnosis/test_tree.py",
-    "doctor/": "doctor/test_examination.py",
-    "doctor/asking.py": "doctor/test_doctor_command.py",
+    "commands/doctor/": "commands/doctor/test_examination.py",
+    "commands/doctor/asking.py": "commands/doctor/test_doctor_command.py",
     "engines/kind.py": "engines/test_kinds.py",
     "engines/lmdeploy.py": "engines/reports/test_lone_requests.py",
     "engines/probe/state_names.py": "engines/probe/test_state.py",
     "engines/reports/": "engines/test_tensorrt_llm_records.py",
     "engines/span.py": "engines/test_every_engines_spans.py",
     "engines/triton.py": "engines/test_in_band.py",
-    "export/rules/": "alert_rules/test_lint.py",
+    "commands/export/rules/": "alert_rules/test_lint.py",
     "ledger/account.py": "ledger/test_ledger.py",
     "metrics/": "metrics/test_catalogue.py",
     "metrics/target_labels.py": "alert_rules/test_lint.py",
@@ -263,12 +265,13 @@ TESTED_THROUGH = {
     "proxy/client.py": "proxy/test_relay.py",
     "proxy/road.py": "proxy/test_relay.py",
     "proxy/sending.py": "proxy/test_idle_edge.py",
-    "simulator/operating_point.py": "simulator/test_replica_presets.py",
-    "simulator/simulated_request.py": "simulator/test_simulation.py",
-    "simulator/vllm_metrics.py": "simulator/test_http_face.py",
+    "commands/simulator/operating_point.py": "commands/simulator/test_replica_presets.py",
+    "commands/simulator/simulated_request.py": "commands/simulator/test_simulation.py",
+    "commands/simulator/vllm_metrics.py": "commands/simulator/test_http_face.py",
     "proxy/observer.py": "proxy/test_guard.py",
     "proxy/unobserved.py": "proxy/test_guard.py",
     "slo/cost_names.py": "observe/test_step_costs.py",
+    "slo/page_limits.py": "diagnosis/test_verdict.py",
     "slo/root/reading.py": "slo/root/test_pod.py",
     "slo/root/signs.py": "slo/root/test_pod.py",
     "timeline/dialects/": "timeline/test_dialects.py",
@@ -332,12 +335,19 @@ def test_only_the_hallway_knows_the_admin_room() -> None:
     assert importers("sidecar.admin", among=outside("admin", "beside_traffic.py", "cli.py", "serving.py")) == []
 
 
-def test_nothing_on_the_road_knows_the_simulation() -> None:
-    """The simulation cannot be reached in production."""
-    assert (
-        importers("sidecar.commands.demo", "sidecar.commands.simulator", among=outside("demo", "simulator", "cli.py"))
-        == []
-    )
+def test_only_the_command_line_knows_the_commands() -> None:
+    """They carry no traffic: a process that serves imports none of them, and the simulation cannot be reached in production."""
+    others = [path for path in MODULES if not room_of(path).startswith("commands") and room_of(path) != "cli.py"]
+
+    assert importers("sidecar.commands", among=others) == []
+
+
+def test_the_rules_know_nothing_of_the_diagnosis() -> None:
+    """The numbers that both share stand in `slo/page_limits.py`."""
+    rules = [path for path in modules("commands/export") if path.parent.name == "rules"]
+
+    assert len(rules) > 5
+    assert importers("sidecar.diagnosis", among=rules) == []
 
 
 def test_only_the_hallway_knows_the_app() -> None:
@@ -351,10 +361,17 @@ def test_sockets_are_opened_in_few_rooms() -> None:
     """
     asks = [path for path in MODULES if name_of(path) in ASKS_OVER_HTTP]
     raw = ("socket", "socketserver", "http", "urllib.request", "httptools", "requests")
-    listeners = [path for path in outside("proxy", "demo", "simulator", "admin", "otlp") if path not in asks]
+    listeners = [
+        path for path in outside("proxy", "commands/demo", "commands/simulator", "admin", "otlp") if path not in asks
+    ]
 
     assert len(asks) == len(ASKS_OVER_HTTP)
-    assert importers(*raw, among=[path for path in outside("proxy", "demo", "simulator") if path not in asks]) == []
+    assert (
+        importers(
+            *raw, among=[path for path in outside("proxy", "commands/demo", "commands/simulator") if path not in asks]
+        )
+        == []
+    )
     assert importers("aiohttp", among=listeners) == []
     assert importers("grpc", among=outside("otlp")) == []
 
@@ -363,7 +380,9 @@ def test_sockets_are_opened_in_few_rooms() -> None:
     "call", ["create_server", "create_connection", "open_connection", "start_server", "sock_connect"]
 )
 def test_only_the_road_and_the_demo_ask_the_loop_for_a_socket(call: str) -> None:
-    callers = [name_of(path) for path in outside("proxy", "demo", "simulator") if call in attributes_of(path)]
+    callers = [
+        name_of(path) for path in outside("proxy", "commands/demo", "commands/simulator") if call in attributes_of(path)
+    ]
 
     assert callers == []
 

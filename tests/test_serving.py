@@ -18,17 +18,24 @@ LATE = (
 LOADED = """
 import json, sys
 import sidecar.app, sidecar.cli
-print(json.dumps(sorted(sys.modules)))
+traffic = sorted(sys.modules)
+import sidecar.beside_traffic
+print(json.dumps([traffic, sorted(sys.modules)]))
 """
 
 
 def test_traffic_is_loaded_without_what_stands_beside_it() -> None:
-    """`serve` loads these modules before its first answer; another import of theirs, by whatever way, would delay it."""
-    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, check=True)
-    loaded = set(json.loads(done.stdout))
+    """`serve` loads these modules before its first answer; another import of theirs, by whatever way, would delay it.
 
-    assert {"sidecar.serving", "sidecar.proxy.relay", "sidecar.observe.request", "uvloop"} <= loaded
-    assert [name for name in LATE if name in loaded] == []
+    The second half brings the rest, and neither brings a command: these carry no traffic.
+    """
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, check=True)
+    traffic, both = map(set, json.loads(done.stdout))
+
+    assert {"sidecar.serving", "sidecar.proxy.relay", "sidecar.observe.request", "uvloop"} <= traffic
+    assert [name for name in LATE if name in traffic] == []
+    assert {"aiohttp", "sidecar.admin.page.page", "sidecar.diagnosis.tree"} <= both
+    assert [name for name in both if name.startswith("sidecar.commands")] == []
 
 
 @pytest.mark.parametrize(("address", "words"), [(("127.0.0.1", 80), "127.0.0.1:80"), (("::1", 80), "[::1]:80")])

@@ -9,9 +9,6 @@ from dataclasses import replace
 
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, Regime
 from sidecar.diagnosis.verdict import (
-    BURNS_RATIO,
-    BURNS_TIMES,
-    FEWEST_DECIDED,
     LaneObjective,
     ModelLane,
     RootPhase,
@@ -28,6 +25,7 @@ from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.slo.attribution import VOTES, Blame
 from sidecar.slo.causes import ROOT_PHASES, Cause, Unknown
 from sidecar.slo.objective import Objective
+from sidecar.slo.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
 
 
 SAMPLES_FOR_P99 = 100

@@ -5,13 +5,14 @@ numbers were given by hand, or its lane has no objective.
 """
 
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.verdict import LEAST_CONFIDENCE, MANY_MISSES, Verdict
+from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
 from sidecar.diagnosis.why import of_window, shares
 from sidecar.diagnosis.wording import digits, percent
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Unknown
 from sidecar.slo.cost_names import Reason
 from sidecar.slo.objective import Objective
+from sidecar.slo.page_limits import LEAST_CONFIDENCE
 
 
 COUNTS_AGREE = (0.9, 1.1)

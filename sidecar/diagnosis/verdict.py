@@ -13,17 +13,10 @@ from typing import NamedTuple
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, Cause, Unknown
 from sidecar.slo.objective import Objective
+from sidecar.slo.page_limits import LEAST_CONFIDENCE
 from sidecar.slo.root.weigh import DEARER
 
 
-LEAST_CONFIDENCE = 0.6
-"""Share of the decided misses that a root needs to be named."""
-FEWEST_DECIDED = 3.0
-"""Decided misses from which the roots of the shorter window count, if it burns."""
-BURNS_TIMES = 6.0
-"""Misses over the allowed ones from which the shorter window burns."""
-BURNS_RATIO = 0.25
-"""Misses over the requests from which the shorter window burns, whatever the target."""
 WORTH_LISTING = 0.15
 """Share of the decided misses from which a root is a candidate, where none is named."""
 MANY_MISSES = 10.0

@@ -2,9 +2,10 @@
 
 import pytest
 
-from sidecar.diagnosis.verdict import LEAST_CONFIDENCE, RootPhase, Verdict, root_cause, root_phase, top
+from sidecar.diagnosis.verdict import RootPhase, Verdict, root_cause, root_phase, top
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import ROOT_PHASES, ROOTS, Cause, Unknown
+from sidecar.slo.page_limits import LEAST_CONFIDENCE
 from sidecar.slo.root.weigh import DEARER
 
 

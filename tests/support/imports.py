@@ -26,8 +26,9 @@ def dotted(path: Path) -> str:
 
 
 def room_of(path: Path) -> str:
-    """`proxy`, `timeline`, ...; for a file in the root, its own name."""
-    return path.relative_to(PACKAGE).parts[0]
+    """`proxy`, `timeline`, `commands/demo`, ...; for a file in the root, its own name."""
+    room, *rest = path.relative_to(PACKAGE).parts
+    return f"{room}/{rest[0]}" if room == "commands" and len(rest) > 1 else room
 
 
 def imports_of(path: Path) -> frozenset[str]:
