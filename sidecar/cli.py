@@ -133,15 +133,15 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
         case "demo":
             from sidecar.commands.demo.demo import main as command  # noqa: PLC0415
         case "diagnose":
-            from sidecar.diagnosis.diagnose_command import main as command  # noqa: PLC0415
+            from sidecar.commands.diagnose.diagnose_command import main as command  # noqa: PLC0415
         case "compare":
             from sidecar.commands.compare.compare_command import main as command  # noqa: PLC0415
         case "capacity":
             from sidecar.commands.capacity.capacity_command import main as command  # noqa: PLC0415
         case "baseline":
-            from sidecar.admin.baseline_command import main as command  # noqa: PLC0415
+            from sidecar.commands.baseline_command import main as command  # noqa: PLC0415
         case "drain":
-            from sidecar.admin.drain_command import main as command  # noqa: PLC0415
+            from sidecar.commands.drain_command import main as command  # noqa: PLC0415
         case "export":
             from sidecar.commands.export.export_command import main as command  # noqa: PLC0415
         case "doctor":

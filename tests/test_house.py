@@ -45,11 +45,11 @@ ASKS_OVER_HTTP = (
     *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
     *(
         "engines/reports/export_files.py",
-        "diagnosis/sources.py",
+        "commands/diagnose/sources.py",
         "commands/capacity/running.py",
-        "admin/drain_command.py",
+        "commands/drain_command.py",
     ),
-    "commands/doctor/asking.py",
+    "commands/doctor/gathering.py",
 )
 """Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus. Other files read
 the answers."""
@@ -247,7 +247,7 @@ TESTED_THROUGH = {
     "diagnosis/slowest_text.py": "diagnosis/test_terminal.py",
     "diagnosis/why.py": "diagnosis/test_tree.py",
     "commands/doctor/": "commands/doctor/test_examination.py",
-    "commands/doctor/asking.py": "commands/doctor/test_doctor_command.py",
+    "commands/doctor/gathering.py": "commands/doctor/test_doctor_command.py",
     "engines/kind.py": "engines/test_kinds.py",
     "engines/lmdeploy.py": "engines/reports/test_lone_requests.py",
     "engines/probe/state_names.py": "engines/probe/test_state.py",
@@ -311,7 +311,7 @@ def test_what_an_engine_says_is_read_without_io() -> None:
 def test_a_diagnosis_is_made_without_io() -> None:
     """Numbers in, findings out. The command starts a loop only to send requests, and the demo's own numbers cannot get
     in."""
-    hands_on = (*ASKS_OVER_HTTP, "diagnosis/diagnose_command.py")
+    hands_on = (*ASKS_OVER_HTTP, "commands/diagnose/diagnose_command.py")
     pure = [path for path in modules("diagnosis") if name_of(path) not in hands_on]
 
     assert importers("asyncio", "time", "socket", "aiohttp", "structlog", "sidecar.admin", among=pure) == []

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from sidecar.commands.diagnose.sources import one_sidecar
+from sidecar.commands.diagnose.terminal import text
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.sources import one_sidecar
-from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import diagnose
 from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics import catalogue as c

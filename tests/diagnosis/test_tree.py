@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from sidecar.commands.diagnose.terminal import text
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis, Outcome, State
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.levers import LoadLevel
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Machine, Measured, PhaseTime, PodShare
-from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import SMALL_BATCH, contained, diagnose, load_level
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import ROOT_PHASES, Cause

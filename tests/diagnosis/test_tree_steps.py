@@ -4,12 +4,12 @@ from itertools import combinations, product
 
 import pytest
 
+from sidecar.commands.diagnose.terminal import MOST_STEPS, MOST_STEPS_SECOND
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.levers import Cost
 from sidecar.diagnosis.measured import Latency, Load, Measured, Regime
-from sidecar.diagnosis.terminal import MOST_STEPS, MOST_STEPS_SECOND
 from sidecar.diagnosis.tree import diagnose
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause

@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
-from sidecar.diagnosis import by_hand
+from sidecar.commands.diagnose import by_hand
+from sidecar.commands.diagnose.terminal import MOST_STEPS
 from sidecar.diagnosis.findings import Diagnosis, Outcome, State, Step
 from sidecar.diagnosis.levers import Cost, Lever
-from sidecar.diagnosis.terminal import MOST_STEPS
 from sidecar.diagnosis.tree import DEFERRED, diagnose
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, Cause

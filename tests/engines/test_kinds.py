@@ -158,7 +158,7 @@ NAMES_ALLOWED = {
     "capacity/flags.py": "help that says which engine's page is read",
     "cli.py": "examples of command lines",
     "config/schema.py": "keys of the config, which are public",
-    "diagnosis/diagnose_command.py": "examples of command lines",
+    "commands/diagnose/diagnose_command.py": "examples of command lines",
     "export/export_command.py": "examples of command lines",
     "proxy/forward.py": "a Server header: the road imports no room",
     "simulator": "it simulates one engine, with the names on its page",

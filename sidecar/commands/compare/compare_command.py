@@ -144,7 +144,7 @@ def main(argv: Sequence[str]) -> int:
         lines = [f"sidecar compare: {error}" for error in errors]
         sys.stderr.write(errors_text([*lines, "`sidecar compare --help` explains, with examples."]))
         return MISUSED
-    from sidecar.diagnosis.sources import AskingError  # noqa: PLC0415  sockets are loaded only to ask
+    from sidecar.commands.diagnose.sources import AskingError  # noqa: PLC0415  sockets are loaded only to ask
 
     try:
         old, new = asyncio.run(_asked(told["prometheus.url"], parts))
@@ -164,7 +164,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 async def _asked(url: str, parts: tuple[Part, Part]) -> list[Answers]:
-    from sidecar.diagnosis.sources import AskingError, Stretch, over_time  # noqa: PLC0415  as above
+    from sidecar.commands.diagnose.sources import AskingError, Stretch, over_time  # noqa: PLC0415  as above
 
     answers: list[Answers] = []
     for part in parts:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sidecar.commands.diagnose.diagnose_command import SIDECAR_URL
 from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
 from sidecar.commands.doctor.links import Finding, State
 from sidecar.config.file import ConfigErrors, load
@@ -23,7 +24,6 @@ from sidecar.config.notes import notes
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import Config
 from sidecar.config.values import is_http_address, parse_engine_url
-from sidecar.diagnosis.diagnose_command import SIDECAR_URL
 from sidecar.slo.attribution import SIDECAR, Blame
 
 
@@ -85,7 +85,7 @@ def main(argv: Sequence[str], check_web_config: Callable[[str], None] = lambda _
         explicit=frozenset(told), config=checked, template_texts=_texts(told.get("alertmanager.templates"))
     )
     # Sockets and a loop are loaded only if there is something to ask.
-    from sidecar.commands.doctor.asking import Sources, examined  # noqa: PLC0415
+    from sidecar.commands.doctor.gathering import Sources, examined  # noqa: PLC0415
 
     sources = Sources(
         sidecar_url=told.get("sidecar.url", SIDECAR_URL),

@@ -13,7 +13,7 @@ from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.first_facts import Around
 from sidecar.admin.page.headline import headline, in_short
 from sidecar.admin.page.verdicts import STEPS, verdicts, worst_first
-from sidecar.diagnosis.by_hand import BY_HAND_FLAGS
+from sidecar.commands.diagnose.by_hand import BY_HAND_FLAGS
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.tree import diagnose

@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 from sidecar.commands.doctor import asking, doctor_command
-from sidecar.commands.doctor.asking import PAGES_OF_ALERTMANAGER, PAGES_OF_PROMETHEUS, QUERIES, below
 from sidecar.commands.doctor.doctor_command import as_text, main
 from sidecar.commands.doctor.examination import examine
 from sidecar.commands.doctor.gathered import Reply
+from sidecar.commands.doctor.gathering import PAGES_OF_ALERTMANAGER, PAGES_OF_PROMETHEUS, QUERIES, below
 from sidecar.commands.doctor.links import Finding, Link
 from sidecar.metrics.vocabulary import DOCTOR_AGENT
 from tests.commands.doctor.sound_evidence import api, groups, sound, vector, without_shipped_rules

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from sidecar.admin.drain_command import main
+from sidecar.commands.drain_command import main
 from sidecar.config.folding import FAILED, MISUSED, OK
 from tests.support.ports import free_port
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.diagnosis.sources import fleet
+from sidecar.commands.diagnose.sources import fleet
 from sidecar.metrics import slo_metrics as p
 from tests.diagnosis.life import Life
 from tests.support.backfilled import backfilled, sample_line, samples_of

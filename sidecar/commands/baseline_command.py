@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     if not is_http_address(known.url):
         return _said("--url is no http:// or https:// address", MISUSED)
     # Sockets and a loop are loaded only if there is something to ask.
-    from sidecar.diagnosis.sources import AskingError, one_baseline  # noqa: PLC0415
+    from sidecar.commands.diagnose.sources import AskingError, one_baseline  # noqa: PLC0415
 
     try:
         text = json.dumps(asyncio.run(one_baseline(known.url)), allow_nan=False).encode() + b"\n"

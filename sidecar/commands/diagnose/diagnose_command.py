@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from sidecar.commands.diagnose import by_hand
+from sidecar.commands.diagnose.terminal import text
 from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, width
 from sidecar.config.values import USER_OF_URL, is_http_address
-from sidecar.diagnosis import by_hand
 from sidecar.diagnosis.document import document
-from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import contained
 
 
@@ -82,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
     if any(flag.name in told for flag in by_hand.BY_HAND_FLAGS):
         return _print(document([contained(numbers)]), told)
     # Sockets and a loop are loaded only if a source is asked over the network.
-    from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar  # noqa: PLC0415
+    from sidecar.commands.diagnose.sources import AskingError, fleet, one_sidecar  # noqa: PLC0415
 
     try:
         if "prometheus.url" in told:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.accounts.slowest import Slowest, SlowestRequests
+from sidecar.commands.diagnose.terminal import text
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
-from sidecar.diagnosis.terminal import text
 from sidecar.diagnosis.tree import diagnose
 from sidecar.ledger.account import Phase
 from sidecar.slo.attribution import Blame

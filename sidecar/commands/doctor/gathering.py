@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
+from sidecar.commands.diagnose.sources import AT_ONCE, HOW_TO_LOG_IN, LARGEST_ANSWER, failure_of, shown_url
 from sidecar.commands.doctor.drill import can_be_sent, send_test_page
 from sidecar.commands.doctor.examination import examine
 from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Evidence, Read, Reply
@@ -24,7 +25,6 @@ from sidecar.commands.doctor.own_side import HEALTH_PATH
 from sidecar.commands.doctor.page_links import to_open
 from sidecar.commands.doctor.page_routes import alertmanager_of
 from sidecar.commands.doctor.scraped_targets import SCRAPE_SLACK_SECONDS, not_kept, own_targets
-from sidecar.diagnosis.sources import AT_ONCE, HOW_TO_LOG_IN, LARGEST_ANSWER, failure_of, shown_url
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.replies import Answer

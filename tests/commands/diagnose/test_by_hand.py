@@ -2,8 +2,8 @@
 
 import pytest
 
-from sidecar.diagnosis import by_hand
-from sidecar.diagnosis.by_hand import WrongValueError
+from sidecar.commands.diagnose import by_hand
+from sidecar.commands.diagnose.by_hand import WrongValueError
 from sidecar.diagnosis.why import queue_by_state
 
 

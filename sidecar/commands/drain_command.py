@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from sidecar.admin.baseline_command import HERE
+from sidecar.commands.baseline_command import HERE
 from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from sidecar.commands.diagnose.sources import AskingError, fleet, one_sidecar
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
-from sidecar.diagnosis.sources import AskingError, fleet, one_sidecar
 from sidecar.diagnosis.tree import diagnose
 
 
