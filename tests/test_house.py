@@ -43,13 +43,8 @@ LOOP_CLOCK_AND_SOCKETS = (
 )
 ASKS_OVER_HTTP = (
     *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
-    *(
-        "engines/reports/export_files.py",
-        "commands/diagnose/sources.py",
-        "commands/capacity/running.py",
-        "commands/drain_command.py",
-    ),
-    "commands/doctor/gathering.py",
+    *("engines/reports/export_files.py", "commands/asking.py", "commands/capacity/running.py"),
+    "commands/drain_command.py",
 )
 """Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus. Other files read
 the answers."""
@@ -95,7 +90,7 @@ def test_imports_run_in_no_circle_of_rooms() -> None:
         for name in imports_of(path):
             parts = name.split(".")
             if parts[0] == "sidecar" and len(parts) > 1:
-                known = {parts[1], f"{parts[1]}.py", "/".join(parts[1:3])}
+                known = {name for of in (parts[1], "/".join(parts[1:3])) for name in (of, f"{of}.py")}
                 graph[room_of(path)] |= known & rooms - {room_of(path)}
 
     assert circle_of(graph) == []
@@ -231,6 +226,7 @@ TESTED_THROUGH = {
     "admin/page/": "admin/page/test_page.py",
     "admin/page/error_budget.py": "admin/page/test_budget.py",
     "admin/page/failure_table.py": "admin/page/test_recent_failures.py",
+    "commands/asking.py": "commands/doctor/test_doctor_command.py",
     "commands/capacity/answer.py": "commands/capacity/test_answers.py",
     "commands/capacity/gpus.py": "commands/capacity/test_bandwidth.py",
     "classify/decoders.py": "classify/test_body.py",
@@ -244,7 +240,7 @@ TESTED_THROUGH = {
     "diagnosis/asked.py": "diagnosis/test_tree.py",
     "diagnosis/facts.py": "diagnosis/test_live.py",
     "diagnosis/measured.py": "diagnosis/test_tree.py",
-    "diagnosis/slowest_text.py": "diagnosis/test_terminal.py",
+    "diagnosis/slowest_text.py": "commands/diagnose/test_terminal.py",
     "diagnosis/why.py": "diagnosis/test_tree.py",
     "commands/doctor/": "commands/doctor/test_examination.py",
     "commands/doctor/gathering.py": "commands/doctor/test_doctor_command.py",
@@ -309,12 +305,10 @@ def test_what_an_engine_says_is_read_without_io() -> None:
 
 
 def test_a_diagnosis_is_made_without_io() -> None:
-    """Numbers in, findings out. The command starts a loop only to send requests, and the demo's own numbers cannot get
-    in."""
-    hands_on = (*ASKS_OVER_HTTP, "commands/diagnose/diagnose_command.py")
-    pure = [path for path in modules("diagnosis") if name_of(path) not in hands_on]
+    """Numbers in, findings out. The commands that ask servers are elsewhere, and the demo's own numbers cannot get in."""
+    io = ("asyncio", "time", "socket", "aiohttp", "structlog", "sidecar.admin")
 
-    assert importers("asyncio", "time", "socket", "aiohttp", "structlog", "sidecar.admin", among=pure) == []
+    assert importers(*io, among=modules("diagnosis")) == []
 
 
 def test_spans_are_decoded_without_io() -> None:

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 import sidecar
-from sidecar.commands.diagnose.sources import HOW_TO_LOG_IN
+from sidecar.commands.asking import HOW_TO_LOG_IN
 from tests.admin.guarded import CLIENTS, GOOD, PASSWORD, TLS, USERS, Visit, visit
 from tests.support.certificates import Authority
 

@@ -28,7 +28,7 @@ def dotted(path: Path) -> str:
 def room_of(path: Path) -> str:
     """`proxy`, `timeline`, `commands/demo`, ...; for a file in the root, its own name."""
     room, *rest = path.relative_to(PACKAGE).parts
-    return f"{room}/{rest[0]}" if room == "commands" and len(rest) > 1 else room
+    return f"{room}/{rest[0]}" if room == "commands" and rest else room
 
 
 def imports_of(path: Path) -> frozenset[str]:
@@ -79,17 +79,19 @@ def circle_of(graph: Mapping[str, AbstractSet[str]]) -> list[str]:
 def in_reach(test: Path, folder: Path) -> set[Path]:
     """The modules that a test file imports, and those of `folder` to which the imports lead from there.
 
-    Followed are the imports of the modules of `folder` and of the package's root, which joins the folders. Imports of
+    Followed are the imports of the modules of `folder`, of the folder that the test's own mirrors, and of the package's root,
+    which joins the folders. Imports of
     plain modules of tests/, and of the conftest.py beside the test if it uses a fixture of it, count as its own.
     """
     found: set[Path] = set()
     left = [test, *_conftest_of(test)]
     looked = {*left}
+    followed = (folder, PACKAGE, PACKAGE / test.parent.relative_to(CHECKOUT / "tests"))
     while left:
         path = left.pop()
         if path.is_relative_to(PACKAGE):
             found.add(path)
-            if path.parent not in (folder, PACKAGE):
+            if path.parent not in followed:
                 continue
         for name in imports_of(path) | ({"sidecar.__main__"} if path == STARTS_A_SIDECAR else set()):
             file = _file_of(name)

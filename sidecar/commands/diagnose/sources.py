@@ -1,18 +1,16 @@
 """Sources that `sidecar diagnose` asks over the network: another sidecar's `/diagnosis`, or a Prometheus that scrapes a fleet.
 
-The only module of this folder that opens sockets; other modules read the answers. Every query has a time limit, and every
-failure becomes one sentence that names the address. Credentials in a URL are used and never repeated.
+Other modules read the answers. Every failure becomes one sentence that names the address (`asking.py`).
 """
 
 import asyncio
-import json
-from collections.abc import Callable, Mapping
-from http import HTTPStatus
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
-import aiohttp
 from yarl import URL
 
+from sidecar.commands.asking import Asker, session, shown_url
 from sidecar.diagnosis import facts, promql
 from sidecar.diagnosis.document import DOCUMENT_VERSION, document
 from sidecar.diagnosis.findings import Diagnosis
@@ -23,14 +21,9 @@ from sidecar.metrics.histogram_forms import classic_only
 
 
 QUERY_TIMEOUT_SECONDS = 20.0
-AT_ONCE = 8
-"""Queries to one Prometheus at a time: it serves 20 by default, and dashboards need some of them."""
-HOW_TO_LOG_IN = "asks for a user and a password: write them into the address, https://USER:PASSWORD@HOST:PORT"
 Asked = TypeVar("Asked")
 Read = TypeVar("Read")
-_NOT_UNDERSTOOD = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
-LARGEST_ANSWER = 32 * 1024 * 1024
-"""Bytes of an answer above which it is refused."""
+_NOT_UNDERSTOOD = (400, 422)
 
 
 class AskingError(Exception):
@@ -44,8 +37,8 @@ class RefusedError(AskingError):
 async def one_sidecar(url: str) -> dict[str, Any]:
     """The diagnosis document of another sidecar. Raises AskingError."""
     asked = URL(url).with_path("/diagnosis")
-    async with _session() as session:
-        answer = await _get(session, asked, {})
+    async with _asker() as asker:
+        answer = await _get(asker, asked, {})
     if not isinstance(answer, dict) or answer.get("schema_version") != DOCUMENT_VERSION or "diagnoses" not in answer:
         raise AskingError(f"{shown_url(asked)} answers with another schema: are both sidecars of one version?")
     return answer
@@ -53,8 +46,8 @@ async def one_sidecar(url: str) -> dict[str, Any]:
 
 async def one_baseline(url: str) -> Any:
     """The usual values of another sidecar, as it answers (`slo/baseline.py`). Raises AskingError."""
-    async with _session() as session:
-        return await _get(session, URL(url).with_path("/baseline.json"), {})
+    async with _asker() as asker:
+        return await _get(asker, URL(url).with_path("/baseline.json"), {})
 
 
 async def fleet(
@@ -68,8 +61,8 @@ async def fleet(
 ) -> dict[str, Any]:
     """The diagnosis document of all fleets, job by job. Raises AskingError."""
     base, asked = URL(url), Fleet(namespace, job)
-    async with _session() as session:
-        prometheus = _Prometheus(session, base.with_path(f"{base.path.rstrip('/')}/api/v1/query"))
+    async with _asker() as asker:
+        prometheus = _Prometheus(asker, base.with_path(f"{base.path.rstrip('/')}/api/v1/query"))
         found: list[Diagnosis] = []
         down: list[EngineDown] = []
         for of in promql.fleets_of(await prometheus.ask(promql.fleets(asked)), asked):
@@ -100,18 +93,16 @@ async def over_time(
     base = URL(url)
     asked = base.with_path(f"{base.path.rstrip('/')}/api/v1/query_range")
     stretch = {"start": f"{of.first:.3f}", "end": f"{of.last:.3f}", "step": f"{of.step_seconds:g}"}
-    places = asyncio.Semaphore(AT_ONCE)
 
-    async def one(session: aiohttp.ClientSession, query: str) -> Read:
-        async with places:
-            answer = await _answer(session, asked, query, stretch)
+    async def one(asker: Asker, query: str) -> Read:
+        answer = await _answer(asker, asked, query, stretch)
         try:
             return read(answer)
         except (LookupError, TypeError, ValueError) as error:
             raise AskingError(f"{shown_url(base)} does not answer as a Prometheus does") from error
 
-    async with _session() as session:
-        answers = await asyncio.gather(*(one(session, query) for query in queries.values()))
+    async with _asker() as asker:
+        answers = await asyncio.gather(*(one(asker, query) for query in queries.values()))
     return dict(zip(queries, answers, strict=True))
 
 
@@ -143,15 +134,13 @@ async def _lanes(prometheus: "_Prometheus", of: Fleet, window_seconds: float) ->
 
 
 class _Prometheus:
-    def __init__(self, session: aiohttp.ClientSession, url: URL) -> None:
-        self._session = session
+    def __init__(self, asker: Asker, url: URL) -> None:
+        self._asker = asker
         self._url = url
-        self._places = asyncio.Semaphore(AT_ONCE)
         self.shown = shown_url(url)
 
     async def ask(self, query: str) -> Samples:
-        async with self._places:
-            answer = await _answer(self._session, self._url, query, {})
+        answer = await _answer(self._asker, self._url, query, {})
         try:
             return promql.samples(answer)
         except (LookupError, TypeError, ValueError) as error:
@@ -162,57 +151,27 @@ class _Prometheus:
         return dict(zip(queries, answers, strict=True))
 
 
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=QUERY_TIMEOUT_SECONDS))
+@asynccontextmanager
+async def _asker() -> AsyncIterator[Asker]:
+    async with session(QUERY_TIMEOUT_SECONDS) as opened:
+        yield Asker(opened)
 
 
-async def _answer(session: aiohttp.ClientSession, url: URL, query: str, more: Mapping[str, str]) -> Any:
+async def _answer(asker: Asker, url: URL, query: str, more: Mapping[str, str]) -> Any:
     """The answer to a query; where a server refuses the functions of native histograms, to the query without them."""
     try:
-        return await _get(session, url, {"query": query, **more})
+        return await _get(asker, url, {"query": query, **more})
     except RefusedError:
         if (classic := classic_only(query)) == query:
             raise
-        return await _get(session, url, {"query": classic, **more})
+        return await _get(asker, url, {"query": classic, **more})
 
 
-async def _get(session: aiohttp.ClientSession, url: URL, query: Mapping[str, str]) -> Any:
+async def _get(asker: Asker, url: URL, query: Mapping[str, str]) -> Any:
+    reply = await asker.ask(url, query=query)
+    if not reply.good:
+        raise RefusedError(reply.told) if reply.status in _NOT_UNDERSTOOD else AskingError(reply.told)
     try:
-        async with session.post(url, data=query) if query else session.get(url) as answer:
-            body = bytearray()
-            async for piece in answer.content.iter_any():
-                body += piece
-                if len(body) > LARGEST_ANSWER:
-                    raise AskingError(f"{shown_url(url)} answers with more than {LARGEST_ANSWER >> 20} MiB")
-            if answer.status == HTTPStatus.UNAUTHORIZED:
-                raise AskingError(f"{shown_url(url)} {'refuses this user and password' if url.user else HOW_TO_LOG_IN}")
-            if answer.status != 200:
-                said = body[:200].decode("utf-8", "replace").strip()
-                failed = RefusedError if answer.status in _NOT_UNDERSTOOD else AskingError
-                raise failed(f"{shown_url(url)} answers {answer.status}: {said}")
-            return json.loads(body)
-    except TimeoutError as error:
-        raise AskingError(f"{shown_url(url)} did not answer within {QUERY_TIMEOUT_SECONDS:.0f} s") from error
-    except aiohttp.ClientError as error:
-        raise AskingError(f"{shown_url(url)} {failure_of(error)}") from error
+        return reply.json
     except ValueError as error:
-        raise AskingError(f"{shown_url(url)} answers with something that is no JSON") from error
-
-
-def failure_of(error: aiohttp.ClientError) -> str:
-    """The failure in plain words, with the thing to check; without the library's own words."""
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "cannot be asked: no address is known for that host name; is it spelled right?"
-    if isinstance(error, aiohttp.ClientSSLError):
-        return "cannot be asked: TLS failed; does it speak https, with a certificate that this machine trusts?"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        if isinstance(error.os_error, ConnectionRefusedError):
-            return "cannot be asked: nothing listens there; does it run, and is the port right?"
-        return f"cannot be asked: {error.strerror or 'there is no way there'}; are host and port right?"
-    if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
-        return "closed the connection before its answer was whole; is the port right, and did it restart?"
-    return "does not answer as an HTTP server does; is the port right?"
-
-
-def shown_url(url: URL) -> str:
-    return str(url.with_user(None).with_query(None))
+        raise AskingError(f"{reply.where} answers with something that is no JSON") from error

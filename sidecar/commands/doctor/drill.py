@@ -12,7 +12,8 @@ from typing import Protocol
 
 from yarl import URL
 
-from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read, Reply
+from sidecar.commands.asking import Reply
+from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read
 from sidecar.commands.doctor.page_links import DASHBOARD, RUNBOOK, links_in
 from sidecar.commands.doctor.page_routes import awaited, ended_by, failed_by, pages
 from sidecar.commands.doctor.route_walk import Labels, ways

@@ -1,82 +1,25 @@
 """Everything that the doctor asked and was answered, and readers of it: pages of metrics, Prometheus' and Alertmanager's JSON.
 
-Pure: `asking.py` fills it in, the files beside this one judge it. A server may answer anything: a reader raises one of
+Pure: `gathering.py` fills it in, the files beside this one judge it. A server may answer anything: a reader raises one of
 `UNKNOWN_FORM` for a form that it does not know, and the caller turns that into "unknown".
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import Any
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from sidecar.commands.asking import Reply
 from sidecar.config.notes import Note
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.diagnosis.promql import Samples, samples
 from sidecar.engines.probe.replies import Answers
 
 
 UNKNOWN_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, OSError)
 """Raised by a reader of an answer for a form that it does not know; OSError: the shipped rules to compare with are missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to one request. `where`: the address, without credentials."""
-
-    where: str
-    status: int | None = None
-    """None: no answer came."""
-    body: bytes = b""
-    failure: str = ""
-    """The words that follow the address if there is no answer."""
-    date: str = ""
-    """The Date header."""
-    at: float = 0.0
-    """Unix time of this machine in the middle between question and answer, in seconds."""
-
-    @property
-    def good(self) -> bool:
-        return self.status == 200
-
-    @property
-    def told(self) -> str:
-        """The outcome in words, for a reply that is not good."""
-        if self.status is None:
-            return f"{self.where} {self.failure}"
-        if self.failure:
-            return f"{self.where} {self.failure}"
-        words = self.body[:200].decode("utf-8", "replace").strip().replace("\n", " ")
-        return f"{self.where} answers {self.status}{f': {words}' if words else ''}"
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def data(self) -> Any:
-        """`data` of an answer of Prometheus' API."""
-        answer = self.json
-        if answer["status"] != "success":
-            raise ValueError(answer)
-        return answer["data"]
-
-    @property
-    def samples(self) -> Samples:
-        """The instant vector in an answer of Prometheus' API."""
-        return samples(self.json)
-
-    @property
-    def skew_seconds(self) -> float | None:
-        """Seconds by which the server's clock is ahead of this machine's, to within a second; None if it states no time."""
-        try:
-            return parsedate_to_datetime(self.date).timestamp() + 0.5 - self.at
-        except ValueError:
-            return None
 
 
 class MetricsPage:
@@ -147,7 +90,7 @@ class Evidence:
     diagnosis: Reply | None = None
     traffic: Reply | None = None
     prometheus: Mapping[str, Reply] = field(default_factory=dict)
-    """By the name of the question (`asking.py`)."""
+    """By the name of the question (`gathering.py`)."""
     next_scrape_came: bool = True
     """False: series of the page were missing, and no further scrape came while the doctor waited for it."""
     alertmanager: Mapping[str, Reply] = field(default_factory=dict)

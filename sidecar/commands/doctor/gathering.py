@@ -1,25 +1,21 @@
 """Asks everything that the doctor judges: engine, sidecar, Prometheus, Alertmanager, and the links in pages.
 
-The only module of this folder that opens sockets. It sends GET, except the queries (POST, as `sidecar diagnose`), and the one
-alert that `drill.py` posts if it was asked for. Each question has a time limit and a limit of bytes; no answer is an error here.
+It sends GET, except the queries (POST, as `sidecar diagnose`), and the one alert that `drill.py` posts if it was asked for. No answer
+is an error here.
 """
 
 import asyncio
-import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 from yarl import URL
 
-from sidecar.commands.diagnose.sources import AT_ONCE, HOW_TO_LOG_IN, LARGEST_ANSWER, failure_of, shown_url
+from sidecar.commands.asking import NOT_ASKABLE, Asker, Reply, below, session
 from sidecar.commands.doctor.drill import can_be_sent, send_test_page
 from sidecar.commands.doctor.examination import examine
-from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Evidence, Read, Reply
+from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Evidence, Read
 from sidecar.commands.doctor.links import Finding
 from sidecar.commands.doctor.own_side import HEALTH_PATH
 from sidecar.commands.doctor.page_links import to_open
@@ -35,9 +31,9 @@ from sidecar.metrics.vocabulary import DOCTOR_AGENT, LONGEST_SCRAPE_INTERVAL_SEC
 
 ANSWER_TIMEOUT_SECONDS = 10.0
 """For one question. A Prometheus that takes longer has a problem of its own, and says so on its own page."""
+_SESSION = partial(session, ANSWER_TIMEOUT_SECONDS, agent=DOCTOR_AGENT)
 ASK_AGAIN_SECONDS = 1.0
 """Time between two questions whether the next scrape has come."""
-NOT_ASKABLE = "is no address that can be asked"
 _OF_SIDECARS = f"and on (job, instance) {SIDECAR_BUILD_INFO.name}"
 QUERIES = {
     "now": "time()",
@@ -72,71 +68,9 @@ class Sources:
     grafana_url: str | None = None
 
 
-def below(base: str, path: str) -> URL:
-    """The path below a base address, which may have a path of its own."""
-    path, _, query = path.partition("?")
-    url = URL(base)
-    return url.with_path(f"{url.path.rstrip('/')}{path}").with_query(query or None)
-
-
-class Asker:
-    """One session for all questions."""
-
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
-        self._places = asyncio.Semaphore(AT_ONCE)
-
-    async def ask(
-        self,
-        url: URL,
-        *,
-        query: Mapping[str, str] | None = None,
-        json: Any = None,
-        unix: aiohttp.ClientSession | None = None,
-    ) -> Reply:
-        """GET, or POST with a form (`query`) or with JSON. Never raises for what a server does."""
-        sent = {"data": query} if query else {"json": json} if json is not None else {}
-        method = "POST" if sent else "GET"
-        where, began_at = shown_url(url), _now()
-        try:
-            async with self._places, (unix or self._session).request(method, url, **sent) as answer:
-                body = bytearray()
-                async for piece in answer.content.iter_any():
-                    body += piece
-                    if len(body) > LARGEST_ANSWER:
-                        return Reply(where, failure=f"answers with more than {LARGEST_ANSWER >> 20} MiB")
-                login = answer.status == 401
-                return Reply(
-                    where,
-                    answer.status,
-                    bytes(body),
-                    ("refuses this user and password" if url.user else HOW_TO_LOG_IN) if login else "",
-                    answer.headers.get("Date", ""),
-                    (began_at + _now()) / 2,
-                )
-        except TimeoutError:
-            return Reply(where, failure=f"did not answer within {ANSWER_TIMEOUT_SECONDS:.0f} s")
-        except aiohttp.ClientError as error:
-            return Reply(where, failure=failure_of(error))
-        except (ValueError, OSError):
-            return Reply(where, failure=NOT_ASKABLE)
-
-    async def ask_all(self, urls: Mapping[str, URL]) -> dict[str, Reply]:
-        replies = await asyncio.gather(*map(self.ask, urls.values()))
-        return dict(zip(urls, replies, strict=True))
-
-
-def session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_SECONDS),
-        headers={"User-Agent": DOCTOR_AGENT},
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
-
-
 async def examined(sources: Sources, evidence: Evidence, test_phase: str | None) -> list[Finding]:
     """Ask all sources and judge. `test_phase`: the phase whose receivers get a TEST page; None sends nothing."""
-    async with session() as open_session:
+    async with _SESSION() as open_session:
         asker = Asker(open_session)
         await gather(asker, sources, evidence)
         base = sources.alertmanager_url or alertmanager_of(evidence)
@@ -151,7 +85,7 @@ async def gather(asker: Asker, sources: Sources, evidence: Evidence) -> Evidence
     evidence.sidecar_url = named._replace(netloc=named.netloc.rpartition("@")[2]).geturl()
     await asyncio.gather(
         _ask_sidecar(asker, sources, evidence),
-        _ask_engine(asker, sources, evidence),
+        _ask_engine(sources, evidence),
         _ask_prometheus(asker, sources, evidence),
     )
     await _ask_alertmanager(asker, sources, evidence)
@@ -171,22 +105,15 @@ async def _ask_sidecar(asker: Asker, sources: Sources, evidence: Evidence) -> No
         evidence.page_after = await asker.ask(below(base, "/metrics"))
 
 
-async def _ask_engine(asker: Asker, sources: Sources, evidence: Evidence) -> None:
+async def _ask_engine(sources: Sources, evidence: Evidence) -> None:
     if sources.engine_url is None:
         return
     evidence.engine_where = sources.engine_url
-    path = unix_path(sources.engine_url)
-    own = (
-        session()
-        if not path
-        else aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_SECONDS), connector=aiohttp.UnixConnector(path)
-        )
-    )
+    own = _SESSION(unix_path=unix_path(sources.engine_url) or "")
     answers: dict[str, Answer] = {}
 
     async def look(page: str) -> None:
-        reply = await asker.ask(URL(f"{http_url(sources.engine_url or '')}{page}"), unix=own)
+        reply = await Asker(own).ask(URL(f"{http_url(sources.engine_url or '')}{page}"))
         answers[page] = Answer(reply.status, reply.body)
 
     async with own:
@@ -294,7 +221,3 @@ async def _open(asker: Asker, link: str) -> Reply:
         return Reply(link, failure=NOT_ASKABLE)
     reply = await asker.ask(url)
     return replace(reply, body=reply.body[:2000])
-
-
-def _now() -> float:
-    return time.time()  # noqa: TID251  compared with the clocks of other machines, by their Date headers

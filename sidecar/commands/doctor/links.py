@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from sidecar.commands.doctor.gathered import Reply
+from sidecar.commands.asking import Reply
 
 
 class State(StrEnum):

@@ -1,6 +1,6 @@
 """Judges the links in pages: does the runbook of each alert open, does Grafana have each dashboard.
 
-Knows the annotations of the loaded rules and Grafana's two paths of a dashboard. Pure: `asking.py` opens the links.
+Knows the annotations of the loaded rules and Grafana's two paths of a dashboard. Pure: `gathering.py` opens the links.
 """
 
 import re
@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from yarl import URL
 
+from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.expected_rules import ours
-from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Evidence, Read, Reply
+from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Evidence, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
 
 

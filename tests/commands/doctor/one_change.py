@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import examine
-from sidecar.commands.doctor.gathered import ConfigCheck, Drilled, Evidence, Read, Reply
+from sidecar.commands.doctor.gathered import ConfigCheck, Drilled, Evidence, Read
 from sidecar.commands.doctor.links import Link, State
 from sidecar.commands.doctor.page_routes import pages
 from tests.commands.doctor.sound_evidence import (

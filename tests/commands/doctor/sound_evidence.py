@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from sidecar.commands.asking import Reply
 from sidecar.commands.doctor import expected_rules
-from sidecar.commands.doctor.gathered import ConfigCheck, Evidence, Reply
+from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
 from sidecar.commands.doctor.page_links import api_link
 from sidecar.commands.export.shipped_files import ALERT_RULES, DASHBOARD_RULES, NothingShippedError, shipped
 from sidecar.config.quick_yaml import read_yaml

@@ -10,11 +10,11 @@ from typing import TypeVar
 import pytest
 from aiohttp import web
 
-from sidecar.commands.doctor import asking, doctor_command
+from sidecar.commands.asking import Reply, below
+from sidecar.commands.doctor import doctor_command, gathering
 from sidecar.commands.doctor.doctor_command import as_text, main
 from sidecar.commands.doctor.examination import examine
-from sidecar.commands.doctor.gathered import Reply
-from sidecar.commands.doctor.gathering import PAGES_OF_ALERTMANAGER, PAGES_OF_PROMETHEUS, QUERIES, below
+from sidecar.commands.doctor.gathering import PAGES_OF_ALERTMANAGER, PAGES_OF_PROMETHEUS, QUERIES
 from sidecar.commands.doctor.links import Finding, Link
 from sidecar.metrics.vocabulary import DOCTOR_AGENT
 from tests.commands.doctor.sound_evidence import api, groups, sound, vector, without_shipped_rules
@@ -104,7 +104,7 @@ def test_a_series_that_the_last_scrape_could_not_know_is_looked_for_in_the_next(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a real vLLM two series had come to the page since the last scrape: the doctor took them for dropped ones."""
-    monkeypatch.setattr(asking, "ASK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(gathering, "ASK_AGAIN_SECONDS", 0.01)
     double = ScrapedAgain()
     play(
         double,
@@ -140,9 +140,9 @@ def test_a_series_is_not_called_dropped_before_a_scrape_that_could_bring_it(
     answer: Reply | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The wait ends by time: a slow Prometheus does not make it longer."""
-    monkeypatch.setattr(asking, "ASK_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(asking, "LONGEST_SCRAPE_INTERVAL_SECONDS", 0.1)
-    monkeypatch.setattr(asking, "SCRAPE_SLACK_SECONDS", 0.0)
+    monkeypatch.setattr(gathering, "ASK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(gathering, "LONGEST_SCRAPE_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr(gathering, "SCRAPE_SLACK_SECONDS", 0.0)
     play(
         Silent(answer),
         lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
@@ -298,13 +298,13 @@ def test_an_address_that_cannot_be_asked_is_a_wrong_flag(
 def test_the_traffic_port_is_on_the_host_of_the_admin_side(
     admin: str, port: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[asking.Sources] = []
+    asked: list[gathering.Sources] = []
 
-    async def examined(sources: asking.Sources, *_rest: object) -> list[Finding]:
+    async def examined(sources: gathering.Sources, *_rest: object) -> list[Finding]:
         asked.append(sources)
         return examine(sound())
 
-    monkeypatch.setattr(asking, "examined", examined)
+    monkeypatch.setattr(gathering, "examined", examined)
     main([f"--sidecar.url={admin}"])
 
     assert [one.proxy_url for one in asked] == [port]

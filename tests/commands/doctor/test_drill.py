@@ -9,9 +9,10 @@ import pytest
 import yaml
 from yarl import URL
 
+from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.drill import ENDS_SECONDS, TEST_JOB, send_test_page
 from sidecar.commands.doctor.examination import examine
-from sidecar.commands.doctor.gathered import Drilled, Evidence, Reply
+from sidecar.commands.doctor.gathered import Drilled, Evidence
 from sidecar.commands.doctor.links import Link, State
 from sidecar.commands.doctor.route_walk import muted_by, ways
 from sidecar.config.quick_yaml import read_yaml

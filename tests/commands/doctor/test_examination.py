@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import JUDGES, examine
 from sidecar.commands.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, undeclared
-from sidecar.commands.doctor.gathered import ConfigCheck, Evidence, Reply
+from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
 from sidecar.commands.doctor.links import Link, State
 from sidecar.commands.doctor.own_side import ATTACH_LABEL, LEAST_SEEN
 from sidecar.commands.doctor.scraped_targets import seconds

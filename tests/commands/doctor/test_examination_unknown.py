@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import examine
-from sidecar.commands.doctor.gathered import Evidence, Reply
+from sidecar.commands.doctor.gathered import Evidence
 from sidecar.commands.doctor.links import Link, State
 from sidecar.engines.probe.replies import Answer
 from tests.commands.doctor.one_change import (

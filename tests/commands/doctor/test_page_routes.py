@@ -2,8 +2,9 @@
 
 import pytest
 
+from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import examine
-from sidecar.commands.doctor.gathered import Evidence, Reply
+from sidecar.commands.doctor.gathered import Evidence
 from sidecar.commands.doctor.links import Link, State
 from tests.commands.doctor.one_change import NO_ANSWER, alertmanager, drilled, said, states
 from tests.commands.doctor.sound_evidence import COUNTED, sound, status
