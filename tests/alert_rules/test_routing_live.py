@@ -80,7 +80,9 @@ def test_each_phase_arrives_at_its_own_receiver(
 
 
 def test_the_chat_of_the_phase_gets_a_message_that_says_everything(stack: AlertmanagerStack) -> None:
-    stack.fire(alert("LLMQueueBurn", "page").example(namespace="chat", lane="interactive", objective="ttft"))
+    stack.fire(
+        alert("LLMQueueBurn", "page").example(cluster="", namespace="chat", lane="interactive", objective="ttft")
+    )
     (told,) = stack.sink.wait_for("/slack", about="namespace chat")
     (attachment,) = told.body["attachments"]
 
@@ -91,7 +93,7 @@ def test_the_chat_of_the_phase_gets_a_message_that_says_everything(stack: Alertm
 
 
 def test_the_pager_of_the_phase_gets_an_incident_that_says_everything(stack: AlertmanagerStack) -> None:
-    stack.fire(alert("LLMDecodeBurn", "page").example(namespace="pager", lane="batch", objective="tpot"))
+    stack.fire(alert("LLMDecodeBurn", "page").example(cluster="", namespace="pager", lane="batch", objective="tpot"))
     (told,) = stack.sink.wait_for("/pagerduty", about="namespace pager")
     event, incident = told.body, told.body["payload"]
 
