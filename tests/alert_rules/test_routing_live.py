@@ -82,7 +82,9 @@ def test_each_phase_arrives_at_its_own_receiver(
 
 
 def test_the_chat_of_the_phase_gets_a_message_that_says_everything(stack: AlertmanagerStack) -> None:
-    stack.fire(alert("LLMQueueBurn", "page").example(namespace="chat", lane="interactive", objective="ttft"))
+    stack.fire(
+        alert("LLMQueueBurn", "page").example(cluster="", namespace="chat", lane="interactive", objective="ttft")
+    )
     (told,) = stack.sink.wait_for("/slack", about="namespace chat")
     (attachment,) = told.body["attachments"]
 
@@ -93,7 +95,7 @@ def test_the_chat_of_the_phase_gets_a_message_that_says_everything(stack: Alertm
 
 
 def test_the_pager_of_the_phase_gets_an_incident_that_says_everything(stack: AlertmanagerStack) -> None:
-    stack.fire(alert("LLMDecodeBurn", "page").example(namespace="pager", lane="batch", objective="tpot"))
+    stack.fire(alert("LLMDecodeBurn", "page").example(cluster="", namespace="pager", lane="batch", objective="tpot"))
     (told,) = stack.sink.wait_for("/pagerduty", about="namespace pager")
     event, incident = told.body, told.body["payload"]
 
@@ -188,8 +190,12 @@ def test_one_cluster_mutes_nothing_of_another_and_is_told_by_itself(stack: Alert
     assert [stack.alertmanager.wait_until_muted(one) for one in muted] == [True, True]
     assert [stack.alertmanager.muted(one) for one in free] == [False, False]
     stack.fire(prefill.example(**here, cluster="ap"))
-    told = [*stack.sink.wait_for("/prefill/page", about=("clusters", "eu")), *stack.sink.wait_for("/prefill/page", about=("clusters", '"ap"'))]  # fmt: skip
-    assert [{one["cluster"] for one in labels_in(each)} for each in told] == [{"eu"}, {"ap"}]
+    told = [
+        {one["cluster"] for one in labels_in(each)}
+        for cluster in ("eu", "ap")
+        for each in stack.sink.wait_for("/prefill/page", about=f'"cluster": "{cluster}"')
+    ]
+    assert told == [{"eu"}, {"ap"}]
     (chat,) = stack.sink.wait_for("/slack", about="LLMPrefillBurn prefill some-lane, cluster eu")
     assert "cluster eu, namespace clusters" in chat.body["attachments"][0]["text"]
 
