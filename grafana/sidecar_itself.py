@@ -161,7 +161,7 @@ _SEEN = Row(
         Panel(
             Kind.BARS,
             "Read, asked and passed through",
-            "Readings of the engine's metrics, scrapes of the sidecar, logins at its pages, loads of the web config, spans, and whether"
+            "Readings of the engine's metrics, scrapes of the sidecar, logins and foreign host names at its pages, loads of the web config, spans, and whether"
             " usage was asked for; requests that are no inference. Anything but ok in the first four is worth a look.",
             "the sidecar's own work, and requests of any kind",
             "cps",
@@ -170,6 +170,9 @@ _SEEN = Row(
                 Query("sum by (result) (rate(llm_sidecar_scrapes_total[R])) > 0", "scrape: {{result}}"),
                 Query(
                     "sum by (result) (rate(llm_sidecar_admin_logins_total[R])) > 0", "login: {{result}}", unit="reqps"
+                ),
+                Query(
+                    "sum(rate(llm_sidecar_admin_hosts_refused_total[R])) > 0", "login: refused host name", unit="reqps"
                 ),
                 Query("sum by (result) (rate(llm_sidecar_web_config_loads_total[R])) > 0", "web config: {{result}}"),
                 Query("sum by (result) (rate(llm_sidecar_spans_total[R])) > 0", "span: {{result}}"),
