@@ -213,17 +213,18 @@ class EngineConnection(Sending):
         if consumer is None or parser is None:
             self._unexpected()
             return
-        if self._between_chunks and len(data) <= SMALL_BYTES and (self.slicing or not self._unread):
+        size = len(data)
+        if self._between_chunks and size <= SMALL_BYTES and (self.slicing or not self._unread):
             begins = data.find(b"\n", 0, SIZE_LINE_BYTES) + 1
-            # Of a size line that came by itself nothing is left. In mypyc 2.4 a slice of bytes that ends before it begins is no b"".
-            said = data[begins : max(begins, len(data) - 2)]
+            # Of a size line that came by itself nothing is left: mypyc 2.4 refuses a slice of bytes that ends before it begins.
+            said = data[begins:-2] if size > begins + 1 else b""  # in order: the condition says so
             # It is what CHUNK makes of its body, and its framing is no more than `_body` allows: the last chunk's is more.
-            if data == CHUNK % (len(said), said) and self._framing_bytes + len(data) <= 2 * len(said):
+            if data == CHUNK % (len(said), said) and self._framing_bytes + size <= 2 * len(said):
                 self._framing_bytes = 0
                 consumer.engine_chunk(at, data, said)
                 return
         began = self._began  # a head, or a part of it
-        if (len(data) > SMALL_BYTES or self._unread or (began is not None and self._turns.busy)) and not self.slicing:
+        if (size > SMALL_BYTES or self._unread or (began is not None and self._turns.busy)) and not self.slicing:
             self.take_in_turn(data)
         elif self._tunnel:
             consumer.engine_read(at, [data], complete=False)
