@@ -13,7 +13,6 @@ from tests.doctor.sound_evidence import (
     api,
     groups,
     routes,
-    sound,
     status,
     told,
 )
@@ -66,8 +65,11 @@ def every_rule(**fields: Any) -> Callable[[Evidence], None]:
 
 
 def target(**fields: str) -> Callable[[Evidence], None]:
-    one = sound().prometheus["targets"].data["activeTargets"][0]
-    return prometheus("targets", api({"activeTargets": [{**one, **fields}]}))
+    def change(evidence: Evidence) -> None:
+        one = evidence.prometheus["targets"].data["activeTargets"][0]
+        prometheus("targets", api({"activeTargets": [{**one, **fields}]}))(evidence)
+
+    return change
 
 
 def opened(part: str, reply: Reply) -> Callable[[Evidence], None]:
