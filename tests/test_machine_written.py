@@ -17,19 +17,23 @@ from tools.docs import whole
 
 
 CHECKOUT = Path(__file__).parents[1]
-WRITTEN = {
-    *(f"alert_rules/{name}" for name in (*shipped_rules(), ROUTES_OBJECT)),
-    *(f"grafana/{name}" for name in grafana.__main__.files()),
-    *whole(),
-    "tests/drawn/drawing/package-lock.json",  # by npm: which versions draw, and their checksums
-    "docs/evidence/incidents.md",  # by the incident bench: takes most of an hour
-}
-"""Every committed file that a command writes from its first line to its last."""
-MOST_LINES = 25_000
+MOST_LINES = 25_300
 """50,334 before the ConfigMaps, promtool's files and the rules of an earlier mutant check were removed; the dashboards
 alone are 20,500."""
 LONG_LINES = 290
 """No hand-written file of data is longer: the longest is the schema of Dynamo's objects."""
+
+
+@cache
+def written() -> set[str]:
+    """Every committed file that a command writes from its first line to its last."""
+    return {
+        *(f"alert_rules/{name}" for name in (*shipped_rules(), ROUTES_OBJECT)),
+        *(f"grafana/{name}" for name in grafana.__main__.files()),
+        *whole(),
+        "tests/drawn/drawing/package-lock.json",  # by npm: which versions draw, and their checksums
+        "docs/evidence/incidents.md",  # by the incident bench: takes most of an hour
+    }
 
 
 @cache
@@ -51,8 +55,8 @@ def test_every_committed_file_that_names_its_command_is_on_the_list() -> None:
     texts = {name: "\n".join(text.splitlines()[:5]) for name, text in committed().items() if not name.endswith(".py")}
     named = {name for name, head in texts.items() if says.search(head)}
 
-    assert named - WRITTEN == set()
-    assert {name for name in WRITTEN - named if not name.endswith(".json")} == set()
+    assert named - written() == set()
+    assert {name for name in written() - named if not name.endswith(".json")} == set()
 
 
 def test_every_long_file_of_data_is_on_the_list() -> None:
@@ -63,10 +67,10 @@ def test_every_long_file_of_data_is_on_the_list() -> None:
         if name.endswith((".json", ".yml", ".yaml")) and text.count("\n") > LONG_LINES
     }
 
-    assert long - WRITTEN == set()
+    assert long - written() == set()
 
 
 def test_few_lines_are_written_by_a_machine() -> None:
-    lines = {name: committed()[name].count("\n") for name in WRITTEN}
+    lines = {name: committed()[name].count("\n") for name in written()}
 
     assert sum(lines.values()) <= MOST_LINES

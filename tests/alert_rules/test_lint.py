@@ -87,10 +87,11 @@ def test_promtool_has_nothing_to_say(needed: Callable[[str], Path]) -> None:
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
-@pytest.mark.parametrize("name", sorted(shipped_rules()))
-def test_the_committed_file_is_the_generated_one(name: str) -> None:
-    """`sidecar export rules` writes it anew."""
-    assert (FOLDER / name).read_text() == shipped_rules()[name]
+def test_the_committed_files_are_the_generated_ones() -> None:
+    """`sidecar export rules` writes them anew."""
+    written = shipped_rules()
+
+    assert sorted(name for name, text in written.items() if (FOLDER / name).read_text() != text) == []
 
 
 # --- what they read --------------------------------------------------------------------------------------------------------

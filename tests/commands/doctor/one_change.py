@@ -14,7 +14,6 @@ from tests.commands.doctor.sound_evidence import (
     api,
     groups,
     routes,
-    sound,
     status,
     told,
 )
@@ -67,8 +66,11 @@ def every_rule(**fields: Any) -> Callable[[Evidence], None]:
 
 
 def target(**fields: str) -> Callable[[Evidence], None]:
-    one = sound().prometheus["targets"].data["activeTargets"][0]
-    return prometheus("targets", api({"activeTargets": [{**one, **fields}]}))
+    def change(evidence: Evidence) -> None:
+        one = evidence.prometheus["targets"].data["activeTargets"][0]
+        prometheus("targets", api({"activeTargets": [{**one, **fields}]}))(evidence)
+
+    return change
 
 
 def opened(part: str, reply: Reply) -> Callable[[Evidence], None]:
