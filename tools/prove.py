@@ -79,10 +79,10 @@ PROOFS = (
     Proof(
         "splits",
         "from an engine that cuts its writes anywhere, on a whole network, no answer is cut and no byte is wrong",
-        ("bench.soak", "--whole-network", "--minutes=1"),
+        ("bench.soak", "--whole-network", "--streams=500", "--minutes=1"),
         3,
         "make soak ARGS=--whole-network",
-        ("--minutes=10",),
+        ("--streams=2000", "--minutes=10"),
     ),
     Proof(
         "idle-edge",

@@ -217,7 +217,9 @@ class Run:
             "seed, minutes, streams": f"{self.asked.seed}, {self.asked.minutes:g}, {self.asked.streams}",
             "faults, clients' side + engine's side": kinds,
             "connections injured, client + engine": f"{self.clients.now()['injured']} + {self.engine.now()['injured']}",
-            "requests sent, whole, cut": f"{counts['sent']}, {counts['whole']}, {counts['cut']}",
+            "requests sent, whole, cut, without an end": ", ".join(
+                str(counts[name]) for name in ("sent", "whole", "cut", "no end")
+            ),
             "answers cut whose client had not left": str(self.books.cut),
             "writes that the engine cut": f"{self.engine.now()['cut_writes']}",
             "answers by status": ", ".join(f"{name} {n}" for name, n in counts.items() if name.startswith("status"))

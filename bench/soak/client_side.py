@@ -216,11 +216,13 @@ class ClientSide:
         if kind == "slow":
             handles.append(loop.call_later(draw.uniform(0, 2), self._steer, connection, "pause_reading"))
             handles.append(loop.call_later(2 + SLOW_SECONDS, self._steer, connection, "resume_reading"))
-        whole = False
+        result = "cut"
         try:
             async with asyncio.timeout(PATIENCE_SECONDS + events * self._gap / 1000):
-                whole = await connection.ask(head + body, expected(asked, body))
+                if await connection.ask(head + body, expected(asked, body)):
+                    result = "whole" if connection.status == 200 else f"status {connection.status}"
         except TimeoutError:
+            result = "no end"
             self._wrong.append(
                 f"request {asked.number} ({kind}) had no end: {connection.status}, {connection.got} bytes"
             )
@@ -228,13 +230,12 @@ class ClientSide:
             handle.cancel()
         self._steer(connection, "resume_reading")
         self._live -= 1
-        self._ended(asked, kind, connection, whole=whole)
-        if not whole:
+        self._ended(asked, kind, connection, result)
+        if result in ("cut", "no end"):
             self._leave(connection)
             await asyncio.sleep(PAUSE_SECONDS)
 
-    def _ended(self, asked: Asked, kind: str, connection: Answer, *, whole: bool) -> None:
-        result = "cut" if not whole else "whole" if connection.status == 200 else f"status {connection.status}"
+    def _ended(self, asked: Asked, kind: str, connection: Answer, result: str) -> None:
         self._counts[result] += 1
         if connection.wrong:
             self._wrong.append(f"request {asked.number} ({kind}): {connection.wrong}")
