@@ -264,17 +264,18 @@ def test_every_objective_can_have_every_root(phase: str) -> None:
     assert found == dict.fromkeys(found, phase)
 
 
-@pytest.mark.parametrize("breaks", [{"prefill": 8.0}, {"decode": 5.0}, {}], ids=["prompts", "decodes", "a queue"])
+@pytest.mark.parametrize("breaks", [{"prefill": 8.0}, {"decode": 5.0}, {}], ids=["prompts", "decodes", "nothing"])
 def test_reads_that_are_merged_for_a_moment_explain_no_miss(breaks: dict[str, Any]) -> None:
     """Two events of 0.2 s in each read, where a first token may take 1 s: on a busy machine they come together, whatever is
-    slow."""
+    slow. One request of eleven gets no output."""
     pod = PodStory().calm()
-    for _ in range(60):
-        pod.harness.comes()
+    for number in range(100):
+        if number % 10 == 0:
+            pod.harness.comes()
         pod.second(events=2, **breaks)
     roots = pod.roots("ttft")
 
-    assert pod.misses("ttft") > 40
+    assert sum(roots.values()) > 5
     assert roots.get(Blame.STREAM, 0.0) < 0.01 * sum(roots.values())
 
 

@@ -348,6 +348,16 @@ def test_reads_that_collect_for_a_small_part_of_the_threshold_explain_no_miss(*,
         assert leader(Facts(held_too_shortly=True), merged, lead) == unknown(Unknown.UNCLEAR)
 
 
+def test_who_waits_for_a_place_by_the_engines_own_words_waits_for_no_merged_reads() -> None:
+    """It reports no phases, and says how many requests wait in it. The pace of those that run is another matter."""
+    full = Signs(grown={Cause.LOAD: sharp(1.0)}, together=sharp(4.0), limited=True, engine_waiting=5.0)
+
+    assert leader(Facts(), full) == leader(WAITED, full) == root_of(Cause.SLOTS)
+    assert leader(Facts(tpot=True), full) == root_of(Cause.HOP)
+    for unsure in (replace(full, engine_waiting=None), replace(full, limited=False)):
+        assert leader(Facts(), unsure) == root_of(Cause.HOP)
+
+
 @pytest.mark.parametrize("cause", [Cause.PREFILL_COST, Cause.DECODE_COST])
 def test_costs_that_are_estimated_from_held_output_are_no_evidence_against_a_hop(cause: Cause) -> None:
     """Without reports, a first token that a hop holds back for a second looks like a prompt that took so long."""

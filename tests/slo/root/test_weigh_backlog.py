@@ -56,6 +56,7 @@ def test_a_restart_explains_no_backlog_that_fewer_slots_keep(cause: Cause, *, re
     behind = WAITED._replace(left_behind=True, tpot=tpot)
 
     assert leader(behind, fewer, lead) == root_of(Cause.SLOTS)
+    assert leader(behind, replace(fewer, limited=False), lead) == root_of(Cause.SLOTS), "steps tell nothing of it yet"
     assert leader(behind, replace(fewer, fewer_slots=False), lead) == lead, "as many slots as ever work it off"
     assert leader(behind, fewer, root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST), "no process was replaced"
 
