@@ -233,7 +233,6 @@ TESTED_THROUGH = {
     "classify/found.py": "classify/test_body.py",
     "commands/compare/": "commands/compare/test_compare_command.py",
     "config/config_document.py": "config/test_yaml.py",
-    "config/proxy_section.py": "config/test_schema.py",
     "commands/demo/demo_flags.py": "commands/demo/test_demo.py",
     "commands/demo/load.py": "commands/demo/test_stage.py",
     "commands/demo/servers.py": "commands/demo/test_demo.py",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from structlog.testing import capture_logs
 
 from sidecar.budgets.budgets import Budgets, Kind, limits_of
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.budget_metrics import BudgetMetrics

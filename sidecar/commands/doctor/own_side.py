@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from sidecar.budgets.budgets import MORE_FILES, Kind, limits_of
 from sidecar.commands.doctor.gathered import Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import KINDS, kind_named
 from sidecar.engines.probe.advice import ENOUGH
