@@ -5,8 +5,8 @@ import pytest
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as slo
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.judge import Judge
 from sidecar.slo.objective import Objectives
@@ -28,7 +28,7 @@ def test_a_request_that_keeps_its_promises_counts_and_is_good() -> None:
     assert harness.burn("llama", "chat", "0-512", "ttft") == (1, 0, 0.1)
     assert harness.burn("llama", "chat", "0-512", "tpot") == (1, 0, 0.05)
     assert harness.burn("e2e") == (0, 0, 0)
-    assert (harness.count(slo.GOOD_REQUESTS_TOTAL, "chat", "0-512"), harness.count(slo.GOOD_OUTPUT_TOKENS_TOTAL)) == (
+    assert (harness.count(c.GOOD_REQUESTS_TOTAL, "chat", "0-512"), harness.count(c.GOOD_OUTPUT_TOKENS_TOTAL)) == (
         1,
         10,
     )
@@ -49,7 +49,7 @@ def test_a_miss_is_on_the_page_while_the_request_still_waits() -> None:
     request.settles(request.ends(tokens=1), EngineReport(5.5, 0.25, 0.0))
 
     assert harness.votes() == {("ttft", "queue"): 1}
-    assert (harness.count(slo.GOOD_REQUESTS_TOTAL), harness.remembered()) == (0, {})
+    assert (harness.count(c.GOOD_REQUESTS_TOTAL), harness.remembered()) == (0, {})
 
 
 def test_a_scrape_alone_counts_what_is_due() -> None:
@@ -95,7 +95,7 @@ def test_an_end_that_is_not_well_votes_at_once(outcome: Outcome, after: float, m
 
     assert harness.burn("ttft") == (misses, misses, 0.1 * misses)
     assert harness.votes() == ({} if phase is None else {("ttft", phase): 1})
-    assert harness.count(slo.GOOD_REQUESTS_TOTAL) == 0
+    assert harness.count(c.GOOD_REQUESTS_TOTAL) == 0
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_who_was_turned_away_before_the_body_came_counts_too(
 
     assert harness.votes() == votes
     assert harness.burn("ttft") == (len(votes), len(votes), 0.1 * len(votes))
-    assert (harness.count(slo.REQUESTS_RECEIVED_TOTAL), harness.remembered().keys() - {"due"}) == (0, set())
+    assert (harness.count(c.REQUESTS_RECEIVED_TOTAL), harness.remembered().keys() - {"due"}) == (0, set())
 
 
 def test_a_whole_answer_has_one_promise() -> None:
@@ -134,7 +134,7 @@ def test_a_whole_answer_has_one_promise() -> None:
 
     assert harness.votes() == {("e2e", "decode"): 1}
     assert harness.burn("ttft") == harness.burn("tpot") == (0, 0, 0)
-    assert harness.count(slo.GOOD_OUTPUT_TOKENS_TOTAL) == 7
+    assert harness.count(c.GOOD_OUTPUT_TOKENS_TOTAL) == 7
 
 
 def test_one_request_may_miss_both_promises_and_votes_for_each() -> None:
@@ -163,7 +163,7 @@ def test_a_lane_without_promises_leaves_no_series() -> None:
         and "batch" in key
     ]
     assert told == []
-    assert harness.count(slo.REQUESTS_RECEIVED_TOTAL, "batch") == 1
+    assert harness.count(c.REQUESTS_RECEIVED_TOTAL, "batch") == 1
     assert harness.remembered() == {}
 
 
@@ -174,20 +174,20 @@ def test_load_is_counted_at_arrival() -> None:
     harness.comes()
     harness.comes(bucket="unknown")
 
-    assert harness.count(slo.REQUESTS_RECEIVED_TOTAL, "llama", "chat") == 3
-    assert harness.count(slo.RECEIVED_MEASURED_REQUESTS_TOTAL, "llama", "chat") == 2
-    assert harness.count(slo.RECEIVED_PROMPT_TOKENS_TOTAL, "llama", "chat") == 200
+    assert harness.count(c.REQUESTS_RECEIVED_TOTAL, "llama", "chat") == 3
+    assert harness.count(c.RECEIVED_MEASURED_REQUESTS_TOTAL, "llama", "chat") == 2
+    assert harness.count(c.RECEIVED_PROMPT_TOKENS_TOTAL, "llama", "chat") == 200
 
 
 def test_token_deadlines_are_counted_when_the_stream_ends_however_it_ends() -> None:
     harness = SloHarness()
     request = harness.comes().speaks(after=0.5, events=4).speaks(after=5.0, events=3)
-    assert harness.count(slo.TOKEN_DEADLINES_TOTAL) == 0
+    assert harness.count(c.TOKEN_DEADLINES_TOTAL) == 0
 
     request.ends(Outcome.CLIENT_CANCELLED)
 
-    assert harness.count(slo.TOKEN_DEADLINES_TOTAL, "llama", "chat") == 7
-    assert harness.count(slo.TOKEN_DEADLINE_MISSES_TOTAL, "llama", "chat") == 1
+    assert harness.count(c.TOKEN_DEADLINES_TOTAL, "llama", "chat") == 7
+    assert harness.count(c.TOKEN_DEADLINE_MISSES_TOTAL, "llama", "chat") == 1
 
 
 def test_an_answer_that_cannot_be_read_is_in_no_counter_of_objectives() -> None:

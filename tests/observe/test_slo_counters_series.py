@@ -2,8 +2,8 @@
 
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as slo
-from sidecar.metrics.self_metrics import LABEL_OVERFLOW_TOTAL
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import LABEL_OVERFLOW_TOTAL
 from sidecar.slo.attribution import VOTES
 from sidecar.slo.objective import Aims, Objectives
 from sidecar.timeline.outcome import Outcome
@@ -15,8 +15,8 @@ from tests.support.slo_harness import AIMS, BUCKETS, LOOSE, SloHarness
 
 def gauges(harness: SloHarness) -> dict[tuple[str, ...], tuple[float | None, float | None]]:
     """(lane, bucket, objective) to (threshold, target), for those on the page."""
-    targets = harness.metrics.gauge(slo.SLO_TARGET_RATIO).children
-    thresholds = harness.metrics.gauge(slo.SLO_THRESHOLD_SECONDS).children
+    targets = harness.metrics.gauge(c.SLO_TARGET_RATIO).children
+    thresholds = harness.metrics.gauge(c.SLO_THRESHOLD_SECONDS).children
     return {key: (child.value, targets[key].value) for key, child in thresholds.items() if child.value is not None}
 
 
@@ -79,15 +79,15 @@ def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
 
     declared = {("0-512", "ttft"), ("0-512", "tpot"), ("0-512", "e2e"), ("512+", "ttft")}
     models = ("llama",)
-    for metric in (slo.SLO_REQUESTS_TOTAL, slo.SLO_MISSES_TOTAL, slo.SLO_ALLOWED_MISSES_TOTAL):
+    for metric in (c.SLO_REQUESTS_TOTAL, c.SLO_MISSES_TOTAL, c.SLO_ALLOWED_MISSES_TOTAL):
         found = counters(metric).children
         assert {*found} == {(model, "chat", *rest) for model in models for rest in declared}
         assert {child.value for child in found.values()} == {0}
-    assert {*counters(slo.SLO_BLAMED_MISSES_TOTAL).children} == {
+    assert {*counters(c.SLO_BLAMED_MISSES_TOTAL).children} == {
         (model, "chat", objective, phase) for model in models for objective, phases in VOTES.items() for phase in phases
     }
-    assert {*counters(slo.GOOD_REQUESTS_TOTAL).children} == {("llama", "chat", bucket) for bucket in BUCKETS}
-    assert {*counters(slo.REQUESTS_RECEIVED_TOTAL).children} == {("llama", lane) for lane in ("chat", "batch")}
+    assert {*counters(c.GOOD_REQUESTS_TOTAL).children} == {("llama", "chat", bucket) for bucket in BUCKETS}
+    assert {*counters(c.REQUESTS_RECEIVED_TOTAL).children} == {("llama", lane) for lane in ("chat", "batch")}
     assert harness.overdue() == 0
 
 
@@ -100,8 +100,8 @@ def test_a_model_that_was_not_expected_begins_at_0_with_the_page_after_its_first
 
     harness.page()
 
-    assert harness.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).children["other", "batch"].value == 1
-    assert harness.metrics.counter(slo.SLO_MISSES_TOTAL).children["other", "chat", "0-512", "ttft"].value == 0
+    assert harness.metrics.counter(c.REQUESTS_RECEIVED_TOTAL).children["other", "batch"].value == 1
+    assert harness.metrics.counter(c.SLO_MISSES_TOTAL).children["other", "chat", "0-512", "ttft"].value == 0
 
 
 def test_models_and_lanes_that_are_told_later_begin_at_0_with_the_next_page() -> None:
@@ -114,9 +114,9 @@ def test_models_and_lanes_that_are_told_later_begin_at_0_with_the_next_page() ->
     harness.page()
 
     for model in ("mixtral", "llama"):
-        assert (model, "night", "0-512", "ttft") in harness.metrics.counter(slo.SLO_MISSES_TOTAL).children
-        assert (model, "night") in harness.metrics.gauge(slo.REQUESTS_OVERDUE).children
-        assert (model, "night") in harness.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).children
+        assert (model, "night", "0-512", "ttft") in harness.metrics.counter(c.SLO_MISSES_TOTAL).children
+        assert (model, "night") in harness.metrics.gauge(c.REQUESTS_OVERDUE).children
+        assert (model, "night") in harness.metrics.counter(c.REQUESTS_RECEIVED_TOTAL).children
     assert harness.count(LABEL_OVERFLOW_TOTAL) == 0
 
 
@@ -124,6 +124,6 @@ def test_what_is_promised_of_one_objective_makes_no_series_of_another() -> None:
     """A lane of whole answers has no TTFT."""
     harness = SloHarness(Objectives({"batch": {"0-512": Aims(e2e=AIMS.e2e), "512+": Aims()}}))
 
-    assert {key[2:] for key in harness.metrics.counter(slo.SLO_REQUESTS_TOTAL).children} == {("0-512", "e2e")}
-    assert {key[2] for key in harness.metrics.counter(slo.SLO_BLAMED_MISSES_TOTAL).children} == {"e2e"}
-    assert {key[2] for key in harness.metrics.counter(slo.GOOD_REQUESTS_TOTAL).children} == {"0-512"}
+    assert {key[2:] for key in harness.metrics.counter(c.SLO_REQUESTS_TOTAL).children} == {("0-512", "e2e")}
+    assert {key[2] for key in harness.metrics.counter(c.SLO_BLAMED_MISSES_TOTAL).children} == {"e2e"}
+    assert {key[2] for key in harness.metrics.counter(c.GOOD_REQUESTS_TOTAL).children} == {"0-512"}

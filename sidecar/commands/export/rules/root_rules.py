@@ -15,8 +15,7 @@ from sidecar.commands.export.rules.burn import (
     without_odd_pods,
 )
 from sidecar.commands.export.rules.rule import Record
-from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
-from sidecar.metrics.slo_metrics import SLO_ROOT_CAUSE_MISSES_TOTAL, SLO_ROOT_MISSES_TOTAL
+from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL, SLO_ROOT_CAUSE_MISSES_TOTAL, SLO_ROOT_MISSES_TOTAL
 from sidecar.slo.causes import PHASE_OF, Cause
 from sidecar.slo.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
 
