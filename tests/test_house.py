@@ -261,7 +261,6 @@ TESTED_THROUGH = {
     "proxy/road.py": "proxy/test_relay.py",
     "proxy/sending.py": "proxy/test_idle_edge.py",
     "commands/simulator/operating_point.py": "commands/simulator/test_replica_presets.py",
-    "commands/simulator/simulated_request.py": "commands/simulator/test_simulation.py",
     "commands/simulator/vllm_metrics.py": "commands/simulator/test_http_face.py",
     "proxy/observer.py": "proxy/test_guard.py",
     "proxy/unobserved.py": "proxy/test_guard.py",
