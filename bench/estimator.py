@@ -18,8 +18,7 @@ from statistics import fmean
 
 from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import PRESETS, Preset
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.engines.estimator import Estimator
 from sidecar.slo.prefill_cost import Refusal, length_of
 

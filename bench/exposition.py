@@ -20,7 +20,7 @@ from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.budgets.budgets import Budgets, limits_of
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import NativeForm
 from sidecar.metrics.negotiation import Format

@@ -27,7 +27,7 @@ from bench.incidents.replica import of_world
 from bench.incidents.samples import Samples
 from bench.incidents.saturation import fair, saturates_at
 from bench.incidents.world import Mode, Throttle, Topology, World
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.slo.cost_names import Part
 from sidecar.slo.root.weigh import DEARER
 
@@ -56,7 +56,7 @@ UTILISATION = 0.5
 FIRST_SCRAPE_SECONDS, LAST_SCRAPE_SECONDS = 120.0, 600.0
 """Scrapes count from when every window holds the fault alone."""
 DRAWN_SEED = "step costs"
-NAMES = frozenset({slo.ENGINE_COST_RATIO.name, slo.ENGINE_COST_RATIO_LOW.name, slo.ENGINE_COST_RATIO_HIGH.name})
+NAMES = frozenset({c.ENGINE_COST_RATIO.name, c.ENGINE_COST_RATIO_LOW.name, c.ENGINE_COST_RATIO_HIGH.name})
 
 
 class Job(NamedTuple):
@@ -104,7 +104,7 @@ def scraped(job: Job) -> list[ScrapedRatio]:
     return found
 
 
-_EDGES = (slo.ENGINE_COST_RATIO_LOW, slo.ENGINE_COST_RATIO, slo.ENGINE_COST_RATIO_HIGH)
+_EDGES = (c.ENGINE_COST_RATIO_LOW, c.ENGINE_COST_RATIO, c.ENGINE_COST_RATIO_HIGH)
 
 
 def _column(samples: Samples, name: str, part: Part, ends_at: float) -> Sequence[float | None]:

@@ -29,8 +29,7 @@ from sidecar.budgets.machine import Machine, this_machine
 from sidecar.config.environment import variable_of
 from sidecar.config.file import SHORT_FLAGS, flag_of
 from sidecar.config.notes import notes
-from sidecar.config.proxy_section import ProxyConfig
-from sidecar.config.schema import Config, WebConfig
+from sidecar.config.schema import Config, ProxyConfig, WebConfig
 from sidecar.health.health import measure_lag
 from sidecar.ledger.account import Reason
 from sidecar.proxy import parser_check

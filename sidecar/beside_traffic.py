@@ -31,7 +31,7 @@ from sidecar.engines.reports.sink import ReportSink
 from sidecar.health.health import Health
 from sidecar.lifecycle import Life
 from sidecar.logs.placement import in_words
-from sidecar.metrics import self_metrics as own
+from sidecar.metrics import catalogue as c
 from sidecar.observe.baselines import Baselines
 from sidecar.observe.budget_metrics import BudgetMetrics
 from sidecar.observe.engine_progress import EngineProgress
@@ -276,22 +276,22 @@ class BesideTraffic:
     def _reload_gauges(self) -> None:
         metrics = self._serving.metrics
         succeeded = self._reload_refused is None and self.admin.access.refused is None
-        metrics.gauge(own.CONFIG_LAST_RELOAD_SUCCESSFUL).child().set(int(succeeded))
+        metrics.gauge(c.CONFIG_LAST_RELOAD_SUCCESSFUL).child().set(int(succeeded))
         if succeeded:
-            metrics.gauge(own.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS).child().set(time.time())  # noqa: TID251  a timestamp, by its name
+            metrics.gauge(c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS).child().set(time.time())  # noqa: TID251  a timestamp, by its name
 
     def _state_at_scrape(self) -> None:
         serving, metrics = self._serving, self._serving.metrics
-        metrics.info(own.SIDECAR_BUILD_INFO, __version__, platform.python_version(), BUILD)
-        connections = metrics.gauge(own.OPEN_CONNECTIONS)
-        estimates = metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL)
-        limited = metrics.counter(own.DROPPED_TOTAL).child("log_limited")
+        metrics.info(c.SIDECAR_BUILD_INFO, __version__, platform.python_version(), BUILD)
+        connections = metrics.gauge(c.OPEN_CONNECTIONS)
+        estimates = metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL)
+        limited = metrics.counter(c.DROPPED_TOTAL).child("log_limited")
         confirmed, corrected = estimates.child("confirmed"), estimates.child("corrected")
 
         def set_gauges(_at: float) -> None:
-            metrics.gauge(own.READY).child().set(int(self.ready()[0]))
-            metrics.gauge(own.DRAINING).child().set(int(serving.readiness.life is not Life.SERVING))
-            metrics.gauge(own.OPEN_LEDGERS).child().set(len(serving.settlement.pending))
+            metrics.gauge(c.READY).child().set(int(self.ready()[0]))
+            metrics.gauge(c.DRAINING).child().set(int(serving.readiness.life is not Life.SERVING))
+            metrics.gauge(c.OPEN_LEDGERS).child().set(len(serving.settlement.pending))
             lengths = serving.observers.lengths
             limited.inc(serving.logs.limited_lines - limited.value)
             corrected.inc(lengths.corrections - corrected.value)

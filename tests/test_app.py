@@ -16,8 +16,7 @@ from sidecar import app as module
 from sidecar.app import App
 from sidecar.budgets.budgets import LEAST_FILES, LEAST_MEMORY_BYTES, Kind, limits_of
 from sidecar.budgets.machine import Machine
-from sidecar.config.proxy_section import ProxyConfig
-from sidecar.config.schema import Config
+from sidecar.config.schema import Config, ProxyConfig
 from tests.support.certificates import Authority
 from tests.support.origin import Origin, Visit, answering
 from tests.support.ports import free_port

@@ -21,7 +21,7 @@ import pytest
 from sidecar.commands.simulator.http_face import SimulatedEngine
 from sidecar.commands.simulator.physics import Costs, Limits
 from sidecar.commands.simulator.replica_presets import CHAT_WITH_DOCUMENTS, Preset
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
+from sidecar.commands.simulator.simulation import SimulatedRequest
 from sidecar.ledger.account import Account, Phase, Reason, Source
 from tests.support.client import Connection, post
 from tests.support.road import Road, road_to

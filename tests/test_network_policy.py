@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 from sidecar.cli import main
-from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.config.schema import WebConfig
+from sidecar.config.schema import ProxyConfig, WebConfig
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, attached, overlay
 from tests.support.manifests import pod_of

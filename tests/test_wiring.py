@@ -5,7 +5,7 @@ import pytest
 from sidecar.budgets.machine import Machine
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
-from sidecar.metrics.self_metrics import DROPPED_TOTAL, FAILURES_TOTAL
+from sidecar.metrics.catalogue import DROPPED_TOTAL, FAILURES_TOTAL
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.errors import Failure
 from sidecar.slo.objective import Objectives

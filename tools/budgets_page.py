@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from sidecar.budgets.budgets import KEPT_FILES, LEAST_FILES, LEAST_MEMORY_BYTES, Kind, limits_of
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 from sidecar.observe.settlement import SPAN_KEPT_SECONDS
 from tools.markdown import table
 

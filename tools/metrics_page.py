@@ -36,8 +36,12 @@ a generating path of a known API; all other requests are counted in `llm_passthr
 A counter that appears with the value 1 has, for Prometheus, not grown. So every counter that a rule may read is on the
 page at 0 from the start, for every lane, prompt bucket, outcome and reason of its sets, and for every model from the
 moment that the engine has stated its list. An engine that describes itself without a list, and `engine.kind: none`, have one model,
-`other`. In all other cases the series of a lane or a model `other` appear once there was a request under it, such as before the engine has
-stated its list, and those that a rule may read then begin at 0 beside it, in all combinations; growth of `other` before the first scrape of it is not seen by `rate()`. A histogram's children appear
+`other`.
+
+In all other cases the series of a lane or a model `other` appear once there was a request under it, such as before the engine has
+stated its list, and those that a rule may read then begin at 0 beside it, in all combinations; growth of `other` before the first scrape of it is not seen by `rate()`.
+
+A histogram's children appear
 with their first observation, because all of them at 0 would be ten thousand empty series, and so do those of most counters of a lane that no
 rule reads. (What is seldom, such as pauses or late tokens, appears at 0 with the first stream.) So `rate()` misses the first observation of
 a new combination and sees all later ones. Do not build an alert on the first request of a histogram's child; use

@@ -22,7 +22,6 @@ from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.slo_counters import Slo
 from sidecar.slo.attribution import Blame
@@ -44,12 +43,12 @@ def _grown(metrics: Metrics) -> None:
         for child in metrics.histogram(histogram).children.values():
             child.observe(0.2)
     for counter in (
-        slo.REQUESTS_RECEIVED_TOTAL,
-        slo.SLO_REQUESTS_TOTAL,
-        slo.SLO_MISSES_TOTAL,
-        slo.SLO_BLAMED_MISSES_TOTAL,
-        slo.SLO_ROOT_MISSES_TOTAL,
-        slo.SLO_ROOT_CAUSE_MISSES_TOTAL,
+        c.REQUESTS_RECEIVED_TOTAL,
+        c.SLO_REQUESTS_TOTAL,
+        c.SLO_MISSES_TOTAL,
+        c.SLO_BLAMED_MISSES_TOTAL,
+        c.SLO_ROOT_MISSES_TOTAL,
+        c.SLO_ROOT_CAUSE_MISSES_TOTAL,
     ):
         for counted in metrics.counter(counter).children.values():
             counted.inc(20)

@@ -22,7 +22,7 @@ from bench.incidents.samples import Labels, Samples, edges_of
 from sidecar.commands.export.rules.burn import WHO
 from sidecar.commands.export.rules.root_rules import WAITED_IN
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.metrics.slo_metrics import EVIDENCE_RATIO
+from sidecar.metrics.catalogue import EVIDENCE_RATIO
 
 
 Q = TypeVar("Q", bound=Hashable)

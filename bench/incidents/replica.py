@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from bench.incidents.engines import MODEL, EngineConfig
 from bench.incidents.world import Topology, World
 from sidecar.commands.simulator.physics import Costs, Limits
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 
 
 SECOND_MODEL = "qwen"

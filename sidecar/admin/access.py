@@ -21,8 +21,8 @@ from sidecar.admin.hosts import Hosts
 from sidecar.admin.passwords import BusyError, Passwords
 from sidecar.admin.web_config import Loaded, RateLimit, files_named, load
 from sidecar.config.file import ConfigErrors
+from sidecar.metrics.catalogue import HOSTS_REFUSED_TOTAL, LOGINS_TOTAL, WEB_CONFIG_LOADS_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import HOSTS_REFUSED_TOTAL, LOGINS_TOTAL, WEB_CONFIG_LOADS_TOTAL
 
 
 PROBES = frozenset({"/-/healthy", "/-/ready", "/-/engine"})

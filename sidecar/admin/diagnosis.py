@@ -23,8 +23,7 @@ from sidecar.diagnosis.tree import contained
 from sidecar.history.ring import History
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.history.snapshot import Snapshot
-from sidecar.metrics.catalogue import ENGINE_INFO
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from sidecar.metrics.catalogue import DROPPED_TOTAL, ENGINE_INFO
 
 
 JSON_HEADERS = {"Cache-Control": "no-store"}

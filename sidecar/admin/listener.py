@@ -44,10 +44,10 @@ from sidecar.history.incident_log import IncidentLog
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.logs.placement import placement_of
+from sidecar.metrics.catalogue import DROPPED_TOTAL, SCRAPE_AGE_SECONDS, SCRAPES_TOTAL
 from sidecar.metrics.exposition import Pages
 from sidecar.metrics.negotiation import accepts_gzip
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL, SCRAPE_AGE_SECONDS, SCRAPES_TOTAL
 from sidecar.shutdown import Drained
 from sidecar.slo.baseline import RefusedError
 from sidecar.slo.progress import Progress

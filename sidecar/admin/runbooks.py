@@ -32,7 +32,7 @@ from sidecar.history.ring import History
 from sidecar.history.rows import Moment
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.history.snapshot import Snapshot
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 
 
 log = structlog.get_logger()

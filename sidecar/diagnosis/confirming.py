@@ -15,8 +15,6 @@ from sidecar.history.rows import Moment, NotKnownError, Reader
 from sidecar.history.series import LONG_SECONDS
 from sidecar.history.slices import Sliced, run_now
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Histogram
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import Cause
@@ -59,7 +57,7 @@ class Answer:
 
 def _misses(*by: str, phase: str = "", of: tuple[str, ...] = _OF_MODEL) -> Reader:
     only = {"phase": phase} if phase else {}
-    return r.above_zero(r.growth(slo.SLO_ROOT_CAUSE_MISSES_TOTAL, *by, of=of, only=only))
+    return r.above_zero(r.growth(c.SLO_ROOT_CAUSE_MISSES_TOTAL, *by, of=of, only=only))
 
 
 def _slowest(q: float, metric: Histogram, *of: str) -> Check:
@@ -84,14 +82,14 @@ CHECKS: Mapping[str, Check] = {
         read=_misses("cause", phase=SIDECAR), by=("cause",), say=_number("misses"), nothing=_NO_MISS
     ),
     "missed-share": Check(
-        read=r.over(r.growth(slo.SLO_MISSES_TOTAL, of=_OF_MODEL), r.growth(slo.SLO_REQUESTS_TOTAL, of=_OF_MODEL)),
+        read=r.over(r.growth(c.SLO_MISSES_TOTAL, of=_OF_MODEL), r.growth(c.SLO_REQUESTS_TOTAL, of=_OF_MODEL)),
         say=percent,
     ),
     "grown-causes": Check(
-        read=r.gauge(slo.EVIDENCE_RATIO, "cause"), by=("cause",), say=lambda ratio: f"{times(ratio)} the usual"
+        read=r.gauge(c.EVIDENCE_RATIO, "cause"), by=("cause",), say=lambda ratio: f"{times(ratio)} the usual"
     ),
     "usual-values-from": Check(
-        read=r.gauge(slo.BASELINE_INFO, "source", "provisional"),
+        read=r.gauge(c.BASELINE_INFO, "source", "provisional"),
         by=("source", "provisional"),
         say=lambda _one: "in force",
     ),
@@ -123,7 +121,7 @@ CHECKS: Mapping[str, Check] = {
     "cancels-while-waiting": Check(
         read=r.over(
             r.growth(c.CLIENT_CANCELS_TOTAL, of=_OF_LANE, only={"stage": "waiting"}, seconds=TEN_MINUTES_SECONDS),
-            r.growth(slo.REQUESTS_RECEIVED_TOTAL, of=_OF_LANE, seconds=TEN_MINUTES_SECONDS),
+            r.growth(c.REQUESTS_RECEIVED_TOTAL, of=_OF_LANE, seconds=TEN_MINUTES_SECONDS),
         ),
         say=percent,
     ),
@@ -136,7 +134,7 @@ CHECKS: Mapping[str, Check] = {
         usual=Cause.PROMPT_MIX,
     ),
     "prompt-tokens-received": Check(
-        read=r.per_second(slo.RECEIVED_PROMPT_TOKENS_TOTAL, of=_OF_MODEL),
+        read=r.per_second(c.RECEIVED_PROMPT_TOKENS_TOTAL, of=_OF_MODEL),
         say=_number("tokens a second"),
         usual=Cause.LOAD,
     ),
@@ -144,7 +142,7 @@ CHECKS: Mapping[str, Check] = {
     "cached-share-by-lane": Check(
         read=r.over(
             r.growth(c.CACHED_PROMPT_TOKENS_TOTAL, "lane"),
-            r.plus(r.growth(c.CACHED_PROMPT_TOKENS_TOTAL, "lane"), r.growth(slo.UNCACHED_PROMPT_TOKENS_TOTAL, "lane")),
+            r.plus(r.growth(c.CACHED_PROMPT_TOKENS_TOTAL, "lane"), r.growth(c.UNCACHED_PROMPT_TOKENS_TOTAL, "lane")),
         ),
         by=("lane",),
         say=percent,
@@ -196,7 +194,7 @@ CHECKS: Mapping[str, Check] = {
         read=r.highest(c.ENGINE_KV_CACHE_USAGE_RATIO), say=lambda ratio: f"{percent(ratio)} full at the most"
     ),
     "preempted-share": Check(
-        read=r.over(r.growth(c.ENGINE_PREEMPTIONS_TOTAL), r.growth(slo.REQUESTS_RECEIVED_TOTAL)),
+        read=r.over(r.growth(c.ENGINE_PREEMPTIONS_TOTAL), r.growth(c.REQUESTS_RECEIVED_TOTAL)),
         say=lambda ratio: f"{digits(ratio)} preemptions for each request",
     ),
     "prefix-hits-share": Check(
@@ -208,10 +206,10 @@ CHECKS: Mapping[str, Check] = {
         usual=Cause.UNCACHED,
     ),
     "decode-cost": Check(
-        read=r.gauge(slo.ENGINE_COST_RATIO, only={"part": "decode"}), say=lambda ratio: f"{times(ratio)} the usual"
+        read=r.gauge(c.ENGINE_COST_RATIO, only={"part": "decode"}), say=lambda ratio: f"{times(ratio)} the usual"
     ),
     "prefill-cost": Check(
-        read=r.gauge(slo.ENGINE_COST_RATIO, only={"part": "prefill"}), say=lambda ratio: f"{times(ratio)} the usual"
+        read=r.gauge(c.ENGINE_COST_RATIO, only={"part": "prefill"}), say=lambda ratio: f"{times(ratio)} the usual"
     ),
     "kv-transfer-slowest-twentieth": _slowest(0.95, c.KV_TRANSFER_SECONDS, *_OF_MODEL),
     "connect-slowest-percent": _slowest(0.99, c.ENGINE_CONNECT_SECONDS, "lane"),
@@ -219,7 +217,7 @@ CHECKS: Mapping[str, Check] = {
         read=r.minus(r.gauge(c.ENGINE_UP), r.gauge(c.ENGINE_STALLED)), say=lambda state: _ENGINE_STATES[round(state)]
     ),
     "unexplained-silence": Check(
-        read=r.minus(r.gauge(slo.ENGINE_SILENCE_SECONDS), r.gauge(slo.ENGINE_SILENCE_EXPECTED_SECONDS)),
+        read=r.minus(r.gauge(c.ENGINE_SILENCE_SECONDS), r.gauge(c.ENGINE_SILENCE_EXPECTED_SECONDS)),
         say=lambda value: f"{value:.1f} s",
     ),
     "engine-restarts": Check(read=r.growth(c.ENGINE_RESTARTS_TOTAL, seconds=LONG_SECONDS), say=_number("restarts")),
@@ -238,49 +236,49 @@ CHECKS: Mapping[str, Check] = {
     "gaps-without-a-step": Check(read=r.share_up_to(0.0005, c.INTER_TOKEN_SECONDS, of=("lane",)), say=percent),
     # --- the sidecar itself ---
     "failures-by-reason": Check(
-        read=r.above_zero(r.per_second(own.FAILURES_TOTAL, "reason")), by=("reason",), say=_number("a second")
+        read=r.above_zero(r.per_second(c.FAILURES_TOTAL, "reason")), by=("reason",), say=_number("a second")
     ),
     "turned-away-here": Check(
-        read=r.per_second(own.FAILURES_TOTAL, only={"reason": "too_many_in_flight"}), say=_number("a second")
+        read=r.per_second(c.FAILURES_TOTAL, only={"reason": "too_many_in_flight"}), say=_number("a second")
     ),
     "late-timers": Check(
         read=r.over(
-            r.growth(own.EVENT_LOOP_CHECKS_TOTAL, without={"result": "in_time"}),
-            r.growth(own.EVENT_LOOP_CHECKS_TOTAL),
+            r.growth(c.EVENT_LOOP_CHECKS_TOTAL, without={"result": "in_time"}),
+            r.growth(c.EVENT_LOOP_CHECKS_TOTAL),
         ),
         say=percent,
     ),
     "very-late-timers": Check(
         read=r.over(
-            r.growth(own.EVENT_LOOP_CHECKS_TOTAL, only={"result": "very_late"}),
-            r.growth(own.EVENT_LOOP_CHECKS_TOTAL),
+            r.growth(c.EVENT_LOOP_CHECKS_TOTAL, only={"result": "very_late"}),
+            r.growth(c.EVENT_LOOP_CHECKS_TOTAL),
         ),
         say=percent,
     ),
     "late-reads": Check(
         read=r.over(
-            r.growth(own.TIMED_READS_TOTAL, only={"result": "late"}),
-            r.growth(own.TIMED_READS_TOTAL),
+            r.growth(c.TIMED_READS_TOTAL, only={"result": "late"}),
+            r.growth(c.TIMED_READS_TOTAL),
         ),
         say=percent,
     ),
     "overflown-labels": Check(
-        read=r.above_zero(r.per_second(own.LABEL_OVERFLOW_TOTAL, "label", seconds=QUARTER_HOUR_SECONDS)),
+        read=r.above_zero(r.per_second(c.LABEL_OVERFLOW_TOTAL, "label", seconds=QUARTER_HOUR_SECONDS)),
         by=("label",),
         say=_number("a second"),
     ),
-    "series-held": Check(read=r.gauge(own.SERIES), say=_number("series")),
+    "series-held": Check(read=r.gauge(c.SERIES), say=_number("series")),
     "dropped-by-reason": Check(
-        read=r.above_zero(r.per_second(own.DROPPED_TOTAL, "reason", seconds=TEN_MINUTES_SECONDS)),
+        read=r.above_zero(r.per_second(c.DROPPED_TOTAL, "reason", seconds=TEN_MINUTES_SECONDS)),
         by=("reason",),
         say=_number("a second"),
     ),
-    "open-ledgers": Check(read=r.gauge(own.OPEN_LEDGERS), say=_number("requests")),
+    "open-ledgers": Check(read=r.gauge(c.OPEN_LEDGERS), say=_number("requests")),
     "config-taken": Check(
-        read=r.gauge(own.CONFIG_LAST_RELOAD_SUCCESSFUL),
+        read=r.gauge(c.CONFIG_LAST_RELOAD_SUCCESSFUL),
         say=lambda taken: "1: the last reload was taken" if taken else "0: the last reload was refused",
     ),
-    "config-age": Check(read=r.age(r.gauge(own.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS)), say=seconds),
+    "config-age": Check(read=r.age(r.gauge(c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS)), say=seconds),
 }
 """Name of a query in the runbooks to its check."""
 
@@ -321,5 +319,5 @@ def _beside(check: Check, moment: Moment) -> list[str]:
 def _usual(check: Check, moment: Moment) -> list[str]:
     if check.usual is None:
         return []
-    ratio = moment.now.gauges[slo.EVIDENCE_RATIO.name].get((str(check.usual),))
+    ratio = moment.now.gauges[c.EVIDENCE_RATIO.name].get((str(check.usual),))
     return [] if ratio is None else [f"`{check.usual}` is {times(ratio)} the usual"]

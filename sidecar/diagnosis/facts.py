@@ -20,7 +20,6 @@ from sidecar.history.growth import Growth, Total, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.slo.attribution import VOTES, Blame
 from sidecar.slo.causes import ROOT_PHASES, Cause, Unknown
@@ -46,10 +45,10 @@ def measured(
     shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
     verdicts = {of: found for of in Objective if (found := verdict(windows, LaneObjective(*who, of))) is not None}
-    arrivals = shown.counted(p.REQUESTS_RECEIVED_TOTAL, *who)
+    arrivals = shown.counted(c.REQUESTS_RECEIVED_TOTAL, *who)
     until = {of.objective: age for of, age in (missed_until or {}).items() if of[:2] == who}
     cached = shown.counted(c.CACHED_PROMPT_TOKENS_TOTAL, *who)
-    uncached = shown.counted(p.UNCACHED_PROMPT_TOKENS_TOTAL, *who)
+    uncached = shown.counted(c.UNCACHED_PROMPT_TOKENS_TOTAL, *who)
     return replace(
         known,
         model=who.model,
@@ -61,9 +60,9 @@ def measured(
         e2e=_latency(windows, who, Objective.E2E, None, until),
         phases=_phases(shown, who),
         verdicts=verdicts,
-        ratios={Cause(cause): ratio for (cause,), ratio in windows.all_of(p.EVIDENCE_RATIO).items()},
+        ratios={Cause(cause): ratio for (cause,), ratio in windows.all_of(c.EVIDENCE_RATIO).items()},
         costs=_costs(windows),
-        unknown_costs={part: why for (part, why), true in windows.all_of(p.ENGINE_COST_UNKNOWN).items() if true},
+        unknown_costs={part: why for (part, why), true in windows.all_of(c.ENGINE_COST_UNKNOWN).items() if true},
         load=Load(
             arrivals_per_second=over(arrivals, seconds),
             engine_arrivals_per_second=_engine_arrivals(windows, known.source),
@@ -75,7 +74,7 @@ def measured(
             lane_waiting=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "waiting"),
             lane_streaming=windows.gauge(c.REQUESTS_IN_FLIGHT, *who, "streaming"),
             kv_usage=windows.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO),
-            preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, p.REQUESTS_RECEIVED_TOTAL)),
+            preempted=over(shown.counted(c.ENGINE_PREEMPTIONS_TOTAL), total(shown, c.REQUESTS_RECEIVED_TOTAL)),
             cached=None if uncached is None or cached is None else over(cached, cached + uncached),
         ),
         regime=regime(windows, who),
@@ -87,15 +86,15 @@ def measured(
 
 def lanes(windows: Windows) -> list[ModelLane]:
     """Every model and lane that had traffic within the window, or missed within the long one."""
-    arrived = windows.growth[SHOWN_SECONDS].counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
-    missed = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    arrived = windows.growth[SHOWN_SECONDS].counters.get(c.REQUESTS_RECEIVED_TOTAL.name, {})
+    missed = windows.growth[LONG_SECONDS].counters.get(c.SLO_MISSES_TOTAL.name, {})
     active = {ModelLane(who[0], who[1]) for grown in (arrived, missed) for who, count in grown.items() if count > 0}
     return sorted(active)
 
 
 def missed(windows: Windows) -> list[LaneObjective]:
     """Every model, lane and objective that has a miss in the long window."""
-    misses = windows.growth[LONG_SECONDS].counters.get(p.SLO_MISSES_TOTAL.name, {})
+    misses = windows.growth[LONG_SECONDS].counters.get(c.SLO_MISSES_TOTAL.name, {})
     return [LaneObjective(model, lane, Objective(of)) for (model, lane, of), count in misses.items() if count > 0]
 
 
@@ -113,7 +112,7 @@ def verdict(windows: Windows, who: LaneObjective) -> Verdict | None:
 
 
 def _burns(now: Growth, who: LaneObjective) -> bool:
-    missed, allowed = (now.counted(of, *who) or 0.0 for of in (p.SLO_MISSES_TOTAL, p.SLO_ALLOWED_MISSES_TOTAL))
+    missed, allowed = (now.counted(of, *who) or 0.0 for of in (c.SLO_MISSES_TOTAL, c.SLO_ALLOWED_MISSES_TOTAL))
     if missed <= 0:
         return False
     return missed >= BURNS_TIMES * allowed or missed >= BURNS_RATIO * (
@@ -122,19 +121,19 @@ def _burns(now: Growth, who: LaneObjective) -> bool:
 
 
 def _verdict(windows: Windows, window: Growth, who: LaneObjective) -> Verdict | None:
-    roots = _by_phase(window, p.SLO_ROOT_MISSES_TOTAL, who, ROOT_PHASES)
-    undecided = windows.gauge(p.SLO_UNDECIDED_MISSES, *who) or 0.0
+    roots = _by_phase(window, c.SLO_ROOT_MISSES_TOTAL, who, ROOT_PHASES)
+    undecided = windows.gauge(c.SLO_UNDECIDED_MISSES, *who) or 0.0
     if not roots and undecided <= 0:
         return None
-    votes = _by_phase(windows.growth[SHOWN_SECONDS], p.SLO_BLAMED_MISSES_TOTAL, who, VOTES[who.objective])
+    votes = _by_phase(windows.growth[SHOWN_SECONDS], c.SLO_BLAMED_MISSES_TOTAL, who, VOTES[who.objective])
     split = {Blame(phase): count for phase, count in votes.items() if phase != Blame.UNATTRIBUTED}
     began: dict[RootPhase, float] = {}
-    for (phase, _), at in windows.all_of(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).items():
+    for (phase, _), at in windows.all_of(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).items():
         began[root_phase(phase)] = min(at, began.get(root_phase(phase), at))
     return Verdict(
         roots={root_phase(phase): count for phase, count in roots.items()},
         seconds=window.seconds,
-        misses=window.counted(p.SLO_MISSES_TOTAL, *who),
+        misses=window.counted(c.SLO_MISSES_TOTAL, *who),
         undecided=undecided,
         causes=_causes(window, who.model),
         waited_in={phase: count / sum(split.values()) for phase, count in split.items()},
@@ -150,16 +149,16 @@ def _by_phase(window: Growth, metric: Counter, who: LaneObjective, phases: Itera
 
 def _causes(window: Growth, model: str) -> dict[RootPhase, Cause | Unknown]:
     """Phase to the cause that most misses of the model were decided for, over all lanes and objectives."""
-    found = window.counters.get(p.SLO_ROOT_CAUSE_MISSES_TOTAL.name, {})
+    found = window.counters.get(c.SLO_ROOT_CAUSE_MISSES_TOTAL.name, {})
     counts = sorted((count, phase, cause) for (of, phase, cause), count in found.items() if of == model and count > 0)
     return {root_phase(phase): root_cause(cause) for _, phase, cause in counts}
 
 
 def _costs(windows: Windows) -> dict[str, CostRatio]:
-    low, high = windows.all_of(p.ENGINE_COST_RATIO_LOW), windows.all_of(p.ENGINE_COST_RATIO_HIGH)
+    low, high = windows.all_of(c.ENGINE_COST_RATIO_LOW), windows.all_of(c.ENGINE_COST_RATIO_HIGH)
     return {
         part: CostRatio(ratio, low.get((part,), ratio), high.get((part,), ratio))
-        for (part,), ratio in windows.all_of(p.ENGINE_COST_RATIO).items()
+        for (part,), ratio in windows.all_of(c.ENGINE_COST_RATIO).items()
     }
 
 
@@ -173,10 +172,10 @@ def _engine_arrivals(windows: Windows, source: str) -> float | None:
     its worst pod, which says nothing about the others. Of a fleet with several models it is None: each has engines of its own.
     """
     window = windows.growth[NOW_SECONDS]
-    arrived = window.counters.get(p.REQUESTS_RECEIVED_TOTAL.name, {})
+    arrived = window.counters.get(c.REQUESTS_RECEIVED_TOTAL.name, {})
     if source == "prometheus" and len({who[0] for who, count in arrived.items() if count > 0}) > 1:
         return None
-    arrivals = over(total(window, p.REQUESTS_RECEIVED_TOTAL), window.seconds)
+    arrivals = over(total(window, c.REQUESTS_RECEIVED_TOTAL), window.seconds)
     seen = windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO) if source == "sidecar" else None
     return arrivals / min(seen, 1.0) if arrivals is not None and seen else arrivals
 
@@ -188,8 +187,8 @@ def regime(windows: Windows, who: ModelLane) -> Regime | None:
         return None
     burns = []
     for objective in Objective:
-        missed = [growth.counted(p.SLO_MISSES_TOTAL, *who, objective) or 0.0 for growth in (shown, long)]
-        allowed = [growth.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective) or 0.0 for growth in (shown, long)]
+        missed = [growth.counted(c.SLO_MISSES_TOTAL, *who, objective) or 0.0 for growth in (shown, long)]
+        allowed = [growth.counted(c.SLO_ALLOWED_MISSES_TOTAL, *who, objective) or 0.0 for growth in (shown, long)]
         now, before = over(missed[0], allowed[0]), over(missed[1] - missed[0], allowed[1] - allowed[0])
         if now and before is not None:
             burns.append((now, before))
@@ -213,7 +212,7 @@ def _latency(
 ) -> Latency:
     shown, long = windows.growth[SHOWN_SECONDS], windows.growth[LONG_SECONDS]
     grown = None if metric is None else shown.observed(metric, *who)
-    misses, misses_long = (growth.counted(p.SLO_MISSES_TOTAL, *who, objective) for growth in (shown, long))
+    misses, misses_long = (growth.counted(c.SLO_MISSES_TOTAL, *who, objective) for growth in (shown, long))
     return Latency(
         p99_seconds=_quantile(0.99, grown, metric, SAMPLES_FOR_P99),
         p50_seconds=_quantile(0.5, grown, metric, SAMPLES_FOR_P50),
@@ -222,25 +221,25 @@ def _latency(
         threshold_seconds=_threshold(windows, who, objective),
         misses=misses,
         judged=_judged(shown, who, objective),
-        burn=over(misses, shown.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
+        burn=over(misses, shown.counted(c.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
         misses_long=misses_long,
-        burn_long=over(misses_long, long.counted(p.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
+        burn_long=over(misses_long, long.counted(c.SLO_ALLOWED_MISSES_TOTAL, *who, objective)),
         missed_until_seconds=until.get(objective),
     )
 
 
 def _judged(shown: Growth, who: ModelLane, objective: Objective) -> float | None:
-    found = shown.counters.get(p.SLO_REQUESTS_TOTAL.name, {})
+    found = shown.counters.get(c.SLO_REQUESTS_TOTAL.name, {})
     counts = [count for (model, lane, _, of), count in found.items() if (model, lane, of) == (*who, objective)]
     return sum(counts) if counts else None
 
 
 def _threshold(windows: Windows, who: ModelLane, objective: Objective) -> float | None:
     """The strictest threshold of the prompt buckets that had such requests, or of all buckets if none had."""
-    asked = windows.growth[LONG_SECONDS].counters.get(p.SLO_REQUESTS_TOTAL.name, {})
+    asked = windows.growth[LONG_SECONDS].counters.get(c.SLO_REQUESTS_TOTAL.name, {})
     thresholds = {
         bucket: value
-        for (of_lane, bucket, of), value in windows.all_of(p.SLO_THRESHOLD_SECONDS).items()
+        for (of_lane, bucket, of), value in windows.all_of(c.SLO_THRESHOLD_SECONDS).items()
         if (of_lane, of) == (who.lane, objective)
     }
     had = [value for bucket, value in thresholds.items() if asked.get((*who, bucket, objective))]

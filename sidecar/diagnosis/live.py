@@ -16,7 +16,7 @@ from sidecar.history.ring import MINUTE_SECONDS, History
 from sidecar.history.series import LONG_SECONDS, SHOWN_SECONDS
 from sidecar.history.slices import Sliced
 from sidecar.history.snapshot import Snapshot
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import ENGINE_STALLED, ENGINE_UP
 
 
@@ -65,7 +65,7 @@ class LiveDiagnosis:
         for who in facts.missed(windows):
             yield
             shown, long = (_burn(windows.growth[window].counted, who) for window in (SHOWN_SECONDS, LONG_SECONDS))
-            misses = windows.growth[LONG_SECONDS].counted(slo.SLO_MISSES_TOTAL, *who) or 0.0
+            misses = windows.growth[LONG_SECONDS].counted(c.SLO_MISSES_TOTAL, *who) or 0.0
             if shown < 1.0 <= long and misses >= MANY_MISSES:
                 ended_at = next((newer.at for newer, older in pairwise(marks) if _burned(newer, older, who)), None)
                 if ended_at is not None:
@@ -85,7 +85,7 @@ def missed_since(history: History, now: Snapshot, who: LaneObjective) -> float |
     if not row:
         return None
     newer, older = row[-1]
-    missed = slo.SLO_MISSES_TOTAL.name
+    missed = c.SLO_MISSES_TOTAL.name
     seen = older.counters[missed].get(who, 0.0)
     return next(one.at for one in history.between(older, newer) if one.counters[missed].get(who, 0.0) > seen)
 
@@ -95,7 +95,7 @@ def _is_down(now: Snapshot) -> bool:
 
 
 def _burn(counted: Callable[..., float | None], who: LaneObjective) -> float:
-    missed, allowed = counted(slo.SLO_MISSES_TOTAL, *who), counted(slo.SLO_ALLOWED_MISSES_TOTAL, *who)
+    missed, allowed = counted(c.SLO_MISSES_TOTAL, *who), counted(c.SLO_ALLOWED_MISSES_TOTAL, *who)
     return facts.over(missed, allowed) or 0.0
 
 
@@ -103,6 +103,6 @@ def _burned(newer: Snapshot, older: Snapshot, who: LaneObjective) -> bool:
     """Whether more requests missed between the two snapshots than the target allows, and more than by chance."""
     missed, allowed = (
         newer.counters[name].get(who, 0.0) - older.counters[name].get(who, 0.0)
-        for name in (slo.SLO_MISSES_TOTAL.name, slo.SLO_ALLOWED_MISSES_TOTAL.name)
+        for name in (c.SLO_MISSES_TOTAL.name, c.SLO_ALLOWED_MISSES_TOTAL.name)
     )
     return 0.0 < allowed <= missed and missed >= MISSES_BEYOND_CHANCE

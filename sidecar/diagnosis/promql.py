@@ -21,7 +21,7 @@ from sidecar.history.series import (
     GaugeSeries,
     GrowthSeries,
 )
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.histogram_forms import buckets, of_any_form
 from sidecar.metrics.target_labels import ONE_PROCESS
@@ -155,8 +155,8 @@ def windows_of(
 def known_roots(windows: Windows) -> bool:
     """Whether every phase and cause that a sidecar of the fleet decided is one that this version knows."""
     shown, phases = windows.growth[SHOWN_SECONDS].counters, {*ROOT_PHASES}
-    decided = {labels[-1] for labels in shown[slo.SLO_ROOT_MISSES_TOTAL.name]}
-    causes = {labels[-2:] for labels in shown[slo.SLO_ROOT_CAUSE_MISSES_TOTAL.name]}
+    decided = {labels[-1] for labels in shown[c.SLO_ROOT_MISSES_TOTAL.name]}
+    causes = {labels[-2:] for labels in shown[c.SLO_ROOT_CAUSE_MISSES_TOTAL.name]}
     return decided <= phases and causes <= {*ROOTS}
 
 
@@ -217,8 +217,8 @@ def pods(fleet: Fleet, window_seconds: float) -> dict[str, str]:
     by = ", ".join((*LaneObjective._fields, "pod"))
     of = f"{{{fleet.of()}}}[{window_seconds:.0f}s]"
     return {
-        _MISSES: f"sum by ({by}) (increase({slo.SLO_MISSES_TOTAL.name}{of}))",
-        _JUDGED: f"sum by ({by}) (increase({slo.SLO_REQUESTS_TOTAL.name}{of}))",
+        _MISSES: f"sum by ({by}) (increase({c.SLO_MISSES_TOTAL.name}{of}))",
+        _JUDGED: f"sum by ({by}) (increase({c.SLO_REQUESTS_TOTAL.name}{of}))",
         _ODD: f"pod:llm_slo:odd{{{fleet.of()}}} == 1",
     }
 

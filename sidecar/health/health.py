@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 
 from sidecar.health.watchdog import Watchdog
+from sidecar.metrics.catalogue import EVENT_LOOP_CHECKS_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import EVENT_LOOP_CHECKS_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.vocabulary import LATE_TIMER_SECONDS, VERY_LATE_TIMER_SECONDS
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info
 
 
@@ -41,14 +39,14 @@ _LANE = ("model", "lane")
 _OBJECTIVE = (*_LANE, "objective")
 
 GROWTH_SERIES = (
-    GrowthSeries(slo.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), WINDOWS),
-    GrowthSeries(slo.SLO_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
-    GrowthSeries(slo.SLO_ALLOWED_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
-    GrowthSeries(slo.SLO_BLAMED_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _SHOWN),
-    GrowthSeries(slo.SLO_ROOT_MISSES_TOTAL, (*_OBJECTIVE, "phase"), (*_NOW, *_SHOWN)),
-    GrowthSeries(slo.SLO_ROOT_CAUSE_MISSES_TOTAL, ("model", "phase", "cause"), (*_NOW, *_SHOWN)),
-    GrowthSeries(slo.REQUESTS_RECEIVED_TOTAL, _LANE, (*_NOW, *_SHOWN)),
-    GrowthSeries(slo.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
+    GrowthSeries(c.SLO_REQUESTS_TOTAL, (*_LANE, "prompt_bucket", "objective"), WINDOWS),
+    GrowthSeries(c.SLO_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
+    GrowthSeries(c.SLO_ALLOWED_MISSES_TOTAL, _OBJECTIVE, WINDOWS),
+    GrowthSeries(c.SLO_BLAMED_MISSES_TOTAL, (*_OBJECTIVE, "phase"), _SHOWN),
+    GrowthSeries(c.SLO_ROOT_MISSES_TOTAL, (*_OBJECTIVE, "phase"), (*_NOW, *_SHOWN)),
+    GrowthSeries(c.SLO_ROOT_CAUSE_MISSES_TOTAL, ("model", "phase", "cause"), (*_NOW, *_SHOWN)),
+    GrowthSeries(c.REQUESTS_RECEIVED_TOTAL, _LANE, (*_NOW, *_SHOWN)),
+    GrowthSeries(c.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
     GrowthSeries(c.CACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
     GrowthSeries(c.ENGINE_PREEMPTIONS_TOTAL, (), _SHOWN),
     GrowthSeries(c.REQUESTS_TOTAL, (*_LANE, "outcome"), _ON_PAGE),
@@ -59,7 +57,7 @@ GROWTH_SERIES = (
     GrowthSeries(c.REQUEST_PHASE_SECONDS, (*_LANE, "phase", "source"), _SHOWN, {"streaming": "true"}),
     GrowthSeries(c.PROMPT_TOKENS, _LANE, _SHOWN, buckets=False),
     GrowthSeries(c.OUTPUT_TOKENS, _LANE, _SHOWN, buckets=False),
-    GrowthSeries(slo.RECEIVED_PROMPT_TOKENS_TOTAL, ("model",), _ON_PAGE),
+    GrowthSeries(c.RECEIVED_PROMPT_TOKENS_TOTAL, ("model",), _ON_PAGE),
     GrowthSeries(c.TIME_PER_OUTPUT_TOKEN_SECONDS, _LANE, _ON_PAGE),
     GrowthSeries(c.CLIENT_CANCELS_TOTAL, (*_LANE, "stage"), _ON_PAGE),
     GrowthSeries(c.STREAM_PAUSED_SECONDS_TOTAL, ("lane",), _ON_PAGE),
@@ -71,11 +69,11 @@ GROWTH_SERIES = (
     GrowthSeries(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL, (), _ON_PAGE),
     GrowthSeries(c.ENGINE_PREFIX_CACHE_HITS_TOTAL, (), _ON_PAGE),
     GrowthSeries(c.ENGINE_RESTARTS_TOTAL, (), _ON_PAGE),
-    GrowthSeries(own.EVENT_LOOP_CHECKS_TOTAL, ("result",), _ON_PAGE),
-    GrowthSeries(own.TIMED_READS_TOTAL, ("result",), _ON_PAGE),
-    GrowthSeries(own.DROPPED_TOTAL, ("reason",), _ON_PAGE),
-    GrowthSeries(own.FAILURES_TOTAL, ("reason",), _ON_PAGE),
-    GrowthSeries(own.LABEL_OVERFLOW_TOTAL, ("label",), _ON_PAGE),
+    GrowthSeries(c.EVENT_LOOP_CHECKS_TOTAL, ("result",), _ON_PAGE),
+    GrowthSeries(c.TIMED_READS_TOTAL, ("result",), _ON_PAGE),
+    GrowthSeries(c.DROPPED_TOTAL, ("reason",), _ON_PAGE),
+    GrowthSeries(c.FAILURES_TOTAL, ("reason",), _ON_PAGE),
+    GrowthSeries(c.LABEL_OVERFLOW_TOTAL, ("label",), _ON_PAGE),
 )
 
 
@@ -100,22 +98,22 @@ GAUGE_SERIES = (
     GaugeSeries(c.ENGINE_REQUESTS_RUNNING, reduce="sum", minute=True, peak=True),
     GaugeSeries(c.ENGINE_KV_CACHE_USAGE_RATIO, minute=True),
     GaugeSeries(c.REQUESTS_IN_FLIGHT, ("model", "lane", "state"), "sum", minute=True),
-    GaugeSeries(slo.SLO_THRESHOLD_SECONDS, ("lane", "prompt_bucket", "objective"), "min"),
+    GaugeSeries(c.SLO_THRESHOLD_SECONDS, ("lane", "prompt_bucket", "objective"), "min"),
     GaugeSeries(c.ENGINE_REPORT_AGREEMENT_RATIO, ("phase",), "min"),
     GaugeSeries(c.ENGINE_TRAFFIC_SEEN_RATIO, reduce="min"),
-    GaugeSeries(slo.SLO_UNDECIDED_MISSES, _OBJECTIVE, "sum"),
-    GaugeSeries(slo.INCIDENT_BEGAN_TIMESTAMP_SECONDS, ("phase", "cause"), "min"),
-    GaugeSeries(slo.EVIDENCE_RATIO, ("cause",)),
-    GaugeSeries(slo.ENGINE_COST_RATIO, ("part",)),
-    GaugeSeries(slo.ENGINE_COST_RATIO_LOW, ("part",)),
-    GaugeSeries(slo.ENGINE_COST_RATIO_HIGH, ("part",)),
-    GaugeSeries(slo.ENGINE_COST_UNKNOWN, ("part", "reason")),
-    GaugeSeries(slo.ENGINE_SILENCE_SECONDS, diagnosed=False),
-    GaugeSeries(slo.ENGINE_SILENCE_EXPECTED_SECONDS, diagnosed=False),
-    GaugeSeries(slo.BASELINE_INFO, ("source", "provisional"), diagnosed=False),
-    GaugeSeries(own.CONFIG_LAST_RELOAD_SUCCESSFUL, reduce="min", diagnosed=False),
-    GaugeSeries(own.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, diagnosed=False),
-    GaugeSeries(own.OPEN_LEDGERS, diagnosed=False),
-    GaugeSeries(own.SERIES, diagnosed=False),
+    GaugeSeries(c.SLO_UNDECIDED_MISSES, _OBJECTIVE, "sum"),
+    GaugeSeries(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS, ("phase", "cause"), "min"),
+    GaugeSeries(c.EVIDENCE_RATIO, ("cause",)),
+    GaugeSeries(c.ENGINE_COST_RATIO, ("part",)),
+    GaugeSeries(c.ENGINE_COST_RATIO_LOW, ("part",)),
+    GaugeSeries(c.ENGINE_COST_RATIO_HIGH, ("part",)),
+    GaugeSeries(c.ENGINE_COST_UNKNOWN, ("part", "reason")),
+    GaugeSeries(c.ENGINE_SILENCE_SECONDS, diagnosed=False),
+    GaugeSeries(c.ENGINE_SILENCE_EXPECTED_SECONDS, diagnosed=False),
+    GaugeSeries(c.BASELINE_INFO, ("source", "provisional"), diagnosed=False),
+    GaugeSeries(c.CONFIG_LAST_RELOAD_SUCCESSFUL, reduce="min", diagnosed=False),
+    GaugeSeries(c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, diagnosed=False),
+    GaugeSeries(c.OPEN_LEDGERS, diagnosed=False),
+    GaugeSeries(c.SERIES, diagnosed=False),
 )
 PEAK_GAUGES = tuple(series.metric.name for series in GAUGE_SERIES if series.peak)

@@ -2,39 +2,65 @@
 
 Each HELP states population, unit and source, because a number of unknown population is worse than none. Labels are
 closed sets; the only ones filled at run time are lanes (config), prompt buckets (config) and models (engine or config).
-Holds no values. docs/metrics.md is generated from this file, and a test compares the two.
+Measurements of requests and of the engine come first. Then come verdicts, of which alerts are made: each request is counted
+once per objective, at its deadline, and rules only add and divide. The sidecar itself comes last: its cost, its refusals,
+and the things that it could not measure. Holds no values. docs/metrics.md is generated from this file, and a test compares
+the two.
 """
 
 from dataclasses import replace
 
+from sidecar import BUILDS
+from sidecar.budgets.budgets import Kind
 from sidecar.engines.kinds import KINDS, remarks_on
 from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Reason, Source
+from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
-from sidecar.metrics.self_metrics import OWN
-from sidecar.metrics.slo_metrics import SLO_METRICS
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
+    BLAMED_PHASE,
+    BLAMED_TOGETHER,
+    DROP_REASONS,
     EVENTS_PER_READ_BUCKETS,
     FEW_EVENTS,
     FINISH_REASON,
     INTER_TOKEN_BUCKETS,
     LANE,
+    LATE_READ_SECONDS,
+    LATE_TIMER_SECONDS,
     LATENCY_BUCKETS,
+    LOOP_LAG_BUCKETS,
+    MISSED_TOGETHER,
     MODEL,
+    OBJECTIVE,
     OUTCOME,
+    OVERFLOWING,
+    OVERHEAD_BUCKETS,
     PER_LANE,
     PER_LENGTH,
+    PER_OBJECTIVE,
     PHASE,
     PHASES_TOGETHER,
+    RATIO_CAUSES,
+    ROOT_CAUSE,
+    ROOT_PHASE,
     SOURCE,
+    SPAN_RESULTS,
     STAGE,
     STATE,
     STREAMING,
     TOKEN_BUCKETS,
+    USAGE_RESULTS,
+    VERY_LATE_TIMER_SECONDS,
     WHOLE_REQUEST_BUCKETS,
 )
+from sidecar.proxy.errors import Failure
+from sidecar.slo import cost_names
+from sidecar.slo.causes import ROOTS
+from sidecar.slo.learning import Came
 from sidecar.slo.prefill_cost import Refusal
+from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES
 
 
 # --- requests ------------------------------------------------------------------------------------------------------------
@@ -328,14 +354,359 @@ ESTIMATOR_VERDICTS_TOTAL = Counter(
     (MODEL, Label("result", ("right", "wrong"))),
 )
 
-# --- objectives and evidence, declared in slo_metrics.py, and the sidecar itself, in self_metrics.py ---------------------
+# --- objectives ----------------------------------------------------------------------------------------------------------
 
-CATALOGUE: tuple[Metric, ...] = (
-    *(value for value in list(globals().values()) if isinstance(value, Metric)),
-    *SLO_METRICS,
-    *OWN,
+SLO_REQUESTS_TOTAL = Counter(
+    "llm_slo_requests_total",
+    "Inference requests that count for an objective, counted when it is decided whether they meet it: at the first token or the"
+    " deadline (ttft), at the end (tpot), at the end or the deadline (e2e). A client's error or cancel counts only if the"
+    " deadline had passed before. An answer that cannot be read (compressed) does not count. The prompt bucket is the one"
+    " estimated at arrival.",
+    (*PER_LENGTH, OBJECTIVE),
 )
-"""In the order of the page: this file, then slo_metrics.py and self_metrics.py."""
+SLO_MISSES_TOTAL = Counter(
+    "llm_slo_misses_total",
+    "Requests of llm_slo_requests_total that missed their objective, counted when the deadline passes, whether or not the"
+    " request ever ends. Requests that the engine failed or that were rejected count as missed.",
+    (*PER_LENGTH, OBJECTIVE),
+)
+SLO_ALLOWED_MISSES_TOTAL = Counter(
+    "llm_slo_allowed_misses_total",
+    "Error budget of the requests in llm_slo_requests_total: each adds 1 - target. llm_slo_misses_total over this is the burn"
+    " rate, also across prompt buckets with different targets.",
+    (*PER_LENGTH, OBJECTIVE),
+)
+SLO_BLAMED_MISSES_TOTAL = Counter(
+    "llm_slo_blamed_misses_total",
+    "Misses by the phase to which each is attributed, counted when the request's ledger is closed, which may be long after the"
+    " miss. The phase says where the request waited; the cause may lie elsewhere. A request that was given up, has no report or"
+    " was measured while the sidecar's own loop was late counts as unattributed, one that the engine failed as engine, a rejected"
+    " one as queue.",
+    (*PER_LANE, OBJECTIVE, BLAMED_PHASE),
+    together=BLAMED_TOGETHER,
+)
+SLO_MISSED_PHASE_SECONDS_TOTAL = Counter(
+    "llm_slo_missed_phase_seconds_total",
+    "Seconds of each phase within the latency that missed, of requests with outcome ok that missed their objective, counted when"
+    " the request's ledger is closed: of ttft the time to the first token, of tpot the time from the first to the last token, of"
+    " e2e the whole answer. The phases of one objective add up to that latency, and sums over pods are exact: a phase's share is"
+    " its seconds over those of all phases. Requests that failed have no ledger and are not in it.",
+    (*PER_LANE, OBJECTIVE, PHASE),
+    together=MISSED_TOGETHER,
+)
+SLO_ROOT_MISSES_TOTAL = Counter(
+    "llm_slo_root_misses_total",
+    "Misses by the phase of their root: what broke on this pod during the request's life. A miss is decided at the end of its"
+    " request, at 15 s after the miss, or as soon as evidence is clear. One miss adds 1 in sum and may be divided, so values"
+    " are not whole numbers. llm_slo_misses_total equals the sum over phases plus llm_slo_undecided_misses.",
+    (*PER_LANE, OBJECTIVE, ROOT_PHASE),
+)
+SLO_UNDECIDED_MISSES = Gauge(
+    "llm_slo_undecided_misses",
+    "Misses of llm_slo_misses_total whose root is not decided yet; each is for at most 15 s and the second to the next look.",
+    (*PER_LANE, OBJECTIVE),
+)
+SLO_ROOT_CAUSE_MISSES_TOTAL = Counter(
+    "llm_slo_root_cause_misses_total",
+    "The misses of llm_slo_root_misses_total by phase and cause, over all lanes and objectives. The causes of unattributed are"
+    " reasons: young (no baseline yet), unclear (evidence for nothing, or for several causes alike).",
+    (MODEL, ROOT_PHASE, ROOT_CAUSE),
+    together=ROOTS,
+)
+SLO_THRESHOLD_SECONDS = Gauge(
+    "llm_slo_threshold_seconds",
+    "Threshold of an objective in seconds, from the config in force.",
+    PER_OBJECTIVE,
+)
+SLO_TARGET_RATIO = Gauge(
+    "llm_slo_target_ratio",
+    "Target of an objective: the share of requests that must meet the threshold, 0 to 1, from the config in force.",
+    PER_OBJECTIVE,
+)
+REQUESTS_OVERDUE = Gauge(
+    "llm_requests_overdue",
+    "Streamed inference requests in flight that have no token yet and are past their TTFT threshold now.",
+    PER_LANE,
+)
+GOOD_REQUESTS_TOTAL = Counter(
+    "llm_good_requests_total",
+    "Inference requests with outcome ok that met every objective of their lane and prompt length (goodput). Lanes without"
+    " objectives are not counted.",
+    PER_LENGTH,
+)
+GOOD_OUTPUT_TOKENS_TOTAL = Counter(
+    "llm_good_output_tokens_total",
+    "Generated tokens of the requests in llm_good_requests_total, from the engine's usage if it states one.",
+    PER_LENGTH,
+)
+TOKEN_DEADLINES_TOTAL = Counter(
+    "llm_token_deadlines_total",
+    "Output events of streams that have both a ttft and a tpot objective, counted when the stream ends. Each event has a"
+    " deadline. An event may carry several tokens.",
+    PER_LANE,
+)
+TOKEN_DEADLINE_MISSES_TOTAL = Counter(
+    "llm_token_deadline_misses_total",
+    "Events of llm_token_deadlines_total that came after their deadline. The first is due at the TTFT threshold, each later one"
+    " a TPOT threshold after the deadline before it. After a late event, the next one is due a TPOT threshold after that event.",
+    PER_LANE,
+)
+
+# --- evidence ------------------------------------------------------------------------------------------------------------
+
+REQUESTS_RECEIVED_TOTAL = Counter(
+    "llm_requests_received_total",
+    "Inference requests whose body arrived whole, counted at arrival. This is the present load; counters of ended requests follow later.",
+    PER_LANE,
+)
+RECEIVED_MEASURED_REQUESTS_TOTAL = Counter(
+    "llm_received_measured_requests_total",
+    "Requests of llm_requests_received_total whose prompt length was known or could be estimated at arrival.",
+    PER_LANE,
+)
+RECEIVED_PROMPT_TOKENS_TOTAL = Counter(
+    "llm_received_prompt_tokens_total",
+    "Prompt tokens of the requests in llm_received_measured_requests_total: counted if the request states token ids, else"
+    " estimated from its text and calibrated on past usage.",
+    PER_LANE,
+)
+UNCACHED_PROMPT_TOKENS_TOTAL = Counter(
+    "llm_uncached_prompt_tokens_total",
+    "Prompt tokens that the engine had to compute, of inference requests with outcome ok whose usage states how many tokens"
+    " were cached (those are in llm_cached_prompt_tokens_total).",
+    PER_LANE,
+)
+PREFILL_OWN_SECONDS_TOTAL = Counter(
+    "llm_prefill_own_seconds_total",
+    "Seconds during which at least one prompt was in prefill; overlapping prefills are counted once. Holds streamed requests"
+    " with outcome ok, by the engine's report; without a report, by the TTFT of requests that did not queue. Only prompts whose"
+    " expected cost is known.",
+    (MODEL,),
+)
+PREFILL_EXPECTED_SECONDS_TOTAL = Counter(
+    "llm_prefill_expected_seconds_total",
+    "Expected prefill seconds of the prompts in llm_prefill_own_seconds_total, each taken alone: an estimate from a function of"
+    " uncached prompt length, learned while objectives are met. If own over expected rises above its past, prefill has become slower.",
+    (MODEL,),
+)
+ENGINE_SILENCE_SECONDS = Gauge(
+    "llm_engine_silence_seconds",
+    "Seconds since the engine last sent output, while the sidecar reads at least one stream; else 0. Output of a request that"
+    " is not streamed, is compressed or is probably held back, as the last ones of its lane were, cannot be seen as it comes. While such a request is in flight and no stream has begun,"
+    " the value is 0 for as long as its whole answer may take (the lane's e2e threshold; 60 s without one), counted from the"
+    " last output or the last such answer.",
+)
+ENGINE_SILENCE_EXPECTED_SECONDS = Gauge(
+    "llm_engine_silence_expected_seconds",
+    "Seconds of prefill work that were pending when the present silence began: an estimate; 0 if there is no silence. A prompt"
+    " whose cost is unknown counts as the slowest of at least 30 that were learned from, longer ones in proportion, and as 20 s"
+    " before; all such prompts together count as 20 s at most, or as the slowest of them if that is more.",
+)
+ENGINE_STALLED_SECONDS_TOTAL = Counter(
+    "llm_engine_stalled_seconds_total",
+    "Seconds for which llm_engine_silence_seconds was above 8 and also above 3 x llm_engine_silence_expected_seconds.",
+)
+
+EVIDENCE_RATIO = Gauge(
+    "llm_evidence_ratio",
+    "How many times its usual value each cause shows now: load (arrivals a second) over the last minute; longer_outputs (output"
+    " tokens of an answer that ended in the last minute or, if they are clearly more, the output events of streams over what both"
+    " the requests that came and the streams that ended usually bring, in the last 20 s, the last 60 s or since the queue began"
+    " that stood in the last minute), prompt_mix (prompt tokens a request), uncached (uncached prompt tokens, as far as the cache explains them),"
+    " prefill_cost and decode_cost (the same work) over the last 20 s or the last 60 to 90 s, whichever shows a change more"
+    " clearly. Costs come from steps or, where these say nothing, from reported prefills and the gaps between tokens. The usual"
+    " value is learned while no objective burns: an estimate. Absent while unknown.",
+    (Label("cause", RATIO_CAUSES),),
+)
+INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(
+    "llm_incident_began_timestamp_seconds",
+    "Unix time at which the present incident of this pod began: misses above the budget, with this leading root or, where"
+    " none leads, the one with most of the misses or the reason for which it is not known. Absent while there is none.",
+    (ROOT_PHASE, ROOT_CAUSE),
+    together=ROOTS,
+)
+BASELINE_INFO = Info(
+    "llm_baseline_info",
+    "Always 1. source: where the usual values of this pod came from: process (learned by this process), state (an earlier"
+    " process of this pod, from state.directory), file (another pod, from baseline.file), none (nothing is usual yet)."
+    " provisional=true: they were learned in the calmest tenth of a burn of an hour or more.",
+    (Label("source", tuple(Came)), Label("provisional", ("false", "true"))),
+    used=1,
+)
+
+_PART = Label("part", tuple(cost_names.Part))
+ENGINE_COST_RATIO = Gauge(
+    "llm_engine_cost_ratio",
+    "Cost of the engine's work now over its cost while no objective burned, from the instants at which streams speak: an"
+    " estimate. part=decode: a step of the same sequences and contexts, over the last minute or 1,024 steps (the last 3 s if each of"
+    " them is clearly dearer, 10 s where prompts are in all steps); part=prefill: the same uncached prompt tokens, over the last 90 s. Where several fits of"
+    " the calm time are about as good and differ for the present work, by the one by which least has changed; the interval holds all."
+    " Absent while unknown: see llm_engine_cost_unknown.",
+    (_PART,),
+)
+ENGINE_COST_RATIO_LOW = Gauge(
+    "llm_engine_cost_ratio_low",
+    "Lower end of the interval of llm_engine_cost_ratio, an estimate of 95 %. Well above 1: the work is dearer than it was.",
+    (_PART,),
+)
+ENGINE_COST_RATIO_HIGH = Gauge(
+    "llm_engine_cost_ratio_high",
+    "Upper end of the interval of llm_engine_cost_ratio, an estimate of 95 %.",
+    (_PART,),
+)
+ENGINE_COST_UNKNOWN = Gauge(
+    "llm_engine_cost_unknown",
+    "1 for the reason for which llm_engine_cost_ratio is absent, else 0. young: too few steps or prompts to know the usual cost;"
+    " residuals: steps of the same shape take different times, or prompts share no steps with decodes; coverage: streams do"
+    " not speak at each step (several schedulers behind one port, several tokens in an event), or the engine runs more requests"
+    " than the sidecar has sent it (less than 80 % of them pass it); few: too few steps or prompts now, or prompts in all steps.",
+    (_PART, Label("reason", tuple(cost_names.Reason))),
+)
+ENGINE_STEP_COST_SECONDS = Gauge(
+    "llm_engine_step_cost_seconds",
+    f"Estimated seconds of one decode step of {TYPICAL_SEQUENCES} sequences with {TYPICAL_CONTEXT} tokens of context each, as dear"
+    " as steps are now: the same shape on each pod, so that pods can be compared. Absent while unknown, as where the"
+    " batches of calm times do not tell it.",
+)
+
+# --- the sidecar itself --------------------------------------------------------------------------------------------------
+
+SIDECAR_BUILD_INFO = Info(
+    "llm_sidecar_build_info",
+    "Always 1. The labels name the version of the sidecar, of the Python that runs it, and its build.",
+    (
+        Label("version", told_by="the sidecar", fallback=UNKNOWN, most=1),
+        Label("python_version", told_by="the interpreter", fallback=UNKNOWN, most=1),
+        Label("build", BUILDS),
+    ),
+    used=1,
+)
+EVENT_LOOP_LAG_SECONDS = Histogram(
+    "llm_sidecar_event_loop_lag_seconds",
+    "Seconds by which a periodic timer of the event loop fired late: bytes may have waited as long in the sidecar.",
+    buckets=LOOP_LAG_BUCKETS,
+)
+EVENT_LOOP_CHECKS_TOTAL = Counter(
+    "llm_sidecar_event_loop_checks_total",
+    "Timers of llm_sidecar_event_loop_lag_seconds, by their lag: late (above"
+    f" {LATE_TIMER_SECONDS * 1e3:g} ms), very_late (above {VERY_LATE_TIMER_SECONDS * 1e3:g} ms), or in_time. A counter for rules.",
+    (Label("result", ("in_time", "late", "very_late")),),
+)
+OVERHEAD_SECONDS = Histogram(
+    "llm_sidecar_overhead_seconds",
+    "Seconds from the return of the read to the return of the write of the same response bytes, of 1 read in 64.",
+    buckets=OVERHEAD_BUCKETS,
+)
+TIMED_READS_TOTAL = Counter(
+    "llm_sidecar_timed_reads_total",
+    "Reads of llm_sidecar_overhead_seconds, which are 1 in 64, by the time until their bytes were written: late (above"
+    f" {LATE_READ_SECONDS * 1e3:g} ms) or in_time. A counter for rules.",
+    (Label("result", ("in_time", "late")),),
+)
+CONFIG_LAST_RELOAD_SUCCESSFUL = Gauge(
+    "llm_sidecar_config_last_reload_successful",
+    "1 if the last load of the config succeeded, and that of the file in web.config_file; 0 if one was refused, so that its"
+    " previous content stays in force.",
+)
+CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS = Gauge(
+    "llm_sidecar_config_last_reload_success_timestamp_seconds",
+    "Unix time, in seconds, of the last successful load of the config.",
+)
+READY = Gauge("llm_sidecar_ready", "1 while /-/ready answers 200, else 0.")
+DRAINING = Gauge("llm_sidecar_draining", "1 once the shutdown has begun, else 0.")
+DROPPED_TOTAL = Counter(
+    "llm_sidecar_dropped_total",
+    "Events, reports, spans and log lines that were not measured or not written, by reason. Traffic was not affected.",
+    (Label("reason", DROP_REASONS),),
+)
+FAILURES_TOTAL = Counter(
+    "llm_sidecar_failures_total",
+    "Requests, inference or not, that the sidecar answered in the engine's place or cut short, by the reason in x-sidecar-error.",
+    (Label("reason", tuple(failure.reason for failure in Failure)),),
+)
+RESENT_TOTAL = Counter(
+    "llm_sidecar_resent_total",
+    "Requests, inference or not, that were sent once more on a new connection, with proof: the engine had closed the idle connection"
+    " before they came, and its kernel acknowledged no byte of them.",
+)
+LABEL_OVERFLOW_TOTAL = Counter(
+    "llm_sidecar_label_overflow_total",
+    "Observations with a label value outside its closed set, by label; they are counted under the label's fallback. series: the"
+    " limit of series was reached.",
+    (Label("label", OVERFLOWING),),
+)
+USAGE_INJECTION_TOTAL = Counter(
+    "llm_sidecar_usage_injection_total",
+    "Inference requests by result of asking for usage: asked (include_usage was added to the body), or the reason why not.",
+    (Label("result", USAGE_RESULTS),),
+)
+PROMPT_BUCKET_ESTIMATES_TOTAL = Counter(
+    "llm_sidecar_prompt_bucket_estimates_total",
+    "Prompts whose bucket was estimated from the body's bytes and whose tokens the engine then counted, by whether the count"
+    " confirmed the estimated bucket or corrected it. The estimate is used only where the engine does not count.",
+    (Label("result", ("confirmed", "corrected")),),
+)
+SPANS_TOTAL = Counter(
+    "llm_sidecar_spans_total",
+    "Spans received as OTLP: taken (a report on a request), unknown (of a kind that reports on no request) or rejected (malformed or too large)."
+    " forwarded counts those of the first two that were passed on to the collector.",
+    (Label("result", SPAN_RESULTS),),
+)
+OPEN_CONNECTIONS = Gauge(
+    "llm_sidecar_open_connections",
+    "Connections that are open now, idle ones included, by side: to clients or to the engine.",
+    (Label("side", ("client", "engine")),),
+)
+BUDGET_LIMIT = Gauge(
+    "llm_sidecar_budget_limit",
+    "The most that this process holds at once, by budget: bytes, or a number of files, connections, requests, ledgers or tunnels."
+    " docs/budgets.md says what is counted and what happens beyond.",
+    (Label("budget", tuple(kind.label for kind in Kind)),),
+)
+BUDGET_USED = Gauge(
+    "llm_sidecar_budget_used",
+    "What this process holds now, by budget, in the unit of llm_sidecar_budget_limit.",
+    BUDGET_LIMIT.labels,
+)
+BUDGET_EXCEEDED_TOTAL = Counter(
+    "llm_sidecar_budget_exceeded_total",
+    "Bodies, connections, requests and other things that found no room, by budget. Some made another one end, some were refused, some"
+    " passed unread.",
+    BUDGET_LIMIT.labels,
+)
+OPEN_LEDGERS = Gauge(
+    "llm_sidecar_open_ledgers", "Requests that ended and whose phases still wait for the engine's report."
+)
+SERIES = Gauge("llm_sidecar_series", "Series that this process holds, process_ and python_ ones left out.")
+SCRAPES_TOTAL = Counter(
+    "llm_sidecar_scrapes_total",
+    "Scrapes of this page that began before the present one, by result.",
+    (Label("result", ("ok", "abandoned", "refused")),),
+)
+SCRAPE_AGE_SECONDS = Gauge(
+    "llm_sidecar_last_scrape_age_seconds",
+    "Seconds since this page was last scraped whole, before the present scrape; those of `sidecar doctor` are left out. Absent before"
+    " the first.",
+)
+LOGINS_TOTAL = Counter(
+    "llm_sidecar_admin_logins_total",
+    "Requests to the admin listener that needed a password, by result: ok, missing (no user and password were sent), wrong, or"
+    " busy (too many waited for a check, and this one was refused unread).",
+    (Label("result", ("ok", "missing", "wrong", "busy")),),
+)
+HOSTS_REFUSED_TOTAL = Counter(
+    "llm_sidecar_admin_hosts_refused_total",
+    "Requests to the admin listener that were answered 421, because they named a host that is not this process's own and not in"
+    " web.allowed_hosts.",
+)
+WEB_CONFIG_LOADS_TOTAL = Counter(
+    "llm_sidecar_web_config_loads_total",
+    "Loads of the file that web.config_file names, by result. After refused, the content of before stays in force.",
+    (Label("result", ("ok", "refused")),),
+)
+
+CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+"""In the order of this file, which is that of the page."""
 
 
 def catalogue(*, inter_token_by_prompt_bucket: bool = False) -> tuple[Metric, ...]:

@@ -10,9 +10,8 @@ metrics are asked for, and why.
 import re
 from collections.abc import Mapping
 
-from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.catalogue import CATALOGUE, EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.declaration import Histogram
-from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.target_labels import ONE_PROCESS
 
 

@@ -12,7 +12,14 @@ from operator import contains, itemgetter
 from typing import Any, Generic, TypeVar
 
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
-from sidecar.metrics.catalogue import ENGINE_LABEL_MISMATCH, REQUESTS_TOTAL, catalogue
+from sidecar.metrics.catalogue import (
+    DROPPED_TOTAL,
+    ENGINE_LABEL_MISMATCH,
+    LABEL_OVERFLOW_TOTAL,
+    REQUESTS_TOTAL,
+    SERIES,
+    catalogue,
+)
 from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
 from sidecar.metrics.constants import Constants
 from sidecar.metrics.declaration import (
@@ -28,7 +35,6 @@ from sidecar.metrics.declaration import (
 )
 from sidecar.metrics.labels import ClosedSet
 from sidecar.metrics.native_buckets import NativeBuckets
-from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL, SERIES
 from sidecar.metrics.vocabulary import LANE, MODEL, PROMPT_BUCKET
 
 

@@ -13,7 +13,7 @@ from sidecar.budgets.budgets import Budgets, Kind
 from sidecar.budgets.burst import Burst
 from sidecar.budgets.heap import trim
 from sidecar.budgets.machine import out_of_files
-from sidecar.metrics import self_metrics as own
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.settlement import SPAN_KEPT_SECONDS
 
@@ -51,9 +51,9 @@ class BudgetMetrics:
         self._ledgers = ledgers
         self._spans = spans
         self._accounts_bytes = accounts_bytes
-        self._limit = metrics.gauge(own.BUDGET_LIMIT)
-        self._used = metrics.gauge(own.BUDGET_USED)
-        self._exceeded = metrics.counter(own.BUDGET_EXCEEDED_TOTAL)
+        self._limit = metrics.gauge(c.BUDGET_LIMIT)
+        self._used = metrics.gauge(c.BUDGET_USED)
+        self._exceeded = metrics.counter(c.BUDGET_EXCEEDED_TOTAL)
         self._exceeded.begin()
         metrics.before_scrape(self._set)
 

@@ -12,8 +12,8 @@ import structlog
 from sidecar.engines.engine import Engine
 from sidecar.lifecycle import Life, Readiness
 from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.slo.progress import ForwardProgress, Progress, State
 from sidecar.slo.silence import Flow
 

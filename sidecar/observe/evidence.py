@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from sidecar.ledger.account import Account, Phase, Source
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.step_costs import StepCosts
 from sidecar.slo.attribution import SecondOutput
 from sidecar.slo.learner import Learner
@@ -57,11 +57,11 @@ class Evidence:
         self._seen: dict[Hashable, FirstToken] = {}
         self.second_outputs: dict[Hashable, SecondOutput] = {}
         """The second output of each request that has had one and is not over."""
-        self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
-        self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
-        self._silent = metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child()
-        self._silent_expected = metrics.gauge(slo.ENGINE_SILENCE_EXPECTED_SECONDS).child()
-        self._stalled = metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child()
+        self._own = metrics.counter(c.PREFILL_OWN_SECONDS_TOTAL)
+        self._expected = metrics.counter(c.PREFILL_EXPECTED_SECONDS_TOTAL)
+        self._silent = metrics.gauge(c.ENGINE_SILENCE_SECONDS).child()
+        self._silent_expected = metrics.gauge(c.ENGINE_SILENCE_EXPECTED_SECONDS).child()
+        self._stalled = metrics.counter(c.ENGINE_STALLED_SECONDS_TOTAL).child()
         metrics.before_scrape(self.set_gauges)
 
     def received(

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
 from sidecar.metrics.children import CounterChild, HistogramChild
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.registry import Family, Metrics
@@ -33,7 +32,7 @@ class PlainCounts:
 
     def __init__(self, metrics: Metrics) -> None:
         prompts, tokens = metrics.counter(c.STATED_PROMPTS_TOTAL), metrics.counter(c.STATED_PROMPT_TOKENS_TOTAL)
-        reads, timed = metrics.counter(c.STREAM_READS_TOTAL), metrics.counter(own.TIMED_READS_TOTAL)
+        reads, timed = metrics.counter(c.STREAM_READS_TOTAL), metrics.counter(c.TIMED_READS_TOTAL)
         self.families = (prompts, tokens, reads, timed)
         self._plain = (
             _Plain(metrics.histogram(c.PROMPT_TOKENS), ((prompts, ()), (tokens, ())), lambda one: (one.count, one.sum)),
@@ -43,9 +42,9 @@ class PlainCounts:
                 _divided(c.STREAM_EVENTS_PER_READ, FEW_EVENTS),
             ),
             _Plain(
-                metrics.histogram(own.OVERHEAD_SECONDS),
+                metrics.histogram(c.OVERHEAD_SECONDS),
                 ((timed, ("in_time",)), (timed, ("late",))),
-                _divided(own.OVERHEAD_SECONDS, LATE_READ_SECONDS),
+                _divided(c.OVERHEAD_SECONDS, LATE_READ_SECONDS),
             ),
         )
         self._told: dict[HistogramChild, Numbers] = {}

@@ -12,8 +12,6 @@ from typing import Any
 
 from sidecar.ledger.account import Source
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.children import CounterChild, GaugeChild
 from sidecar.metrics.registry import Family, Metrics
 from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS, LANE
@@ -33,21 +31,21 @@ class PodReader:
     """Reads one registry."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._own = metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL)
-        self._expected = metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
-        self._late = metrics.histogram(own.EVENT_LOOP_LAG_SECONDS)
+        self._own = metrics.counter(c.PREFILL_OWN_SECONDS_TOTAL)
+        self._expected = metrics.counter(c.PREFILL_EXPECTED_SECONDS_TOTAL)
+        self._late = metrics.histogram(c.EVENT_LOOP_LAG_SECONDS)
         self._preemptions = metrics.counter(c.ENGINE_PREEMPTIONS_TOTAL)
         self._restarts = metrics.counter(c.ENGINE_RESTARTS_TOTAL)
-        self._stalled = metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL)
+        self._stalled = metrics.counter(c.ENGINE_STALLED_SECONDS_TOTAL)
         self._up = metrics.gauge(c.ENGINE_UP)
         self._engine_stalled = metrics.gauge(c.ENGINE_STALLED)
         self._kv_usage = metrics.gauge(c.ENGINE_KV_CACHE_USAGE_RATIO)
         self._engine_waiting = metrics.gauge(c.ENGINE_REQUESTS_WAITING)
         self._engine_running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING)
         self._counters = {
-            "arrivals": metrics.counter(slo.REQUESTS_RECEIVED_TOTAL),
-            "measured": metrics.counter(slo.RECEIVED_MEASURED_REQUESTS_TOTAL),
-            "received_tokens": metrics.counter(slo.RECEIVED_PROMPT_TOKENS_TOTAL),
+            "arrivals": metrics.counter(c.REQUESTS_RECEIVED_TOTAL),
+            "measured": metrics.counter(c.RECEIVED_MEASURED_REQUESTS_TOTAL),
+            "received_tokens": metrics.counter(c.RECEIVED_PROMPT_TOKENS_TOTAL),
             "cached_tokens": metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL),
         }
         self._split = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)

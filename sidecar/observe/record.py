@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
+from sidecar.metrics.catalogue import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo_metrics import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.observe.plain_counts import PlainCounts
 from sidecar.slo.judge import pace_seconds
 from sidecar.timeline.events import Usage
@@ -53,20 +52,20 @@ class Recorder:
         """The same for the number of output events of each read that had any."""
         self._attribution = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
         self._passthrough = metrics.counter(c.PASSTHROUGH_REQUESTS_TOTAL)
-        self._dropped = metrics.counter(own.DROPPED_TOTAL)
-        self._failures = metrics.counter(own.FAILURES_TOTAL)
-        self._injection = metrics.counter(own.USAGE_INJECTION_TOTAL)
-        self._spans = metrics.counter(own.SPANS_TOTAL)
-        self.overhead = metrics.histogram(own.OVERHEAD_SECONDS).child().observe
+        self._dropped = metrics.counter(c.DROPPED_TOTAL)
+        self._failures = metrics.counter(c.FAILURES_TOTAL)
+        self._injection = metrics.counter(c.USAGE_INJECTION_TOTAL)
+        self._spans = metrics.counter(c.SPANS_TOTAL)
+        self.overhead = metrics.histogram(c.OVERHEAD_SECONDS).child().observe
         """Takes the seconds from reading response bytes to having written them."""
-        self.resent = metrics.counter(own.RESENT_TOTAL).child().inc
+        self.resent = metrics.counter(c.RESENT_TOTAL).child().inc
         """Counts one request that is sent once more."""
         self._counters = (
             *(self._cancels, self._requests, self._attribution),
             *(self._passthrough, self._dropped, self._failures, self._injection, self._spans, self._empty),
-            metrics.counter(own.PROMPT_BUCKET_ESTIMATES_TOTAL),
-            metrics.counter(own.LABEL_OVERFLOW_TOTAL),
-            metrics.counter(own.EVENT_LOOP_CHECKS_TOTAL),
+            metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL),
+            metrics.counter(c.LABEL_OVERFLOW_TOTAL),
+            metrics.counter(c.EVENT_LOOP_CHECKS_TOTAL),
             *PlainCounts(metrics).families,
         )
         self._told: int | None = None

@@ -11,7 +11,7 @@ from math import ceil, floor
 from sidecar.history.incident_log import IncidentLog
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
@@ -80,11 +80,11 @@ class Roots:
         self._next_slice_at = self._looked_at = float("-inf")
         self.more = False
         """More misses may be due than were decided in one turn."""
-        self._roots = metrics.counter(slo.SLO_ROOT_MISSES_TOTAL)
-        self._causes = metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL)
-        self._undecided = metrics.gauge(slo.SLO_UNDECIDED_MISSES)
-        self._ratios = metrics.gauge(slo.EVIDENCE_RATIO)
-        self._began = metrics.gauge(slo.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
+        self._roots = metrics.counter(c.SLO_ROOT_MISSES_TOTAL)
+        self._causes = metrics.counter(c.SLO_ROOT_CAUSE_MISSES_TOTAL)
+        self._undecided = metrics.gauge(c.SLO_UNDECIDED_MISSES)
+        self._ratios = metrics.gauge(c.EVIDENCE_RATIO)
+        self._began = metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
 
     # --- misses ---------------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class Roots:
             child.set(0)
         for (labels, objective), count in Counter((miss.labels, miss.objective) for miss in self._open).items():
             self._undecided.of[labels, objective].inc(count)
-        for cause in slo.EVIDENCE_RATIO.labels[0].values:
+        for cause in c.EVIDENCE_RATIO.labels[0].values:
             factor = next((each for name, each in self._signs.grown.items() if name == cause), None)
             self._ratios.child(cause).set(None if factor is None else factor.value)
         for child in self._began.children.values():

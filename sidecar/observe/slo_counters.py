@@ -11,9 +11,9 @@ from itertools import product
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.missed_seconds import MissedSeconds
 from sidecar.observe.roots import Roots
@@ -61,21 +61,21 @@ class Slo:
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
         self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
-        self._requests = metrics.counter(slo.SLO_REQUESTS_TOTAL)
-        self._misses = metrics.counter(slo.SLO_MISSES_TOTAL)
-        self._allowed = metrics.counter(slo.SLO_ALLOWED_MISSES_TOTAL)
-        self._blamed = metrics.counter(slo.SLO_BLAMED_MISSES_TOTAL)
+        self._requests = metrics.counter(c.SLO_REQUESTS_TOTAL)
+        self._misses = metrics.counter(c.SLO_MISSES_TOTAL)
+        self._allowed = metrics.counter(c.SLO_ALLOWED_MISSES_TOTAL)
+        self._blamed = metrics.counter(c.SLO_BLAMED_MISSES_TOTAL)
         self._missed_seconds = MissedSeconds(metrics)
-        self._threshold = metrics.gauge(slo.SLO_THRESHOLD_SECONDS)
-        self._target = metrics.gauge(slo.SLO_TARGET_RATIO)
-        self._overdue = metrics.gauge(slo.REQUESTS_OVERDUE)
-        self._good = metrics.counter(slo.GOOD_REQUESTS_TOTAL)
-        self._good_tokens = metrics.counter(slo.GOOD_OUTPUT_TOKENS_TOTAL)
-        self._deadlines = metrics.counter(slo.TOKEN_DEADLINES_TOTAL)
-        self._deadline_misses = metrics.counter(slo.TOKEN_DEADLINE_MISSES_TOTAL)
-        self._received = metrics.counter(slo.REQUESTS_RECEIVED_TOTAL)
-        self._measured = metrics.counter(slo.RECEIVED_MEASURED_REQUESTS_TOTAL)
-        self._prompt_tokens = metrics.counter(slo.RECEIVED_PROMPT_TOKENS_TOTAL)
+        self._threshold = metrics.gauge(c.SLO_THRESHOLD_SECONDS)
+        self._target = metrics.gauge(c.SLO_TARGET_RATIO)
+        self._overdue = metrics.gauge(c.REQUESTS_OVERDUE)
+        self._good = metrics.counter(c.GOOD_REQUESTS_TOTAL)
+        self._good_tokens = metrics.counter(c.GOOD_OUTPUT_TOKENS_TOTAL)
+        self._deadlines = metrics.counter(c.TOKEN_DEADLINES_TOTAL)
+        self._deadline_misses = metrics.counter(c.TOKEN_DEADLINE_MISSES_TOTAL)
+        self._received = metrics.counter(c.REQUESTS_RECEIVED_TOTAL)
+        self._measured = metrics.counter(c.RECEIVED_MEASURED_REQUESTS_TOTAL)
+        self._prompt_tokens = metrics.counter(c.RECEIVED_PROMPT_TOKENS_TOTAL)
         self._told: int | None = None
         self._begun: set[tuple[str, str]] = set()
         """Models and lanes whose series of these objectives stand on the page."""
@@ -329,7 +329,7 @@ class Slo:
     def _set_gauges(self, at: float) -> None:
         self.tick(at)
         self._contained(self.roots.set_gauges)
-        self._metrics.info(slo.BASELINE_INFO, self.came, str(self.learning.provisional).lower())
+        self._metrics.info(c.BASELINE_INFO, self.came, str(self.learning.provisional).lower())
         self._begin_at_zero()
         for child in self._overdue.children.values():
             child.set(0)

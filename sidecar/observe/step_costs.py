@@ -7,7 +7,6 @@ Stands between `evidence.py`, which passes on each event of a request, and the p
 from collections.abc import Hashable
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.cached_share import CachedShares
 from sidecar.slo.causes import Cause
@@ -35,13 +34,13 @@ class StepCosts:
         self.rebuilt = Steps()
         self._model = StepModel()
         self._cached = CachedShares()
-        self._ratio = metrics.gauge(slo.ENGINE_COST_RATIO)
-        self._low = metrics.gauge(slo.ENGINE_COST_RATIO_LOW)
-        self._high = metrics.gauge(slo.ENGINE_COST_RATIO_HIGH)
-        self._unknown = metrics.gauge(slo.ENGINE_COST_UNKNOWN)
+        self._ratio = metrics.gauge(c.ENGINE_COST_RATIO)
+        self._low = metrics.gauge(c.ENGINE_COST_RATIO_LOW)
+        self._high = metrics.gauge(c.ENGINE_COST_RATIO_HIGH)
+        self._unknown = metrics.gauge(c.ENGINE_COST_UNKNOWN)
         self._running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING)
         self.seen = SeenShare()
-        self._step_seconds = metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child()
+        self._step_seconds = metrics.gauge(c.ENGINE_STEP_COST_SECONDS).child()
 
     def received(self, key: Hashable, lane: str, prompt_tokens: float | None, *, streaming: bool) -> None:
         """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown, 0 if it has no text, as a

@@ -11,7 +11,7 @@ import uvloop
 
 from sidecar.admin.access import Access
 from sidecar.admin.listener import AdminListener
-from sidecar.metrics import self_metrics as own
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from tests.support.admin import Double, metrics
 
@@ -52,7 +52,7 @@ class Visit:
             return got.status, await got.text()
 
     def logins(self) -> dict[str, float]:
-        children = self.registry.counter(own.LOGINS_TOTAL).children
+        children = self.registry.counter(c.LOGINS_TOTAL).children
         return {labels[0]: child.value for labels, child in children.items() if child.value}
 
 

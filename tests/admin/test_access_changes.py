@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.admin import access as gate
 from sidecar.admin.web_config import Loaded, load
-from sidecar.metrics import self_metrics as own
+from sidecar.metrics import catalogue as c
 from tests.admin.guarded import CLIENTS, GOOD, TLS, USERS, Visit, visit
 from tests.support.certificates import Authority
 
@@ -78,7 +78,7 @@ def test_the_watch_goes_on_whatever_a_load_raises(tmp_path: Path, monkeypatch: p
         renewed.replace(visit.file)  # one change: the watch could see the file while it is written, and count two
         await loads.get()
         assert visit.access.refused == f"{visit.file}: cannot be read: RuntimeError"
-        refused = visit.registry.counter(own.WEB_CONFIG_LOADS_TOTAL).child("refused").value
+        refused = visit.registry.counter(c.WEB_CONFIG_LOADS_TOTAL).child("refused").value
         assert refused == 1
         assert (await visit.ask("/metrics"))[0] == 401
 
@@ -93,7 +93,7 @@ def test_the_watch_goes_on_whatever_a_load_raises(tmp_path: Path, monkeypatch: p
 
 def test_a_bad_file_leaves_the_old_one_in_force_and_is_counted_and_told(tmp_path: Path) -> None:
     async def scenario(visit: Visit) -> None:
-        loads = visit.registry.counter(own.WEB_CONFIG_LOADS_TOTAL)
+        loads = visit.registry.counter(c.WEB_CONFIG_LOADS_TOTAL)
         visit.file.write_text("basic_auth_users: {prometheus: nonsense}")
         (error,) = await visit.access.reload()
 

@@ -11,9 +11,8 @@ from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from tests.accounts.closed import ring_of, streamed
 from tests.admin.broken_lane import broken
 from tests.support.admin import Visit, metrics, visit
@@ -51,7 +50,7 @@ def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch:
 
     async def scenario(visit: Visit) -> None:
         broken(visit.metrics)
-        visit.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(50)
+        visit.metrics.counter(c.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(50)
 
         status, _, body = await visit.ask("/diagnosis")
         answer = json.loads(body)

@@ -15,7 +15,6 @@ from sidecar.admin.listener import AdminListener
 from sidecar.history.slices import Sliced
 from sidecar.history.snapshot import Snapshot
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
 from sidecar.shutdown import Drained
@@ -73,7 +72,7 @@ def test_the_history_ticks_on_where_a_diagnosis_fails(monkeypatch: pytest.Monkey
 
         assert len(learned) >= 3
         assert list(admin._history._whole)[-len(learned) :] == learned
-        assert registry.counter(own.DROPPED_TOTAL).child("observer_error").value == len(learned)
+        assert registry.counter(c.DROPPED_TOTAL).child("observer_error").value == len(learned)
 
     asyncio.run(scenario())
 
@@ -293,7 +292,7 @@ def test_scrapers_that_hang_hold_up_no_other() -> None:
         assert (status, headers["Retry-After"]) == (503, "5")
         assert (await visit.ask("/-/ready"))[0] == 200
 
-        scrapes = visit.metrics.counter(own.SCRAPES_TOTAL)
+        scrapes = visit.metrics.counter(c.SCRAPES_TOTAL)
         assert tuple(scrapes.child(result).value for result in ("ok", "refused", "abandoned")) == (1, 1, 0)
 
         for writer in hanging:
@@ -311,7 +310,7 @@ def test_a_scraper_that_never_reads_is_let_go(monkeypatch: pytest.MonkeyPatch) -
     async def scenario(visit: Visit) -> None:
         writer = await hang(visit.port)
 
-        scrapes = visit.metrics.counter(own.SCRAPES_TOTAL)
+        scrapes = visit.metrics.counter(c.SCRAPES_TOTAL)
         await until(lambda: scrapes.child("abandoned").value == 1)
 
         assert scrapes.child("ok").value == 0
@@ -348,7 +347,7 @@ def test_under_a_foreign_host_name_only_scrapes_probes_and_what_refuses_browsers
         assert (await visit.ask("/-/reload", "POST", Host="rebound.example"))[0] == 200
         assert (await visit.ask("/-/reload", "POST", Host="rebound.example", Origin="http://rebound.example"))[0] == 403
         assert b"web.allowed_hosts" in text
-        assert visit.metrics.counter(own.HOSTS_REFUSED_TOTAL).child().value == len(refused) + 1
+        assert visit.metrics.counter(c.HOSTS_REFUSED_TOTAL).child().value == len(refused) + 1
 
     with structlog.testing.capture_logs() as logs:
         visit(scenario)
@@ -368,7 +367,7 @@ def test_a_client_without_a_host_is_no_browser() -> None:
         writer.close()
 
         assert answer.startswith(b"HTTP/1.0 200 ")
-        assert visit.metrics.counter(own.HOSTS_REFUSED_TOTAL).child().value == 0
+        assert visit.metrics.counter(c.HOSTS_REFUSED_TOTAL).child().value == 0
 
     visit(scenario)
 

@@ -14,8 +14,8 @@ from sidecar.diagnosis.confirming import Answer
 from sidecar.history.rows import Moment
 from sidecar.history.slices import Sliced
 from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from tests.admin.broken_lane import broken
 from tests.admin.runbook_parts import NAMES, TEXTS
 from tests.support.admin import Visit, visit

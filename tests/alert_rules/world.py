@@ -1,6 +1,6 @@
 """The page of a sidecar, as far as rules read it, told in the words of a scenario: traffic that misses, roots, an engine.
 
-Knows the names and labels of the metrics (sidecar/metrics/slo_metrics.py), and that they stand at 0 from the start. Knows no rule.
+Knows the names and labels of the metrics (sidecar/metrics/catalogue.py), and that they stand at 0 from the start. Knows no rule.
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ from itertools import cycle
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.budgets.budgets import Budgets, limits_of
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport

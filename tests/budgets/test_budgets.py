@@ -15,7 +15,7 @@ from sidecar.budgets.budgets import (
     backlog_of,
     limits_of,
 )
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 
 
 def test_the_shipped_pod_has_these_limits() -> None:

@@ -7,7 +7,6 @@ from sidecar.diagnosis.measured import EngineDown, Measured
 from sidecar.history.ring import History
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as p
 from sidecar.metrics.registry import Metrics
 
 
@@ -24,7 +23,7 @@ class Life:
         self.history = History(self.metrics, at=self.at)
         self.diagnosis = LiveDiagnosis(self.history)
         for objective, seconds in (("ttft", 1.0), ("tpot", 0.08)):
-            self.metrics.gauge(p.SLO_THRESHOLD_SECONDS).child(LANE, BUCKET, objective).set(seconds)
+            self.metrics.gauge(c.SLO_THRESHOLD_SECONDS).child(LANE, BUCKET, objective).set(seconds)
 
     def minutes(self, minutes: float, **told: Any) -> None:
         for _ in range(round(minutes * 60 / STEP_SECONDS)):
@@ -54,15 +53,15 @@ class Life:
         requests = round(rate * seconds)
         missed = requests * missing
         objective = (MODEL, LANE, BUCKET, "ttft")
-        m.counter(p.SLO_REQUESTS_TOTAL).child(*objective).inc(requests)
-        m.counter(p.SLO_ALLOWED_MISSES_TOTAL).child(*objective).inc(0.05 * requests)
-        m.counter(p.SLO_MISSES_TOTAL).child(*objective).inc(missed)
-        m.counter(p.SLO_BLAMED_MISSES_TOTAL).child(*who, "ttft", "queue").inc(missed)
+        m.counter(c.SLO_REQUESTS_TOTAL).child(*objective).inc(requests)
+        m.counter(c.SLO_ALLOWED_MISSES_TOTAL).child(*objective).inc(0.05 * requests)
+        m.counter(c.SLO_MISSES_TOTAL).child(*objective).inc(missed)
+        m.counter(c.SLO_BLAMED_MISSES_TOTAL).child(*who, "ttft", "queue").inc(missed)
         for phase, of, share in ((root, cause, certain), ("unattributed", "unclear", 1.0 - certain)):
-            m.counter(p.SLO_ROOT_MISSES_TOTAL).child(*who, "ttft", phase).inc(missed * share)
-            m.counter(p.SLO_ROOT_CAUSE_MISSES_TOTAL).child(MODEL, phase, of).inc(missed * share)
-        m.counter(p.REQUESTS_RECEIVED_TOTAL).child(*who).inc(requests)
-        m.counter(p.UNCACHED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * (tokens - cached))
+            m.counter(c.SLO_ROOT_MISSES_TOTAL).child(*who, "ttft", phase).inc(missed * share)
+            m.counter(c.SLO_ROOT_CAUSE_MISSES_TOTAL).child(MODEL, phase, of).inc(missed * share)
+        m.counter(c.REQUESTS_RECEIVED_TOTAL).child(*who).inc(requests)
+        m.counter(c.UNCACHED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * (tokens - cached))
         m.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child(*who).inc(requests * cached)
         for _ in range(requests):
             m.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child(*who, BUCKET).observe(queue + prefill)

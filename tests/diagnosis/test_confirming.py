@@ -6,7 +6,6 @@ from sidecar.diagnosis.confirming import LINES_SHOWN, Answer, answered
 from sidecar.history.series import SHOWN_SECONDS
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
 from sidecar.slo.causes import ROOTS
 from tests.support.ticked import Pod
 
@@ -19,7 +18,7 @@ def test_a_queue_is_told_with_its_size_and_how_many_times_the_usual_it_is() -> N
         pod.metrics.gauge(gauge).child().set(value)
     gone = run_now(answered("kv-usage-while-waiting", pod.moment()))
     pod.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child().set(12)
-    pod.metrics.gauge(slo.EVIDENCE_RATIO).child("load").set(4.1)
+    pod.metrics.gauge(c.EVIDENCE_RATIO).child("load").set(4.1)
 
     assert [unknown, gone, run_now(answered("kv-usage-while-waiting", pod.moment()))] == [
         Answer(False, ("unknown: this pod does not know this number now",)),
@@ -31,7 +30,7 @@ def test_a_queue_is_told_with_its_size_and_how_many_times_the_usual_it_is() -> N
 def test_rows_are_told_largest_first_and_the_last_are_counted() -> None:
     pod = Pod().passes(SHOWN_SECONDS)
     for number, (phase, cause) in enumerate(ROOTS[: LINES_SHOWN + 2], 1):
-        pod.metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL).child("llama", phase, cause).inc(number)
+        pod.metrics.counter(c.SLO_ROOT_CAUSE_MISSES_TOTAL).child("llama", phase, cause).inc(number)
 
     answer = run_now(answered("roots-of-model", pod.moment(model="llama")))
 
@@ -53,7 +52,7 @@ def test_a_short_history_and_a_label_that_is_not_chosen_are_unknown() -> None:
 
 def test_no_miss_in_the_window_is_known_and_said() -> None:
     pod = Pod()
-    pod.metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL).child("llama", *ROOTS[0]).inc(5)
+    pod.metrics.counter(c.SLO_ROOT_CAUSE_MISSES_TOTAL).child("llama", *ROOTS[0]).inc(5)
     pod.passes(2 * SHOWN_SECONDS)
 
     assert run_now(answered("roots-of-model", pod.moment(model="llama"))) == Answer(
@@ -75,14 +74,14 @@ def test_a_lane_whose_usage_states_no_cached_tokens_is_not_told_zero() -> None:
     pod = Pod()
     for lane in ("chat", "batch"):
         pod.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", lane).inc(0)
-        pod.metrics.counter(slo.UNCACHED_PROMPT_TOKENS_TOTAL).child("llama", lane).inc(0)
+        pod.metrics.counter(c.UNCACHED_PROMPT_TOKENS_TOTAL).child("llama", lane).inc(0)
     pod.passes(SHOWN_SECONDS)
     for lane in ("chat", "batch"):
         pod.metrics.histogram(c.PROMPT_TOKENS).child("llama", lane).observe(1000)
     silent = run_now(answered("cached-share-by-lane", pod.moment()))
     pod.metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(750)
-    pod.metrics.counter(slo.UNCACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(250)
-    pod.metrics.gauge(slo.EVIDENCE_RATIO).child("uncached").set(2.0)
+    pod.metrics.counter(c.UNCACHED_PROMPT_TOKENS_TOTAL).child("llama", "chat").inc(250)
+    pod.metrics.gauge(c.EVIDENCE_RATIO).child("uncached").set(2.0)
 
     assert [silent, run_now(answered("cached-share-by-lane", pod.moment()))] == [
         Answer(False, ("unknown: nothing was counted in the window",)),

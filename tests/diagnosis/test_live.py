@@ -10,7 +10,6 @@ from sidecar.diagnosis.verdict import LaneObjective
 from sidecar.diagnosis.why import healed, state
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as p
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.objective import Objective
@@ -60,13 +59,13 @@ def test_a_root_is_read_with_its_share_its_place_its_size_and_since_when() -> No
     """Prefill broke, and the requests waited in queue: the counters say both, and nothing is decided here."""
     life = Life()
     life.minutes(15)
-    life.metrics.gauge(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
-    life.metrics.gauge(p.EVIDENCE_RATIO).child("uncached").set(4.8)
-    life.metrics.gauge(p.ENGINE_COST_RATIO).child("decode").set(1.1)
-    life.metrics.gauge(p.ENGINE_COST_RATIO_LOW).child("decode").set(1.0)
-    life.metrics.gauge(p.ENGINE_COST_UNKNOWN).child("prefill", "few").set(1)
-    life.metrics.gauge(p.ENGINE_COST_UNKNOWN).child("prefill", "young").set(0)
-    life.metrics.gauge(p.SLO_UNDECIDED_MISSES).child(MODEL, LANE, "ttft").set(3)
+    life.metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
+    life.metrics.gauge(c.EVIDENCE_RATIO).child("uncached").set(4.8)
+    life.metrics.gauge(c.ENGINE_COST_RATIO).child("decode").set(1.1)
+    life.metrics.gauge(c.ENGINE_COST_RATIO_LOW).child("decode").set(1.0)
+    life.metrics.gauge(c.ENGINE_COST_UNKNOWN).child("prefill", "few").set(1)
+    life.metrics.gauge(c.ENGINE_COST_UNKNOWN).child("prefill", "young").set(0)
+    life.metrics.gauge(c.SLO_UNDECIDED_MISSES).child(MODEL, LANE, "ttft").set(3)
     life.minutes(5, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.8)
 
     found = diagnose(life.now())
@@ -113,7 +112,7 @@ def test_roots_are_of_two_minutes_while_these_burn_and_else_of_five(
 def test_one_lanes_misses_are_never_the_votes_of_another() -> None:
     life = Life()
     life.minutes(15)
-    life.metrics.counter(p.SLO_ROOT_MISSES_TOTAL).child(MODEL, "batch", "ttft", "decode").inc(5000)
+    life.metrics.counter(c.SLO_ROOT_MISSES_TOTAL).child(MODEL, "batch", "ttft", "decode").inc(5000)
     life.minutes(5, missing=0.5, queue=2.0)
 
     assert diagnose(life.now()).phase is Blame.QUEUE
@@ -252,8 +251,8 @@ def test_the_engines_queue_is_divided_by_the_arrivals_of_all_lanes_and_models() 
     life = Life()
     life.metrics.gauge(c.ENGINE_REQUESTS_WAITING).child().set(13.4)
     for _ in range(32):
-        life.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).child(MODEL, "batch").inc(57)
-        life.metrics.counter(p.REQUESTS_RECEIVED_TOTAL).child("other", LANE).inc(3)
+        life.metrics.counter(c.REQUESTS_RECEIVED_TOTAL).child(MODEL, "batch").inc(57)
+        life.metrics.counter(c.REQUESTS_RECEIVED_TOTAL).child("other", LANE).inc(3)
         life.minutes(STEP_SECONDS / 60, rate=1 / 3)
 
     loads = {lane.lane: lane.load for lane in life.lanes() if lane.model == MODEL}

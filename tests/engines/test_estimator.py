@@ -9,8 +9,7 @@ import pytest
 
 from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import LLAMA_13B
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.engines.estimator import MAX_MODELS, Estimator, Visit
 from sidecar.slo.prefill_cost import REACH, READY_SAMPLES, Length, Refusal, length_of
 

@@ -7,8 +7,8 @@ import pytest
 from sidecar.health import health as module
 from sidecar.health.health import Health
 from sidecar.health.watchdog import Watchdog
+from sidecar.metrics.catalogue import EVENT_LOOP_CHECKS_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import EVENT_LOOP_CHECKS_TOTAL, EVENT_LOOP_LAG_SECONDS
 from tests.support.memory import Clock
 from tests.support.scenario_loop import play
 

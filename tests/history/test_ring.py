@@ -6,7 +6,6 @@ from sidecar.history.ring import MINUTE_SECONDS, PERIOD_SECONDS, History
 from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, PEAK_GAUGES, SHOWN_SECONDS
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 
 
@@ -21,8 +20,8 @@ class Life:
     def lives(self, seconds: float) -> None:
         for _ in range(round(seconds / PERIOD_SECONDS)):
             self.at += PERIOD_SECONDS
-            self.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "chat").inc(10)
-            self.metrics.counter(slo.SLO_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(10)
+            self.metrics.counter(c.REQUESTS_RECEIVED_TOTAL).child("llama", "chat").inc(10)
+            self.metrics.counter(c.SLO_MISSES_TOTAL).child("llama", "chat", "0-512", "ttft").inc(10)
             self.metrics.histogram(c.INTER_TOKEN_SECONDS).child("llama", "chat").observe(0.02)
             run_now(self.history.tick(self.at))
 
@@ -30,10 +29,10 @@ class Life:
         """Growth over the three windows, each of a counter that is read in it."""
         windows = run_now(self.history.windows(run_now(self.history.now(self.at))))
         received = [
-            windows.growth[seconds].counted(slo.REQUESTS_RECEIVED_TOTAL, "llama", "chat")
+            windows.growth[seconds].counted(c.REQUESTS_RECEIVED_TOTAL, "llama", "chat")
             for seconds in (NOW_SECONDS, SHOWN_SECONDS)
         ]
-        return [*received, windows.growth[LONG_SECONDS].counted(slo.SLO_MISSES_TOTAL, "llama", "chat", "ttft")]
+        return [*received, windows.growth[LONG_SECONDS].counted(c.SLO_MISSES_TOTAL, "llama", "chat", "ttft")]
 
 
 def test_each_window_grows_until_it_is_full() -> None:

@@ -4,7 +4,6 @@ from sidecar.history.series import SHOWN_SECONDS
 from sidecar.history.slices import Sliced, run_now
 from sidecar.history.snapshot import CHILDREN_PER_SLICE, counted, grown, observed, take
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 
 
@@ -102,14 +101,12 @@ def test_growth_since_the_process_began_needs_no_second_snapshot() -> None:
 def test_a_counter_that_stood_still_grew_by_nothing_and_an_unknown_one_is_absent() -> None:
     """A counter without growth gives 0, one that does not exist gives None; a diagnosis tells the two apart."""
     metrics = registry()
-    metrics.counter(slo.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc()
+    metrics.counter(c.SLO_BLAMED_MISSES_TOTAL).child("llama", "chat", "ttft", "queue").inc()
     then = run_now(take(metrics, 0.0))
 
     growth = run_now(grown(then, run_now(take(metrics, 300.0, then)), SHOWN_SECONDS))
 
-    told = [
-        growth.counted(slo.SLO_BLAMED_MISSES_TOTAL, "llama", "chat", "ttft", phase) for phase in ("queue", "decode")
-    ]
+    told = [growth.counted(c.SLO_BLAMED_MISSES_TOTAL, "llama", "chat", "ttft", phase) for phase in ("queue", "decode")]
     assert told == [0.0, None]
     assert growth.seconds == 300.0
 

@@ -20,8 +20,8 @@ from bench.incidents.prometheus import (
 from bench.incidents.samples import Samples
 from sidecar.commands.export.rules.annotations import most_on
 from sidecar.ledger.request_labels import RequestLabels
+from sidecar.metrics.catalogue import SLO_MISSES_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.slo_metrics import SLO_MISSES_TOTAL
 from sidecar.observe.slo_counters import Slo
 from sidecar.slo.objective import Objectives
 from tests.support.tools import need_tool

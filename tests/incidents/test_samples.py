@@ -2,8 +2,8 @@
 
 from bench.incidents.samples import Samples, edges_of
 from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import OVERHEAD_SECONDS
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import OVERHEAD_SECONDS
 
 
 NAME = "llm_inter_token_seconds_bucket"

@@ -10,7 +10,6 @@ import pytest
 
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
 from sidecar.metrics.exposition import SLICE_BYTES, Pages, slices
 from sidecar.metrics.negotiation import Format
 from sidecar.metrics.registry import Metrics
@@ -40,7 +39,7 @@ def busy(*, buckets: Sequence[str] = BUCKETS) -> Metrics:
             for bucket in metrics.prompt_buckets.shown():
                 for streaming, phase, source in phases.metric.together:
                     phases.child(model, lane, bucket, streaming, phase, source).observe(0.2, "c" * 32, 1.7e9)
-    metrics.info(own.SIDECAR_BUILD_INFO, "1.0", "3.11", "compiled")
+    metrics.info(c.SIDECAR_BUILD_INFO, "1.0", "3.11", "compiled")
     metrics.gauge(c.ENGINE_UP).child().set(1)
     return metrics
 

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
 from sidecar.metrics.children import CounterChild, Exemplar, GaugeChild, HistogramChild
 from sidecar.metrics.lines import head, number, rendered, with_exemplars
 
@@ -24,8 +23,8 @@ def test_a_counter_is_named_as_each_format_wants() -> None:
 
 
 def test_an_info_is_a_gauge_where_there_are_no_infos() -> None:
-    assert b"# TYPE llm_sidecar_build_info gauge\n" in head(own.SIDECAR_BUILD_INFO, openmetrics=False)
-    assert b"# TYPE llm_sidecar_build info\n" in head(own.SIDECAR_BUILD_INFO, openmetrics=True)
+    assert b"# TYPE llm_sidecar_build_info gauge\n" in head(c.SIDECAR_BUILD_INFO, openmetrics=False)
+    assert b"# TYPE llm_sidecar_build info\n" in head(c.SIDECAR_BUILD_INFO, openmetrics=True)
 
 
 def test_label_values_are_escaped_and_percent_signs_survive() -> None:
@@ -63,7 +62,7 @@ def test_the_sidecars_own_metrics_carry_no_constant_label() -> None:
     child = GaugeChild(())
     child.set(1)
 
-    assert rendered(own.READY, {"gpu_type": "H100"}, child) == b"llm_sidecar_ready 1\n"
+    assert rendered(c.READY, {"gpu_type": "H100"}, child) == b"llm_sidecar_ready 1\n"
 
 
 def test_an_unchanged_child_is_not_written_again() -> None:

@@ -4,8 +4,6 @@ import pytest
 
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.registry import Metrics
 from sidecar.timeline.outcome import Outcome
 
@@ -24,7 +22,7 @@ def metrics(series_limit: int = 25_000, **more: str) -> Metrics:
 
 
 def overflow(registry: Metrics, label: str) -> float:
-    return registry.counter(own.LABEL_OVERFLOW_TOTAL).child(label).value
+    return registry.counter(c.LABEL_OVERFLOW_TOTAL).child(label).value
 
 
 def test_the_same_labels_are_the_same_child() -> None:
@@ -52,7 +50,7 @@ def test_ten_thousand_hostile_values_leave_the_series_as_they_were() -> None:
     registry = metrics()
     family = registry.counter(c.REQUESTS_TOTAL)
     family.child("x", "x", "x", "ok").inc()
-    registry.counter(own.LABEL_OVERFLOW_TOTAL).child("outcome")
+    registry.counter(c.LABEL_OVERFLOW_TOTAL).child("outcome")
     family.child("x", "x", "x", "other").inc()
     before = registry.series
 
@@ -92,7 +90,7 @@ def test_children_begin_in_every_combination_that_can_exist() -> None:
     `other` before it was needed, and all that begins after that does.
     """
     registry = metrics()
-    votes, received = registry.counter(slo.SLO_BLAMED_MISSES_TOTAL), registry.counter(slo.REQUESTS_RECEIVED_TOTAL)
+    votes, received = registry.counter(c.SLO_BLAMED_MISSES_TOTAL), registry.counter(c.REQUESTS_RECEIVED_TOTAL)
 
     votes.begin(model="llama", lane="batch", objective="tpot")
     received.begin(lane="batch")
@@ -112,7 +110,7 @@ def test_children_begin_in_every_combination_that_can_exist() -> None:
 def test_a_fixed_label_outside_its_set_begins_under_the_fallback_and_is_counted() -> None:
     """A config's lane for which there was no room left makes no label of its own."""
     registry = metrics()
-    received = registry.counter(slo.REQUESTS_RECEIVED_TOTAL)
+    received = registry.counter(c.REQUESTS_RECEIVED_TOTAL)
 
     received.begin(lane="the 135th")
 
@@ -152,11 +150,11 @@ def test_no_combination_of_labels_passes_the_limit_of_series() -> None:
 def test_an_info_lets_its_own_values_in_but_only_so_many() -> None:
     registry = metrics()
 
-    registry.info(own.SIDECAR_BUILD_INFO, "1.2.3", "3.11.9", "compiled")
+    registry.info(c.SIDECAR_BUILD_INFO, "1.2.3", "3.11.9", "compiled")
     for n in range(20):
         registry.info(c.ENGINE_INFO, "vllm", f"0.{n}")
 
-    build = registry.gauge(own.SIDECAR_BUILD_INFO).children
+    build = registry.gauge(c.SIDECAR_BUILD_INFO).children
     engine = registry.gauge(c.ENGINE_INFO).children
     assert list(build) == [("1.2.3", "3.11.9", "compiled")]
     assert len(engine) == 9
@@ -172,4 +170,4 @@ def test_gauges_that_are_computed_at_a_scrape_are_told_its_instant() -> None:
     registry.refresh(12.5)
 
     assert seen == [-1.0, 12.5]
-    assert registry.series == registry.gauge(own.SERIES).child().value
+    assert registry.series == registry.gauge(c.SERIES).child().value

@@ -10,7 +10,6 @@ from functools import cache
 from sidecar.ledger.account import Reason, Source
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Gauge
 from tests.support.slo_harness import Request, SloHarness
 
@@ -108,13 +107,13 @@ class PodStory:
     # --- what the page shows --------------------------------------------------------------------------------------------
 
     def misses(self, *labels: str) -> float:
-        return self.harness.count(slo.SLO_MISSES_TOTAL, *labels)
+        return self.harness.count(c.SLO_MISSES_TOTAL, *labels)
 
     def roots(self, *labels: str) -> dict[str, float]:
         """Phase to misses, for those above 0, of the children with these label values."""
         self.harness.page()
         found: dict[str, float] = {}
-        for key, child in self.metrics.counter(slo.SLO_ROOT_MISSES_TOTAL).children.items():
+        for key, child in self.metrics.counter(c.SLO_ROOT_MISSES_TOTAL).children.items():
             if child.value and {*labels} <= {*key}:
                 found[key[3]] = found.get(key[3], 0.0) + child.value
         return found
@@ -122,12 +121,12 @@ class PodStory:
     def causes(self) -> dict[tuple[str, str], float]:
         """Phase and cause to misses, for those above 0."""
         self.harness.page()
-        children = self.metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL).children
+        children = self.metrics.counter(c.SLO_ROOT_CAUSE_MISSES_TOTAL).children
         return {(key[1], key[2]): child.value for key, child in children.items() if child.value}
 
     def undecided(self, *labels: str) -> float:
         self.harness.page()
-        children = self.metrics.gauge(slo.SLO_UNDECIDED_MISSES).children
+        children = self.metrics.gauge(c.SLO_UNDECIDED_MISSES).children
         return sum(child.value or 0.0 for key, child in children.items() if {*labels} <= {*key})
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from structlog.testing import capture_logs
 
 from sidecar.budgets.budgets import Budgets, Kind, limits_of
-from sidecar.config.proxy_section import ProxyConfig
-from sidecar.metrics import self_metrics as own
+from sidecar.config.schema import ProxyConfig
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.budget_metrics import BudgetMetrics
 from tests.support.files import no_file_left
@@ -40,12 +40,12 @@ def test_every_budget_has_its_three_numbers() -> None:
 
     metrics.refresh(0.0)
 
-    limit, used = metrics.gauge(own.BUDGET_LIMIT), metrics.gauge(own.BUDGET_USED)
+    limit, used = metrics.gauge(c.BUDGET_LIMIT), metrics.gauge(c.BUDGET_USED)
     shown = {kind: (limit.child(kind.label).value, used.child(kind.label).value) for kind in Kind}
     assert shown == {budget.kind: (budget.limit, budget.used) for budget in budgets.rows()}
     kept_elsewhere = (Kind.FILES, Kind.LEDGERS, Kind.SPANS, Kind.ACCOUNTS)
     assert [budgets[kind].used for kind in kept_elsewhere] == [12, 3, 1, 62]
-    exceeded = metrics.counter(own.BUDGET_EXCEEDED_TOTAL)
+    exceeded = metrics.counter(c.BUDGET_EXCEEDED_TOTAL)
     assert [exceeded.child(kind.label).value for kind in (Kind.REQUESTS, Kind.LEDGERS, Kind.SPANS)] == [4, 2, 0]
 
 

@@ -5,8 +5,8 @@ from structlog.testing import capture_logs
 from sidecar.engines.engine import Engine
 from sidecar.lifecycle import Life, Readiness
 from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.engine_progress import EngineProgress
 from sidecar.slo.progress import State
 from sidecar.slo.silence import Flow

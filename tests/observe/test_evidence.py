@@ -8,9 +8,9 @@ from sidecar.ledger.account import Account, Source
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.prefill_cost import READY_SAMPLES
 from sidecar.slo.silence import UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS
@@ -96,18 +96,18 @@ class EvidenceHarness:
 
     def prefills(self) -> tuple[float, float]:
         counter = self.metrics.counter
-        own, expected = counter(slo.PREFILL_OWN_SECONDS_TOTAL), counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL)
+        own, expected = counter(c.PREFILL_OWN_SECONDS_TOTAL), counter(c.PREFILL_EXPECTED_SECONDS_TOTAL)
         return own.child("llama").value, expected.child("llama").value
 
     def silence(self) -> tuple[float | None, float | None]:
         """(seconds silent, expected seconds) on a page of now."""
         self.metrics.refresh(self.now)
         gauge = self.metrics.gauge
-        return gauge(slo.ENGINE_SILENCE_SECONDS).child().value, gauge(slo.ENGINE_SILENCE_EXPECTED_SECONDS).child().value
+        return gauge(c.ENGINE_SILENCE_SECONDS).child().value, gauge(c.ENGINE_SILENCE_EXPECTED_SECONDS).child().value
 
     def stalled(self) -> float:
         self.metrics.refresh(self.now)
-        return self.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value
+        return self.metrics.counter(c.ENGINE_STALLED_SECONDS_TOTAL).child().value
 
 
 def test_all_evidence_stands_at_0_before_it_happens() -> None:
@@ -116,7 +116,7 @@ def test_all_evidence_stands_at_0_before_it_happens() -> None:
     harness.metrics.models.admit(["mixtral"])
 
     assert (harness.silence(), harness.stalled(), harness.prefills()) == ((0.0, 0.0), 0.0, (0.0, 0.0))
-    for metric in (slo.PREFILL_OWN_SECONDS_TOTAL, slo.PREFILL_EXPECTED_SECONDS_TOTAL):
+    for metric in (c.PREFILL_OWN_SECONDS_TOTAL, c.PREFILL_EXPECTED_SECONDS_TOTAL):
         assert {*harness.metrics.counter(metric).children} == {("llama",), ("mixtral",)}
 
 

@@ -1,7 +1,7 @@
 """Counters take misses apart and add up over pods: seconds of the latency that missed, by phase."""
 
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.observe.missed_seconds import MissedSeconds
 from sidecar.slo.latency_parts import PARTS
 from sidecar.timeline.outcome import Outcome
@@ -12,7 +12,7 @@ def missed_seconds(harness: SloHarness) -> dict[str, dict[str, float]]:
     """Objective to phase to seconds of the requests that missed it, without phases that have none."""
     harness.page()
     found: dict[str, dict[str, float]] = {}
-    for (_, _, objective, phase), child in harness.metrics.counter(slo.SLO_MISSED_PHASE_SECONDS_TOTAL).children.items():
+    for (_, _, objective, phase), child in harness.metrics.counter(c.SLO_MISSED_PHASE_SECONDS_TOTAL).children.items():
         if child.value:
             found.setdefault(objective, {})[phase] = child.value
     return found
@@ -23,7 +23,7 @@ def test_each_phase_of_each_objective_stands_at_0_before_a_first_miss() -> None:
     harness = SloHarness()
     harness.page()
 
-    counted = harness.metrics.counter(slo.SLO_MISSED_PHASE_SECONDS_TOTAL).children
+    counted = harness.metrics.counter(c.SLO_MISSED_PHASE_SECONDS_TOTAL).children
     assert {*counted} == {
         ("llama", "chat", objective, phase) for objective, phases in PARTS.items() for phase in phases
     }

@@ -2,7 +2,6 @@
 
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
@@ -46,7 +45,7 @@ def test_reads_are_divided_at_their_limits() -> None:
     metrics.refresh(1.0)
 
     assert said(metrics, c.STREAM_READS_TOTAL) == {("chat", "few"): 2, ("chat", "many"): 2}
-    assert said(metrics, own.TIMED_READS_TOTAL) == {("in_time",): 2, ("late",): 1}
+    assert said(metrics, c.TIMED_READS_TOTAL) == {("in_time",): 2, ("late",): 1}
 
 
 def test_where_series_have_no_room_the_counter_of_other_has_all_of_them() -> None:

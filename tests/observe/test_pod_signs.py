@@ -6,9 +6,8 @@ import pytest
 
 from sidecar.ledger.account import Reason, Source
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.catalogue import EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS
 from sidecar.observe.evidence import Inside
 from sidecar.observe.pod_signs import PodReader
@@ -44,7 +43,7 @@ def test_the_engines_numbers_are_those_of_the_page() -> None:
         metrics.gauge(gauge).child().set(value)
     metrics.counter(c.ENGINE_PREEMPTIONS_TOTAL).child().inc(4)
     metrics.counter(c.ENGINE_RESTARTS_TOTAL).child().inc(5)
-    metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().inc(6)
+    metrics.counter(c.ENGINE_STALLED_SECONDS_TOTAL).child().inc(6)
     metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(0.5)
     metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(0.25)
     found = reader.read(7.0, INSIDE, long_prompts=False)
@@ -57,15 +56,15 @@ def test_each_number_of_a_lane_is_summed_over_models() -> None:
     metrics = page()
     reader = PodReader(metrics)
     for model, weight in (("llama", 1), ("qwen", 10)):
-        metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child(model, "chat").inc(1 * weight)
-        metrics.counter(slo.RECEIVED_MEASURED_REQUESTS_TOTAL).child(model, "chat").inc(2 * weight)
-        metrics.counter(slo.RECEIVED_PROMPT_TOKENS_TOTAL).child(model, "chat").inc(3 * weight)
+        metrics.counter(c.REQUESTS_RECEIVED_TOTAL).child(model, "chat").inc(1 * weight)
+        metrics.counter(c.RECEIVED_MEASURED_REQUESTS_TOTAL).child(model, "chat").inc(2 * weight)
+        metrics.counter(c.RECEIVED_PROMPT_TOKENS_TOTAL).child(model, "chat").inc(3 * weight)
         metrics.histogram(c.PROMPT_TOKENS).child(model, "chat").observe(4 * weight)
         metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL).child(model, "chat").inc(5 * weight)
         metrics.histogram(c.OUTPUT_TOKENS).child(model, "chat").observe(6 * weight)
         metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child(model, "chat", "0-512").observe(0.1)
     metrics.histogram(c.STREAM_EVENTS_PER_READ).child("chat").observe(7)
-    metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "rag").inc(8)
+    metrics.counter(c.REQUESTS_RECEIVED_TOTAL).child("llama", "rag").inc(8)
     lanes = reader.read(7.0, INSIDE, long_prompts=False).lanes
 
     assert lanes["chat"] == LaneCounts(
@@ -106,9 +105,9 @@ def test_answers_with_phases_of_the_engine_are_told_from_those_without() -> None
     family.child("rag", Source.DERIVED, Reason.LATE_REPORT).inc(2)
     family.child("chat", Source.ESTIMATED, Reason.ESTIMATED).inc(4)
     family.child("chat", "none", Reason.NO_REPORT).inc(8)
-    metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL).child("llama").inc(0.5)
-    metrics.counter(slo.PREFILL_OWN_SECONDS_TOTAL).child("qwen").inc(0.25)
-    metrics.counter(slo.PREFILL_EXPECTED_SECONDS_TOTAL).child("llama").inc(0.125)
+    metrics.counter(c.PREFILL_OWN_SECONDS_TOTAL).child("llama").inc(0.5)
+    metrics.counter(c.PREFILL_OWN_SECONDS_TOTAL).child("qwen").inc(0.25)
+    metrics.counter(c.PREFILL_EXPECTED_SECONDS_TOTAL).child("llama").inc(0.125)
     found = reader.read(7.0, INSIDE, long_prompts=False)
 
     assert (found.reported, found.unreported) == (3.0, 12.0)

@@ -10,8 +10,6 @@ from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Counter, Histogram
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
@@ -225,7 +223,7 @@ def test_an_answer_before_the_upload_ended_has_no_time_to_first_token() -> None:
     harness.close(account(Outcome.ENGINE_ERROR, replace(MARKS, received_at=102.0)))
 
     assert harness.seen(c.TIME_TO_FIRST_TOKEN_SECONDS) == {}
-    assert harness.count(own.DROPPED_TOTAL, "not_a_duration") == 0
+    assert harness.count(c.DROPPED_TOTAL, "not_a_duration") == 0
 
 
 def test_a_late_report_settles_later() -> None:
@@ -284,12 +282,12 @@ def test_the_rest_of_the_road_is_counted() -> None:
     harness.recorder.overhead(0.00002)
 
     assert harness.count(c.PASSTHROUGH_REQUESTS_TOTAL, "ok") == 1
-    assert harness.count(own.FAILURES_TOTAL, "engine_connect_failed") == 1
-    assert harness.count(own.DROPPED_TOTAL, "event_too_long") == 3
-    assert harness.count(own.USAGE_INJECTION_TOTAL, "spliced") == 1
+    assert harness.count(c.FAILURES_TOTAL, "engine_connect_failed") == 1
+    assert harness.count(c.DROPPED_TOTAL, "event_too_long") == 3
+    assert harness.count(c.USAGE_INJECTION_TOTAL, "spliced") == 1
     assert harness.seen(c.ENGINE_CONNECT_SECONDS) == {("chat",): (1, 0.001)}
     assert harness.seen(c.STREAM_EVENTS_PER_READ) == {("chat",): (1, 2.0)}
-    assert harness.seen(own.OVERHEAD_SECONDS) == {(): (1, 0.00002)}
+    assert harness.seen(c.OVERHEAD_SECONDS) == {(): (1, 0.00002)}
 
 
 def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
@@ -310,8 +308,8 @@ def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     elsewhere |= {"llm_sidecar_admin_hosts_refused_total"}  # by the admin listener
     elsewhere |= {name for name in counters if name.startswith("llm_estimator_")}  # at the first scrape: estimates.py
     used = {c.CACHED_PROMPT_TOKENS_TOTAL, c.STREAM_PAUSED_SECONDS_TOTAL, c.ANSWERS_HELD_BACK_TOTAL}
-    used |= {slo.UNCACHED_PROMPT_TOKENS_TOTAL, slo.RECEIVED_PROMPT_TOKENS_TOTAL, slo.RECEIVED_MEASURED_REQUESTS_TOTAL}
-    used |= {slo.GOOD_OUTPUT_TOKENS_TOTAL, slo.TOKEN_DEADLINES_TOTAL, slo.TOKEN_DEADLINE_MISSES_TOTAL}
+    used |= {c.UNCACHED_PROMPT_TOKENS_TOTAL, c.RECEIVED_PROMPT_TOKENS_TOTAL, c.RECEIVED_MEASURED_REQUESTS_TOTAL}
+    used |= {c.GOOD_OUTPUT_TOKENS_TOTAL, c.TOKEN_DEADLINES_TOTAL, c.TOKEN_DEADLINE_MISSES_TOTAL}
     assert counters - engine - elsewhere - begun == {metric.name for metric in used}
     assert len(metrics.counter(c.REQUESTS_TOTAL).children) == 2 * 9
 
@@ -323,7 +321,7 @@ def test_models_and_lanes_that_are_told_later_begin_at_zero_too() -> None:
     harness.recorder.admit_lanes(["batch"])
 
     assert ("mixtral", "batch", "512-4k", "rejected") in harness.metrics.counter(c.REQUESTS_TOTAL).children
-    assert harness.count(own.LABEL_OVERFLOW_TOTAL, "model") == 0
+    assert harness.count(c.LABEL_OVERFLOW_TOTAL, "model") == 0
 
 
 def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
@@ -336,4 +334,4 @@ def test_a_mistake_in_recording_is_counted_and_goes_no_further() -> None:
 
     harness.close(replace(account(), marks=broken, ledger=spoiled))
 
-    assert harness.count(own.DROPPED_TOTAL, "observer_error") == 2
+    assert harness.count(c.DROPPED_TOTAL, "observer_error") == 2

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
-from sidecar.metrics.self_metrics import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
+from sidecar.metrics.catalogue import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import ROOT_PHASES, Cause
@@ -409,18 +408,18 @@ def test_the_signs_of_a_pod_are_asked_with_the_beginning_of_its_queue(monkeypatc
 def test_all_roots_of_a_lane_are_on_the_page_at_zero_from_the_start() -> None:
     pod = PodStory()
     pod.harness.page()
-    children = pod.metrics.counter(slo.SLO_ROOT_MISSES_TOTAL).children
+    children = pod.metrics.counter(c.SLO_ROOT_MISSES_TOTAL).children
     found = {key: child.value for key, child in children.items() if key[:2] == ("llama", "chat")}
 
     assert found == {("llama", "chat", of, phase): 0.0 for of in Objective for phase in ROOT_PHASES}
-    undecided = pod.metrics.gauge(slo.SLO_UNDECIDED_MISSES).children
+    undecided = pod.metrics.gauge(c.SLO_UNDECIDED_MISSES).children
     assert [undecided["llama", "chat", of].value for of in Objective] == [0.0, 0.0, 0.0]
 
 
 def test_the_ratios_of_causes_are_absent_until_they_are_known() -> None:
     pod = PodStory()
     pod.harness.page()
-    ratios = pod.metrics.gauge(slo.EVIDENCE_RATIO)
+    ratios = pod.metrics.gauge(c.EVIDENCE_RATIO)
     young = [ratios.child(cause).value for cause in ("load", "prompt_mix", "decode_cost")]
     pod.calm()
     pod.harness.page()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from tests.observe.pod_story import PodStory, calm_pod, decodes_dearly, leader
@@ -10,7 +10,7 @@ from tests.observe.pod_story import PodStory, calm_pod, decodes_dearly, leader
 
 def open_ones(pod: PodStory) -> dict[tuple[str, ...], float]:
     pod.harness.page()
-    family = pod.metrics.gauge(slo.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
+    family = pod.metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
     return {key: child.value for key, child in family.children.items() if child.value is not None}
 
 

@@ -11,9 +11,8 @@ from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.catalogue import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.declaration import Counter
-from sidecar.metrics.self_metrics import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.slo.objective import Objectives
 from sidecar.slo.root.open_misses import WAIT_SECONDS
 from sidecar.timeline.marks import Marks
@@ -23,7 +22,7 @@ from tests.support.slo_harness import AIMS, LOOSE, Request, SloHarness
 
 Key = tuple[str, ...]
 """Some label values of a metric, in the order of its labels."""
-COUNTERS = (slo.SLO_MISSES_TOTAL, slo.SLO_ROOT_MISSES_TOTAL, slo.SLO_ROOT_CAUSE_MISSES_TOTAL)
+COUNTERS = (c.SLO_MISSES_TOTAL, c.SLO_ROOT_MISSES_TOTAL, c.SLO_ROOT_CAUSE_MISSES_TOTAL)
 OBJECTIVES = Objectives({"chat": {"0-512": AIMS, "512+": LOOSE, "unknown": AIMS}, "batch": {"0-512": LOOSE}})
 LONGEST_SECONDS = 10.0
 """The longest threshold."""
@@ -113,17 +112,17 @@ class Pod:
     def scraped(self) -> None:
         """Scrape, and compare the page with itself and with the scrapes before."""
         self.harness.page()
-        misses = self.sums(slo.SLO_MISSES_TOTAL, 0, 1, 3)
-        roots = self.sums(slo.SLO_ROOT_MISSES_TOTAL, 0, 1, 2)
+        misses = self.sums(c.SLO_MISSES_TOTAL, 0, 1, 3)
+        roots = self.sums(c.SLO_ROOT_MISSES_TOTAL, 0, 1, 2)
         undecided = {
             key: child.value or 0.0
-            for key, child in self.harness.metrics.gauge(slo.SLO_UNDECIDED_MISSES).children.items()
+            for key, child in self.harness.metrics.gauge(c.SLO_UNDECIDED_MISSES).children.items()
         }
         for lane in {*misses, *roots, *undecided}:
             rest = undecided.get(lane, 0.0)
             assert rest >= 0.0
             assert abs(misses.get(lane, 0.0) - roots.get(lane, 0.0) - rest) < 1e-6
-        assert _near(self.sums(slo.SLO_ROOT_MISSES_TOTAL, 3), self.sums(slo.SLO_ROOT_CAUSE_MISSES_TOTAL, 1))
+        assert _near(self.sums(c.SLO_ROOT_MISSES_TOTAL, 3), self.sums(c.SLO_ROOT_CAUSE_MISSES_TOTAL, 1))
         self._compare(misses, undecided)
         assert self.harness.count(DROPPED_TOTAL, "observer_error") == 0
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
 from sidecar.metrics.declaration import Counter
-from sidecar.metrics.self_metrics import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
 from sidecar.timeline.outcome import Outcome
 from tests.support.slo_harness import Request, SloHarness
 
@@ -116,13 +116,13 @@ def test_every_request_counts_once_whatever_the_order(
         getattr(traffic, verb)(who, streaming, outcome)
         for objective in ("ttft", "tpot", "e2e"):
             requests, misses, _ = harness.burn(objective)
-            assert harness.count(slo.SLO_BLAMED_MISSES_TOTAL, objective) <= misses <= requests <= traffic.received
+            assert harness.count(c.SLO_BLAMED_MISSES_TOTAL, objective) <= misses <= requests <= traffic.received
         now = traffic.counted()
         assert all(now[key] >= value for key, value in before.items())
         before = now
     traffic.is_over()
 
-    assert harness.count(slo.SLO_BLAMED_MISSES_TOTAL) == harness.burn()[1]
-    assert harness.count(slo.REQUESTS_RECEIVED_TOTAL) == traffic.received
+    assert harness.count(c.SLO_BLAMED_MISSES_TOTAL) == harness.burn()[1]
+    assert harness.count(c.REQUESTS_RECEIVED_TOTAL) == traffic.received
     assert harness.count(DROPPED_TOTAL) == harness.count(LABEL_OVERFLOW_TOTAL) == 0
     assert harness.remembered() == {}

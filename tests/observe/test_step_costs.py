@@ -7,9 +7,8 @@ import pytest
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.step_costs import PRICED_AT_ONCE, StepCosts
 from sidecar.slo.causes import Cause
@@ -79,12 +78,12 @@ class Page:
 
     def ratio(self) -> tuple[float | None, ...]:
         self.metrics.refresh(self.now)
-        families = (slo.ENGINE_COST_RATIO_LOW, slo.ENGINE_COST_RATIO, slo.ENGINE_COST_RATIO_HIGH)
+        families = (c.ENGINE_COST_RATIO_LOW, c.ENGINE_COST_RATIO, c.ENGINE_COST_RATIO_HIGH)
         return tuple(self.metrics.gauge(family).child(Part.DECODE).value for family in families)
 
     def unknown(self) -> list[str]:
         self.metrics.refresh(self.now)
-        family = self.metrics.gauge(slo.ENGINE_COST_UNKNOWN)
+        family = self.metrics.gauge(c.ENGINE_COST_UNKNOWN)
         return [reason for reason in Reason if family.child(Part.DECODE, reason).value == 1]
 
 
@@ -114,8 +113,8 @@ def test_the_cost_of_a_typical_step_is_absent_until_batches_tell_it() -> None:
         page.ticks(learn=True)
         page.metrics.refresh(page.now)
 
-    assert alone.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value is None
-    assert batches.metrics.gauge(slo.ENGINE_STEP_COST_SECONDS).child().value == pytest.approx(STEP_SECONDS, rel=0.2)
+    assert alone.metrics.gauge(c.ENGINE_STEP_COST_SECONDS).child().value is None
+    assert batches.metrics.gauge(c.ENGINE_STEP_COST_SECONDS).child().value == pytest.approx(STEP_SECONDS, rel=0.2)
 
 
 def test_roots_are_told_which_costs_only_some_fits_call_dear() -> None:
@@ -274,8 +273,8 @@ def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
     page.evidence.received(2, LABELS, 200.0, page.now, streaming=True)
     page.metrics.refresh(page.now)
 
-    assert page.metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child().value == 2.0
-    assert page.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
+    assert page.metrics.gauge(c.ENGINE_SILENCE_SECONDS).child().value == 2.0
+    assert page.metrics.counter(c.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
 
 
 def test_a_silence_is_not_longer_because_it_is_told_late_that_it_is_over() -> None:
@@ -295,7 +294,7 @@ def test_a_silence_is_not_longer_because_it_is_told_late_that_it_is_over() -> No
     page.ticks(learn=True)
     page.metrics.refresh(page.now)
 
-    assert page.metrics.counter(slo.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
+    assert page.metrics.counter(c.ENGINE_STALLED_SECONDS_TOTAL).child().value == 0.0
 
 
 @pytest.mark.reaches_in
@@ -306,7 +305,7 @@ def test_an_error_in_the_model_leaves_the_page_and_is_counted(monkeypatch: pytes
     page.metrics.refresh(page.now)
 
     assert page.metrics.counter(DROPPED_TOTAL).child("observer_error").value == 1
-    assert page.metrics.gauge(slo.ENGINE_SILENCE_SECONDS).child().value == 0
+    assert page.metrics.gauge(c.ENGINE_SILENCE_SECONDS).child().value == 0
 
 
 def test_only_usage_of_a_calm_time_with_its_cached_tokens_teaches_a_share() -> None:

@@ -7,8 +7,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sidecar.commands.simulator.physics import Costs, Limits
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.slo.cost_names import Part
 from sidecar.slo.factor import Factor
 from sidecar.slo.step_model import StepModel

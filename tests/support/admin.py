@@ -13,7 +13,7 @@ from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.budgets.budgets import Budgets, limits_of
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 from sidecar.history.incident_log import IncidentLog
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight

@@ -9,8 +9,8 @@ from pathlib import Path
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.report import EngineReport
-from sidecar.metrics import slo_metrics as slo
-from sidecar.metrics.self_metrics import DROPPED_TOTAL
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.observe.baselines import Baselines
 from tests.support.slo_harness import Request, SloHarness
 
@@ -82,17 +82,17 @@ class Process:
 
     def roots(self) -> dict[tuple[str, str], float]:
         """Phase and cause to misses."""
-        children = self.harness.metrics.counter(slo.SLO_ROOT_CAUSE_MISSES_TOTAL).children
+        children = self.harness.metrics.counter(c.SLO_ROOT_CAUSE_MISSES_TOTAL).children
         return {(key[1], key[2]): child.value for key, child in children.items() if child.value}
 
     def load(self) -> float | None:
         self.harness.page()
-        return self.harness.metrics.gauge(slo.EVIDENCE_RATIO).child("load").value
+        return self.harness.metrics.gauge(c.EVIDENCE_RATIO).child("load").value
 
     def info(self) -> list[tuple[str, ...]]:
         """The labels of the one series that is there."""
         self.harness.page()
-        children = self.harness.metrics.gauge(slo.BASELINE_INFO).children
+        children = self.harness.metrics.gauge(c.BASELINE_INFO).children
         return [key for key, child in children.items() if child.value == 1]
 
     def errors(self) -> float:

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from sidecar.budgets.budgets import Budgets, Kind, limits_of
-from sidecar.config.proxy_section import ProxyConfig
-from sidecar.config.schema import EngineConfig
+from sidecar.config.schema import EngineConfig, ProxyConfig
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.headers import RequestHead, ResponseHead

@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from sidecar.budgets.budgets import Budgets, limits_of
-from sidecar.config.proxy_section import ProxyConfig
-from sidecar.config.schema import EngineConfig
+from sidecar.config.schema import EngineConfig, ProxyConfig
 from sidecar.config.section import Section
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import RequestHead

@@ -12,7 +12,7 @@ from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.slo_counters import Slo
@@ -64,18 +64,18 @@ class SloHarness:
 
     def burn(self, *labels: str) -> tuple[float, float, float]:
         """(requests, misses, allowed misses)."""
-        families = (slo.SLO_REQUESTS_TOTAL, slo.SLO_MISSES_TOTAL, slo.SLO_ALLOWED_MISSES_TOTAL)
+        families = (c.SLO_REQUESTS_TOTAL, c.SLO_MISSES_TOTAL, c.SLO_ALLOWED_MISSES_TOTAL)
         requests, misses, allowed = (self.count(metric, *labels) for metric in families)
         return requests, misses, round(allowed, 9)
 
     def votes(self) -> dict[tuple[str, str], float]:
         """(objective, phase) to votes, for those above 0."""
-        children = self.metrics.counter(slo.SLO_BLAMED_MISSES_TOTAL).children
+        children = self.metrics.counter(c.SLO_BLAMED_MISSES_TOTAL).children
         return {(key[2], key[3]): child.value for key, child in children.items() if child.value}
 
     def overdue(self, lane: str = "chat") -> float | None:
         self.page()
-        return self.metrics.gauge(slo.REQUESTS_OVERDUE).child("llama", lane).value
+        return self.metrics.gauge(c.REQUESTS_OVERDUE).child("llama", lane).value
 
     def remembered(self) -> dict[str, int]:
         """Table to number of entries after the loop's next turn, for the tables that have any."""

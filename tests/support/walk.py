@@ -10,8 +10,7 @@ import json
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.accounts.account_ring import AccountRing
-from sidecar.config.proxy_section import ProxyConfig
-from sidecar.config.schema import Config
+from sidecar.config.schema import Config, ProxyConfig
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
 from sidecar.logs.sanitise import allowed_headers

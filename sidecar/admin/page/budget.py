@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sidecar.history.growth import Labels
 from sidecar.history.slices import Sliced
 from sidecar.history.snapshot import Snapshot, counted
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Gauge
 from sidecar.metrics.registry import Metrics
 from sidecar.slo.objective import Objective
@@ -56,7 +56,7 @@ def budgets(metrics: Metrics, then: Snapshot, now: Snapshot) -> Sliced[list[Budg
     """One budget per lane and objective of the config in force, also if no request was judged yet."""
     recent = yield from _tallies(then, now)
     ever = yield from _tallies(None, now)
-    targets = _by_lane(metrics, slo.SLO_TARGET_RATIO)
+    targets = _by_lane(metrics, c.SLO_TARGET_RATIO)
     return [
         Budget(
             lane=lane,
@@ -66,14 +66,14 @@ def budgets(metrics: Metrics, then: Snapshot, now: Snapshot) -> Sliced[list[Budg
             now=recent.get((lane, objective), Tally()),
             ever=ever.get((lane, objective), Tally()),
         )
-        for (lane, objective), thresholds in sorted(_by_lane(metrics, slo.SLO_THRESHOLD_SECONDS).items())
+        for (lane, objective), thresholds in sorted(_by_lane(metrics, c.SLO_THRESHOLD_SECONDS).items())
     ]
 
 
 def _tallies(then: Snapshot | None, now: Snapshot) -> Sliced[dict[Labels, Tally]]:
-    requests = yield from counted(then, now, slo.SLO_REQUESTS_TOTAL, "lane", "objective")
-    misses = yield from counted(then, now, slo.SLO_MISSES_TOTAL, "lane", "objective")
-    allowed = yield from counted(then, now, slo.SLO_ALLOWED_MISSES_TOTAL, "lane", "objective")
+    requests = yield from counted(then, now, c.SLO_REQUESTS_TOTAL, "lane", "objective")
+    misses = yield from counted(then, now, c.SLO_MISSES_TOTAL, "lane", "objective")
+    allowed = yield from counted(then, now, c.SLO_ALLOWED_MISSES_TOTAL, "lane", "objective")
     return {who: Tally(count, misses.get(who, 0.0), allowed.get(who, 0.0)) for who, count in requests.items()}
 
 

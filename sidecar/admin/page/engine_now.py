@@ -11,7 +11,6 @@ from sidecar.admin.page.html import items, percent, plain, section, table
 from sidecar.admin.page.picture import seconds
 from sidecar.diagnosis.wording import digits, phase_name
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Counter, Gauge
 from sidecar.metrics.registry import Metrics
 
@@ -29,7 +28,7 @@ def engine_now(metrics: Metrics) -> dict[str, str]:
         return None if child is None else child.value
 
     up, stalled = value(c.ENGINE_UP), value(c.ENGINE_STALLED)
-    silence_seconds = value(slo.ENGINE_SILENCE_SECONDS) or 0.0
+    silence_seconds = value(c.ENGINE_SILENCE_SECONDS) or 0.0
     hits, queries = value(c.ENGINE_PREFIX_CACHE_HITS_TOTAL), value(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL)
     cached = hits / queries if hits is not None and queries else None
     agreement = metrics.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).children.values()
@@ -43,7 +42,7 @@ def engine_now(metrics: Metrics) -> dict[str, str]:
         "restarts seen": _or_empty(digits, value(c.ENGINE_RESTARTS_TOTAL)),
     }
     if silence_seconds >= WORTH_SAYING_SECONDS:
-        expected = value(slo.ENGINE_SILENCE_EXPECTED_SECONDS)
+        expected = value(c.ENGINE_SILENCE_EXPECTED_SECONDS)
         more = "" if not expected else f" <small>{seconds(expected)} of work was pending</small>"
         told["silent for"] = seconds(silence_seconds) + more
     told["traffic through the sidecar"] = _or_empty(percent, value(c.ENGINE_TRAFFIC_SEEN_RATIO))

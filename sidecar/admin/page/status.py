@@ -29,8 +29,7 @@ from sidecar.history.phase_points import curves
 from sidecar.history.ring import History
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.history.snapshot import Snapshot
-from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
-from sidecar.metrics.self_metrics import CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS
+from sidecar.metrics.catalogue import CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, ENGINE_RESTARTS_TOTAL
 from sidecar.observe.in_flight import InFlight
 
 

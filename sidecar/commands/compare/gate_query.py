@@ -14,9 +14,15 @@ from math import floor
 from typing import NamedTuple
 
 from sidecar.commands.compare.sequential import BLOCK_MINUTES, HALF_A_REQUEST, LEAST, MOST_SHARE, NO_EVIDENCE
-from sidecar.metrics.catalogue import ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, REQUESTS_TOTAL
+from sidecar.metrics.catalogue import (
+    ANSWERS_TOTAL,
+    EMPTY_ANSWERS_TOTAL,
+    GOOD_REQUESTS_TOTAL,
+    REQUESTS_TOTAL,
+    SLO_MISSES_TOTAL,
+    SLO_REQUESTS_TOTAL,
+)
 from sidecar.metrics.histogram_forms import of_any_form
-from sidecar.metrics.slo_metrics import GOOD_REQUESTS_TOTAL, SLO_MISSES_TOTAL, SLO_REQUESTS_TOTAL
 from sidecar.slo.objective import Objective
 from sidecar.timeline.finish import Finish
 

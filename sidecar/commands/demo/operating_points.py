@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.commands.simulator.operating_point import OperatingPoint
-from sidecar.commands.simulator.simulated_request import Phases
+from sidecar.commands.simulator.simulation import Phases
 
 
 POINTS = Path(__file__).with_name("operating_points.json")

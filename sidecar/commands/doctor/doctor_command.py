@@ -21,8 +21,7 @@ from sidecar.commands.doctor.links import Finding, State
 from sidecar.config.file import ConfigErrors, load
 from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, folded, width
 from sidecar.config.notes import notes
-from sidecar.config.proxy_section import ProxyConfig
-from sidecar.config.schema import Config
+from sidecar.config.schema import Config, ProxyConfig
 from sidecar.config.values import is_http_address, parse_engine_url
 from sidecar.slo.attribution import SIDECAR, Blame
 

@@ -25,7 +25,7 @@ from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.replies import Answer
 from sidecar.engines.probe.where import http_url, unix_path
-from sidecar.metrics.self_metrics import SIDECAR_BUILD_INFO
+from sidecar.metrics.catalogue import SIDECAR_BUILD_INFO
 from sidecar.metrics.vocabulary import DOCTOR_AGENT, LONGEST_SCRAPE_INTERVAL_SECONDS
 
 

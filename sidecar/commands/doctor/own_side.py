@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from sidecar.budgets.budgets import MORE_FILES, Kind, limits_of
 from sidecar.commands.doctor.gathered import Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import KINDS, kind_named
 from sidecar.engines.probe.advice import ENOUGH
@@ -17,8 +17,7 @@ from sidecar.engines.probe.identity import identity_of
 from sidecar.engines.probe.replies import Answers, body_at
 from sidecar.ledger.request_labels import OTHER
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import self_metrics as own
-from sidecar.metrics.slo_metrics import SLO_THRESHOLD_SECONDS
+from sidecar.metrics.catalogue import SLO_THRESHOLD_SECONDS
 
 
 LEAST_SEEN = 0.9
@@ -44,7 +43,7 @@ def config(read: Read, _chain: Chain) -> Finding:
             f"correct {checked.file}; `sidecar check` prints the errors one by one",
         )
     page = read.evidence.page
-    if page is not None and page.good and read.page.value(own.CONFIG_LAST_RELOAD_SUCCESSFUL.name) == 0:
+    if page is not None and page.good and read.page.value(c.CONFIG_LAST_RELOAD_SUCCESSFUL.name) == 0:
         return broken(
             Link.CONFIG,
             "the last reload was refused, so that the config before it is in force",
@@ -203,11 +202,11 @@ def sidecar(read: Read, _chain: Chain) -> Finding:
         )
     if not page.good:
         return broken(Link.SIDECAR, page.told, "correct --sidecar.url; docs/access.md says who may ask")
-    builds = read.page.of(own.SIDECAR_BUILD_INFO.name)
+    builds = read.page.of(c.SIDECAR_BUILD_INFO.name)
     if not builds:
         return broken(
             Link.SIDECAR,
-            f"{page.where} is no sidecar's page: it has no {own.SIDECAR_BUILD_INFO.name}",
+            f"{page.where} is no sidecar's page: it has no {c.SIDECAR_BUILD_INFO.name}",
             "correct --sidecar.url: the sidecar's admin side, by default port 9901, and not the engine's port",
         )
     if not healthy.good:
@@ -284,7 +283,7 @@ def limits(read: Read, chain: Chain) -> Finding:
     if missing := _needs_page(read, chain, Link.LIMITS):
         return missing
     page = read.page
-    files, requests = page.value("process_max_fds"), page.value(own.BUDGET_LIMIT.name, budget=Kind.REQUESTS.label)
+    files, requests = page.value("process_max_fds"), page.value(c.BUDGET_LIMIT.name, budget=Kind.REQUESTS.label)
     if files is None or requests is None:
         return unknown(Link.LIMITS, "the sidecar's page states no limits", "ask a sidecar of this version")
     # The number of requests that the files alone would allow: where they are the narrowest limit, they bind.
@@ -298,8 +297,8 @@ def limits(read: Read, chain: Chain) -> Finding:
     full = [
         f"{kind.label} {used:.0f} of {limit:.0f}"
         for kind in _ALONGSIDE
-        if (limit := page.value(own.BUDGET_LIMIT.name, budget=kind.label))
-        and (used := page.value(own.BUDGET_USED.name, budget=kind.label)) is not None
+        if (limit := page.value(c.BUDGET_LIMIT.name, budget=kind.label))
+        and (used := page.value(c.BUDGET_USED.name, budget=kind.label)) is not None
         and used >= NEARLY_FULL * limit
     ]
     if full:
@@ -308,6 +307,6 @@ def limits(read: Read, chain: Chain) -> Finding:
             f"nearly full: {', '.join(full)}",
             "give the pod more memory, or add replicas; see docs/budgets.md",
         )
-    turned_away = page.value(own.BUDGET_EXCEEDED_TOTAL.name) or 0
+    turned_away = page.value(c.BUDGET_EXCEEDED_TOTAL.name) or 0
     since = f"; {turned_away:.0f} found no room since the start" if turned_away else ""
     return ok(Link.LIMITS, f"{files:.0f} open files and {requests:.0f} requests at once{since}")

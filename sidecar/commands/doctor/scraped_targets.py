@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from sidecar.commands.doctor.expected_rules import grouped_by, metrics_in, ours
 from sidecar.commands.doctor.gathered import Read, in_yaml
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
-from sidecar.metrics import self_metrics as own
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.target_labels import CLUSTER
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS, MODEL
@@ -70,7 +70,7 @@ def scrape(read: Read, chain: Chain) -> Finding:
 
 def _by_its_own_page(read: Read) -> Finding:
     """Without a Prometheus to ask: the age of the last scrape, by the sidecar's own clock."""
-    age, flag = read.page.value(own.SCRAPE_AGE_SECONDS.name), "--prometheus.url"
+    age, flag = read.page.value(c.SCRAPE_AGE_SECONDS.name), "--prometheus.url"
     started, asked = read.started_at, read.evidence.page
     assert asked is not None
     silent = age

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
+from sidecar.commands.simulator.simulation import SimulatedRequest
 
 
 BYTES_A_TOKEN = 4

@@ -14,8 +14,7 @@ from random import Random
 from statistics import fmean
 
 from sidecar.commands.simulator.replica_presets import Preset
-from sidecar.commands.simulator.simulated_request import Phases, SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import Phases, SimulatedRequest, Simulation
 from sidecar.commands.simulator.workload import Workload
 
 

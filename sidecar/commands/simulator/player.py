@@ -11,8 +11,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol
 
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Progress, Simulation
+from sidecar.commands.simulator.simulation import Progress, SimulatedRequest, Simulation
 
 
 class Cancellable(Protocol):

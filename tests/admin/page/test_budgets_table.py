@@ -2,7 +2,7 @@
 
 from sidecar.admin.page.budgets_table import budgets_section
 from sidecar.budgets.budgets import Budgets, Kind, limits_of
-from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.schema import ProxyConfig
 from tests.support.page_reader import Reader
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from sidecar.admin.page.engine_now import engine_now, engine_state
 from sidecar.metrics import catalogue as c
-from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Gauge
 from sidecar.metrics.registry import Metrics
 from tests.support.page_reader import Reader
@@ -30,7 +29,7 @@ def test_the_values_are_those_that_prometheus_scrapes() -> None:
 
     registry.gauge(c.ENGINE_UP).child().set(1.0)
     registry.gauge(c.ENGINE_REQUESTS_WAITING).child().set(3.0)
-    registry.gauge(slo.ENGINE_SILENCE_SECONDS).child().set(12.0)
+    registry.gauge(c.ENGINE_SILENCE_SECONDS).child().set(12.0)
     registry.counter(c.ENGINE_PREFIX_CACHE_QUERIES_TOTAL).child().inc(200.0)
     registry.counter(c.ENGINE_PREFIX_CACHE_HITS_TOTAL).child().inc(50.0)
     registry.gauge(c.ENGINE_REPORT_AGREEMENT_RATIO).child("queue").set(0.98)
@@ -61,8 +60,7 @@ def test_unknown_values_are_named_below_the_table_and_a_zero_is_a_zero() -> None
 def test_a_silence_is_shown_from_one_second_on_with_the_work_that_explains_it() -> None:
     """Every engine is silent between two tokens."""
     short, long = (
-        shown({slo.ENGINE_SILENCE_SECONDS: seconds, slo.ENGINE_SILENCE_EXPECTED_SECONDS: 4.0})
-        for seconds in (0.9, 12.0)
+        shown({c.ENGINE_SILENCE_SECONDS: seconds, c.ENGINE_SILENCE_EXPECTED_SECONDS: 4.0}) for seconds in (0.9, 12.0)
     )
 
     assert "silent for" not in short

@@ -16,8 +16,7 @@ from sidecar.commands.capacity.observation import Reading, observation_of
 from sidecar.commands.capacity.replicas import line_of
 from sidecar.commands.simulator.physics import Costs, Limits
 from sidecar.commands.simulator.replica_presets import CHAT_WITH_DOCUMENTS, LLAMA_13B, LLAMA_70B, SMALL_CHAT, Preset
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.metrics.vocabulary import LATENCY_BUCKETS
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sidecar.cli import main
-from sidecar.metrics import slo_metrics as slo
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from tests.admin.broken_lane import broken
 from tests.support.admin import Visit, visit
@@ -72,7 +72,7 @@ def test_a_sidecar_that_has_no_verdict_is_a_refusal_and_no_failure(
 
     async def scenario(visit: Visit) -> None:
         broken(visit.metrics)
-        visit.metrics.counter(slo.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(3)
+        visit.metrics.counter(c.REQUESTS_RECEIVED_TOTAL).child("llama", "batch").inc(3)
         url = f"--sidecar.url=http://127.0.0.1:{visit.port}"
         codes.append(await asyncio.to_thread(main, ["diagnose", url, *lane]))
 

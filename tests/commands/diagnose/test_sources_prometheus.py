@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sidecar.commands.diagnose.sources import fleet
-from sidecar.metrics import slo_metrics as p
+from sidecar.metrics import catalogue as c
 from tests.diagnosis.life import Life
 from tests.support.backfilled import backfilled, sample_line, samples_of
 
@@ -46,8 +46,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("prometheus")
     life = Written(time.time(), 25)  # noqa: TID251  Prometheus keeps wall-clock time
     life.minutes(15)
-    life.metrics.gauge(p.EVIDENCE_RATIO).child("uncached").set(2.0)
-    life.metrics.gauge(p.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
+    life.metrics.gauge(c.EVIDENCE_RATIO).child("uncached").set(2.0)
+    life.metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
     life.minutes(10, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.9)
     with backfilled(folder, life.lines) as url:
         yield url

@@ -7,8 +7,7 @@ import pytest
 
 from sidecar.commands.simulator.dialect import Answer, RefusedError, per_request_metrics, read_question
 from sidecar.commands.simulator.physics import Costs, Limits
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 
 
 def a_finished_request() -> SimulatedRequest:

@@ -13,8 +13,7 @@ from sidecar.commands.simulator.operating_point import (
     rate_for_mean_queue,
 )
 from sidecar.commands.simulator.replica_presets import LLAMA_70B, PRESETS
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 
 
 pytestmark = pytest.mark.bench

@@ -9,8 +9,7 @@ from random import Random
 import pytest
 
 from sidecar.commands.simulator.physics import Costs, Limits
-from sidecar.commands.simulator.simulated_request import SimulatedRequest
-from sidecar.commands.simulator.simulation import Simulation
+from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 
 
 COSTS = Costs(step_seconds=0.004, per_sequence_seconds=1e-4, per_kv_token_seconds=1e-7, per_prompt_token_seconds=1e-4)

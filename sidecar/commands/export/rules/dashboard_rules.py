@@ -17,12 +17,13 @@ from sidecar.metrics.catalogue import (
     OUTPUT_TOKENS,
     REQUEST_PHASE_SECONDS,
     REQUEST_SECONDS,
+    SLO_MISSES_TOTAL,
+    SLO_REQUESTS_TOTAL,
     TIME_PER_OUTPUT_TOKEN_SECONDS,
     TIME_TO_FIRST_TOKEN_SECONDS,
 )
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED, of_any_form
-from sidecar.metrics.slo_metrics import SLO_MISSES_TOTAL, SLO_REQUESTS_TOTAL
 
 
 NOW = "5m"

@@ -15,8 +15,7 @@ from sidecar.commands.export.rules.burn import (
     without_odd_pods,
 )
 from sidecar.commands.export.rules.rule import Record
-from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
-from sidecar.metrics.slo_metrics import SLO_ROOT_CAUSE_MISSES_TOTAL, SLO_ROOT_MISSES_TOTAL
+from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL, SLO_ROOT_CAUSE_MISSES_TOTAL, SLO_ROOT_MISSES_TOTAL
 from sidecar.slo.causes import PHASE_OF, Cause
 from sidecar.slo.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
 
@@ -121,6 +120,10 @@ def _restarts(window: str) -> str:
     return f"sum by ({POD_LABELS}) (increase({ENGINE_RESTARTS_TOTAL.name}[{window}]))"
 
 
+_RESTART_SEEN = "150s"
+"""How long a restart excuses the misses of its pod without further proof: a busy pod misses most of its requests for about a minute
+after it, and windows of two minutes hold these misses for another one. 30 s more, because groups of rules are evaluated at instants of
+their own."""
 _OF_RESTART = f'sum by ({WHICH_POD}) (increase({SLO_ROOT_CAUSE_MISSES_TOTAL.name}{{cause="{Cause.RESTART}"}}[2m]))'
 _STILL_COLD = f"{pod_burns('1m')} >= {_FEWEST_POD_MISSES // 2}"
 WARMS_UP = Record(
@@ -128,7 +131,7 @@ WARMS_UP = Record(
     f"""
     group by ({WHICH_POD}) (
       {_OF_RESTART} >= 0.5 * sum by ({WHICH_POD}) ({pod_roots(f'phase="{PHASE_OF[Cause.RESTART]}"')})
-      and on ({POD_LABELS}) ({_restarts("150s")} > 0 or ({_restarts("8m")} > 0 unless on ({POD_LABELS}) {_STILL_COLD}))
+      and on ({POD_LABELS}) ({_restarts(_RESTART_SEEN)} > 0 or ({_restarts("8m")} > 0 unless on ({POD_LABELS}) {_STILL_COLD}))
       and on ({POD_LABELS}) {_restarts("15m")} < 1.5
     )
     """,
@@ -188,7 +191,7 @@ ROOT_RECORDS = Record(
 _ENGINE = f'phase="{PHASE_OF[Cause.RESTART]}"'
 LANE_WARMS_UP = f"""(
           sum by ({WHO}) (
-            increase({SLO_ROOT_MISSES_TOTAL.name}{{{_ENGINE}}}[150s])
+            increase({SLO_ROOT_MISSES_TOTAL.name}{{{_ENGINE}}}[{_RESTART_SEEN}])
             and on ({WHICH_POD}) {WARMS_UP.name}
             unless on ({WHICH_POD}) max_over_time(
               {ODD.name}[270s] offset 30s
