@@ -1,6 +1,6 @@
 """The limits that alert rules, dashboards, pages and diagnosis share: when a short window burns, and when a root is named. Pure.
 
-A verdict adds up the misses that each sidecar has decided. Two questions are left to whoever adds them: whether the last two
+A verdict adds up the misses that each sidecar has decided. Adding them leaves two questions: whether the last two
 minutes alone say that an objective is being missed, and whether one root has enough of the misses to be named. Both answers are
 the same in a rule of Prometheus and in a sidecar, because both take them from here.
 """

@@ -16,9 +16,9 @@ from sidecar.ledger.account import Phase
 
 
 PHASES: tuple[str, ...] = tuple(Phase)
-TTFT_BUCKETS, INTER_TOKEN_BUCKETS = "llm_time_to_first_token_seconds_bucket", "llm_inter_token_seconds_bucket"
+TTFT_SERIES, INTER_TOKEN_SERIES = "llm_time_to_first_token_seconds_bucket", "llm_inter_token_seconds_bucket"
 REQUESTS, WHOLE, PHASE_SUM = "llm_requests_total", "llm_request_seconds_count", "llm_request_phase_seconds_sum"
-_WANTED = (TTFT_BUCKETS, INTER_TOKEN_BUCKETS, REQUESTS, WHOLE, PHASE_SUM)
+_WANTED = (TTFT_SERIES, INTER_TOKEN_SERIES, REQUESTS, WHOLE, PHASE_SUM)
 _EDGE = re.compile(r'le="([^"]+)"')
 
 Sums = Mapping[tuple[str, str, str], float]
@@ -87,8 +87,8 @@ def _row(lane: str, grown: Sums) -> Row:
         return {what: value for (name, of, what), value in grown.items() if (name, of) == (wanted, lane)}
 
     outcomes = values(REQUESTS)
-    ttft = {float(edge): count for edge, count in values(TTFT_BUCKETS).items()}
-    gaps = {float(edge): count for edge, count in values(INTER_TOKEN_BUCKETS).items()}
+    ttft = {float(edge): count for edge, count in values(TTFT_SERIES).items()}
+    gaps = {float(edge): count for edge, count in values(INTER_TOKEN_SERIES).items()}
     whole = sum(values(WHOLE).values())
     seconds = values(PHASE_SUM)
     return Row(
