@@ -1,7 +1,7 @@
 # The project's commands. `make` alone lists them.
 #
 # Everything is installed into .venv and .cache inside this checkout, pip's own cache included, so that deleting the folder
-# deletes it all. Only `make test-engines` keeps something elsewhere: a real vLLM (3.5 GB) and a real llama.cpp in
+# deletes it all. Only `make test-engines` and `.ci/install --thorough` keep something elsewhere: a real vLLM (3.5 GB) and a real llama.cpp in
 # $XDG_CACHE_HOME/llm-phase-sidecar, so that the next clone finds them there.
 
 SHELL := /bin/bash
@@ -24,8 +24,10 @@ ON_THE_WHEEL ?= tests/histories tests/test_builds.py $(addprefix tests/,proxy ti
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+# Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test .cache/on-the-wheel/.made test-wheel wheels test-benches test-live garden test-engines engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel prove wheels test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -38,7 +40,7 @@ demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages 
 	@$(BIN)/sidecar demo $(ARGS)
 
 test: .venv/.dev ## the test suite on all cores, seven minutes on two; ARGS="-n0 -k sse": a few tests, at once
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn and not thorough' $(ARGS)
 
 # The place for every proof about the wheel that the image installs: cd .cache/on-the-wheel && venv/bin/python -m pytest ..., or -m bench.soak.
 # It is looked at each time, and made again as far as something has changed.
@@ -48,8 +50,14 @@ test: .venv/.dev ## the test suite on all cores, seven minutes on two; ARGS="-n0
 test-wheel: .cache/on-the-wheel/.made ## the tests of bytes and numbers on the compiled wheel that the image installs: five minutes; ON_THE_WHEEL=tests/proxy: one room
 	cd .cache/on-the-wheel && venv/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ON_THE_WHEEL) $(ARGS)
 
+prove: .cache/on-the-wheel/.made .venv/.fuzz ## every proof about bytes on that wheel: half an hour; ARGS=--only=soak,garden: some of them; ARGS=--long: soak and fuzz for ten minutes each
+	@$(BIN)/python -m tools.prove $(ARGS)
+
 wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure one, into dist/: a minute or two
 	@$(BIN)/python -m tools.on_the_wheel --dist
+
+thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes, at once or bit by bit; ARGS=--status: what is left
+	@$(BIN)/python -m tools.thorough $(ARGS)
 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)
@@ -57,14 +65,11 @@ test-benches: .venv/.dev ## the simulation against queueing theory, the capacity
 test-live: .venv/.dev ## what needs real time and the processor when it needs it, such as incidents with a real Prometheus: half an hour
 	$(BIN)/pytest -m live $(ARGS)
 
-garden: .venv/.dev ## all hostile requests and answers of `sidecar attack` through the sidecar, nginx and HAProxy: two minutes; a part of test-live
+garden: .venv/.dev ## all hostile requests and answers of tests/garden through the sidecar, nginx and HAProxy: two minutes; a part of test-live
 	$(BIN)/pytest -m live tests/garden $(ARGS)
 
 test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
 	$(BIN)/pytest -m engine $(ARGS)
-
-engines: .venv/.dev ## builds the engines of test-engines, which does it otherwise: 3.5 GB, and 10 minutes of compiling
-	$(BIN)/python -m tests.real.build
 
 mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool; ARGS=--recorded: only whether the last complete run was on these rules
 	$(BIN)/python -m tests.alert_rules.mutants $(ARGS)
@@ -120,7 +125,7 @@ lock: .venv/.dev ## requirements.lock of the container image, with the newest re
 screenshots: .venv/.dev ## the status page under an incident of each phase, as pictures: two minutes, and it needs Chromium
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-lint: .venv/.dev ## ruff and mypy, as CI runs them
+lint: .venv/.dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -28,7 +28,6 @@ from statistics import median
 from typing import NamedTuple
 
 import promql_parser as promql
-import yaml
 
 from bench.machine import named
 from bench.rules_cost import (
@@ -44,6 +43,7 @@ from bench.rules_cost import (
     send,
     varint,
 )
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.rules.dashboard_rules import GROUPS, MARK, RECORDED
 from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
@@ -320,7 +320,7 @@ def evaluation_measured(
         # Also the minutes to come, so that nothing is written while rules are evaluated.
         ahead = 32
         write(url, some, range(RULES_HISTORY_SAMPLES + ahead), now_ms - RULES_HISTORY_SAMPLES * SCRAPE_SECONDS * 1000)
-        for group in yaml.safe_load((FOLDER / DASHBOARD_RULES).read_text())["groups"]:
+        for group in read_yaml((FOLDER / DASHBOARD_RULES).read_text())["groups"]:
             evaluate_alone(url, Path(name), group)
             found = evaluations(url, group["name"])
             groups[group["name"]] = median(one.groups[group["name"]] for one in found)

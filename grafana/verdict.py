@@ -14,7 +14,7 @@ from grafana.surroundings import ONLY_THIS_POD, kept
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.diagnosis.verdict import FEWEST_DECIDED, LEAST_CONFIDENCE
 from sidecar.export.rules.annotations import RUNBOOKS
-from sidecar.export.rules.burn import PAGING, WHICH_POD, WHO
+from sidecar.export.rules.burn import ENGINE_LABELS, PAGING, POD_LABELS, WHICH_POD, WHO
 from sidecar.export.rules.dashboard_rules import NOW
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import NO_CAUSE
@@ -27,7 +27,6 @@ BURNS = ((1.0, WARN), (10.0, RED))
 _ANY = 'phase=~".+"'
 """A matcher that says: the phase is left out on purpose."""
 _BEGAN = "llm_incident_began_timestamp_seconds"
-_POD = "namespace, job, pod"
 _BOARDS: Mapping[str, tuple[str, ...]] = {
     "llm-queue": (Blame.QUEUE.value, Blame.PREFILL.value, Blame.FIRST_TOKEN.value),
     "llm-stream": (Blame.DECODE.value, Blame.STREAM.value),
@@ -75,7 +74,7 @@ def _runbook(*labels: str) -> str:
 
 def _because() -> str:
     """The leading root with the cause that leads within it."""
-    root = "namespace, job, model, phase"
+    root = f"{ENGINE_LABELS}, model, phase"
     causes = f"sum by ({root}, cause) (increase(llm_slo_root_cause_misses_total[N])) > 0"
     known = f"{_leading()} * on ({root}) group_left (cause) group by ({root}, cause) (topk by ({root}) (1, {causes}))"
     return _with_ways(f'({known} or on ({WHO}) label_replace({_leading()}, "cause", "{NO_CAUSE}", "", ""))')
@@ -95,11 +94,11 @@ def _since() -> str:
     matcher = f"{{{_ANY}}}"
     by_phase = (
         f"1000 * sum by ({WHO}) (group by ({WHO}, phase) ({_leading(matcher)})"
-        f" * on (namespace, job, phase) group_left () min by (namespace, job, phase) ({of_any}))"
+        f" * on ({ENGINE_LABELS}, phase) group_left () min by ({ENGINE_LABELS}, phase) ({of_any}))"
     )
     by_any = (
         f"1000 * sum by ({WHO}) (group by ({WHO}) ({_share(matcher)})"
-        f" * on (namespace, job) group_left () min by (namespace, job) ({of_any}))"
+        f" * on ({ENGINE_LABELS}) group_left () min by ({ENGINE_LABELS}) ({of_any}))"
     )
     return f"{by_phase} or {by_any}"
 
@@ -156,15 +155,15 @@ def verdict_table(*, height: int) -> Panel:
 
 def pods_table(*, width: int, height: int) -> Panel:
     """Each pod and objective, worst first, with the pod's own incident: the broken one speaks for itself."""
-    whose = f"{_POD}, objective"
+    whose = f"{POD_LABELS}, objective"
     missed, judged, allowed = (
         f"sum by ({whose}) (increase(llm_slo_{counter}_total[N]))"
         for counter in ("misses", "requests", "allowed_misses")
     )
     told = "phase, cause, dashboard"
     # For an instant a pod may have two: the root has changed, and the series of before is not stale yet.
-    present = f"topk by ({_POD}) (1, min by ({_POD}, phase, cause) ({_BEGAN}))"
-    began = f"min by ({_POD}, {told}) ({_with_ways(present)})"
+    present = f"topk by ({POD_LABELS}) (1, min by ({POD_LABELS}, phase, cause) ({_BEGAN}))"
+    began = f"min by ({POD_LABELS}, {told}) ({_with_ways(present)})"
     return Panel(
         Kind.TABLE,
         "Pods, worst first",
@@ -175,7 +174,7 @@ def pods_table(*, width: int, height: int) -> Panel:
         (
             Query(f"{missed} / {allowed} >= 0", "burn", colours=BURNS, decimals=1),
             Query(
-                f"1000 * (group by ({whose}) ({missed} > 0) * on ({_POD}) group_left ({told}) {began})",
+                f"1000 * (group by ({whose}) ({missed} > 0) * on ({POD_LABELS}) group_left ({told}) {began})",
                 "since",
                 unit=INSTANT,
             ),

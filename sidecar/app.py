@@ -23,6 +23,7 @@ import structlog
 import uvloop
 
 from sidecar import BUILD, __version__
+from sidecar.budgets.budgets import LEAST_FILES, LEAST_MEMORY_BYTES, MORE_FILES
 from sidecar.budgets.heap import give_back_large_blocks
 from sidecar.budgets.machine import Machine, this_machine
 from sidecar.config.environment import variable_of
@@ -50,6 +51,16 @@ DRAINED_ENDS = (
     "/-/drain was asked for, and no SIGTERM came until shutdown.grace_seconds were over, as where only the engine's container is "
     "restarted. A drained process serves no more, so this one ends; its supervisor starts a new one."
 )
+WITHOUT_MEANING = (signal.SIGUSR1, signal.SIGUSR2)
+"""They end a process that does not expect them. The log names each of them once, when it comes first."""
+SIGNALS_HINT = "It has no meaning here: SIGHUP reads the config again, SIGTERM and SIGINT drain. There is no log file to open again."
+FEW_FILES = (
+    f"{MORE_FILES}. With fewer than {LEAST_FILES} files every client would be answered 503. See docs/budgets.md."
+)
+LITTLE_MEMORY = (
+    "The process alone and what its limits allow need more, so that the kernel may end it under load: raise the memory limit of its"
+    " control group (in Kubernetes resources.limits.memory). See docs/budgets.md."
+)
 
 log = structlog.get_logger()
 
@@ -76,6 +87,7 @@ class App:
         self._stop = asyncio.Event()
         self._exit_code = 0
         self._tasks: list[asyncio.Task[None]] = []
+        self._told_of: set[signal.Signals] = set()
         self._doorstep = Doorstep()
         self.serving = serving = Serving(config, clock, this_machine() if machine is None else machine)
         self.beside: BesideTraffic | None = None
@@ -95,6 +107,9 @@ class App:
         if faults := parser_check.faults():
             log.error("parser_unsafe", faults=faults, hint=parser_check.advice())
             return await self._end(1)
+        if serving.machine.files < LEAST_FILES:
+            log.error("too_few_files", open_files=serving.machine.files, needed=LEAST_FILES, hint=FEW_FILES)
+            return await self._end(1)
         admin = await _bound("web.listen_address", config.web, self._doorstep.open)
         traffic = await _bound("proxy.listen_address", config.proxy, serving.traffic.listen)
         if admin is None or traffic is None:
@@ -103,9 +118,12 @@ class App:
         log.info("listening", traffic=where[0], admin=where[1], engine=engine, version=__version__, build=BUILD)
         for note in notes(config, os.environ):
             log.warning(note.event, **{note.about: note.names}, hint=note.hint)
+        self._tell_limits()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop)
+        for number in WITHOUT_MEANING:
+            loop.add_signal_handler(number, self._ignored, number)
         self._start(serving.expire(), measure_lag(serving.clock, serving.metrics))
         the_rest = loop.create_task(self._start_the_rest(), name="app.the_rest")
         loop.add_signal_handler(signal.SIGHUP, lambda: serving.road.spawn(self._reload_on_signal(the_rest)))
@@ -116,6 +134,14 @@ class App:
         else:
             await self._shut_down()
         return await self._end(self._exit_code)
+
+    def _tell_limits(self) -> None:
+        """Say what the machine gives, what was derived from it, and whether that is too little memory."""
+        memory_bytes, files = self.serving.machine
+        limits = {budget.kind.label: budget.limit for budget in self.serving.budgets.rows()}
+        log.info("budgets", memory_bytes=memory_bytes, open_files=files, **limits)
+        if memory_bytes < LEAST_MEMORY_BYTES:
+            log.warning("little_memory", memory_bytes=memory_bytes, needed=LEAST_MEMORY_BYTES, hint=LITTLE_MEMORY)
 
     def _start(self, *coroutines: Coroutine[None, None, None]) -> None:
         self._tasks += [asyncio.create_task(each) for each in coroutines]
@@ -160,6 +186,12 @@ class App:
         if self._stop.is_set():
             self.shutdown.hurry()
         self._stop.set()
+
+    def _ignored(self, number: signal.Signals) -> None:
+        """It means something to other servers, such as to open their logs again; the kernel's own answer is to end the process."""
+        if number not in self._told_of:
+            self._told_of.add(number)
+            log.warning("signal_ignored", signal=number.name, hint=SIGNALS_HINT)
 
     def _drained_for_good(self) -> None:
         """The drain's deadline has passed. Without a signal the pod goes on: only a new process can serve it."""

@@ -6,6 +6,7 @@ what the admin listener asks (`admin/listener.py: App`).
 """
 
 import asyncio
+import os
 import platform
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -17,6 +18,7 @@ from sidecar import BUILD, __version__
 from sidecar.admin import runbooks
 from sidecar.admin.access import Access
 from sidecar.admin.diagnosis import read_texts
+from sidecar.admin.hosts import Hosts
 from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
@@ -135,7 +137,13 @@ class BesideTraffic:
             accounts=serving.accounts,
             baseline=self.baselines.document,
             in_force=lambda: as_yaml(serving.config),
-            access=Access(config.web.config_file, metrics, clock),
+            access=Access(
+                config.web.config_file,
+                metrics,
+                clock,
+                hosts=Hosts(os.uname().nodename, serving.placement.get("namespace", "")),
+                allowed_hosts=lambda: serving.config.web.allowed_hosts,
+            ),
         )
         self.admin.access.on_loaded = self._reload_gauges
         self._state_at_scrape()

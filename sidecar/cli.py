@@ -44,9 +44,6 @@ examples:
   sidecar capacity --model=llama-3.3-70b --gpu=h100 --gpu.count=4 --users=50
       Estimate how many sequences fit and how fast decoding can be; `sidecar
       capacity --help` has more.
-  sidecar attack --target=http://127.0.0.1:8900 --origin-listen=127.0.0.1:8000
-      Send thousands of hostile requests through your own proxies, and say which
-      of them lets one through; `sidecar attack --help` has more.
 
 Every key of the config file is a variable of the environment too, such as
 SIDECAR__ENGINE__URL. docs/configuration.md has all keys, with their defaults
@@ -145,8 +142,6 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
             from sidecar.admin.baseline_command import main as command  # noqa: PLC0415
         case "drain":
             from sidecar.admin.drain_command import main as command  # noqa: PLC0415
-        case "attack":
-            from sidecar.attack.attack_command import main as command  # noqa: PLC0415
         case "export":
             from sidecar.export.export_command import main as command  # noqa: PLC0415
         case "doctor":
@@ -184,7 +179,6 @@ def _parser() -> argparse.ArgumentParser:
         ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
         ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),
         ("drain", "drain the sidecar on this host, and wait until nothing is in flight", ""),
-        ("attack", "send hostile requests through your own proxies, and say which lets one through", ""),
         ("export", "write rules, routes, dashboards and manifests into a folder", ""),
     ):
         commands.add_parser(

@@ -19,10 +19,20 @@ from hypothesis.internal.constants_ast import Constants
 
 import sidecar
 from tests.support.proved_package import wrong_package
+from tests.support.timed import Timed
 
+
+ORDERED_EXAMPLES = 40
+"""Examples of a property in a run that draws the same ones as every other: what it noticed once it notices again. `.ci/random`, which
+draws other ones, finds what is new."""
 
 settings.register_profile(
-    "order", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None, derandomize=True
+    "order",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
+    derandomize=True,
+    max_examples=ORDERED_EXAMPLES,
 )
 settings.register_profile(
     "random",
@@ -50,11 +60,12 @@ def pytest_sessionstart() -> None:
 
 
 @pytest.hookimpl(trylast=True)  # after Hypothesis has loaded the profile that the command line names
-def pytest_configure() -> None:
-    """Stop Hypothesis from drawing the constants of all loaded modules, in the profile `order`.
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the judge of timed tests, and stop Hypothesis from drawing the constants of all loaded modules, in the profile `order`.
 
     A change in any module, or another order of imports, would change the examples of every property.
     """
+    config.pluginmanager.register(Timed(), "timed")
     if settings.get_current_profile_name() == "order":
         pytest.MonkeyPatch().setattr(providers, "_get_local_constants", Constants)
 

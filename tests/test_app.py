@@ -1,6 +1,8 @@
 """The order of a start: traffic first, then the rest, and a start that fails in either half ends the process."""
 
 import asyncio
+import os
+import signal
 import socket
 import ssl
 import threading
@@ -12,10 +14,14 @@ import structlog.testing
 
 from sidecar import app as module
 from sidecar.app import App
+from sidecar.budgets.budgets import LEAST_FILES, LEAST_MEMORY_BYTES, Kind, limits_of
+from sidecar.budgets.machine import Machine
+from sidecar.config.proxy_section import ProxyConfig
 from sidecar.config.schema import Config
 from tests.support.certificates import Authority
-from tests.support.origin import Origin, answering
+from tests.support.origin import Origin, Visit, answering
 from tests.support.ports import free_port
+from tests.support.sidecar_process import running_sidecar
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -46,9 +52,9 @@ async def asked(port: int, path: str) -> bytes:
     return answer.partition(b"\r\n")[0]
 
 
-async def failed(of: Config) -> tuple[int, list[dict[str, Any]]]:
+async def failed(of: Config, machine: Machine | None = None) -> tuple[int, list[dict[str, Any]]]:
     """The exit code of a start that fails, and what its log said."""
-    app = App(of, lambda: of)
+    app = App(of, lambda: of, machine=machine)
     with structlog.testing.capture_logs() as logs:
         code = await asyncio.wait_for(app.serve(), 10)
     return code, [dict(line) for line in logs if line["log_level"] in ("error", "critical")]
@@ -164,3 +170,91 @@ def test_a_listener_of_the_rest_whose_port_is_taken_ends_the_process_in_the_same
         1,
         [("listen_failed", "spans.grpc_listen_address")],
     )
+
+
+@pytest.mark.parametrize("files", [0, 64, LEAST_FILES - 1])
+def test_files_with_which_all_clients_would_be_refused_end_the_start(files: int) -> None:
+    """The log says what was given, what is needed and what to set."""
+    code, (said,) = asyncio.run(failed(config(), Machine(LEAST_MEMORY_BYTES, files)))
+
+    assert (code, said["event"], said["open_files"], said["needed"]) == (1, "too_few_files", files, LEAST_FILES)
+    assert said["hint"].startswith("raise the hard limit of open files (ulimit -Hn, LimitNOFILE=) to 65536.")
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "requests", "warnings"),
+    [(LEAST_MEMORY_BYTES - 1, 159, ["little_memory"]), (LEAST_MEMORY_BYTES, 160, [])],
+)
+def test_a_start_says_what_the_machine_gives_and_warns_of_too_little_memory(
+    memory_bytes: int, requests: int, warnings: list[str]
+) -> None:
+    """A MiB of memory allows one request."""
+
+    async def scenario() -> list[dict[str, Any]]:
+        of = config()
+        app = App(of, lambda: of, machine=Machine(memory_bytes, 4096))
+        app._told_to_stop()
+        with structlog.testing.capture_logs() as logs:
+            assert await app.serve() == 0
+        return [dict(line) for line in logs]
+
+    said = asyncio.run(scenario())
+    (limits,) = [line for line in said if line["event"] == "budgets"]
+
+    assert [line["event"] for line in said if "memory" in line["event"]] == warnings
+    assert (limits["memory_bytes"], limits["open_files"], limits["requests"]) == (memory_bytes, 4096, requests)
+
+
+def test_with_the_fewest_files_all_places_are_served(tmp_path: Path) -> None:
+    """As many requests at once as there are places, each on a connection of its own: all are answered 200, the probe too."""
+    places = limits_of(1 << 30, LEAST_FILES, ProxyConfig())[Kind.REQUESTS]
+
+    async def scenario() -> list[bytes]:
+        inside: list[Visit] = []
+        all_inside = asyncio.Event()
+
+        async def held(visit: Visit) -> None:
+            while True:
+                head, _ = await visit.request()
+                if head.startswith(b"GET /held "):
+                    inside.append(visit)
+                    if len(inside) == places:
+                        all_inside.set()
+                    await all_inside.wait()
+                visit.send(OK)
+
+        async with Origin(held).listening() as origin:
+            few = ("prlimit", f"--nofile={LEAST_FILES}:{LEAST_FILES}")
+            running = running_sidecar(f"http://127.0.0.1:{origin.port}", tmp_path, wrap=few)
+            sidecar = await asyncio.to_thread(running.__enter__)
+            try:
+                clients = [asked(sidecar.port, "/held") for _ in range(places)]
+                return [
+                    *await asyncio.wait_for(asyncio.gather(*clients), 30),
+                    await asked(sidecar.web_port, "/-/ready"),
+                ]
+            finally:
+                await asyncio.to_thread(running.__exit__, None, None, None)
+
+    assert asyncio.run(scenario()) == [b"HTTP/1.1 200 OK"] * (places + 1)
+
+
+def test_signals_that_mean_something_to_other_servers_end_nothing_and_are_told_once() -> None:
+    """Log rotation sends SIGUSR1 to many a server; unexpected, it kills."""
+
+    async def scenario() -> tuple[list[bytes], int, list[str]]:
+        port = free_port()
+        async with Origin(answering(OK)).listening() as origin:
+            of = config(origin.port, port)
+            app = App(of, lambda: of, machine=Machine(1 << 30, 4096))
+            with structlog.testing.capture_logs() as logs:
+                serving = asyncio.create_task(app.serve())
+                answers = [await asked(port, "/")]
+                for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
+                    os.kill(os.getpid(), number)
+                    answers.append(await asked(port, "/"))
+                app._told_to_stop()
+                code = await serving
+            return answers, code, [line["signal"] for line in logs if line["event"] == "signal_ignored"]
+
+    assert asyncio.run(scenario()) == ([b"HTTP/1.1 200 OK"] * 4, 0, ["SIGUSR1", "SIGUSR2"])

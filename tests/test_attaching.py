@@ -11,6 +11,8 @@ import yaml
 
 from hatch_build import carried
 from sidecar import __version__
+from sidecar.config.quick_yaml import read_yaml
+from sidecar.doctor.own_side import ATTACH_LABEL
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
 from tests.support.manifests import config_of, pod_of
@@ -19,6 +21,8 @@ from tests.support.manifests import config_of, pod_of
 USERS = DEPLOY / "overlays/vllm/vllm.yaml"
 ENGINE = "mistral-7b"
 OURS = "llm-phase-sidecar"
+ATTACH = ATTACH_LABEL.partition(":")[0]
+CHOSEN = f"{ATTACH}=true"
 EVERY_CHOICE = [
     "engine-liveness/vllm",
     "service-account",
@@ -36,7 +40,9 @@ def written(path: Path) -> list[str]:
 
 
 def test_a_users_diff_on_the_documented_vllm_is_five_lines_and_the_guide_shows_them() -> None:
-    """Four of kustomization.yaml, which is new, and one of the Deployment: the engine's flag. The guide has the same lines."""
+    """Four of kustomization.yaml, which is new, and one of the Deployment: the engine's flag. The guide has the same lines, and the
+    label that the Deployment and its Service carry.
+    """
     kustomization = written(DEPLOY / "overlays/vllm/kustomization.yaml")
     flag = [line for line in written(USERS) if "--enable-per-request-metrics" in line]
     guide = (CHECKOUT / "docs/attach.md").read_text()
@@ -44,6 +50,8 @@ def test_a_users_diff_on_the_documented_vllm_is_five_lines_and_the_guide_shows_t
     assert len(kustomization) + len(flag) <= 5
     assert "\n".join(kustomization).replace("../../", "llm-phase-sidecar/deploy/") in guide
     assert f"kubectl apply -f {USERS.name}" in guide
+    assert f"`labels: {{{ATTACH_LABEL}}}`" in guide
+    assert [one["metadata"]["labels"].get(ATTACH) for one in yaml.safe_load_all(USERS.read_text())] == ["true", "true"]
 
 
 def test_the_users_own_file_is_left_as_it_was_so_that_applying_it_again_is_the_way_back(tmp_path: Path) -> None:
@@ -154,24 +162,66 @@ def deployment(name: str, labels: dict[str, str]) -> Any:
     }
 
 
-def test_what_is_no_engine_is_left_alone(tmp_path: Path) -> None:
-    """A second Deployment and Service of the same kustomization, with the label that says so."""
-    labels = {"llm-phase-sidecar": "none"}
-    web = deployment("web", labels)
-    service = {
+def service(name: str, labels: dict[str, str]) -> Any:
+    return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "web", "labels": labels},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 3000}]},
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80, "targetPort": 3000}]},
     }
+
+
+def test_what_has_no_label_is_left_alone(tmp_path: Path) -> None:
+    """A second Deployment and Service of the same kustomization, such as a redis."""
+    redis, its_service = deployment("redis", {"app": "redis"}), service("redis", {"app": "redis"})
     file = tmp_path / "all.yaml"
-    file.write_text("---\n".join((USERS.read_text(), yaml.safe_dump(web), yaml.safe_dump(service))))
+    file.write_text("---\n".join((USERS.read_text(), yaml.safe_dump(redis), yaml.safe_dump(its_service))))
     folder = tmp_path / "users"
     folder.mkdir()
     objects = attached(folder, file, ["vllm", "service-account", "engine-liveness/vllm"])
 
-    assert (objects["Deployment", "web"], objects["Service", "web"]) == (web, service)
+    assert (objects["Deployment", "redis"], objects["Service", "redis"]) == (redis, its_service)
     assert objects["Service", ENGINE]["spec"]["ports"][0]["targetPort"] == 8900
+
+
+OTHER_KINDS = {
+    "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1", "leaderWorkerTemplate"),
+    "Rollout": ("argoproj.io/v1alpha1", "template"),
+    "DaemonSet": ("apps/v1", "template"),
+}
+
+
+def of_another_kind(kind: str, labels: dict[str, str]) -> Any:
+    version, field = OTHER_KINDS[kind]
+    template = deployment("vllm", {})["spec"]["template"]
+    spec = {field: {"leaderTemplate": template} if kind == "LeaderWorkerSet" else template}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "vllm", "labels": labels}, "spec": spec}
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_a_workload_without_a_sidecar_keeps_its_service(kind: str, tmp_path: Path) -> None:
+    """Its Service is not turned to port 8900, where nothing listens in its pods."""
+    own = [of_another_kind(kind, {"app": "vllm"}), service("vllm", {"app": "vllm"})]
+    file = tmp_path / "engine.yaml"
+    file.write_text(yaml.safe_dump_all(own))
+    folder = tmp_path / "users"
+    folder.mkdir()
+    objects = attached(folder, file, ["vllm", "service-account", "engine-liveness/vllm"])
+
+    assert [objects[one["kind"], "vllm"] for one in own] == own
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_a_label_that_cannot_be_followed_is_refused(kind: str, tmp_path: Path) -> None:
+    """Else the Service that has it too would be turned, and no pod behind it would have a sidecar."""
+    labels = {ATTACH: "true"}
+    file = tmp_path / "engine.yaml"
+    file.write_text(yaml.safe_dump_all([of_another_kind(kind, labels), service("vllm", labels)]))
+    folder = tmp_path / "users"
+    folder.mkdir()
+
+    with pytest.raises(AssertionError, match="our label is for Deployments, StatefulSets and their Services alone"):
+        attached(folder, file, ["vllm"])
 
 
 def test_a_stateful_set_gets_the_same_pod(tmp_path: Path) -> None:
@@ -189,13 +239,15 @@ def test_every_component_means_the_same_objects() -> None:
     targets = {
         (patch["target"]["kind"], patch["target"].get("labelSelector"))
         for path in (DEPLOY / "components").rglob("kustomization.yaml")
-        for patch in yaml.safe_load(path.read_text()).get("patches", ())
+        for patch in read_yaml(path.read_text()).get("patches", ())
         if "name" not in patch["target"]
     }
 
+    (refused,) = {kind for kind, _ in targets if "LeaderWorkerSet" in kind}
     assert targets == {
-        ("(Deployment|StatefulSet)", f"{OURS}!=none"),
-        ("Service", f"{OURS}!=none,app.kubernetes.io/name!={OURS}"),
+        ("(Deployment|StatefulSet)", CHOSEN),
+        ("Service", CHOSEN),
+        (refused, CHOSEN),
         ("InferenceService", None),
         ("DynamoGraphDeployment", None),
     }
@@ -203,11 +255,14 @@ def test_every_component_means_the_same_objects() -> None:
 
 def test_in_the_production_stack_the_router_asks_the_sidecar_and_gets_none_itself(tmp_path: Path) -> None:
     """Its chart makes a Deployment per model and one of the router, here with the labels and names of its templates alone."""
-    values = yaml.safe_load((DEPLOY / "production-stack/values.yaml").read_text())
+    values = read_yaml((DEPLOY / "production-stack/values.yaml").read_text())
     router = values["routerSpec"]
+    chosen = {"model": "m", **values["servingEngineSpec"]["labels"]}
     objects = [
-        deployment("stack-deployment-vllm", {"model": "m"}),
-        deployment("stack-deployment-router", router["labels"]),
+        deployment("stack-deployment-vllm", chosen),
+        service("stack-engine-service", chosen),
+        deployment("stack-deployment-router", {}),
+        service("stack-router-service", {}),
     ]
     file = tmp_path / "stack.yaml"
     file.write_text(yaml.safe_dump_all(objects))
@@ -216,7 +271,9 @@ def test_in_the_production_stack_the_router_asks_the_sidecar_and_gets_none_itsel
     made_of = attached(folder, file, ["vllm"])
     flags = dict(zip(router["extraArgs"][::2], router["extraArgs"][1::2], strict=True))
 
-    assert made_of["Deployment", "stack-deployment-router"] == objects[1]
+    assert made_of["Deployment", "stack-deployment-router"] == objects[2]
+    assert made_of["Service", "stack-router-service"] == objects[3]
+    assert made_of["Service", "stack-engine-service"]["spec"]["ports"][0]["targetPort"] == 8900
     assert flags == {"--k8s-port": str(config_of(made_of, tmp_path).proxy.address.port)}
 
 

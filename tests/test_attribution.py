@@ -26,11 +26,10 @@ from sidecar.simulator.simulated_request import SimulatedRequest
 from tests.support.client import Connection, post
 from tests.support.road import Road, road_to
 from tests.support.scenario_loop import play
-from tests.support.tools import missing
 from tests.support.withholding import Withholding, withholding
 
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 PATIENCE_SECONDS = 60.0
 TICK_SECONDS = 0.005
@@ -180,14 +179,13 @@ def told(scenario: Callable[[], Coroutine[Any, Any, tuple[Run, Run]]]) -> tuple[
     """(healthy, faulted), run on the loop that the sidecar runs on; repeated if a busy machine kept the loop from
     running.
 
-    The machine's delays are in no true phase, and the ledger would count them in the phase that was running.
+    The machine's delays are in no true phase, and the ledger would count them in the phase that was running. Whether the
+    last attempt was measured, the control says (`timed`).
     """
     for _ in range(ATTEMPTS):
         healthy, faulted = play(scenario(), patience_seconds=PATIENCE_SECONDS)
         if all(run.stalled_seconds <= STALL_PER_REQUEST_SECONDS * len(run.accounts) for run in (healthy, faulted)):
             break
-    else:
-        missing("this machine is too busy: it kept the loop from running in each of three attempts")
     for run in (healthy, faulted):
         for account in run.accounts.values():
             assert account.ledger is not None

@@ -1,6 +1,7 @@
 """A config becomes a running process, what it says of itself, and a reload that replaces the config."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 import aiohttp
@@ -281,3 +282,24 @@ def test_the_status_page_says_that_no_prometheus_scrapes(tmp_path: Path) -> None
         ["/metrics was not scraped for 61 s"],
         [],
     ]
+
+
+def test_the_config_adds_host_names_of_the_admin_side_and_a_reload_changes_them(tmp_path: Path) -> None:
+    """The machine's own name passes without being named."""
+
+    async def scenario() -> None:
+        process = Process(tmp_path)
+        ((_, port),) = await process.beside.admin.start("127.0.0.1", 0)
+        found = []
+        async with aiohttp.ClientSession() as session:
+            for allowed in ("[]", "[llm.example.com]"):
+                assert await process.reload(f"{FIRST}web: {{allowed_hosts: {allowed}}}\n") == []
+                for host in ("llm.example.com", socket.gethostname()):
+                    async with session.get(f"http://127.0.0.1:{port}/config", headers={"Host": host}) as answer:
+                        found.append(answer.status)
+        await process.beside.admin.stop()
+        process.close()
+
+        assert found == [421, 200, 200, 200]
+
+    asyncio.run(scenario())

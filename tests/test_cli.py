@@ -114,7 +114,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     listed = re.findall(r"^    ([a-z]+)  ", capsys.readouterr().out, re.MULTILINE)
     own = re.findall(r'^ +case "([a-z]+)":', Path(cli.__file__).read_text(), re.MULTILINE)
 
-    assert {"drain", "attack"} <= set(own)
+    assert {"drain", "export"} <= set(own)
     assert sorted(listed) == sorted({*own, "serve", "check"})
 
 

@@ -81,12 +81,6 @@ REFUSALS = {
     ],
     "export, changed files": ["export", "all", "--out=changed"],
     "export, failure": ["export", "all", "--out=good.yml"],
-    "attack, wrong flags": [
-        *("attack", "--target=https://127.0.0.1:8900", "--target=http://192.0.2.1:80", "--origin-listen=8000"),
-        *("--only=framing,another-family", "--seconds=0", "--connections=many", "--fast"),
-    ],
-    "attack, no answer": ["attack", "--target=a-hop-with-a-rather-long-name-of-its-own=http://127.0.0.1:1"],
-    "attack, failure": ["attack", "--target=http://127.0.0.1:1", "--origin-listen=192.0.2.1:8000"],
     "demo, wrong flags": ["demo", "--rate=0", "--duration=0", "--port=70000", "--engine-port=-1"],
     "demo, no such incident": ["demo", "--incident=a-fire-in-the-machine-room"],
     "demo, failure": ["demo", "--port=9901", "--admin-port=9901", "--engine-port=9901"],

@@ -30,7 +30,7 @@ def named(value: Path | Sequence[Block]) -> str:
 
 def cases() -> list[object]:
     """Every story; one that needs ports or minutes is live, with a time limit of its own."""
-    live = [pytest.mark.live, pytest.mark.timeout(STORY_SECONDS)]
+    live = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(STORY_SECONDS)]
     return [
         pytest.param(story, id=named(story), marks=live if any(block.is_live for block in story) else [])
         for story in TOLD

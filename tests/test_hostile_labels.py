@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.support.client import Connection, post
-from tests.support.in_ci import INVENTIONS
+from tests.support.in_tests import INVENTIONS
 from tests.support.plain_engine import MODEL, plain_engine
 from tests.support.promtool import check_metrics, families, samples
 from tests.support.scenario_loop import play

@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from sidecar import __version__
 from sidecar.cli import main
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import MetricsConfig
 from sidecar.export.rules.annotations import RUNBOOKS
 from tests.support.imports import CHECKOUT
@@ -93,9 +93,7 @@ def test_the_config_of_every_overlay_is_accepted(name: str, tmp_path: Path, caps
 
 def test_an_engines_own_config_is_the_common_one_with_a_section_more() -> None:
     """Triton's metrics are on another port; nothing else differs."""
-    common, own = (
-        yaml.safe_load((DEPLOY / path / "sidecar.yml").read_text()) for path in ("base", "components/triton")
-    )
+    common, own = (read_yaml((DEPLOY / path / "sidecar.yml").read_text()) for path in ("base", "components/triton"))
 
     assert own == {**common, "engine": {"metrics_port": 8002}}
 
@@ -269,7 +267,7 @@ def test_one_engine_is_one_job_with_and_without_the_operator() -> None:
     """The job is the name of the Deployment: the name of its ReplicaSet without the hash. Both ways have the same rules."""
     (endpoint,) = overlay("vllm")["PodMonitor", OURS]["spec"]["podMetricsEndpoints"]
     blocks = re.findall(r"```yaml\n(scrape_configs:.*?)```", (CHECKOUT / "docs/attach.md").read_text(), re.DOTALL)
-    (scraped,) = yaml.safe_load(blocks[0])["scrape_configs"]
+    (scraped,) = read_yaml(blocks[0])["scrape_configs"]
     ours = [(rule["sourceLabels"], rule["regex"]) for rule in endpoint["relabelings"] if rule["targetLabel"] == "job"]
     theirs = [
         (rule["source_labels"], rule["regex"])

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from tests.support.kustomize import keyed, made
 
 
@@ -17,7 +16,7 @@ CONFIG_MAP_BYTES = 1 << 20
 
 def test_each_dashboard_is_a_config_map_that_grafanas_loader_finds() -> None:
     """Grafana's loader looks for this label, and the annotation names the folder that the provisioning uses."""
-    provisioning = yaml.safe_load((DASHBOARDS.parent / "provisioning" / "dashboards" / "llm.yml").read_text())
+    provisioning = read_yaml((DASHBOARDS.parent / "provisioning" / "dashboards" / "llm.yml").read_text())
     (provider,) = provisioning["providers"]
 
     assert made(DASHBOARDS) == {
@@ -46,7 +45,7 @@ def test_the_operator_gets_the_objects_as_they_are_committed() -> None:
     files = {file for file in (ALERT_RULES / "kubernetes").glob("*.yaml") if file.name != "dashboard-rule.yaml"}
 
     assert len(files) == 2
-    assert made(ALERT_RULES) == keyed([yaml.safe_load(file.read_text()) for file in files])
+    assert made(ALERT_RULES) == keyed([read_yaml(file.read_text()) for file in files])
 
 
 def test_the_messages_are_a_config_map_for_the_alertmanager() -> None:

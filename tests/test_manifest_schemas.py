@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
 from tests.support.manifests import mismatches
 from tests.support.schemas import SCHEMAS, refused, values_refused
@@ -109,7 +109,7 @@ def test_an_unknown_field_of_the_routes_is_found() -> None:
 
 def test_the_values_for_the_production_stack_are_those_of_its_chart() -> None:
     """By the text of the chart's schema, closed to unknown keys; the chart was not rendered."""
-    values = yaml.safe_load((DEPLOY / "production-stack/values.yaml").read_text())
+    values = read_yaml((DEPLOY / "production-stack/values.yaml").read_text())
 
     assert values_refused(values) == []
     assert values_refused({"routerSpecs": {}}) != []

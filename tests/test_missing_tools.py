@@ -1,10 +1,11 @@
 """A test whose tool is missing is skipped locally and fails under CI, so that a missing check is noticed."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.support.tools import OLDEST_KUBECTL, need_kubectl, need_tool
+from tests.support.tools import DEBIAN_PACKAGE, OLDEST_KUBECTL, need_kubectl, need_tool
 
 
 def test_a_tool_that_is_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -13,6 +14,14 @@ def test_a_tool_that_is_there_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert need_tool("promtool") == tool
+
+
+def test_the_package_of_each_tool_is_one_that_is_installed_for_the_tests() -> None:
+    """util-linux is part of every Debian."""
+    text = (Path(__file__).parents[1] / ".ci/install").read_text()
+    installed = {name for line in re.findall(r"packages\+?=\(([^)]*)\)", text) for name in line.split()}
+
+    assert set(DEBIAN_PACKAGE.values()) - installed == {"util-linux"}
 
 
 def test_by_hand_a_missing_tool_skips_and_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

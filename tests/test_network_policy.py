@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-import yaml
-
 from sidecar.cli import main
 from sidecar.config.proxy_section import ProxyConfig
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import WebConfig
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, attached, overlay
@@ -14,7 +13,7 @@ from tests.support.manifests import pod_of
 
 
 USERS = DEPLOY / "overlays/vllm/vllm.yaml"
-POLICY = yaml.safe_load((DEPLOY / "components/network-policy/network-policy.yaml").read_text())["spec"]
+POLICY = read_yaml((DEPLOY / "components/network-policy/network-policy.yaml").read_text())["spec"]
 TRAFFIC, ADMIN = ProxyConfig().address.port, WebConfig().address.port
 
 
@@ -51,8 +50,8 @@ def test_the_line_of_the_guide_lets_browsers_in_through_the_ingress_that_clients
 
     assert [port["port"] for port in last["ports"]] == [ADMIN]
     assert "the last `from`" in section
-    assert yaml.safe_load(line)[0] in [one for rule in clients for one in rule["from"]]
-    assert yaml.safe_load(line)[0] not in last["from"]
+    assert read_yaml(line)[0] in [one for rule in clients for one in rule["from"]]
+    assert read_yaml(line)[0] not in last["from"]
 
 
 def test_no_policy_comes_unasked() -> None:

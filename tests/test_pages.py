@@ -26,7 +26,7 @@ from tests.support.prometheus import explained
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(400)]
 
 CONFIG = """
 lanes: {default: interactive}

@@ -12,6 +12,7 @@ from pathlib import Path
 from sidecar.diagnosis.interventions import chapters
 from tools import (
     budgets_page,
+    commands_table,
     configuration_tables,
     doctor_table,
     engines_page,
@@ -40,6 +41,7 @@ def whole() -> Mapping[str, str]:
 def blocks() -> Mapping[str, tuple[Block, ...]]:
     """Tables and lists within pages that are written by hand, by the page's path."""
     return {
+        "CONTRIBUTING.md": (commands_table.block(),),
         "docs/configuration.md": configuration_tables.blocks(),
         "docs/doctor.md": (doctor_table.block(),),
         "docs/errors.md": (errors_table.block(),),

@@ -16,8 +16,6 @@ from bench.fairness.__main__ import ADDED_MS, COUNTS, MOST_MS, SIDES
 from bench.idle_edge import POSTS, RESTART_SECONDS
 from bench.soak.__main__ import SOAKED_STREAMS
 from bench.soak.invariants import LEFT_BY_MANY_MIB, LEFT_MIB, OF_THE_LIMIT, SETTLE_SECONDS
-from sidecar.attack.garden import request_sequences
-from sidecar.attack.hostile_answers import hostile_answers
 from sidecar.health.watchdog import STUCK_SECONDS
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES
@@ -27,18 +25,33 @@ from sidecar.slo.progress import PROVEN_SECONDS
 from sidecar.slo.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS
 from tests.fuzz.__main__ import AN_HOUR_SECONDS
 from tests.garden.chains import NOT_FOR
-from tests.support.in_ci import DRAINS_IN_CI, INVENTIONS, POSTS_IN_CI, RESTART_IN_CI_SECONDS
+from tests.garden.garden import request_sequences
+from tests.garden.hostile_answers import hostile_answers
+from tests.support.in_tests import DRAINS_IN_TESTS, INVENTIONS, POSTS_IN_TESTS, RESTART_IN_TESTS_SECONDS
 from tests.support.probes import ABSENT_SECONDS
 from tools.markdown import table
+from tools.prove import PROOFS
+from tools.thorough import PARTS
+from tools.wheels import image_python
 
 
-CI = Path(__file__).parents[1] / ".ci" / "run"
+GATE = Path(__file__).parents[1] / ".ci" / "run"
 
 
-def ci_parts() -> dict[str, str]:
-    """The commands that CI runs (`make fuzz`), each with the rest of its line (`ARGS=--minutes=2`): the parts, and what runs beside."""
-    rows = re.findall(r"^(?: ?\d+ (make \S+|\S+)|(make \S+)) ?(.*)$", CI.read_text(), re.MULTILINE)
-    return {part or beside: rest for part, beside, rest in rows}
+def gate_parts() -> dict[str, str]:
+    """The commands that decide on a landing (`make test`), each with the rest of its line (`ARGS=--minutes=2`), and those that `make prove`
+    runs on the wheel.
+    """
+    parts = dict(re.findall(r"^ ?\d+ (make \S+|\S+) ?(.*)$", GATE.read_text(), re.MULTILINE))
+    on_the_wheel = {
+        proof.on_the_sources.partition(" ARGS")[0]: "on the wheel" for proof in PROOFS if proof.on_the_sources
+    }
+    return (on_the_wheel if "make prove" in parts else {}) | parts
+
+
+def thorough_parts() -> dict[str, str]:
+    """As `gate_parts`, for the commands of `make thorough`."""
+    return dict(re.findall(r"^(make \S+|\S+) ?(.*)$", "\n".join(part.command for part in PARTS), re.MULTILINE))
 
 
 def _added(bound_ms: float) -> str:
@@ -53,17 +66,28 @@ _PARSED = len(READ_ANSWERS) + len(READ_REQUESTS) + len(REFUSED_ANSWERS) + len(RE
 _REQUESTS = sum(1 for _ in request_sequences())
 _ANSWERS = min(sum(answer.family not in families for answer in hostile_answers()) for families in NOT_FOR.values())
 _WRITERS = sum(map(len, SIDES.values()))
-_FUZZ_MINUTES = ci_parts()["make fuzz"].rpartition("=")[2]
+_FUZZ_MINUTES = thorough_parts()["make fuzz"].rpartition("=")[2]
+(_FUZZ_SECONDS,) = (
+    word.partition("=")[2] for proof in PROOFS for word in proof.words if word.startswith("--seconds-each=")
+)
+
+_BUILDS = """
+## Which proof runs on which build
+
+The image installs a compiled wheel, and `pip install .` of the sources runs pure Python. What is said of bytes is proved on both, with Python {python} alone: the image's, as the Dockerfile names it. On another Python the sources run, and nothing here has been run with it. `make prove` runs the middle column on that very wheel, in an environment that refuses every other build.
+
+The fuzzer sees no branch of compiled code, and Python tells no calls of it. On the wheel libFuzzer draws from the inputs that runs on the sources have kept, guided by the branches of the checks alone; that work is linear in the bytes is shown on the sources, and on the wheel only that no input takes 20 s.
+
+"""
 
 _BEFORE = """# Promises
 
 <!-- Written by `make docs`; a test holds the page to the code, and checks that each test and each target exists. -->
 
-Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, and CI
-runs it. A `make` target measures: CI runs {in_ci}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
+Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, which
+`make test` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
-[deviations.md](deviations.md), what it does at its own limits in [budgets.md](budgets.md), and how you can try the first rows on your own
-stack in [attack.md](attack.md).
+[deviations.md](deviations.md), and what it does at its own limits in [budgets.md](budgets.md).
 """
 
 
@@ -120,7 +144,7 @@ CHAPTERS = (
             ),
             Promise(
                 "No input makes a parser raise, hold without a bound, or work more than in proportion to its length.",
-                f"0 finds in the kept inputs; more are drawn for {_FUZZ_MINUTES} minutes in CI, for {AN_HOUR_SECONDS // 60} minutes each by hand",
+                f"0 finds in the kept inputs; more are drawn for {_FUZZ_SECONDS} s in each compiled parser at each change, for {_FUZZ_MINUTES} minutes in all of them in `make thorough`, for {AN_HOUR_SECONDS // 60} minutes each by hand",
                 ("tests/fuzz/test_corpora.py", "make fuzz"),
             ),
         ),
@@ -143,12 +167,12 @@ CHAPTERS = (
             ),
             Promise(
                 "At shutdown, a stream that fits the grace time is not cut, and requests that come late are served.",
-                f"0 cut streams, over {DRAINS_IN_CI} drains in CI and over {DRAINS} by hand",
+                f"0 cut streams, over {DRAINS_IN_TESTS} drains in the tests and over {DRAINS} by hand",
                 ("tests/proxy/test_wire_shutdown.py", "tests/test_drains_bench.py", "make drains"),
             ),
             Promise(
                 "A request that meets the engine's close of an idle connection is sent once more if, and only if, the kernel proves that the engine never had it.",
-                f"0 errors for such requests and 0 duplicates: {POSTS_IN_CI:,} requests in CI, while the engine restarts every {RESTART_IN_CI_SECONDS:g} s; {POSTS:,} by hand, every {RESTART_SECONDS:g} s",
+                f"0 errors for such requests and 0 duplicates: {POSTS_IN_TESTS:,} requests in the tests, while the engine restarts every {RESTART_IN_TESTS_SECONDS:g} s; {POSTS:,} by hand, every {RESTART_SECONDS:g} s",
                 ("tests/proxy/test_idle_edge.py", "tests/test_idle_edge_bench.py", "make idle-edge"),
             ),
             Promise(
@@ -312,9 +336,34 @@ def page(chapters: Iterable[Chapter] = CHAPTERS) -> str:
     chapters = tuple(chapters)
     shown = chain.from_iterable(promise.shown_by for chapter in chapters for promise in chapter.promises)
     targets = sorted({each for each in shown if each.startswith("make ")})
-    in_ci = ", ".join(f"`{each}`" for each in targets if each in ci_parts())
-    by_hand = ", ".join(f"`{each}`" for each in targets if each not in ci_parts())
-    return _BEFORE.format(in_ci=in_ci, by_hand=by_hand) + "".join(map(_section, chapters))
+    gate, thorough = gate_parts(), thorough_parts()
+    return (
+        _BEFORE.format(
+            in_gate=_listed(each for each in targets if each in gate),
+            in_thorough=_listed(each for each in targets if each in thorough and each not in gate),
+            by_hand=_listed(each for each in targets if each not in gate and each not in thorough),
+        )
+        + "".join(map(_section, chapters))
+        + proofs()
+    )
+
+
+def _listed(targets: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in targets)
+
+
+def proofs() -> str:
+    """The chapter about builds: a row for each proof."""
+    heads = ("proved", "on the compiled wheel", "on the sources")
+    rows = (
+        (
+            proof.shows,
+            f"`make prove ARGS=--only={proof.name}`",
+            f"`{proof.on_the_sources}`" if proof.on_the_sources else "compares both",
+        )
+        for proof in PROOFS
+    )
+    return _BUILDS.format(python=image_python()) + table(heads, rows)
 
 
 def _section(chapter: Chapter) -> str:

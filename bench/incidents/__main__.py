@@ -3,7 +3,7 @@
 See docs/evidence/incidents.md. Without arguments it does a whole run: every kind in unkind worlds and in the kind one, on
 the named engines and on twenty others, then healthy days, rolling restarts and quiet days: hours on two cores. The commit's
 own hash draws engines and seeds, so that nothing can have been tuned on them. What has been played of a whole run is kept
-in .cache/incidents: the same command on the same commit goes on from there. CI runs `--sample`, one run per kind in the
+in .cache/incidents: the same command on the same commit goes on from there. `make thorough` runs `--sample`, one run per kind in the
 kind world.
 """
 
@@ -241,7 +241,9 @@ def _seeds(words: str) -> list[int]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.incidents", description=__doc__)
     named = [engine.name for engine in ENGINES]
-    parser.add_argument("--sample", action="store_true", help="one run of each kind in the kind world, as in CI")
+    parser.add_argument(
+        "--sample", action="store_true", help="one run of each kind in the kind world, as in `make thorough`"
+    )
     parser.add_argument(
         "--world",
         choices=("unkind", "kind", "both"),

@@ -1,7 +1,7 @@
 """Bounds on the results of the incident bench, and a sentence for each bound that is broken.
 
-It knows shares and counts: the bounds of issue 4 (`Bounds`, which CI asks too), those of issue 10 (`ISSUE_10`), and the
-figures of November 2026 (`TODAY`). It refuses to know rules, and the source of cases. The sample in CI is small: its
+It knows shares and counts: the bounds of issue 4 (`Bounds`, which the sample is asked for too), those of issue 10 (`ISSUE_10`), and the
+figures of November 2026 (`TODAY`). It refuses to know rules, and the source of cases. The sample is small: its
 bounds are loose enough that one unlucky run does not break them, and they do not replace those of the whole bench.
 """
 

@@ -110,9 +110,10 @@ class Delivery:
             return Delivered([], [], [], at, at + FLUSH_SECONDS)
         hop, pace = self._ways(asked)
         instants, counts = self._events(sent, hop, complete=complete)
-        if self._world.coalesced:
+        merged = max([self._world.coalesced, *(each.fault.merged for each in self._active.at(asked.at))])
+        if merged:
             luck = Random(f"{self._seed}/{number}/reads")
-            instants, counts = coalesced(instants, counts, self._world.coalesced, luck)
+            instants, counts = coalesced(instants, counts, merged, luck)
         if pace is None:
             instants, counts = self.quota.reads(instants, counts)
             return Delivered(instants, counts, [], instants[-1], instants[-1] + FLUSH_SECONDS)

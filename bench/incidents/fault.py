@@ -58,6 +58,9 @@ class Fault:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the simulation's `Knobs`."""
     hop: Hop | None = None
+    merged: float = 0.0
+    """Share of events, 0 to 1, that are read together with the next one, if it is more than the world's. No token is held
+    back for long: a busy engine or machine writes them together."""
     slow_clients: Mapping[str, SlowClients] = field(default_factory=dict)
     errors: float = 0.0
     """Share of requests, 0 to 1, that the engine answers with status 500."""

@@ -72,15 +72,26 @@ class HealthyDay:
 
 def told(day: HealthyDay) -> str:
     """One healthy stretch as a line of text, with the counts of its pages and tickets."""
-
-    def named(fired: Sequence[Firing]) -> str:
-        counts = Counter(f"{each.alert} {'/'.join(each.lane or ())}".strip() for each in fired)
-        return f"{len(fired)}" + "".join(f", {name} {count}" for name, count in counts.most_common())
-
     return (
         f"{day.stretch} {day.number + 1} on {day.engine} ({day.mode}): {day.requests:,} requests,"
-        f" pages: {named(day.pages)}; tickets: {named(day.tickets)}"
+        f" pages: {_named(day.pages)}; tickets: {_named(day.tickets)}"
     )
+
+
+def summed(days: Sequence[HealthyDay]) -> str:
+    """All stretches as a table, one row for each kind."""
+    rows = ["| stretch | played | requests | pages | tickets |\n|---|---|---|---|---|\n"]
+    for stretch in sorted({day.stretch for day in days}):
+        same = [day for day in days if day.stretch == stretch]
+        pages = _named([each for day in same for each in day.pages])
+        tickets = _named([each for day in same for each in day.tickets])
+        rows.append(f"| {stretch} | {len(same)} | {sum(day.requests for day in same):,} | {pages} | {tickets} |\n")
+    return "".join(rows)
+
+
+def _named(fired: Sequence[Firing]) -> str:
+    counts = Counter(f"{each.alert} {'/'.join(each.lane or ())}".strip() for each in fired)
+    return f"{len(fired)}" + "".join(f", {name} {count}" for name, count in counts.most_common())
 
 
 # --- the three stretches ----------------------------------------------------------------------------------------------

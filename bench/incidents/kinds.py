@@ -256,5 +256,18 @@ KINDS = (
         _EITHER,
         slow=True,
     ),
+    Kind(
+        "merged-reads",
+        "prompts or decodes are slow, a cache is lost, load grows or slots are few, and tokens are read together"
+        " meanwhile; the phase of the fault is right",
+        sampling.merged_reads,
+        _EITHER,
+    ),
+    Kind(
+        "restart-to-few-slots",
+        "a restart that sets max-batch too low; the phase of the slots is right",
+        sampling.restart_to_few_slots,
+        _EITHER,
+    ),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

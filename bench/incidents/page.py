@@ -6,14 +6,14 @@ It knows prose, and the tables of other modules. It refuses to compute. The page
 from collections.abc import Mapping, Sequence
 
 from bench.incidents.engines import ENGINES, HIGHEST_LOAD, LOWEST_LOAD
-from bench.incidents.healthy import HealthyDay, told
+from bench.incidents.healthy import HealthyDay, summed
 from bench.incidents.kinds import KINDS, Kind
 from bench.incidents.measures import Woken
 from bench.incidents.play import LATE_RUNS_SHARE
 from bench.incidents.pod import GIVE_UP_SHARE, LATE_SECONDS, LOST_REPORTS_SHARE
-from bench.incidents.report import MODE_TITLES, scoreboard, table
+from bench.incidents.report import Group, by_kind, grouped, misses, summary
 from bench.incidents.run import Done
-from bench.incidents.world import FLEETS, Mode
+from bench.incidents.world import FLEETS
 
 
 WORLDS = {False: "In the kind world", True: "In unkind worlds"}
@@ -31,76 +31,62 @@ def page(
     words: how long it took, and from which tree.
     """
     seeds = sorted({done.job.seed for done in finished})
+    groups = [group for unkind in WORLDS for group in _groups(finished, heard, unkind=unkind)]
     parts = [
         "# The incident bench: does the page name the right phase?\n",
         (
-            "Written by `make bench-incidents`. It plays incidents on simulated replicas in virtual time. The requests go to the product's"
-            " own ledger, objectives, attribution and metrics, at the instants at which a sidecar would have seen them. A real"
-            " Prometheus rule engine (promtool) evaluates the unchanged rule files on the series. The alerts are compared with the"
-            " fault that was injected.\n"
+            "Written by `make bench-incidents`. It plays incidents on simulated replicas in virtual time, through the product's own ledger,"
+            " objectives, attribution and metrics. A real Prometheus rule engine (promtool) evaluates the unchanged rule files. The alerts"
+            " are compared with the fault that was injected. The terminal has more: tables by engine, objective and set of right phases.\n"
         ),
         _how(),
         "## Incidents and engines\n",
         _kinds(),
         _engines(),
         (
-            f"## Results\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {played}."
-            " Seeds below 1,000 and the named engines that are not held out were looked at while the product was made. The hash of the"
-            " commit draws the seeds and the other engines of a whole run.\n"
+            f"## Results\n\nSeeds {seeds[0]} to {seeds[-1]}, {len(finished)} runs, {played}. Seeds below 1,000 and the named engines that are"
+            " not held out were looked at while the product was made.\n"
         ),
         _kept(broken),
+        summary(groups),
+        "Goals that are not reached, and what stated confidence is worth:\n",
+        *map(misses, groups),
+        "## Right first pages by kind: lenient, of the lanes that had to page\n",
+        by_kind(groups),
+        "## While nothing is broken\n",
+        summed(days) if days else "Nothing was played.\n",
     ]
-    for unkind, title in WORLDS.items():
-        runs = [done for done in finished if done.job.unkind is unkind]
-        parts.append(f"### {title}\n\n{_results(runs, heard.get(unkind, ()))}")
-    if not days:
-        parts.append("### While nothing is broken\n\nNothing was played.\n")
-    else:
-        parts.append("### While nothing is broken\n\n" + "".join(f"- {told(day)}\n" for day in days))
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _results(runs: Sequence[Done], heard: Sequence[Woken]) -> str:
-    if not runs:
-        return "Not played.\n"
+def _groups(finished: Sequence[Done], heard: Mapping[bool, Sequence[Woken]], *, unkind: bool) -> list[Group]:
+    runs = [done for done in finished if done.job.unkind is unkind]
     cases = [case for done in runs for case in done.cases]
     false = [each for done in runs for each in done.false]
-    parts = [scoreboard(cases, false, heard)]
-    for mode in Mode:
-        of_mode = [case for case in cases if case.mode is mode]
-        if of_mode:
-            of_false = [each for each in false if each.mode is mode]
-            words = table(of_mode, of_false, sum(mode in done.job.modes for done in runs))
-            parts.append(f"#### {WORLDS[runs[0].job.unkind]}, {MODE_TITLES[mode]}\n\n{words}")
-    return "\n".join(parts)
+    return grouped(cases, false, heard.get(unkind, ()), "unkind worlds," if unkind else "kind world,")
 
 
 def _how() -> str:
     return (
-        f"- A seed draws one load factor ({LOWEST_LOAD} to {HIGHEST_LOAD}) and, per kind, one magnitude, from barely over the objectives"
-        " upwards. A run has 20 healthy minutes, 12 minutes of incident (60 if it burns too slowly to page) and 8 minutes after it."
-        " The same seed without the incident is its pair.\n"
-        "- *The kind world* has one pod, no noise, lengths within a range, and a read for each event. *An unkind world* is drawn for each"
-        " run: load before the fault from 30 to 90 % of what the engine can do there, noisy steps, lognormal lengths, merged reads, a"
-        " sidecar with a CPU quota, several tokens in an event, speculative decoding, prompt lengths that are estimated, two ranks or"
-        f" two models or a pipeline behind one port, prefill apart from decode, and {len(FLEETS)} fleets of 1 to 16 pods of which one,"
-        " half or all are at fault (`bench/incidents/world.py`). Each threshold is one that a healthy hour there keeps.\n"
+        f"- A seed draws a load factor ({LOWEST_LOAD} to {HIGHEST_LOAD}) and, per kind, a magnitude. A run has 20 healthy minutes, 12 minutes of"
+        " incident (60 if it burns too slowly to page) and 8 minutes after it. The same seed without the incident is its pair.\n"
+        "- *The kind world* has one pod, no noise, lengths within a range, and a read for each event. *Unkind worlds* are drawn for each run"
+        " (`bench/incidents/world.py`): 30 to 90 % load, noisy steps, lognormal lengths, merged reads, a sidecar with a CPU quota, several"
+        f" tokens in an event, two ranks or models behind one port, prefill apart from decode, {len(FLEETS)} fleets of 1 to 16 pods.\n"
         "- *With reports*: the engine reports on each request. *Estimator only*: no reports, but cached tokens and the engine's metrics."
         " *Blind*: neither.\n"
         "- *Lenient* accepts each phase whose owner can mend the fault, *S2* only the phase of the injected cause"
-        " (`sidecar/slo/causes.py`) on every objective, *S1* that phase, decode for TPOT, and three further sets. In S1 and S2 a lane"
-        " that burns without a page counts as missed.\n"
-        "- *Stated confidence*: the annotation `confidence` of the first page. Pages that say `unattributed` claim no phase.\n"
+        " (`sidecar/slo/causes.py`), *S1* that phase, decode for TPOT, and three further sets. In S1 and S2 a lane that burns without a page"
+        " counts as missed. `unattributed` is neither right nor wrong.\n"
         f"- {GIVE_UP_SHARE:.0%} of the victims give up some seconds past their threshold; {LOST_REPORTS_SHARE:.0%} of the reports are lost; in"
         f" {LATE_RUNS_SHARE:.0%} of the runs all reports come {LATE_SECONDS[0]:.0f} to {LATE_SECONDS[1]:.0f} s late.\n"
-        "- *Root*: the phase of the injected fault, fixed in the table below before the runs; several phases if several are right, with"
-        " the reasons in `bench/incidents/kinds.py`. `engine` is added if the KV pool ran full while requests waited.\n"
-        "- *Proximate*: the phase whose summed excess over the pair is the largest, from the simulator's state. A page's `phase` is"
-        " compared with the root, its *waited in* with the proximate.\n"
-        "- A lane *must page* if, for a whole minute, at least half of its requests miss, or ten times as many as its target allows,"
-        " with 10 misses or more, in the last two or five minutes and also in the last one. Its page is the first one about the lane or"
-        " its engine. A page is *false* before the fault, after recovery, and in lanes that do not come near these limits.\n"
-        "- `unattributed` is neither right nor wrong. The confusion matrix has a row for each set of right phases.\n"
+        "- The right phases of each kind were fixed before the runs, with reasons in `bench/incidents/kinds.py`. `engine` is added if the KV"
+        " pool ran full while requests waited (*+ engine*).\n"
+        "- A lane *must page* if, for a whole minute, at least half of its requests miss, or ten times as many as its target allows, with 10"
+        " misses or more. Its page is the first one about the lane or its engine. Seconds count from the fault or, if a lane began to burn"
+        " later, from the first window that burned fast enough to page. A page is *false* before the fault, after recovery, and in lanes that"
+        " do not come near these limits.\n"
+        "- *Limits*: the simulator is no engine. The hash of the commit draws seeds and most engines, so nothing was tuned on them.\n"
     )
 
 

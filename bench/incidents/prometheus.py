@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 
 from bench.incidents.samples import Labels, Samples, edges_of
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.rules.burn import WHO
 from sidecar.export.rules.root_rules import WAITED_IN
 from sidecar.metrics.slo_metrics import EVIDENCE_RATIO
@@ -325,7 +326,7 @@ def read(printed: str, questions: Mapping[Q, Question]) -> dict[Q, Answer]:
 
 @cache
 def _groups(rule_files: tuple[Path, ...]) -> list[Mapping[str, Any]]:
-    return [group for path in rule_files for group in yaml.safe_load(path.read_text())["groups"]]
+    return [group for path in rule_files for group in read_yaml(path.read_text())["groups"]]
 
 
 def _seconds(duration: str) -> float:

@@ -6,6 +6,7 @@ judge them (`bounds.py`).
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
@@ -43,6 +44,24 @@ COUNTS = (
     Figure.PAGES_SENT,
     Figure.WOKEN_AFTER_HEAL,
 )
+SUMMARY = (
+    Figure.LENIENT,
+    Figure.S1,
+    Figure.S2,
+    Figure.S2_TPOT,
+    Figure.WRONG,
+    Figure.UNATTRIBUTED,
+    Figure.MISSED,
+    Figure.RECEIVERS,
+    Figure.NOTIFICATIONS,
+    Figure.PAGES_SENT,
+    Figure.WOKEN_AFTER_HEAL,
+    Figure.CHANGED_AGAIN,
+    Figure.RIGHT_POD,
+    Figure.MEDIAN_SECONDS,
+    Figure.P95_SECONDS,
+)
+"""Figures of the page; the terminal has all."""
 
 
 def line(done: Done, left: int) -> str:
@@ -67,25 +86,67 @@ def line(done: Done, left: int) -> str:
     return f"{left:4d} left  {job.kind} {job.engine} {job.seed} (m {done.magnitude:.2f}, load {done.factor:.2f}, {done.seconds:.0f} s): {told}"
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One mode in one sort of world: a column of results."""
+
+    title: str
+    mode: Mode
+    cases: Sequence[Case]
+    false: Sequence[FalsePage]
+    woken: Sequence[Woken]
+
+    @property
+    def figures(self) -> dict[Figure, Measure]:
+        return figures(self.cases, self.woken)
+
+
+def grouped(cases: Sequence[Case], false: Sequence[FalsePage], woken: Sequence[Woken], world: str = "") -> list[Group]:
+    """A group for each mode that was played, called by its mode behind the word for the world."""
+    return [
+        Group(f"{world} {MODE_TITLES[mode]}".strip(), mode, _of(cases, mode), _of(false, mode), _of(woken, mode))
+        for mode in modes_of(cases)
+    ]
+
+
 def scoreboard(cases: Sequence[Case], false: Sequence[FalsePage], woken: Sequence[Woken] = ()) -> str:
     """The table of issue 10 as Markdown: each figure with its 95 % bracket, a column for each mode that was played.
 
     Below it, for each mode: the classes and figures that miss their bound by name, and the bands of stated confidence.
     """
-    modes = modes_of(cases)
-    found = {mode: figures(_of(cases, mode), _of(woken, mode)) for mode in modes}
-    head = [" | ".join(("figure", *(MODE_TITLES[mode] for mode in modes), "in November 2026"))]
-    rows = [
-        " | ".join((figure, *(_cell(figure, found[mode][figure]) for mode in modes), _past(figure)))
-        for figure in Figure
-    ]
-    rows.append(" | ".join(("confidence", *(_confidence(_of(cases, mode)) for mode in modes), "none stated")))
-    for why in FALSE_WHYS:
-        counts = [str(false_pages(_of(false, mode))[why]) for mode in modes]
-        rows.append(" | ".join((f"false pages: {why}", *counts, "-")))
-    ruler = "---|" * (len(modes) + 2)
-    table = f"| {head[0]} |\n|{ruler}\n" + "".join(f"| {row} |\n" for row in rows)
-    return "\n".join([table, *(_misses(_of(cases, mode), found[mode], mode) for mode in modes)])
+    groups = grouped(cases, false, woken)
+    past = ["in November 2026", *map(_past, Figure), "none stated", *("-" for _ in FALSE_WHYS)]
+    rows = [[*row, before] for row, before in zip(_rows(groups, Figure), past, strict=True)]
+    return "\n".join([_markdown(rows), *map(misses, groups)])
+
+
+def summary(groups: Sequence[Group]) -> str:
+    """The figures that are read together, as Markdown: a column for each group."""
+    return _markdown(_rows(groups, SUMMARY))
+
+
+def by_kind(groups: Sequence[Group]) -> str:
+    """The share of right first pages of each kind of incident, by the lenient grade, over the lanes that had to page."""
+    rows = [["kind", *(group.title for group in groups)]]
+    owed = [pages_of(group.cases, owed=True) for group in groups]
+    for kind in sorted({case.kind for cases in owed for case in cases}):
+        of_kind = [[case for case in cases if case.kind == kind] for cases in owed]
+        rows.append([kind, *(f"{share(cases, RIGHT):.1%} of {len(cases)}" if cases else "-" for cases in of_kind)])
+    return _markdown(rows)
+
+
+def _rows(groups: Sequence[Group], shown: Iterable[Figure]) -> list[list[str]]:
+    found = [group.figures for group in groups]
+    rows = [["figure", *(group.title for group in groups)]]
+    rows += [[figure, *(_cell(figure, each[figure]) for each in found)] for figure in shown]
+    rows.append(["confidence", *(_confidence(group.cases) for group in groups)])
+    counts = [false_pages(group.false) for group in groups]
+    return rows + [[f"false pages: {why}", *(str(each[why]) for each in counts)] for why in FALSE_WHYS]
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    head, *others = (f"| {' | '.join(row)} |\n" for row in rows)
+    return "".join([head, f"|{'---|' * len(rows[0])}\n", *others])
 
 
 def _of(each: Sequence[_M], mode: Mode) -> list[_M]:
@@ -122,12 +183,12 @@ def _confidence(cases: Sequence[Case]) -> str:
     return f"{sum(large)} of {len(large)} bands kept"
 
 
-def _misses(cases: Sequence[Case], found: dict[Figure, Measure], mode: Mode) -> str:
-    title = MODE_TITLES[mode][0].upper() + MODE_TITLES[mode][1:]
-    words = [*not_kept(found, mode, ISSUE_10), *low_classes(cases, ISSUE_10)]
+def misses(group: Group) -> str:
+    """The figures and classes that miss their bound, and the bands of stated confidence."""
+    words = [*not_kept(group.figures, group.mode, ISSUE_10), *low_classes(group.cases, ISSUE_10)]
     lines = [f"- {each}\n" for each in words] or ["- every class and figure keeps its bound\n"]
-    lines += [f"- {_band(each)}\n" for each in bands(cases)]
-    return f"{title}:\n\n{''.join(lines)}"
+    lines += [f"- {_band(each)}\n" for each in bands(group.cases)]
+    return f"{group.title[0].upper()}{group.title[1:]}:\n\n{''.join(lines)}"
 
 
 def _band(band: Band) -> str:

@@ -10,6 +10,7 @@ those of the bench before November 2026, when that was the highest load.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -366,6 +367,22 @@ def one_a_minute(engine: EngineConfig, factor: float, magnitude: float, rng: Ran
     }
     drawn = rng.choice(tuple(faults))
     return Incident((Episode(faults[drawn], 0.0, INCIDENT_SECONDS),), setup, made_of=(_kind(drawn),))
+
+
+def merged_reads(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:
+    """One fault of the engine or of its traffic, and meanwhile reads hold 2 to 4 events, as on a machine that has much to do."""
+    drawn = rng.choice((prefill_slow, cache_lost, overload, few_slots, decode_slow))
+    found = drawn(engine, factor, magnitude, rng)
+    merged = Episode(Fault(merged=rng.uniform(0.5, 0.75)))
+    return replace(found, episodes=(*found.episodes, merged), made_of=(_kind(drawn),))
+
+
+def restart_to_few_slots(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:
+    """The batch size is lowered, for which the engine is replaced by a new process; for 5 to 60 s it warms up."""
+    found = few_slots(engine, factor, magnitude, rng)
+    slow = {"prefill_factor": 2.0, "decode_factor": 1.3}
+    restart = (Episode(Fault(fresh=True)), Episode(Fault(knobs=slow), 0.0, rng.uniform(5.0, 60.0)))
+    return replace(found, episodes=(*restart, *found.episodes), made_of=(_kind(few_slots),))
 
 
 def two(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:

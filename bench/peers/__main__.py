@@ -16,7 +16,7 @@ in which other processes took more than a tenth of a core is played again, twice
 `--full` is `make bench-full`: at most an hour, with `--pure`, with HAProxy, Envoy, sglang-router and LiteLLM as well, and with the parts
 prompts, logprobs, ends, starts, situations, scale, saturation, idle and varied.
 
-`--check`, which `.ci/run` runs, measures only the sidecar beside vllm-router, with 300 streams and requests, in short windows, and
+`--check`, which `make thorough` runs, measures only the sidecar beside vllm-router, with 300 streams and requests, in short windows, and
 exits with 1 where a ratio is far above its bound: a minute, and two to make the environments.
 
   make bench ARGS="--only sidecar,vllm-router --parts events --rounds 3"
@@ -155,14 +155,13 @@ def main() -> int:
         noisy = f"{bench.noisy} of {bench.windows} windows beside other work of the machine"
     summary = (
         f"{tree}; {machine.named()}; {plan.rounds} rounds of {plan.seconds:g} s in turns; {noisy}; "
-        f"{time.monotonic() - began:.0f} s in all"
+        f"{time.monotonic() - began:.0f} s in all."
     )
-    text = "\n".join([*report.body(results, titles), f"{summary}."])
-    print(text)
+    print("\n".join([*report.body(results, titles), summary]))
     saved = {"summary": summary, "titles": titles, "rounds": results.rounds, "reasons": results.reasons}
     LAST.write_text(json.dumps(saved, indent=1))
     if said.report:
-        report.write(results, titles, text, "make bench-full" if said.full else "make bench")
+        report.write(results, titles, summary, "make bench-full" if said.full else "make bench")
     missing = failures(results, titles | full.SITUATIONS | scale.TITLES)
     for line in missing:
         print(f"MISSING: {line}", file=sys.stderr)

@@ -1,7 +1,8 @@
-"""`make bench ARGS=--check`: whether CPU per event and per request are far above their bounds. It runs in `.ci/run`.
+"""`make bench ARGS=--check`: whether CPU per event and per request are far above their bounds. It runs in `make thorough`.
 
 Few rounds of short windows say little about a figure, so a limit is the bound of `verdicts.py` times a margin that no noise of a
-machine reaches. A miss is measured once more, and counts if it is missed both times. Knows no proxy but those of the bounds.
+machine reaches. A miss is measured once more, and counts if it is missed both times. The control of a busy machine is the router, whose windows
+stand between those of the sidecar. Knows no proxy but those of the bounds.
 """
 
 from collections.abc import Callable

@@ -49,13 +49,13 @@ def exponents(results: Results, points: Sequence[Point]) -> list[float]:
     return [exponent(sizes, each) for each in costs if min(each) > 0] if len(set(sizes)) > 1 else []
 
 
-def lines(results: Results, curves: Sequence[Curve], titles: Mapping[str, str]) -> list[str]:
-    """The table of all curves that have a cost for two sizes. `titles`: by row."""
+def lines(results: Results, curves: Sequence[Curve], titles: Mapping[str, str], sizes: int = 2) -> list[str]:
+    """The table of all curves that have a cost for so many sizes, 2 or more. `titles`: by row."""
     found = []
     for curve in curves:
         points = [point for point in curve.points if results.values(point.row, point.column)]
         fitted = exponents(results, points)
-        if fitted:
+        if fitted and len(points) >= sizes:
             costs = ", ".join(
                 f"{point.label}: {rounded(median(results.values(point.row, point.column).values()))}"
                 for point in points

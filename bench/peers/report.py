@@ -1,13 +1,14 @@
 """A run as text: the tables, the bounds and the line that names machine, tree and versions; and its place in docs/evidence.
 
-`--report` writes it between two marks of docs/evidence/performance.md and draws the picture beside that page. Measures nothing.
+`--report` writes the shorter form between two marks of docs/evidence/performance.md, and draws the picture
+beside that page. Measures nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bench.checkout import REPOSITORY
 from bench.peers import curves, draw, full, scale, verdicts
-from bench.peers.parts import TABLES
+from bench.peers.parts import MEASURES_NO_USAGE, TABLES
 from bench.peers.table import Column, Results, spread, table
 
 
@@ -15,6 +16,17 @@ BASE = "vllm-router"
 EVIDENCE = REPOSITORY / "docs" / "evidence"
 PAGE = EVIDENCE / "performance.md"
 ROWS = {"sidecar": "the sidecar", BASE: BASE}
+ROWS_IN_FULL = ("direct", *MEASURES_NO_USAGE)
+TABLES_IN_FULL = (
+    "Added to a token by streams, p99, us",
+    "From the client's first byte to the engine's first byte of a prompt, us",
+    "... and to the engine's last byte, us",
+    "The most",
+)
+"""The terminal has them and the page does not: a check of the load, rows that differ from their neighbour by the usage chunk, whose
+cost is among the bounds, and figures of which the bounds and the curves over sizes have those that are judged."""
+CURVE_SIZES = 3
+"""A curve on the page has so many sizes at least: the two of `make bench` are columns of its first table."""
 DRAWN = (
     Column("event-300", "CPU per token event, 300 streams, us"),
     Column("request", "CPU per one-token request, us", 0),
@@ -23,8 +35,21 @@ DRAWN = (
 
 def body(results: Results, titles: Mapping[str, str]) -> list[str]:
     """All tables that have figures, with the bounds at the end."""
+    return _text(results, titles, TABLES, 2)
+
+
+def evidence(results: Results, titles: Mapping[str, str]) -> list[str]:
+    """The shorter form of them, for the page."""
+    shown = {row: words for row, words in titles.items() if row not in ROWS_IN_FULL}
+    tables = {title: columns for title, columns in TABLES.items() if title not in TABLES_IN_FULL}
+    return _text(results, shown, tables, CURVE_SIZES)
+
+
+def _text(
+    results: Results, titles: Mapping[str, str], tables: Mapping[str, Sequence[Column]], curve_sizes: int
+) -> list[str]:
     lines: list[str] = []
-    for title, columns in TABLES.items():
+    for title, columns in tables.items():
         if any(results.values(row, column.key) for row in titles for column in columns):
             shown = {row: words for row, words in titles.items() if row in results.rounds or row in results.reasons}
             lines += [f"**{title}**", "", *table(results, shown, columns, BASE), ""]
@@ -32,20 +57,20 @@ def body(results: Results, titles: Mapping[str, str]) -> list[str]:
     if rows:
         lines += ["**The sidecar in other situations**, with ratios to its row without", ""]
         lines += [*table(results, rows, full.SITUATION_COLUMNS, "sidecar"), ""]
-    lines += scaling(results)
+    lines += scaling(results, curve_sizes)
     lines += drift(results)
     found = verdicts.lines(results)
     return [*lines, "**Bounds**", "", *found, ""] if found else lines
 
 
-def scaling(results: Results) -> list[str]:
-    """The sidecar with more lanes, models and buckets, and the curves over all sizes."""
+def scaling(results: Results, curve_sizes: int) -> list[str]:
+    """The sidecar with more lanes, models and buckets, and the curves over at least so many sizes."""
     lines: list[str] = []
     rows = {row: title for row, title in scale.TITLES.items() if results.values(row, "scale-event")}
     if rows:
         lines += ["**The sidecar with more lanes, models and buckets**, with ratios to the fewest", ""]
         lines += [*table(results, rows, scale.COLUMNS, next(iter(rows))), ""]
-    found = curves.lines(results, scale.curves(results), ROWS)
+    found = curves.lines(results, scale.curves(results), ROWS, curve_sizes)
     if found:
         lines += ["**How it scales.** Exponent 0: the same at every size; 1: in proportion to it", "", *found, ""]
     return lines
@@ -77,8 +102,9 @@ def drift(results: Results) -> list[str]:
     ]
 
 
-def write(results: Results, titles: Mapping[str, str], text: str, command: str) -> None:
+def write(results: Results, titles: Mapping[str, str], summary: str, command: str) -> None:
     """Into the page, between the marks of this command, and the picture beside it. Raises ValueError without the marks."""
+    text = "\n".join([*evidence(results, titles), summary])
     picture = f"{command.replace(' ', '-')}.svg"
     (EVIDENCE / picture).write_text(draw.picture(results, titles, DRAWN, BASE))
     page = PAGE.read_text()

@@ -65,15 +65,15 @@ def ratios(own: Mapping[int, float], base: Mapping[int, float]) -> list[float]:
 
 
 def cell(results: Results, row: str, column: Column, base: str | None) -> str:
-    """A figure with its spread and its ratio to the base row; a dash if it was not measured."""
+    """A figure with the spread of its ratio to the base row, or else with its own; a dash if it was not measured."""
     own = results.values(row, column.key)
     if not own:
         return "-"
     if not any(own.values()):
         return "0"
-    text = spread(list(own.values())).text(column.digits)
+    figure = spread(list(own.values()))
     found = ratios(own, results.values(base, column.key)) if base and base != row and column.compared else []
-    return f"{text}, **x {spread(found).text(2)}**" if found else text
+    return f"{figure.median:.{column.digits}f}, **x {spread(found).text(2)}**" if found else figure.text(column.digits)
 
 
 def table(results: Results, rows: Mapping[str, str], columns: Sequence[Column], base: str | None) -> list[str]:

@@ -1,10 +1,12 @@
 """The soak: `make soak`, which is `python -m bench.soak`. Ten minutes of 2,000 streams through a network that breaks each second.
 
 The real sidecar runs in its own process; engine and clients in one each, each with a relay (`chaos_relay.py`) before it. From a
-seed a fault a second is drawn: its kind, its side, its share of the connections. Beside the streams: slow readers, clients that
+seed a fault a second is drawn: its kind, its side, its share of the connections; and the places at which the engine cuts what it
+writes. With `--whole-network` there are no faults, and no answer may be cut. Beside the streams: slow readers, clients that
 leave, uploads, idle connections, hostile writers, a scrape and a probe each second. It asserts, throughout and at the end:
 
 - each byte that a client gets is the computed one, and a stream that ends is whole;
+- no more answers are cut than connections were broken;
 - every request has exactly one outcome, and nothing is left in flight;
 - no outcome names the engine without a broken connection to it;
 - memory stays below its part of the manifest's limit, and returns after the last stream (`invariants.py` has the figures);
@@ -77,6 +79,7 @@ class Run:
     after_kib: int = 0
     files_before: int = 0
     files_after: int = 0
+    books: Books = field(default_factory=Books)
 
     def play(self) -> None:
         """Warm up, break the network for the time that was asked for, let it heal, then look at what is left."""
@@ -92,9 +95,10 @@ class Run:
             second += 1
             with suppress(subprocess.TimeoutExpired):  # a fault a second, by the clock, unless the sidecar ends
                 self.sidecar.process.wait(timeout=max(0.0, began + second - time.monotonic()))
-            fault = next(faults)
-            self.faults[fault.kind, fault.side] += 1
-            (self.engine if fault.side is Side.ENGINE else self.clients).order({"fault": fault.as_words()})
+            if not self.asked.whole_network:
+                fault = next(faults)
+                self.faults[fault.kind, fault.side] += 1
+                (self.engine if fault.side is Side.ENGINE else self.clients).order({"fault": fault.as_words()})
             self._look()
             if second % SAY_SECONDS == 0:
                 self._say(second)
@@ -165,13 +169,14 @@ class Run:
         self._until("the log has a line for each outcome", self._all_logged, patience_seconds=LOG_SECONDS)
         requests, odd = self._logged()
         lines = self._file().read_text().splitlines()
-        books = Books(
+        self.books = books = Books(
             requests=[json.loads(line) for line in lines],
             logged=requests,
             outcomes=self.watched.outcomes,
             lines_held_back=self.watched.lines_held_back,
             engine_requests=int(self.engine.next()["requests"]),
             engine_injuries=self._engine_injuries(),
+            client_injuries=int(self.clients.now()["injured"]),
         )
         self.broken += [*odd[:5], *broken_accounts(books), *self.clients.now()["wrong"]]
         if unreadable := self.engine.now()["unreadable"]:
@@ -213,6 +218,8 @@ class Run:
             "faults, clients' side + engine's side": kinds,
             "connections injured, client + engine": f"{self.clients.now()['injured']} + {self.engine.now()['injured']}",
             "requests sent, whole, cut": f"{counts['sent']}, {counts['whole']}, {counts['cut']}",
+            "answers cut whose client had not left": str(self.books.cut),
+            "writes that the engine cut": f"{self.engine.now()['cut_writes']}",
             "answers by status": ", ".join(f"{name} {n}" for name, n in counts.items() if name.startswith("status"))
             or "all 200",
             "answers with a wrong byte": str(counts["wrong"]),
@@ -235,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = Path(folder, "soak.yml")
         config.write_text(CONFIG.format(places=max(1024, int(PLACES_A_STREAM * asked.streams))))
         flags = [*FLAGS, f"--config.file={config}"]
-        engine = SideProcess("bench.soak.engine_side", {})
+        engine = SideProcess("bench.soak.engine_side", {"seed": asked.seed})
         sides = [engine]
         try:
             with running_sidecar(f"http://127.0.0.1:{engine.last['port']}", Path(folder), flags=flags) as sidecar:
@@ -269,7 +276,8 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0, help="minutes of faults")
     parser.add_argument("--streams", type=int, default=SOAKED_STREAMS, help="concurrent streams")
     parser.add_argument("--gap-milliseconds", type=int, default=500, help="between two events of a stream")
-    parser.add_argument("--seed", type=int, default=11, help="of the faults and of the clients")
+    parser.add_argument("--seed", type=int, default=11, help="of the faults, of the clients and of the engine's cuts")
+    parser.add_argument("--whole-network", action="store_true", help="no faults: then no answer may be cut")
     parser.add_argument("--report", type=Path, help="file for the table; the log goes beside it if something broke")
     return parser.parse_args(arguments)
 

@@ -18,11 +18,12 @@ import httptools
 from bench.soak.chaos_relay import ChaosRelay
 from bench.soak.faults import Fault
 from bench.soak.hostile import hostile_writers
+from bench.soak.invariants import LEAVES
 from bench.soak.side import run
 from bench.soak.tokens import Asked, expected
 
 
-KINDS = ("stream", "usage", "slow", "leave", "upload")
+KINDS = ("stream", "usage", "slow", LEAVES, "upload")
 WEIGHTS = (80, 8, 4, 3, 5)
 CALM_WEIGHTS = (80, 15, 0, 0, 5)
 CALM_GAP_MILLISECONDS = 20
@@ -210,7 +211,7 @@ class ClientSide:
         self._live += 1
         loop = asyncio.get_running_loop()
         handles = []
-        if kind == "leave":
+        if kind == LEAVES:
             handles.append(loop.call_later(draw.uniform(0, events * self._gap / 1000), self._leave, connection))
         if kind == "slow":
             handles.append(loop.call_later(draw.uniform(0, 2), self._steer, connection, "pause_reading"))

@@ -1,17 +1,20 @@
 """The engine of a soak and the broken network before it: `python -m bench.soak.engine_side`, started by the soak.
 
 The engine answers as vLLM does where the sidecar looks (models, metrics, `include_usage`), and each of its streams is computed
-from the request's number (`tokens.py`). It counts the requests that it got and the streams that it ended.
+from the request's number (`tokens.py`). It cuts some of its writes at places that it draws (`faults.py`). It counts the requests
+that it got, the streams that it ended and the writes that it cut.
 """
 
 import asyncio
+import random
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, cast
 
 import httptools
 
 from bench.soak.chaos_relay import ChaosRelay
-from bench.soak.faults import Fault
+from bench.soak.faults import SLICE_GAP_SECONDS, Fault, cut
 from bench.soak.side import run
 from bench.soak.tokens import DONE, Asked, asked_in, events_of, usage_of, whole_answer
 
@@ -38,6 +41,8 @@ class EngineConnection(asyncio.Protocol):
         self._url = b""
         self._body: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._pieces: deque[bytes] = deque()
+        """The rest of what it wrote: each piece goes out in a turn of its own."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -87,9 +92,33 @@ class EngineConnection(asyncio.Protocol):
                 self._whole(200, whole_answer(asked, body))
 
     def _whole(self, status: int, body: bytes) -> None:
-        assert self._transport is not None
         head = b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
-        self._transport.write(head + body)
+        self._write(head + body)
+
+    def _write(self, data: bytes) -> None:
+        """Write behind what waits, in the pieces in which the engine cuts it."""
+        pieces = cut(data, self._engine.draw)
+        self._engine.cut_writes += len(pieces) > 1
+        waits = bool(self._pieces)
+        self._pieces += pieces
+        if not waits:
+            self._next_piece()
+
+    def _next_piece(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            self._pieces.clear()
+            return
+        self._transport.write(self._pieces[0])
+        if len(self._pieces) > 1:
+            asyncio.get_running_loop().call_later(SLICE_GAP_SECONDS, self._rest)
+        else:
+            self._pieces.clear()
+
+    def _rest(self) -> None:
+        """The piece before has gone: the next one's turn."""
+        if self._pieces:
+            self._pieces.popleft()
+            self._next_piece()
 
     def _stream(self, asked: Asked, events: Iterator[bytes], usage: bool, due_at: float, place: int = 0) -> None:
         """Send the event that is due, on a schedule of its own; the last one with all that ends the stream."""
@@ -100,9 +129,9 @@ class EngineConnection(asyncio.Protocol):
         if place == asked.events - 1:
             self._engine.running -= 1
             self._engine.ended += 1
-            self._transport.write(data + (_chunk(usage_of(asked)) if usage else b"") + _chunk(DONE) + b"0\r\n\r\n")
+            self._write(data + (_chunk(usage_of(asked)) if usage else b"") + _chunk(DONE) + b"0\r\n\r\n")
             return
-        self._transport.write(data)
+        self._write(data)
         next_at = due_at + asked.gap_milliseconds / 1000
         self._timer = asyncio.get_running_loop().call_at(
             next_at, self._stream, asked, events, usage, next_at, place + 1
@@ -117,10 +146,12 @@ class EngineSide:
         self.ended = 0
         self.running = 0
         self.unreadable = 0
+        self.cut_writes = 0
+        self.draw = random.Random()
         self._relay = ChaosRelay(0)
 
     async def start(self, order: dict[str, Any]) -> dict[str, Any]:
-        del order
+        self.draw.seed(order["seed"])
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: EngineConnection(self), "127.0.0.1", 0, backlog=4096)
         self._relay.target_port = server.sockets[0].getsockname()[1]
@@ -144,6 +175,7 @@ class EngineSide:
             "requests": self.requests,
             "ended": self.ended,
             "unreadable": self.unreadable,
+            "cut_writes": self.cut_writes,
             "injured": relay.injured,
             "refused": relay.refused,
             "open": relay.open,

@@ -1,13 +1,14 @@
 """The faults of a network, drawn from a seed: one a second, of six kinds, on one of the two sides of the sidecar. Pure.
 
-It also knows what a fault does to the bytes that pass: when each piece is due, and in which pieces. It refuses to know sockets;
-`chaos_relay.py` has them.
+It also knows what a fault does to the bytes that pass: when each piece is due, and in which pieces; and at which places an engine
+cuts what it writes, which is no fault. It refuses to know sockets; `chaos_relay.py` and `engine_side.py` have them.
 """
 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 
@@ -31,6 +32,8 @@ MOST_SECONDS = 5.0
 """The longest fault: below every time limit of the sidecar that blames, so that a delay alone has no outcome."""
 MOST_SLICES = 24
 SLICE_GAP_SECONDS = 0.002
+CUT_ONE_IN = 8
+"""An engine cuts one of so many of its writes. Each piece goes out by itself, so that all of them would saturate two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +100,17 @@ def delivered(data: bytes, fault: Fault | None, now: float, until: float, free_a
             data = data[size:]
         return pieces
     return [(at, data)]
+
+
+def cut(data: bytes, draw: random.Random) -> list[bytes]:
+    """The pieces in which an engine writes these bytes: whole most often, else cut behind a first line, beside its end, or anywhere.
+
+    Python's http.server writes the size line of a chunk by itself; a server with a small buffer cuts anywhere.
+    """
+    if len(data) < 2 or draw.randrange(CUT_ONE_IN):
+        return [data]
+    line = data.find(b"\r\n") + 2
+    drawn_places = [draw.randrange(1, len(data)) for _ in range(draw.choice((1, 3)))]
+    wanted = draw.choice(([line], [line - 1], [line, line + 1], [line, len(data) - 2], drawn_places))
+    places = sorted({place for place in wanted if 0 < place < len(data)})
+    return [data[begin:end] for begin, end in pairwise([0, *places, len(data)])]

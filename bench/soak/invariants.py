@@ -23,6 +23,8 @@ machines: trace ids, readings and times of the last requests lie far apart, each
 keeps. It is no multiple of what was there before, so the bound is none."""
 SETTLE_SECONDS = 60.0
 NAMES_THE_ENGINE = tuple(outcome for outcome in Outcome if outcome.value.startswith("engine_"))
+LEAVES = "leave"
+"""The kind of a client that goes before its answer has ended."""
 _MOST_NAMED = 5
 
 
@@ -41,6 +43,13 @@ class Books:
     engine_requests: int = 0
     engine_injuries: int = 0
     """Connections to the engine that were reset, half-closed or refused by order."""
+    client_injuries: int = 0
+    """Connections of clients that were reset or half-closed by order."""
+
+    @property
+    def cut(self) -> int:
+        """Answers that ended before they were whole, and not because their client left."""
+        return sum(line["result"] == "cut" and line["kind"] != LEAVES for line in self.requests)
 
 
 def read_log(lines: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -79,6 +88,12 @@ def broken_accounts(books: Books) -> list[str]:
         )
     if books.engine_requests > total:
         broken.append(f"the engine got {books.engine_requests} requests, and {total:.0f} have an outcome")
+    if books.cut > books.engine_injuries + books.client_injuries:
+        broken.append(
+            f"{books.cut} answers are cut, and {books.engine_injuries} + {books.client_injuries} connections were injured"
+        )
+    if errors := books.outcomes.get(Outcome.SIDECAR_ERROR.value):
+        broken.append(f"{errors:.0f} requests have the outcome {Outcome.SIDECAR_ERROR}")
     return broken + broken_blame(books.outcomes, books.engine_injuries)
 
 

@@ -1,7 +1,8 @@
 """The gate of the admin listener: which requests need a password or a certificate, and TLS as the web config has it now.
 
 It reads the file again when it or a certificate changes, and keeps the old content while the new one is wrong. Probes and the
-loopback paths pass without a password: a kubelet and an `exec` hook have none. It knows routes and headers. It refuses to know
+loopback paths pass without a password: a kubelet and an `exec` hook have none. Where neither a password nor TLS protects a page,
+its reader has to name a host that is this process's own (`hosts.py`). It knows routes and headers. It refuses to know
 what a password costs (`passwords.py`) and what the file may say (`web_config.py`).
 """
 
@@ -16,17 +17,21 @@ from pathlib import Path
 import structlog
 from aiohttp import hdrs, web
 
+from sidecar.admin.hosts import Hosts
 from sidecar.admin.passwords import BusyError, Passwords
 from sidecar.admin.web_config import Loaded, RateLimit, files_named, load
 from sidecar.config.file import ConfigErrors
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.self_metrics import LOGINS_TOTAL, WEB_CONFIG_LOADS_TOTAL
+from sidecar.metrics.self_metrics import HOSTS_REFUSED_TOTAL, LOGINS_TOTAL, WEB_CONFIG_LOADS_TOTAL
 
 
 PROBES = frozenset({"/-/healthy", "/-/ready", "/-/engine"})
 """Routes that need no password, because the kubelet sends none. They tell a state in one line."""
 FROM_LOOPBACK = frozenset({"/-/reload", "/-/drain", "/v1/traces"})
 """Routes that need no password from this host; their handlers refuse browsers, and other hosts by a rule of their own."""
+FROM_ANY_HOST = PROBES | FROM_LOOPBACK | {"/metrics"}
+"""Routes that answer whatever host the request names: scrapes, probes and exporters of spans name what their configs say. None of
+them hands a foreign web page more than states and numbers: those from loopback refuse browsers by themselves."""
 OF_THIS_POD = frozenset({ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")})
 """The addresses of a process in this pod. The rest of 127.0.0.0/8 is not among them: Istio delivers from 127.0.0.6 what came from outside."""
 OF_PROXIES = ("forwarded", "x-forwarded-", "x-envoy-")
@@ -34,6 +39,7 @@ OF_PROXIES = ("forwarded", "x-forwarded-", "x-envoy-")
 FILES_LOOKED_AT_SECONDS = 5.0
 """Interval at which the files are looked at."""
 BUSY_RETRY_AFTER_SECONDS = 2
+HOST_HINT = "Ask by an IP address or as localhost, or add the name to web.allowed_hosts."
 CHALLENGE = 'Basic realm="llm-phase-sidecar", charset="UTF-8"'
 
 log = structlog.get_logger()
@@ -45,11 +51,23 @@ _Stamp = tuple[tuple[int, int, int] | None, ...]
 class Access:
     """The gate of one listener. `file`: the web config, or "" for plain HTTP without passwords; `clock`: monotonic seconds.
 
-    Raises ConfigErrors where the file is wrong.
+    `hosts`: the names of this process; `allowed_hosts`: those that the config adds at the moment (`web.allowed_hosts`). Raises
+    ConfigErrors where the file is wrong.
     """
 
-    def __init__(self, file: str, metrics: Metrics, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        file: str,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        *,
+        hosts: Hosts | None = None,
+        allowed_hosts: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
         self._file = file
+        self._hosts = hosts or Hosts()
+        self._allowed_hosts = allowed_hosts
+        self._hosts_refused = metrics.counter(HOSTS_REFUSED_TOTAL).child()
         self._clock = clock
         self._passwords = Passwords()
         self._bucket = _Bucket(RateLimit(), clock)
@@ -142,15 +160,31 @@ class Access:
 
     async def refusal(self, request: web.Request) -> web.Response | None:
         """The answer to a request that may not pass, or None. One refusal per turn of the loop: a burst delays no stream."""
-        if (
-            self._loaded is None
-            or self._is_open(request)
-            or (refused := await self._judge(self._loaded, request)) is None
-        ):
+        route = _route_of(request)
+        refused = None if route in FROM_ANY_HOST else self._misdirected(request)
+        if refused is None and self._loaded is not None and not _is_open(route, request):
+            refused = await self._judge(self._loaded, request)
+        if refused is None:
             return None
         async with self._refusing:
             await asyncio.sleep(0)
         return refused
+
+    def _misdirected(self, request: web.Request) -> web.Response | None:
+        """The answer to a request under a host name that a foreign web page may have; None if it may pass.
+
+        A request without `Host` passes (HTTP/1.0): no browser sends one. Behind a password or TLS every host passes: a browser
+        keeps passwords for one host name, and compares the name with the certificate.
+        """
+        if self.tls is not None or self.users:
+            return None
+        allowed = tuple(self._allowed_hosts())
+        for host in request.headers.getall(hdrs.HOST, []):
+            if not self._hosts.pass_for(host, allowed):
+                self._hosts_refused.inc()
+                log.warning("host_refused", host=host, hint=HOST_HINT)
+                return _answer(421, f"The admin side does not answer under this host name. {HOST_HINT}")
+        return None
 
     async def _judge(self, loaded: Loaded, request: web.Request) -> web.Response | None:
         tls = loaded.web.tls_server_config
@@ -159,12 +193,6 @@ class Access:
         if not self._bucket.take():
             return _answer(429, "Too many requests (rate_limit).", {hdrs.RETRY_AFTER: "1"})
         return await self._login(request) if loaded.web.basic_auth_users else None
-
-    def _is_open(self, request: web.Request) -> bool:
-        # By the route that was found, not by the path's text: both sides would have to read that alike.
-        resource = request.match_info.route.resource
-        path = "" if resource is None else resource.canonical
-        return path in PROBES or (path in FROM_LOOPBACK and is_from_this_pod(request))
 
     async def _login(self, request: web.Request) -> web.Response | None:
         told = _credentials(request.headers.getall(hdrs.AUTHORIZATION, []))
@@ -202,6 +230,16 @@ class _Bucket:
             return False
         self._tokens -= 1
         return True
+
+
+def _route_of(request: web.Request) -> str:
+    """The route that was found, not the path's text: both sides would have to read that alike. "": none was found."""
+    resource = request.match_info.route.resource
+    return "" if resource is None else resource.canonical
+
+
+def _is_open(route: str, request: web.Request) -> bool:
+    return route in PROBES or (route in FROM_LOOPBACK and is_from_this_pod(request))
 
 
 def is_from_this_pod(request: web.Request) -> bool:

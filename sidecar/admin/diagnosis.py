@@ -27,7 +27,7 @@ from sidecar.metrics.catalogue import ENGINE_INFO
 from sidecar.metrics.self_metrics import DROPPED_TOTAL
 
 
-JSON_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+JSON_HEADERS = {"Cache-Control": "no-store"}
 
 log = structlog.get_logger()
 

@@ -17,7 +17,7 @@
 | `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
 
-`access.py` says who may ask: with a web config, all but the probes and the loopback paths need what that file asks for. No
+`access.py` says who may ask, and under which host name: with a web config, all but the probes and the loopback paths need what that file asks for. No
 traffic limit applies to it, and it answers while the process drains. It knows the rest of the process only through
 `App`. A slow scraper holds one of 8 places for at most 30 s, and delays no other request.
 """
@@ -160,7 +160,7 @@ class AdminListener:
         application.router.add_routes([route for page in pages for route in page.routes()])
         if self._take_traces is not None:
             application.router.add_post("/v1/traces", self._traces)
-        application.on_response_prepare.extend([_own_server, self.access.add_headers])
+        application.on_response_prepare.extend([_own_headers, self.access.add_headers])
         self._runner = Runner(
             application,
             lambda: self.access.tls,
@@ -313,8 +313,9 @@ def _from_browser(request: web.Request) -> bool:
     return hdrs.ORIGIN in request.headers or "Sec-Fetch-Site" in request.headers
 
 
-async def _own_server(_request: web.Request, response: web.StreamResponse) -> None:
+async def _own_headers(_request: web.Request, response: web.StreamResponse) -> None:
     response.headers[hdrs.SERVER] = SERVER
+    response.headers["X-Content-Type-Options"] = "nosniff"  # no browser may take a page of text for a script
 
 
 @web.middleware

@@ -3,6 +3,7 @@
 | parameter | taken |
 |---|---|
 | `lane`, `model` | a lane or model of this process: closed sets |
+| `cluster` | letters, digits and `. _ - / :` |
 | `namespace` | a name of 63 characters, `pod` of 253, as Kubernetes allows them (RFC 1123) |
 | `job` | letters, digits and `. _ - /` |
 | `engine` | an engine that the tables of fixes have a column for, or `all` |
@@ -10,6 +11,9 @@
 A parameter without a value is one that was not given: a template writes a label that an alert lacks so. What a link leaves out is filled
 in from this pod's own placement, unless the link is about another pod or namespace. A refused value is never repeated. It refuses to
 know runbooks.
+
+The runbooks' queries name no cluster, because most fleets have one and no label for it: where a link names one, it comes before each
+namespace.
 """
 
 import re
@@ -20,14 +24,20 @@ from types import MappingProxyType
 
 from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.promql import quoted
+from sidecar.metrics.target_labels import CLUSTER, ONE_POD
 
 
-LINK_LABELS = ("lane", "model", "namespace", "job", "pod")
-"""The labels that runbooks have a place for, `$lane` and alike."""
+LINK_LABELS = ("lane", "model", *ONE_POD)
+"""The labels that a link may name. Runbooks have a place for each but the cluster, `$lane` and alike."""
 PLACE = re.compile(rf"\$({'|'.join(LINK_LABELS)})\b")
+_OF_NAMESPACE = re.compile(r"namespace=(&quot;)\$namespace")
 ALL_ENGINES = "all"
 
 _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    CLUSTER: (
+        re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/:-]{0,251}[A-Za-z0-9])?"),
+        "letters, digits and . _ - / :",
+    ),
     "namespace": (re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"), "a name of Kubernetes: a-z, 0-9 and -"),
     "pod": (
         re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"),
@@ -106,4 +116,6 @@ def filled(html: str, values: Mapping[str, str]) -> str:
         value = values.get(place[1])
         return f"<mark>{place[0]}</mark>" if value is None else escape(quoted(value)[1:-1])
 
+    if CLUSTER in values:
+        html = _OF_NAMESPACE.sub(rf"{CLUSTER}=\1${CLUSTER}\1, \g<0>", html)
     return PLACE.sub(one, html)

@@ -28,7 +28,16 @@ every 20 s (the `websockets` library), and nginx and AWS's load balancer end sil
 ACCOUNTS_BYTES = 16 << 20
 """Default of `accounts.ring_bytes`: at least 270,000 closed requests, which is an hour of 75 requests a second."""
 _LEAST = 16
-"""No derived limit is below this, however small the machine is."""
+"""No derived limit of connections, uploads or requests is below this, however small the machine is."""
+_LEAST_HELD_BYTES = 8 << 20
+PROCESS_BYTES = 64 << 20
+"""Memory of the process itself before the first request, rounded up (60 MiB measured, its pages asked for once)."""
+LEAST_FILES = KEPT_FILES + 5 * _LEAST
+"""With fewer files `serve` does not start: the least connections, with those to the engine, take four times _LEAST of them, one turn
+accepts _LEAST more, and those that are kept would be used up. Then every client would be answered 503."""
+LEAST_MEMORY_BYTES = 160 << 20
+"""With less memory the limits and the process itself need more than there is: `serve` starts, and says so."""
+MORE_FILES = "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=) to 65536"
 
 
 class Kind(Enum):
@@ -151,7 +160,8 @@ def limits_of(memory_bytes: int, files: int, asked: Asked, accounts_bytes: int =
 
     One eighth of the memory is for bytes held, one eighth for connections, one quarter for requests in flight, at most
     one sixteenth for rows of closed requests; the rest is for the process itself and for bytes on their way. A stated limit
-    above what the files or the memory allow is lowered, because it could not be kept.
+    above what the files or the memory allow is lowered, because it could not be kept. From LEAST_FILES and LEAST_MEMORY_BYTES on
+    all limits can be kept at once.
     """
     spare = files - KEPT_FILES
     room = max(4 * _LEAST, spare - backlog_of(spare))
@@ -160,8 +170,8 @@ def limits_of(memory_bytes: int, files: int, asked: Asked, accounts_bytes: int =
     tunnels = min(asked.max_tunnels or -(-requests // 4), max(_LEAST, room // 8))
     most = max(_LEAST, min(memory_bytes // 8 // CONNECTION_BYTES, room - requests - uploads - tunnels))
     return {
-        Kind.HELD_BYTES: min(max(memory_bytes // 8, 8 << 20), 1 << 30),
-        Kind.FILES: max(_LEAST, files - KEPT_FILES),
+        Kind.HELD_BYTES: min(max(memory_bytes // 8, _LEAST_HELD_BYTES), 1 << 30),
+        Kind.FILES: max(_LEAST, spare),
         Kind.CONNECTIONS: min(asked.max_connections or most, most),
         Kind.UPLOADS: uploads,
         Kind.REQUESTS: requests,

@@ -124,6 +124,7 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
             read = BODY.decode(body)
         else:
             view, found = memoryview(body), (yield from checked_members(body))
+            # In order: a member ends behind its beginning.
             read = Body(**{m.name: msgspec.Raw(view[m.start : m.end]) for m in found if m.name in _FIELDS})
         yield
         said = _scalars(zip(_SCALARS, _scalars_of(read), strict=True))
@@ -237,6 +238,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
 
 def _beginning(body: bytes | bytearray) -> Scalars:
     """Read the scalar members that are complete in the first bytes of an object."""
+    # In order: a member ends behind its beginning.
     found = {m.name: body[m.start : m.end] for m in members(body) if m.name in _SCALARS}
     short = ((name, raw) for name, raw in found.items() if len(raw) <= _MAX_SCALAR_BYTES)
     return _scalars(short, strict=False)

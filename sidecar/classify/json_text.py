@@ -83,6 +83,7 @@ class JsonText:
             start = self.at
             while not self._string():
                 yield None
+            # In order: a string that has been read is two quotes at least.
             name = bytes(self.body[start + 1 : min(self.at - 1, start + 1 + MAX_NAME_BYTES)])
             self._expect(b":")
             yield name

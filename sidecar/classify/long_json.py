@@ -88,7 +88,7 @@ def _string_or_scalar(text: JsonText, piece_bytes: int) -> Steps:
     while not text.skip():
         yield
     if body[at : at + 1] != b'"' or text.at - at <= piece_bytes:
-        _check(body[at : text.at])
+        _check(body[at : text.at])  # in order: the text has been stepped over from `at` on
         return
     at += 1
     while text.at - at > piece_bytes:
@@ -98,13 +98,13 @@ def _string_or_scalar(text: JsonText, piece_bytes: int) -> Steps:
         _check(b'"' + body[at : at + cut] + b'"')
         yield
         at += cut
-    _check(b'"' + body[at : text.at])
+    _check(b'"' + body[at : text.at])  # in order: no cut goes beyond the piece, which ends before text.at
 
 
 def _container(text: JsonText, piece_bytes: int) -> Steps:
     """Step over the array or object at `text.at`, checking it."""
     body, at = text.body, text.at + 1
-    opened = bytes(body[text.at : at])
+    opened = bytes(body[text.at : text.at + 1])
     lead = b""  # what stands in the innermost container before the piece
     size = min(FIRST_LOOK_BYTES, piece_bytes)
     while True:
@@ -164,7 +164,7 @@ def _end(outside: list[bytes], inside: list[bytes], depth: int, *, in_string: bo
     low, high = 0, len(outside)
     while high - low > 1:
         middle = (low + high) // 2
-        closed, opened = _unpaired(b"".join(outside[low:middle]))
+        closed, opened = _unpaired(b"".join(outside[low:middle]))  # in order: low < middle < high
         if closed >= depth:
             high = middle
         else:
@@ -172,7 +172,7 @@ def _end(outside: list[bytes], inside: list[bytes], depth: int, *, in_string: bo
     part, start, end = outside[low], 0, len(outside[low])
     while end - start > 1:
         middle = (start + end) // 2
-        closed, opened = _unpaired(part[start:middle])
+        closed, opened = _unpaired(part[start:middle])  # in order: start < middle < end
         if closed >= depth:
             end = middle
         else:

@@ -26,6 +26,7 @@ from sidecar.config.values import (
     Folder,
     GrpcAddress,
     HeaderName,
+    HostName,
     LabelValue,
     LaneName,
     ListenAddress,
@@ -83,7 +84,7 @@ class EngineConfig(Section):
     estimate: Literal["auto", "never"] = "auto"
     """auto splits a TTFT without a report by the measured cost of prompts that did not queue; with never, it stays unattributed."""
     connect_timeout_seconds: Seconds = 2.0
-    """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s)."""
+    """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s). If its name has several addresses, they share this time: the next attempt begins 0.25 s after the one before, which goes on (RFC 8305)."""
     first_byte_timeout_seconds: Seconds = 600.0
     """Some engines send the head only with the first token, and a queue may be minutes long (nginx 60 s is too short)."""
     gap_timeout_seconds: Seconds = 300.0
@@ -111,6 +112,8 @@ class WebConfig(Section):
     """Apart from traffic, because the engine has a /metrics of its own. Write endpoints answer loopback only."""
     config_file: WebConfigFile = ""
     """TLS and passwords of the admin listener, in the format of Prometheus' exporters; its content is read again when it changes. Without it: plain HTTP, no password."""
+    allowed_hosts: Annotated[tuple[HostName, ...], Before(several), Limits(max_length=64)] = ()
+    """Further host names, without a port, under which the admin side answers over plain HTTP without passwords. IP addresses, localhost, the pod's host name and the Service llm-phase-sidecar always pass; others get 421, because the name may be a foreign web page's (docs/access.md)."""
     native_histograms: NativeForm = "off"
     """Form of histograms for a scraper that asks for Prometheus' protobuf format: `beside`, native ones with their classic buckets; `only`, native ones alone: one series where a classic histogram has some thirty (docs/attach.md says what still reads the classic ones); `off`, no protobuf. Others get classic ones."""
 

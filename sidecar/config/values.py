@@ -186,6 +186,12 @@ def _header(text: str) -> str:
     return text.lower()
 
 
+def _host_name(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise ValueError("is not a host name (write it without a scheme, a port and a path)")
+    return text
+
+
 def _open_header(text: str) -> str:
     if text.lower() in SECRET_HEADERS:
         raise ValueError("carries secrets and is never logged")
@@ -281,6 +287,7 @@ LaneName = Annotated[
 LabelValue = Annotated[str, After(_label), Description("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside")]
 ModelName = Annotated[str, After(_model), Description('1 to 256 printable characters, not "other"')]
 HeaderName = Annotated[str, After(_header), Description("a header name")]
+HostName = Annotated[str, After(_host_name), Description("a host name")]
 OpenHeader = Annotated[str, After(_open_header), Description("a header name that carries no secret")]
 Pattern = Annotated[str, After(_pattern), Description("text; a * at its end matches any rest")]
 PathPattern = Annotated[str, After(_path), Description("a path from its slash; a * at its end matches any rest")]

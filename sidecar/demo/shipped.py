@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.rules.annotations import RUNBOOKS
 from sidecar.export.rules.rule import scaled
 from sidecar.export.shipped_files import ALERT_RULES, NothingShippedError, shipped
@@ -68,7 +67,7 @@ class Shipped:
 
     def routes(self, sink_url: str, folder: Path) -> dict[str, Any]:
         """Alertmanager's configuration with shortened waits, all receivers at `sink_url`; its files go to `folder`."""
-        config = yaml.safe_load((self.folder / "alertmanager.yml").read_text())
+        config = read_yaml((self.folder / "alertmanager.yml").read_text())
         return at_sink(config, sink_url, folder, waits_divided_by=self.pace.times, templates=self.folder)
 
 

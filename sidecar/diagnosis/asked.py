@@ -8,8 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Missing, Number, Question, State
 from sidecar.diagnosis.measured import Measured
@@ -32,7 +31,7 @@ SEEN_ENOUGH = 0.5
 @cache
 def questions() -> Mapping[str, Question]:
     """All questions by name. Reads a file."""
-    said: dict[str, Any] = yaml.safe_load(files("sidecar").joinpath("diagnosis", "questions.yml").read_text("utf-8"))
+    said: dict[str, Any] = read_yaml(files("sidecar").joinpath("diagnosis", "questions.yml").read_text("utf-8"))
     return {name: Question(**one) for name, one in said.items()}
 
 

@@ -32,8 +32,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.diagnosis.intervention_errors import errors
 from sidecar.diagnosis.levers import BOTH, Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
@@ -114,11 +113,10 @@ class Chapter:
 @cache
 def chapters() -> Mapping[str, Chapter]:
     """Runbook to its fixes and non-fixes. Reads files: not on a loop that has traffic. Raises OSError; ValueError for wrong files."""
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     folder = files("sidecar").joinpath("diagnosis", "interventions")
     return chapters_of(
         {
-            file.name.removesuffix(".yml"): yaml.load(file.read_bytes(), loader)  # noqa: S506  safe, in C where there is one
+            file.name.removesuffix(".yml"): read_yaml(file.read_bytes())
             for file in sorted(folder.iterdir(), key=lambda file: file.name)
             if file.name.endswith(".yml")
         }

@@ -24,6 +24,7 @@ from sidecar.history.series import (
 from sidecar.metrics import slo_metrics as slo
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.histogram_forms import buckets, of_any_form
+from sidecar.metrics.target_labels import ONE_PROCESS
 from sidecar.slo.causes import ROOT_PHASES, ROOTS
 from sidecar.slo.objective import Objective
 
@@ -276,7 +277,7 @@ def engines_coming_up(fleet: Fleet) -> str:
     began = f"process_start_time_seconds{{{mine}}}"
     return (
         f"max by (pod) (max_over_time(llm_engine_up{{{mine}}}[{_WAS_UP_WINDOW}]) == 0"
-        f" and on (namespace, job, pod, instance) time() - {began} < {limit})"
+        f" and on ({', '.join(ONE_PROCESS)}) time() - {began} < {limit})"
     )
 
 

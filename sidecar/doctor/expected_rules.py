@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.shipped_files import ALERT_RULES, DASHBOARD_RULES, shipped
 from sidecar.metrics.catalogue import CATALOGUE
 
@@ -43,7 +42,7 @@ def expected() -> Expected:
         group
         for path in sorted(shipped(ALERT_RULES).glob(_FILES))
         if path.name != DASHBOARD_RULES
-        for group in yaml.safe_load(path.read_text("utf-8"))["groups"]
+        for group in read_yaml(path.read_text("utf-8"))["groups"]
     ]
     rules = [rule for group in groups for rule in group["rules"]]
     names = Counter(rule.get("alert") or rule["record"] for rule in rules)

@@ -15,6 +15,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.config.notes import Note
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.diagnosis.promql import Samples, samples
 from sidecar.engines.probe.replies import Answers
 
@@ -198,7 +199,7 @@ class Read:
 def in_yaml(text: str) -> Any:
     """The value that a YAML has. Raises ValueError if it is none."""
     try:
-        return yaml.safe_load(text)
+        return read_yaml(text)
     except yaml.YAMLError as error:
         raise ValueError(f"no YAML: {error}") from error
 

@@ -5,7 +5,7 @@ Pure: reads the sidecar's own pages and the engine's answers. It refuses to know
 
 from urllib.parse import urlsplit
 
-from sidecar.budgets.budgets import Kind, limits_of
+from sidecar.budgets.budgets import MORE_FILES, Kind, limits_of
 from sidecar.config.proxy_section import ProxyConfig
 from sidecar.doctor.gathered import Read
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
@@ -27,6 +27,9 @@ NEARLY_FULL = 0.9
 """Share of a budget in use above which the next burst finds no room."""
 _NO_LIMIT = 1 << 50
 HEALTH_PATH = "/health"
+ATTACH_LABEL = 'llm-phase-sidecar/attach: "true"'
+"""Chooses the workloads and Services that the components of deploy/ attach."""
+_LABELLED = f"with Kustomize a workload and its Service both need the label {ATTACH_LABEL}"
 _ALONGSIDE = (Kind.HELD_BYTES, Kind.FILES, Kind.CONNECTIONS, Kind.REQUESTS)
 """The budgets whose end turns clients away. The others make room by themselves (docs/budgets.md)."""
 
@@ -190,10 +193,14 @@ def sidecar(read: Read, _chain: Chain) -> Finding:
         return unknown(
             Link.SIDECAR,
             f"{page.told} (before attaching, that is as it should be)",
-            "start the sidecar, or give --sidecar.url",
+            f"start the sidecar ({_LABELLED}), or give --sidecar.url",
         )
     if page.status is None:
-        return broken(Link.SIDECAR, page.told, "start the sidecar, or correct --sidecar.url: its admin side, port 9901")
+        return broken(
+            Link.SIDECAR,
+            page.told,
+            f"start the sidecar ({_LABELLED}), or correct --sidecar.url: its admin side, port 9901",
+        )
     if not page.good:
         return broken(Link.SIDECAR, page.told, "correct --sidecar.url; docs/access.md says who may ask")
     builds = read.page.of(own.SIDECAR_BUILD_INFO.name)
@@ -268,7 +275,7 @@ def clients(read: Read, chain: Chain) -> Finding:
         return broken(
             Link.CLIENTS,
             f"only {seen:.0%} of the requests that the engine served passed the sidecar",
-            "let the Service's targetPort be the sidecar's port, and close the engine's (--host 127.0.0.1)",
+            f"let the Service's targetPort be the sidecar's port ({_LABELLED}), and close the engine's (--host 127.0.0.1)",
         )
     return ok(Link.CLIENTS, f"{seen:.0%} of the engine's requests passed the sidecar")
 
@@ -286,7 +293,7 @@ def limits(read: Read, chain: Chain) -> Finding:
         return broken(
             Link.LIMITS,
             f"{files:.0f} open files allow {requests:.0f} requests at once, fewer than proxy.max_in_flight",
-            "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=) to 65536; see docs/budgets.md",
+            f"{MORE_FILES}; see docs/budgets.md",
         )
     full = [
         f"{kind.label} {used:.0f} of {limit:.0f}"

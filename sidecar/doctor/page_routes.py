@@ -16,6 +16,7 @@ from sidecar.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.doctor.route_walk import Labels, integrations, muted_by, silenced_by, ways
 from sidecar.doctor.scraped_targets import own_targets
+from sidecar.metrics.target_labels import ONE_ENGINE
 from sidecar.slo.attribution import SIDECAR, Blame
 
 
@@ -68,7 +69,7 @@ def _of_target(read: Read) -> dict[str, str]:
         mine = own_targets(read)
     except UNKNOWN_FORM:
         return {}
-    return {name: mine[0][name] for name in ("namespace", "job") if mine and name in mine[0]}
+    return {name: mine[0][name] for name in ONE_ENGINE if mine and name in mine[0]}
 
 
 def alertmanager(read: Read, chain: Chain) -> Finding:

@@ -12,6 +12,7 @@ from sidecar.doctor.gathered import Read, in_yaml
 from sidecar.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.metrics import self_metrics as own
 from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.target_labels import CLUSTER
 from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS, MODEL
 
 
@@ -226,14 +227,22 @@ def labels(read: Read, chain: Chain) -> Finding:
     # Series by model begin when the engine has told its models: until then their labels are not on the page.
     ours_to_give = read.page.label_names.union(label.name for metric in CATALOGUE for label in metric.labels)
     needed = sorted(grouped - ours_to_give - made)
-    missing = [name for name in needed if not mine[0].get(name)]
+    # A label that is absent is empty: most fleets have one cluster, and no label for it.
+    carried = [name for name in needed if mine[0].get(name)]
+    missing = sorted({*needed} - {*carried, CLUSTER})
     shadowed = sorted((mine[0].keys() - set(needed)) & (read.page.label_names | {MODEL.name}))
     if missing:
         return broken(
             Link.LABELS,
-            f"the rules group by {', '.join(needed)}; this target has no label {', '.join(missing)}",
+            f"the rules group by {', '.join((*carried, *missing))}; this target has no label {', '.join(missing)}",
             "relabel in Prometheus (__meta_kubernetes_namespace, __meta_kubernetes_pod_name), or set static labels; a PodMonitor"
             " does it by itself",
+        )
+    if mine[0].get(CLUSTER) and CLUSTER not in needed:
+        return broken(
+            Link.LABELS,
+            f"this target has {CLUSTER}={mine[0][CLUSTER]}, and the loaded rules do not group by it: several clusters are one to them",
+            "load the rules and the routes of this version: sidecar export all",
         )
     if shadowed:
         return broken(
@@ -242,4 +251,4 @@ def labels(read: Read, chain: Chain) -> Finding:
             f" exported_{shadowed[0]}",
             "take these labels off the target (relabel_configs, podTargetLabels), or set honor_labels: true",
         )
-    return ok(Link.LABELS, f"this target has {', '.join(f'{name}={mine[0][name]}' for name in needed)}")
+    return ok(Link.LABELS, f"this target has {', '.join(f'{name}={mine[0][name]}' for name in carried)}")

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.inlined import definitions, inlined
 from sidecar.export.parameters import SECRETS, Parameters
-from sidecar.export.rules.operator import alertmanager_config, as_compact_yaml, as_yaml
+from sidecar.export.rules.operator import alertmanager_config, as_yaml, plain_yaml
 from sidecar.export.shipped_files import ALERT_RULES, shipped
 from sidecar.export.substitution import Substitution, same, substituted
 
@@ -34,7 +33,7 @@ def route_files(given: Parameters) -> dict[str, str]:
     folder = shipped(ALERT_RULES)
     names = (ROUTES, MESSAGES, "templates/kustomization.yaml")
     texts = substituted({name: (folder / name).read_text() for name in names}, _changes(given))
-    config = yaml.safe_load(texts[ROUTES])
+    config = read_yaml(texts[ROUTES])
     command = "sidecar export routes"
     if given.receivers:
         config = pruned(config, definitions(texts[MESSAGES]), given)
@@ -117,5 +116,5 @@ def _file(config: Mapping[str, Any], command: str) -> str:
     )
     return (
         f"# Written by `{command}`; write it anew, do not change it. Works with Alertmanager 0.25 and newer.\n"
-        f"# Files with secrets that it reads: {secrets}.\n{silent}{as_compact_yaml(config)}"
+        f"# Files with secrets that it reads: {secrets}.\n{silent}{plain_yaml(config)}"
     )

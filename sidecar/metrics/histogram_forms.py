@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
+from sidecar.metrics.target_labels import ONE_PROCESS
 
 
 SAMPLES_NEEDED: Mapping[float, int] = {0.1: 50, 0.5: 20, 0.95: 100, 0.99: 500}
 """Quantile to the samples that it needs at least: five on its far side, ten for the middle. A p99 of thirty requests is their maximum."""
 
-PROCESS = ("namespace", "job", "pod", "instance")
-"""The labels that a scrape gives to all series of one process."""
 OF_EACH_PROCESS = EVENT_LOOP_LAG_SECONDS.name
 """A histogram that each process has once, from its start on. It tells the form of all, because one scrape stores all in the same form."""
 _ONE_MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"')
@@ -51,8 +50,8 @@ def _unless_native(matchers: str, window: str) -> str:
     One series of each process tells it. The native form of what is left out tells it too, but to read that takes longer than the
     quantile itself: it has a series for each lane, length and phase, and 2.42 decodes every bucket of every sample.
     """
-    own = ",".join(found[0] for found in _ONE_MATCHER.finditer(matchers) if found[1] in PROCESS)
-    return f"unless on ({', '.join(PROCESS)}) increase({OF_EACH_PROCESS}{f'{{{own}}}' if own else ''}[{window}])"
+    own = ",".join(found[0] for found in _ONE_MATCHER.finditer(matchers) if found[1] in ONE_PROCESS)
+    return f"unless on ({', '.join(ONE_PROCESS)}) increase({OF_EACH_PROCESS}{f'{{{own}}}' if own else ''}[{window}])"
 
 
 def quantile(
@@ -94,7 +93,7 @@ _ENOUGH = rf" and on \([^)]*\) {_SUM_BY}\(histogram_count\({_READ}\)\) >= \d+"
 _NATIVE = re.compile(
     "|".join((
         rf" or histogram_(?:sum|count)\((?:{_READ}|{_SELECTOR})\)",
-        rf" unless on \({', '.join(PROCESS)}\) increase\({OF_EACH_PROCESS}{_ASKED}\)",
+        rf" unless on \({', '.join(ONE_PROCESS)}\) increase\({OF_EACH_PROCESS}{_ASKED}\)",
         rf' or label_replace\(histogram_quantile\([\d.]+, {_SUM_BY}\({_READ}\)\)(?:{_ENOUGH})?, "form", "native", "", ""\)',
     ))
 )  # fmt: skip

@@ -145,6 +145,11 @@ LOGINS_TOTAL = Counter(
     " busy (too many waited for a check, and this one was refused unread).",
     (Label("result", ("ok", "missing", "wrong", "busy")),),
 )
+HOSTS_REFUSED_TOTAL = Counter(
+    "llm_sidecar_admin_hosts_refused_total",
+    "Requests to the admin listener that were answered 421, because they named a host that is not this process's own and not in"
+    " web.allowed_hosts.",
+)
 WEB_CONFIG_LOADS_TOTAL = Counter(
     "llm_sidecar_web_config_loads_total",
     "Loads of the file that web.config_file names, by result. After refused, the content of before stays in force.",

@@ -19,7 +19,7 @@ from sidecar.slo.attribution import Blame, SecondOutput, client_held, waited_bet
 from sidecar.slo.causes import Cause
 from sidecar.slo.judge import Case
 from sidecar.slo.learner import Learner
-from sidecar.slo.objective import TPOT, Aims, Objective
+from sidecar.slo.objective import E2E, TPOT, Aims, Objective
 from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.slo.root.incident import Incident
@@ -29,7 +29,7 @@ from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import Facts, Failed, Root, Weighed, has_grown, weigh
+from sidecar.slo.root.weigh import COLLECTED, Facts, Failed, Root, Weighed, has_grown, weigh
 from sidecar.timeline.outcome import Outcome
 
 
@@ -113,6 +113,7 @@ class Roots:
         failed = _FAILED.get(account.outcome)
         for miss in misses:
             miss.failed = failed
+            miss.turned_away = account.outcome is Outcome.REJECTED
             miss.paused = account.marks.paused_seconds > 0.0
             if miss.objective is TPOT and client_held(account.marks, aims):
                 miss.waited_in = Blame.STREAM
@@ -252,6 +253,9 @@ class Roots:
             fault=None if fault is None else fault.cause,
             behind_long_prompt=self._behind_long_prompt(round(since), at, miss.threshold_seconds),
             tpot=miss.objective is TPOT,
+            held_too_shortly=self._held_too_shortly(miss.threshold_seconds),
+            turned_away=miss.turned_away,
+            whole=miss.objective is E2E,
             transferred=miss.transferred,
             left_behind=self.incident.left_behind(queued_since, at),
             evicted=self.incident.evicted(queued_since, at),
@@ -266,6 +270,10 @@ class Roots:
         kind = miss.labels, miss.objective, facts
         self._decided[kind] = self._decided.get(kind, 0) + 1
         return True
+
+    def _held_too_shortly(self, threshold_seconds: float | None) -> bool:
+        collected = self._signs.collected_seconds
+        return collected is not None and threshold_seconds is not None and collected < COLLECTED * threshold_seconds
 
     def _is_clear(self, weights: Mapping[Root, float]) -> bool:
         """Whether a miss with these weights needs no further evidence."""

@@ -136,6 +136,7 @@ class UsageCut:
                 self.gave_up = self._over = True
                 hold_from = len(bytes_at_hand)
         self._held = bytes_at_hand[hold_from:]
+        # In order: the gap ends within the bytes at hand, and what is held begins behind it.
         return bytes_at_hand[: gap[0]] + bytes_at_hand[gap[1] : hold_from]
 
     def finish(self) -> bytes:

@@ -32,7 +32,7 @@ class Answer:
 
 
 ENGINE_AWAY_SECONDS = 5
-"""`Retry-After` while nothing listens: a restart takes longer, but a load balancer may send the next try to another pod."""
+"""`Retry-After` while the engine cannot be reached: a restart takes longer, but a load balancer may send the next try to another pod."""
 
 
 class Failure(Enum):
@@ -132,13 +132,18 @@ class Failure(Enum):
         retry_after_seconds=ENGINE_AWAY_SECONDS,
     )
     ENGINE_CONNECT_TIMEOUT = Answer(
-        504, "engine_connect_timeout", Outcome.ENGINE_UNREACHABLE, "The engine did not accept a connection in time."
+        504,
+        "engine_connect_timeout",
+        Outcome.ENGINE_UNREACHABLE,
+        "The engine did not accept a connection in time.",
+        retry_after_seconds=ENGINE_AWAY_SECONDS,
     )
     ENGINE_CLOSED = Answer(
         502,
         "engine_closed_before_response",
         Outcome.ENGINE_UNREACHABLE,
         "The engine closed the connection before it answered.",
+        retry_after_seconds=ENGINE_AWAY_SECONDS,
     )
     ENGINE_BAD_RESPONSE = Answer(
         502, "engine_bad_response", Outcome.ENGINE_ERROR, "The engine's answer is not well-formed HTTP."

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+from sidecar.proxy.addresses import ATTEMPT_DELAY_SECONDS, Address, Remembered, first_connected
+from sidecar.proxy.errors import is_ours
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.read_limit import Soon, Turns
 from sidecar.proxy.standstill import Now
@@ -31,9 +33,6 @@ FULL_QUEUE_SECONDS = 0.01
 """Interval of trying again at a Unix socket whose accept queue is full."""
 ONE_TURN_SECONDS = 0.001
 """A timer of this length fires in a later turn of the loop, after its sockets and threads have been looked at."""
-
-_Address = tuple[int, int, int, Any]
-"""Family, type, protocol and address, as socket(2) and connect(2) take them."""
 
 
 async def _connect(loop: asyncio.AbstractEventLoop, sock: socket.socket, address: Any, timeout_seconds: float) -> None:
@@ -108,6 +107,7 @@ class EnginePool:
         self.configured_idle_seconds = idle_seconds
         self.idle_seconds = idle_seconds
         self._learned_at = 0.0
+        self._remembered = Remembered()
         self.max_headers = max_headers
         self.receive_buffer_bytes = receive_buffer_bytes
         self._idle: dict[EngineConnection, None] = {}
@@ -151,27 +151,52 @@ class EnginePool:
         return connection
 
     async def _connected_socket(self, loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> socket.socket:
-        failure: OSError | None = None
-        for family, kind, proto, address in await self._addresses(loop, timeout_seconds):
-            sock = socket.socket(family, kind | socket.SOCK_NONBLOCK, proto)
-            try:
-                # Before connecting: the receive window is negotiated from it. A small one makes a paused stream stop in the engine.
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
-                await _connect(loop, sock, address, timeout_seconds)
-            except OSError as error:
-                sock.close()
-                failure = error
-                if error.errno == errno.ECONNREFUSED:
-                    # It restarts: that it closed idle connections early says nothing about its next life.
-                    self.idle_seconds = self.configured_idle_seconds
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return sock
-        raise failure or OSError(f"no address for {self.host}")
+        began_at = loop.time()
+        until = began_at + timeout_seconds
+        found = await self._addresses(loop, timeout_seconds)
+        # A late loop may have spent the time of the look-up: the engine has one delay at least.
+        until = max(until, loop.time() + min(timeout_seconds, ATTEMPT_DELAY_SECONDS))
+        ours: OSError | None = None
 
-    async def _addresses(self, loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> list[_Address]:
+        async def attempt(address: Address) -> socket.socket:
+            return await self._attempt(loop, address, max(0.0, until - loop.time()))
+
+        def failed(address: Address, error: OSError | None) -> None:
+            nonlocal ours
+            if error is not None and is_ours(error):
+                ours = error  # it says nothing about the address
+            else:
+                self._remembered.failed(address, self.clock())
+
+        try:
+            if len(found) == 1:
+                return await attempt(found[0])
+            address, sock = await first_connected(
+                self._remembered.in_order(found, self.clock()), attempt, failed, until
+            )
+        except OSError as error:
+            if error.errno == errno.ECONNREFUSED:
+                # It restarts: that it closed idle connections early says nothing about its next life.
+                self.idle_seconds = self.configured_idle_seconds
+            raise ours or error from None
+        self._remembered.connected(address)
+        return sock
+
+    async def _attempt(
+        self, loop: asyncio.AbstractEventLoop, address: Address, timeout_seconds: float
+    ) -> socket.socket:
+        family, kind, proto, peer = address
+        sock = socket.socket(family, kind | socket.SOCK_NONBLOCK, proto)
+        try:
+            # Before connecting: the receive window is negotiated from it. A small one makes a paused stream stop in the engine.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
+            await _connect(loop, sock, peer, timeout_seconds)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _addresses(self, loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> list[Address]:
         if self.unix_path:
             return [(socket.AF_UNIX, socket.SOCK_STREAM, 0, self.unix_path)]
         lookup = loop.create_task(loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM))

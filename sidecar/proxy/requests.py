@@ -2,10 +2,11 @@
 
 llhttp reads HTTP and calls back for every chunk of a body; this reader delivers the chunks of one read as one piece, so
 that a chunk costs no Python. It adds what llhttp lacks (limits on heads, on header counts and on framing; trailers kept
-out of the head) and asks `headers.py` whether a head may pass. The first refusal ends the reading: nothing behind it on
+out of the head; a refusal of RTSP and ICE, which llhttp reads as if they were HTTP) and asks `headers.py` whether a head may pass. The first refusal ends the reading: nothing behind it on
 the same connection can be trusted to be a request.
 """
 
+import re
 from collections.abc import Callable
 
 import httptools
@@ -18,6 +19,8 @@ Part = RequestHead | bytes | None
 """A head, a piece of body, or None for the end of the message."""
 FIELD_COST_BYTES = 128
 """Bytes that a header field costs in memory beside its text."""
+METHOD_BYTES = 64
+"""Bytes of an unfinished request line that are kept beside its target: a method and its spaces."""
 LINE_BYTES = 4
 """Bytes of a field's line beside its name and its value: colon, space, CR and LF."""
 
@@ -41,6 +44,13 @@ class RequestReader:
         self._max_body_bytes = max_body_bytes
         self._at = 0.0
         self._url = b""
+        self._read = b""
+        """The bytes of the present read, and before them the request line that began in an earlier one."""
+        self._read_from = 0
+        self._unfinished_line = b""
+        self._names_others = False
+        """Another protocol's name stands somewhere in `_read`."""
+        self._line_judged = False
         # Names beside values, and pairs only when the head is complete: a pair of its own costs 64 bytes for each field of each
         # unfinished head.
         self._names: list[bytes] = []
@@ -58,6 +68,9 @@ class RequestReader:
     def feed(self, data: bytes, at: float) -> bytes | None:
         """Read what came at `at`. Returns the bytes behind a request that asks for an upgrade, else None."""
         self._at = at
+        self._read = self._unfinished_line + data if self._unfinished_line else data
+        self._read_from, self._unfinished_line = 0, b""
+        self._names_others = b"RTSP/" in self._read or b"ICE/" in self._read
         self._unproductive_bytes += len(data)
         behind = None
         try:
@@ -66,6 +79,9 @@ class RequestReader:
             behind = self._stopped(stop, data)
         if self._pieces:
             self._deliver_body()
+        if self.in_head and self.began_at is not None:
+            self._keep_line()
+        self._read = b""
         if self._unproductive_bytes > self._unproductive_limit or (
             self.in_head and len(self._names) > self._max_headers  # each field costs more memory than its text
         ):
@@ -77,6 +93,7 @@ class RequestReader:
         """The connection is gone: let go of it, and of what was read. Else only the garbage collector would free them."""
         self._deliver = _ignored
         self._names, self._values, self._url = [], [], b""
+        self._read = self._unfinished_line = b""
         del self._parser  # it holds this reader, which holds it
 
     @property
@@ -85,6 +102,30 @@ class RequestReader:
         if not self.in_head or self.began_at is None:
             return 0
         return self._unproductive_bytes + FIELD_COST_BYTES * len(self._names)
+
+    def _keep_line(self) -> None:
+        """The read ends within a head: judge the request line now, or keep it until the rest of it comes."""
+        if self._line_judged:
+            return
+        if self._names:
+            self._judge_line()
+        else:
+            spare = len(self._read) - len(self._url) - METHOD_BYTES
+            self._unfinished_line = self._read[spare:] if spare > 0 else self._read
+
+    def _judge_line(self) -> None:
+        """Refuse a request line that names RTSP or ICE: llhttp takes both, and does not say so.
+
+        Only a body in the same read, before this request, that holds this very line could be mistaken for it.
+        """
+        self._line_judged = True
+        if self._names_others:
+            line = rb"%b +%b +(HTTP|RTSP|ICE)/" % (re.escape(self._parser.get_method()), re.escape(self._url))
+            found = re.compile(line).search(self._read, self._read_from)
+            if found is not None:
+                self._read_from = found.end()
+                if found[1] != b"HTTP":
+                    self.refusal = self.refusal or Failure.UNSUPPORTED_VERSION
 
     def _deliver_body(self) -> None:
         """Deliver the pieces of body that llhttp has called back for since the last delivery, as one."""
@@ -98,22 +139,24 @@ class RequestReader:
 
     def _stopped(self, stop: Exception, data: bytes) -> bytes | None:
         """The parser has stopped in `data`: at an upgrade, an error of the sidecar itself, or bytes that are no HTTP."""
-        if isinstance(stop, httptools.HttpParserCallbackError):
-            raise stop.__context__ or stop from None  # the sidecar's own: the HTTP is not at fault
-        if not isinstance(stop, httptools.HttpParserUpgrade):
-            if self._pieces:
-                self._deliver_body()  # these bytes came before the error
-            self.refusal = self.refusal or Failure.BAD_REQUEST
-            return None
-        behind: bytes = data[stop.args[0] :]
-        if self._body_unread is None:
-            return behind
-        self._resume_body(self._body_unread)
-        try:
-            self._parser.feed_data(behind)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as again:
-            return self._stopped(again, behind)
-        return None
+        while True:
+            if isinstance(stop, httptools.HttpParserCallbackError):
+                raise stop.__context__ or stop from None  # the sidecar's own: the HTTP is not at fault
+            if not isinstance(stop, httptools.HttpParserUpgrade):
+                if self._pieces:
+                    self._deliver_body()  # these bytes came before the error
+                self.refusal = self.refusal or Failure.BAD_REQUEST
+                return None
+            data = data[stop.args[0] :]
+            if self._body_unread is None:
+                return data
+            self._resume_body(self._body_unread)
+            try:
+                self._parser.feed_data(data)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as again:
+                stop = again
+            else:
+                return None
 
     def _resume_body(self, head: RequestHead) -> None:
         """Read the body of a request that asked for an upgrade: `Upgrade: h2c` on a POST is what Java's HttpClient sends.
@@ -139,6 +182,7 @@ class RequestReader:
         if self._resuming:
             return
         self._url = b""
+        self._line_judged = False
         self.in_head = True
         self.began_at = self._at
 
@@ -156,6 +200,8 @@ class RequestReader:
             return
         self.in_head = False
         self._unproductive_bytes = 0
+        if self._names_others and not self._line_judged:
+            self._judge_line()
         if self.refusal is not None:
             return
         head = RequestHead(

@@ -192,12 +192,11 @@ class PrefillWork(Learner):
             begins[-1], ends[-1] = min(begin, began_at), max(end, ended_at)
             self._forget_old()
             return (ends[-1] - begins[-1]) - (end - begin)
-        first = bisect_left(ends, began_at)
-        last = bisect_right(begins, ended_at)
-        counted = sum([end - begin for begin, end in zip(begins[first:last], ends[first:last], strict=True)])
-        low = min([began_at, *begins[first:last]])
-        high = max([ended_at, *ends[first:last]])
-        begins[first:last], ends[first:last] = array("d", [low]), array("d", [high])
+        touched = slice(bisect_left(ends, began_at), bisect_right(begins, ended_at))
+        counted = sum([end - begin for begin, end in zip(begins[touched], ends[touched], strict=True)])
+        low = min([began_at, *begins[touched]])
+        high = max([ended_at, *ends[touched]])
+        begins[touched], ends[touched] = array("d", [low]), array("d", [high])
         self._forget_old()
         return (high - low) - counted
 

@@ -83,6 +83,7 @@ class Stretch:
             EndedStretch(
                 end.ended_at,
                 end.seconds - begin.seconds - end.decode * (end.decode_seconds - begin.decode_seconds),
+                # In order: a mark counts no fewer prompts than the one before.
                 prompt_terms(prompts[begin.prompts : end.prompts]),
             )
             for begin, end in pairwise(ends)

@@ -79,7 +79,7 @@ class NdjsonParser:
         values: list[tuple[bytes, bytes]] = []
         at = 0
         while (end := data.find(b"\n", at) + 1) > 0:
-            piece = data[at:end]
+            piece = data[at:end]  # in order: the LF was sought from `at` on
             self._end_of_line(piece, start + at, start + end, values)
             at = end
             if piece.isspace() and (blank := _BLANK_LINES.match(data, at)) is not None:

@@ -62,7 +62,7 @@ class EventReader:
             and CR not in data
         ):
             parser.fed += size
-            said = data[6:-2]
+            said = data[6:-2]  # in order: the first LF stands at size - 2, and the six bytes before are none
             if self._token is not None and not self._looks_for_id and said[:1] == b"{":
                 try:
                     self._token(said)

@@ -154,7 +154,7 @@ class SseParser:
         at = 0
         for run in _LINE_ENDS.finditer(data):
             blank = run.start() + _ENDS_EVENT_BYTES
-            events += self._lines(data[at:blank], start + at)
+            events += self._lines(data[at:blank], start + at)  # in order: the run begins behind the one before
             at = run.end()
             self._after_cr = data[at - 1] == CR
         return events + self._lines(data[at:], start + at)

@@ -257,3 +257,19 @@ def test_without_a_file_nothing_is_asked_and_nothing_is_read() -> None:
         assert (await access.reload(), access.tls, access.refused) == ([], None, None)
 
     asyncio.run(scenario())
+
+
+def test_behind_a_password_every_host_name_passes_and_a_file_without_one_changes_nothing(tmp_path: Path) -> None:
+    """A browser keeps a password for one host name: a page with another name has none."""
+
+    async def named(visit: Visit, authorization: str = "") -> int:
+        return (await visit.ask("/config", Host="sidecar.example.com", Authorization=authorization))[0]
+
+    async def guarded(visit: Visit) -> None:
+        assert [await named(visit), await named(visit, GOOD)] == [401, 200]
+
+    async def open_to_all(visit: Visit) -> None:
+        assert await named(visit) == 421
+
+    visit(tmp_path, USERS, guarded)
+    visit(tmp_path, "http_server_config: {headers: {X-Frame-Options: deny}}\n", open_to_all)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+import structlog.testing
 
 from sidecar.admin import access as gate
 from sidecar.admin import listener as listening
@@ -331,5 +332,57 @@ def test_a_port_that_is_taken_is_said_at_once() -> None:
     async def scenario(visit: Visit) -> None:
         with pytest.raises(OSError, match="address already in use"):
             await AdminListener(Double(metrics()), metrics(), lambda: 0.0).start("127.0.0.1", visit.port)
+
+    visit(scenario)
+
+
+def test_under_a_foreign_host_name_only_scrapes_probes_and_what_refuses_browsers_answer() -> None:
+    """A page whose name leads here (DNS rebinding) reads nothing else; the log names the host, and all say what to set."""
+
+    async def scenario(visit: Visit) -> None:
+        refused = {path for path in visit.routes if (await visit.ask(path, Host="rebound.example:9901"))[0] == 421}
+        _, _, text = await visit.ask("/nothing", Host="rebound.example")
+
+        assert refused == visit.routes - {"/metrics", "/-/healthy", "/-/ready", "/-/engine"}
+        assert {"/", "/config", "/workload.jsonl", "/diagnosis", "/incident.json"} <= refused
+        assert (await visit.ask("/-/reload", "POST", Host="rebound.example"))[0] == 200
+        assert (await visit.ask("/-/reload", "POST", Host="rebound.example", Origin="http://rebound.example"))[0] == 403
+        assert b"web.allowed_hosts" in text
+        assert visit.metrics.counter(own.HOSTS_REFUSED_TOTAL).child().value == len(refused) + 1
+
+    with structlog.testing.capture_logs() as logs:
+        visit(scenario)
+    assert {(line["event"], line["host"]) for line in logs if "web.allowed_hosts" in line["hint"]} == {
+        ("host_refused", "rebound.example:9901"),
+        ("host_refused", "rebound.example"),
+    }
+
+
+def test_a_client_without_a_host_is_no_browser() -> None:
+    """HTTP/1.0 has none."""
+
+    async def scenario(visit: Visit) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", visit.port)
+        writer.write(b"GET /config HTTP/1.0\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+
+        assert answer.startswith(b"HTTP/1.0 200 ")
+        assert visit.metrics.counter(own.HOSTS_REFUSED_TOTAL).child().value == 0
+
+    visit(scenario)
+
+
+def test_no_answer_may_be_taken_for_another_type_than_it_states() -> None:
+    """Not even a refusal, an error or a page that is not there."""
+
+    async def scenario(visit: Visit) -> None:
+        asked = [("GET", path, "127.0.0.1") for path in sorted(visit.routes)]
+        asked += [("POST", "/config", "127.0.0.1"), ("GET", "/nothing", "127.0.0.1"), ("GET", "/", "rebound.example")]
+        asked.append(("POST", "/-/reload", "127.0.0.1"))
+        answers = [await visit.ask(path, method, Host=host) for method, path, host in asked]
+
+        assert [headers["X-Content-Type-Options"] for _, headers, _ in answers] == ["nosniff"] * len(asked)
+        assert {200, 404, 405, 421} <= {status for status, _, _ in answers}
 
     visit(scenario)

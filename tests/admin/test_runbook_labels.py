@@ -13,6 +13,7 @@ def test_values_of_the_closed_sets_and_names_of_kubernetes_are_taken() -> None:
     given = {
         "lane": "chat",
         "model": "org/llama:3",
+        "cluster": "arn:aws:eks:eu-west-1:1:cluster/llm",
         "namespace": "llm-prod",
         "job": "monitoring/vllm",
         "pod": "vllm-0.vllm",
@@ -30,6 +31,7 @@ def test_values_of_the_closed_sets_and_names_of_kubernetes_are_taken() -> None:
         ("lane", "nightly"),
         ("lane", '"} or vector(1) #'),
         ("model", "<script>alert(1)</script>"),
+        ("cluster", 'eu"} or up{'),
         ("namespace", "LLM"),
         ("namespace", "a" * 64),
         ("namespace", "llm\n"),
@@ -80,6 +82,18 @@ def test_places_are_filled_for_promql_and_html_and_others_are_marked() -> None:
 
     assert filled(html, {"lane": 'a"b\\<i>'}) == (
         "m{lane=&quot;a\\&quot;b\\\\&lt;i&gt;&quot;, pod=&quot;<mark>$pod</mark>&quot;} $lanes"
+    )
+
+
+def test_a_link_that_names_a_cluster_narrows_each_query_to_it() -> None:
+    """And without one the queries are as they stand in the runbook."""
+    html = "a{namespace=&quot;$namespace&quot;, job=&quot;$job&quot;} / b{namespace=&quot;$namespace&quot;}"
+    known = {"namespace": "llm", "job": "vllm"}
+
+    assert filled(html, known) == "a{namespace=&quot;llm&quot;, job=&quot;vllm&quot;} / b{namespace=&quot;llm&quot;}"
+    assert filled(html, {**known, "cluster": "eu"}) == (
+        "a{cluster=&quot;eu&quot;, namespace=&quot;llm&quot;, job=&quot;vllm&quot;}"
+        " / b{cluster=&quot;eu&quot;, namespace=&quot;llm&quot;}"
     )
 
 

@@ -143,7 +143,10 @@ def test_the_link_in_a_page_leads_to_a_runbook_with_its_labels_filled_in() -> No
         labels = "lane=chat&model=org%2Fllama%3A3&namespace=llm&job=monitoring%2Fvllm&pod=vllm-0"
         status, _, body = await visit.ask(f"/runbooks/LLMQueueBurn?{labels}")
         assert status == 200
-        assert 'namespace="llm", job="monitoring/vllm", model="org/llama:3"' in seen(body)
+        in_queries = '{namespace="llm", job="monitoring/vllm", model="org/llama:3"'
+        assert in_queries in seen(body)
+        of_cluster = (await visit.ask(f"/runbooks/LLMQueueBurn?{labels}&cluster=eu"))[2]
+        assert in_queries.replace("{", '{cluster="eu", ') in seen(of_cluster)
 
         left = [name for name in NAMES if b"<mark>" in (await visit.ask(f"/runbooks/{name}?{labels}"))[2]]
         raw = (await visit.ask(f"/runbooks/LLMQueueBurn.md?{labels}"))[2].decode()

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from sidecar.admin.runbook_labels import PLACE
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.diagnosis.confirming import CHECKS
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
@@ -150,7 +151,7 @@ def test_prometheus_itself_understands_every_query(tmp_path: Path) -> None:
 
 
 def test_the_recorded_series_are_recorded() -> None:
-    groups = yaml.safe_load(RECORDING_RULES.read_text())["groups"]
+    groups = read_yaml(RECORDING_RULES.read_text())["groups"]
 
     recorded = {rule.get("record") for group in groups for rule in group["rules"]}
     mentioned = {series for text in TEXTS.values() for series in re.findall(r"\b\w+:llm_\w+:\w+", text)}

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
 from sidecar.slo.attribution import SIDECAR, Blame
 
 
 PHASES = (*(blame.value for blame in Blame), SIDECAR)
 """The closed set of an alert's `phase`."""
 
-_LANE = ("namespace", "job", "model", "lane")
-_POD = ("namespace", "job", "pod")
+_LANE = (*ONE_ENGINE, "model", "lane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +45,27 @@ ALERTS = (
     *_burn("LLMStreamBurn", "stream"),
     *_burn("LLMEngineBurn", "engine"),
     *_burn("LLMSidecarBurn", "sidecar"),
-    *(Alert("LLMPodBurn", severity, phase, (*_POD, "model")) for severity in ("page", "ticket") for phase in PHASES),
-    Alert("LLMNothingComesBack", "page", "engine", _POD),
-    Alert("LLMEngineDown", "page", "engine", _POD),
-    Alert("LLMEngineRestarted", "ticket", "engine", _POD),
-    Alert("LLMEnginePreempting", "ticket", "queue", _POD),
-    Alert("LLMEngineKvCacheFull", "ticket", "queue", _POD),
-    Alert("LLMPrefixCacheCollapsed", "ticket", "prefill", _POD),
+    *(Alert("LLMPodBurn", severity, phase, (*ONE_POD, "model")) for severity in ("page", "ticket") for phase in PHASES),
+    Alert("LLMNothingComesBack", "page", "engine", ONE_POD),
+    Alert("LLMEngineDown", "page", "engine", ONE_POD),
+    Alert("LLMEngineRestarted", "ticket", "engine", ONE_POD),
+    Alert("LLMEnginePreempting", "ticket", "queue", ONE_POD),
+    Alert("LLMEngineKvCacheFull", "ticket", "queue", ONE_POD),
+    Alert("LLMPrefixCacheCollapsed", "ticket", "prefill", ONE_POD),
     Alert("LLMPromptsGrowing", "ticket", "prefill", _LANE),
     Alert("LLMClientsGiveUp", "ticket", "queue", _LANE),
-    Alert("LLMEventsInBursts", "ticket", "stream", (*_POD, "lane")),
+    Alert("LLMEventsInBursts", "ticket", "stream", (*ONE_POD, "lane")),
     Alert("LLMRequestsRejected", "ticket", "queue", _LANE),
-    Alert("LLMSidecarAbsent", "page", "sidecar", ("namespace", "job")),
-    Alert("LLMSidecarStarved", "page", "sidecar", _POD),
-    Alert("LLMSidecarDown", "page", "sidecar", _POD),
-    Alert("LLMSidecarBypassed", "ticket", "sidecar", _POD),
-    Alert("LLMSidecarDisagrees", "ticket", "sidecar", _POD),
-    Alert("LLMSidecarSlow", "ticket", "sidecar", _POD),
-    Alert("LLMSidecarDropsObservations", "ticket", "sidecar", _POD),
-    Alert("LLMAttributionLow", "ticket", "sidecar", ("namespace", "job", "lane")),
-    Alert("LLMLabelOverflow", "ticket", "sidecar", _POD),
-    Alert("LLMConfigReloadFailed", "ticket", "sidecar", _POD),
+    Alert("LLMSidecarAbsent", "page", "sidecar", ONE_ENGINE),
+    Alert("LLMSidecarStarved", "page", "sidecar", ONE_POD),
+    Alert("LLMSidecarDown", "page", "sidecar", ONE_POD),
+    Alert("LLMSidecarBypassed", "ticket", "sidecar", ONE_POD),
+    Alert("LLMSidecarDisagrees", "ticket", "sidecar", ONE_POD),
+    Alert("LLMSidecarSlow", "ticket", "sidecar", ONE_POD),
+    Alert("LLMSidecarDropsObservations", "ticket", "sidecar", ONE_POD),
+    Alert("LLMAttributionLow", "ticket", "sidecar", (*ONE_ENGINE, "lane")),
+    Alert("LLMLabelOverflow", "ticket", "sidecar", ONE_POD),
+    Alert("LLMConfigReloadFailed", "ticket", "sidecar", ONE_POD),
     Alert("Watchdog", "none", "sidecar", ()),
 )
 

@@ -17,6 +17,9 @@ from urllib.parse import quote_plus
 
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
+from sidecar.diagnosis.promql import quoted
+from sidecar.metrics.target_labels import CLUSTER
 from tests.alert_rules.alert_table import alert
 from tests.support.tools import need_tool
 
@@ -51,6 +54,8 @@ class Scenario:
     namespace: str | None
     """None: a Prometheus that adds neither namespace nor pod."""
     tell: Callable[["Scenario"], None] = field(repr=False)
+    cluster: str = ""
+    """The label of all series that are told from here on; empty: they have none."""
     series: dict[str, str] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     """Expressions with what they must yield."""
@@ -135,7 +140,7 @@ class Scenario:
         stands = self._alert(one, labels)
         name, severity = stands.pop("alertname"), stands["severity"]
         told = {
-            key: _filled(labels.get(key, text), stands)
+            key: filled_in(labels.get(key, text), stands)
             for key, text in _annotations(name, severity, stands["phase"]).items()
         }
         # The link of a lane's alert ends with its worst pod, which is an annotation too; empty where there is none.
@@ -162,6 +167,7 @@ class Scenario:
             # What tells targets of one pod apart is told where rules ask for it; it would be half of the file.
             instance = {"instance": target["instance"]} if metric in TARGETS else {}
             target = {"namespace": self.namespace, "job": JOB, "pod": pod} | instance
+        target |= {CLUSTER: self.cluster} if self.cluster else {}
         name = f"{metric}{{{_labels({**target, **labels})}}}"
         assert name not in self.series, f"{self.name} tells {name} twice"
         self.series[name] = " ".join(parts)
@@ -174,6 +180,7 @@ class Scenario:
         name, severity, *phase = one.split()
         row = alert(name, severity, phase[0] if phase else told.get("phase"))
         usual = {
+            CLUSTER: "",
             "job": JOB,
             "pod": POD,
             "model": MODEL,
@@ -347,7 +354,7 @@ def _named(suite: Suite, complaint: str) -> str | None:
 
 @cache
 def _groups(file: str) -> list[dict[str, Any]]:
-    groups: list[dict[str, Any]] = yaml.safe_load((RULES / file).read_text())["groups"]
+    groups: list[dict[str, Any]] = read_yaml((RULES / file).read_text())["groups"]
     return groups
 
 
@@ -363,16 +370,23 @@ def _annotations(name: str, severity: str, phase: str) -> Mapping[str, str]:
     return dict(found)
 
 
-def _filled(text: str, labels: Mapping[str, str]) -> str:
+def filled_in(text: str, labels: Mapping[str, str]) -> str:
+    """A template with these labels in their places; the words around a cluster are left out where there is none."""
+
     def one(match: re.Match[str]) -> str:
         value = labels.get(match[1], "")
         return quote_plus(value) if match[2] else value
 
-    return re.sub(r"{{ \$labels\.(\w+)( \| urlquery)? }}", one, text)
+    def of_cluster(match: re.Match[str]) -> str:
+        before, how, after = match[2], match[3] or "", match[4]
+        return f"{before}{{{{ $labels.{match[1]}{how} }}}}{after}" if labels.get(match[1]) else ""
+
+    with_cluster = rf"{{{{ with \$labels\.({CLUSTER}) }}}}(.*?){{{{ \.( \| urlquery)? }}}}(.*?){{{{ end }}}}"
+    return re.sub(r"{{ \$labels\.(\w+)( \| urlquery)? }}", one, re.sub(with_cluster, of_cluster, text))
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{value}"' for name, value in labels.items())
+    return ",".join(f"{name}={quoted(value)}" for name, value in labels.items())
 
 
 def _at(minute: float) -> str:

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Histogram
+from sidecar.metrics.target_labels import ONE_PROCESS
 
 
 FOLDER = Path(__file__).parents[2] / "alert_rules"
 FILES = ("llm-recording.yml", "llm-alerts.yml")
-TARGET = frozenset({"namespace", "pod", "instance", "job"})
+TARGET = frozenset(ONE_PROCESS)
 """Labels that Prometheus adds to all that it scrapes (alert_rules/README.md)."""
 
 RATES = {"rate", "irate", "increase", "resets"}
@@ -57,7 +58,7 @@ class Shipped:
 
 def groups(files: tuple[str, ...] = FILES) -> list[dict[str, Any]]:
     """All groups of the shipped files, as they stand there."""
-    return [group for name in files for group in yaml.safe_load((FOLDER / name).read_text())["groups"]]
+    return [group for name in files for group in read_yaml((FOLDER / name).read_text())["groups"]]
 
 
 @cache

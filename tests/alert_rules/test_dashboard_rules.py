@@ -8,23 +8,25 @@ from collections.abc import Iterator
 
 import promql_parser as promql
 import pytest
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.rules.dashboard_rules import DRAWN_PHASES, RECORDED
 from sidecar.export.rules.rule_files import files
 from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED, classic_only
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_PROCESS
 from tests.alert_rules.syntax import FOLDER, KNOWN, Labels, Shipped, exposed, groups, recorded, rules, selectors
 from tests.grafana.boards import UIDS, board, query_variables, switch, targets
+from tests.support.shipped_rules import shipped_rules
 
 
 GROUPS = groups((DASHBOARD_RULES,))
 RULES = [Shipped(group["name"], rule) for group in GROUPS for rule in group["rules"]]
 MOST_RULES = 15
 LEVELS = {
-    "instance": {"namespace", "job", "model", "lane", "pod", "instance"},
-    "job": {"namespace", "job"},
-    "lane": {"namespace", "job", "model", "lane"},
+    "instance": {*ONE_PROCESS, "model", "lane"},
+    "job": {*ONE_ENGINE},
+    "lane": {*ONE_ENGINE, "model", "lane"},
 }
 """The labels that the level of a name stands for; a lane's phases and objectives have more."""
 PHASES = {"phase", "streaming"}
@@ -126,15 +128,15 @@ def test_the_phases_whose_quantiles_are_recorded_are_those_that_are_drawn() -> N
 
 def test_the_object_for_the_operator_has_the_same_groups() -> None:
     """An object of its own, so that it can be left out."""
-    made = yaml.safe_load((FOLDER / "kubernetes" / "dashboard-rule.yaml").read_text())
+    made = read_yaml((FOLDER / "kubernetes" / "dashboard-rule.yaml").read_text())
 
     assert made["spec"]["groups"] == GROUPS
     assert made["metadata"]["name"] == "llm-phase-sidecar-dashboards"
     kustomization = (FOLDER / "kustomization.yaml").read_text()
-    assert "kubernetes/dashboard-rule.yaml" not in yaml.safe_load(kustomization)["resources"]
+    assert "kubernetes/dashboard-rule.yaml" not in read_yaml(kustomization)["resources"]
     assert "  # - kubernetes/dashboard-rule.yaml\n" in kustomization
 
 
 def test_a_file_without_keep_firing_for_has_it_as_well() -> None:
     """An old vmalert takes it unchanged."""
-    assert files(keep_firing=False)[DASHBOARD_RULES] == files()[DASHBOARD_RULES]
+    assert files(keep_firing=False)[DASHBOARD_RULES] == shipped_rules()[DASHBOARD_RULES]

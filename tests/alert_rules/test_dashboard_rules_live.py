@@ -24,7 +24,7 @@ from tests.drawn.asking import Look, filled_in, variables_of
 from tests.grafana.boards import UIDS, Json, board, switch, targets
 
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(180)]
 
 PODS, LANES = 3, 2
 HISTORY_SAMPLES, AHEAD_SAMPLES = 30, 20

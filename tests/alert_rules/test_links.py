@@ -3,7 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
-from urllib.parse import parse_qsl, quote_plus, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
@@ -11,6 +11,7 @@ import yaml
 from sidecar.admin.runbook_labels import LINK_LABELS, asked
 from sidecar.export.rules.pages import BURN_ALERTS
 from tests.alert_rules.alert_table import ALERTS
+from tests.alert_rules.promtool import filled_in
 from tests.alert_rules.syntax import rules
 from tests.support.tools import need_tool
 
@@ -19,6 +20,7 @@ LINKS = {rule.name: rule.fields["annotations"]["runbook_url"] for rule in rules(
 CARRIED = {one.name: one.labels for one in ALERTS}
 NO_SIDECAR_ANSWERS = {"LLMSidecarAbsent"}
 LABELS_OF_ONE = {
+    "cluster": "arn:aws:eks:eu-west-1:1:cluster/llm",
     "namespace": "llm-prod",
     "job": "monitoring/vllm",
     "model": "meta-llama/Llama 3.1:8b+awq & more",
@@ -38,8 +40,7 @@ def told(name: str) -> dict[str, str]:
 
 def link(name: str) -> str:
     """The link as it must come out of Prometheus."""
-    url = re.sub(r"{{ \$labels\.(\w+) \| urlquery }}", lambda one: quote_plus(LABELS_OF_ONE[one[1]]), LINKS[name])
-    return re.sub(r"{{ with .*{{ end }}$", LABELS_OF_ONE["pod"], url)
+    return re.sub(r"{{ with .*{{ end }}$", LABELS_OF_ONE["pod"], filled_in(LINKS[name], LABELS_OF_ONE))
 
 
 @pytest.mark.parametrize("name", LINKS)

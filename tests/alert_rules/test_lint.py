@@ -13,8 +13,9 @@ import promql_parser as promql
 import pytest
 
 from sidecar.export.rules.pages import BURN_ALERTS
-from sidecar.export.rules.rule_files import files
+from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD, ONE_PROCESS
 from sidecar.slo.attribution import SIDECAR, Blame
 from tests.alert_rules.syntax import (
     FILES,
@@ -31,6 +32,7 @@ from tests.alert_rules.syntax import (
     rules,
     selectors,
 )
+from tests.support.shipped_rules import shipped_rules
 from tests.support.tools import need_newer, need_tool
 
 
@@ -65,7 +67,7 @@ def asked_in(rule: Shipped) -> list[str]:
     """The queries in an alert's annotations, with some value in place of each label."""
     texts = rule.fields["annotations"].values()
     return [
-        re.sub(r"(?<=ratio_rate)%s|(?<=increase)%s", "5m", query).replace("%s", "x").replace('\\"', '"')
+        re.sub(r"(?<=ratio_rate)%s|(?<=increase)%s", "5m", query).replace("%q", '"x"').replace('\\"', '"')
         for text in texts
         for query in re.findall(r'printf "((?:[^"\\]|\\.)*)" [^|}]*\| query', text)
     ]
@@ -85,10 +87,10 @@ def test_promtool_has_nothing_to_say(needed: Callable[[str], Path]) -> None:
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
-@pytest.mark.parametrize("name", sorted(files()))
+@pytest.mark.parametrize("name", sorted(shipped_rules()))
 def test_the_committed_file_is_the_generated_one(name: str) -> None:
     """`sidecar export rules` writes it anew."""
-    assert (FOLDER / name).read_text() == files()[name]
+    assert (FOLDER / name).read_text() == shipped_rules()[name]
 
 
 # --- what they read --------------------------------------------------------------------------------------------------------
@@ -130,6 +132,18 @@ def test_a_lost_label_is_found(expr: str, lost: list[str]) -> None:
     labels.of(promql.parse(expr))
 
     assert labels.lost == lost
+
+
+def test_whatever_tells_namespaces_apart_tells_clusters_apart() -> None:
+    """Else two clusters with namespaces named alike would be one: in groupings, in joins, and in the queries of messages."""
+    for_pictures = [Shipped("", rule) for group in groups((DASHBOARD_RULES,)) for rule in group["rules"]]
+    asked = [query for rule in RULES if not rule.is_record for query in asked_in(rule)]
+    texts = [*(rule.expr for rule in (*RULES, *for_pictures)), *asked]
+    grouped = [found[1] for text in texts for found in re.finditer(r"\b(?:by|on) \(([^)]*)\)", text)]
+    matched = [found[1] for text in asked for found in re.finditer(r"\{([^}]*)\}", text)]
+    merged = {one for one in (*grouped, *matched) if re.search(r"\bnamespace\b", one) and CLUSTER not in one}
+
+    assert (len(grouped) > 300, len(matched) > 100, merged) == (True, True, set())
 
 
 @each_rule
@@ -193,9 +207,9 @@ def test_groups_have_no_field_newer_than_2_42() -> None:
 
 
 LEVELS = {
-    "instance": {"namespace", "job", "model", "lane", "objective", "pod", "instance"},
-    "lane": {"namespace", "job", "model", "lane", "objective"},
-    "pod": {"namespace", "job", "model", "pod"},
+    "instance": {*ONE_PROCESS, "model", "lane", "objective"},
+    "lane": {*ONE_ENGINE, "model", "lane", "objective"},
+    "pod": {*ONE_POD, "model"},
 }
 NEVER = {"instance": {"prompt_bucket"}, "lane": {"pod", "instance"}, "pod": {"lane", "instance"}}
 

@@ -6,8 +6,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.rules.operator import SECRET, alertmanager_config, as_yaml, prometheus_rule
 from tests.support.alertmanager import CONFIG, shipped
 
@@ -203,7 +203,7 @@ def test_an_expression_of_several_lines_stays_readable() -> None:
     text = as_yaml(prometheus_rule([rule]), source="a.yml", command="a command")
 
     assert "expr: |\n        sum(\n          y\n        )\n" in text
-    assert yaml.safe_load(text)["spec"]["groups"] == rule["groups"]
+    assert read_yaml(text)["spec"]["groups"] == rule["groups"]
 
 
 # --- the generated files -------------------------------------------------------------------------------------------------
@@ -219,6 +219,6 @@ def test_the_object_for_alertmanager_is_in_step_with_the_file() -> None:
 def test_the_object_for_prometheus_is_in_step_with_the_rules() -> None:
     """`sidecar export rules` writes it anew."""
     generated = (FOLDER / "kubernetes" / "prometheus-rule.yaml").read_text()
-    made = prometheus_rule([yaml.safe_load(file.read_text()) for file in RULE_FILES])
+    made = prometheus_rule([read_yaml(file.read_text()) for file in RULE_FILES])
 
     assert generated == as_yaml(made, source="the rule files", command="sidecar export rules")

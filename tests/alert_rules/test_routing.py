@@ -2,13 +2,16 @@
 
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.demo.shipped import seconds_of
 from sidecar.export.rules.operator import alertmanager_config
+from sidecar.metrics.target_labels import ONE_ENGINE
 from tests.alert_rules.alert_table import ALERTS, PHASES, Alert, matching
 from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool
@@ -118,7 +121,7 @@ def test_no_two_phases_share_a_channel_or_a_pager_or_a_webhook() -> None:
 
 def test_a_message_is_about_one_phase_of_one_engine() -> None:
     """Lanes, objectives, models and pods are its lines. Nothing below the root groups in another way."""
-    assert shipped()["route"]["group_by"] == ["namespace", "job", "phase"]
+    assert shipped()["route"]["group_by"] == [*ONE_ENGINE, "phase"]
     assert "group_by" not in yaml.safe_dump(shipped()["route"]["routes"])
 
 
@@ -139,7 +142,7 @@ def test_a_page_takes_one_evaluation_from_the_two_minutes_and_a_ticket_waits_for
 
 def test_a_rule_group_with_pages_is_evaluated_within_the_wait_of_a_page() -> None:
     """Else the page of a pod may miss the message of its lanes, and the same incident is told twice."""
-    groups = yaml.safe_load((CONFIG.parent / "llm-alerts.yml").read_text())["groups"]
+    groups = read_yaml((CONFIG.parent / "llm-alerts.yml").read_text())["groups"]
     paging = [one for one in groups if any(rule["labels"]["severity"] == "page" for rule in one["rules"])]
     page = shipped()["route"]["routes"][1]["routes"][0]
 
@@ -153,15 +156,21 @@ def test_a_rule_group_with_pages_is_evaluated_within_the_wait_of_a_page() -> Non
 ORDER = ("engine", "sidecar", "stream", "first_token", "prefill", "decode", "queue", "unattributed")
 """The first mutes all that come after it."""
 LANE_PAGES = [one for one in ALERTS if one.severity == "page" and "lane" in one.labels]
+SIDES = [(frozenset(matching(rule["sourceMatch"])), frozenset(matching(rule["targetMatch"]))) for rule in INHIBITIONS]
+"""The alerts that mute and those that are muted, rule by rule."""
 POD_PAGES = [one for one in ALERTS if one.name == "LLMPodBurn" and one.severity == "page"]
 each_inhibition = pytest.mark.parametrize("rule", INHIBITIONS, ids=lambda rule: rule["sourceMatch"][0]["value"])
 
 
+@cache
+def sides() -> list[tuple[list[Alert], list[Alert]]]:
+    """The alerts that each inhibition mutes with, and those that it mutes."""
+    return [(matching(rule["sourceMatch"]), matching(rule["targetMatch"])) for rule in INHIBITIONS]
+
+
 def mutes(source: Alert, target: Alert) -> bool:
-    """Whether one alert holds back another of the same namespace, job and pod."""
-    return source != target and any(
-        source in matching(rule["sourceMatch"]) and target in matching(rule["targetMatch"]) for rule in INHIBITIONS
-    )
+    """Whether one alert holds back another of the same engine and pod."""
+    return source != target and any(source in sources and target in targets for sources, targets in sides())
 
 
 def after(one: Alert, other: Alert) -> bool:
@@ -189,7 +198,7 @@ def test_each_rule_asks_both_sides_for_the_labels_that_tell_alerts_apart(rule: d
         {"lane", "job"} if {"name": "severity", "value": "page", "matchType": "="} in rule["targetMatch"] else {"job"}
     )
     assert (of_source, of_target) in (({"lane", "job"}, paged), ({"pod", "job"}, {"pod", "job"}))
-    assert set(rule["equal"]) == {"namespace", "job"} | (of_source & {"pod"})
+    assert set(rule["equal"]) == {*ONE_ENGINE} | (of_source & {"pod"})
 
 
 def test_no_alerts_mute_each_other_in_a_circle() -> None:

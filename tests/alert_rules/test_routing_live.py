@@ -15,6 +15,8 @@ from tests.support.alertmanager import Alertmanager, at_sink, running_alertmanag
 from tests.support.sink import Notification, Sink, listening_sink
 
 
+pytestmark = pytest.mark.timed
+
 ANNOTATIONS = {
     "summary": "interactive: TTFT budget burns 14x, 83 % of misses waited in queue",
     "description": "The requests that missed their objective waited for the scheduler.",
@@ -171,6 +173,25 @@ def test_an_earlier_phase_and_a_page_mute_what_follows_from_them(stack: Alertman
 
     assert [stack.alertmanager.wait_until_muted(one) for one in (queue, *tickets)] == [True] * 3
     assert [stack.alertmanager.muted(one) for one in free] == [False] * 4
+
+
+def test_one_cluster_mutes_nothing_of_another_and_is_told_by_itself(stack: AlertmanagerStack) -> None:
+    """Two clusters whose namespaces and jobs have the same names, and one Alertmanager."""
+    here = {"namespace": "clusters", "job": "llm"}
+    engine, prefill, starved, pod = (
+        alert(*one) for one in (("LLMEngineBurn", "page"), ("LLMPrefillBurn", "page"), ("LLMSidecarStarved",), ("LLMPodBurn", "page", "decode"))
+    )  # fmt: skip
+    muted = [one.example(**here, cluster="us") for one in (prefill, pod)]
+    free = [one.example(**here, cluster="eu") for one in (prefill, pod)]
+    stack.fire(*(one.example(**here, cluster="us") for one in (engine, starved)), *muted, *free)
+
+    assert [stack.alertmanager.wait_until_muted(one) for one in muted] == [True, True]
+    assert [stack.alertmanager.muted(one) for one in free] == [False, False]
+    stack.fire(prefill.example(**here, cluster="ap"))
+    told = [*stack.sink.wait_for("/prefill/page", about=("clusters", "eu")), *stack.sink.wait_for("/prefill/page", about=("clusters", '"ap"'))]  # fmt: skip
+    assert [{one["cluster"] for one in labels_in(each)} for each in told] == [{"eu"}, {"ap"}]
+    (chat,) = stack.sink.wait_for("/slack", about="LLMPrefillBurn prefill some-lane, cluster eu")
+    assert "cluster eu, namespace clusters" in chat.body["attachments"][0]["text"]
 
 
 def test_a_starved_sidecar_mutes_its_own_pods_pages_and_nothing_elses(stack: AlertmanagerStack) -> None:

@@ -30,7 +30,7 @@ from tests.support.sink import Sink, listening_sink
 from tests.support.tools import need_tool
 
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 LANE = 'namespace="vm",job="llm",model="small",lane="chat",objective="ttft"'
 HEALTHY_SECONDS, BROKEN_SECONDS, PATIENCE_SECONDS = 15, 30, 90

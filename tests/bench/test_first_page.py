@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.first_page import Run, judged, missed, report, table
+from bench.first_page import Run, judged, missed, report, table, verdict
 from sidecar.config.folding import WIDTH
 
 
@@ -72,6 +72,17 @@ def test_a_page_that_is_never_resolved_is_not_said_to_be() -> None:
     assert run_of(FAULT, PAGE).resolved_seconds is None
 
 
+def test_a_miss_beside_a_late_control_was_not_measured() -> None:
+    """One of a run beside a good control is missed, whatever others say; and runs that miss nothing need no control."""
+    well, bad = run_of(FAULT, PAGE, OVER), run_of(FAULT)
+
+    assert verdict([well, bad], ["", "full"]) == ([], ["queue: this machine was busy: full"])
+    assert verdict([bad], ["full"]) == ([], ["queue: this machine was busy: full"])
+    assert verdict([bad, well], ["", "full"]) == (list(missed([bad])), ["queue: this machine was busy: full"])
+    assert verdict([well, well], ["full", ""]) == ([], [])
+    assert verdict([well, bad], ["", ""]) == (list(missed([well, bad])), [])
+
+
 def test_two_of_twenty_five_runs_may_tell_twice() -> None:
     once, twice = run_of(FAULT, PAGE, OVER), run_of(FAULT, PAGE, notification(71.0, "queue", "rag"), OVER)
     said = {
@@ -89,13 +100,17 @@ def test_the_table_fits_eighty_columns() -> None:
     assert [line for line in table([late]) if len(line) > WIDTH] == []
 
 
-def test_the_page_of_evidence_has_the_tree_each_run_and_each_bound_that_was_missed() -> None:
+def test_the_page_of_evidence_has_the_tree_each_kind_and_each_bound_that_was_missed() -> None:
     good, none = run_of(FAULT, PAGE, OVER), replace(run_of(FAULT), kind="decode")
-    page = report([good, none], "tree 0123456789ab of 2026-11-25")
+    slower = replace(good, page_seconds=41.0, resolved_seconds=None, load_average=0.6)
+    page = report([good, none, slower], "tree 0123456789ab of 2026-11-25")
 
     assert "Tree 0123456789ab of 2026-11-25; " in page
-    assert "in 1 of 2 runs" in page
-    assert "| queue | 0.4 | 18.0 | 31.0 | 80.0 | queue | 0 | 1 | 0 | queue-page |" in page
-    assert "| decode | 0.4 | 18.0 | - | - | - | 0 | 0 | 0 | - |" in page
+    assert "the phase of the fault in 2 of 3 runs" in page
+    queue = (
+        "| queue | 2 | 0.5 (0.4 to 0.6) | 18.0 (18.0 to 18.0) | 36.0 (31.0 to 41.0) | 80.0 (80.0 to 80.0); never in 1 "
+    )
+    assert f"{queue}| 0 | 2 | 0 | queue-page |" in page
+    assert "| decode | 1 | 0.4 (0.4 to 0.4) | 18.0 (18.0 to 18.0) | never in 1 | never in 1 | 0 | 0 | 0 | - |" in page
     assert "- **Missed**: decode: the first page is of no phase: none came." in page
     assert "Every bound is met." in report([good], "a tree with changes")

@@ -1,4 +1,4 @@
-"""The check of `make bench` in CI: what counts as far above a bound, on figures that are written here."""
+"""The check of `make bench` in `make thorough`: what counts as far above a bound, on figures that are written here."""
 
 from pathlib import Path
 from typing import cast

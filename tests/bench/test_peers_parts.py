@@ -84,8 +84,15 @@ def test_every_column_is_filled_and_nothing_is_measured_in_vain(
     assert (columns - taken - of_a_page, taken - columns - of_no_table) == (set(), set())
     assert bench.results.reasons == {}
     assert bench.results.values("sidecar", "rate") == {0: 1000.0}
-    text = "\n".join(report.body(bench.results, {key: key for key in keys}))
+    titles = {key: key for key in keys}
+    text = "\n".join(report.body(bench.results, titles))
     assert ("2 minutes of varied traffic" in text, "| RSS at rest, MB |" in text) == (True, True)
+    page = "\n".join(report.evidence(bench.results, titles))
+    in_full = [f"**{title}**" for title in report.TABLES_IN_FULL] + [
+        f"| {row} |" for row in ("direct", "sidecar-silent")
+    ]
+    assert [(words in text, words in page) for words in in_full] == [(True, False)] * len(in_full)
+    assert [words for words in ("**CPU per prompt, us**", "| sidecar |", "**Bounds**") if words not in page] == []
 
 
 def test_the_plan_of_all_parts_for_all_rows_takes_less_than_an_hour() -> None:

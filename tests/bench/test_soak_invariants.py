@@ -24,6 +24,7 @@ SOUND = Books(
     outcomes={"ok": 1.0, "engine_truncated": 1.0, "rejected": 0.0},
     engine_requests=2,
     engine_injuries=1,
+    client_injuries=1,
 )
 
 
@@ -41,10 +42,21 @@ def test_books_in_which_each_request_has_one_outcome_are_sound() -> None:
         (replace(SOUND, outcomes={"ok": 2.0, "engine_truncated": 1.0}), "3 requests are counted and 2 are logged"),
         (replace(SOUND, engine_requests=3), "the engine got 3 requests"),
         (replace(SOUND, engine_injuries=0), "blamed more often (1 engine_truncated)"),
+        (replace(SOUND, client_injuries=0), "2 answers are cut, and 1 + 0 connections were injured"),
+        (
+            replace(SOUND, outcomes={**SOUND.outcomes, "sidecar_error": 1.0}),
+            "1 requests have the outcome sidecar_error",
+        ),
     ],
 )
 def test_each_broken_account_is_told(books: Books, said: str) -> None:
     assert [broken for broken in broken_accounts(books) if said in broken]
+
+
+def test_a_client_that_leaves_is_not_cut() -> None:
+    left = replace(SOUND, requests=[*SOUND.requests, {**line("d", "cut"), "kind": "leave", "answered": False}])
+
+    assert broken_accounts(left) == []
 
 
 def test_a_line_that_the_logs_rate_limit_held_back_is_not_missing() -> None:

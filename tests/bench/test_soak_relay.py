@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import random
 from collections import Counter
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.soak.chaos_relay import ChaosRelay, End
-from bench.soak.faults import INJURES, MOST_SECONDS, Fault, Kind, Side, delivered, drawn
+from bench.soak.faults import INJURES, MOST_SECONDS, Fault, Kind, Side, cut, delivered, drawn
 
 
 def fault(kind: Kind, seconds: float = 2.0) -> Fault:
@@ -28,6 +29,25 @@ def test_a_delay_keeps_all_bytes_and_their_order(data: bytes, kind: Kind, behind
     assert b"".join(piece for _, piece in pieces) == data
     assert [at for at, _ in pieces] == sorted(at for at, _ in pieces)
     assert pieces[0][0] >= 10.0 + behind
+
+
+@given(data=st.binary(max_size=300), seed=st.integers(0, 1000))
+def test_an_engines_cuts_keep_all_bytes(data: bytes, seed: int) -> None:
+    pieces = cut(data, random.Random(seed))
+
+    assert b"".join(pieces) == data
+    assert len(pieces) == 1 or all(pieces)
+
+
+def test_an_engine_cuts_behind_a_size_line_beside_it_and_anywhere_and_leaves_most_writes_whole() -> None:
+    data = b"9\r\ndata: 1\n\n\r\n"
+    draw = random.Random(1)
+
+    drawn_cuts = Counter(tuple(map(len, cut(data, draw))) for _ in range(4000))
+
+    assert {(3, 11), (2, 12), (3, 1, 10), (3, 9, 2)} <= drawn_cuts.keys()
+    assert all((place, len(data) - place) in drawn_cuts for place in range(1, len(data)))
+    assert drawn_cuts[len(data),] > 3000
 
 
 def test_each_delay_is_the_one_that_it_says() -> None:

@@ -18,6 +18,8 @@ from tests.support.background import Background, background
 from tests.support.tools import need_tool
 
 
+pytestmark = pytest.mark.timed
+
 WINDOWS = ((390, 844), (1440, 960))
 OBJECTIVES = {"decode": "time between tokens", "stream": "time between tokens"}
 """Phase to the objective that its fault breaks first; it is the time to first token for all others."""

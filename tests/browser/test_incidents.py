@@ -12,6 +12,7 @@ from tests.support.tools import need_tool
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.timed,
     pytest.mark.timeout(300),
 ]  # the first one waits for all six incidents, which run at the same time
 

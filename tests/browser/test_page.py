@@ -16,6 +16,8 @@ from tests.support.background import Background, background
 from tests.support.tools import need_tool
 
 
+pytestmark = pytest.mark.timed
+
 WIDTHS = (320, 390, 768, 1440)
 PATIENCE_SECONDS = 15.0
 """The page asks again every 5 s."""

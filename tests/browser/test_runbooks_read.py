@@ -17,6 +17,8 @@ from tests.support.background import Background, background
 from tests.support.tools import need_tool
 
 
+pytestmark = pytest.mark.timed
+
 POD = "vllm-small-chat-1b-deployment-of-the-platform-team-7c9d8b5f6d-x2x7q"
 PAGE = f"lane={LONG}&model={MODEL}&namespace=llm-platform-production&job=monitoring/vllm-small-chat&pod={POD}"
 WIDTHS = (390, 1440)

@@ -3,7 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.budgets.budgets import KEPT_FILES, Budgets, Kind, backlog_of, limits_of
+from sidecar.budgets.budgets import (
+    CONNECTION_BYTES,
+    KEPT_FILES,
+    LEAST_FILES,
+    LEAST_MEMORY_BYTES,
+    PROCESS_BYTES,
+    REQUEST_BYTES,
+    Budgets,
+    Kind,
+    backlog_of,
+    limits_of,
+)
 from sidecar.config.proxy_section import ProxyConfig
 
 
@@ -28,7 +39,12 @@ ASKED = st.builds(
 )
 
 
-@given(st.integers(16 << 20, 1 << 42), st.integers(1024, 1 << 20), ASKED)
+MUCH_MEMORY = st.integers(LEAST_MEMORY_BYTES, 1 << 42) | st.integers(LEAST_MEMORY_BYTES, 2 * LEAST_MEMORY_BYTES)
+MEMORY = st.integers(1 << 20, LEAST_MEMORY_BYTES) | MUCH_MEMORY
+FILES = st.integers(LEAST_FILES, 1 << 20) | st.integers(LEAST_FILES, 4 * LEAST_FILES)
+
+
+@given(MEMORY, FILES, ASKED)
 def test_all_sockets_at_their_limits_leave_the_kept_files(memory: int, files: int, asked: ProxyConfig) -> None:
     """Each request, upload and tunnel has a connection to the engine beside its client's; one turn accepts a backlog."""
     limits = limits_of(memory, files, asked)
@@ -38,6 +54,15 @@ def test_all_sockets_at_their_limits_leave_the_kept_files(memory: int, files: in
     assert sockets + KEPT_FILES <= files
     assert limits[Kind.REQUESTS] <= asked.max_in_flight
     assert min(limits.values()) >= 1
+
+
+@given(MUCH_MEMORY, FILES, ASKED)
+def test_all_that_the_limits_allow_fits_into_the_memory(memory: int, files: int, asked: ProxyConfig) -> None:
+    limits = limits_of(memory, files, asked)
+    each = ((Kind.CONNECTIONS, CONNECTION_BYTES), (Kind.REQUESTS, REQUEST_BYTES))
+    allowed = sum(limits[kind] * size for kind, size in each) + limits[Kind.HELD_BYTES] + limits[Kind.ACCOUNTS]
+
+    assert PROCESS_BYTES + allowed <= memory
 
 
 def test_a_limit_that_is_stated_is_kept_where_the_machine_allows_it() -> None:

@@ -21,6 +21,8 @@ from sidecar.demo.servers import programs
 from tests.support.tools import need_tool
 
 
+pytestmark = pytest.mark.timed
+
 COMMAND = [sys.executable, "-m", "sidecar", "demo", "--port=0", "--admin-port=0", "--plain", "--rate=8"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.demo.shipped import DEMO, FASTEST, NAMESPACE, Pace, Shipped, find, prometheus_config, seconds_of
 from sidecar.export import shipped_files
 
@@ -44,8 +45,8 @@ def test_rules_differ_in_their_durations_alone(ours: Shipped) -> None:
         original = (ours.folder / name).read_text()
         # Durations in sentences are not scaled: they state the shipped windows.
         assert without_durations(text) == without_durations(original), name
-        groups = yaml.safe_load(original)["groups"]
-        hurried = yaml.safe_load(text)["groups"]
+        groups = read_yaml(original)["groups"]
+        hurried = read_yaml(text)["groups"]
         intervals = [
             (seconds_of(one["interval"]), seconds_of(other["interval"]))
             for one, other in zip(groups, hurried, strict=True)
@@ -57,7 +58,7 @@ def test_rules_differ_in_their_durations_alone(ours: Shipped) -> None:
 
 def test_links_to_runbooks_lead_to_the_demos_own_sidecar(ours: Shipped) -> None:
     text = ours.rules("http://127.0.0.1:9901/runbooks")["llm-alerts.yml"]
-    alerts = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    alerts = [rule for group in read_yaml(text)["groups"] for rule in group["rules"]]
 
     links = {rule["alert"]: rule["annotations"]["runbook_url"].partition("?")[0] for rule in alerts}
     assert links == {name: f"http://127.0.0.1:9901/runbooks/{name}" for name in links}
@@ -68,7 +69,7 @@ def routes_of(route: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_routes_wait_a_fraction_and_tell_the_sink_alone(ours: Shipped, tmp_path: Path) -> None:
-    original = yaml.safe_load((ours.folder / "alertmanager.yml").read_text())
+    original = read_yaml((ours.folder / "alertmanager.yml").read_text())
     hurried = ours.routes("http://127.0.0.1:7", tmp_path)
 
     waits = ("group_wait", "group_interval", "repeat_interval")

@@ -8,10 +8,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-import yaml
 from aiohttp import web
 
 from sidecar.classify.trace import TraceContext, trace_context
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.demo import stage as stage_module
 from sidecar.demo.demo import CONFIG
 from sidecar.demo.event_log import EventLog
@@ -118,7 +118,7 @@ def test_most_of_an_answer_waits_for_a_slow_client() -> None:
     """The client has read once and pauses. Less than a quarter of an answer fits into all buffers before it, so that short answers
     are slow too. The server has the send buffer of the demo's sidecar, and sends tokens until nothing more goes out.
     """
-    config = yaml.safe_load(CONFIG.read_text())
+    config = read_yaml(CONFIG.read_text())
     token = b"e0\r\n" + b"x" * 0xE0 + b"\r\n"
 
     async def scenario() -> int:

@@ -126,6 +126,6 @@ def test_a_pod_has_as_long_to_come_up_as_in_the_alert() -> None:
     (alert,) = [one for one in engine_alerts(("", "")) if one.name == "LLMEngineDown"]
     asked = promql.engines_coming_up(Fleet()).removeprefix("max by (pod) (").removesuffix(")")
 
-    assert f"unless on (namespace, job, pod, instance) ({promql_parser.parse(asked)})" in str(
+    assert f"unless on (cluster, namespace, job, pod, instance) ({promql_parser.parse(asked)})" in str(
         promql_parser.parse(alert.expr)
     )

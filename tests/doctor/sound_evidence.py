@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.doctor import expected_rules
 from sidecar.doctor.gathered import ConfigCheck, Evidence, Reply
 from sidecar.doctor.page_links import api_link
-from sidecar.export.rules.rule_files import files
 from sidecar.export.shipped_files import ALERT_RULES, DASHBOARD_RULES, NothingShippedError, shipped
+from tests.support.shipped_rules import shipped_rules
 
 
 NOW = 1_790_000_000.0
@@ -65,8 +66,10 @@ def vector(*samples: tuple[Mapping[str, str], float]) -> Reply:
 def _groups() -> str:
     """The shipped rules that must be loaded, in the form of `/api/v1/rules`, evaluated two seconds ago."""
     groups = []
-    texts = {name: text for name, text in files().items() if name.startswith("llm-") and name != DASHBOARD_RULES}
-    for group in [group for text in texts.values() for group in yaml.safe_load(text)["groups"]]:
+    texts = {
+        name: text for name, text in shipped_rules().items() if name.startswith("llm-") and name != DASHBOARD_RULES
+    }
+    for group in [group for text in texts.values() for group in read_yaml(text)["groups"]]:
         rules = [
             {
                 "name": rule.get("alert") or rule["record"],
@@ -92,9 +95,7 @@ def groups() -> list[dict[str, Any]]:
 
 def routes() -> dict[str, Any]:
     """The shipped routes, aliases resolved."""
-    found: dict[str, Any] = json.loads(
-        json.dumps(yaml.safe_load((shipped(ALERT_RULES) / "alertmanager.yml").read_text()))
-    )
+    found: dict[str, Any] = json.loads(json.dumps(read_yaml((shipped(ALERT_RULES) / "alertmanager.yml").read_text())))
     return found
 
 

@@ -11,7 +11,7 @@ from sidecar.doctor.examination import JUDGES, examine
 from sidecar.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, undeclared
 from sidecar.doctor.gathered import ConfigCheck, Evidence, Reply
 from sidecar.doctor.links import Link, State
-from sidecar.doctor.own_side import LEAST_SEEN
+from sidecar.doctor.own_side import ATTACH_LABEL, LEAST_SEEN
 from sidecar.doctor.scraped_targets import seconds
 from sidecar.engines.probe.replies import Answer
 from tests.doctor.one_change import (
@@ -67,6 +67,15 @@ def test_the_watchdog_of_another_package_is_no_second_copy_of_ours() -> None:
     assert (states(alone)[State.BROKEN], "Watchdog" in said(alone, Link.RULES)) == (["rules"], True)
 
 
+def test_a_cluster_is_told_where_a_target_has_one_and_asked_of_none() -> None:
+    one_of_many, alone = sound(), sound()
+    in_a_cluster(one_of_many)
+
+    assert states(one_of_many)[State.OK] == [link.label for link in Link]
+    assert "cluster=eu" in said(one_of_many, Link.LABELS)
+    assert "cluster" not in said(alone, Link.LABELS)
+
+
 def test_each_link_has_a_judge() -> None:
     assert tuple(JUDGES) == tuple(Link)
 
@@ -97,6 +106,17 @@ def locked(evidence: Evidence) -> None:
     evidence.page = Reply("http://x/metrics", 401, failure="asks for a user and a password")
 
 
+def in_a_cluster(evidence: Evidence) -> None:
+    prometheus("sidecars", vector(({**TARGET, "cluster": "eu"}, STARTED)))(evidence)
+
+
+def in_a_cluster_with_older_rules(evidence: Evidence) -> None:
+    """Those of 0.1.0 group by no cluster."""
+    in_a_cluster(evidence)
+    older = json.loads(json.dumps(groups()).replace("cluster, ", ""))
+    prometheus("rules", api({"groups": older}))(evidence)
+
+
 BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
     "config error": (with_config(ConfigCheck("a.yml", ("a.yml:1: wrong",))), Link.CONFIG, "a.yml:1: wrong"),
     "silent lane": (
@@ -109,6 +129,8 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
     "engine without its page": (mute_engine, Link.REPORTS, "--disable-log-stats"),
     "engine without its flag": (hints, Link.REPORTS, "--enable-per-request-metrics"),
     "sidecar gone": (without_sidecar, Link.SIDECAR, "nothing listens there"),
+    "nothing attached": (without_sidecar, Link.SIDECAR, f"both need the label {ATTACH_LABEL}"),
+    "half attached": (on_page("seen_ratio 1", "seen_ratio 0"), Link.CLIENTS, f"both need the label {ATTACH_LABEL}"),
     "sidecar locked": (locked, Link.SIDECAR, "docs/access.md"),
     "another server": (on_page("llm_sidecar_build_info", "node_build_info"), Link.SIDECAR, "no sidecar's page"),
     "not ready": (lambda e: setattr(e, "ready", Reply("", 503, b"shutting down (lame_duck)")), Link.READY, "lame_duck"),
@@ -135,6 +157,7 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
         Link.LABELS,
         "no label pod",
     ),
+    "rules that merge clusters": (in_a_cluster_with_older_rules, Link.LABELS, "cluster=eu"),
     "rule fails": (every_rule(health="err", lastError="many-to-many"), Link.EVALUATION, "many-to-many"),
     "overdue": (every_rule(lastEvaluation="2026-09-21T14:00:00Z"), Link.EVALUATION, "a minute or more"),
     "silent watchdog": (every_rule(state="inactive"), Link.WATCHDOG, "vector(1)"),

@@ -27,7 +27,7 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.sink import listening_sink
 
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(240)]
 
 ENOUGH = 130
 """Requests: the share of traffic that is seen is known from 100 on."""
@@ -180,7 +180,7 @@ def with_a_second_copy(plan: Plan) -> None:
 
 def with_a_failing_rule(plan: Plan) -> None:
     wrong = "llm_engine_up * on (pod) llm_slo_target_ratio"
-    right = r"max by \(namespace, job, pod\) \(max_over_time\(llm_sidecar_config_last_reload_successful\[\w+\]\)\) == 0"
+    right = r"max by \(cluster, namespace, job, pod\) \(max_over_time\(llm_sidecar_config_last_reload_successful\[\w+\]\)\) == 0"
     plan.rules["llm-alerts.yml"] = re.sub(right, wrong, plan.rules["llm-alerts.yml"])
 
 

@@ -12,6 +12,7 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Ledger, Reason
+from tests.support.examples import examples
 from tests.support.scenario import phases
 from tests.support.spans import Fixture, fixture, fixtures
 from tests.support.vllm_stream import play, post
@@ -235,7 +236,7 @@ def damage(draw: st.DrawFn, spans: list[Span]) -> list[Span]:
 
 
 @pytest.mark.parametrize("name", fixtures())
-@settings(max_examples=25)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_damaged_spans_give_a_true_number_or_a_reason(name: str, data: st.DataObject) -> None:
     """Nothing is raised, the request is settled once, its phases add up, and none is negative or above the whole."""

@@ -11,6 +11,7 @@ from sidecar.engines.kinds import KINDS
 from sidecar.ledger.account import Ledger, Phase, Reason, Source
 from sidecar.timeline.outcome import Outcome
 from tests.support.answers import Case, damaged, play
+from tests.support.examples import examples
 
 
 EXACT = {"queue": (100, "engine"), "prefill": (300, "engine"), "first_token": (50, "derived")}
@@ -254,7 +255,7 @@ def judge(case: Case, events: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_damage_leads_to_the_right_phases_or_to_a_refusal(case: Case, data: st.DataObject) -> None:
     """Up to three values at once are missing, null, negative, a string, huge, of another type or renamed."""
@@ -276,7 +277,7 @@ def test_a_header_that_is_no_whole_number_says_nothing(value: bytes | None) -> N
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(at=st.integers(0, 5000), junk=st.binary(min_size=1, max_size=6))
 def test_bytes_that_are_damaged_pass_and_break_nothing(case: Case, at: int, junk: bytes) -> None:
     """The damaged bytes may mean anything, but they arrive as sent, and the phases add up."""

@@ -18,6 +18,7 @@ from sidecar.engines.reports.fetcher import IDLE_SECONDS, MAX_RECORDS_BYTES, Rec
 from sidecar.engines.reports.sink import FAILED_SECONDS
 from sidecar.engines.tensorrt_llm import reports_in_records
 from tests.support.answers import damaged
+from tests.support.examples import examples
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 
 
@@ -224,7 +225,7 @@ def test_unasked_the_poll_is_off() -> None:
 
 
 @given(st.sampled_from(VINTAGES).flatmap(lambda vintage: damaged([b"{" + b'"a":' + fixture(vintage).strip() + b"}"])))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> None:
     """Values null, negative, text, huge, renamed or missing: the numbers are right or absent, and nothing is raised."""
     walk = Fetching("tensorrt_llm", poll_perf_metrics=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.dashboards import dashboard_files
 from sidecar.export.parameters import Parameters
 from sidecar.export.rules.annotations import RUNBOOKS
@@ -15,6 +15,7 @@ from sidecar.export.rules.rule_files import files
 from sidecar.export.rules.severity import Severities
 from sidecar.export.shipped_files import DASHBOARD_RULES
 from tests.export.written import export
+from tests.support.shipped_rules import shipped_rules
 
 
 NATIVE_FUNCTIONS = r"histogram_(?:sum|count)\("
@@ -68,8 +69,8 @@ def test_a_chosen_data_source_is_the_one_that_every_dashboard_opens_with() -> No
 
 def test_the_folder_is_the_same_for_the_loader_and_for_the_provisioning(tmp_path: Path) -> None:
     texts = export(tmp_path, "dashboards", "--folder=LLM / Serving")
-    (provider,) = yaml.safe_load(texts["provisioning/dashboards/llm.yml"])["providers"]
-    kustomization = yaml.safe_load(texts["dashboards/kustomization.yaml"])
+    (provider,) = read_yaml(texts["provisioning/dashboards/llm.yml"])["providers"]
+    kustomization = read_yaml(texts["dashboards/kustomization.yaml"])
 
     assert provider["folder"] == kustomization["generatorOptions"]["annotations"]["grafana_folder"] == "LLM / Serving"
 
@@ -90,4 +91,4 @@ def test_classic_histograms_alone_leave_the_native_ones_out_of_the_queries() -> 
     assert {path.rpartition(".")[2] for path in changed} == {"expr"}
     assert [after for _, after in changed.values() if re.search(NATIVE_FUNCTIONS, after)] == []
     assert re.search(NATIVE_FUNCTIONS, text) is None
-    assert text.count("- record:") == files()[DASHBOARD_RULES].count("- record:")
+    assert text.count("- record:") == shipped_rules()[DASHBOARD_RULES].count("- record:")

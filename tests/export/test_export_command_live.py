@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from sidecar.export.routes import ROUTES, ROUTES_OBJECT
-from sidecar.export.rules.rule_files import files
 from tests.export.receiver_sets import SHIPPED_AND_SETS, flags_of
 from tests.export.written import kustomizations, texts_below
 from tests.support.kustomize import made
 from tests.support.manifests import mismatches
 from tests.support.schemas import refused
+from tests.support.shipped_rules import shipped_rules
 from tests.support.tools import need_kubectl, need_newer, need_tool
 
 
 CHECKOUT = Path(__file__).parents[2]
-RULE_FILES = tuple(f"alert_rules/{name}" for name in files() if name.endswith(".yml"))
+RULE_FILES = tuple(f"alert_rules/{name}" for name in shipped_rules() if name.endswith(".yml"))
 ALERTMANAGER_FILE = f"alert_rules/{ROUTES}"
 ROUTES_FILES = {ALERTMANAGER_FILE, f"alert_rules/{ROUTES_OBJECT}"}
 
@@ -189,6 +189,7 @@ def test_nothing_of_it_lies_at_the_top_of_site_packages(installed: Path) -> None
 
 
 @pytest.mark.live
+@pytest.mark.timed
 @pytest.mark.timeout(900)
 def test_the_installed_demo_runs_the_rules_under_the_projects_own_name(installed: Path, tmp_path: Path) -> None:
     """From an empty folder the demo pages the fault's phase, with a link to the runbook of its own sidecar.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.inlined import definitions, inlined
 from sidecar.export.routes import MESSAGES
 from sidecar.export.shipped_files import ALERT_RULES, shipped
@@ -55,7 +56,7 @@ def rendered(text: str, alerts: dict[str, Any], folder: Path, *templates: str) -
 def test_an_inlined_message_is_the_shipped_one(name: str, tmp_path: Path) -> None:
     """Also after a way through YAML, which could take white space at the ends of a block."""
     field = f'{{{{ template "{name}" . }}}}'
-    text = yaml.safe_load(yaml.safe_dump(inlined(field, BODIES)))
+    text = read_yaml(yaml.safe_dump(inlined(field, BODIES)))
     shipped_templates = f"--template.glob={shipped(ALERT_RULES) / MESSAGES}"
     empty = tmp_path / "empty.tmpl"
     empty.write_text("")

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.manifests import IMAGE, kubernetes_files
 from sidecar.export.parameters import Parameters
 from tests.export.receiver_sets import SHIPPED_AND_SETS, flags_of
 from tests.export.written import export, kustomizations
-from tests.support.kustomize import made
+from tests.support.kustomize import Objects, made
 from tests.support.manifests import pod_of
 from tests.support.schemas import refused
 from tests.support.tools import need_newer, need_tool
@@ -40,12 +40,12 @@ def test_prometheus_takes_the_rules_of_every_set_of_flags(flags: tuple[str, ...]
 
 def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
     texts = export(tmp_path, "rules", *TEAM, "--no-keep-firing")
-    alerts = [rule for group in yaml.safe_load(texts["llm-alerts.yml"])["groups"] for rule in group["rules"]]
+    alerts = [rule for group in read_yaml(texts["llm-alerts.yml"])["groups"] for rule in group["rules"]]
 
     def links(name: str, beginning: str) -> set[str]:
         return {found for rule in alerts for found in re.findall(rf"^{beginning}", rule["annotations"][name])}
 
-    in_the_object = yaml.safe_load(texts["kubernetes/prometheus-rule.yaml"])
+    in_the_object = read_yaml(texts["kubernetes/prometheus-rule.yaml"])
 
     assert {rule["labels"]["severity"] for rule in alerts} == {"critical", "warning", "none"}
     assert links("runbook_url", r"https://[\w.]+") == {"https://r.example.org"}
@@ -55,11 +55,29 @@ def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
     assert in_the_object["metadata"]["labels"]["release"] == "prom"
 
 
-@pytest.mark.parametrize("flags", [(), TEAM], ids=["default", "a team's"])
-def test_kubernetes_and_the_operators_take_every_object_of_every_folder(flags: tuple[str, ...], tmp_path: Path) -> None:
+def every_object(folder: Path, *flags: str) -> dict[str, Objects]:
+    """The objects of every folder that is exported with these flags, by its path."""
+    export(folder, "kubernetes", *flags)
+    return {str(each.relative_to(folder)): made(each) for each in kustomizations(folder)}
+
+
+@pytest.fixture(scope="module")
+def a_teams(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Objects]:
+    return every_object(tmp_path_factory.mktemp("team"), *TEAM)
+
+
+def test_kubernetes_and_the_operators_take_every_object_of_a_team(a_teams: dict[str, Objects]) -> None:
+    assert_all_are_taken(a_teams)
+
+
+@pytest.mark.thorough
+def test_kubernetes_and_the_operators_take_every_object_of_every_folder(tmp_path: Path) -> None:
+    """Those are the committed ones (test_the_defaults_are_the_committed_files), which test_manifest_schemas.py judges."""
+    assert_all_are_taken(every_object(tmp_path))
+
+
+def assert_all_are_taken(objects: dict[str, Objects]) -> None:
     """Strictly: a field that a schema does not know is refused."""
-    export(tmp_path, "kubernetes", *flags)
-    objects = {str(folder.relative_to(tmp_path)): made(folder) for folder in kustomizations(tmp_path)}
     refusals = {
         (folder, *key): found
         for folder, found_in in objects.items()
@@ -81,12 +99,13 @@ def test_the_operator_takes_the_routes_of_every_set_of_receivers(kinds: tuple[st
     assert (routes["kind"], refused(routes)) == ("AlertmanagerConfig", [])
 
 
-def test_a_namespace_and_a_release_of_a_teams_own_are_those_of_all_objects(tmp_path: Path) -> None:
+def test_a_namespace_and_a_release_of_a_teams_own_are_those_of_all_objects(
+    a_teams: dict[str, Objects], tmp_path: Path
+) -> None:
     """Namespaces but for the ConfigMap of messages, which belongs to the Alertmanager, wherever that is."""
-    export(tmp_path, "kubernetes", "--namespace=inference", "--release=prom")
-    objects = {str(folder.relative_to(tmp_path)): made(folder) for folder in kustomizations(tmp_path)}
-    messages = objects.pop("alert_rules/templates")
-    everything = [one for found in objects.values() for one in found.values()]
+    export(tmp_path, "kubernetes", "--namespace=inference")
+    messages = made(tmp_path / "alert_rules/templates")
+    everything = [one for found in a_teams.values() for one in found.values()]
     operators = [one for one in everything if one["apiVersion"].startswith("monitoring.coreos.com/")]
 
     assert {one["metadata"].get("namespace") for one in everything} == {"inference"}
@@ -103,7 +122,7 @@ def test_a_name_that_yaml_would_read_as_a_number_or_a_boolean_stays_text(name: s
     objects = made(tmp_path / "deploy/monitoring")
     labels = {one["metadata"]["labels"]["release"] for (kind, _), one in objects.items() if kind == "PodMonitor"}
     folders = {one["metadata"].get("annotations", {}).get("grafana_folder") for one in objects.values()}
-    provisioned = yaml.safe_load((tmp_path / "grafana/provisioning/dashboards/llm.yml").read_text())
+    provisioned = read_yaml((tmp_path / "grafana/provisioning/dashboards/llm.yml").read_text())
 
     assert {one["metadata"]["namespace"] for one in objects.values()} == {namespace}
     assert (labels, folders - {None}, provisioned["providers"][0]["folder"]) == ({name}, {name}, name)
@@ -115,10 +134,10 @@ def test_the_dashboards_alone_have_the_namespace_too(tmp_path: Path) -> None:
     assert {one["metadata"]["namespace"] for one in made(tmp_path / "dashboards").values()} == {"monitoring"}
 
 
-def test_the_sidecar_of_every_overlay_has_the_teams_image(tmp_path: Path) -> None:
-    export(tmp_path, "kubernetes", *TEAM)
-    pods = [pod_of(made(folder)) for folder in sorted((tmp_path / "deploy/overlays").iterdir())]
+def test_the_sidecar_of_every_overlay_has_the_teams_image(a_teams: dict[str, Objects]) -> None:
+    pods = [pod_of(objects) for folder, objects in a_teams.items() if folder.startswith("deploy/overlays/")]
 
+    assert len(pods) > 4
     assert {pod.sidecar["image"] for pod in pods} == {"registry.example.org/llm-phase-sidecar:9"}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.parameters import RECEIVERS, SECRETS, Parameters
 from sidecar.export.routes import PAGE_RECEIVER, ROUTES, ROUTES_OBJECT, TICKET_RECEIVER, route_files, secret_files
 from sidecar.export.rules.operator import SECRET
@@ -25,7 +26,7 @@ def given(kinds: tuple[str, ...], **more: Any) -> Parameters:
 
 
 def config_of(parameters: Parameters) -> dict[str, Any]:
-    config: dict[str, Any] = yaml.safe_load(route_files(parameters)[ROUTES])
+    config: dict[str, Any] = read_yaml(route_files(parameters)[ROUTES])
     return config
 
 
@@ -121,7 +122,7 @@ def test_each_message_names_the_phase_and_one_phase_is_one_message() -> None:
     ]
 
     assert [text for text in texts if ".CommonLabels.phase" not in text] == []
-    assert config["route"]["group_by"] == ["namespace", "job", "phase"]
+    assert config["route"]["group_by"] == ["cluster", "namespace", "job", "phase"]
     assert [route for route in config["route"]["routes"] if "group_by" in route] == []
 
 
@@ -139,7 +140,7 @@ def test_the_timings_and_the_inhibition_are_the_shipped_ones() -> None:
 
 def test_the_object_for_the_operator_is_pruned_alike() -> None:
     """One secret, whose keys are the names of the files, and no template that would have to be mounted."""
-    made = yaml.safe_load(route_files(given(("slack", "pagerduty")))[ROUTES_OBJECT])
+    made = read_yaml(route_files(given(("slack", "pagerduty")))[ROUTES_OBJECT])
     receivers = {one["name"]: one for one in made["spec"]["receivers"]}
     page = receivers[PAGE_RECEIVER]
 

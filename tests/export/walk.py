@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.routes import PAGE_RECEIVER, TICKET_RECEIVER, WATCHDOG_RECEIVER
 
 
@@ -19,7 +18,7 @@ _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 
 def alerts(rules: str) -> Iterator[dict[str, str]]:
     """The fixed labels of each alert of a rule file, with its name."""
-    for group in yaml.safe_load(rules)["groups"]:
+    for group in read_yaml(rules)["groups"]:
         for rule in group["rules"]:
             if "alert" in rule:
                 yield {"alertname": rule["alert"], **rule["labels"]}
@@ -42,7 +41,7 @@ def receiver_of(route: Mapping[str, Any], labels: Labels) -> str:
 
 def disagreements(rules: str, routes: str, page: str, ticket: str) -> list[str]:
     """Pages that reach no receiver of pages, tickets alike, and matchers on a severity that no alert has."""
-    config = yaml.safe_load(routes)
+    config = read_yaml(routes)
     shipped_alerts = list(alerts(rules))
     found = []
     for labels in shipped_alerts:

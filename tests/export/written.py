@@ -3,16 +3,24 @@
 It knows no content of a file but the kind of a kustomization.
 """
 
+from functools import cache
 from pathlib import Path
-
-import yaml
+from unittest.mock import patch
 
 from sidecar.cli import main
+from sidecar.config.quick_yaml import read_yaml
+from sidecar.export import manifests
+from sidecar.export.rules.rule_files import files
+
+
+_rule_files = cache(files)
+"""Composing them takes most of the time of a command, and few flags change them. Real commands: test_export_command_live.py."""
 
 
 def export(out: Path, what: str, *flags: str) -> dict[str, str]:
     """Path below `out` to text of each file. The command must end with 0."""
-    assert main(["export", what, f"--out={out}", *flags]) == 0
+    with patch.object(manifests, "files", _rule_files):
+        assert main(["export", what, f"--out={out}", *flags]) == 0
     return texts_below(out)
 
 
@@ -25,4 +33,4 @@ def texts_below(folder: Path, endings: str | tuple[str, ...] = "") -> dict[str, 
 def kustomizations(folder: Path) -> list[Path]:
     """The folders that `kubectl apply -k` takes; a Component is none."""
     found = sorted(folder.rglob("kustomization.yaml"))
-    return [path.parent for path in found if yaml.safe_load(path.read_text()).get("kind") != "Component"]
+    return [path.parent for path in found if read_yaml(path.read_text()).get("kind") != "Component"]

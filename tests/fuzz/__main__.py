@@ -1,6 +1,9 @@
 """Coverage-guided fuzzing of every parser: `make fuzz`, which is `python -m tests.fuzz`.
 
-Without arguments each target gets an hour; `--minutes` divides a time over all of them, as CI does. Each runs in a process of
+On the wheel (`make prove ONLY=fuzz`) no branch of a compiled parser can be seen. libFuzzer then draws from the corpora that guided
+runs on the sources have grown, guided by the branches of the checks, of their second readers and of what is not compiled.
+
+Without arguments each target gets an hour; `--minutes` divides a time over all of them, as `make thorough` does. Each runs in a process of
 its own (`child.py`), from the kept corpus and from what earlier runs on this machine found (.cache/fuzz). A find is written
 below .cache/fuzz/finds and printed as the lines that make it a test. `--keep` merges what is new into tests/fuzz/corpus, in
 which libFuzzer keeps the smallest file for each new branch. Without atheris it says so; where `CI` is set it fails.
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, compiled_in
 from tests.fuzz.targets import CORPUS, TARGETS
 
 
@@ -45,6 +48,8 @@ class Ended:
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _asked(arguments)
     names = asked.only.split(",") if asked.only else list(TARGETS)
+    if asked.compiled:
+        names = [name for name in names if name not in TARGETS or compiled_in(TARGETS[name].check)]
     if unknown := sorted(set(names) - TARGETS.keys()):
         print(f"fuzz: no target {', '.join(unknown)}; there are {', '.join(TARGETS)}")
         return 2
@@ -71,6 +76,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="minutes over all targets; default: an hour each")
     parser.add_argument("--seconds-each", type=int, help="seconds for each target")
     parser.add_argument("--only", default="", help="names of targets, with commas")
+    parser.add_argument("--compiled", action="store_true", help="only parsers that the wheel compiles")
     parser.add_argument("--jobs", type=int, default=2, help="targets at once")
     parser.add_argument("--keep", action="store_true", help="merge new inputs into tests/fuzz/corpus")
     return parser.parse_args(arguments)

@@ -4,12 +4,15 @@ It knows bytes only. It refuses to know a parser, a library to compare it with, 
 libFuzzer (`child.py`), and by `test_corpora.py` in every run of the tests.
 """
 
+import inspect
 import random
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
+
+import hatch_build
 
 
 CALLS_AT_LEAST = 20_000
@@ -36,6 +39,35 @@ class Target:
         calls = calls_of(lambda: self.check(data))
         bound = CALLS_AT_LEAST + self.calls_a_byte * len(data)
         assert calls <= bound, f"{calls} calls for {len(data)} bytes; the bound is {bound}"
+
+
+def compiled_in(check: Callable[..., object]) -> set[str]:
+    """The modules that the wheel compiles and that a check names, itself or in another function or class of its file."""
+    listed = hatch_build.pyproject()["tool"]["sidecar"]["compiled"]
+    compiled = {path.removesuffix(".py").replace("/", ".") for path in listed}
+    home = inspect.getmodule(check)
+    found: set[str] = set()
+    seen: set[str] = set()
+    ahead = _names_in(inspect.unwrap(check).__code__)
+    while ahead:
+        name = ahead.pop()
+        named = vars(home).get(name)
+        if name in seen or named is None:
+            continue
+        seen.add(name)
+        module: str = getattr(named, "__module__", None) or ""
+        if module in compiled:
+            found.add(module)
+        elif inspect.getmodule(named) is home:
+            functions = [named, *vars(named).values()] if inspect.isclass(named) else [named]
+            ahead |= {each for one in functions if inspect.isfunction(one) for each in _names_in(one.__code__)}
+    return found
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """The names that some code uses, and the functions within it."""
+    within = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return {*code.co_names, *(name for each in within for name in _names_in(each))}
 
 
 def calls_of(work: Callable[[], object]) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz import __main__ as fuzzing
 from tests.fuzz.__main__ import AN_HOUR_SECONDS, Ended, lines_for_a_test, seconds_each
-from tests.fuzz.target import CALLS_AT_LEAST, Target, cuts
+from tests.fuzz.target import CALLS_AT_LEAST, Target, compiled_in, cuts
 from tests.fuzz.targets import CORPUS, TARGETS, kept
 
 
@@ -79,6 +79,24 @@ def test_a_time_over_all_targets_is_divided_and_an_hour_each_is_the_default() ->
     assert seconds_each(None, 7, 20, 2) == 7
     assert seconds_each(4.0, None, 20, 2) == 18  # ten turns of 24 s, of which six are the start
     assert seconds_each(0.1, None, 20, 2) == 1
+
+
+def test_the_targets_of_compiled_parsers_are_those_whose_checks_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a function of their file too. What the wheel compiles comes from the list of the build."""
+    compiled = {name for name, target in TARGETS.items() if compiled_in(target.check)}
+    played: list[str] = []
+
+    def run(target: Target, _seconds: int) -> Ended:
+        played.append(target.name)
+        return Ended(target, 0, 1, (), Path("log"))
+
+    monkeypatch.setattr(fuzzing, "find_spec", lambda _: True)
+    monkeypatch.setattr(fuzzing, "_run", run)
+
+    assert {"requests", "responses", "dialects"} <= compiled
+    assert not {"yaml", "inflation"} & compiled
+    assert fuzzing.main(["--compiled", "--seconds-each=1", "--jobs=1"]) == 0
+    assert set(played) == compiled
 
 
 @pytest.mark.parametrize(

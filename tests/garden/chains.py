@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sidecar.attack.garden_rounds import Hop
+from tests.garden.garden_rounds import Hop
 from tests.support.ports import free_port
 from tests.support.tools import need_tool
 

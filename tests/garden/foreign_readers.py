@@ -1,6 +1,6 @@
 """Requests and answers as other parsers read them: h11, and the standard library's http.server and http.client.
 
-None of them shares code with llhttp, which the relay uses, or with the strict reader of `sidecar attack`.
+None of them shares code with llhttp, which the relay uses, or with the garden's strict reader.
 """
 
 import http.client

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.attack.garden import request_sequences
-from sidecar.attack.hostile_answers import hostile_answers
 from tests.garden.chains import CHAINS, NOT_FOR
+from tests.garden.garden import request_sequences
+from tests.garden.hostile_answers import hostile_answers
 from tests.garden.rounds import Round, answers_round, garden_round
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import promql_parser as promql
 
-from sidecar.metrics.histogram_forms import PROCESS
+from sidecar.metrics.target_labels import ONE_PROCESS
 from tests.grafana.boards import Json, targets
 from tests.grafana.query_rules import Complaints, tree_of, where
 from tests.grafana.series import NATIVE, children, matched, selectors, walk
@@ -31,7 +31,7 @@ def reads_any_form(dashboard: Json) -> Complaints:
 
 def _of_process(selector: promql.VectorSelector) -> dict[str, str]:
     """The matchers that choose processes: what is left out by process must leave out those, and no others."""
-    return {name: how for name, how in matched(selector).items() if name in PROCESS}
+    return {name: how for name, how in matched(selector).items() if name in ONE_PROCESS}
 
 
 _READS_NATIVE = {

@@ -380,6 +380,13 @@ def complaints(dashboard: Json) -> list[str]:
     return [complaint for rule in RULES for complaint in rule(dashboard)]
 
 
+_quickest = list(RULES)
+
+
 def complains(dashboard: Json) -> bool:
-    """True if there is one, found as soon as it can be."""
-    return any(True for rule in RULES for _ in rule(dashboard))
+    """True if there is one, found as soon as it can be: the rule that noticed the last mutation notices the next one most often."""
+    for number, rule in enumerate(_quickest):
+        if any(True for _ in rule(dashboard)):
+            _quickest.insert(0, _quickest.pop(number))
+            return True
+    return False

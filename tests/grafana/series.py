@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
-import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram, Info
+from sidecar.metrics.target_labels import ONE_POD
 
 
 ALERT_RULES = Path(__file__).parents[2] / "alert_rules"
 RECORDING = ("llm-recording.yml", DASHBOARD_RULES)
 """Files of rules that record; the second is optional."""
-TARGET = frozenset({"namespace", "job", "pod"})
+TARGET = frozenset(ONE_POD)
 VERSION = "app_version"
 """On a target whose pod says its version; only the canary's queries ask for it."""
 CONSTANT = frozenset({"quantization", "gpu_type"})
@@ -60,7 +61,7 @@ def exposed() -> dict[str, Labels]:
 def recorded() -> dict[str, Labels]:
     """Every recorded series, with the labels that its rule's expression leaves and those that the rule adds."""
     texts = [(ALERT_RULES / name).read_text() for name in RECORDING]
-    rules = [rule for text in texts for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    rules = [rule for text in texts for group in read_yaml(text)["groups"] for rule in group["rules"]]
     found: dict[str, Labels] = {rule["record"]: frozenset() for rule in rules}
     # Twice: a rule may read its own last value.
     for _ in range(2):

@@ -2,9 +2,8 @@
 
 import re
 
-import yaml
-
 from grafana.__main__ import files
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import CATALOGUE, STREAM_EVENTS_PER_READ
 from tests.grafana.boards import GRAFANA, UIDS, board, targets
 
@@ -49,13 +48,13 @@ def test_nothing_is_used_that_the_catalogue_does_not_have() -> None:
 
 
 def _recorded() -> list[str]:
-    rules = yaml.safe_load((GRAFANA.parent / "alert_rules" / "llm-recording.yml").read_text())
+    rules = read_yaml((GRAFANA.parent / "alert_rules" / "llm-recording.yml").read_text())
     return [rule["record"] for group in rules["groups"] for rule in group["rules"]]
 
 
 def test_the_provisioned_data_source_leads_from_an_exemplar_to_its_trace() -> None:
     """By the label that the exposition writes."""
-    sources = yaml.safe_load((GRAFANA / "provisioning" / "datasources" / "prometheus.yml").read_text())["datasources"]
+    sources = read_yaml((GRAFANA / "provisioning" / "datasources" / "prometheus.yml").read_text())["datasources"]
     leads = sources[0]["jsonData"]["exemplarTraceIdDestinations"]
 
     assert leads == [{"name": "trace_id", "datasourceUid": "tempo"}]

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-import yaml
 
 from grafana.anatomy import ROWS_OF_A_SCREEN
+from sidecar.config.quick_yaml import read_yaml
 from tests.grafana.boards import GRAFANA, UIDS, Json, board, panels, targets
 from tests.grafana.forms import reads_any_form
 from tests.grafana.query_rules import where
@@ -26,7 +26,7 @@ def test_these_are_all_dashboards() -> None:
 
 def test_every_dashboard_that_an_alert_links_to_exists() -> None:
     """A page whose link leads nowhere costs the minutes that it was meant to save."""
-    rules = yaml.safe_load((GRAFANA.parent / "alert_rules" / "llm-alerts.yml").read_text())
+    rules = read_yaml((GRAFANA.parent / "alert_rules" / "llm-alerts.yml").read_text())
     links = [rule["annotations"]["dashboard_url"] for group in rules["groups"] for rule in group["rules"]]
     leads = {link.split("/d/", 1)[1].split("?", 1)[0] for link in links}
     asked = {name for link in links for name in _variables(link)}

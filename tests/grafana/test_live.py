@@ -36,7 +36,7 @@ from tests.grafana.series import known, labels_of
 from tests.grafana.world import LANES, NAMESPACE, PODS, SCRAPE_SECONDS, Series, World, lived_through
 
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(240)]
 
 RATE_INTERVAL = "8s"
 EVERYTHING = dict.fromkeys(("namespace", "pod", "model", "lane", "prompt_bucket"), ".*") | {

@@ -2,8 +2,7 @@
 
 import subprocess
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from tests.grafana.boards import GRAFANA
 
 
@@ -17,7 +16,7 @@ def test_the_script_is_bash() -> None:
 
 
 def test_everything_that_is_mounted_exists() -> None:
-    compose = yaml.safe_load((SMOKE / "docker-compose.yml").read_text())
+    compose = read_yaml((SMOKE / "docker-compose.yml").read_text())
     mounted = [volume.split(":")[0] for service in compose["services"].values() for volume in service["volumes"]]
 
     assert [path for path in mounted if not (SMOKE / path).exists()] == []
@@ -25,8 +24,8 @@ def test_everything_that_is_mounted_exists() -> None:
 
 
 def test_dashboards_are_mounted_where_the_provider_looks() -> None:
-    compose = yaml.safe_load((SMOKE / "docker-compose.yml").read_text())
-    provider = yaml.safe_load((GRAFANA / "provisioning" / "dashboards" / "llm.yml").read_text())["providers"][0]
+    compose = read_yaml((SMOKE / "docker-compose.yml").read_text())
+    provider = read_yaml((GRAFANA / "provisioning" / "dashboards" / "llm.yml").read_text())["providers"][0]
     targets = [volume.split(":")[1] for volume in compose["services"]["grafana"]["volumes"]]
 
     assert provider["options"]["path"] in targets
@@ -34,7 +33,7 @@ def test_dashboards_are_mounted_where_the_provider_looks() -> None:
 
 def test_the_linters_rules_that_are_excluded_say_why() -> None:
     """Job and instance only: their place is taken by namespace and pod."""
-    excluded = yaml.safe_load((GRAFANA / "dashboards" / ".lint").read_text())["exclusions"]
+    excluded = read_yaml((GRAFANA / "dashboards" / ".lint").read_text())["exclusions"]
 
     assert set(excluded) == {"template-job-rule", "template-instance-rule", "target-job-rule", "target-instance-rule"}
     assert all(rule["reason"] for rule in excluded.values())

@@ -50,7 +50,7 @@ def test_an_engine_is_found_by_its_name_drawn_or_not() -> None:
 
 
 def test_the_sample_has_a_reported_seed_of_kinds_of_every_phase() -> None:
-    """CI has three minutes for it; the phase `sidecar` has no page yet that could be right."""
+    """`make thorough` has five minutes for it; the phase `sidecar` has no page yet that could be right."""
     phases = {phase for name in SAMPLE for phase in BY_NAME[name].phases}
 
     assert phases == {phase.value for phase in Blame if phase is not Blame.UNATTRIBUTED}

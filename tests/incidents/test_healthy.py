@@ -2,7 +2,16 @@
 
 import pytest
 
-from bench.incidents.healthy import HealthyDay, healthy_day, merged, quiet_batches, quiet_days, rolling_restart, told
+from bench.incidents.healthy import (
+    HealthyDay,
+    healthy_day,
+    merged,
+    quiet_batches,
+    quiet_days,
+    rolling_restart,
+    summed,
+    told,
+)
 from bench.incidents.prometheus import Firing
 from bench.incidents.request import Request, Run, State
 from bench.incidents.world import Mode
@@ -34,6 +43,21 @@ def test_a_line_counts_pages_and_tickets() -> None:
     assert told(day) == (
         "quiet day 3 on unchunked (blind): 1,234 requests, pages: 2, LLMQueueBurn code/ttft 2; tickets: 0"
     )
+
+
+def test_stretches_of_one_kind_are_added_up() -> None:
+    page = Firing(60.0, {"alertname": "LLMQueueBurn", "severity": "page", "lane": "code", "objective": "ttft"})
+    ticket = Firing(90.0, {"alertname": "LLMAttributionLow", "severity": "ticket"})
+    days = [
+        HealthyDay(0, "unchunked", 1_200, [page], [ticket]),
+        HealthyDay(1, "held-out", 34, [], [ticket]),
+        HealthyDay(0, "unchunked", 7, [], [], "quiet day"),
+    ]
+
+    assert summed(days).splitlines()[2:] == [
+        "| healthy day | 2 | 1,234 | 1, LLMQueueBurn code/ttft 1 | 2, LLMAttributionLow 2 |",
+        "| quiet day | 1 | 7 | 0 | 0 |",
+    ]
 
 
 @pytest.mark.bench

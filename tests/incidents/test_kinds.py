@@ -34,7 +34,7 @@ BREAKS = {
 WITHOUT_A_KIND = {
     Cause.SIDECAR_BUDGET: "a limit of the sidecar drops observations; no request is late, so no lane must page",
 }
-MADE_OF_OTHERS = ("two-faults", "one-a-minute")
+MADE_OF_OTHERS = ("two-faults", "one-a-minute", "merged-reads", "restart-to-few-slots")
 OF_ONE_CAUSE = [kind for kind in KINDS if kind.name not in MADE_OF_OTHERS]
 LANES = ("interactive", "batch", "code")
 

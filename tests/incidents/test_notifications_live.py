@@ -8,7 +8,7 @@ from tests.alert_rules.alert_table import alert
 from tests.support.tools import need_tool
 
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 PAGE = {"namespace": "serving", "model": "llama", "lane": "chat", "objective": "ttft"}
 FAULT_AT = 1200.0

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bench.incidents.grade import LANE_CALM, FalsePage
 from bench.incidents.measures import Woken, share
-from bench.incidents.report import interval, scoreboard, table
+from bench.incidents.report import by_kind, grouped, interval, scoreboard, summary, table
 from bench.incidents.world import Mode
 from tests.incidents.made_up_cases import case_of, fired, lane
 
@@ -74,3 +74,15 @@ def test_the_scoreboard_states_no_confidence_as_long_as_no_page_does() -> None:
     told = scoreboard(stated * 6, [])
     assert row(told, "confidence")[0] == "1 of 1 bands kept"
     assert "- stated confidence 95% to 100%, mean 95.0%: 88.9% [" in told
+
+
+def test_the_page_has_a_column_for_each_mode_of_each_world_and_a_row_for_each_kind() -> None:
+    hangs = [replace(case, kind="hang") for case in [*CASES[:3], CASES[8], WELCOME]]
+    groups = [*grouped(CASES, [], [], "kind world,"), *grouped(hangs, [FALSE], [], "unkind worlds,")]
+
+    text = summary(groups)
+    assert row(text, "figure") == ["kind world, with reports", "unkind worlds, with reports"]
+    assert [cell.split(" ")[0] for cell in row(text, "right first page, lenient")] == ["80.0%", "75.0%"]
+    assert row(text, "false pages: this lane does not burn") == ["0", "1"]
+    kinds = by_kind(groups)
+    assert (row(kinds, "burst"), row(kinds, "hang")) == (["80.0% of 10", "-"], ["-", "75.0% of 4"])

@@ -1,6 +1,7 @@
 """Arrivals: one seed is one sequence of requests, whatever the lengths' distribution and whatever an incident adds."""
 
 from dataclasses import replace
+from functools import cache
 from statistics import fmean
 
 from bench.incidents.engines import CHUNKS_2048, EngineConfig
@@ -22,9 +23,15 @@ def asked(
     return list(arrivals(engine, 2.0, 5, active, length_sigma=sigma))
 
 
+@cache
+def usual() -> tuple[Asked, ...]:
+    """The hour without any of these."""
+    return tuple(asked())
+
+
 def test_without_a_sigma_lengths_are_uniform_in_the_lanes_spread() -> None:
     """A prompt of the lane `code` has 1200 shared tokens, and 300 of its own."""
-    code = [each for each in asked() if each.lane == "code"]
+    code = [each for each in usual() if each.lane == "code"]
 
     assert min(each.prompt_tokens for each in code) >= 1200 + 180
     assert max(each.prompt_tokens for each in code) <= 1200 + 420
@@ -32,7 +39,7 @@ def test_without_a_sigma_lengths_are_uniform_in_the_lanes_spread() -> None:
 
 
 def test_lognormal_lengths_have_the_same_mean_and_a_long_tail() -> None:
-    uniform, lognormal = asked(), asked(sigma=0.7)
+    uniform, lognormal = usual(), asked(sigma=0.7)
 
     for lane, shared in (("interactive", 1900), ("batch", 0), ("code", 1200)):
         one, other = ([each for each in run if each.lane == lane] for run in (uniform, lognormal))
@@ -44,7 +51,7 @@ def test_lognormal_lengths_have_the_same_mean_and_a_long_tail() -> None:
 
 
 def test_the_distribution_of_lengths_changes_neither_instants_nor_luck() -> None:
-    uniform, lognormal = asked(), asked(sigma=0.4)
+    uniform, lognormal = usual(), asked(sigma=0.4)
 
     assert [(each.at, each.lane, each.prefix, each.streaming, each.luck) for each in uniform] == [
         (each.at, each.lane, each.prefix, each.streaming, each.luck) for each in lognormal
@@ -63,20 +70,20 @@ def test_a_lognormal_request_fits_into_the_engine_however_much_it_grows() -> Non
 def test_thin_traffic_is_a_part_of_the_usual_traffic() -> None:
     """The same requests are left out with and without a fault, so that a run and its pair stay comparable."""
     setup = Fault(load={"code": 0.1})
-    usual, thin, faulty = asked(), asked(None, setup), asked(Fault(uncached={"interactive": 1.0}), setup)
+    plain, thin, faulty = usual(), asked(None, setup), asked(Fault(uncached={"interactive": 1.0}), setup)
 
-    assert set(thin) < set(usual)
-    code = [each for each in usual if each.lane == "code"]
+    assert set(thin) < set(plain)
+    code = [each for each in plain if each.lane == "code"]
     assert 0.07 < sum(each.lane == "code" for each in thin) / len(code) < 0.13
-    assert [each for each in thin if each.lane != "code"] == [each for each in usual if each.lane != "code"]
+    assert [each for each in thin if each.lane != "code"] == [each for each in plain if each.lane != "code"]
     assert [each.at for each in faulty] == [each.at for each in thin]
 
 
 def test_more_traffic_comes_on_top_of_the_usual() -> None:
-    usual, more = set(asked()), set(asked(Fault(load={"code": 2.0})))
+    plain, more = set(usual()), set(asked(Fault(load={"code": 2.0})))
 
-    assert usual < more
-    added = more - usual
+    assert plain < more
+    added = more - plain
     assert {each.lane for each in added} == {"code"}
     assert all(1200.0 <= each.at < 2400.0 for each in added)
 

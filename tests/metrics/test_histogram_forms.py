@@ -6,7 +6,7 @@ import pytest
 from sidecar.metrics.histogram_forms import buckets, classic_only, of_any_form, quantile
 
 
-NATIVELY = "unless on (namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds[5m]))"
+NATIVELY = "unless on (cluster, namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds[5m]))"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_quantile_is_the_higher_of_both_forms_each_with_enough_samples() -> No
 def test_a_quantile_without_labels_or_condition() -> None:
     assert quantile(0.5, "llm_request_seconds", "1h", function="increase") == (
         "max(histogram_quantile(0.5, sum by (le) (increase(llm_request_seconds_bucket[1h])"
-        " unless on (namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds[1h])))"
+        " unless on (cluster, namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds[1h])))"
         ' or label_replace(histogram_quantile(0.5, sum(increase(llm_request_seconds[1h]))), "form", "native", "", ""))'
     )
 
@@ -74,7 +74,7 @@ def test_the_processes_that_store_native_histograms_are_found_by_one_series_of_e
     """A page that narrows its pods narrows them too; a lane is no matter of a process."""
     assert buckets("llm_request_seconds", '{lane="a,pod=b",pod=~"c|d", namespace!="e\\"}"}', "1h") == (
         'increase(llm_request_seconds_bucket{lane="a,pod=b",pod=~"c|d", namespace!="e\\"}"}[1h])'
-        " unless on (namespace, job, pod, instance)"
+        " unless on (cluster, namespace, job, pod, instance)"
         ' increase(llm_sidecar_event_loop_lag_seconds{pod=~"c|d",namespace!="e\\"}"}[1h])'
     )
 
@@ -101,8 +101,8 @@ def test_what_is_read_of_native_histograms_can_be_left_out(matchers: str) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "a unless on (namespace, job, pod, instance) increase(llm_requests_total[5m])",
-        "a unless on (namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds_sum[5m])",
+        "a unless on (cluster, namespace, job, pod, instance) increase(llm_requests_total[5m])",
+        "a unless on (cluster, namespace, job, pod, instance) increase(llm_sidecar_event_loop_lag_seconds_sum[5m])",
         "a unless on (pod) increase(llm_sidecar_event_loop_lag_seconds[5m])",
     ],
 )

@@ -19,6 +19,7 @@ import yaml
 
 from bench.exposition import QuietApp
 from sidecar.admin.listener import AdminListener
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.demo.processes import LOOPBACK, running
 from sidecar.diagnosis import promql
 from sidecar.export.rules.dashboard_rules import RECORDED
@@ -40,7 +41,7 @@ from tests.support.ports import free_port
 from tests.support.tools import need_newer, need_tool
 
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 FORMS: tuple[NativeForm, ...] = get_args(NativeForm)
 KEPT = "kept"
@@ -173,7 +174,7 @@ def in_namespace(expr: str, namespace: str) -> str:
 def written(folder: Path, addresses: Mapping[str, str], *, keeps: bool) -> Path:
     """The configuration: the shipped rules, each evaluated once a second, and two targets in each namespace."""
     for name in (*FILES, DASHBOARD_RULES):
-        loaded = yaml.safe_load((FOLDER / name).read_text())
+        loaded = read_yaml((FOLDER / name).read_text())
         for group in loaded["groups"]:
             group["interval"] = "1s"
         (folder / name).write_text(yaml.safe_dump(loaded))

@@ -16,7 +16,7 @@ from sidecar.metrics.registry import Metrics
 from tests.support.tools import need_newer, need_tool
 
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 
 @pytest.mark.parametrize("need", [need_tool, need_newer])

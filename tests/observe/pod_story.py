@@ -1,8 +1,11 @@
-"""One pod under one request a second: all are well until something breaks: `PodStory().calm().waits(60)`.
+"""One pod under one request a second: all are well until something breaks: `calm_pod().waits(60)`.
 
 Requests come, speak and end through `Slo`; what other observers would count (the engine's own numbers, usage, the lateness
 of the loop) is set on the page. The clock is fake, and ticks after each step.
 """
+
+from copy import deepcopy
+from functools import cache
 
 from sidecar.ledger.account import Reason, Source
 from sidecar.ledger.report import EngineReport
@@ -72,6 +75,8 @@ class PodStory:
         if request is not None:
             request.speaks(events=events)
         self.metrics.histogram(c.STREAM_EVENTS_PER_READ).child("chat").observe(events)
+        for number in range(events):
+            self.metrics.histogram(c.INTER_TOKEN_SECONDS).child("unknown", "chat").observe(0.0 if number else seconds)
         self.harness.later(0.0)
 
     def steps(self, seconds: float, *, decode: float) -> "PodStory":
@@ -124,6 +129,16 @@ class PodStory:
         self.harness.page()
         children = self.metrics.gauge(slo.SLO_UNDECIDED_MISSES).children
         return sum(child.value or 0.0 for key, child in children.items() if {*labels} <= {*key})
+
+
+@cache
+def _calm() -> PodStory:
+    return PodStory().calm()
+
+
+def calm_pod() -> PodStory:
+    """`PodStory().calm()`, lived once in a process and copied: for stories that change nothing of the product before it."""
+    return deepcopy(_calm())
 
 
 def leader(votes: dict[str, float]) -> str:

@@ -306,7 +306,8 @@ def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     counters = {family.metric.name for family in metrics.families if isinstance(family.metric, Counter)}
     engine = {name for name in counters if name.startswith("llm_engine_")}
     elsewhere = {"llm_sidecar_scrapes_total", "llm_sidecar_budget_exceeded_total"}
-    elsewhere |= {"llm_sidecar_admin_logins_total", "llm_sidecar_web_config_loads_total"}  # by the admin listener
+    elsewhere |= {"llm_sidecar_admin_logins_total", "llm_sidecar_web_config_loads_total"}
+    elsewhere |= {"llm_sidecar_admin_hosts_refused_total"}  # by the admin listener
     elsewhere |= {name for name in counters if name.startswith("llm_estimator_")}  # at the first scrape: estimates.py
     used = {c.CACHED_PROMPT_TOKENS_TOTAL, c.STREAM_PAUSED_SECONDS_TOTAL, c.ANSWERS_HELD_BACK_TOTAL}
     used |= {slo.UNCACHED_PROMPT_TOKENS_TOTAL, slo.RECEIVED_PROMPT_TOKENS_TOTAL, slo.RECEIVED_MEASURED_REQUESTS_TOTAL}

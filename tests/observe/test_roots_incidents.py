@@ -5,7 +5,7 @@ import pytest
 from sidecar.metrics import slo_metrics as slo
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
-from tests.observe.pod_story import PodStory, decodes_dearly, leader
+from tests.observe.pod_story import PodStory, calm_pod, decodes_dearly, leader
 
 
 def open_ones(pod: PodStory) -> dict[tuple[str, ...], float]:
@@ -15,12 +15,12 @@ def open_ones(pod: PodStory) -> dict[tuple[str, ...], float]:
 
 
 def test_an_incident_is_on_the_page_with_its_beginning_while_it_is_open() -> None:
-    pod = PodStory().calm()
+    pod = calm_pod()
     pod.harness.slo.roots.unix_of = lambda at: 1_000_000.0 + at
     began_at = pod.now
     pod.waits(60)
     found = open_ones(pod)
-    pod.calm(1500)
+    pod.calm(800)
 
     assert found == {("engine", "silence"): pytest.approx(1_000_000.0 + began_at, abs=5.0)}
     assert open_ones(pod) == {}
@@ -43,13 +43,13 @@ def test_an_incident_of_unknown_root_has_a_beginning_and_a_log_too() -> None:
 
 def test_the_log_of_incidents_has_each_with_its_root_and_its_votes() -> None:
     """Tokens are dear for a minute, and then all is well again."""
-    pod = PodStory().calm()
+    pod = calm_pod()
     roots = pod.harness.slo.roots
     roots.unix_of = lambda at: 1_000_000.0 + at
     for _ in range(60):
         decodes_dearly(pod)
     open_one = roots.incidents.as_json()[0]
-    pod.calm(900)
+    pod.calm(700)
     over = roots.incidents.as_json()[0]
 
     assert open_one["ended_timestamp_seconds"] is None

@@ -6,7 +6,7 @@ from sidecar.ledger.report import EngineReport
 from sidecar.metrics.self_metrics import EVENT_LOOP_LAG_SECONDS
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.root.open_misses import WAIT_SECONDS
-from tests.observe.pod_story import OUTPUT_TOKENS, PodStory, decodes_dearly, leader
+from tests.observe.pod_story import OUTPUT_TOKENS, PodStory, calm_pod, decodes_dearly, leader
 
 
 def is_late(pod: PodStory, seconds: float, of: int = 3) -> None:
@@ -18,7 +18,7 @@ def is_late(pod: PodStory, seconds: float, of: int = 3) -> None:
 
 def test_a_miss_of_a_late_time_is_the_sidecars_though_the_loop_is_well_again_when_it_is_decided() -> None:
     """Fifteen seconds without lateness have passed by then."""
-    pod = PodStory().calm()
+    pod = calm_pod()
     pod.harness.comes()
     is_late(pod, 1.2)
     for _ in range(int(WAIT_SECONDS)):
@@ -30,7 +30,7 @@ def test_a_miss_of_a_late_time_is_the_sidecars_though_the_loop_is_well_again_whe
 
 def test_a_miss_of_a_long_life_is_not_the_sidecars_for_a_moment_in_it() -> None:
     """The answer takes twice its eight seconds; the loop was late by one of them."""
-    pod = PodStory().calm()
+    pod = calm_pod()
     pod.harness.comes(streaming=False)
     is_late(pod, 0.6)
     for _ in range(int(WAIT_SECONDS) + 10):
@@ -43,7 +43,7 @@ def test_a_miss_of_a_long_life_is_not_the_sidecars_for_a_moment_in_it() -> None:
 @pytest.mark.parametrize(("late_seconds", "phase"), [(0.0, Blame.QUEUE), (1.2, Blame.UNATTRIBUTED)])
 def test_where_a_request_waited_is_unknown_if_the_loop_was_late(late_seconds: float, phase: Blame) -> None:
     """The engine reports a queue; nothing tells how much of it was the sidecar's own."""
-    pod = PodStory().calm()
+    pod = calm_pod()
     request = pod.harness.comes()
     is_late(pod, late_seconds)
     request.speaks()
@@ -54,7 +54,7 @@ def test_where_a_request_waited_is_unknown_if_the_loop_was_late(late_seconds: fl
 
 def test_a_miss_is_the_sidecars_if_the_loop_is_late_before_its_root_is_decided() -> None:
     """The engine's signs come from the same loop."""
-    pod = PodStory().calm()
+    pod = calm_pod()
     pod.harness.comes()
     for _ in range(3):
         decodes_dearly(pod)
@@ -67,7 +67,7 @@ def test_a_miss_is_the_sidecars_if_the_loop_is_late_before_its_root_is_decided()
 @pytest.mark.parametrize(("late_seconds", "phase"), [(0.0, Blame.QUEUE), (0.5, Blame.UNATTRIBUTED)])
 def test_lateness_counts_though_the_loop_has_not_looked_since(late_seconds: float, phase: Blame) -> None:
     """The request begins and ends between two looks."""
-    pod = PodStory().calm()
+    pod = calm_pod()
     request = pod.harness.comes()
     pod.metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(late_seconds)
     request.speaks(after=1.2)
@@ -78,7 +78,7 @@ def test_lateness_counts_though_the_loop_has_not_looked_since(late_seconds: floa
 
 def test_each_objective_asks_for_lateness_in_its_own_time() -> None:
     """The loop is late after the first token, so that where the first token waited is known."""
-    pod = PodStory().calm()
+    pod = calm_pod()
     request = pod.harness.comes()
     pod.harness.later(1.5)
     request.speaks()
@@ -90,7 +90,7 @@ def test_each_objective_asks_for_lateness_in_its_own_time() -> None:
 
 
 def test_a_miss_of_tpot_is_not_the_sidecars_for_lateness_before_the_first_token() -> None:
-    pod = PodStory().calm()
+    pod = calm_pod()
     request = pod.harness.comes()
     is_late(pod, 6.0, of=8)
     request.speaks()
@@ -107,7 +107,7 @@ def test_a_miss_of_tpot_is_not_the_sidecars_for_lateness_before_the_first_token(
 
 def test_lateness_after_the_end_of_a_request_changes_nothing() -> None:
     """Its ledger is closed some seconds later."""
-    pod = PodStory().calm()
+    pod = calm_pod()
     request = pod.harness.comes(streaming=False)
     pod.harness.later(9.0)
     ended = request.ends(tokens=OUTPUT_TOKENS)

@@ -1,16 +1,20 @@
 """A connection to the engine that does not come about: whose failure it is, how soon it is told, and when service is back."""
 
 import asyncio
+import errno
 import resource
 import select
 import socket
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 import uvloop
 
 from sidecar.proxy import pool
-from sidecar.proxy.errors import Failure
+from sidecar.proxy.addresses import Address
+from sidecar.proxy.errors import Failure, of_connecting
 from sidecar.proxy.pool import EnginePool
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Clock
@@ -181,3 +185,93 @@ def test_a_restart_of_the_engine_does_not_end_the_reuse_of_connections() -> None
 
     learned, after = play(scenario())
     assert learned < after == 3.0
+
+
+class SeveralAddresses(EnginePool):
+    """A pool whose engine's name has these addresses of loopback; it writes down which are tried, and may have no files."""
+
+    def __init__(self, port: int, *hosts: str, without_files: str = "") -> None:
+        super().__init__("engine", port, clock=Clock(), idle_seconds=3.0, max_headers=32, receive_buffer_bytes=65536)
+        self.hosts = hosts
+        self.without_files = without_files
+        self.tried: list[str] = []
+
+    async def _addresses(self, loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> list[Address]:
+        del loop, timeout_seconds
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, (host, self.port)) for host in self.hosts]
+
+    async def _attempt(
+        self, loop: asyncio.AbstractEventLoop, address: Address, timeout_seconds: float
+    ) -> socket.socket:
+        self.tried.append(address[3][0])
+        if address[3][0] == self.without_files:
+            raise OSError(errno.EMFILE, "no files")
+        return await super()._attempt(loop, address, timeout_seconds)
+
+
+@contextmanager
+def silent(host: str, port: int) -> Iterator[None]:
+    """An address that answers no connection: its accept queue is full, and stays so."""
+    with socket.create_server((host, port), backlog=0), socket.socket() as one, socket.socket() as two:
+        for filler in (one, two):
+            filler.setblocking(False)
+            filler.connect_ex((host, port))
+        yield
+
+
+def open_sockets() -> set[str]:
+    """The sockets of this process, as the kernel names them."""
+    found = set()
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the folder itself
+            found.add(str(file.readlink()))
+    return {name for name in found if name.startswith("socket:")}
+
+
+def test_a_silent_address_costs_one_delay_and_then_is_tried_last() -> None:
+    """The second request goes to the address that answers, at once; nothing stays open."""
+
+    async def scenario() -> tuple[list[str], set[str]]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+            engine = SeveralAddresses(port, "127.0.0.2", "127.0.0.1")
+            before = open_sockets()
+            with silent("127.0.0.2", port):
+                for _ in range(2):
+                    await engine.connect(5.0)
+            engine.close()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return engine.tried, open_sockets() - before
+
+    assert play(scenario()) == (["127.0.0.2", "127.0.0.1", "127.0.0.1"], set())
+
+
+@pytest.mark.parametrize(
+    ("without_files", "silence", "failure"),
+    [
+        ("", False, Failure.ENGINE_REFUSED),
+        ("", True, Failure.ENGINE_CONNECT_TIMEOUT),
+        ("127.0.0.2", False, Failure.NO_FILES),
+    ],
+)
+def test_of_several_failures_our_own_comes_first_and_then_silence(
+    without_files: str, silence: bool, failure: Failure
+) -> None:
+    """An address that could not even be tried says nothing about the engine; one that refuses has been heard before the others."""
+
+    async def scenario() -> Failure:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        engine = SeveralAddresses(port, "127.0.0.2", "127.0.0.3", without_files=without_files)
+        try:
+            if silence:
+                with silent("127.0.0.2", port):
+                    await engine.connect(0.3)
+            await engine.connect(0.3)
+        except OSError as error:
+            assert silence or engine.tried == ["127.0.0.2", "127.0.0.3"]
+            return of_connecting(error)
+        raise AssertionError
+
+    assert play(scenario()) is failure

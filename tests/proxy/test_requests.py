@@ -54,6 +54,14 @@ def test_the_body_of_a_request_that_asks_for_an_upgrade_is_a_body(
     assert behind == b"" or size == 10_000, "only a whole second request may follow"
 
 
+def test_one_read_may_hold_any_number_of_requests_that_ask_for_an_upgrade() -> None:
+    """Each is read on where httptools stopped, and none of them in a call of its own: the stack of a compiled build has no limit."""
+    one = b"POST /1 HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 1\r\n\r\nx"
+    parts, reader, behind = read(3000 * one)
+
+    assert (len(heads(parts)), reader.refusal, behind) == (3000, None, b"")
+
+
 CHUNKED = b"POST /%d HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n"
 TWO = [
     CHUNKED % 1 + b"2\r\nab\r\n1;x=y\r\nc\r\n0\r\nTrailer: z\r\n\r\n",
@@ -243,3 +251,39 @@ def test_framing_is_what_the_fields_say() -> None:
 
     framings = [part.framing for part in (none[0], length[0], chunked[0]) if isinstance(part, RequestHead)]
     assert framings == [Framing.NONE, Framing.LENGTH, Framing.CHUNKED]
+
+
+HOST = b"Host: pod\r\n"
+OTHERS = [b"RTSP/1.0", b"RTSP/1.1", b"ICE/1.0"]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 11, 1 << 20])
+@pytest.mark.parametrize("spaces", [b" ", b"  "])
+def test_a_protocol_that_is_not_http_is_refused_wherever_its_line_is_cut(
+    other: bytes, size: int, spaces: bytes
+) -> None:
+    """llhttp reads it as HTTP. The requests before it on the connection are served."""
+    method = b"SOURCE" if other.startswith(b"ICE/") else b"GET"
+    before = b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 14\r\n\r\nsay RTSP/1.0!!"
+    parts, reader, _ = read(before + method + b" /a" + spaces + other + b"\r\n" + HOST + b"\r\n", size)
+
+    assert (heads(parts), parts[1:], reader.refusal) == (
+        [b"POST /a"],
+        [b"say RTSP/1.0!!", None],
+        Failure.UNSUPPORTED_VERSION,
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 11, 1 << 20])
+def test_the_name_of_another_protocol_elsewhere_is_text(size: int) -> None:
+    """In a target, in a field, in a body, in the next request's line."""
+    one = (
+        b"POST /RTSP/1.0 HTTP/1.1\r\n"
+        + HOST
+        + b"X: POST /RTSP/1.0 RTSP/1.0\r\nContent-Length: 16\r\n\r\nGET /b RTSP/1.0\n"
+    )
+    two = b"GET /ICE/1 HTTP/1.1\r\n" + HOST + b"\r\n"
+    parts, reader, _ = read(one + two, size)
+
+    assert (heads(parts), reader.refusal) == ([b"POST /RTSP/1.0", b"GET /ICE/1"], None)

@@ -7,13 +7,14 @@ from sidecar.proxy.headers import RequestHead, ResponseHead
 from sidecar.proxy.observer import Cutter
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
+from tests.support.examples import examples
 from tests.support.memory import Recording, Road, Socket
 from tests.support.messages import Message, pieces, read, requests, responses, sizes
 
 
 paces = st.none() | st.sampled_from([1, 10, 333, 5000])
 """Bytes that a far end takes at once; None: everything."""
-play = settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+play = settings(max_examples=examples(600), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def send(sender: Socket, receiver: Socket | None, data: bytes, cuts: list[int], pace: int | None) -> None:
@@ -82,7 +83,7 @@ def test_what_goes_in_comes_out(
     assert road.in_flight == 0
 
 
-@settings(play, max_examples=300)
+@settings(play, max_examples=examples(300))
 @given(st.lists(st.tuples(requests(), responses()), min_size=2, max_size=4), sizes, sizes)
 def test_pipelined_requests_are_carried_whole_and_in_order(
     exchanges: list[tuple[Message, Message]], client_cuts: list[int], engine_cuts: list[int]
@@ -139,7 +140,7 @@ class Holding(Unobserved):
         return rest
 
 
-@settings(play, max_examples=500)
+@settings(play, max_examples=examples(500))
 @given(responses(), sizes, st.lists(st.integers(0, 50), min_size=1, max_size=5))
 def test_what_is_held_back_for_a_while_is_not_lost(response: Message, engine_cuts: list[int], holds: list[int]) -> None:
     """A cutter may keep bytes for later; with the end of the message they all go out, in any framing."""
@@ -157,7 +158,7 @@ def test_what_is_held_back_for_a_while_is_not_lost(response: Message, engine_cut
     assert (start, fields, body, rest) == (response.start, response.end_to_end, response.body, b"")
 
 
-@settings(play, max_examples=500)
+@settings(play, max_examples=examples(500))
 @given(requests(), responses(), sizes, st.integers(0, 6000))
 def test_a_response_that_breaks_off_never_looks_whole(
     request: Message, response: Message, engine_cuts: list[int], cut: int
@@ -197,7 +198,7 @@ def test_a_response_that_breaks_off_never_looks_whole(
     assert road.in_flight == 0
 
 
-@settings(play, max_examples=400)
+@settings(play, max_examples=examples(400))
 @given(st.binary(max_size=300), sizes)
 def test_bytes_that_are_no_http_break_nothing(noise: bytes, cuts: list[int]) -> None:
     """From either side: no exception, no request that is not closed, and no byte of the noise in an answer."""

@@ -1,6 +1,6 @@
 """Builds both real engines and prints how far it is: `python -m tests.real.build`, ten minutes on two idle cores.
 
-The engines' tests build what is not there yet. `.ci/run` calls this while other tests wait for clocks. It knows nothing
+The engines' tests build what is not there yet. `.ci/install --thorough` calls this. It knows nothing
 of how an engine is built (`environment.py`, `llama_cpp_environment.py`), and it starts none.
 """
 

@@ -19,6 +19,8 @@ FOLDER = Path(__file__).parent
 PATIENCE_SECONDS = 1_800
 """Time limit of an engine's first test, which includes the engine's build: ten minutes of two idle cores for
 llama.cpp."""
+OF_BYTES = ("_bytes", "_recordings")
+"""The ends of the names of those test files whose promises no late process can break."""
 TOLD_CHARACTERS = 4_000
 """The end of a failure, which names its cause."""
 
@@ -28,6 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(FOLDER):
             item.add_marker(pytest.mark.engine)
             item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
+            if not item.path.stem.endswith(OF_BYTES):
+                item.add_marker(pytest.mark.timed)
 
 
 def pytest_exception_interact(report: pytest.TestReport) -> None:

@@ -23,7 +23,7 @@ from tests.support.plain_engine import plain_answer, plain_engine
 from tools.budgets_page import shipped_memory_bytes
 
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(180)]
 
 LIMIT_BYTES = shipped_memory_bytes()
 SLOW_UPLOAD = (

@@ -17,7 +17,7 @@ from tests.support.scenario_loop import play
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(120)]
 
 LIMIT_SECONDS = 3.0
 BEAT_SECONDS = 0.25

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, PHASE_OF, Cause, receiver
@@ -29,7 +28,7 @@ def test_every_phase_but_the_unknown_one_has_causes() -> None:
 
 def test_every_phase_of_the_table_has_receivers_in_the_shipped_alertmanager_file() -> None:
     """A route of the shipped file sends each phase's pages and tickets to the receivers that the table names."""
-    routes = yaml.safe_load(ALERTMANAGER.read_text())["route"]["routes"]
+    routes = read_yaml(ALERTMANAGER.read_text())["route"]["routes"]
     by_phase = {
         matcher.removeprefix('phase="').removesuffix('"'): (route["receiver"], route["routes"][0]["receiver"])
         for route in routes

@@ -74,10 +74,12 @@ def metrics() -> Metrics:
 
 
 class Visit:
-    """A started listener, its double, and a client."""
+    """A started listener, its double, and a client. `routes`: its paths, without those that have a name within."""
 
-    def __init__(self, app: Double, registry: Metrics, session: aiohttp.ClientSession, port: int) -> None:
-        self.app, self.metrics, self.session, self.port = app, registry, session, port
+    def __init__(
+        self, app: Double, registry: Metrics, session: aiohttp.ClientSession, port: int, routes: frozenset[str]
+    ) -> None:
+        self.app, self.metrics, self.session, self.port, self.routes = app, registry, session, port, routes
 
     async def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Mapping[str, str], bytes]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -100,7 +102,10 @@ def visit(
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:
-                await scenario(Visit(app, of, session, port))
+                assert admin._runner is not None
+                found = frozenset(each.canonical for each in admin._runner.app.router.resources())
+                routes = frozenset(path for path in found if "{" not in path)
+                await scenario(Visit(app, of, session, port, routes))
         finally:
             await admin.stop()
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.demo.shipped import at_sink as told_to
 from tests.support.ports import free_port
 from tests.support.tools import need_tool
@@ -32,7 +33,7 @@ class AlertmanagerStartError(RuntimeError):
 
 def shipped() -> dict[str, Any]:
     """The content of alert_rules/alertmanager.yml, aliases and merges resolved."""
-    config: dict[str, Any] = yaml.safe_load(CONFIG.read_text())
+    config: dict[str, Any] = read_yaml(CONFIG.read_text())
     return config
 
 

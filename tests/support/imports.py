@@ -30,10 +30,20 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0]
 
 
-@cache
 def imports_of(path: Path) -> frozenset[str]:
     """Full names of all imported modules, also of imports within functions and for type checking."""
+    return _imports_and_attributes(path)[0]
+
+
+def attributes_of(path: Path) -> frozenset[str]:
+    """Attribute names (behind a dot) in this module's code."""
+    return _imports_and_attributes(path)[1]
+
+
+@cache
+def _imports_and_attributes(path: Path) -> tuple[frozenset[str], frozenset[str]]:
     names: set[str] = set()
+    attributes: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
@@ -41,13 +51,9 @@ def imports_of(path: Path) -> frozenset[str]:
             assert node.level == 0, f"{path}: relative imports hide which room is meant"
             module = node.module or ""
             names.update({module, *(f"{module}.{alias.name}" for alias in node.names)})
-    return frozenset(names)
-
-
-@cache
-def attributes_of(path: Path) -> frozenset[str]:
-    """Attribute names (behind a dot) in this module's code."""
-    return frozenset(node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute))
+        elif isinstance(node, ast.Attribute):
+            attributes.add(node.attr)
+    return frozenset(names), frozenset(attributes)
 
 
 def importers(*forbidden: str, among: Iterable[Path]) -> list[str]:

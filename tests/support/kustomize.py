@@ -34,11 +34,11 @@ _Loader.add_constructor("tag:yaml.org,2002:value", _text)
 
 
 def made(folder: Path) -> Objects:
-    """The objects of the kustomization in `folder`, by kind and name."""
+    """The objects of the kustomization in `folder`, by kind and name. Fails with what kubectl says, where it refuses."""
     command = [str(need_kubectl()), "kustomize", str(folder)]
     built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
-    assert (built.returncode, built.stderr) == (0, "")
+    assert (built.returncode, built.stderr) == (0, ""), built.stderr
     return keyed(yaml.load_all(built.stdout, _Loader))
 
 

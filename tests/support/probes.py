@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from tests.support.imports import CHECKOUT
 
 
@@ -14,8 +13,8 @@ ABSENT_SECONDS = 30.0
 
 def added(component: str, what: str) -> Any:
     """The value that a component's JSON patch adds to the engine's container as `what`."""
-    for patch in yaml.safe_load((COMPONENTS / component / "kustomization.yaml").read_text())["patches"]:
-        for each in yaml.safe_load(patch["patch"]):
+    for patch in read_yaml((COMPONENTS / component / "kustomization.yaml").read_text())["patches"]:
+        for each in read_yaml(patch["patch"]):
             if isinstance(each, dict) and each["path"].endswith(f"/containers/0/{what}"):
                 return each["value"]
     raise LookupError(f"{component} adds no {what}")
@@ -23,6 +22,6 @@ def added(component: str, what: str) -> Any:
 
 def probes() -> dict[str, dict[str, Any]]:
     """The liveness probe of each container; the engine's is that of the component for vLLM."""
-    pod = yaml.safe_load((COMPONENTS / "native-sidecar" / "pod.yaml").read_text())["spec"]["template"]["spec"]
+    pod = read_yaml((COMPONENTS / "native-sidecar" / "pod.yaml").read_text())["spec"]["template"]["spec"]
     (sidecar,) = pod["initContainers"]
     return {"engine": added("engine-liveness/vllm", "livenessProbe"), "sidecar": sidecar["livenessProbe"]}

@@ -22,7 +22,7 @@ from sidecar.metrics.catalogue import CATALOGUE
 
 
 PACKAGE = Path(__file__).parents[2] / "sidecar"
-COMMANDS = ("serve", "check", "demo", "diagnose", "capacity", "baseline", "attack")
+COMMANDS = ("serve", "check", "demo", "diagnose", "capacity", "baseline")
 LEVELS = ("debug", "info", "warning", "error")
 ROUTES = ("add_get", "add_post", "add_route", "get", "post")
 

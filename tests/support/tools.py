@@ -23,7 +23,7 @@ DEBIAN_PACKAGE = {
     "strace": "strace",
     "setpriv": "util-linux",
 }
-"""Tool to its Debian 12 package; `.ci/run` installs the same ones."""
+"""Tool to its Debian 12 package; `.ci/install --thorough` installs the same ones."""
 OLDEST_KUBECTL = 27
 """Minor version of the oldest kubectl that the kustomizations were written for; it has kustomize 5.0."""
 UNPACKED_KUBECTL = Path(__file__).parents[2] / ".cache/kubectl/usr/bin/kubectl"

@@ -3,12 +3,11 @@
 import re
 from pathlib import Path
 
-import yaml
-
 from sidecar.config import schema as module
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.file import load
 from sidecar.config.objectives import objectives_of
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import Config, PromptBucketsConfig
 from sidecar.slo.objective import Aim
 from tools.configuration_tables import blocks, reasons
@@ -40,7 +39,7 @@ def test_the_example_on_the_page_is_a_good_config(tmp_path: Path) -> None:
     file.write_text(example)
 
     assert load(str(file)).lanes.declared == ("batch", "code", "interactive", "other")
-    assert set(yaml.safe_load(example)) <= set(Config.model_fields)
+    assert set(read_yaml(example)) <= set(Config.model_fields)
 
 
 def test_the_objectives_on_the_page_are_good_with_its_lanes(tmp_path: Path) -> None:

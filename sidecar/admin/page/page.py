@@ -47,7 +47,6 @@ PAGE_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": f"default-src 'none'; style-src 'unsafe-inline'; {_COMMON}",
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 """Headers of pages without a script."""
 

@@ -6,7 +6,8 @@ fires. Where a query is empty, its words are left out or a plain phrase stands i
 
 from collections.abc import Mapping, Sequence
 
-from sidecar.export.rules.burn import without_odd_pods
+from sidecar.export.rules.burn import POD_LABELS, without_odd_pods
+from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
 
@@ -61,8 +62,11 @@ MEANING: Mapping[str, str] = {
 OBJECTIVES = (
     '{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT{{ else }}E2E{{ end }}'
 )
+_OF_CLUSTER = f"{{{{ with $labels.{CLUSTER} }}}} of cluster {{{{ . }}}}{{{{ end }}}}"
+_CLUSTER_FIRST = f"{{{{ with $labels.{CLUSTER} }}}}{CLUSTER}={{{{ . | urlquery }}}}&{{{{ end }}}}"
+"""The first parameter of a link, where there is a label for it: most fleets have one cluster."""
 _OTHERS = 'phase!="unattributed"'
-_MODEL = ("namespace", "job", "model")
+_MODEL = (*ONE_ENGINE, "model")
 _LANE_LABELS = (*_MODEL, "lane", "objective")
 _FIRST_VALUE = "{{ . | first | value | %s }}"
 _TENTHS = 'printf "%.1f"'
@@ -70,7 +74,8 @@ _TENTHS = 'printf "%.1f"'
 
 def _query(metric: str, labels: tuple[str, ...], *more: str) -> str:
     """A series with these labels of the alert, as text of a printf; `more`: further matchers."""
-    matchers = [*(f'{label}=\\"%s\\"' for label in labels), *(one.replace('"', '\\"') for one in more)]
+    # %q: the value in quotes, escaped as PromQL reads it. A name may have any sign in it.
+    matchers = [*(f"{label}=%q" for label in labels), *(one.replace('"', '\\"') for one in more)]
     return f"{metric}{{{','.join(matchers)}}}"
 
 
@@ -106,11 +111,7 @@ def told_apart(metric: str, labels: tuple[str, ...], then: str, otherwise: str) 
 
 def _of_these(selected: str, labels: tuple[str, ...]) -> str:
     """The series of the alert's own pod; of a lane's alert those of the pods that its lanes count."""
-    return (
-        selected
-        if "pod" in labels
-        else f"{selected} unless on (namespace, job, pod) max_over_time(pod:llm_slo:odd[5m])"
-    )
+    return selected if "pod" in labels else f"{selected} unless on ({POD_LABELS}) max_over_time(pod:llm_slo:odd[5m])"
 
 
 def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> str:
@@ -244,7 +245,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
         "summary": f"{_headline(phase, _MODEL)}{sure}; {{{{ $labels.lane }}}} misses {OBJECTIVES}{misses}{waited}{_asked(*_WORST)}",
         "description": (
             f"{MEANING[phase]} Lane {{{{ $labels.lane }}}} of model {{{{ $labels.model }}}} in namespace"
-            f" {{{{ $labels.namespace }}}} misses its {OBJECTIVES} objective ({windows}).{counted} {certain}{tell}"
+            f" {{{{ $labels.namespace }}}}{_OF_CLUSTER} misses its {OBJECTIVES} objective ({windows}).{counted} {certain}{tell}"
         ),
         "cause": _cause(phase, _MODEL, "{{ $cause }}", NO_CAUSE),
         "size": _size(phase, _MODEL),
@@ -253,8 +254,8 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
         "worst_pod": most_on("llm_slo_misses_total", "", "5m", _LANE_LABELS, bare=True),
         "window": _of_window("", phase, "{{ $window }}"),
         "rank": _asked(
-            f"{burn} >= scalar(max({_query('lane:llm_slo_burn:ratio_rate5m', _MODEL[:2])}))",
-            _names(_LANE_LABELS, _MODEL[:2]),
+            f"{burn} >= scalar(max({_query('lane:llm_slo_burn:ratio_rate5m', ONE_ENGINE)}))",
+            _names(_LANE_LABELS, ONE_ENGINE),
             "first",
             "other",
         ),
@@ -334,15 +335,18 @@ def links(
     """Links for further reading. `labels`: those of the alert that fill its runbook in; `shown`: those that the dashboard has
     variables for; `worst_pod`: the template of a pod's name, for an alert that is about no single pod.
     """
-    filled = [*_parameters("", labels), *([f"pod={worst_pod}"] if worst_pod else [])]
+    filled = [
+        *_parameters("", [label for label in labels if label != CLUSTER]),
+        *([f"pod={worst_pod}"] if worst_pod else []),
+    ]
     return {
-        "runbook_url": _address(f"{bases[0]}/{name}", filled),
+        "runbook_url": _address(f"{bases[0]}/{name}", filled, _CLUSTER_FIRST if CLUSTER in labels else ""),
         "dashboard_url": _address(f"{bases[1]}/{dashboard}", _parameters("var-", shown)),
     }
 
 
-def _address(base: str, parameters: list[str]) -> str:
-    return f"{base}?{'&'.join(parameters)}" if parameters else base
+def _address(base: str, parameters: list[str], first: str = "") -> str:
+    return f"{base}?{first}{'&'.join(parameters)}" if parameters else base
 
 
 def _parameters(prefix: str, labels: Sequence[str]) -> list[str]:

@@ -7,13 +7,18 @@ config and target. Windows above 5 minutes are sums of the recorded 5-minute sum
 from dataclasses import dataclass
 
 from sidecar.export.rules.rule import Record
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD, ONE_PROCESS
 
 
-WHO = "namespace, job, model, lane, objective"
+ENGINE_LABELS = ", ".join(ONE_ENGINE)
+"""Labels of one engine, over its pods."""
+WHO = f"{ENGINE_LABELS}, model, lane, objective"
 """Labels of a lane's objective."""
-POD_LABELS = "namespace, job, pod"
+POD_LABELS = ", ".join(ONE_POD)
 """Labels of one pod; its engine may serve several models."""
-WHICH_POD = "namespace, job, model, pod"
+INSTANCE_LABELS = ", ".join(ONE_PROCESS)
+"""Labels of one process."""
+WHICH_POD = f"{ENGINE_LABELS}, model, pod"
 """Labels of one model on one pod."""
 
 _LONG = {"30m": ("1m", 5), "6h": ("5m", 1)}

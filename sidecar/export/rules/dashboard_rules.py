@@ -7,6 +7,7 @@ reads what is recorded here, and the alerts' rules do not need it. Refuses to kn
 
 from collections.abc import Iterable
 
+from sidecar.export.rules.burn import ENGINE_LABELS
 from sidecar.export.rules.rule import Group, Record
 from sidecar.ledger.account import Phase
 from sidecar.metrics import histogram_forms
@@ -26,7 +27,7 @@ from sidecar.metrics.slo_metrics import SLO_MISSES_TOTAL, SLO_REQUESTS_TOTAL
 
 NOW = "5m"
 """Long enough for a quantile, short enough to be called now: the window of a page's numbers and of these rules."""
-LANE_OF = "namespace, job, model, lane"
+LANE_OF = f"{ENGINE_LABELS}, model, lane"
 """Labels of a lane over its pods."""
 PROCESS_OF = f"{LANE_OF}, pod, instance"
 """Labels of a lane in one process, whose counters begin anew together."""
@@ -152,7 +153,7 @@ _PODS_RULES = (
 def _group(part: str, rules: tuple[Record, ...], why: str) -> Group:
     mark = Record(
         MARK,
-        "count by (namespace, job) (llm_sidecar_build_info)",
+        f"count by ({ENGINE_LABELS}) (llm_sidecar_build_info)",
         "Tells dashboards that this group is evaluated, and since when.",
         {PART: part},
     )

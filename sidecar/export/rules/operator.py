@@ -73,16 +73,12 @@ def alertmanager_config(config: Mapping[str, Any], *, name: str = "llm-phase-sid
 
 def as_yaml(made: Object, *, source: str, command: str) -> str:
     """The text of the file that holds the object `made`; `source` names the files it was made from, `command` what made it."""
-    return f"# Generated from {source} by `{command}`; change those and run it again.\n{_dumped(made, _Plain)}"
+    return f"# Generated from {source} by `{command}`; change those and run it again.\n{plain_yaml(made)}"
 
 
-def as_compact_yaml(made: Mapping[str, Any]) -> str:
-    """The same style, with short lists in one line too."""
-    return _dumped(made, _Compact)
-
-
-def _dumped(made: Mapping[str, Any], dumper: "type[_Plain]") -> str:
-    return yaml.dump(made, Dumper=dumper, sort_keys=False, allow_unicode=True, width=4096)
+def plain_yaml(made: Mapping[str, Any]) -> str:
+    """The same text, without the line that says where it comes from."""
+    return yaml.dump(made, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=4096)
 
 
 # --- parts ---------------------------------------------------------------------------------------------------------------
@@ -183,12 +179,8 @@ class _Plain(yaml.SafeDumper):
             node.flow_style = sum(len(one.value) for one in parts) < _SHORT
         return node
 
-
-class _Compact(_Plain):
-    """As above, and a list of words stands in one line, whatever its length: matchers are read as one condition."""
-
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
-        """A list of texts, such as matchers, stands in one line."""
+        """A list of texts, such as matchers, stands in one line, whatever its length: they are read as one condition."""
         node = super().represent_sequence(tag, sequence, flow_style)
         node.flow_style = all(isinstance(one, yaml.ScalarNode) for one in node.value)
         return node
@@ -199,4 +191,3 @@ def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Plain.add_representer(str, _block)
-_Compact.add_representer(str, _block)

@@ -4,7 +4,17 @@ Each sidecar decides the root of each miss (`sidecar/slo/`); these rules add and
 """
 
 from sidecar.diagnosis.verdict import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
-from sidecar.export.rules.burn import ALLOWED_MISSES, JUDGED, POD_LABELS, SLOW, WHICH_POD, WHO, grown, without_odd_pods
+from sidecar.export.rules.burn import (
+    ALLOWED_MISSES,
+    ENGINE_LABELS,
+    JUDGED,
+    POD_LABELS,
+    SLOW,
+    WHICH_POD,
+    WHO,
+    grown,
+    without_odd_pods,
+)
 from sidecar.export.rules.rule import Record
 from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL
 from sidecar.metrics.slo_metrics import SLO_ROOT_CAUSE_MISSES_TOTAL, SLO_ROOT_MISSES_TOTAL
@@ -19,7 +29,7 @@ _FEWEST_BAD_TIMES = 5
 _WARMING_SHARE = 0.8
 """Share of a lane's misses of the engine that are of pods that warm up, from which on the lane's page waits for them."""
 _EACH_ROOT = f"{WHICH_POD}, objective"
-FLEET = "namespace, job, model, objective"
+FLEET = f"{ENGINE_LABELS}, model, objective"
 
 
 _COUNTED = ("misses", JUDGED, ALLOWED_MISSES)

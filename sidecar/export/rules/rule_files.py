@@ -5,8 +5,7 @@ Knows which group goes into which file, and no folder: `export_command.py` write
 
 from dataclasses import replace
 
-import yaml
-
+from sidecar.config.quick_yaml import read_yaml
 from sidecar.export.rules.annotations import DASHBOARDS, RUNBOOKS
 from sidecar.export.rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
 from sidecar.export.rules.dashboard_rules import GROUPS
@@ -83,13 +82,13 @@ def files(
             f"{_RULES_HEADER}\nAlerts: the phase that burns, the engine's state, the traffic, the sidecar itself.",
         ),
     }
-    rules = prometheus_rule([yaml.safe_load(text) for text in texts.values()])
+    rules = prometheus_rule([read_yaml(text) for text in texts.values()])
     texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files", command="sidecar export rules")
     texts[DASHBOARD_RULES] = written(
         tuple(map(_of_classic, GROUPS)) if classic_histograms else GROUPS,
         f"{_RULES_HEADER}\nOptional: for pictures alone. Dashboards draw without it, slower; no alert reads it.",
     )
-    for_pictures = prometheus_rule([yaml.safe_load(texts[DASHBOARD_RULES])], name="llm-phase-sidecar-dashboards")
+    for_pictures = prometheus_rule([read_yaml(texts[DASHBOARD_RULES])], name="llm-phase-sidecar-dashboards")
     texts["kubernetes/dashboard-rule.yaml"] = as_yaml(
         for_pictures, source=DASHBOARD_RULES, command="sidecar export rules"
     )

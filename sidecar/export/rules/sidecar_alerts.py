@@ -4,22 +4,26 @@ Knows its own metrics and the rules of `state_alerts.py` for an alert of a pod. 
 """
 
 from sidecar.export.rules.annotations import links, most_on
-from sidecar.export.rules.burn import PAGING, POD_LABELS
+from sidecar.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS
 from sidecar.export.rules.root_rules import pod_roots
 from sidecar.export.rules.rule import Alert
 from sidecar.export.rules.severity import NO_SEVERITY
-from sidecar.export.rules.state_alerts import MUTING_KEPT, ONE_POD, Bases, state_alert
+from sidecar.export.rules.state_alerts import MUTING_KEPT, Bases, state_alert
+from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD
 from sidecar.slo.attribution import SIDECAR
 from sidecar.slo.causes import Cause
 
 
 def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The sidecar itself: what it no longer sees, and what it costs."""
-    sidecars = "group by (namespace, pod, instance, job) (last_over_time(llm_sidecar_build_info[1d]))"
+    lane = (*ONE_ENGINE, "lane")
+    of_lane = ", ".join(lane)
+    same_pod = f"{CLUSTER}, namespace, pod"
+    sidecars = f"group by ({INSTANCE_LABELS}) (last_over_time(llm_sidecar_build_info[1d]))"
     unreachable = f"""(
-              up == 0 and on (namespace, pod, instance, job) {sidecars}
-              unless on (namespace, pod) (
-                (count by (namespace, pod) (up) > 1) unless on (namespace, pod) (sum by (namespace, pod) (up) > 0)
+              up == 0 and on ({INSTANCE_LABELS}) {sidecars}
+              unless on ({same_pod}) (
+                (count by ({same_pod}) (up) > 1) unless on ({same_pod}) (sum by ({same_pod}) (up) > 0)
               )
             )"""
     sidecars_own = pod_roots(f'phase="{SIDECAR}"')
@@ -54,12 +58,12 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMSidecarAbsent",
             f"""
             (
-                group by (namespace, job) ({sidecars})
-                unless on (namespace, job) llm_sidecar_build_info
+                group by ({ENGINE_LABELS}) ({sidecars})
+                unless on ({ENGINE_LABELS}) llm_sidecar_build_info
               or on ()
                 absent(llm_sidecar_build_info)
             )
-            unless on (namespace, job) {unreachable}
+            unless on ({ENGINE_LABELS}) {unreachable}
             """,
             "{{ with $labels.job }}{{ . }}: no{{ else }}No{{ end }} sidecar is scraped at all",
             "Prometheus has no metrics of any sidecar of this job and namespace, of which it had some within a day: discovery, a rename"
@@ -80,7 +84,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
                   / sum by ({POD_LABELS}) (rate(llm_sidecar_event_loop_checks_total[2m])) > 0.01
             )
             and on ({POD_LABELS}) sum by ({POD_LABELS}) ({pod_roots()}) >= 10
-            and on (namespace, job) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}} or pod:llm_slo:odd) == 1
+            and on ({ENGINE_LABELS}) (lane:llm_slo_burn:tier{{tier=~"{PAGING}"}} or pod:llm_slo:odd) == 1
             """,
             "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
             "Half of this pod's decided misses are the sidecar's own, or more than one timer in a hundred of its event loop fires more"
@@ -145,17 +149,17 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         own(
             "LLMAttributionLow",
-            """
-            sum by (namespace, job, lane) (rate(llm_phase_attribution_total{source="none"}[30m]))
-              / (sum by (namespace, job, lane) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
-            and on (namespace, job, lane) sum by (namespace, job, lane) (increase(llm_phase_attribution_total[30m])) >= 50
+            f"""
+            sum by ({of_lane}) (rate(llm_phase_attribution_total{{source="none"}}[30m]))
+              / (sum by ({of_lane}) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
+            and on ({of_lane}) sum by ({of_lane}) (increase(llm_phase_attribution_total[30m])) >= 50
             """,
             "{{ $labels.lane }}: no split is known of the TTFT of {{ $value | humanizePercentage }} of the requests"
-            + most_on("llm_phase_attribution_total", 'source="none"', "30m", ("namespace", "job", "lane")),
+            + most_on("llm_phase_attribution_total", 'source="none"', "30m", lane),
             "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
             " the status page names the engine's flag that would tell.",
             hold="30m",
-            labels=("namespace", "job", "lane"),
+            labels=lane,
         ),
         own(
             "LLMLabelOverflow",

@@ -6,17 +6,18 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 """
 
 from sidecar.export.rules.annotations import links, most_on, told_apart
-from sidecar.export.rules.burn import PAGING, POD_LABELS
+from sidecar.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS
 from sidecar.export.rules.pages import leading
 from sidecar.export.rules.root_rules import ODD
 from sidecar.export.rules.rule import Alert
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import PHASE_OF, Cause
 
 
 Bases = tuple[str, str]
-_WHO = ("namespace", "job", "model", "lane")
-ONE_POD, _VARIABLES = ("namespace", "job", "pod"), ("namespace", "pod", "lane")
+_WHO = (*ONE_ENGINE, "model", "lane")
+_VARIABLES = ("namespace", "pod", "lane")
 MUTING_KEPT = "5m"
 """The page of a pod that these mute goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
 
@@ -80,17 +81,17 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
               (
                 max_over_time(llm_engine_up[1m]) == 0
                 or
-                llm_engine_up == 0 and on (namespace, job) ({engine_leads})
+                llm_engine_up == 0 and on ({ENGINE_LABELS}) ({engine_leads})
               )
-              unless on ({POD_LABELS}, instance) (
-                max_over_time(llm_engine_up[2h]) == 0 and on ({POD_LABELS}, instance) time() - process_start_time_seconds < 1800
+              unless on ({INSTANCE_LABELS}) (
+                max_over_time(llm_engine_up[2h]) == 0 and on ({INSTANCE_LABELS}) time() - process_start_time_seconds < 1800
               )
             )
             """,
             "{{ $labels.pod }}: the engine "
             + told_apart(
                 "llm_engine_stalled",
-                ("namespace", "job", "pod"),
+                ONE_POD,
                 "has stopped in the middle of its work (/health may still say 200)",
                 "does not answer",
             ),
@@ -206,7 +207,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
                 < 3 * sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[30m] offset 3h))
             )
             unless on ({who}) max_over_time(lane:llm_slo_burn:tier{{tier=~"{PAGING}"}}[10m])
-            unless on (namespace, job, model) max_over_time({ODD.name}[10m])
+            unless on ({ENGINE_LABELS}, model) max_over_time({ODD.name}[10m])
             """,
             "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token"
             + most_on("llm_client_cancels_total", 'stage="waiting"', "15m", _WHO),

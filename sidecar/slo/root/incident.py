@@ -64,16 +64,20 @@ class Incident:
     def voted(
         self, weights: Mapping[Root, float], at: float, *, times: int = 1, inherited: float = 0.0, behind: bool = False
     ) -> None:
-        """So many misses were decided alike. `inherited`: part of the lead's weight that no evidence speaks for: it
-        keeps no lead, unless they waited `behind` what the lead left.
+        """So many misses were decided alike. `inherited`: part of the lead's weight that no evidence speaks for: it is
+        no vote. Of misses that waited `behind` what the lead left, and that show less by themselves, it keeps the lead.
         """
         self._fade(at)
+        own = {root: weight - inherited if root == self.lead else weight for root, weight in weights.items()}
+        shows_more = max(own.values(), default=0.0) > inherited
+        if behind and self.lead is not None and not shows_more:
+            self._votes[self.lead] = max(self._votes.get(self.lead, 0.0), FEWEST_VOTES)
         for root, weight in weights.items():
             self._given[root] = self._given.get(root, 0.0) + times * weight
             if root.phase != Blame.UNATTRIBUTED:
-                own = weight - inherited if root == self.lead else weight
-                self._votes[root] = self._votes.get(root, 0.0) + times * (weight if behind else own)
-                if own > SHOWN:
+                if shows_more or not behind:
+                    self._votes[root] = self._votes.get(root, 0.0) + times * own[root]
+                if own[root] > SHOWN:
                     self._show(root.phase, at)
 
     @property

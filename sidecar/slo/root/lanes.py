@@ -120,6 +120,18 @@ class Lanes(Learner):
                 usual.learn(grown)
         return brought
 
+    def collected_seconds(self, last: Mapping[str, LaneCounts], now: Mapping[str, LaneCounts]) -> float | None:
+        """Mean time, in seconds, in which the events of one read between two readings come at their usual pace: for so long
+        something held the first of them back. None: no lane with a usual pace was read.
+        """
+        reads = seconds = 0.0
+        for lane, counts in now.items():
+            grown, usual = _growth(last.get(lane, LaneCounts()), counts), self._usual.get(lane)
+            if usual is not None and usual.gaps >= FEWEST_OF_LANE:
+                reads += grown.reads
+                seconds += (grown.events - grown.reads) * usual.gap_seconds / usual.gaps
+        return seconds / reads if reads > 0.0 else None
+
     def _mean_lengths(self) -> tuple[float, float]:
         """Usual tokens of a prompt and of an answer, over all lanes; 0 if unknown."""
         lanes = self._usual.values()

@@ -34,6 +34,7 @@ class Miss:
     """Threshold of the TTFT objective of its lane; None without one."""
     waited_in: Blame | None = None
     failed: Failed | None = None
+    turned_away: bool = False
     paused: bool = False
     transferred: bool = False
     """Most of its excess lies between its first output and its second."""

@@ -14,9 +14,9 @@ from typing import ClassVar, NamedTuple
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor, chance, clearest
-from sidecar.slo.learner import Inner, Learner
+from sidecar.slo.learner import Amount, Inner, Learner
 from sidecar.slo.root.backlog import FEWEST_WAITING
-from sidecar.slo.root.comparison import COMPARED_SECONDS, RECENT_SECONDS, SOON_SECONDS, Comparison
+from sidecar.slo.root.comparison import COMPARED_SECONDS, FADES, RECENT_SECONDS, SOON_SECONDS, Comparison
 from sidecar.slo.root.faults import Faults
 from sidecar.slo.root.lanes import Brought, Lanes
 from sidecar.slo.root.output import Output
@@ -40,6 +40,8 @@ FEWEST_PREEMPTED = 3.0
 OUTSIDE = 0.5
 """Share of the waiting requests that are not in the engine, from which on they wait in front of it."""
 FEWEST_OUTSIDE = 2.0
+FEWER_SLOTS = 0.9
+"""Share of the most requests that usually run at once, below which a full batch shows a lower limit."""
 COMPUTES_LITTLE, LITTLE_FULL = 0.4, 0.5
 """Below these shares of the time in which requests wait, they wait for neither compute nor a slot."""
 
@@ -63,7 +65,12 @@ class Pod(Learner):
     """The signs of one process's engine and of its traffic."""
 
     COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_reported", "_together", "_pace", "_typical")
-    KEPT: ClassVar = {"_lanes": Inner(Lanes), "_output": Inner(Output), **dict.fromkeys(COMPARED, Inner(Comparison))}
+    KEPT: ClassVar = {
+        "_lanes": Inner(Lanes),
+        "_output": Inner(Output),
+        "_most_running": Amount(),
+        **dict.fromkeys(COMPARED, Inner(Comparison)),
+    }
 
     def __init__(self) -> None:
         self._lanes = Lanes()
@@ -79,6 +86,8 @@ class Pod(Learner):
         self._pace = Comparison()
         self._typical = Comparison()
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / READING_SECONDS) + 1)
+        self._most_running = 0.0
+        """The most requests that usually run at once: the batch limit is that or higher. It fades as what is usual does."""
         self._faults = Faults()
         self._waited: deque[tuple[float, Blame]] = deque(maxlen=512)
 
@@ -116,6 +125,8 @@ class Pod(Learner):
             self._reported = Comparison()
         dearer = any(_dearer(each) for each in (*costs.decode, *costs.prefill)) or self._cold_cache(now.at)
         self._faults.note(last, now, dearer=dearer)
+        if calm:
+            self._most_running = max(FADES * self._most_running, _running(now))
         self._compare(last, now, calm=calm)
 
     def _compare(self, last: Reading, now: Reading, *, calm: bool) -> None:
@@ -180,10 +191,14 @@ class Pod(Learner):
         }
         now = self._last
         reports = bool(self._readings) and self._reports()
+        inside = self._waits_inside(soon)
+        limited = _is_limited(costs.doing, waits_inside=inside)
+        waits = limited or (costs.doing is None and bool(inside))
         return Signs(
             at=at,
             grown={cause: factor for cause, factor in found.items() if factor is not None},
             together=self._together.since(soon) or self._together.since(at - RECENT_SECONDS),
+            collected_seconds=self._collected_seconds(soon),
             faults=self._faults.since(at - 10 * RECENT_SECONDS),
             reports=reports,
             kv_full=self._kv_full(soon),
@@ -194,7 +209,8 @@ class Pod(Learner):
             paced=stepwise is None,
             mute=self._is_mute(),
             maybe_mute=self._may_be_mute(),
-            limited=_is_limited(costs.doing, waits_inside=self._waits_inside(soon)),
+            limited=limited,
+            fewer_slots=waits and self._runs_fewer(at - RECENT_SECONDS),
             stands=stands,
             waited=self._shares(at),
             engine_waiting=engine_waiting,
@@ -291,6 +307,15 @@ class Pod(Learner):
         usage, waiting = (sum(each) / len(known) for each in zip(*known, strict=True))
         return bool(usage >= KV_FULL_RATIO and waiting >= 1.0)
 
+    def _runs_fewer(self, since: float) -> bool:
+        """Whether fewer requests ran at once all the time than usually at most, although the KV cache has room."""
+        most = max((_running(each) for each in self._recent(since)), default=0.0)
+        return most < FEWER_SLOTS * self._most_running and not self._kv_full(since)
+
+    def _collected_seconds(self, since: float) -> float | None:
+        recent = self._recent(since)
+        return self._lanes.collected_seconds(recent[0].lanes, recent[-1].lanes) if recent else None
+
     def _preempts(self, since: float) -> bool:
         recent = self._recent(since)
         if len(recent) < 2:
@@ -364,6 +389,11 @@ def _is_limited(doing: Doing | None, *, waits_inside: bool | None) -> bool:
 
 def _dearer(cost: Factor | None) -> bool:
     return cost is not None and chance(cost, DEARER) > 0.5
+
+
+def _running(reading: Reading) -> float:
+    """Requests that the engine runs, by its own numbers or, without them, those that get output."""
+    return reading.streaming if reading.engine_running is None else reading.engine_running
 
 
 def _events(reading: Reading) -> float:

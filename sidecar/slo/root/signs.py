@@ -34,6 +34,8 @@ class Signs:
     """Each cause that is a ratio to its usual value, as far as it is known."""
     together: Factor | None = None
     """Output events per read, over the usual number: something collects tokens if it is well above 1."""
+    collected_seconds: float | None = None
+    """Mean time in which the events of one read come at their usual pace: merging held the first one back for no longer."""
     faults: tuple[Fault, ...] = ()
     reports: bool = False
     """The engine reports the phases of most answers."""
@@ -57,6 +59,8 @@ class Signs:
     flight: the engine is busy with it, or it hangs."""
     limited: bool = False
     """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
+    fewer_slots: bool = False
+    """Requests wait in the engine, and for a minute it ran fewer at once than it usually did: its batch limit was lowered."""
     stands: bool = False
     """More requests wait than usually, for a minute and more, and they do not get fewer."""
     waited: Mapping[Blame, float] = field(default_factory=dict)
@@ -78,7 +82,7 @@ class Signs:
 
     def direct(self, since: float) -> tuple[str, ...]:
         """Names of the signs that are no ratio: those that are there now, and the faults of the time since this instant."""
-        names = ("kv_full", "preempts", "front_end", "mute", "maybe_mute", "limited", "young")
+        names = ("kv_full", "preempts", "front_end", "mute", "maybe_mute", "limited", "fewer_slots", "young")
         return (
             *(name for name in names if getattr(self, name)),
             *(str(each.cause) for each in self.faults if each.overlaps(since, self.at)),

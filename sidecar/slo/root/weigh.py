@@ -51,6 +51,12 @@ class Facts(NamedTuple):
     """Prompts that are longer than the usual ones of their lane were most of the work while it waited."""
     tpot: bool = False
     """It is a miss of the pace between tokens, not of a wait."""
+    whole: bool = False
+    """Its answer is not streamed: it comes in one piece, and how its reads hold events says nothing."""
+    held_too_shortly: bool = False
+    """The events of a read come within a small part of its threshold: that they are merged does not explain it."""
+    turned_away: bool = False
+    """It was refused for lack of room."""
     transferred: bool = False
     """Most of its excess lies between its first output and its second."""
     left_behind: bool = False
@@ -73,12 +79,16 @@ WORTH_NAMING = {
 }
 """A cause below this many times its usual value explains no miss. Lengths are counted, and costs are estimated from
 models with errors of their own."""
+COLD = (Cause.DECODE_COST, Cause.PREFILL_COST, Cause.UNCACHED)
+"""Causes that have grown while a new process warms up."""
 DEARER = 1.2
 """The same for a cost, whatever it is needed for."""
 MOST_CACHED = 0.75
 """Share of the usual prompt tokens that a cache which is not seen may hold: most of long conversations."""
 SURE = 0.95
 """Weight of direct evidence."""
+COLLECTED = 1 / 3
+"""Share of the threshold of a miss that must be collected in one read: the last read of an answer holds fewer events."""
 TOGETHER_FROM = 1.5
 """Events per read, over the usual number, from which on something collects tokens."""
 COMPUTES = 0.65, 0.9
@@ -135,7 +145,7 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
     given = _Given()
     given.give(Cause.SIDECAR_LATE, SURE * explained_by(facts.late_ratio))
     if facts.fault is not None:
-        given.give(facts.fault, SURE)
+        given.give(facts.fault, SURE * _claims(facts.fault, signs))
     if signs.maybe_mute and not signs.limited and facts.waited_in is None and not facts.tpot:
         given.give_all({unknown(Unknown.UNCLEAR): MAYBE_HANGS})
     waited_in: Blame | None = facts.waited_in if facts.waited_in is not Blame.UNATTRIBUTED else None
@@ -144,7 +154,12 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
     _give_held(given, waited_in, facts, signs)
     if waited_in is Blame.FIRST_TOKEN or (signs.front_end and waited_in in (None, Blame.QUEUE)):
         given.give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
-    _give_grown(given, facts, signs)
+    # Costs that the engine does not report are estimated from the instants of its output, which a hop holds back.
+    if signs.reports:
+        _give_grown(given, facts, signs)
+    _give_merged(given, waited_in, facts, signs)
+    if not signs.reports:
+        _give_grown(given, facts, signs)
     if facts.waited_in is Blame.PREFILL and not signs.young:
         # Nothing has grown, and its own prompt took the time: it is long for its threshold. A report of the engine says
         # so by itself; an estimate only if the engine computes prompts meanwhile.
@@ -184,8 +199,25 @@ def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
         given.give(Cause.CLIENT, SURE)
     elif waited_in is Blame.STREAM:
         given.give(Cause.HOP, SURE)
-    if signs.together is not None and not (signs.reports and facts.waited_in in (Blame.QUEUE, Blame.PREFILL)):
-        given.give(Cause.HOP, SURE * chance(signs.together, TOGETHER_FROM))
+
+
+def _give_merged(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:
+    """Give what is left to something that collects tokens, if reads hold more events than usually, and for long enough.
+
+    That reads are merged is true of the whole pod, and a busy machine merges them too: it is no evidence of one miss.
+    """
+    if signs.together is not None and _may_be_held(waited_in, facts, signs):
+        given.give(Cause.HOP, WAITS * chance(signs.together, TOGETHER_FROM))
+
+
+def _may_be_held(waited_in: Blame | None, facts: Facts, signs: Signs) -> bool:
+    """Whether a miss that shows no such pause itself may have waited for output that was held back. Not if the engine reported
+    that it waited before its output, or has no place for more and says that requests wait for one; and no answer that
+    comes in one piece.
+    """
+    reported = signs.reports and waited_in in (Blame.QUEUE, Blame.PREFILL)
+    queued = not facts.tpot and signs.limited and (signs.engine_waiting or 0.0) >= 1.0
+    return not (facts.whole or facts.held_too_shortly or reported or queued)
 
 
 def _give_grown(given: _Given, facts: Facts, signs: Signs) -> None:
@@ -309,12 +341,13 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
     """Give what is not decided to the open incident, to the queue or to `unattributed`. Returns the incident's part."""
     inherited = 0.0
     waits_inside = (signs.engine_waiting or 0.0) >= 1.0
-    if lead is not None and not _may_lead(lead, facts, signs):
+    if lead is not None and not _may_lead(lead, waited_in, facts, signs):
         lead = None
     if signs.mute and lead is None:
         given.give_all({unknown(Unknown.UNCLEAR): 1.0})
         return 0.0
-    if signs.limited and (lead is None or not facts.left_behind or _outlasts(lead, signs)):
+    limited = signs.limited or signs.fewer_slots or facts.turned_away
+    if limited and (lead is None or not facts.left_behind or _outlasts(lead, signs)):
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
     elif lead is not None:
         # A queue that nothing tells from dearer work is a guess for each miss, also while it leads.
@@ -326,17 +359,22 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
     elif signs.young:
         given.give_all({unknown(Unknown.YOUNG): 1.0})
         return 0.0
-    else:
+    elif waits_inside or has_grown(root_of(Cause.LOAD), signs):
         root = root_of(Cause.SLOTS if waits_inside else Cause.LOAD)
         share = (WAITS if waits_inside or waited_in is Blame.QUEUE else MAYBE_WAITS) * _seen(signs)
+    else:
+        given.give_all({unknown(Unknown.UNCLEAR): 1.0})
+        return 0.0
     given.give_all({root: share, unknown(Unknown.UNCLEAR): 1.0 - share})
     return inherited
 
 
-def _may_lead(lead: Root, facts: Facts, signs: Signs) -> bool:
+def _may_lead(lead: Root, waited_in: Blame | None, facts: Facts, signs: Signs) -> bool:
     """Whether the open incident can explain this wait too: dear or long prompts cannot where few are computed, unless they
-    left a backlog behind, and a queue cannot where no request gets output.
+    left a backlog behind, a queue cannot where no request gets output, and a delivery cannot where it held nothing back.
     """
+    if lead.phase == Blame.STREAM:
+        return _may_be_held(waited_in, facts, signs)
     if lead.phase == Blame.QUEUE:
         return not signs.mute
     if lead.phase == Blame.PREFILL:
@@ -344,8 +382,21 @@ def _may_lead(lead: Root, facts: Facts, signs: Signs) -> bool:
     return lead.phase != Blame.UNATTRIBUTED
 
 
+def _claims(fault: Cause, signs: Signs) -> float:
+    """The chance that a fault broke the requests whose life it overlaps. A new process breaks those that wait for a slot only
+    while it is cold: that it has fewer slots is a setting, for which it was started.
+    """
+    if fault is not Cause.RESTART or not signs.fewer_slots:
+        return 1.0
+    return _any({each: chance(signs.grown[each], WORTH_NAMING[each]) for each in COLD if each in signs.grown})
+
+
 def _outlasts(lead: Root, signs: Signs) -> bool:
-    """Whether the backlog outlasts a surge of load that began it: once the load is as usual, it would drain."""
+    """Whether the backlog outlasts what began it. After a surge of load, once the load is as usual, it would drain; after a
+    fault of the engine, it would unless the engine now has fewer slots.
+    """
+    if lead.phase == Blame.ENGINE:
+        return signs.fewer_slots
     return signs.stands and lead == root_of(Cause.LOAD) and has_grown(lead, signs) is False
 
 

@@ -1,6 +1,7 @@
 """The suites of scenarios that the rules are held to."""
 
 from tests.alert_rules.suites import (
+    clusters,
     engine_state,
     hours,
     minute,
@@ -29,6 +30,8 @@ SUITES = (
         minute.SUITE,
         minute.LOST,
         plain.SUITE,
+        clusters.SUITE,
+        clusters.STATE,
     ),
     *(engine_state.SUITE, engine_state.DOWN, own_state.SUITE, own_state.STARVED, own_state.ABSENT),
     *(hours.SINCE, engine_state.TURNED_AWAY, hours.WEEKS),

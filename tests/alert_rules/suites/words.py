@@ -31,7 +31,8 @@ def told(scenario: Scenario, minute: float, one: str, summary: str, rest: str, *
     """A lane's alert and its words; annotations are those of a page without evidence, unless told."""
     name, severity = one.split()
     objective = annotations.get("objective", "ttft").upper()
-    lane_of = f"Lane interactive of model small in namespace {scenario.name} misses its {objective} objective"
+    where = f"{scenario.name} of cluster {annotations['cluster']}" if "cluster" in annotations else scenario.name
+    lane_of = f"Lane interactive of model small in namespace {where} misses its {objective} objective"
     description = f"{MEANINGS[name]} {lane_of} ({PAGE if severity == 'page' else TICKET}). {rest}"
     plain = {"cause": "none", "size": "unknown", "since": "unknown", "confidence": "1.00", "worst_pod": "engine-0"}
     plain |= {"window": "2m", "rank": "first"}
@@ -68,6 +69,20 @@ def dear_prompts(scenario: Scenario) -> None:
         since="37000",
         confidence="0.84",
     )
+
+
+@SUITE.scenario(6, 6)
+def a_queue_of_one_cluster(scenario: Scenario) -> None:
+    """The cluster stands in the words and in the link, and no number is of another cluster."""
+    for scenario.cluster, pods in (("eu", ("engine-1", "engine-2")), ("us", ("engine-0",))):
+        for pod in pods:
+            spans = (WELL, Traffic(0.8, {"queue": 1}) if pods == ("engine-0",) else WELL)
+            lane(scenario, *spans, pod=pod)
+            causes(scenario, *spans, pod=pod)
+
+    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    summary = f"more load arrives; interactive misses TTFT 16.0x, {ONLY_POD}"
+    told(scenario, 12, "LLMQueueBurn page", summary, rest, cause="load", cluster="us")
 
 
 @SUITE.scenario(6, 6)

@@ -13,6 +13,7 @@ from sidecar.engines.sglang import SGLang
 from sidecar.ledger.report import response_key
 from tests.engines.reports.exports import FIXTURE, LINES, OURS, THIS_HOUR, append, fetching, line
 from tests.support.answers import damaged
+from tests.support.examples import examples
 from tests.support.fetching import BY_WIRE, EXACT, NO_SPLIT, Fetching
 
 
@@ -106,7 +107,7 @@ def test_without_a_folder_no_request_waits_for_a_line() -> None:
 
 
 @given(damage=damaged([LINES[1]]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_damaged_line_gives_the_right_split_or_none(damage: list[bytes]) -> None:
     """Values null, negative, text, huge, renamed or missing: the numbers are right or absent, and nothing is raised."""
     walk = Fetching("sglang", sglang_metrics_dir="/nowhere")
@@ -156,7 +157,7 @@ def test_a_line_without_end_is_given_up_and_the_next_one_is_read() -> None:
 
 
 @given(size=st.integers(1, 70_000), text=st.text(alphabet='a"\\\n\u2028{}', min_size=1, max_size=9))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_prompt_of_any_length_and_kind_is_passed_over(size: int, text: str) -> None:
     """The line begins with the prompt, quotes and backslashes escaped twice; it is never held, wherever it is cut."""
     long = line(request_parameters=json.dumps({"text": text * (300_000 // len(text))})) + line("next")

@@ -19,6 +19,7 @@ from sidecar.engines.lmdeploy import LMDeploy
 from sidecar.engines.probe.state import STEP_BYTES
 from sidecar.engines.reports.fetcher import IDLE_SECONDS
 from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, UNSAFE_SECONDS, Histogram, SumsScan
+from tests.support.examples import examples
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
 
 
@@ -301,7 +302,7 @@ _DAMAGE = ("NaN", "+Inf", "-1", "1e400", "", "abc", "1e-5", "42.0 1700000000", "
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_page_makes_the_scan_raise_or_say_what_is_no_number(data: st.DataObject) -> None:
     """Tried with values of any kind, labels without end, and any bytes in between."""
     lines = PAGE.splitlines()

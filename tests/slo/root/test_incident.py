@@ -1,9 +1,18 @@
 """An incident is open while objectives burn, and changes its lead only for good reason."""
 
-from math import exp
+from math import ceil, exp
+
+import pytest
 
 from sidecar.slo.causes import Cause, Unknown
-from sidecar.slo.root.incident import LEFT_SECONDS, STANDS_SECONDS, VOTES_SECONDS, Incident
+from sidecar.slo.root.incident import (
+    FEWEST_VOTES,
+    LEFT_SECONDS,
+    STANDS_SECONDS,
+    TAKES_OVER,
+    VOTES_SECONDS,
+    Incident,
+)
 from sidecar.slo.root.weigh import root_of, unknown
 
 
@@ -186,6 +195,35 @@ def test_misses_behind_what_the_lead_left_keep_it_and_show_nothing() -> None:
 
     assert incident.lead == PREFILL
     assert not incident.left_behind(30.0, 90.0 + LEFT_SECONDS)
+
+
+@pytest.mark.parametrize("behind_seconds", [0, 30, 400])
+def test_a_lead_gets_no_vote_of_the_misses_that_only_inherit_from_it(behind_seconds: int) -> None:
+    """However many waited behind it, three misses that show something else decide once its own votes have faded."""
+    slots = root_of(Cause.SLOTS)
+    incident = Incident()
+    voted(incident, root_of(Cause.RESTART), 0, 90)
+    until = 90 + behind_seconds
+    for second in range(90, until):
+        incident.voted({root_of(Cause.RESTART): 0.9}, float(second), times=50, inherited=0.9, behind=True)
+        incident.tick(float(second), burning=True)
+    assert incident.lead == root_of(Cause.RESTART)
+    own_votes = max(FEWEST_VOTES, _votes(1.0, 0, 89, until))
+
+    last = until + ceil(TAKES_OVER * own_votes) + 1
+    voted(incident, slots, until, last)
+    assert incident.lead == slots
+
+
+def test_a_miss_behind_the_lead_that_shows_more_by_itself_votes_for_that() -> None:
+    incident = Incident()
+    voted(incident, root_of(Cause.RESTART), 0, 90)
+    for second in range(90, 400):
+        weights = {root_of(Cause.RESTART): 0.4, QUEUE: 0.6}
+        incident.voted(weights, float(second), inherited=0.4, behind=True)
+        incident.tick(float(second), burning=True)
+
+    assert incident.lead == QUEUE
 
 
 def test_what_was_evicted_while_the_lead_was_present_is_told_once_its_fault_is_over() -> None:

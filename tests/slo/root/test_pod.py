@@ -160,6 +160,59 @@ def test_an_engine_preempts_if_it_does_so_with_one_request_in_twenty() -> None:
     assert not Story().reads(13).preempts
 
 
+@pytest.mark.parametrize("gap", [0.02, 0.2])
+def test_events_of_a_read_are_collected_for_as_long_as_they_take_at_the_usual_pace(gap: float) -> None:
+    """Four events of 20 ms: the first of them waited for three others. Slower ones now are not what merging did."""
+    assert Story().reads(together=4.0, gap=gap).collected_seconds == pytest.approx(3 * 0.02, rel=0.01)
+    assert Story().reads(gap=gap).collected_seconds == pytest.approx(0.0, abs=1e-9)
+
+
+def test_without_reads_nothing_is_known_of_what_is_collected() -> None:
+    assert Story().reads(requests=0.0).collected_seconds is None
+
+
+@pytest.mark.parametrize("numbers", [True, False], ids=["the engine's own numbers", "streams with output"])
+def test_slots_are_fewer_if_a_full_batch_runs_less_than_it_usually_did_at_most(*, numbers: bool) -> None:
+    """An engine that states no numbers is seen by its streams."""
+
+    def reads(story: Story, count: int, running: float, waiting: float = 0.0, *, calm: bool = False) -> Signs:
+        if numbers:
+            return story.reads(count, calm=calm, engine_running=running, engine_waiting=waiting)
+        return story.reads(count, calm=calm, streaming=running)
+
+    def after(running: float, readings: int = 13) -> Signs:
+        story = Story()
+        reads(story, 24, 20.0, calm=True)
+        reads(story, 24, 40.0)
+        story.costs = story.costs._replace(doing=Doing(0.2, 1.0))
+        return reads(story, readings, running, 9.0)
+
+    assert after(10.0).fewer_slots
+    assert not after(10.0, readings=10).fewer_slots, "a new process begins with none"
+    assert not after(20.0).fewer_slots, "40 ran while an objective burned: that is not usual"
+    assert not after(19.0).fewer_slots
+
+
+def test_slots_are_not_what_is_short_where_the_cache_has_no_room() -> None:
+    story = Story()
+    story.reads(24, calm=True, engine_running=20.0)
+    story.costs = story.costs._replace(doing=Doing(0.2, 1.0))
+    assert story.reads(13, engine_running=10.0, engine_waiting=9.0, kv_usage=0.5).fewer_slots
+    assert not story.reads(13, engine_running=10.0, engine_waiting=9.0, kv_usage=0.95).fewer_slots
+
+
+def test_a_batch_that_is_not_full_tells_nothing_of_slots() -> None:
+    """Few requests came, or their prompts are computed."""
+    story = Story()
+    story.reads(24, calm=True, engine_running=20.0)
+    assert not story.reads(13, engine_running=3.0).fewer_slots
+    assert not story.reads(13, engine_running=3.0, engine_waiting=0.0).fewer_slots
+    story.costs = story.costs._replace(doing=Doing(0.9, 1.0))
+    assert not story.reads(13, engine_running=3.0, engine_waiting=9.0).fewer_slots
+    story.costs = story.costs._replace(doing=None)
+    assert story.reads(13, engine_running=3.0, engine_waiting=9.0).fewer_slots, "the engine says who waits"
+
+
 # --- the front end -------------------------------------------------------------------------------------------------------
 
 

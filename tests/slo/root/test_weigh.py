@@ -11,7 +11,7 @@ from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import ROOTS, Cause, Unknown
 from sidecar.slo.factor import Factor, chance
 from sidecar.slo.root.signs import Fault, Signs
-from sidecar.slo.root.weigh import WAITS, Facts, Failed, Root, has_grown, root_of, unknown, weigh
+from sidecar.slo.root.weigh import WAITS, WORTH_NAMING, Facts, Failed, Root, has_grown, root_of, unknown, weigh
 from tests.slo.root.weighing import WAITED, leader, sharp
 
 
@@ -39,6 +39,7 @@ _signs = st.builds(
     paced=st.booleans(),
     reports=st.booleans(),
     limited=st.booleans(),
+    fewer_slots=st.booleans(),
     mute=st.booleans(),
     maybe_mute=st.booleans(),
     restart_unseen=st.booleans(),
@@ -53,6 +54,9 @@ _facts = st.builds(
     paused=st.booleans(),
     behind_long_prompt=st.booleans(),
     tpot=st.booleans(),
+    whole=st.booleans(),
+    held_too_shortly=st.booleans(),
+    turned_away=st.booleans(),
     transferred=st.booleans(),
     left_behind=st.booleans(),
     late_ratio=st.floats(0.0, 1.0),
@@ -116,9 +120,8 @@ def test_an_interval_that_covers_the_threshold_decides_nothing() -> None:
     assert max(weigh(WAITED, vague).weights.values()) < 0.6
 
 
-def test_where_requests_wait_and_nothing_is_dearer_it_is_the_queue() -> None:
+def test_where_requests_wait_and_nothing_is_dearer_a_limit_that_shows_is_the_root() -> None:
     calm = {each: sharp(1.0) for each in _ratio_causes}
-    assert leader(WAITED, Signs(grown=calm)).phase == "queue"
     assert leader(WAITED, Signs(grown=calm, engine_waiting=5.0)) == root_of(Cause.SLOTS)
     assert leader(WAITED, Signs(grown=calm, kv_full=True)) == root_of(Cause.KV)
     assert leader(WAITED, Signs(grown=calm, preempts=True)) == root_of(Cause.PREEMPTION)
@@ -127,16 +130,37 @@ def test_where_requests_wait_and_nothing_is_dearer_it_is_the_queue() -> None:
 def test_a_queue_without_a_cause_is_one_only_as_far_as_the_engines_costs_are_known() -> None:
     """Dearer prompts and dearer decodes make requests wait as a queue does: where nothing tells the costs, it is a guess."""
 
-    def queue(unseen: int, lead: Root | None = None, facts: Facts = WAITED, load: float = 1.0) -> float:
-        signs = Signs(grown={Cause.LOAD: sharp(load)}, costs_unseen=unseen)
-        return weigh(facts, signs, lead).weights[root_of(Cause.LOAD)]
+    vague = {Cause.LOAD: Factor(1.2, 0.9, 1.6)}
+    grown = chance(vague[Cause.LOAD], WORTH_NAMING[Cause.LOAD])
+
+    def queue(unseen: int, lead: Root | None = None, facts: Facts = WAITED) -> float:
+        """The share of what the growth itself does not explain."""
+        found = weigh(facts, Signs(grown=vague, costs_unseen=unseen), lead).weights
+        return (found[root_of(Cause.LOAD)] - grown) / (1.0 - grown)
 
     assert queue(0) == pytest.approx(0.9)
     assert queue(1) == pytest.approx(0.9 / 2)
     assert queue(2) == pytest.approx(0.9 / 3)
     assert queue(2, root_of(Cause.LOAD)) == pytest.approx(0.9 / 3), "a guess that leads is a guess"
     assert queue(2, root_of(Cause.LOAD), WAITED._replace(left_behind=True)) == pytest.approx(0.9)
-    assert queue(2, load=1.3) > 0.9, "more requests come"
+
+
+@pytest.mark.parametrize("waited_in", [Blame.QUEUE, Blame.DECODE, None])
+@pytest.mark.parametrize("load", [Factor(0.96, 0.69, 1.32), sharp(1.0), sharp(0.5), sharp(1.1), None])
+@pytest.mark.parametrize("reports", [True, False])
+def test_where_load_has_not_grown_and_nothing_is_limited_no_queue_is_named(
+    waited_in: Blame | None, load: Factor | None, *, reports: bool
+) -> None:
+    """A load of 0.96, between 0.69 and 1.32, was told as load at 0.9. Such a request waited for something unknown."""
+    grown = {} if load is None else {Cause.LOAD: load}
+    calm = Signs(grown={Cause.DECODE_COST: sharp(1.0), **grown}, reports=reports)
+
+    for facts in (Facts(waited_in=waited_in), Facts(waited_in=waited_in, tpot=True)):
+        found = weigh(facts, calm).weights
+        assert found[unknown(Unknown.UNCLEAR)] > 0.5
+        assert sum(weight for root, weight in found.items() if root.phase == Blame.QUEUE) < 0.25
+    assert leader(WAITED, replace(calm, limited=True)) == root_of(Cause.SLOTS)
+    assert leader(WAITED, replace(calm, grown={Cause.LOAD: sharp(1.3)})) == root_of(Cause.LOAD)
 
 
 def test_a_prompt_that_took_the_time_is_a_long_one_only_as_far_as_the_engines_costs_are_known() -> None:
@@ -292,7 +316,7 @@ def test_behind_a_long_prompt_long_gaps_are_no_dearer_decode() -> None:
 
 def test_a_ratio_below_zero_by_noise_is_no_evidence_and_no_error() -> None:
     assert chance(Factor(-0.026, -0.031, -0.021), 1.2) == 0.0
-    assert leader(WAITED, Signs(grown={Cause.PREFILL_COST: Factor(-0.026, -0.031, -0.021)})).phase == "queue"
+    assert leader(WAITED, Signs(grown={Cause.PREFILL_COST: Factor(-0.026, -0.031, -0.021)})) == unknown(Unknown.UNCLEAR)
 
 
 def test_what_a_miss_inherits_from_the_incident_is_told_apart() -> None:
@@ -301,17 +325,76 @@ def test_what_a_miss_inherits_from_the_incident_is_told_apart() -> None:
     assert weigh(WAITED, Signs(), None).inherited == 0.0
 
 
-def test_events_that_come_together_claim_no_miss_that_a_report_gives_to_the_queue() -> None:
-    busy = {Cause.LOAD: sharp(3.0)}
-    assert leader(WAITED, Signs(grown=busy, together=sharp(2.0), reports=True)) == root_of(Cause.LOAD)
-    assert leader(WAITED, Signs(grown=busy, together=sharp(2.0))) == root_of(Cause.HOP)
+@pytest.mark.parametrize("cause", _ratio_causes)
+@pytest.mark.parametrize("reports", [True, False])
+def test_reads_that_hold_more_events_get_only_what_has_not_grown(cause: Cause, *, reports: bool) -> None:
+    """Prompts cost three times as much, and on the busy machine three events come in each read: no hop broke anything."""
+    busy = Signs(grown={cause: sharp(3.0)}, together=sharp(3.0), reports=reports)
+
+    for facts in (Facts(), WAITED, Facts(tpot=True), Facts(waited_in=Blame.DECODE, tpot=True)):
+        found = weigh(facts._replace(held_too_shortly=not reports), busy).weights
+        assert found[root_of(cause)] > 0.95
+    alone = weigh(Facts(), replace(busy, grown={cause: sharp(1.0)})).weights
+    assert alone[root_of(Cause.HOP)] == pytest.approx(WAITS), "the whole pod's reads are no evidence of one miss"
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_reads_that_collect_for_a_small_part_of_the_threshold_explain_no_miss(*, reports: bool) -> None:
+    """Four tokens of 20 ms in each read hold none back for longer than 60 ms."""
+    merged = Signs(grown={Cause.LOAD: sharp(1.0)}, together=sharp(4.0), reports=reports)
+
+    assert leader(Facts(), merged) == root_of(Cause.HOP)
+    for lead in (None, root_of(Cause.HOP)):
+        assert leader(Facts(held_too_shortly=True), merged, lead) == unknown(Unknown.UNCLEAR)
+
+
+@pytest.mark.parametrize("cause", [Cause.PREFILL_COST, Cause.DECODE_COST])
+def test_costs_that_are_estimated_from_held_output_are_no_evidence_against_a_hop(cause: Cause) -> None:
+    """Without reports, a first token that a hop holds back for a second looks like a prompt that took so long."""
+    held = Signs(grown={cause: sharp(3.0)}, together=sharp(30.0))
+
+    assert leader(Facts(), held) == root_of(Cause.HOP)
+    assert leader(Facts(), replace(held, reports=True)) == root_of(cause), "the engine says what it took"
+
+
+@pytest.mark.parametrize("lead", [None, root_of(Cause.HOP), root_of(Cause.CLIENT)])
+def test_a_report_that_a_request_waited_before_its_output_leaves_nothing_to_merged_reads(lead: Root | None) -> None:
+    """Neither does what other misses waited in, until its own ledger is closed, nor a hop that leads the incident."""
+    merged = Signs(together=sharp(3.0), reports=True)
+
+    def stream(facts: Facts, signs: Signs) -> float:
+        return sum(weight for root, weight in weigh(facts, signs, lead).weights.items() if root.phase == Blame.STREAM)
+
+    for phase in (Blame.QUEUE, Blame.PREFILL):
+        assert stream(Facts(waited_in=phase), merged) == 0.0
+        assert stream(Facts(), replace(merged, waited={phase: 0.9})) == 0.0
+        assert stream(Facts(waited_in=phase), replace(merged, reports=False)) > 0.85, "only a guess at its prefill"
+    assert stream(Facts(waited_in=Blame.DECODE, tpot=True), merged) > 0.85
+
+
+@pytest.mark.parametrize("lead", [None, root_of(Cause.HOP)])
+@pytest.mark.parametrize("reports", [True, False])
+def test_an_answer_in_one_piece_has_no_merged_reads(lead: Root | None, *, reports: bool) -> None:
+    merged = Signs(together=sharp(9.0), reports=reports)
+
+    assert leader(Facts(whole=True), merged, lead) == unknown(Unknown.UNCLEAR)
+    assert leader(Facts(), merged, lead) == root_of(Cause.HOP)
+
+
+def test_who_is_turned_away_met_a_limit() -> None:
+    """No queue of its own shows that: it was refused at once."""
+    calm = Signs(grown={Cause.LOAD: sharp(1.0)})
+
+    assert leader(Facts(turned_away=True), calm) == root_of(Cause.SLOTS)
+    assert leader(Facts(turned_away=True), replace(calm, kv_full=True)) == root_of(Cause.KV)
+    assert leader(Facts(turned_away=True), replace(calm, grown={Cause.LOAD: sharp(2.0)})) == root_of(Cause.LOAD)
 
 
 def test_an_incident_of_prompts_explains_no_wait_while_few_prompts_are_computed() -> None:
     """Longer prompts took the lead while they were computed. Then the cache is full, and decodes run alone."""
     longer = root_of(Cause.PROMPT_MIX)
     assert leader(WAITED, Signs(computes_ratio=0.9), longer) == longer
-    assert leader(WAITED, Signs(computes_ratio=0.6), longer).phase == "queue"
+    assert leader(WAITED, Signs(computes_ratio=0.6), longer) == unknown(Unknown.UNCLEAR)
     assert weigh(WAITED, Signs(computes_ratio=0.6), longer).inherited == 0.0
     # A hang needs no prompts.
     assert leader(WAITED, Signs(computes_ratio=0.6), root_of(Cause.SILENCE)) == root_of(Cause.SILENCE)

@@ -1,10 +1,12 @@
 """The root of a miss in the backlog that a fault left: the fault, unless more has grown than the backlog explains."""
 
+from dataclasses import replace
+
 import pytest
 
 from sidecar.slo.causes import Cause
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import root_of
+from sidecar.slo.root.weigh import Root, root_of
 from tests.slo.root.weighing import WAITED, leader, sharp
 
 
@@ -32,6 +34,45 @@ def test_a_backlog_that_does_not_drain_once_the_load_is_usual_again_has_another_
     assert leader(behind, full(1.0, stands=False), lead) == lead
     assert leader(behind, full(1.5, stands=True), lead) == lead
     assert leader(behind, Signs(limited=True, stands=True), root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST)
+
+
+_COLD_CAUSES = (Cause.DECODE_COST, Cause.PREFILL_COST, Cause.UNCACHED)
+_fewer = Signs(
+    grown={Cause.LOAD: sharp(1.0), **dict.fromkeys(_COLD_CAUSES, sharp(1.0))},
+    limited=True,
+    fewer_slots=True,
+    computes_ratio=0.1,
+    engine_waiting=40.0,
+)
+"""The engine serves as fast as ever, with half of its slots."""
+
+
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize("tpot", [False, True])
+@pytest.mark.parametrize("cause", [Cause.RESTART, Cause.DOWN])
+def test_a_restart_explains_no_backlog_that_fewer_slots_keep(cause: Cause, *, reports: bool, tpot: bool) -> None:
+    """The batch limit cannot be changed without a restart, which then claimed the incident for as long as the backlog stood."""
+    lead, fewer = root_of(cause), replace(_fewer, reports=reports)
+    behind = WAITED._replace(left_behind=True, tpot=tpot)
+
+    assert leader(behind, fewer, lead) == root_of(Cause.SLOTS)
+    assert leader(behind, replace(fewer, fewer_slots=False), lead) == lead, "as many slots as ever work it off"
+    assert leader(behind, fewer, root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST), "no process was replaced"
+
+
+@pytest.mark.parametrize("lead", [None, root_of(Cause.RESTART)])
+def test_a_restart_claims_where_slots_are_fewer_only_while_the_new_process_is_cold(lead: Root | None) -> None:
+    soon = WAITED._replace(fault=Cause.RESTART, left_behind=lead is not None)
+
+    assert leader(soon, _fewer, lead) == root_of(Cause.SLOTS)
+    assert leader(soon, replace(_fewer, fewer_slots=False), lead) == root_of(Cause.RESTART)
+    for cause in _COLD_CAUSES:
+        cold = replace(_fewer, grown={**_fewer.grown, cause: sharp(2.0)})
+        assert leader(soon, cold, lead) == root_of(Cause.RESTART)
+    loaded = replace(_fewer, grown={**_fewer.grown, Cause.LOAD: sharp(2.0)})
+    assert leader(soon, loaded, lead) == root_of(Cause.LOAD)
+    for fault in (Cause.SILENCE, Cause.DOWN):
+        assert leader(soon._replace(fault=fault), _fewer, lead) == root_of(fault), "it broke this request itself"
 
 
 def test_what_a_fault_evicted_from_the_cache_is_no_cause_of_the_backlog_that_it_left() -> None:

@@ -1,0 +1,106 @@
+"""Names of models, lanes and jobs with any sign in them: Prometheus itself writes the words of every alert about them.
+
+A model's name is what the engine says, such as a path of Windows; a lane's is what the config says.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sidecar.metrics.target_labels import ONE_PROCESS
+from tests.alert_rules.promtool import run
+from tests.alert_rules.syntax import rules
+from tests.support.tools import need_newer, need_tool
+
+
+NAMES = (
+    r"C:\models\x.gguf",
+    'the "large" one',
+    r'a\"b"\\',
+    r"100% of %s, %d and %q",
+    '{{ $labels.lane }} {a="b"}',
+    "two\nlines\tand a tab",
+    "`Qwen\u200b模型` & 'more'\x07",
+)
+LABELS = (*ONE_PROCESS, "model", "lane", "objective", "phase")
+QUEUE_PAGE = next(rule for rule in rules() if str(rule) == "LLMQueueBurn{page,queue}")
+FOUND = {"cause": "slots", "size": "unknown", "since": "37000", "window": "5m", "rank": "first"}
+"""The text that each annotation gets from its query; the worst pod has the name itself."""
+
+
+def written(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in labels.items())
+
+
+def series(name: str) -> list[dict[str, str]]:
+    """Everything that the queries of a lane's page read, with this name in every label."""
+    told = dict.fromkeys(LABELS, name)
+    who = {label: name for label in told if label not in ("phase", "instance")}
+    of_lane = {label: name for label in who if label != "pod"}
+    of_pod = {label: name for label in who if label not in ("lane", "objective")}
+    root = {"phase": "queue", "cause": "slots"}
+    page: dict[str, tuple[Mapping[str, str], str]] = {
+        "up": (told, "0x5"),
+        "lane:llm_slo_root:share": ({**of_lane, "phase": "queue", "window": "5m"}, "0.9x5"),
+        "lane:llm_slo_burn:ratio_rate5m": (of_lane, "12x5"),
+        "llm_slo_misses_total": (who, "0+60x5"),
+        "llm_slo_root_cause_misses_total": ({**of_pod, **root}, "0+60x5"),
+        "llm_incident_began_timestamp_seconds": ({**of_pod, **root}, "37000x5"),
+    }
+    return [{"series": f"{metric}{{{written(labels)}}}", "values": text} for metric, (labels, text) in page.items()]
+
+
+def played(
+    folder: Path, rules_file: list[dict[str, Any]], names: tuple[str, ...], expected: Callable[[str], list[Any]]
+) -> Path:
+    """A test of promtool: each name in a world of its own, and the alerts that must fire in it after two minutes."""
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "names", "rules": rules_file}]}))
+    tests = [{"interval": "1m", "input_series": series(name), "alert_rule_test": expected(name)} for name in names]
+    test_file = folder / "test.yml"
+    test_file.write_text(yaml.safe_dump({"rule_files": ["rules.yml"], "tests": tests}))
+    return test_file
+
+
+def test_no_name_breaks_the_words_of_an_alert(tmp_path: Path) -> None:
+    """Each annotation of each alert comes out, whatever its labels say; a broken one would say `error expanding template`."""
+    alerts = [rule for rule in rules() if not rule.is_record]
+    told = [
+        {"alert": f"alert_{at}", "expr": "up == 0", "annotations": rule.fields["annotations"]}
+        for at, rule in enumerate(alerts)
+    ]
+    # Nothing is expected, so that promtool prints what came.
+    nothing = [{"eval_time": "2m", "alertname": one["alert"], "exp_alerts": []} for one in told]
+
+    said = run(played(tmp_path, told, NAMES, lambda _: nothing))
+
+    came = re.findall(r"Labels:\{alertname=\"alert_\d+\"", said)
+    assert (len(came), "error expanding" in said) == (len(NAMES) * len(alerts), False), said[:2000]
+
+
+@pytest.mark.parametrize("needed", [need_tool, need_newer])
+def test_the_queries_of_a_page_find_what_they_ask_for_by_any_name(
+    needed: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A query with the wrong name would find nothing, and be silent."""
+    told = [
+        {"alert": key, "expr": "up == 0", "annotations": {"said": QUEUE_PAGE.fields["annotations"][key]}}
+        for key in (*FOUND, "worst_pod")
+    ]
+
+    def expected(name: str) -> list[Any]:
+        labels = dict.fromkeys(LABELS, name)
+        return [
+            {
+                "eval_time": "2m",
+                "alertname": key,
+                "exp_alerts": [{"exp_labels": labels, "exp_annotations": {"said": value}}],
+            }
+            for key, value in {**FOUND, "worst_pod": name}.items()
+        ]
+
+    assert run(played(tmp_path, told, NAMES, expected), needed("promtool")) == ""

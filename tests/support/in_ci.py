@@ -1,7 +1,0 @@
-"""How much the tests play of what a bench plays longer by hand. The promise sheet states both (tools/promises_page.py)."""
-
-DRAINS_IN_CI = 2
-POSTS_IN_CI = 2000
-RESTART_IN_CI_SECONDS = 0.05
-INVENTIONS = 10_000
-"""New values of each kind: in requests for inference, and in paths of other requests."""

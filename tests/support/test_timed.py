@@ -1,0 +1,91 @@
+"""A timed test that fails beside a late control was not measured; beside a good one, or without the mark, it is broken."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+CHECKOUT = Path(__file__).parents[2]
+STORIES = """\
+import pytest
+from tests.support import timed
+from tests.support.timed import not_measured
+
+timed.why_late = lambda beats, began_at, ended_at: WHY if beats else "there was no control"
+
+@pytest.fixture(scope="module")
+def slow():
+    raise TimeoutError("the engine did not answer")
+
+@pytest.mark.timed
+def test_two(slow):
+    pass
+
+@pytest.mark.timed
+def test_three(slow):
+    pass
+
+@pytest.mark.timed
+def test_a_bound():
+    assert 31 < 30
+
+@pytest.mark.timed
+def test_well():
+    pass
+
+@pytest.fixture
+def left_open():
+    yield
+    raise ResourceWarning("a socket")
+
+@pytest.mark.timed
+def test_what_is_left_open(left_open):
+    pass
+
+def test_starved():
+    not_measured("its server says that it was starved")
+
+def test_bytes():
+    assert b"a" == b"b"
+"""
+
+
+def ended(why: str, tmp_path: Path, *more: str) -> tuple[int, str]:
+    (tmp_path / "test_toy.py").write_text(STORIES.replace("WHY", repr(why)))
+    command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", str(tmp_path), "-o", "markers=timed"]
+    run = subprocess.run(
+        [*command, "-p", "tests.conftest", "--tb=no", *more],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return run.returncode, run.stdout
+
+
+def test_beside_a_late_control_what_is_timed_was_not_measured(tmp_path: Path) -> None:
+    """Its own failure and that of its fixture; they are counted, and each is told with what it failed by. A worker of xdist plays them."""
+    code, told = ended("the control was late", tmp_path, "-n1")
+
+    assert code == 1  # what is left open, and what is not timed
+    assert "1 failed, 2 passed, 1 error, 4 not measured in" in told
+    assert "4 not measured: this machine was busy" in told
+    listed = told.partition("4 not measured: this machine was busy")[2]
+    assert listed.count("the control was late") == 3
+    assert "assert 31 < 30" in listed
+    assert "its server says that it was starved" in listed
+    assert listed.count("TimeoutError: the engine did not answer") == 2
+
+
+def test_where_nothing_else_fails_the_run_is_no_failure(tmp_path: Path) -> None:
+    code, told = ended("the control was late", tmp_path, "-k", "two or bound")
+
+    assert (code, "2 not measured in" in told) == (0, True)
+
+
+def test_beside_a_good_control_it_is_broken(tmp_path: Path) -> None:
+    code, told = ended("", tmp_path)
+
+    assert code == 1
+    assert "2 failed, 2 passed, 3 errors, 1 not measured in" in told

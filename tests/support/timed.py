@@ -1,0 +1,107 @@
+"""A pytest plugin for tests that are marked `timed`: if one fails while the control was late, it was not measured.
+
+Such a test is skipped with that very reason, and is counted and listed at the end with what it failed by, so that nothing is hidden. If the
+control was in time, the failure stands. The seconds of a test are its own and those in which its fixtures were set up, be it for
+another test. What fails in the teardown was left open, and stands. `tests/conftest.py` registers the plugin.
+"""
+
+import time
+from collections.abc import Generator
+from typing import Any, NoReturn
+
+import pytest
+
+from tests.support.control import Beat, Control, why_late
+
+
+NOT_MEASURED = "not measured"
+KEPT_CHARACTERS = 2_000
+"""The end of a failure, which names its cause."""
+
+
+def not_measured(why: str) -> NoReturn:
+    """Skip the calling test for the reason `why`: the server that it asks says itself that this machine did not let it work."""
+    pytest.skip(f"{NOT_MEASURED}: {why}")
+
+
+class Timed:
+    """Runs the control while tests with the mark follow each other, and judges each failure of such a test beside it."""
+
+    def __init__(self) -> None:
+        self._control: Control | None = None
+        self._beats: list[Beat] = []
+        """The beats of controls that have ended: a fixture may have been set up beside one of them."""
+        self._set_up: dict[str, tuple[float, float]] = {}
+        """By fixture: when its last setup began and ended."""
+        self._began_at = 0.0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if self._control is None and _is_timed(item):
+            self._control = Control().__enter__()
+        self._began_at = time.monotonic()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, nextitem: pytest.Item | None) -> None:
+        if self._control is not None and (nextitem is None or not _is_timed(nextitem)):
+            self._beats += self._control.beats()
+            self._control.__exit__(None, None, None)
+            self._control = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+        began_at = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            self._set_up[_key(fixturedef)] = began_at, time.monotonic()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if call.excinfo is not None and str(call.excinfo.value).startswith(NOT_MEASURED) and report.skipped:
+            report.user_properties.append((NOT_MEASURED, str(call.excinfo.value)))
+            return report
+        if not report.failed or call.when == "teardown" or not _is_timed(item) or not (why := self._why_late(item)):
+            return report
+        path, line, _ = item.reportinfo()
+        report.user_properties.append((NOT_MEASURED, f"{why}\n{report.longreprtext[-KEPT_CHARACTERS:]}"))
+        report.outcome = "skipped"
+        report.longrepr = (str(path), line or 0, f"{NOT_MEASURED}: this machine was busy: {why}")
+        return report
+
+    def _why_late(self, item: pytest.Item) -> str:
+        beats = self._beats + (self._control.beats() if self._control is not None else [])
+        fixtures: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  pytest has no public name
+        used = {_key(one) for definitions in fixtures.values() for one in definitions}
+        spans = [(self._began_at, time.monotonic()), *(self._set_up[key] for key in used if key in self._set_up)]
+        return next((why for began_at, ended_at in spans if (why := why_late(beats, began_at, ended_at))), "")
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        return (NOT_MEASURED, "b", NOT_MEASURED.upper()) if _told(report) else None
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        reports = terminalreporter.stats.get(NOT_MEASURED, [])
+        if reports:
+            terminalreporter.section(f"{len(reports)} {NOT_MEASURED}: this machine was busy")
+        for report in reports:
+            terminalreporter.write_line(f"\n{report.nodeid}: {_told(report)}")
+
+    def pytest_unconfigure(self) -> None:
+        """A run that was interrupted has no last teardown."""
+        if self._control is not None:
+            self._control.__exit__(None, None, None)
+
+
+def _is_timed(item: pytest.Item) -> bool:
+    return item.get_closest_marker("timed") is not None
+
+
+def _key(fixturedef: pytest.FixtureDef[Any]) -> str:
+    return f"{fixturedef.baseid}::{fixturedef.argname}"
+
+
+def _told(report: pytest.TestReport) -> str:
+    return next((str(text) for name, text in report.user_properties if name == NOT_MEASURED), "")

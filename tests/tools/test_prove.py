@@ -1,0 +1,66 @@
+"""Each proof of `make prove` runs what exists, on the Python of the wheel, and one that is broken fails the whole."""
+
+import re
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tools import prove
+from tools.on_the_wheel import PLACE, PYTHON
+from tools.prove import PROOFS, Proof
+
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_what_a_proof_runs_exists(proof: Proof) -> None:
+    """Its module, its files, its target on the sources; and each longer word replaces one."""
+    paths = [word for word in proof.words if word.startswith("tests/")]
+    targets = re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+
+    assert find_spec(proof.words[0]) is not None
+    assert [path for path in paths if not (CHECKOUT / path).exists()] == []
+    assert not proof.on_the_sources or proof.on_the_sources.split()[1] in targets
+    assert len(set(proof.command(long=True)) - set(proof.words)) == len(proof.long_words)
+
+
+def test_names_are_of_one_proof_each() -> None:
+    assert len({proof.name for proof in PROOFS}) == len(PROOFS)
+
+
+class Played:
+    """The commands that were run; those of `fails` fail."""
+
+    def __init__(self, fails: str) -> None:
+        self.fails = fails
+        self.commands: list[list[str]] = []
+
+    def __call__(self, command: list[str], *, cwd: Path, check: bool) -> subprocess.CompletedProcess[str]:
+        assert (cwd, check) == (PLACE, False)
+        self.commands.append(command)
+        return subprocess.CompletedProcess(command, int(command[2] == self.fails))
+
+
+def test_a_proof_that_is_broken_fails_the_whole_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = Played("bench.idle_edge")
+    monkeypatch.setattr(subprocess, "run", played)
+
+    assert prove.main(["--only=idle-edge,soak", "--long"]) == 1
+    assert played.commands == [
+        [str(PYTHON), "-m", "bench.soak", "--minutes=10"],
+        [str(PYTHON), "-m", "bench.idle_edge"],
+    ]
+    assert "1 of 2 hold: broken: idle-edge" in capsys.readouterr().out
+    assert prove.main(["--only=soak"]) == 0
+
+
+def test_an_unknown_name_is_told_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        prove.main(["--only=soak,nothing"])
+
+    assert "no proof is nothing: there are relay, " in capsys.readouterr().err
