@@ -312,14 +312,14 @@ class Suite:
         }
 
 
-def run(test_file: Path, promtool: Path | None = None) -> str:
+def run(test_file: Path, promtool: Path | None = None, *, timeout_seconds: float = 110) -> str:
     """The complaints of promtool about a test file: empty if all is as expected. Raises CalledProcessError where it judges nothing.
 
-    `promtool`: the installed one unless told."""
+    `promtool`: the installed one unless told. `timeout_seconds`: below the limit of one test."""
     command = [str(promtool or need_tool("promtool")), "test", "rules", str(test_file)]
     # Its heap is small and its life is short: collecting takes a third of the time, and the other core has a run of its own.
     thrift = {**os.environ, "GOGC": "off", "GOMEMLIMIT": "160MiB", "GOMAXPROCS": "1"}
-    judged = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110, env=thrift)
+    judged = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_seconds, env=thrift)
     if judged.returncode not in {0, 1}:
         judged.check_returncode()
     return "" if judged.returncode == 0 else judged.stdout + judged.stderr

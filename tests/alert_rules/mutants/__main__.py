@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from tests.alert_rules.mutants import record
 from tests.alert_rules.mutants.excuses import excuse, objections
 from tests.alert_rules.mutants.mistakes import Mutant, mutants
-from tests.alert_rules.mutants.play import seek
+from tests.alert_rules.mutants.play import LONGEST_RUN_SECONDS, seek
 from tests.alert_rules.promtool import Scenario, Suite, run
 from tests.alert_rules.suites import SUITES
 from tests.support.tools import DEBIAN_PACKAGE
@@ -76,7 +76,7 @@ def _complaints(suite: Suite) -> str:
     with TemporaryDirectory() as folder:
         test_file = Path(folder) / suite.file_name
         test_file.write_text(suite.text())
-        return run(test_file)
+        return run(test_file, timeout_seconds=LONGEST_RUN_SECONDS)
 
 
 def _searches(workers: ThreadPoolExecutor) -> Iterator[list[tuple[Mutant, Scenario | None]]]:

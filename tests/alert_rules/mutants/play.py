@@ -22,6 +22,8 @@ from tests.alert_rules.promtool import Scenario, Suite, run
 from tests.alert_rules.syntax import KNOWN, Labels, rules, selectors
 
 
+LONGEST_RUN_SECONDS = 900
+"""Of one file of scenarios: no time limit of a test stands above it, and a busy machine is no objection."""
 COPIES = 16
 """Number of scenarios in one run: more share the work of starting it, fewer are played for mistakes that the next one would notice."""
 
@@ -154,7 +156,7 @@ def _said(some: Sequence[Candidate], scenarios: Sequence[Scenario], instead: Seq
         rule_file, test_file = Path(folder) / "rules.yml", Path(folder) / "test.yml"
         rule_file.write_text(json.dumps({"groups": [{"name": name, "rules": them} for name, them in groups.items()]}))
         test_file.write_text(json.dumps(suite.document([rule_file.name], list(groups), scenarios)))
-        said = run(test_file)
+        said = run(test_file, timeout_seconds=LONGEST_RUN_SECONDS)
     assert "parse error" not in said, f"a mutant that is no rule: {said}"
     return said
 
