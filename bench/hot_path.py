@@ -3,7 +3,7 @@
 The walk of the tests, in memory: the road, the observers, the ledger, objectives, the estimator, a log line for each request. An event is
 one token of a stream; a request is one of two tokens, which misses its objectives in one case of three. The sources run,
 and every instruction of the interpreter counts as one, whatever it takes, so that no other process on the machine changes a figure; what
-libraries do in C is not counted. The list `[tool.sidecar] compiled` of pyproject.toml is drawn from it.
+libraries do is not counted. The list `[tool.sidecar] compiled` of pyproject.toml is drawn from it.
 Run: `.venv/bin/python -m bench.hot_path`; `--least 0`: the files below 0.1 % too.
 """
 
@@ -95,22 +95,27 @@ def of_requests() -> Counter[str]:
     return Counter({path: count / COUNTED for path, count in found.items()})
 
 
+def shares(found: Counter[str]) -> Counter[str]:
+    """The files of the package with their percent of all that the package executes; doubles and libraries are left out."""
+    own = {
+        path.removeprefix(f"{PACKAGE.parent}/"): count
+        for path, count in found.items()
+        if path.startswith(f"{PACKAGE}/")
+    }
+    return Counter({path: 100 * count / sum(own.values()) for path, count in own.items()})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.hot_path", description=str(__doc__).partition("\n")[0])
     parser.add_argument(
         "--least", type=float, default=0.1, help="percent that a shown file has of one at least; default 0.1"
     )
     asked = parser.parse_args()
-    event_of, request_of = of_events(), of_requests()
-    sums = [found.total() for found in (event_of, request_of)]
-    print(f"{sums[0]:.0f} instructions an event, {sums[1]:.0f} a request\n\n event  request  file")
-    for path in sorted(
-        {*event_of, *request_of}, key=lambda path: -(event_of[path] / sums[0] + request_of[path] / sums[1])
-    ):
-        shares = [100 * found[path] / of_all for found, of_all in zip((event_of, request_of), sums, strict=True)]
-        if max(shares) >= asked.least:
-            name = path.removeprefix(f"{PACKAGE.parent}/")
-            print(f"{shares[0]:5.1f}%  {shares[1]:5.1f}%  {name}")
+    event_of, request_of = shares(of_events()), shares(of_requests())
+    print(" event  request  file")
+    for path in sorted({*event_of, *request_of}, key=lambda path: (-event_of[path] - request_of[path], path)):
+        if max(event_of[path], request_of[path]) >= asked.least:
+            print(f"{event_of[path]:5.1f}%  {request_of[path]:5.1f}%  {path}")
     return 0
 
 

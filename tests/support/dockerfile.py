@@ -75,11 +75,12 @@ def run_steps(python: str, folder: Path) -> Built:
     source = folder / "source"
     source.mkdir()
     for argument in first.all("COPY"):
-        *names, _ = argument.split()
+        *names, place = argument.split()
         for name in names:
-            given = CHECKOUT / name
+            given, copy = CHECKOUT / name, source / (name if place == "./" else place)
+            copy.parent.mkdir(exist_ok=True)
             skipped = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(given, source / name, ignore=skipped) if given.is_dir() else shutil.copy(given, source)
+            shutil.copytree(given, copy, ignore=skipped) if given.is_dir() else shutil.copy(given, copy)
     _fit_lock(source / LOCK, python)
     brought: frozenset[Path] = frozenset()
     for name, stage in (("builder", first), ("image", last)):
