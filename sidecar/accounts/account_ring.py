@@ -113,7 +113,7 @@ class AccountRing:
         """
         begin = self.offset_of(first)
         end = min(self._end, begin + (last - first) * ROW.size)
-        return layout.iter_unpack(memoryview(self.rows)[begin:end])
+        return layout.iter_unpack(memoryview(self.rows)[begin:end])  # in order: all rows from `first` on are kept
 
     def add(self, account: Account, at: float, missed: Sequence[Objective]) -> None:
         """Keep a closed account. `at`: now, which is the end of a request without a ledger; `missed`: its missed objectives.

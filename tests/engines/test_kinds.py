@@ -83,6 +83,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = folder / "sidecar"
     for name in ("sidecar", "tools", "docs", "deploy", ".ci"):
         shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Makefile", "CONTRIBUTING.md", "Dockerfile"):
+        shutil.copy(CHECKOUT / name, folder)
     shutil.copy(SUPPORT / "toy_generate.py", package / "timeline" / "dialects")
     toy = (SUPPORT / "toy.py").read_text()
     (package / "engines" / "toy.py").write_text(toy.replace("tests.support.toy_", "sidecar.timeline.dialects.toy_"))
@@ -154,14 +156,14 @@ def test_a_tenth_engine_is_named_in_the_config_and_in_the_docs(checkout: Path) -
 # --- names ---------------------------------------------------------------------------------------------------------------
 
 NAMES_ALLOWED = {
-    "capacity/answers.py": "sentences that give a flag of one engine as an example",
-    "capacity/flags.py": "help that says which engine's page is read",
+    "commands/capacity/answers.py": "sentences that give a flag of one engine as an example",
+    "commands/capacity/flags.py": "help that says which engine's page is read",
     "cli.py": "examples of command lines",
     "config/schema.py": "keys of the config, which are public",
     "commands/diagnose/diagnose_command.py": "examples of command lines",
-    "export/export_command.py": "examples of command lines",
+    "commands/export/export_command.py": "examples of command lines",
     "proxy/forward.py": "a Server header: the road imports no room",
-    "simulator": "it simulates one engine, with the names on its page",
+    "commands/simulator": "it simulates one engine, with the names on its page",
     "timeline/dialects": "a dialect is called after the API that it reads",
 }
 """Files and folders outside engines/*.py in which a text names an engine, each with its reason."""

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
 from sidecar.slo.factor import Factor, chance, clearest
-from sidecar.slo.learner import Amount, Inner, Learner
+from sidecar.slo.learner import Inner, Learner
 from sidecar.slo.root.backlog import FEWEST_WAITING
 from sidecar.slo.root.comparison import COMPARED_SECONDS, FADES, RECENT_SECONDS, SOON_SECONDS, Comparison
 from sidecar.slo.root.faults import Faults
@@ -68,7 +68,6 @@ class Pod(Learner):
     KEPT: ClassVar = {
         "_lanes": Inner(Lanes),
         "_output": Inner(Output),
-        "_most_running": Amount(),
         **dict.fromkeys(COMPARED, Inner(Comparison)),
     }
 
@@ -87,7 +86,8 @@ class Pod(Learner):
         self._typical = Comparison()
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / READING_SECONDS) + 1)
         self._most_running = 0.0
-        """The most requests that usually run at once: the batch limit is that or higher. It fades as what is usual does."""
+        """The most requests that usually run at once: the batch limit is that or higher. It fades as what is usual does,
+        and a new process of the sidecar learns it anew."""
         self._faults = Faults()
         self._waited: deque[tuple[float, Blame]] = deque(maxlen=512)
 

@@ -23,7 +23,7 @@ from tests.alert_rules.syntax import KNOWN, Labels, rules, selectors
 
 
 LONGEST_RUN_SECONDS = 900
-"""Of one file of scenarios: no time limit of a test stands above it, and a busy machine is no objection."""
+"""The longest run of one file of scenarios: no time limit of a test stands above it, and a busy machine is no objection."""
 COPIES = 16
 """Number of scenarios in one run: more share the work of starting it, fewer are played for mistakes that the next one would notice."""
 
