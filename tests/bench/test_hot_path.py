@@ -1,4 +1,4 @@
-"""What is compiled is what an event and a request run through, and the list says how much of them each file is."""
+"""The compiled files are those that an event and a request run through, and the list says how much of them each file is."""
 
 import re
 import tomllib
