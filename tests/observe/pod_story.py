@@ -7,6 +7,7 @@ of the loop) is set on the page. The clock is fake, and ticks after each step.
 from copy import deepcopy
 from functools import cache
 
+from sidecar import IS_COMPILED
 from sidecar.ledger.account import Reason, Source
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
@@ -136,8 +137,11 @@ def _calm() -> PodStory:
 
 
 def calm_pod() -> PodStory:
-    """`PodStory().calm()`, lived once in a process and copied: for stories that change nothing of the product before it."""
-    return deepcopy(_calm())
+    """`PodStory().calm()`, lived once in a process and copied: for stories that change nothing of the product before it.
+
+    Objects of compiled classes cannot be copied: there it is lived anew.
+    """
+    return PodStory().calm() if IS_COMPILED else deepcopy(_calm())
 
 
 def leader(votes: dict[str, float]) -> str:

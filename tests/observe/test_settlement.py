@@ -139,6 +139,7 @@ def test_each_closed_request_is_one_row_with_the_objectives_that_it_missed(monke
     assert len(walk.accounts) == 2
 
 
+@pytest.mark.reaches_in
 def test_a_row_that_cannot_be_kept_is_counted_and_the_account_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk()
 
