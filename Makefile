@@ -27,7 +27,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 # Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel prove wheels test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel prove wheels test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -58,6 +58,9 @@ wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure
 
 thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes, at once or bit by bit; ARGS=--status: what is left
 	@$(BIN)/python -m tools.thorough $(ARGS)
+
+test-more: .venv/.dev ## what `make test` plays a part of, whole: all suites of the rules on Prometheus 3.x too, longer histories: ten minutes
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m thorough $(ARGS)
 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute
 	$(BIN)/pytest -n auto --dist worksteal -m bench $(ARGS)

@@ -118,6 +118,13 @@ PARTS = (
         (*PLAYED, "tests/commands/capacity", "tests/commands/demo", "tests/incidents", "tests/commands/simulator"),
         needs_clock=False,
     ),
+    Part(
+        "more-of-the-suite",
+        10,
+        "make test-more",
+        (*PLAYED, "tests/alert_rules", "tests/histories", "tests/test_hostile_labels.py", "tests/commands/export"),
+        needs_clock=False,
+    ),
     Part("fuzz", 10, "make fuzz ARGS=--minutes=10", (*PLAYED, "tests/fuzz"), needs_clock=False),
     # Random examples fail nothing: what is found was there before. The finds are printed as lines for a test, and counted in the result.
     Part("random-examples", 10, ".ci/random || [ $? = 1 ]", (*PLAYED, ".ci/random", "tests"), needs_clock=False),
