@@ -46,6 +46,10 @@ def test_each_function_that_has_lines_of_its_own_gets_one_more() -> None:
     compile(with_trips(MODULE, "a.py"), "a.py", "exec")
 
 
+FEWEST_FUNCTIONS = 300
+"""Functions of the compiled files that a history calls: 348 of 36 files. Far fewer mean that the trips are not reached."""
+
+
 @pytest.mark.compiled
 @pytest.mark.timeout(900)
 def test_an_error_in_any_function_has_the_same_consequences_in_both_builds(tmp_path: Path) -> None:
@@ -60,6 +64,6 @@ def test_an_error_in_any_function_has_the_same_consequences_in_both_builds(tmp_p
     lines, expected = (process.communicate()[0].splitlines() for process in (compiled, pure))
 
     assert (compiled.returncode, pure.returncode) == (0, 0)
-    assert len(expected) > 400
+    assert len(expected) > FEWEST_FUNCTIONS
     assert [line for line in lines if line not in expected] == []
     assert len(lines) == len(expected)
