@@ -39,7 +39,7 @@ help: ## what can be done here
 demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages live in this terminal; ARGS="--incident all" breaks it
 	@$(BIN)/sidecar demo $(ARGS)
 
-test: .venv/.dev ## the test suite on all cores, seven minutes on two; ARGS="-n0 -k sse": a few tests, at once
+test: .venv/.dev ## the test suite on all cores, some minutes on two; ARGS="-n0 -k sse": a few tests, at once
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn and not thorough' $(ARGS)
 
 # The place for every proof about the wheel that the image installs: cd .cache/on-the-wheel && venv/bin/python -m pytest ..., or -m bench.soak.
