@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent
 CARRIED_TO = Path("sidecar/commands/export/files")
 """`sidecar/commands/export/shipped_files.py` looks for them there."""
 BUILDS = ("pure", "compiled")
-"""What SIDECAR_BUILD may say; the first is the default."""
+"""The values that SIDECAR_BUILD may have; the first is the default."""
 GROUP = "sidecar.compiled"
 """All modules are one shared object, `sidecar/compiled__mypyc.*.so`, in which they call each other as C functions; beside each
 source lies a small one that finds its module there."""

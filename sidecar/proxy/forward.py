@@ -216,7 +216,7 @@ class EngineConnection(Sending):
         size = len(data)
         if self._between_chunks and size <= SMALL_BYTES and (self.slicing or not self._unread):
             begins = data.find(b"\n", 0, SIZE_LINE_BYTES) + 1
-            # Of a size line that came by itself nothing is left: mypyc 2.4 refuses a slice of bytes that ends before it begins.
+            # A size line that came by itself says nothing: mypyc 2.4 refuses a slice of bytes that ends before it begins.
             said = data[begins:-2] if size > begins + 1 else b""  # in order: the condition says so
             # It is what CHUNK makes of its body, and its framing is no more than `_body` allows: the last chunk's is more.
             if data == CHUNK % (len(said), said) and self._framing_bytes + size <= 2 * len(said):
