@@ -17,6 +17,9 @@ ARGS ?=
 # Of tests: one more than cores, because some wait for a browser or another process.
 WORKERS = $(shell expr $$(nproc) + 1)
 
+# Tests that have a target of their own are in none of `make test` and `make test-long`.
+OTHERS := not bench and not engine and not live and not drawn and not thorough
+
 # Of test-wheel: the rooms whose modules carry bytes, or that the wheel compiles. What takes longest comes first, so that it is not waited for.
 ON_THE_WHEEL ?= tests/histories tests/test_builds.py $(addprefix tests/,proxy timeline classify observe ledger slo engines config metrics logs) \
 	$(addprefix tests/test_,$(addsuffix .py,abort allocation_budget app attribution beside_traffic engine_stalls hostile_labels lifecycle pages serving shutdown slo slo_mistakes slo_silence walk_budget wiring))
@@ -27,7 +30,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 # Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test thorough .cache/on-the-wheel/.made test-wheel prove wheels test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -39,8 +42,11 @@ help: ## what can be done here
 demo: .venv/.demo ## simulated engine, sidecar and mixed load, phases and pages live in this terminal; ARGS="--incident all" breaks it
 	@$(BIN)/sidecar demo $(ARGS)
 
-test: .venv/.dev ## the test suite on all cores, some minutes on two; ARGS="-n0 -k sse": a few tests, at once
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn and not thorough' $(ARGS)
+test: .venv/.dev ## the test suite on all cores, two minutes on two; ARGS="-n0 -k sse": a few tests, at once
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m '$(OTHERS) and not long' $(ARGS)
+
+test-long: .venv/.dev ## the tests that take seconds each: long stories, and what Prometheus, Alertmanager and a browser judge: five minutes
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m '$(OTHERS) and long' $(ARGS)
 
 # The place for every proof about the wheel that the image installs: cd .cache/on-the-wheel && venv/bin/python -m pytest ..., or -m bench.soak.
 # It is looked at each time, and made again as far as something has changed.

@@ -204,6 +204,7 @@ def test_a_start_says_what_the_machine_gives_and_warns_of_too_little_memory(
     assert (limits["memory_bytes"], limits["open_files"], limits["requests"]) == (memory_bytes, 4096, requests)
 
 
+@pytest.mark.long
 def test_with_the_fewest_files_all_places_are_served(tmp_path: Path) -> None:
     """As many requests at once as there are places, each on a connection of its own: all are answered 200, the probe too."""
     places = limits_of(1 << 30, LEAST_FILES, ProxyConfig())[Kind.REQUESTS]

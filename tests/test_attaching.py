@@ -63,6 +63,7 @@ def test_the_users_own_file_is_left_as_it_was_so_that_applying_it_again_is_the_w
     assert changed == ["Service.spec.ports.0.targetPort"]
 
 
+@pytest.mark.long
 def test_the_way_back_leaves_nothing_of_what_was_attached(tmp_path: Path) -> None:
     """`kubectl apply` of the user's file mends the objects that it names; the guide's second line deletes all others.
 
@@ -224,6 +225,7 @@ def test_a_label_that_cannot_be_followed_is_refused(kind: str, tmp_path: Path) -
         attached(folder, file, ["vllm"])
 
 
+@pytest.mark.long
 def test_a_stateful_set_gets_the_same_pod(tmp_path: Path) -> None:
     file = tmp_path / "engine.yaml"
     file.write_text(USERS.read_text().replace("kind: Deployment", "kind: StatefulSet"))

@@ -58,6 +58,7 @@ def test_what_is_compiled_is_what_mypyc_compiles_as_it_stands() -> None:
     assert broken == {}
 
 
+@pytest.mark.long
 @pytest.mark.reaches_in
 def test_no_class_of_the_package_inherits_from_a_compiled_one_unless_it_is_compiled_too() -> None:
     """Python refuses to make it: "interpreted classes cannot inherit from compiled"."""

@@ -42,6 +42,7 @@ def test_every_block_of_commands_is_marked(page: Path) -> None:
     assert faults(page) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("story", cases())
 def test_the_commands_of_a_page_can_be_typed_as_they_stand(story: Sequence[Block], tmp_path: Path) -> None:
     """Each ends with an exit code that its mark states, 0 without one; a server answers."""

@@ -143,6 +143,7 @@ async def scraped(sidecar: SidecarProcess) -> bytes:
     return page.encode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("inventions", [1_500, pytest.param(INVENTIONS, marks=pytest.mark.thorough)])
 def test_twenty_thousand_inventions_leave_the_series_as_they_were(inventions: int, tmp_path: Path) -> None:
     """The first few hundred requests make the series of `other`; thousands more, and as many paths, make none."""
@@ -205,6 +206,7 @@ def secrets() -> Iterator[bytes]:
     yield post("/v1/completions", body, [("traceparent", CANARY), ("X-Padding", CANARY * 20_000)])
 
 
+@pytest.mark.long
 def test_a_secret_comes_out_nowhere(tmp_path: Path) -> None:
     """The canary is in no metric, no log line at debug level, no page and no answer that the sidecar itself writes."""
 

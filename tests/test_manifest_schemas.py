@@ -32,6 +32,7 @@ def test_every_object_of_every_overlay_is_valid(name: str) -> None:
     assert every_refusal(objects) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plain", [(), ("plain-sidecar",)], ids=["native", "plain"])
 @pytest.mark.parametrize("engine", DEPLOYMENTS)
 def test_the_components_that_no_overlay_lists_make_valid_objects(

@@ -191,6 +191,7 @@ def test_the_hook_of_the_engine_drains_the_sidecar_and_asks_no_proxy(hook: str, 
         assert (server.asked, proxy.asked) == (["POST /-/drain"], [])
 
 
+@pytest.mark.long
 def test_the_engines_probe_does_not_fail_for_a_sidecar_that_is_away_or_stopped() -> None:
     need_tool("curl")
     with answering(200) as engine, silent() as stopped:
@@ -199,6 +200,7 @@ def test_the_engines_probe_does_not_fail_for_a_sidecar_that_is_away_or_stopped()
     assert found == (True, True)
 
 
+@pytest.mark.long
 def test_the_engines_probe_fails_for_an_engine_that_does_not_answer_its_health_check() -> None:
     """Its whole process is frozen, it is idle, and the sidecar has no stream that shows it; or its health check says no."""
     need_tool("curl")

@@ -85,7 +85,7 @@ _BEFORE = """# Promises
 <!-- Written by `make docs`; a test holds the page to the code, and checks that each test and each target exists. -->
 
 Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, which
-`make test` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
+`make test`, `make test-long` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
 [deviations.md](deviations.md), and what it does at its own limits in [budgets.md](budgets.md).
 """

@@ -52,7 +52,7 @@ PROOFS = (
         "thousands of requests give the same bytes and numbers on both builds, also where a function of the product raises",
         (*PYTEST, *WITHOUT_CLOCKS, "tests/histories", "tests/test_builds.py"),
         4,
-        "make test",
+        "make test-long",
     ),
     Proof(
         "differences",

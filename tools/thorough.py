@@ -63,10 +63,13 @@ class Part:
     """The time on a machine with two cores."""
     command: str
     paths: tuple[str, ...]
-    """Files and folders below the checkout on which the result depends, as git's pathspecs. What they import need not be named."""
+    """Files and folders below the checkout on which the result depends, as git's pathspecs. What they import need not be named, unless
+    `with_imports` is False."""
     needs_clock: bool = True
     """Whether it waits for clocks or measures: such parts run one after the other. The others need a processor only, and run beside
     them at idle priority."""
+    with_imports: bool = True
+    """Whether the modules that the files import belong to the key."""
     python: str = ""
     """The Python that it needs besides that of .venv, such as 3.12. It is left out where there is none."""
 
@@ -108,7 +111,15 @@ PARTS = (
     Part("splits", 12, 'make prove ARGS="--long --only=splits"', (*ON_THE_WHEEL, "bench/soak")),
     Part("bounds", 3, "make bounds", (*PLAYED, "bench/bounds")),
     Part("peers", 4, "make bench ARGS=--check", (*PLAYED, "bench/peers")),
-    Part("mutants", 12, "make mutants", ("alert_rules", "tests/alert_rules/mutants"), needs_clock=False),
+    # What it imports of the product is constants, which stand in the rules too.
+    Part(
+        "mutants",
+        13,
+        "make mutants",
+        ("alert_rules", *(f"tests/alert_rules/{name}" for name in ("mutants", "suites", "[a-su-z]*.py"))),
+        needs_clock=False,
+        with_imports=False,
+    ),
     Part("dashboards-drawn", 3, "make dashboards-drawn", (*PLAYED, "tests/drawn"), needs_clock=False),
     Part("incidents-sample", 5, "make bench-incidents ARGS=--sample", (*PLAYED, "bench/incidents"), needs_clock=False),
     Part(
@@ -142,7 +153,7 @@ _IMPORT = re.compile(
 )
 
 
-def files_of(paths: Sequence[str], checkout: Path = CHECKOUT) -> list[str]:
+def files_of(paths: Sequence[str], checkout: Path = CHECKOUT, *, with_imports: bool = True) -> list[str]:
     """The files below these paths (git's pathspecs) that git knows or would add, and all modules that they import. Sorted.
 
     Those that parts write are left out. Raises subprocess.CalledProcessError where there is no repository.
@@ -150,7 +161,7 @@ def files_of(paths: Sequence[str], checkout: Path = CHECKOUT) -> list[str]:
     listing = ["git", "-C", str(checkout), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths]
     told = subprocess.run(listing, capture_output=True, check=True).stdout.decode()  # noqa: S603  the table's own words
     found = {name for name in told.split("\0") if name and os.path.lexists(checkout / name)}
-    left = [name for name in found if name.endswith(".py")]
+    left = [name for name in found if name.endswith(".py") and with_imports]
     while left:
         more = imported(left.pop(), checkout) - found
         found |= more
@@ -182,7 +193,7 @@ def _is_written_by_a_part(name: str) -> bool:
 def key_of(part: Part, checkout: Path = CHECKOUT) -> str:
     """A hash of the part's command, with the recipes of its make targets, and of each of its files: name, mode and bytes."""
     found = sha256("\0".join([part.command, *recipes(part.command, checkout)]).encode())
-    for name in files_of(part.paths, checkout):
+    for name in files_of(part.paths, checkout, with_imports=part.with_imports):
         path = checkout / name
         link = path.is_symlink()
         mode = "link" if link else "program" if path.stat().st_mode & 0o100 else "file"

@@ -129,6 +129,7 @@ def test_estimated_phases_are_counted() -> None:
 QUEUES = st.lists(st.integers(0, 400).map(lambda number: number / 8), min_size=LEAST_REQUESTS, max_size=450)
 
 
+@pytest.mark.long
 @given(QUEUES)
 def test_it_is_what_sorting_all_of_them_would_give(queues: list[float]) -> None:
     """Any order, any ties: number, limit and mean of the slowest are those of a sorted list."""

@@ -72,6 +72,7 @@ def test_a_hook_without_a_certificate_passes_only_where_none_is_required(kind: s
 # --- the commands that ask -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_commands_ask_over_tls_with_the_password_of_the_address_and_never_repeat_it(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     environment = {**os.environ, "SSL_CERT_FILE": str(authority.folder / "ca.pem")}

@@ -110,6 +110,7 @@ def test_equal_questions_at_one_time_are_one_check(monkeypatch: pytest.MonkeyPat
     play(scenario, monkeypatch)
 
 
+@pytest.mark.long
 def test_two_are_checked_at_a_time_at_the_lowest_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop's own thread keeps the priority that it had."""
 
@@ -170,6 +171,7 @@ def test_a_password_that_is_known_passes_while_an_attacker_holds_every_place(mon
     play(scenario, monkeypatch)
 
 
+@pytest.mark.long
 def test_a_changed_hash_ends_the_old_password_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(passwords: Passwords, checks: Checks) -> None:
         checks.opened.set()

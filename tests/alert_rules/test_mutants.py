@@ -92,6 +92,7 @@ def test_a_question_for_alerts_reaches_those_that_its_matchers_let_through(expr:
     assert {rules()[place].name for place in reached} == alerts
 
 
+@pytest.mark.long
 def test_every_mutant_has_a_scenario_that_may_notice_it() -> None:
     places = {rules().index(one.rule) for one in mutants()}
 
@@ -101,6 +102,7 @@ def test_every_mutant_has_a_scenario_that_may_notice_it() -> None:
 # --- who notices ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_mistake_in_one_rule_is_noticed() -> None:
     """By some scenario of the suite that is about this rule."""
     some = [one for one in mutants() if one.rule == rules()[REJECTED]]
@@ -177,6 +179,7 @@ def test_a_search_objects_to_a_missing_scenario_and_to_a_wrong_or_idle_excuse() 
 # --- the record of a run ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_run_is_left_out_only_where_its_result_would_be_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

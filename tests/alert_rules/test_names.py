@@ -66,6 +66,7 @@ def played(
     return test_file
 
 
+@pytest.mark.long
 def test_no_name_breaks_the_words_of_an_alert(tmp_path: Path) -> None:
     """Each annotation of each alert comes out, whatever its labels say; a broken one would say `error expanding template`."""
     alerts = [rule for rule in rules() if not rule.is_record]

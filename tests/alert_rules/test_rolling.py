@@ -14,6 +14,7 @@ ORDERED = ("llm-phase-sums", "llm-phase-tiers", "llm-phase-pages")
 OTHERS = [name for name in SUITE.groups if name not in ORDERED]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "order",
     [

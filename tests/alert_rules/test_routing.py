@@ -63,6 +63,7 @@ def test_a_wrong_receiver_would_be_seen() -> None:
     assert judged.returncode == 1
 
 
+@pytest.mark.long
 def test_no_alert_that_we_ship_ends_with_the_default_receivers() -> None:
     heard = {(one.name, one.severity, one.phase): receivers_of(one.example()) for one in ALERTS}
     expected = {

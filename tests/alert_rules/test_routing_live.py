@@ -15,7 +15,7 @@ from tests.support.alertmanager import Alertmanager, at_sink, running_alertmanag
 from tests.support.sink import Notification, Sink, listening_sink
 
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.long, pytest.mark.timed]
 
 ANNOTATIONS = {
     "summary": "interactive: TTFT budget burns 14x, 83 % of misses waited in queue",

@@ -24,6 +24,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("suite", "scenario"),
     [
@@ -57,6 +58,7 @@ def test_prometheus_3_finds_the_same(suite: Suite, tmp_path: Path) -> None:
     assert run(test_file, need_newer("promtool")) == ""
 
 
+@pytest.mark.long
 def test_the_suites_are_written_for_promtool(tmp_path: Path) -> None:
     """One file per suite, by a command, and promtool takes it where it lies: here the suite of the fewest scenarios."""
     folder = tmp_path / "suites"

@@ -16,6 +16,7 @@ LEAST_OF_AN_EVENT, LEAST_OF_A_REQUEST = 99.0, 85.0
 """Percent of the instructions of each that run in compiled files, at least: what is left out is spread over forty files."""
 
 
+@pytest.mark.long
 @pytest.mark.reaches_in
 def test_the_compiled_files_execute_nearly_all_of_an_event_and_of_a_request() -> None:
     """A change that puts a hot function into a file that is not compiled, or makes a listed file idle, is seen here. The shares in

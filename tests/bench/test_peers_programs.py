@@ -19,6 +19,9 @@ from tests.support.background import background
 from tests.support.tools import missing
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
     if shutil.which(COMPILER) is None:

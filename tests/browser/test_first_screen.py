@@ -18,7 +18,7 @@ from tests.support.background import Background, background
 from tests.support.tools import need_tool
 
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.long, pytest.mark.timed]
 
 WINDOWS = ((390, 844), (1440, 960))
 OBJECTIVES = {"decode": "time between tokens", "stream": "time between tokens"}

@@ -16,7 +16,7 @@ from tests.support.background import Background, background
 from tests.support.tools import need_tool
 
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.long, pytest.mark.timed]
 
 WIDTHS = (320, 390, 768, 1440)
 PATIENCE_SECONDS = 15.0

@@ -17,7 +17,7 @@ from tests.support.background import Background, background
 from tests.support.tools import need_tool
 
 
-pytestmark = pytest.mark.timed
+pytestmark = [pytest.mark.long, pytest.mark.timed]
 
 POD = "vllm-small-chat-1b-deployment-of-the-platform-team-7c9d8b5f6d-x2x7q"
 PAGE = f"lane={LONG}&model={MODEL}&namespace=llm-platform-production&job=monitoring/vllm-small-chat&pod={POD}"

@@ -176,6 +176,7 @@ ODD: st.SearchStrategy[object] = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @given(lanes_of(RIGHT))
 def test_right_values_are_taken_or_contradict_each_other(
     tmp_path_factory: pytest.TempPathFactory, said: dict[str, object]

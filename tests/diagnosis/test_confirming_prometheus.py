@@ -27,6 +27,9 @@ from tests.admin.runbook_parts import CHECKED
 from tests.support.backfilled import backfilled, sample_line, samples_of
 
 
+pytestmark = pytest.mark.long
+
+
 BEGAN_AT_UNIX = 1_790_000_000.0
 TARGET = {"namespace": "llm", "job": "vllm", "pod": "vllm-0"}
 PAGE = {"model": "llama", "lane": "chat"}

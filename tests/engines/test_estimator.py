@@ -315,6 +315,7 @@ def observed(requests: list[SimulatedRequest]) -> list[float | Refusal]:
     return [found[number] for number in range(len(requests))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("budget", "rate", "share"),
     [(2_048, 1.0, 0.9), (2_048, 2.5, 0.9), (2_048, 4.0, 0.8), (16_384, 1.0, 0.95), (16_384, 4.0, 0.95)],

@@ -116,6 +116,7 @@ def values(sidecar: SidecarProcess, name: str, **labels: str) -> list[float]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.reaches_in
 def test_a_tenth_engine_is_detected_and_read(checkout: Path, tmp_path: Path) -> None:
     """Its kind and version, its state, and the times in its answers, over real sockets."""
@@ -139,6 +140,7 @@ def test_a_tenth_engine_is_detected_and_read(checkout: Path, tmp_path: Path) -> 
         assert "Toy Box 1.0" in sidecar.page("/")
 
 
+@pytest.mark.long
 @pytest.mark.reaches_in
 def test_a_tenth_engine_is_named_in_the_config_and_in_the_docs(checkout: Path) -> None:
     """Config and diagnosis accept its name; the docs that are generated from the code include it."""

@@ -19,6 +19,7 @@ MOST_BYTES = 600_000
 """Bytes of all corpora together: they are read in every run."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_must_hold_for_a_parser_holds_for_every_kept_input(name: str) -> None:
     target = TARGETS[name]

@@ -30,6 +30,7 @@ def faults(played: Round) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_the_suite_sends_a_sample(tmp_path: Path) -> None:
     """Some sequences of every family, straight to the sidecar: none is smuggled, and three readers agree."""
     played = garden_round("direct", list(request_sequences())[::SAMPLE], tmp_path)

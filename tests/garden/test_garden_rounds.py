@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.garden.garden import SEED, request_sequences
 from tests.garden.garden_rounds import Finding, Hop, send_garden
 from tests.garden.naive_proxy import naive_proxy
@@ -17,6 +19,7 @@ async def findings_on_a_naive_proxy(family: Family) -> list[Finding]:
             return await send_garden(Hop("naive", "127.0.0.1", port), request_sequences(SEED, (family,)), origin)
 
 
+@pytest.mark.long
 def test_a_naive_proxy_fails_where_it_is_naive() -> None:
     """It counts bodies right, and passes on names of fields that some servers take for others."""
     names = asyncio.run(findings_on_a_naive_proxy(Family.NAMES))

@@ -74,6 +74,7 @@ def unnoticed(whole: Json, mutate: Mutate) -> tuple[list[str], int]:
     return found, tried
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("uid", UIDS)
 @pytest.mark.parametrize("mutate", [renamed, without_a_label], ids=lambda mutate: mutate.__name__)
 def test_a_mutated_query_is_noticed(mutate: Mutate, uid: str) -> None:

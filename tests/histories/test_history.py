@@ -10,6 +10,9 @@ import pytest
 from tests.histories.history import Told
 
 
+pytestmark = pytest.mark.long
+
+
 CHECKOUT = Path(__file__).parents[2]
 
 

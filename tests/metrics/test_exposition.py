@@ -60,6 +60,7 @@ async def written(metrics: Metrics, *, openmetrics: bool, squeezed: bool) -> lis
     return parts
 
 
+@pytest.mark.long
 def test_both_formats_say_the_same_numbers() -> None:
     """Text and OpenMetrics have the same numbers, each by its own parser."""
     metrics = busy(buckets=FEW)
@@ -81,6 +82,7 @@ def test_the_page_has_as_many_series_as_the_registry_says() -> None:
     assert found["llm_sidecar_series", frozenset()] == len(found) == metrics.series
 
 
+@pytest.mark.long
 def test_exemplars_are_in_openmetrics_only() -> None:
     metrics = busy(buckets=FEW)
 
@@ -111,6 +113,7 @@ def test_every_slice_is_small_and_holds_whole_children() -> None:
         assert ends == part.count(b"_sum{") + part.count(b"_sum ")
 
 
+@pytest.mark.long
 def test_a_histogram_is_consistent_in_itself_while_it_is_written_between_slices() -> None:
     """Requests still end while the page is being sent; each child's count equals its +Inf bucket all the same."""
     metrics = busy()
@@ -140,6 +143,7 @@ def test_children_born_during_a_scrape_do_not_break_it() -> None:
     check_metrics(page(metrics))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("openmetrics", [False, True])
 def test_a_whole_page_ends_with_the_process_and_parses(openmetrics: bool) -> None:
     """prometheus_client's own families come last; OpenMetrics ends with one `# EOF`."""
@@ -195,6 +199,7 @@ def test_the_loop_gets_a_turn_after_every_slice() -> None:
     assert asyncio.run(scenario()) == 1
 
 
+@pytest.mark.long
 def test_ten_thousand_hostile_values_leave_the_page_as_long_and_as_valid() -> None:
     """Lanes, models and buckets with NUL, quotes, newlines, surrogates and bidi marks add no series, and both parsers
     and promtool accept the page."""

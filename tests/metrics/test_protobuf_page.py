@@ -81,6 +81,7 @@ def as_text(
     return said
 
 
+@pytest.mark.long
 def test_beside_says_every_number_of_the_text_page() -> None:
     """Counters, gauges, sums, counts and every classic bucket, with the same labels."""
     metrics = registry("beside")
@@ -90,6 +91,7 @@ def test_beside_says_every_number_of_the_text_page() -> None:
     assert text == as_text(read(page(metrics)))
 
 
+@pytest.mark.long
 def test_only_leaves_the_classic_buckets_out() -> None:
     metrics = registry("only")
 

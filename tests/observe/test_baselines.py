@@ -34,6 +34,7 @@ def left_by(calm: tuple[bytes, str], folder: Path) -> Path:
 # --- stories -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_restart_in_mid_fault_names_the_fault_at_once(tmp_path: Path) -> None:
     """Three times the load, for ten minutes; the sidecar restarts in its middle and knows the usual load still."""
     first = Process(100.0, state=tmp_path).finds().lives(CALM_SECONDS)
@@ -61,6 +62,7 @@ def test_without_a_past_the_same_restart_is_young() -> None:
     assert (second.info(), second.load()) == ([("none", "false")], None)
 
 
+@pytest.mark.long
 def test_a_pod_that_was_born_in_a_fault_takes_its_calmest_time_until_calm_comes(tmp_path: Path) -> None:
     """After an hour it compares with values that are marked as provisional, and two minutes of calm drop them."""
     process = Process(100.0, state=tmp_path).finds()

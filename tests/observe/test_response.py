@@ -89,6 +89,7 @@ def played(reads: list[tuple[float, list[bytes]]], *, usage: bool, slow_at: int)
     return bytes(client.taken), page, [account.marks for account in walk.accounts]
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @example(events=[b"data: %b\n\n" % TOKEN] * 8, cuts=[], pauses=[9.0], sizes=[1], usage=False, slow_at=0)
 @given(

@@ -37,6 +37,7 @@ TICK_SECONDS = 1.0
 # --- with no ledger closed -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine_waiting", [None, 5.0])
 def test_a_hang_is_the_engines_silence_though_no_ledger_is_closed_for_ten_minutes(engine_waiting: float | None) -> None:
     """Requests in the engine's own queue are no clear evidence for a limit, in the seconds before the silence shows."""
@@ -263,6 +264,7 @@ def test_every_objective_can_have_every_root(phase: str) -> None:
     assert found == dict.fromkeys(found, phase)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("breaks", [{"prefill": 8.0}, {"decode": 5.0}, {}], ids=["prompts", "decodes", "nothing"])
 def test_reads_that_are_merged_for_a_moment_explain_no_miss(breaks: dict[str, Any]) -> None:
     """Two events of 0.2 s in each read, where a first token may take 1 s: on a busy machine they come together, whatever is
@@ -310,6 +312,7 @@ def test_a_restart_claims_the_misses_of_its_cold_minute() -> None:
     assert pod.causes()["engine", "restart"] >= 0.9 * sum(pod.causes().values())
 
 
+@pytest.mark.long
 def test_the_backlog_of_a_restart_that_lowered_the_batch_limit_is_no_restarts() -> None:
     """The new process is as fast as the old one and runs a third as many requests: those that come wait for a slot."""
     pod = PodStory()
@@ -334,6 +337,7 @@ def test_the_backlog_of_a_restart_that_lowered_the_batch_limit_is_no_restarts() 
     assert growth.get(("engine", "restart"), 0.0) == 0.0
 
 
+@pytest.mark.long
 def test_a_backlog_is_the_roots_of_the_fault_that_left_it_until_it_is_worked_off() -> None:
     """Prompts were dear for two minutes, and are as cheap as ever now: but those who waited for them still fill the
     engine, and new requests wait behind them.
@@ -354,6 +358,7 @@ def test_a_backlog_is_the_roots_of_the_fault_that_left_it_until_it_is_worked_off
     assert growth[Blame.PREFILL] > 0.8 * sum(growth.values())
 
 
+@pytest.mark.long
 def test_a_miss_in_a_left_backlog_is_weighed_with_what_was_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as many requests came for some minutes, and then those that waited left the cache: 100 tokens of each prompt
     are computed and no longer 60. Once that is over, the misses of what still waits know it.

@@ -14,6 +14,7 @@ def open_ones(pod: PodStory) -> dict[tuple[str, ...], float]:
     return {key: child.value for key, child in family.children.items() if child.value is not None}
 
 
+@pytest.mark.long
 def test_an_incident_is_on_the_page_with_its_beginning_while_it_is_open() -> None:
     pod = calm_pod()
     pod.harness.slo.roots.unix_of = lambda at: 1_000_000.0 + at
@@ -41,6 +42,7 @@ def test_an_incident_of_unknown_root_has_a_beginning_and_a_log_too() -> None:
     assert logged["signs"] == ["young"]
 
 
+@pytest.mark.long
 def test_the_log_of_incidents_has_each_with_its_root_and_its_votes() -> None:
     """Tokens are dear for a minute, and then all is well again."""
     pod = calm_pod()

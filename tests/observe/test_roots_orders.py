@@ -187,6 +187,7 @@ _events = st.one_of(
 )
 
 
+@pytest.mark.long
 @given(st.lists(_events, max_size=40))
 def test_misses_are_those_with_a_root_and_those_without_at_every_scrape(
     events: Sequence[Callable[[Pod], None]],

@@ -174,6 +174,7 @@ def test_a_large_request_is_given_back_in_slices() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("json", [False, True], ids=["protobuf", "JSON"])
 def test_a_large_body_that_is_refused_is_refused_for_its_own_reason(*, json: bool) -> None:
     async def scenario(harness: IntakeHarness) -> None:

@@ -170,7 +170,9 @@ def test_a_request_cut_short_anywhere_is_refused() -> None:
         pytest.param(b" " * 10_000 + b"{}", MalformedError, id="space without end"),
         pytest.param(b'{"a": ' + b"9" * 200_000 + b"}", MalformedError, id="a number without end"),
         pytest.param(b'{"a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", TooLargeError, id="10,000 deep"),
-        pytest.param(b'{"a": [' + b"[]," * 600_000 + b"[]]}", TooLargeError, id="brackets without end"),
+        pytest.param(
+            b'{"a": [' + b"[]," * 600_000 + b"[]]}", TooLargeError, id="brackets without end", marks=pytest.mark.long
+        ),
     ],
 )
 def test_what_is_no_such_request_is_refused(body: bytes, error: type[RefusedError]) -> None:

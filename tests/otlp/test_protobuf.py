@@ -163,6 +163,7 @@ def test_spans_beyond_ten_thousand_are_counted_and_not_read() -> None:
     assert tally.rejected == 7
 
 
+@pytest.mark.long
 def test_a_request_of_nothing_but_fields_ends_at_their_bound() -> None:
     """The bound holds for fields outside of spans and for fields within many spans."""
     with pytest.raises(TooLargeError):

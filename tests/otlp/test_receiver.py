@@ -233,6 +233,7 @@ def test_a_real_exporter_is_content(compression: Compression) -> None:
     visit(scenario)
 
 
+@pytest.mark.long
 def test_abuse_costs_its_sender_and_no_other() -> None:
     """All abuse at once: each request gets its own answer, and the page is served meanwhile."""
 

@@ -105,6 +105,7 @@ async def ask(session: aiohttp.ClientSession, port: int, headers: dict[str, str]
         return await answer.read()
 
 
+@pytest.mark.long
 def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_path: Path) -> None:
     """Thirty requests in one client trace, half reported over HTTP and half over gRPC; then abuse, which does not
     affect traffic."""

@@ -247,6 +247,7 @@ async def hurried(port: int, choice: random.Random, number: int) -> None:
     client.leave()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_after_any_mixture_of_faults_the_books_balance(seed: int) -> None:
     """Clients leave, engines refuse, hang, cut, lie and answer early, all at once: one outcome each, nothing left.

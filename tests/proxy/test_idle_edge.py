@@ -259,6 +259,7 @@ def test_after_a_reset_nothing_is_sent_again() -> None:
     assert played(story) == NOT_AGAIN
 
 
+@pytest.mark.long
 def test_an_engine_that_only_stopped_sending_may_read_on_and_does_not_get_it_again() -> None:
     """Its end came first, as if it had closed, but its kernel takes the request: the acknowledgement comes later."""
 

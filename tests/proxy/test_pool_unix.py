@@ -5,6 +5,8 @@ import json
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
+
 from sidecar.proxy.errors import Failure
 from sidecar.timeline.outcome import Outcome
 from tests.support.proxy import RawClient, running
@@ -99,6 +101,7 @@ def test_a_socket_that_is_not_there_is_an_engine_that_is_away(tmp_path: Path) ->
         assert b"x-sidecar-error: engine_connect_failed\r\nretry-after: " in play(answer(path))
 
 
+@pytest.mark.long
 def test_a_whole_sidecar_finds_its_engine_on_a_unix_socket(tmp_path: Path) -> None:
     """The probes ask there too, so the pod becomes ready; while there is no file, the log says so."""
 

@@ -140,6 +140,7 @@ def test_framing_that_outweighs_its_body_by_64_kib_is_refused(chunk: bytes, size
     assert 65536 < came - 2 * body <= 65536 + 2 * size
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1000, 65536])
 @pytest.mark.parametrize("length", [5, 6, 100, 5000])
 def test_chunks_of_five_bytes_and_more_are_never_too_many(length: int, size: int) -> None:

@@ -1,5 +1,6 @@
 """Byte transparency as properties: legal messages pass unchanged, in any pieces and at any pace."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -83,6 +84,7 @@ def test_what_goes_in_comes_out(
     assert road.in_flight == 0
 
 
+@pytest.mark.long
 @settings(play, max_examples=examples(300))
 @given(st.lists(st.tuples(requests(), responses()), min_size=2, max_size=4), sizes, sizes)
 def test_pipelined_requests_are_carried_whole_and_in_order(
@@ -140,6 +142,7 @@ class Holding(Unobserved):
         return rest
 
 
+@pytest.mark.long
 @settings(play, max_examples=examples(500))
 @given(responses(), sizes, st.lists(st.integers(0, 50), min_size=1, max_size=5))
 def test_what_is_held_back_for_a_while_is_not_lost(response: Message, engine_cuts: list[int], holds: list[int]) -> None:

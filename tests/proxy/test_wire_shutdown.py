@@ -105,6 +105,7 @@ async def under_a_stream(
             await asyncio.to_thread(manager.__exit__, None, None, None)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 def test_a_stream_in_flight_is_finished_and_latecomers_are_served(tmp_path: Path) -> None:
     """The ordinary rollout: nothing is lost, /metrics answers to the end, and the exit is clean."""
@@ -143,6 +144,7 @@ def test_a_stream_in_flight_is_finished_and_latecomers_are_served(tmp_path: Path
     play(scenario())
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 def test_what_outlives_the_grace_is_cut_and_counted(tmp_path: Path) -> None:
     """A stream is cut in mid-message, the engine sees the close, the outcome is `sidecar_error`, the exit is clean."""
@@ -173,6 +175,7 @@ def post_drain(sidecar: SidecarProcess) -> tuple[int, dict[str, object]]:
             return error.code, json.loads(error.read())
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 def test_a_drain_is_answered_when_the_last_stream_has_ended_and_sigterm_waits_no_second_time(tmp_path: Path) -> None:
     """The preStop of an engine waits on it: the stream ends whole, then the answer comes, then SIGTERM ends the process."""
@@ -200,6 +203,7 @@ def test_a_drain_is_answered_when_the_last_stream_has_ended_and_sigterm_waits_no
     play(scenario(), patience_seconds=50.0)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 def test_a_drained_process_that_no_sigterm_ends_answers_its_hook_and_ends_at_the_deadline(tmp_path: Path) -> None:
     """The engine's container alone was restarted. 503 with the number still in flight, then the end in order: Kubernetes starts a new one."""

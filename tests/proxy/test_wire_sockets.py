@@ -298,6 +298,7 @@ def test_a_slow_client_holds_back_its_own_stream_and_costs_a_fixed_buffer() -> N
     play(scenario())
 
 
+@pytest.mark.long
 def test_posts_at_the_edge_of_the_engines_patience_are_sent_once_and_answered() -> None:
     """The engine closes connections that idle for 50 ms; POSTs come after 40 to 60: none is sent twice, none fails."""
 

@@ -37,6 +37,7 @@ def test_a_slow_step_weighs_as_much_as_the_quick_ones_of_the_same_time() -> None
     assert now.low > 2.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("per_second", "prompt_tokens", "output_tokens", "slots"),
     [pytest.param(10.0, 20, 40, 8, id="short prompts"), pytest.param(5.0, 600, 20, 4, id="long prompts")],
@@ -62,6 +63,7 @@ def test_dear_decodes_that_fill_all_slots_at_once_are_told_from_dear_prompts(
     assert 2.7 < now.value < 3.4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("window_seconds", [20.0, 60.0])
 def test_a_fault_of_both_is_told_as_dear_decodes_from_its_first_seconds_on(window_seconds: float) -> None:
     """The median of a window turns when half of it is the fault's, and a sum at once: until then the prompts alone seemed dearer."""
@@ -93,6 +95,7 @@ def test_a_moment_of_dear_steps_is_no_fault() -> None:
     assert all(isinstance(now, Factor) and now.value < 1.2 for now in found), found
 
 
+@pytest.mark.long
 def test_what_ends_is_told_by_the_whole_window() -> None:
     """Requests that waited through a fault miss their objectives some seconds after its end: it is still their reason."""
     until = FAULT_AT + 60.0
@@ -105,6 +108,7 @@ def test_what_ends_is_told_by_the_whole_window() -> None:
     assert now.value > 2.0
 
 
+@pytest.mark.long
 def test_decodes_that_were_dear_before_all_steps_held_prompts_are_still_dear() -> None:
     """Decode costs three times as much for a minute; then more prompts come than can be computed, and no step is without one. To
     take decodes as usual again would make the prompts look dear.
@@ -126,6 +130,7 @@ def test_decodes_that_were_dear_before_all_steps_held_prompts_are_still_dear() -
     assert found[Part.PREFILL].low <= 1.05
 
 
+@pytest.mark.long
 def test_steps_that_all_hold_a_full_chunk_of_a_prompt_tell_no_cost_of_decode() -> None:
     """More prompts come than can be computed, and their answers are short: no step is without a chunk, and all steps
     are alike. None of that is dear decode, and the prompts cost what they always did.
@@ -144,6 +149,7 @@ def test_steps_that_all_hold_a_full_chunk_of_a_prompt_tell_no_cost_of_decode() -
     assert prefill.value == pytest.approx(1.0, abs=0.25)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("per_second", [2.5, 3.2])
 def test_dear_decodes_on_an_engine_whose_prompts_take_many_times_a_step_are_told_to_the_end(
@@ -174,6 +180,7 @@ def test_dear_decodes_on_an_engine_whose_prompts_take_many_times_a_step_are_told
     assert [now for _, now in found if isinstance(now, Factor) and now.low > 1.25] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hiccups", [0.005, 0.02])
 def test_hiccups_among_the_chunks_of_long_prompts_make_no_decode_dear(hiccups: float) -> None:
     """All is well. A prompt of 60,000 tokens comes each twelve seconds and fills the steps with chunks that are alike; some steps take two
@@ -197,6 +204,7 @@ def test_hiccups_among_the_chunks_of_long_prompts_make_no_decode_dear(hiccups: f
     assert [now for now in known if now.low > 1.25] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dearer", [1.0, 3.0])
 @pytest.mark.parametrize("after_seconds", [4.0, 7.0, 10.0, 12.0])
 def test_one_prompt_that_takes_many_seconds_makes_no_decode_dear(after_seconds: float, dearer: float) -> None:
@@ -234,6 +242,7 @@ def test_one_hiccup_is_no_dear_decode() -> None:
     assert now.value == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("window_seconds", [20.0, 60.0])
 def test_dear_decodes_that_fill_all_slots_stay_dear_while_pure_steps_end(window_seconds: float) -> None:
     """Each decode costs five times as much, requests soon wait, and no step is known to hold no prompt. Between the last of those that
@@ -248,6 +257,7 @@ def test_dear_decodes_that_fill_all_slots_stay_dear_while_pure_steps_end(window_
     assert all(isinstance(now, Factor) and now.low > 3.5 for now in found), found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_dear_prompts_that_fill_all_steps_make_no_decode_dear(seed: int) -> None:
     """Each prompt costs seven times as much, so that each step holds a chunk and takes ten times the time of its decodes."""
@@ -259,6 +269,7 @@ def test_dear_prompts_that_fill_all_steps_make_no_decode_dear(seed: int) -> None
         assert now is Reason.FEW or (isinstance(now, Factor) and now.low <= 1.2), after
 
 
+@pytest.mark.long
 def test_prompts_of_unknown_length_make_neither_decodes_nor_prompts_dear() -> None:
     """Fourteen prompts of 3,000 tokens come, whose lengths cannot be measured: each step holds a chunk, and nothing says how much. Each
     costs the usual.
@@ -275,6 +286,7 @@ def test_prompts_of_unknown_length_make_neither_decodes_nor_prompts_dear() -> No
     assert not any(step.pure for step in engine.seen if step.ended_at > FAULT_AT + 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_dear_decodes_among_many_prompts_are_not_told_as_dear_prompts(seed: int) -> None:
     """More prompts come than can be computed, each for its usual cost, and each decode costs five times as much: no step is free of
@@ -315,6 +327,7 @@ def test_whether_a_prompt_that_ended_explains_the_last_seconds_depends_on_when_i
     assert now.known(102.4, usual, 1.0) is known
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pure_seconds", "kept"),
     [

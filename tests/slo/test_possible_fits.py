@@ -39,6 +39,7 @@ def after_long_answers(*, decode_factor: float = 1.0) -> list[Factor]:
     return [each for each in found if isinstance(each, Factor)]
 
 
+@pytest.mark.long
 def test_the_first_long_answers_are_no_dear_decodes() -> None:
     """A real vLLM was called 1.4 to 1.7 times dearer, and its queue was paged as decode: all it did was to hold longer
     contexts, of which no calm step had told the price.
@@ -48,6 +49,7 @@ def test_the_first_long_answers_are_no_dear_decodes() -> None:
         assert factor.value == 1.0
 
 
+@pytest.mark.long
 def test_an_engine_that_slows_down_under_short_answers_is_still_told() -> None:
     """Twice as dear, with more sequences at once than before: what a sequence and its short context cost together is known."""
     faster = [one._replace(at=one.at + CALM_SECONDS) for one in CALM if one.at > 10.0]
@@ -70,6 +72,7 @@ def test_beyond_what_any_fit_explains_long_answers_are_dear_too() -> None:
     assert all(factor.low > 1.5 for factor in after_long_answers(decode_factor=10.0))
 
 
+@pytest.mark.long
 def test_once_long_answers_were_calm_their_price_is_known() -> None:
     arrivals = sorted([*CALM, *(one._replace(at=one.at - 120.0) for one in LONG_ANSWERS), *LONG_ANSWERS])
     engine = SteppedEngine(arrivals, costs=DEAR_CONTEXTS, limits=SAME_SLOTS, noise=lognormal(0.15, seed=3))
@@ -94,6 +97,7 @@ def long_prompts(*, learns: bool) -> StepModel:
     return engine.until(CALM_SECONDS + 120.0)
 
 
+@pytest.mark.long
 def test_the_first_long_prompts_are_neither_dear_nor_cheap() -> None:
     """A real vLLM was told to compute them at a hundredth of their usual cost, with an interval of a tenth of that."""
     model = long_prompts(learns=False)
@@ -107,6 +111,7 @@ def test_the_first_long_prompts_are_neither_dear_nor_cheap() -> None:
     assert model.prefill_seconds(60.0) is not None
 
 
+@pytest.mark.long
 def test_long_prompts_that_came_in_calm_times_tell_what_they_cost() -> None:
     """They do not count as dear ones meanwhile, which would teach nothing for an hour."""
     model = long_prompts(learns=True)
@@ -117,6 +122,7 @@ def test_long_prompts_that_came_in_calm_times_tell_what_they_cost() -> None:
     assert model.prefill_is_usual
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("per_kv_token_seconds", [2.3e-6, 2.3e-5], ids=["twice the steps", "ten times the steps"])
 @pytest.mark.parametrize("window_seconds", [20.0, 60.0])
 def test_while_their_price_is_learned_long_answers_are_never_dear(
@@ -143,6 +149,7 @@ def test_while_their_price_is_learned_long_answers_are_never_dear(
     assert engine.model.costs.decode_seconds(4, 6_000.0) == pytest.approx(costs.decode(4, 6_000), rel=0.2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("taught_seconds", [0.0, 20.0])
 def test_a_new_process_of_the_sidecar_knows_as_much_as_the_old_one(taught_seconds: float) -> None:
     """Also if it ends between two fits, when some long answers have taught."""

@@ -161,6 +161,7 @@ def test_lengths_whose_costs_fall_share_one_cost() -> None:
 SAMPLES = st.lists(st.tuples(st.integers(1, 20_000), st.floats(0.5, 0.7)), min_size=2 * READY_SAMPLES, max_size=70)
 
 
+@pytest.mark.long
 @given(SAMPLES, st.integers(1, 40_000), st.integers(1, 40_000))
 def test_a_longer_prompt_never_costs_less(samples: list[tuple[int, float]], one: int, other: int) -> None:
     """Any samples give answers above 0 that rise with the length, and memory stays bounded."""

@@ -34,7 +34,9 @@ def test_a_well_engine_costs_what_it_used_to() -> None:
     assert all(holds(factor, 1.0) for factor in factors(model, LATER).values())
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.12, 0.2])
+@pytest.mark.parametrize(
+    "sigma", [pytest.param(0.0, marks=pytest.mark.long), 0.12, pytest.param(0.2, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     ("knobs", "decode", "prefill"),
     [
@@ -57,6 +59,7 @@ def test_what_has_become_dearer_is_named_with_its_size(
     assert found[Part.PREFILL].low > 1.0 or prefill == 1.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lag_seconds", [0.0, 0.003], ids=["at once", "3 ms late"])
 def test_what_is_done_while_short_prompts_wait_is_known_also_where_first_tokens_are_read_late(
     lag_seconds: float,
@@ -83,6 +86,7 @@ def test_what_is_done_while_short_prompts_wait_is_known_also_where_first_tokens_
     assert doing.computes > 0.4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("knobs", [{"slots": 3}, {"slots": 16}], ids=["few slots", "overload"])
 def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> None:
     """Requests wait for minutes, steps are full of prompts, and each step costs what its batch always cost."""
@@ -96,6 +100,7 @@ def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> N
     assert found[Part.PREFILL].low <= 1.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("prompt_tokens", "output_tokens", "shares"), [(20, 120, (0.95, 1.0)), (4000, 4, (0.0, 0.4))])
 def test_it_knows_whether_decodes_or_prompts_take_the_engines_time(
     prompt_tokens: int, output_tokens: int, shares: tuple[float, float]
@@ -112,6 +117,7 @@ def test_it_knows_whether_decodes_or_prompts_take_the_engines_time(
     assert shares[0] <= found <= shares[1]
 
 
+@pytest.mark.long
 def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None:
     """A third of the answers is not streamed: their prompts take part in the steps that others wait for."""
     model = SteppedEngine(traffic(LATER + 60, unseen=0.33)).until(LATER)
@@ -119,6 +125,7 @@ def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None
     assert holds(factors(model, LATER)[Part.PREFILL], 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", [0.05, 0.1])
 def test_a_few_answers_that_arrive_whole_teach_nothing(held: float) -> None:
     """Their decode is hidden in the wait for their first event. Learned from, it would be called prefill."""
@@ -135,6 +142,7 @@ def test_where_many_answers_arrive_whole_it_says_nothing(held: float) -> None:
     assert (model.decode(LATER), model.prefill(LATER)) == (Reason.COVERAGE, Reason.COVERAGE)
 
 
+@pytest.mark.long
 def test_reads_that_bring_two_tokens_change_nothing() -> None:
     """A third of the events comes with the next event of its stream."""
 
@@ -169,6 +177,7 @@ def test_a_stream_that_speaks_at_every_fourth_step_says_nothing() -> None:
     assert (model.decode(LATER), model.prefill(LATER)) == (Reason.COVERAGE, Reason.COVERAGE)
 
 
+@pytest.mark.long
 def test_steps_without_a_pattern_say_nothing() -> None:
     model = SteppedEngine(traffic(LATER + 60), noise=lognormal(0.9)).until(LATER)
 
@@ -190,6 +199,7 @@ def test_nothing_is_learned_from_a_fault() -> None:
     assert model.decode(LATER) is Reason.YOUNG
 
 
+@pytest.mark.long
 def test_a_fault_that_no_objective_notices_does_not_become_usual() -> None:
     """Thresholds are loose: decode and prefill take twice as long for ten minutes, and no objective burns."""
     doubled = [(MATURE_SECONDS, {"decode_factor": 2.0, "prefill_factor": 2.0})]
@@ -202,6 +212,7 @@ def test_a_fault_that_no_objective_notices_does_not_become_usual() -> None:
     assert found[Part.PREFILL].value == pytest.approx(2.0, rel=0.2)
 
 
+@pytest.mark.long
 def test_another_cost_is_the_usual_one_after_an_hour() -> None:
     """A new GPU, or a new version of the engine, that keeps all objectives for an hour."""
     at, later = MATURE_SECONDS, MATURE_SECONDS + RELEARN_SECONDS + 600.0
@@ -218,6 +229,7 @@ def test_another_cost_is_the_usual_one_after_an_hour() -> None:
     assert late.value == pytest.approx(1.0, rel=0.05)
 
 
+@pytest.mark.long
 def test_idle_time_is_no_time_at_another_cost() -> None:
     """Two bursts at twice the usual cost, an hour apart and with nothing between: the cost stays unusual."""
     at = MATURE_SECONDS
@@ -235,6 +247,7 @@ def test_idle_time_is_no_time_at_another_cost() -> None:
     assert late.value == pytest.approx(2.0, rel=0.1)
 
 
+@pytest.mark.long
 def test_a_batch_larger_than_any_before_is_learned_from() -> None:
     """The first peak of a day: beyond eight sequences a step takes 1.6 times what smaller batches let expect."""
     engine = SteppedEngine(traffic(MATURE_SECONDS, 0.3), learns_until=float("inf"))
@@ -251,6 +264,7 @@ def test_a_batch_larger_than_any_before_is_learned_from() -> None:
     assert engine.model.costs.decode_seconds(12, 20_000.0) > 1.2 * before.decode_seconds(12, 20_000.0)
 
 
+@pytest.mark.long
 def test_the_cost_of_a_typical_step_needs_no_past() -> None:
     """Two pods are compared by it: it is the cost that the engine has now, whatever it had before."""
     usual = COSTS.decode(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT)
@@ -262,6 +276,7 @@ def test_the_cost_of_a_typical_step_needs_no_past() -> None:
     assert LIMITS.max_num_seqs >= TYPICAL_SEQUENCES
 
 
+@pytest.mark.long
 def test_a_new_process_of_the_engine_is_compared_with_the_old_one() -> None:
     engine = SteppedEngine(traffic(LATER + 60), adjust=broken(decode_factor=2.0))
     engine.until(FAULT_AT)
@@ -284,6 +299,7 @@ def waiting(per_second: float = 1.5, *, front_seconds: float = 0.0, **knobs: Any
     return found
 
 
+@pytest.mark.long
 def test_contexts_that_are_not_counted_yet_make_no_decode_dearer() -> None:
     """A sidecar that began anew knows what steps cost, and not yet how long prompts are: the first ones count as one token."""
     costs = replace(COSTS, per_kv_token_seconds=1e-6)
@@ -312,6 +328,7 @@ def test_steps_that_had_an_unknown_amount_to_do_say_nothing_of_the_share_of_deco
     assert usual.decode_share == share
 
 
+@pytest.mark.long
 def test_while_requests_wait_for_dear_prompts_nearly_each_step_holds_some() -> None:
     assert waiting(prefill_factor=6.0).computes > 0.85
 
@@ -327,6 +344,7 @@ def test_while_requests_wait_for_dear_decodes_steps_do_not_look_like_prompts() -
     assert waiting(slots=3, decode_factor=3.0).computes < 0.5
 
 
+@pytest.mark.long
 def test_while_requests_wait_in_front_of_the_engine_steps_hold_few_prompts_and_the_batch_has_room() -> None:
     doing = waiting(front_seconds=4.0)
 
@@ -335,6 +353,7 @@ def test_while_requests_wait_in_front_of_the_engine_steps_hold_few_prompts_and_t
     assert doing.full < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sigma", [0.05, 0.2])
 def test_steps_that_never_hold_a_prompt_tell_nothing_of_those_who_wait_for_prompts(sigma: float) -> None:
     """Prompts are computed by another process, and take longer there: no step here holds any, and the batch has room. It
@@ -348,6 +367,7 @@ def test_steps_that_never_hold_a_prompt_tell_nothing_of_those_who_wait_for_promp
     assert model.while_waiting(LATER) is None
 
 
+@pytest.mark.long
 def test_prompts_whose_cost_scatters_are_not_hidden_from_the_steps() -> None:
     """Short prompts on noisy steps have no sure cost each, and still take longer in sum: three slots show as such."""
     rush = [one._replace(at=one.at + FAULT_AT) for one in traffic(LATER + 60 - FAULT_AT, seed=2)]
@@ -361,6 +381,7 @@ def test_prompts_whose_cost_scatters_are_not_hidden_from_the_steps() -> None:
     assert (doing.full or 0.0) > 0.9
 
 
+@pytest.mark.long
 def test_on_an_engine_that_is_well_hardly_a_request_waits() -> None:
     model = SteppedEngine(traffic(LATER + 60)).until(LATER)
 

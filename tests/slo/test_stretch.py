@@ -7,6 +7,7 @@ from sidecar.slo.factor import Factor
 from tests.slo.stepping import FAULT_AT, SteppedEngine, broken, lognormal, traffic
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after_seconds", [11.0, 14.0, 17.0, 20.0])
 def test_dear_prompts_that_fill_all_steps_are_told_before_a_step_is_free_of_them(after_seconds: float) -> None:
     """Each prompt costs seven times as much from now on, and so more come than can be computed. The stretches that are over say of
@@ -23,6 +24,7 @@ def test_dear_prompts_that_fill_all_steps_are_told_before_a_step_is_free_of_them
     assert now.low > 1.2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_an_open_stretch_makes_no_usual_prompt_dear(seed: int) -> None:
     """For a minute more prompts come than can be computed, each for its usual cost: at no time do they seem dear."""

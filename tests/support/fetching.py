@@ -83,11 +83,12 @@ class Fetching(Walk):
 
     def drops(self) -> dict[str, float]:
         """Reason to number of drops, for reasons above 0."""
+        lines = [line for line in self.page().splitlines() if line.startswith("llm_sidecar_dropped_total{")]
         return {
             sample.labels["reason"]: sample.value
-            for family in text_string_to_metric_families(self.page())
+            for family in text_string_to_metric_families("".join(f"{line}\n" for line in lines))
             for sample in family.samples
-            if sample.name == "llm_sidecar_dropped_total" and sample.value
+            if sample.value
         }
 
 

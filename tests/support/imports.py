@@ -111,6 +111,7 @@ def _conftest_of(test: Path) -> list[Path]:
     return [conftest] if fixtures & arguments else []
 
 
+@cache
 def _file_of(name: str) -> Path | None:
     """The file of a module or package of this checkout; None for any other name."""
     path = CHECKOUT / Path(*name.split("."))

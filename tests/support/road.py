@@ -50,14 +50,19 @@ class Road:
         """Requests that have been received and have not ended."""
         return self.shared.in_flight
 
+    def page(self) -> bytes:
+        """The page of metrics, as of now."""
+        return b"".join(slices(self.metrics, openmetrics=False, at=time.monotonic()))
+
     def scraped(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         """Every sample of the page as of now, read by prometheus_client."""
-        return samples(b"".join(slices(self.metrics, openmetrics=False, at=time.monotonic())))
+        return samples(self.page())
 
     def total(self, name: str, **labels: str) -> float:
         """The sum over all series of this name that have these labels."""
-        wanted = labels.items()
-        return sum(value for (found, with_), value in self.scraped().items() if found == name and wanted <= with_)
+        starts = tuple(f"{name}{after}".encode() for after in "{ ")
+        lines = [line for line in self.page().splitlines(keepends=True) if line.startswith(starts)]
+        return sum(value for (_, with_), value in samples(b"".join(lines)).items() if labels.items() <= with_)
 
 
 @asynccontextmanager

@@ -66,6 +66,7 @@ def test_without_a_note_there_is_nothing_to_paste() -> None:
     assert lines_of("", set()) is None
 
 
+@pytest.mark.long
 def test_a_random_run_prints_every_find_and_its_seed(tmp_path: Path) -> None:
     """The run has pytest's own worker processes, as `.ci/random` has."""
     (tmp_path / "test_toy.py").write_text(FAILING)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 CHECKOUT = Path(__file__).parents[2]
 STORIES = """\
@@ -64,6 +66,7 @@ def ended(why: str, tmp_path: Path, *more: str) -> tuple[int, str]:
     return run.returncode, run.stdout
 
 
+@pytest.mark.long
 def test_beside_a_late_control_what_is_timed_was_not_measured(tmp_path: Path) -> None:
     """Its own failure and that of its fixture; they are counted, and each is told with what it failed by. A worker of xdist plays them."""
     code, told = ended("the control was late", tmp_path, "-n1")
@@ -89,3 +92,10 @@ def test_beside_a_good_control_it_is_broken(tmp_path: Path) -> None:
 
     assert code == 1
     assert "2 failed, 2 passed, 3 errors, 1 not measured in" in told
+
+
+def test_a_module_that_cannot_be_collected_is_told(tmp_path: Path) -> None:
+    (tmp_path / "test_broken.py").write_text("import no_such_module\n")
+    code, told = ended("", tmp_path)
+
+    assert (code, "ERROR" in told, "1 error in" in told) == (2, True, True)

@@ -79,7 +79,8 @@ class Timed:
         spans = [(self._began_at, time.monotonic()), *(self._set_up[key] for key in used if key in self._set_up)]
         return next((why for began_at, ended_at in spans if (why := why_late(beats, began_at, ended_at))), "")
 
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+    def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+        """Also asked about a module that cannot be collected."""
         return (NOT_MEASURED, "b", NOT_MEASURED.upper()) if _told(report) else None
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -103,5 +104,6 @@ def _key(fixturedef: pytest.FixtureDef[Any]) -> str:
     return f"{fixturedef.baseid}::{fixturedef.argname}"
 
 
-def _told(report: pytest.TestReport) -> str:
-    return next((str(text) for name, text in report.user_properties if name == NOT_MEASURED), "")
+def _told(report: pytest.TestReport | pytest.CollectReport) -> str:
+    properties = report.user_properties if isinstance(report, pytest.TestReport) else []
+    return next((str(text) for name, text in properties if name == NOT_MEASURED), "")

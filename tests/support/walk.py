@@ -90,9 +90,10 @@ class Walk(Road):
 
     def value(self, name: str, **labels: str) -> float:
         """The sum of all samples of this name that have these labels."""
+        lines = [line for line in self.page().splitlines() if line.startswith((f"{name}{{", f"{name} "))]
         found = [
             sample.value
-            for family in text_string_to_metric_families(self.page())
+            for family in text_string_to_metric_families("".join(f"{line}\n" for line in lines))
             for sample in family.samples
             if sample.name == name and labels.items() <= sample.labels.items()
         ]

@@ -220,6 +220,7 @@ def test_random_bytes_never_raise_anything_else(junk: bytes) -> None:
         assert isinstance(_reading_or_none(dialect, junk, whole=True), StreamEvent | None)
 
 
+@pytest.mark.long
 @settings(max_examples=80)  # each is for all dialects, and drawing one takes longer than reading it
 @given(
     said=st.dictionaries(

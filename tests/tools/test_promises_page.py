@@ -35,7 +35,10 @@ def test_what_shows_a_promise_exists(promise: Promise) -> None:
 def test_every_promise_has_a_figure_and_is_shown_without_a_person() -> None:
     """`.ci/run` and `make thorough` run every test, whatever its marker."""
     targets = gate_parts() | thorough_parts()
-    markers = {"make test", "make test-benches", "make test-live", "make test-engines", "make dashboards-drawn"}
+    markers = {
+        *("make test", "make test-long", "make test-more", "make test-benches", "make test-live", "make test-engines"),
+        "make dashboards-drawn",
+    }
     by_hand_only = [
         each.promise
         for each in PROMISES

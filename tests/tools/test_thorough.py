@@ -142,6 +142,7 @@ def test_no_record_is_in_a_key(checkout: Path) -> None:
     assert files_of(WRITTEN_BY_PARTS) == []
 
 
+@pytest.mark.long
 def test_every_path_of_the_table_exists() -> None:
     paths = {path for part in PARTS for path in part.paths}
 

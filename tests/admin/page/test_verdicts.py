@@ -263,6 +263,7 @@ def test_what_is_to_be_typed_stands_as_code_and_no_backtick_is_shown(phase: Blam
     assert page.tags.count("code") >= len(flags)
 
 
+@pytest.mark.long
 @given(st.lists(anything, max_size=4))
 def test_the_page_advises_no_flag_of_the_command_line(measured: list[Measured]) -> None:
     """Its reader looks at a running sidecar; only flags of the engine help there."""
@@ -275,6 +276,7 @@ def test_the_page_advises_no_flag_of_the_command_line(measured: list[Measured]) 
     assert [flag for flag in flags if re.search(rf"{flag}(?![a-z-])", shown)] == []
 
 
+@pytest.mark.long
 @given(st.lists(anything, max_size=4))
 def test_whatever_was_measured_can_be_drawn(measured: list[Measured]) -> None:
     """Every tag is closed, there is one headline, and its phase is that of the first diagnosis."""

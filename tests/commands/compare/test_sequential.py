@@ -53,6 +53,7 @@ def failed_share(minutes: Callable[[Random], list[Block]]) -> float:
     return sum(min(looked_at(minutes(Random(seed))), default=1.0) < FAILS_BELOW for seed in range(ROLLOUTS)) / ROLLOUTS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("canary", "baseline"), [(42, 42), (5, 95), (1, 99)])
 def test_an_innocent_version_passes_all_looks(canary: int, baseline: int) -> None:
     alike = failed_share(lambda rng: rollout(rng, lambda _: (0.05, 0.05), lambda _: (canary, baseline)))
@@ -193,6 +194,7 @@ def test_a_handful_of_errors_is_judged_no_harder_than_coins(errors: int) -> None
     assert (p < FAILS_BELOW) == (errors >= 11)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.6, 0.75, 0.9, 0.95])
 @pytest.mark.parametrize("chance", [0.002, 0.01])
 def test_an_innocent_version_with_any_share_passes(share: float, chance: float) -> None:

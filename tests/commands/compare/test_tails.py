@@ -63,6 +63,7 @@ def test_the_p99_is_that_of_the_samples_within_a_bucket() -> None:
     assert found.low < 0.99 < found.high
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clumps", [False, True], ids=["even", "in clumps"])
 def test_two_equal_sides_differ_seldom(clumps: bool) -> None:
     """About one pair in twenty, of 150, by the meaning of the interval; also where slow requests come in clumps."""
@@ -72,6 +73,7 @@ def test_two_equal_sides_differ_seldom(clumps: bool) -> None:
     assert wrong <= 0.08 * 150
 
 
+@pytest.mark.long
 def test_a_p99_that_is_thirty_percent_longer_is_found() -> None:
     """Within 6,000 requests of a side, in nine of ten pairs, with ten percent for chance."""
     rng = Random(41)
@@ -92,6 +94,7 @@ def test_a_change_in_seconds_counts_the_chance_of_both_sides() -> None:
     assert ratio == pytest.approx((-0.5, -0.635, -0.315), abs=2e-3)
 
 
+@pytest.mark.long
 def test_with_as_many_requests_as_are_needed_a_tenth_is_told_in_four_of_five() -> None:
     """The number comes from two alike sides of 3,000 requests, which tell it seldom. 70 to 95 % of 60 allow for chance."""
     rng = Random(10)

@@ -71,6 +71,7 @@ def test_the_demos_config_is_one_that_the_sidecar_takes_and_knows_every_lane_of_
     assert (config.lanes.header or "").lower() == LANE_HEADER.lower()
 
 
+@pytest.mark.long
 def test_it_shows_every_lane_with_its_phases_and_ends_by_itself() -> None:
     demo = start("--duration=11")
 
@@ -86,6 +87,7 @@ def test_it_shows_every_lane_with_its_phases_and_ends_by_itself() -> None:
     assert re.search(r"[1-9]\d* answered, 0 failed", out)
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_cleanly_and_leaves_no_process() -> None:
     demo = start()
     until_it_runs(demo)
@@ -101,6 +103,7 @@ def test_ctrl_c_ends_it_cleanly_and_leaves_no_process() -> None:
     assert not any(alive(child) for child in children)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("flags", "source"), [([], "file"), (["--learn"], "none")])
 def test_its_sidecar_takes_the_shipped_usual_values_unless_it_is_to_learn(flags: list[str], source: str) -> None:
     demo = start(*flags, path="")
@@ -116,6 +119,7 @@ def test_its_sidecar_takes_the_shipped_usual_values_unless_it_is_to_learn(flags:
     assert (found, demo.returncode, err) == ({source}, 0, "")
 
 
+@pytest.mark.long
 def test_it_says_how_to_get_the_servers_that_would_page_and_goes_on_without() -> None:
     demo = start("--duration=6", path="")
 

@@ -28,6 +28,7 @@ def test_there_is_one_for_each_preset_and_it_is_told_within_eighty_columns() -> 
     assert [name for name, text in told.items() if rates[name] not in text] == []
 
 
+@pytest.mark.long
 def test_the_demos_own_rate_is_where_the_search_ends() -> None:
     """The search narrows its bracket to one percent: below it the mean queue is too short, above it too long."""
     rate = load_rate(SMALL_CHAT.name)

@@ -95,6 +95,7 @@ def test_acts_are_played_in_turn_and_said_aloud() -> None:
     assert asyncio.run(scenario()) == ["", "INCIDENT queue: three slots; at most 0 s more", "slots 3", "slots None"]
 
 
+@pytest.mark.long
 def test_a_slow_client_is_still_reading_when_a_fast_one_has_everything() -> None:
     """The slow client has no whole answer when the fast one has. `tests/test_pages.py` shows that its buffers are small
     enough for a page."""

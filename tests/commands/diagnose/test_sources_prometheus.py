@@ -53,6 +53,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 def test_a_real_prometheus_tells_the_same_as_the_ring(prometheus: str) -> None:
     answer = asyncio.run(fleet(prometheus, namespace=None, model=None, lane=None, window_seconds=300))
 

@@ -15,7 +15,7 @@ from sidecar.commands.doctor import expected_rules
 from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
 from sidecar.commands.doctor.page_links import api_link
 from sidecar.commands.export.shipped_files import ALERT_RULES, DASHBOARD_RULES, NothingShippedError, shipped
-from sidecar.config.quick_yaml import read_yaml
+from sidecar.config.quick_yaml import QuickDumper, read_yaml
 from tests.support.shipped_rules import shipped_rules
 
 
@@ -94,14 +94,19 @@ def groups() -> list[dict[str, Any]]:
     return found
 
 
+@cache
+def _routes() -> str:
+    return json.dumps(read_yaml((shipped(ALERT_RULES) / "alertmanager.yml").read_text()))
+
+
 def routes() -> dict[str, Any]:
     """The shipped routes, aliases resolved."""
-    found: dict[str, Any] = json.loads(json.dumps(read_yaml((shipped(ALERT_RULES) / "alertmanager.yml").read_text())))
+    found: dict[str, Any] = json.loads(_routes())
     return found
 
 
 def status(config: Mapping[str, Any]) -> Reply:
-    return told(json.dumps({"config": {"original": yaml.safe_dump(dict(config))}}))
+    return told(json.dumps({"config": {"original": yaml.dump(dict(config), Dumper=QuickDumper)}}))
 
 
 def without_shipped_rules(monkeypatch: pytest.MonkeyPatch) -> None:

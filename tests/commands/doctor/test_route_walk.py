@@ -91,6 +91,7 @@ def test_only_an_active_silence_holds() -> None:
     assert list(silenced_by(silences, {"phase": "decode"})) == []
 
 
+@pytest.mark.long
 def test_every_shipped_alert_takes_the_route_that_amtool_says(tmp_path: Path) -> None:
     """amtool of Alertmanager itself is the judge, on the shipped routes."""
     amtool = need_tool("amtool")

@@ -18,6 +18,9 @@ from tests.support.schemas import refused
 from tests.support.tools import need_newer, need_tool
 
 
+pytestmark = pytest.mark.long
+
+
 TEAM = (
     *("--namespace=inference", "--release=prom", "--image=registry.example.org/llm-phase-sidecar:9"),
     *("--receivers=slack", "--severity.page=critical", "--severity.ticket=warning", "--folder=Serving"),

@@ -56,6 +56,7 @@ def test_alertmanager_takes_the_routes_of_every_set_of_receivers(kinds: tuple[st
     assert {name for name in texts if name.endswith(".tmpl")} == (set() if kinds else {"templates/llm.tmpl"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("severity", ["critical", "warning"])
 @pytest.mark.parametrize("kinds", SETS[:4], ids="+".join)
 def test_a_page_of_each_phase_walks_to_the_receiver_of_pages(
@@ -160,6 +161,7 @@ def test_the_object_for_the_operator_is_pruned_alike() -> None:
 # --- rules and routes fit --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kinds", [(), ("slack",), RECEIVERS], ids=lambda kinds: "+".join(kinds) or "shipped")
 @pytest.mark.parametrize("names", [("page", "ticket"), ("critical", "warning"), ("ticket", "page")])
 def test_rules_and_routes_of_one_set_of_names_fit(kinds: tuple[str, ...], names: tuple[str, str]) -> None:

@@ -72,6 +72,7 @@ def test_more_requests_that_are_streams_are_no_longer_answers() -> None:
     assert longer(story.reads(sent=0.9, ended=0.9)) == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_thin_traffic_that_gets_thicker_is_no_longer_answers() -> None:
     """One request a minute, whose output comes in the ten slices after it; then ten in each slice, and few have ended yet."""
     story = Story()

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from sidecar.config.quick_yaml import QuickDumper
+
 
 Object = dict[str, Any]
 """A mapping as `yaml.safe_load` reads it."""
@@ -165,7 +167,7 @@ def _known(what: str, has: Mapping[str, Any], *fields: str) -> None:
         raise ValueError(f"{what} has fields that are not known here: {', '.join(strangers)}")
 
 
-class _Plain(yaml.SafeDumper):
+class _Plain(QuickDumper):
     """Long expressions stay readable: a text of several lines stands as a block, and nothing is shortened to an alias."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  the hook's shape

@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from sidecar.config.quick_yaml import QuickDumper
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -88,7 +90,7 @@ class _Block(str):
     __slots__ = ()
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(QuickDumper):
     """Expressions as blocks."""
 
 
