@@ -56,7 +56,7 @@ test-long: .venv/.dev ## the tests that take seconds each: long stories, and wha
 test-wheel: .cache/on-the-wheel/.made ## the tests of bytes and numbers on the compiled wheel that the image installs: five minutes; ON_THE_WHEEL=tests/proxy: one room
 	cd .cache/on-the-wheel && venv/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ON_THE_WHEEL) $(ARGS)
 
-prove: .cache/on-the-wheel/.made .venv/.fuzz ## every proof about bytes on that wheel: half an hour; ARGS=--only=soak,garden: some of them; ARGS=--long: soak and fuzz for ten minutes each
+prove: .cache/on-the-wheel/.made .venv/.fuzz ## every proof about bytes on that wheel: a quarter of an hour; ARGS=--only=soak,garden: some of them; ARGS=--long: soak and fuzz for ten minutes each
 	@$(BIN)/python -m tools.prove $(ARGS)
 
 wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure one, into dist/: a minute or two

@@ -74,7 +74,7 @@ _FUZZ_MINUTES = thorough_parts()["make fuzz"].rpartition("=")[2]
 _BUILDS = """
 ## Which proof runs on which build
 
-The image installs a compiled wheel, and `pip install .` of the sources runs pure Python. What is said of bytes is proved on both, with Python {python} alone: the image's, as the Dockerfile names it. On another Python the sources run, and nothing here has been run with it. `make prove` runs the middle column on that very wheel, in an environment that refuses every other build.
+The image installs a compiled wheel, and `pip install .` of the sources runs pure Python. What is said of bytes is proved on both, with Python {python} alone: the image's, as the Dockerfile names it. On 3.12 and 3.13 `make thorough` runs the tests on the sources, where that Python is installed; no proof about the wheel runs there. `make prove` runs the middle column on that very wheel, in an environment that refuses every other build.
 
 The fuzzer sees no branch of compiled code, and Python tells no calls of it. On the wheel libFuzzer draws from the inputs that runs on the sources have kept, guided by the branches of the checks alone; that work is linear in the bytes is shown on the sources, and on the wheel only that no input takes 20 s.
 

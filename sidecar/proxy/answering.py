@@ -79,7 +79,7 @@ class Answering:
         if pieces:
             try:
                 self.observer.data(at, pieces[0] if len(pieces) == 1 else b"".join(pieces))
-            except Exception:  # noqa: BLE001  see `observer.py`
+            except Exception:  # noqa: BLE001  see `guard.py`
                 self.observer.blinded()
         if complete:
             self._answered(at)
@@ -95,7 +95,7 @@ class Answering:
             self._send(at, chunk if kept is said else CHUNK % (len(kept), kept))
         try:
             self.observer.data(at, said)
-        except Exception:  # noqa: BLE001  see `observer.py`
+        except Exception:  # noqa: BLE001  see `guard.py`
             self.observer.blinded()
 
     def _write(self, at: float, pieces: list[bytes]) -> None:
@@ -134,7 +134,7 @@ class Answering:
             cutter = guard.inner.head(at, head)
             guard.data = guard.inner.data
             self._cutter = None if cutter is None else GuardedCutter(cutter, guard)
-        except Exception:  # noqa: BLE001  see `observer.py`
+        except Exception:  # noqa: BLE001  see `guard.py`
             guard.blinded()
         if guard.wants_body and not complete:  # an answer that is written in one piece is held up only if it waits here
             self._sent_before = self.client.send_reading()

@@ -198,7 +198,7 @@ class Exchange(Answering):
         """The engine has sent the whole response: release its connection, and wait until the client's socket has it."""
         try:
             self.observer.inner.mark(Mark.ENDED, at)
-        except Exception:  # noqa: BLE001  see `observer.py`
+        except Exception:  # noqa: BLE001  see `guard.py`
             self.observer.blinded()
         if self._engine is not None:
             engine, self._engine = self._engine, None
@@ -217,7 +217,7 @@ class Exchange(Answering):
             return
         try:
             self.observer.inner.mark(Mark.FLUSHED, at)
-        except Exception:  # noqa: BLE001  see `observer.py`
+        except Exception:  # noqa: BLE001  see `guard.py`
             self.observer.blinded()
         if self._sent_before is not None and (sent := self.client.send_reading()) is not None:
             self._delivery = times_between(self._sent_before, sent)

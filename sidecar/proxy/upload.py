@@ -91,7 +91,7 @@ class Upload:
         """The client has sent all of it."""
         try:
             self._observer.inner.mark(Mark.RECEIVED, at)
-        except Exception:  # noqa: BLE001  see `observer.py`
+        except Exception:  # noqa: BLE001  see `guard.py`
             self._observer.blinded()
         self.complete = True
         if self.held:
@@ -111,7 +111,7 @@ class Upload:
         try:
             if next(self.looking, self) is not self:
                 return True
-        except Exception:  # noqa: BLE001  see `observer.py`
+        except Exception:  # noqa: BLE001  see `guard.py`
             self._observer.blinded()
         self.looking = None
         self._show_body(whole=True)
@@ -122,7 +122,7 @@ class Upload:
         self.held = False
         try:
             self._instead = self._observer.inner.request_body(self._waiting, whole=whole)
-        except Exception:  # noqa: BLE001  see `observer.py`
+        except Exception:  # noqa: BLE001  see `guard.py`
             self._observer.blinded()
 
     @property
@@ -246,7 +246,7 @@ class Upload:
             self.sent_at = at = self._clock()
             try:
                 self._observer.inner.mark(Mark.SENT, at)
-            except Exception:  # noqa: BLE001  see `observer.py`
+            except Exception:  # noqa: BLE001  see `guard.py`
                 self._observer.blinded()
 
 

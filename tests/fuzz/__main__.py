@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of every parser: `make fuzz`, which is `python -m tests.fuzz`.
 
-On the wheel (`make prove ONLY=fuzz`) no branch of a compiled parser can be seen. libFuzzer then draws from the corpora that guided
+On the wheel (`make prove ARGS=--only=fuzz`) no branch of a compiled parser can be seen. libFuzzer then draws from the corpora that guided
 runs on the sources have grown, guided by the branches of the checks, of their second readers and of what is not compiled.
 
 Without arguments each target gets an hour; `--minutes` divides a time over all of them, as `make thorough` does. Each runs in a process of
