@@ -21,7 +21,7 @@ WORKERS = $(shell expr $$(nproc) + 1)
 OTHERS := not bench and not engine and not live and not drawn and not thorough
 
 # Of test-wheel: the rooms whose modules carry bytes, or that the wheel compiles. What takes longest comes first, so that it is not waited for.
-ON_THE_WHEEL ?= tests/histories tests/test_builds.py $(addprefix tests/,proxy timeline classify observe ledger slo engines config metrics logs) \
+ON_THE_WHEEL ?= tests/histories tests/test_builds.py $(addprefix tests/,proxy timeline classify observe ledger slo engines config metrics logs accounts) \
 	$(addprefix tests/test_,$(addsuffix .py,abort allocation_budget app attribution beside_traffic engine_stalls hostile_labels lifecycle pages serving shutdown slo slo_mistakes slo_silence walk_budget wiring))
 
 BIN := .venv/bin
@@ -54,7 +54,7 @@ test-long: .venv/.dev ## the tests that take seconds each: long stories, and wha
 	@$(BIN)/python -m tools.on_the_wheel
 
 test-wheel: .cache/on-the-wheel/.made ## the tests of bytes and numbers on the compiled wheel that the image installs: five minutes; ON_THE_WHEEL=tests/proxy: one room
-	cd .cache/on-the-wheel && venv/bin/python -m pytest -n $(WORKERS) --dist worksteal -m 'not bench and not engine and not live and not drawn' $(ON_THE_WHEEL) $(ARGS)
+	cd .cache/on-the-wheel && venv/bin/python -m pytest -n $(WORKERS) --dist worksteal -m '$(OTHERS)' $(ON_THE_WHEEL) $(ARGS)
 
 prove: .cache/on-the-wheel/.made .venv/.fuzz ## every proof about bytes on that wheel: a quarter of an hour; ARGS=--only=soak,garden: some of them; ARGS=--long: soak and fuzz for ten minutes each
 	@$(BIN)/python -m tools.prove $(ARGS)
@@ -65,7 +65,7 @@ wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure
 thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes, at once or bit by bit; ARGS=--status: what is left
 	@$(BIN)/python -m tools.thorough $(ARGS)
 
-test-more: .venv/.dev ## what `make test` plays a part of, whole: all suites of the rules on Prometheus 3.x too, longer histories: ten minutes
+test-more: .venv/.dev ## what `make test` and `make test-long` play a part of, whole: all suites of the rules on Prometheus 3.x too, longer histories: ten minutes
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m thorough $(ARGS)
 
 test-benches: .venv/.dev ## the simulation against queueing theory, the capacity formulas, the incident bench's runs: a minute

@@ -65,9 +65,16 @@ def test_a_bound_that_is_kept_beside_a_late_control_is_kept() -> None:
     assert verdict(["full"], {"a": [1.0]}) == Verdict(1, [], {})
 
 
+def test_a_machine_that_is_late_beside_one_group_excuses_no_other() -> None:
+    says = iter(["full", ""] * MOST_TIMES)
+    groups = [group_of(a=[3.0] * MOST_TIMES), group_of(b=[3.0] * MOST_TIMES)]
+
+    assert judged(groups, lambda *_: next(says)) == Verdict(0, ["b"], {"a": "full"})
+
+
 def verdict(late: list[str], *groups: dict[str, list[float]]) -> Verdict:
     """The verdict on these groups, with the words of the control in each measurement."""
-    says = iter(late + [""] * MOST_TIMES)
+    says = iter(late + [""] * MOST_TIMES * len(groups))
     return judged([group_of(**each) for each in groups], lambda *_: next(says))
 
 

@@ -44,7 +44,10 @@ def gate_parts() -> dict[str, str]:
     """
     parts = dict(re.findall(r"^ ?\d+ (make \S+|\S+) ?(.*)$", GATE.read_text(), re.MULTILINE))
     on_the_wheel = {
-        proof.on_the_sources.partition(" ARGS")[0]: "on the wheel" for proof in PROOFS if proof.on_the_sources
+        target.partition(" ARGS")[0]: "on the wheel"
+        for proof in PROOFS
+        for target in proof.on_the_sources.split(", ")
+        if target
     }
     return (on_the_wheel if "make prove" in parts else {}) | parts
 
@@ -85,7 +88,7 @@ _BEFORE = """# Promises
 <!-- Written by `make docs`; a test holds the page to the code, and checks that each test and each target exists. -->
 
 Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, which
-`make test`, `make test-long` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
+`make test`, `make test-long` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs, soak for a minute and each fuzzer for {fuzz_seconds} s; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
 [deviations.md](deviations.md), and what it does at its own limits in [budgets.md](budgets.md).
 """
@@ -235,7 +238,7 @@ CHAPTERS = (
             Promise(
                 "Whatever hostile clients or engines send, a token of another stream comes little later than without them, or than through nginx in the same place.",
                 f"{ADDED_MS:g} ms at the p99, never more than {MOST_MS:g} ms; {_WRITERS} writers with {max(COUNTS)} connections each",
-                ("make soak", "make fairness"),
+                ("make fairness",),
             ),
             Promise(
                 "Framing (chunk sizes, extensions) gets no further ahead of its body than this, in either direction.",
@@ -342,6 +345,7 @@ def page(chapters: Iterable[Chapter] = CHAPTERS) -> str:
             in_gate=_listed(each for each in targets if each in gate),
             in_thorough=_listed(each for each in targets if each in thorough and each not in gate),
             by_hand=_listed(each for each in targets if each not in gate and each not in thorough),
+            fuzz_seconds=_FUZZ_SECONDS,
         )
         + "".join(map(_section, chapters))
         + proofs()
@@ -359,7 +363,9 @@ def proofs() -> str:
         (
             proof.shows,
             f"`make prove ARGS=--only={proof.name}`",
-            f"`{proof.on_the_sources}`" if proof.on_the_sources else "compares both",
+            ", ".join(f"`{target}`" for target in proof.on_the_sources.split(", "))
+            if proof.on_the_sources
+            else "compares both",
         )
         for proof in PROOFS
     )

@@ -5,6 +5,7 @@ It knows the proofs: the table below is the one in docs/promises.md too. It runs
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -45,7 +46,7 @@ PROOFS = (
         "the client gets the engine's bytes and the engine the client's, cut at every place; an observer that raises is not felt",
         (*PYTEST, *WITHOUT_CLOCKS, "tests/proxy", "tests/timeline", "tests/classify", "tests/observe"),
         4,
-        "make test",
+        "make test, make test-long",
     ),
     Proof(
         "histories",
@@ -96,7 +97,7 @@ PROOFS = (
         "what must hold for each parser holds for every kept input",
         (*PYTEST, "tests/fuzz"),
         2,
-        "make test",
+        "make test-long",
     ),
     Proof(
         "fuzz",
@@ -115,7 +116,8 @@ def proved(proof: Proof, *, long: bool) -> bool:
     sys.stdout.write(f"\nprove: {proof.name}: {proof.shows}\n")
     sys.stdout.flush()
     began = time.monotonic()
-    status = subprocess.run(command, cwd=PLACE, check=False).returncode  # noqa: S603  our own words
+    # With CI a missing tool fails: a proof that ran nothing does not hold.
+    status = subprocess.run(command, cwd=PLACE, env=os.environ | {"CI": "true"}, check=False).returncode  # noqa: S603  our own words
     took = time.monotonic() - began
     sys.stdout.write(f"prove: {proof.name} {'is BROKEN' if status else 'holds'} after {took / 60:.1f} minutes\n")
     sys.stdout.flush()

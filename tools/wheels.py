@@ -15,6 +15,8 @@ from pathlib import Path
 
 
 CHECKOUT = Path(__file__).parents[1]
+_OF_COMPILERS = ("CC", "CXX", "CFLAGS", "CPPFLAGS", "CXXFLAGS", "LDFLAGS")
+"""Variables that would make another wheel than the image's."""
 _IMAGE_PYTHON = re.compile(r"^ARG PYTHON=(3\.[0-9]+)$", re.MULTILINE)
 
 
@@ -58,7 +60,7 @@ def _run(variables: dict[str, str], *module: str) -> None:
     done = subprocess.run(  # noqa: S603  our own words
         [sys.executable, "-m", *module],
         cwd=CHECKOUT,
-        env=os.environ | programs | variables,
+        env={name: value for name, value in os.environ.items() if name not in _OF_COMPILERS} | programs | variables,
         capture_output=True,
         text=True,
         check=False,

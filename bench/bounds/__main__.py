@@ -42,6 +42,8 @@ MOST_TIMES = 3
 SURE_TIMES = 2
 """So many of these beside a control that was in time show that the bound is broken: noise seldom comes twice."""
 Group = Callable[[], Awaitable[list[Bound]]]
+Figures = tuple[list[Bound], float, float]
+"""The bounds of a group, and the instants of `time.monotonic()` between which they were measured."""
 
 
 async def traffic() -> list[Bound]:
@@ -113,10 +115,8 @@ def judged(groups: Sequence[Group], why_late: Callable[[float, float], str]) -> 
     over: dict[Group, set[str]] = {}
     sure, late, bounds = Counter[str](), dict[str, str](), 0
     for left in reversed(range(MOST_TIMES)):
-        began_at = time.monotonic()
-        measured = report(groups)
-        why = why_late(began_at, time.monotonic())
-        for group, figures in measured.items():
+        for group, (figures, began_at, ended_at) in report(groups).items():
+            why = why_late(began_at, ended_at)
             bounds += 0 if group in over else len(figures)
             now = {bound.name for bound in figures if not bound.kept}
             over[group] = now & over.get(group, now)
@@ -133,18 +133,22 @@ def judged(groups: Sequence[Group], why_late: Callable[[float, float], str]) -> 
     return Verdict(bounds - len(names), broken, {name: late[name] for name in names if name not in broken})
 
 
-def report(groups: Sequence[Group]) -> dict[Group, list[Bound]]:
+def report(groups: Sequence[Group]) -> dict[Group, Figures]:
     """Measure these groups, one after the other, and print the table."""
     began = time.perf_counter()
     found = uvloop.run(_measured(groups))
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
-    print(table(bound for bounds in found.values() for bound in bounds))
+    print(table(bound for bounds, _, _ in found.values() for bound in bounds))
     print(f"\n{os.cpu_count()} CPUs, load average {load}, {time.perf_counter() - began:.0f} s")
     return found
 
 
-async def _measured(groups: Sequence[Group]) -> dict[Group, list[Bound]]:
-    return {group: await group() for group in groups}
+async def _measured(groups: Sequence[Group]) -> dict[Group, Figures]:
+    found = dict[Group, Figures]()
+    for group in groups:
+        began_at = time.monotonic()
+        found[group] = await group(), began_at, time.monotonic()
+    return found
 
 
 if __name__ == "__main__":

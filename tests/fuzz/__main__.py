@@ -64,9 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for one in ended:
             _merge(one.target)
     found = [find for one in ended for find in one.finds]
-    broken = [one for one in ended if one.status and not one.finds]
+    broken = [one for one in ended if (one.status or not one.runs) and not one.finds]
     for one in broken:
-        print(f"fuzz: {one.target.name} ended with {one.status} and no find; its log: {one.log}")
+        print(
+            f"fuzz: {one.target.name} ended with {one.status} after {one.runs:,} inputs and no find; its log: {one.log}"
+        )
     print(f"fuzz: {sum(one.runs for one in ended):,} inputs, {len(found)} finds")
     return 1 if found or broken else 0
 
@@ -130,7 +132,7 @@ def lines_for_a_test(target: Target, find: Path, log: str) -> str:
     )
     return (
         f"fuzz: FOUND in {target.name}: {raised}\n"
-        f"  as a test that `make test` replays:  cp {find} tests/fuzz/corpus/{target.name}/find-{find.name[-12:]}\n"
+        f"  as a test that `make test-long` replays:  cp {find} tests/fuzz/corpus/{target.name}/find-{find.name[-12:]}\n"
         f'  in Python:  TARGETS["{target.name}"].checked_within_bounds({find.read_bytes()!r})'
     )
 

@@ -13,6 +13,8 @@ import pytest
 
 
 FIND = "hypothesis find"
+FINDS_ALONE = 10
+"""The exit status of a run in which nothing failed but by examples that Hypothesis has drawn; pytest's own are 0 to 5."""
 CALL = re.compile(r"(?:Failing test case|Falsifying example): \w+\(\n(?P<arguments>.*?\n)\)$", re.DOTALL | re.MULTILINE)
 ARGUMENT = re.compile(r"^    (?P<name>\w+)=.*?\n(?=    \w|\Z)", re.DOTALL | re.MULTILINE)
 BLOB = re.compile(r"@reproduce_failure\(.*?\)(?= )", re.DOTALL)
@@ -59,6 +61,30 @@ def pytest_runtest_makereport(
         found = {lines_of(notes, {"self", *item.fixturenames}) for notes in _notes_of(call.excinfo.value)}
         report.user_properties += [(FIND, lines) for lines in found]
     return report
+
+
+def is_find(report: pytest.TestReport) -> bool:
+    """Whether Hypothesis has noted the example by which this test failed."""
+    return any(name == FIND and lines for name, lines in report.user_properties)
+
+
+class _Failures:
+    """Counts of this run: failures that are finds, and all others."""
+
+    finds = others = 0
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _Failures.finds += is_find(report)
+        _Failures.others += not is_find(report)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where finds alone have failed, and nothing else is wrong, the exit status says so."""
+    if session.exitstatus == pytest.ExitCode.TESTS_FAILED and _Failures.finds and not _Failures.others:
+        session.exitstatus = FINDS_ALONE
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 
-from tests.support.finds import lines_of
+from tests.support.finds import FINDS_ALONE, lines_of
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def test_a_random_run_prints_every_find_and_its_seed(tmp_path: Path) -> None:
     )
 
     printed = run.stdout.partition("mend what they show")[2]
-    assert run.returncode == 1, run.stdout + run.stderr
+    assert run.returncode == FINDS_ALONE, run.stdout + run.stderr
     assert "# test_toy.py::test_two[-50]\n@example(\n    n=101,\n)\n" in printed
     assert "# test_toy.py::test_two[-50]\n@example(\n    n=-50,\n)\n" in printed
     assert "# test_toy.py::test_interactive\n@reproduce_failure(" in printed
@@ -102,3 +102,27 @@ def test_no_time_limit_cuts_hypothesis_while_it_makes_a_find_smaller(
 
     assert request.node in properties
     assert min(limits) > 300
+
+
+@pytest.mark.long
+def test_a_run_that_fails_otherwise_too_says_so_by_its_exit_status(tmp_path: Path) -> None:
+    """Finds alone give 10, so that a broken test never counts as one."""
+    (tmp_path / "test_toy.py").write_text(
+        FAILING + "\n@given(st.integers())\ndef test_broken(no_such_fixture, n):\n    pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", str(tmp_path), "--tb=no", "-n1"]
+    command += [
+        "-p",
+        "tests.conftest",
+        "-p",
+        "tests.support.finds",
+        "--hypothesis-profile=random",
+        "--hypothesis-seed=5",
+    ]
+
+    codes = [
+        subprocess.run([*command, *more], cwd=CHECKOUT, capture_output=True, timeout=100, check=False).returncode
+        for more in ([], ["-k", "not broken"])
+    ]
+
+    assert codes == [1, FINDS_ALONE]

@@ -1,15 +1,20 @@
 """A pytest plugin for tests that are marked `timed`: if one fails while the control was late, it was not measured.
 
-Such a test is skipped with that very reason, and is counted and listed at the end with what it failed by, so that nothing is hidden. If the
-control was in time, the failure stands. The seconds of a test are its own and those in which its fixtures were set up, be it for
-another test. What fails in the teardown was left open, and stands. `tests/conftest.py` registers the plugin.
+It is then played once more, because a busy machine is mostly busy for a moment: what it does the second time counts. If the control is
+late again, the test is skipped with that very reason, and is counted and listed at the end with what it failed by, so that nothing is
+hidden. If the control was in time, the failure stands. So does one that no late process makes: an error of the code (TypeError), a tool
+that is missing. The seconds of a test are its own and those in which its fixtures were set up, be it for another test. What fails in the
+teardown was left open, and stands. `tests/conftest.py` registers the plugin.
 """
 
+import re
+import subprocess
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, NoReturn
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from tests.support.control import Beat, Control, why_late
 
@@ -17,6 +22,10 @@ from tests.support.control import Beat, Control, why_late
 NOT_MEASURED = "not measured"
 KEPT_CHARACTERS = 2_000
 """The end of a failure, which names its cause."""
+_LATE = (AssertionError, TimeoutError, ConnectionError, subprocess.TimeoutExpired)
+"""What a late process makes of a test: a figure or a state that is not there yet, or a wait that ends."""
+_LIMIT = re.compile(r"Timeout \(?>")
+"""pytest-timeout ends a test by `pytest.fail`, with these words."""
 
 
 def not_measured(why: str) -> NoReturn:
@@ -34,6 +43,20 @@ class Timed:
         self._set_up: dict[str, tuple[float, float]] = {}
         """By fixture: when its last setup began and ended."""
         self._began_at = 0.0
+
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Play a timed test, and once more if it was not measured. A fixture that others share is not set up again."""
+        if not _is_timed(item):
+            return None
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if any(map(_told, reports)):
+            getattr(item, "_initrequest")()  # noqa: B009  pytest has no public name
+            reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -64,7 +87,9 @@ class Timed:
         if call.excinfo is not None and str(call.excinfo.value).startswith(NOT_MEASURED) and report.skipped:
             report.user_properties.append((NOT_MEASURED, str(call.excinfo.value)))
             return report
-        if not report.failed or call.when == "teardown" or not _is_timed(item) or not (why := self._why_late(item)):
+        if not report.failed or call.when == "teardown" or not _is_timed(item) or not _may_be_late(call):
+            return report
+        if not (why := self._why_late(item)):
             return report
         path, line, _ = item.reportinfo()
         report.user_properties.append((NOT_MEASURED, f"{why}\n{report.longreprtext[-KEPT_CHARACTERS:]}"))
@@ -98,6 +123,23 @@ class Timed:
 
 def _is_timed(item: pytest.Item) -> bool:
     return item.get_closest_marker("timed") is not None
+
+
+def _may_be_late(call: pytest.CallInfo[None]) -> bool:
+    """Whether a process that did not get its time can be the reason of this failure."""
+    if call.excinfo is None:
+        return False
+    error = call.excinfo.value
+    return any(isinstance(each, _LATE) or _LIMIT.match(str(each)) is not None for each in _each(error))
+
+
+def _each(error: BaseException) -> Iterator[BaseException]:
+    """The error itself, or those of its group."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _each(one)
+    else:
+        yield error
 
 
 def _key(fixturedef: pytest.FixtureDef[Any]) -> str:

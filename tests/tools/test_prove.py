@@ -23,8 +23,20 @@ def test_what_a_proof_runs_exists(proof: Proof) -> None:
 
     assert find_spec(proof.words[0]) is not None
     assert [path for path in paths if not (CHECKOUT / path).exists()] == []
-    assert not proof.on_the_sources or proof.on_the_sources.split()[1] in targets
+    assert [named for named in proof.on_the_sources.split(", ") if named and named.split()[1] not in targets] == []
     assert len(set(proof.command(long=True)) - set(proof.words)) == len(proof.long_words)
+
+
+@pytest.mark.parametrize(
+    "proof", [proof for proof in PROOFS if "make test" in proof.on_the_sources], ids=lambda proof: proof.name
+)
+def test_the_target_on_the_sources_plays_what_the_proof_plays(proof: Proof) -> None:
+    """Where a file of it has tests that are marked long, `make test-long` is named."""
+    folders = [CHECKOUT / word for word in proof.words if word.startswith("tests/")]
+    files = [file for each in folders for file in ([each] if each.is_file() else each.rglob("test_*.py"))]
+    has_long = any("mark.long" in file.read_text() for file in files)
+
+    assert has_long is ("make test-long" in proof.on_the_sources.split(", "))
 
 
 def test_names_are_of_one_proof_each() -> None:
@@ -38,8 +50,10 @@ class Played:
         self.fails = fails
         self.commands: list[list[str]] = []
 
-    def __call__(self, command: list[str], *, cwd: Path, check: bool) -> subprocess.CompletedProcess[str]:
-        assert (cwd, check) == (PLACE, False)
+    def __call__(
+        self, command: list[str], *, cwd: Path, env: dict[str, str], check: bool
+    ) -> subprocess.CompletedProcess[str]:
+        assert (cwd, env["CI"], check) == (PLACE, "true", False)
         self.commands.append(command)
         return subprocess.CompletedProcess(command, int(command[2] == self.fails))
 

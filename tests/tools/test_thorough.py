@@ -223,6 +223,33 @@ def test_a_part_that_fails_leaves_nothing_and_the_others_go_on(
     assert ".ci/install --thorough" in told.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        "=== 1 passed, 2 not measured in 3 s ===",
+        "27 bounds kept, 0 broken, 1 not measured",
+        "25 runs, 3 not measured: 0 bounds",
+    ],
+)
+def test_what_was_not_measured_leaves_no_record(
+    result: str, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = part("bounds", f"echo '{result}'")
+
+    assert main([], [one], checkout) == 1
+    assert state_of(one, checkout) == "missing"
+    assert "not measured, because this machine was busy: run it again" in capsys.readouterr().out
+
+
+def test_a_handover_needs_all_of_them_fresh(checkout: Path) -> None:
+    parts = [part("one", "echo 27 bounds kept, 0 broken, 0 not measured"), part("two", "true")]
+
+    assert main(["--only", "one"], parts, checkout) == 0
+    assert [main(["--status"], parts, checkout), main(["--status", "--whole"], parts, checkout)] == [0, 1]
+    assert main([], parts, checkout) == 0
+    assert main(["--status", "--whole"], parts, checkout) == 0
+
+
 def test_a_part_gets_none_of_the_arguments_of_make_thorough(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (checkout / "Makefile").write_text("soak:\n\techo streams $(ARGS)\n\nthorough:\n\techo $(ARGS)\n")
     monkeypatch.setenv("MAKEFLAGS", " -- ARGS=--only\\ soak")
