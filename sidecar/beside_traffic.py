@@ -141,7 +141,7 @@ class BesideTraffic:
                 config.web.config_file,
                 metrics,
                 clock,
-                hosts=Hosts(os.uname().nodename, serving.placement.get("namespace", "")),
+                hosts=Hosts(os.uname().nodename),
                 allowed_hosts=lambda: serving.config.web.allowed_hosts,
             ),
         )

@@ -141,7 +141,7 @@ PARTS = (
 
 
 _NOT_MEASURED = re.compile(r"\b[1-9][0-9]* (?:bounds )?not measured")
-"""What was not measured was not shown: such a run leaves no record."""
+"""A result with these words leaves no record: nothing was shown."""
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------------

@@ -18,14 +18,13 @@ _UNDER_SVC = re.compile(re.escape(ADMIN_SERVICE) + r"\.[a-z0-9-]+\.svc(?:\.clust
 
 
 class Hosts:
-    """The names of one process. `own`: its host name; `namespace`: of its pod, or "" where that is not known.
+    """The names of one process. `own`: its host name.
 
-    Without a namespace `llm-phase-sidecar.NAMESPACE` does not pass: `.dev` and `.prod` are domains of the public DNS.
+    `llm-phase-sidecar.NAMESPACE` does not pass: `.dev` and `.prod` are domains of the public DNS.
     """
 
-    def __init__(self, own: str = "", namespace: str = "") -> None:
-        names = (own, "localhost", ADMIN_SERVICE, f"{ADMIN_SERVICE}.{namespace}" if namespace else "")
-        self._own = frozenset(_plain(name) for name in names if name)
+    def __init__(self, own: str = "") -> None:
+        self._own = frozenset(_plain(name) for name in (own, "localhost", ADMIN_SERVICE) if name)
 
     def pass_for(self, host: str, allowed: Iterable[str] = ()) -> bool:
         """Whether a request with this `Host` may be answered: an IP address, a name of this process, or one of `allowed`.

@@ -6,7 +6,6 @@ out of the head; a refusal of RTSP and ICE, which llhttp reads as if they were H
 the same connection can be trusted to be a request.
 """
 
-import re
 from collections.abc import Callable
 
 import httptools
@@ -21,6 +20,10 @@ FIELD_COST_BYTES = 128
 """Bytes that a header field costs in memory beside its text."""
 METHOD_BYTES = 64
 """Bytes of an unfinished request line that are kept beside its target: a method and its spaces."""
+OTHER_PROTOCOLS = (b"RTSP/", b"ICE/")
+"""Protocols that llhttp reads as if they were HTTP."""
+PROTOCOLS = (b"HTTP/", *OTHER_PROTOCOLS)
+LONGEST_PROTOCOL = max(map(len, PROTOCOLS))
 LINE_BYTES = 4
 """Bytes of a field's line beside its name and its value: colon, space, CR and LF."""
 
@@ -107,7 +110,8 @@ class RequestReader:
         """The read ends within a head: judge the request line now, or keep it until the rest of it comes."""
         if self._line_judged:
             return
-        if self._names:
+        protocol_at = self._protocol_at()
+        if protocol_at is not None and protocol_at + LONGEST_PROTOCOL <= len(self._read):
             self._judge_line()
         else:
             spare = len(self._read) - len(self._url) - METHOD_BYTES
@@ -120,12 +124,28 @@ class RequestReader:
         """
         self._line_judged = True
         if self._names_others:
-            line = rb"%b +%b +(HTTP|RTSP|ICE)/" % (re.escape(self._parser.get_method()), re.escape(self._url))
-            found = re.compile(line).search(self._read, self._read_from)
-            if found is not None:
-                self._read_from = found.end()
-                if found[1] != b"HTTP":
+            protocol_at = self._protocol_at()
+            if protocol_at is not None:
+                self._read_from = protocol_at
+                if self._read.startswith(OTHER_PROTOCOLS, protocol_at):
                     self.refusal = self.refusal or Failure.UNSUPPORTED_VERSION
+
+    def _protocol_at(self) -> int | None:
+        """Return where the protocol stands in the present read, behind the method and the target; None if that line is not there.
+
+        In linear time: no method and no target holds a space, so what is compared ends before the next place to look at.
+        """
+        method, url, read = self._parser.get_method(), self._url, self._read
+        at = read.find(method, self._read_from) if url else -1
+        while at >= 0:
+            behind = _behind_spaces(read, at + len(method))
+            if behind > at + len(method) and read.startswith(url, behind):
+                protocol_at = _behind_spaces(read, behind + len(url))
+                cut = protocol_at + LONGEST_PROTOCOL > len(read)
+                if protocol_at > behind + len(url) and (cut or read.startswith(PROTOCOLS, protocol_at)):
+                    return protocol_at
+            at = read.find(method, at + len(method))
+        return None
 
     def _deliver_body(self) -> None:
         """Deliver the pieces of body that llhttp has called back for since the last delivery, as one."""
@@ -240,6 +260,13 @@ class RequestReader:
         self.began_at = None
         if self.refusal is None:
             self._deliver(None)
+
+
+def _behind_spaces(text: bytes, at: int) -> int:
+    """The first place from `at` on that is no space."""
+    while text[at : at + 1] == b" ":  # in order: the second is one more
+        at += 1
+    return at
 
 
 def _ignored(_part: Part) -> None:

@@ -10,12 +10,12 @@ from sidecar.admin.hosts import ADMIN_SERVICE, Hosts
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 
 
-HOSTS = Hosts("vllm-7d9f-abcde", "prod")
+HOSTS = Hosts("vllm-7d9f-abcde")
 ALLOWED = ("sidecar.example.com",)
 OURS = (
     *("127.0.0.1", "10.1.2.3", "255.255.255.255", "[::1]", "[fe80::1]", "[::ffff:10.0.0.1]"),
     *("localhost", "a.localhost", "a.b.localhost", "vllm-7d9f-abcde"),
-    *(ADMIN_SERVICE, f"{ADMIN_SERVICE}.prod", f"{ADMIN_SERVICE}.prod.svc", f"{ADMIN_SERVICE}.prod.svc.cluster.local"),
+    *(ADMIN_SERVICE, f"{ADMIN_SERVICE}.prod.svc", f"{ADMIN_SERVICE}.prod.svc.cluster.local"),
     *(f"{ADMIN_SERVICE}.other.svc", f"{ADMIN_SERVICE}.other.svc.cluster.local", *ALLOWED),
 )
 FOREIGN = (
@@ -34,7 +34,12 @@ FOREIGN = (
         "127.0.0.1:x",
     ),
     *("evil.com", "localhost.evil.com", "127.0.0.1.evil.com", "vllm-7d9f-abcde.evil.com", "xlocalhost", "999.1.1.1"),
-    *(f"{ADMIN_SERVICE}.dev", f"{ADMIN_SERVICE}.prod.evil.com", f"{ADMIN_SERVICE}.prod.svc.evil.com"),
+    *(
+        f"{ADMIN_SERVICE}.dev",
+        f"{ADMIN_SERVICE}.prod",
+        f"{ADMIN_SERVICE}.prod.evil.com",
+        f"{ADMIN_SERVICE}.prod.svc.evil.com",
+    ),
     *(f"{ADMIN_SERVICE}.a.b.svc", f"x{ADMIN_SERVICE}.prod.svc", f"{ADMIN_SERVICE}..svc", f"{ADMIN_SERVICE}.svc"),
     *(
         "example.com",
@@ -57,14 +62,6 @@ def test_own_names_pass_with_any_port_in_any_case_and_with_a_dot(host: str, writ
 @pytest.mark.parametrize("host", FOREIGN)
 def test_a_name_that_others_can_have_does_not_pass(host: str) -> None:
     assert not HOSTS.pass_for(host, ALLOWED)
-
-
-def test_without_a_namespace_only_names_that_cannot_be_registered_pass() -> None:
-    unknown = Hosts("pod")
-
-    passing = [host for host in OURS if host.startswith(ADMIN_SERVICE) and unknown.pass_for(host)]
-
-    assert passing == [host for host in OURS if host.startswith(ADMIN_SERVICE) and host != f"{ADMIN_SERVICE}.prod"]
 
 
 def test_the_links_of_pages_and_dashboards_pass() -> None:

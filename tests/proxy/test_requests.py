@@ -276,6 +276,42 @@ def test_a_protocol_that_is_not_http_is_refused_wherever_its_line_is_cut(
     )
 
 
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_protocol_that_is_not_http_is_refused_at_every_split(other: bytes) -> None:
+    """Its first field is longer than what is kept of a line."""
+    method = b"SOURCE" if other.startswith(b"ICE/") else b"GET"
+    whole = method + b" /a " + other + b"\r\nAuthorization: Bearer " + b"x" * 200 + b"\r\n" + HOST + b"\r\n"
+    found = set[tuple[int, Failure | None]]()
+    for at in range(1, len(whole)):
+        parts: list[Part] = []
+        reader = RequestReader(parts.append, max_head_bytes=65536, max_headers=100, max_body_bytes=1 << 20)
+        for piece in (whole[:at], whole[at:]):
+            if reader.refusal is None:
+                reader.feed(piece, 1.0)
+        found.add((len(parts), reader.refusal))
+
+    assert found == {(0, Failure.UNSUPPORTED_VERSION)}
+
+
+def test_a_long_target_beside_the_name_of_another_protocol_costs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A regular expression of it takes 50 ms and half a megabyte, and stays in memory."""
+    compiled: list[object] = []
+    monkeypatch.setattr("re.compile", compiled.append)
+    parts: list[Part] = []
+    reader = RequestReader(parts.append, max_head_bytes=65536, max_headers=100, max_body_bytes=1 << 20)
+    reader.feed(b"GET /" + b"a" * 60_000 + b" HTTP/1.1\r\nX: RTSP/\r\n" + HOST + b"\r\n", 1.0)
+
+    assert (len(heads(parts)), reader.refusal, compiled) == (1, None, [])
+
+
+def test_a_body_with_many_beginnings_of_that_line_hides_it_not() -> None:
+    """All of it comes in one read. Only the whole line itself could be mistaken for it."""
+    before = b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Length: 42000\r\n\r\n" + b"GET /a " * 6000
+    _, reader, _ = read(before + b"GET /a RTSP/1.0\r\n" + HOST + b"\r\n", 1 << 20)
+
+    assert reader.refusal is Failure.UNSUPPORTED_VERSION
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 11, 1 << 20])
 def test_the_name_of_another_protocol_elsewhere_is_text(size: int) -> None:
     """In a target, in a field, in a body, in the next request's line."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
+from sidecar import IS_COMPILED
 from sidecar.commands.simulator.physics import Costs, Limits
 from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.slo.cost_names import Part
@@ -114,7 +115,9 @@ class SteppedEngine:
 
     def until(self, instant: float) -> StepModel:
         """Let time pass; returns the model at that instant."""
-        if self._at == 0 and instant > CALM_SECONDS:
+        if (
+            self._at == 0 and instant > CALM_SECONDS and not IS_COMPILED
+        ):  # objects of compiled classes cannot be pickled
             self._learn_calm()
         self._play(instant)
         return self.model

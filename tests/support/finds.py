@@ -82,7 +82,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Where finds alone have failed, and nothing else is wrong, the exit status says so."""
+    """The exit status says so, where finds alone have failed and nothing else is wrong."""
     if session.exitstatus == pytest.ExitCode.TESTS_FAILED and _Failures.finds and not _Failures.others:
         session.exitstatus = FINDS_ALONE
 

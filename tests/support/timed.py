@@ -23,7 +23,7 @@ NOT_MEASURED = "not measured"
 KEPT_CHARACTERS = 2_000
 """The end of a failure, which names its cause."""
 _LATE = (AssertionError, TimeoutError, ConnectionError, subprocess.TimeoutExpired)
-"""What a late process makes of a test: a figure or a state that is not there yet, or a wait that ends."""
+"""Errors that a late process makes of a test: a figure or a state that is not there yet, or a wait that ends."""
 _LIMIT = re.compile(r"Timeout \(?>")
 """pytest-timeout ends a test by `pytest.fail`, with these words."""
 

@@ -31,7 +31,7 @@ def test_what_a_proof_runs_exists(proof: Proof) -> None:
     "proof", [proof for proof in PROOFS if "make test" in proof.on_the_sources], ids=lambda proof: proof.name
 )
 def test_the_target_on_the_sources_plays_what_the_proof_plays(proof: Proof) -> None:
-    """Where a file of it has tests that are marked long, `make test-long` is named."""
+    """`make test-long` is named where a file of it has tests that are marked long."""
     folders = [CHECKOUT / word for word in proof.words if word.startswith("tests/")]
     files = [file for each in folders for file in ([each] if each.is_file() else each.rglob("test_*.py"))]
     has_long = any("mark.long" in file.read_text() for file in files)

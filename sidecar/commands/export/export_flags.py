@@ -64,7 +64,7 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
         "--runbook-base",
         default="",
         metavar="URL",
-        help=f"runbooks (default {RUNBOOKS}, with the namespace behind the host if --namespace is given)",
+        help=f"runbooks (default {RUNBOOKS}, with `.NAMESPACE.svc` behind the host if --namespace is given)",
     )
     links.add_argument(
         "--grafana-base", default=default.grafana_base, metavar="URL", help="Grafana (default %(default)s)"

@@ -62,7 +62,7 @@ class Parameters:
         if self.runbook_base:
             return self.runbook_base.rstrip("/")
         host = urlsplit(RUNBOOKS).hostname
-        return RUNBOOKS.replace(f"//{host}", f"//{host}.{self.namespace}") if self.namespace else RUNBOOKS
+        return RUNBOOKS.replace(f"//{host}", f"//{host}.{self.namespace}.svc") if self.namespace else RUNBOOKS
 
     @property
     def dashboards(self) -> str:

@@ -154,11 +154,13 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
     _give_held(given, waited_in, facts, signs)
     if waited_in is Blame.FIRST_TOKEN or (signs.front_end and waited_in in (None, Blame.QUEUE)):
         given.give(Cause.FRONT_END, SURE if facts.waited_in is Blame.FIRST_TOKEN else WAITS)
-    # Costs that the engine does not report are estimated from the instants of its output, which a hop holds back.
-    if signs.reports:
+    # Costs that the engine does not report are estimated from the instants of its output, which a hop holds back. The mean
+    # pace of an answer hardly changes by that.
+    costs_first = signs.reports or facts.tpot
+    if costs_first:
         _give_grown(given, facts, signs)
     _give_merged(given, waited_in, facts, signs)
-    if not signs.reports:
+    if not costs_first:
         _give_grown(given, facts, signs)
     if facts.waited_in is Blame.PREFILL and not signs.young:
         # Nothing has grown, and its own prompt took the time: it is long for its threshold. A report of the engine says

@@ -76,6 +76,6 @@ def test_the_runbooks_are_the_sidecars_own_in_their_namespace_unless_others_are_
 
     assert [given.runbooks for given in bases] == [
         "http://llm-phase-sidecar:9901/runbooks",
-        "http://llm-phase-sidecar.llm:9901/runbooks",
+        "http://llm-phase-sidecar.llm.svc:9901/runbooks",
         "https://x.example/r",
     ]

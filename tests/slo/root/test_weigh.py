@@ -338,6 +338,15 @@ def test_reads_that_hold_more_events_get_only_what_has_not_grown(cause: Cause, *
     assert alone[root_of(Cause.HOP)] == pytest.approx(WAITS), "the whole pod's reads are no evidence of one miss"
 
 
+def test_a_pace_that_dear_decodes_explain_is_no_delivery() -> None:
+    """Each read holds three tokens of 20 ms, longer than any threshold of a pace: that says nothing of what made the pace slow."""
+    busy = Signs(grown={Cause.DECODE_COST: sharp(3.0)}, together=sharp(3.0), reports=False)
+
+    assert leader(Facts(waited_in=Blame.DECODE, tpot=True), busy) == root_of(Cause.DECODE_COST)
+    usual = replace(busy, grown={Cause.DECODE_COST: sharp(1.0)})
+    assert leader(Facts(waited_in=Blame.DECODE, tpot=True), usual) == root_of(Cause.HOP)
+
+
 @pytest.mark.parametrize("reports", [True, False])
 def test_reads_that_collect_for_a_small_part_of_the_threshold_explain_no_miss(*, reports: bool) -> None:
     """Four tokens of 20 ms in each read hold none back for longer than 60 ms."""
