@@ -27,14 +27,14 @@ KEEPS_PLACE_SECONDS = 60.0
 every 20 s (the `websockets` library), and nginx and AWS's load balancer end silent ones after 60 s in any case."""
 ACCOUNTS_BYTES = 16 << 20
 """Default of `accounts.ring_bytes`: at least 270,000 closed requests, which is an hour of 75 requests a second."""
-LEAST = 16
+LEAST_LIMIT = 16
 """No derived limit of connections, uploads or requests is below this, however small the machine is."""
 LEAST_HELD_BYTES = 8 << 20
 PROCESS_BYTES = 64 << 20
 """Memory of the process itself before the first request, rounded up (60 MiB measured, its pages asked for once)."""
-LEAST_FILES = KEPT_FILES + 5 * LEAST
-"""With fewer files `serve` does not start: the least connections, with those to the engine, take four times LEAST of them, one turn
-accepts LEAST more, and those that are kept would be used up. Then every client would be answered 503."""
+LEAST_FILES = KEPT_FILES + 5 * LEAST_LIMIT
+"""With fewer files `serve` does not start: the least connections, with those to the engine, take four times LEAST_LIMIT of them, one turn
+accepts LEAST_LIMIT more, and those that are kept would be used up. Then every client would be answered 503."""
 LEAST_MEMORY_BYTES = 160 << 20
 """With less memory the limits and the process itself need more than there is: `serve` starts, and says so."""
 MORE_FILES = "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=) to 65536"
@@ -164,14 +164,14 @@ def limits_of(memory_bytes: int, files: int, asked: Asked, accounts_bytes: int =
     all limits can be kept at once.
     """
     spare = files - KEPT_FILES
-    room = max(4 * LEAST, spare - backlog_of(spare))
-    requests = min(asked.max_in_flight, max(LEAST, min(memory_bytes // 4 // REQUEST_BYTES, room // 4)))
-    uploads = min(asked.max_uploads or requests, max(LEAST, room // 8))
-    tunnels = min(asked.max_tunnels or -(-requests // 4), max(LEAST, room // 8))
-    most = max(LEAST, min(memory_bytes // 8 // CONNECTION_BYTES, room - requests - uploads - tunnels))
+    room = max(4 * LEAST_LIMIT, spare - backlog_of(spare))
+    requests = min(asked.max_in_flight, max(LEAST_LIMIT, min(memory_bytes // 4 // REQUEST_BYTES, room // 4)))
+    uploads = min(asked.max_uploads or requests, max(LEAST_LIMIT, room // 8))
+    tunnels = min(asked.max_tunnels or -(-requests // 4), max(LEAST_LIMIT, room // 8))
+    most = max(LEAST_LIMIT, min(memory_bytes // 8 // CONNECTION_BYTES, room - requests - uploads - tunnels))
     return {
         Kind.HELD_BYTES: min(max(memory_bytes // 8, LEAST_HELD_BYTES), 1 << 30),
-        Kind.FILES: max(LEAST, spare),
+        Kind.FILES: max(LEAST_LIMIT, spare),
         Kind.CONNECTIONS: min(asked.max_connections or most, most),
         Kind.UPLOADS: uploads,
         Kind.REQUESTS: requests,
@@ -184,7 +184,7 @@ def limits_of(memory_bytes: int, files: int, asked: Asked, accounts_bytes: int =
 
 def backlog_of(files: int) -> int:
     """The length of a listener's queue: what one turn accepts must not use up the files, out of `files` for traffic."""
-    return max(LEAST, min(BACKLOG, files // 8))
+    return max(LEAST_LIMIT, min(BACKLOG, files // 8))
 
 
 class Budgets:

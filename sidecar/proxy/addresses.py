@@ -1,7 +1,7 @@
 """Several addresses of one engine: in which order they are tried, and how the attempts overlap (RFC 8305, Happy Eyeballs).
 
 The families alternate (section 4). An attempt that is neither done nor failed after ATTEMPT_DELAY_SECONDS goes on, and the next one
-begins beside it (section 5); one that fails makes room for the next at once. At most AT_ONCE are under way. The first connection wins. What did not connect
+begins beside it (section 5); one that fails makes room for the next at once. The first connection wins. What did not connect
 before the winner is tried last for a while. It refuses to know how a socket is connected (`pool.py`).
 
 `aiohappyeyeballs` has the race, but not what the pool promises: it asks the loop alone whether a socket is connected, so that a loop of
@@ -20,8 +20,6 @@ Address = tuple[int, int, int, Any]
 """Family, type, protocol and address, as socket(2) and connect(2) take them."""
 ATTEMPT_DELAY_SECONDS = 0.25
 """RFC 8305 section 8: the recommended delay between two attempts."""
-AT_ONCE = 3
-"""Most attempts beside each other: each holds a file, and a request is reckoned with few of them."""
 TRIED_LAST_SECONDS = 30.0
 """So long an address that did not connect is tried after the others: pods behind a headless Service are back within half a minute."""
 
@@ -68,13 +66,11 @@ async def first_connected(
     failure = OSError("no address")
     try:
         while left or running:
-            if left and len(running) < AT_ONCE:
+            if left:
                 address = left.pop()
                 running[loop.create_task(attempt(address))] = address
             done, _ = await asyncio.wait(
-                running,
-                timeout=ATTEMPT_DELAY_SECONDS if left and len(running) < AT_ONCE else None,
-                return_when=asyncio.FIRST_COMPLETED,
+                running, timeout=ATTEMPT_DELAY_SECONDS if left else None, return_when=asyncio.FIRST_COMPLETED
             )
             for task in [each for each in running if each in done]:  # in the order of their beginning
                 error = task.exception()
