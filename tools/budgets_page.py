@@ -43,7 +43,7 @@ _AFTER = f"""
 The limits are those of `deploy/components/native-sidecar/pod.yaml` with the config's defaults. One eighth of the memory is for bytes held, one
 eighth for connections, one quarter for requests whose clients do not read, and at most one sixteenth for rows of closed requests. With few files, connections and requests are
 fewer too: {KEPT_FILES} files are kept for the admin side, and each request in flight has a connection to the engine beside its
-client's. No derived limit of connections, uploads, requests or tunnels is below {LEAST_LIMIT}, and `held_bytes` is at least
+client's. No derived limit of connections, uploads or requests is below {LEAST_LIMIT}, and `held_bytes` is at least
 {LEAST_HELD_BYTES >> 20} MiB. The line `budgets` of the log says at the start what was given and what was derived from it. With fewer than {LEAST_FILES} files
 `serve` does not start (`too_few_files`, exit code 1), because it would answer every client 503. With less than {LEAST_MEMORY_BYTES >> 20} MiB of
 memory it starts with the smallest limits and warns (`little_memory`): the kernel may end it under load. `sidecar check` tells
