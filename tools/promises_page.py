@@ -74,6 +74,14 @@ _FUZZ_MINUTES = thorough_parts()["make fuzz"].rpartition("=")[2]
     word.partition("=")[2] for proof in PROOFS for word in proof.words if word.startswith("--seconds-each=")
 )
 
+_SOAK_MINUTES = next(
+    word.partition("=")[2]
+    for proof in PROOFS
+    if proof.name == "soak"
+    for word in proof.words
+    if word.startswith("--minutes=")
+)
+
 _BUILDS = """
 ## Which proof runs on which build
 
@@ -88,7 +96,7 @@ _BEFORE = """# Promises
 <!-- Written by `make docs`; a test holds the page to the code, and checks that each test and each target exists. -->
 
 Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, which
-`make test`, `make test-long` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs, soak for a minute and each fuzzer for {fuzz_seconds} s; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
+`make test`, `make test-long` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs, soak for {soak_minutes} min and each fuzzer for {fuzz_seconds} s; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
 [deviations.md](deviations.md), and what it does at its own limits in [budgets.md](budgets.md).
 """
@@ -345,6 +353,7 @@ def page(chapters: Iterable[Chapter] = CHAPTERS) -> str:
             in_gate=_listed(each for each in targets if each in gate),
             in_thorough=_listed(each for each in targets if each in thorough and each not in gate),
             by_hand=_listed(each for each in targets if each not in gate and each not in thorough),
+            soak_minutes=_SOAK_MINUTES,
             fuzz_seconds=_FUZZ_SECONDS,
         )
         + "".join(map(_section, chapters))

@@ -115,9 +115,8 @@ class SteppedEngine:
 
     def until(self, instant: float) -> StepModel:
         """Let time pass; returns the model at that instant."""
-        if (
-            self._at == 0 and instant > CALM_SECONDS and not IS_COMPILED
-        ):  # objects of compiled classes cannot be pickled
+        # Objects of compiled classes cannot be pickled.
+        if self._at == 0 and instant > CALM_SECONDS and not IS_COMPILED:
             self._learn_calm()
         self._play(instant)
         return self.model

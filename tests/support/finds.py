@@ -82,7 +82,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """The exit status says so, where finds alone have failed and nothing else is wrong."""
+    """The run exits with FINDS_ALONE where finds are all that failed. A property that fails for every example is a find too."""
     if session.exitstatus == pytest.ExitCode.TESTS_FAILED and _Failures.finds and not _Failures.others:
         session.exitstatus = FINDS_ALONE
 

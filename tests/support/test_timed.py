@@ -9,6 +9,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 STORIES = """\
+import time
 import pytest
 from tests.support import timed
 from tests.support.timed import not_measured
@@ -59,6 +60,13 @@ def test_only_the_first_time():
     TRIES.append(1)
     assert len(TRIES) == 2
 
+@pytest.mark.timed
+@pytest.mark.timeout(0.3)
+def test_hangs():
+    TRIES.append(1)
+    assert len(TRIES) < 4, "it was played again"
+    time.sleep(60)
+
 def test_starved():
     not_measured("its server says that it was starved")
 
@@ -88,10 +96,10 @@ def test_beside_a_late_control_what_is_timed_was_not_measured(tmp_path: Path) ->
     code, told = ended("the control was late", tmp_path, "-n1")
 
     assert code == 1  # what is left open, what is not timed, and what no late process can cause
-    assert "3 failed, 3 passed, 1 error, 4 not measured in" in told
-    assert "4 not measured: this machine was busy" in told
-    listed = told.partition("4 not measured: this machine was busy")[2]
-    assert listed.count("the control was late") == 3
+    assert "3 failed, 3 passed, 1 error, 5 not measured in" in told
+    assert "5 not measured: this machine was busy" in told
+    listed = told.partition("5 not measured: this machine was busy")[2]
+    assert listed.count("the control was late") == 4
     assert "assert 31 < 30" in listed
     assert "its server says that it was starved" in listed
     assert listed.count("TimeoutError: the engine did not answer") == 2
@@ -107,7 +115,7 @@ def test_beside_a_good_control_it_is_broken(tmp_path: Path) -> None:
     code, told = ended("", tmp_path)
 
     assert code == 1
-    assert "5 failed, 2 passed, 3 errors, 1 not measured in" in told
+    assert "6 failed, 2 passed, 3 errors, 1 not measured in" in told
 
 
 def test_a_module_that_cannot_be_collected_is_told(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A pytest plugin for tests that are marked `timed`: if one fails while the control was late, it was not measured.
 
-It is then played once more, because a busy machine is mostly busy for a moment: what it does the second time counts. If the control is
+It is then played once more, unless its time limit ended it, because a busy machine is mostly busy for a moment: the second time counts. If the control is
 late again, the test is skipped with that very reason, and is counted and listed at the end with what it failed by, so that nothing is
 hidden. If the control was in time, the failure stands. So does one that no late process makes: an error of the code (TypeError), a tool
 that is missing. The seconds of a test are its own and those in which its fixtures were set up, be it for another test. What fails in the
@@ -24,7 +24,7 @@ KEPT_CHARACTERS = 2_000
 """The end of a failure, which names its cause."""
 _LATE = (AssertionError, TimeoutError, ConnectionError, subprocess.TimeoutExpired)
 """Errors that a late process makes of a test: a figure or a state that is not there yet, or a wait that ends."""
-_LIMIT = re.compile(r"Timeout \(?>")
+_LIMIT = re.compile(r"Timeout \(>.*pytest-timeout")
 """pytest-timeout ends a test by `pytest.fail`, with these words."""
 
 
@@ -50,7 +50,8 @@ class Timed:
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        if any(map(_told, reports)):
+        told = [_told(report) for report in reports]
+        if any(told) and not any(map(_LIMIT.search, told)):  # the time limit of a test is set once, and is used up then
             getattr(item, "_initrequest")()  # noqa: B009  pytest has no public name
             reports = runtestprotocol(item, nextitem=nextitem, log=False)
         for report in reports:
@@ -130,7 +131,7 @@ def _may_be_late(call: pytest.CallInfo[None]) -> bool:
     if call.excinfo is None:
         return False
     error = call.excinfo.value
-    return any(isinstance(each, _LATE) or _LIMIT.match(str(each)) is not None for each in _each(error))
+    return any(isinstance(each, _LATE) or _LIMIT.search(str(each)) is not None for each in _each(error))
 
 
 def _each(error: BaseException) -> Iterator[BaseException]:
