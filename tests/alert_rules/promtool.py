@@ -382,7 +382,9 @@ def filled_in(text: str, labels: Mapping[str, str]) -> str:
         return f"{before}{{{{ $labels.{match[1]}{how} }}}}{after}" if labels.get(match[1]) else ""
 
     with_cluster = rf"{{{{ with \$labels\.({CLUSTER}) }}}}(.*?){{{{ \.( \| urlquery)? }}}}(.*?){{{{ end }}}}"
-    return re.sub(r"{{ \$labels\.(\w+)( \| urlquery)? }}", one, re.sub(with_cluster, of_cluster, text))
+    return re.sub(
+        r'{{ (?:\(or )?\$labels\.(\w+)(?: ""\))?( \| urlquery)? }}', one, re.sub(with_cluster, of_cluster, text)
+    )
 
 
 def _labels(labels: Mapping[str, str]) -> str:

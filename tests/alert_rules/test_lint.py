@@ -73,6 +73,19 @@ def asked_in(rule: Shipped) -> list[str]:
     ]
 
 
+@each_alert
+def test_a_text_hands_a_query_no_label_that_may_be_missing(rule: Shipped) -> None:
+    """vmalert gives nil for a label that the alert does not have, of which `%q` writes what is no PromQL: then no alert is sent."""
+    handed = [
+        argument
+        for text in rule.fields["annotations"].values()
+        for argument in re.findall(r'printf "(?:[^"\\]|\\.)*"([^|}]*)\|', text)
+        + re.findall(r"{{ *([^{}|]*)\| urlquery", text)
+    ]
+
+    assert [argument for argument in handed if "$labels." in re.sub(r'\(or \$labels\.[a-z_]+ ""\)', "", argument)] == []
+
+
 # --- what promtool says ----------------------------------------------------------------------------------------------------
 
 

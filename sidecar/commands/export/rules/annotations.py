@@ -79,8 +79,13 @@ def _query(metric: str, labels: tuple[str, ...], *more: str) -> str:
     return f"{metric}{{{','.join(matchers)}}}"
 
 
+def _value_of(label: str) -> str:
+    # A label that the alert does not have is an empty text in Prometheus, and nil in vmalert, where %q then writes no PromQL.
+    return f'(or $labels.{label} "")'
+
+
 def _names(*groups: tuple[str, ...]) -> str:
-    return " ".join(f"$labels.{label}" for labels in groups for label in labels)
+    return " ".join(_value_of(label) for labels in groups for label in labels)
 
 
 def _asked(text: str, names: str, then: str, otherwise: str = "") -> str:
@@ -351,4 +356,4 @@ def _address(base: str, parameters: list[str], first: str = "") -> str:
 
 def _parameters(prefix: str, labels: Sequence[str]) -> list[str]:
     # `urlquery` is a function of Go's templates themselves, so Prometheus, Mimir, Thanos and vmalert all have it.
-    return [f"{prefix}{label}={{{{ $labels.{label} | urlquery }}}}" for label in labels]
+    return [f"{prefix}{label}={{{{ {_value_of(label)} | urlquery }}}}" for label in labels]
