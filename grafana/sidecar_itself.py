@@ -186,6 +186,14 @@ _SEEN = Row(
                     "passed: {{outcome}}",
                     unit="reqps",
                 ),
+                Query(
+                    "sum by (kind) (rate(llm_uncounted_inference_total[R])) > 0", "not counted: {{kind}}", unit="reqps"
+                ),
+                Query(
+                    'sum by (api, proof) (rate(llm_answer_proofs_total{proof!="marked"}[R])) > 0',
+                    "end {{proof}}: {{api}}",
+                    unit="reqps",
+                ),
             ),
         ),
     ),

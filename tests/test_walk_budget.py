@@ -64,9 +64,11 @@ def token_calls(*, cut: bool) -> list[CodeType]:
 
 
 def request_calls() -> list[CodeType]:
-    """Calls from the read of a whole request to the name of its lane."""
+    """Calls from the read of a whole request to the name of its lane; one on the same path came before."""
     walk = Walk(objectives=OBJECTIVES, estimate=True)
     client = walk.client()
+    client.send(REQUEST)
+    walk.engine.send(HEAD + LAST + b"0\r\n\r\n")
     calls = calls_of(lambda: client.protocol.data_received(REQUEST), until="lane_of")
     assert calls[0].co_name == "data_received"
     assert "lane_of" in [code.co_name for code in calls]
@@ -114,7 +116,7 @@ def test_a_request_passes_few_doors_to_its_lane() -> None:
 
 
 def test_the_whole_life_of_a_request_is_short() -> None:
-    """A streamed request of one token, from its read to its closed ledger, on connections that are open: at most 250 calls."""
+    """A streamed request of one token, from its read to its closed ledger, on connections that are open: at most 260 calls."""
     walk = Walk(objectives=OBJECTIVES, estimate=True)
     client = walk.client()
 
@@ -129,7 +131,7 @@ def test_the_whole_life_of_a_request_is_short() -> None:
     calls = calls_of(request)
 
     assert len(walk.accounts) == 4
-    assert len(calls) <= 250
+    assert len(calls) <= 260
 
 
 def test_a_miss_is_a_short_way_more() -> None:

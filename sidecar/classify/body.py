@@ -134,7 +134,7 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     null = said.stream is True and read.stream_options is not NOT_STATED and asked_in(read.stream_options) is Asked.NULL
     null_at = (yield from place_of_null_in_steps(body)) if null else None
     yield
-    prompt = read.input_ids if read.prompt is NOT_STATED else read.prompt
+    prompt = _prompt_of(read)
     prompts = _one_prompt(prompt) or ((yield from elements_in_steps(bytes(prompt))) or None, None)
     yield
     fields, inline = (_TEXT, True) if size is None else (_BESIDE_MESSAGES, False)
@@ -205,7 +205,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     except UNREADABLE:
         read, said = None, _beginning(body)
     if read is not None:
-        prompt = read.input_ids if read.prompt is NOT_STATED else read.prompt
+        prompt = _prompt_of(read)
         prompts, prompt_tokens = (
             steps.prompts if steps is not None else (1, None) if prompt is NOT_STATED else _prompts(prompt)
         )
@@ -273,6 +273,13 @@ def _max_tokens(*stated: object) -> int | None:
         if type(value) is int and value >= 0:
             return value
     return None
+
+
+def _prompt_of(read: Body) -> msgspec.Raw:
+    """The prompt or prompts: a completions' `prompt`, SGLang's `input_ids`, or the `token_ids` of vLLM's API of tokens."""
+    if read.prompt is not NOT_STATED:
+        return read.prompt
+    return read.token_ids if read.input_ids is NOT_STATED else read.input_ids
 
 
 def _prompts(prompt: msgspec.Raw) -> tuple[int | None, int | None]:

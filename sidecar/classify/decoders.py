@@ -46,6 +46,7 @@ class Body(msgspec.Struct, frozen=True):
     text_input: msgspec.Raw = NOT_STATED
     inputs: msgspec.Raw = NOT_STATED
     input_ids: msgspec.Raw = NOT_STATED
+    token_ids: msgspec.Raw = NOT_STATED
     input: msgspec.Raw = NOT_STATED
     system: msgspec.Raw = NOT_STATED
     instructions: msgspec.Raw = NOT_STATED

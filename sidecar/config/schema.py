@@ -31,6 +31,7 @@ from sidecar.config.values import (
     ListenAddress,
     ModelName,
     OpenHeader,
+    PathEnd,
     Paths,
     Patterns,
     Priority,
@@ -53,12 +54,24 @@ from sidecar.engines.engine import AUTO, NONE
 from sidecar.engines.kinds import KINDS
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
 from sidecar.metrics.declaration import SERIES_LIMIT, NativeForm
+from sidecar.timeline.apis import API_OF_NAME
 
 
 if TYPE_CHECKING:
     KindName = str
+    ApiName = str
 else:
     KindName = Literal[AUTO, *KINDS, NONE]
+    ApiName = Literal[*API_OF_NAME]
+
+
+class EnginePathsConfig(Section):
+    """Paths that are inference besides those that are known, and known ones that are not."""
+
+    add: Annotated[Mapping[PathEnd, ApiName], Limits(max_length=64)] = NO_KEYS
+    """The last segments of a path to the API that is served there: `/my/llm: openai_chat`. What stands before them does not matter."""
+    exclude: Annotated[tuple[PathEnd, ...], Before(several), Limits(max_length=64)] = ()
+    """The last segments of paths that are passed on uncounted: `/v1/embeddings`."""
 
 
 class EngineConfig(Section):
@@ -72,6 +85,8 @@ class EngineConfig(Section):
     """The closed set of `model` label values; if empty, the models of the engine's /v1/models. Others become `other`."""
     model_size_billions: Annotated[float, Limits(gt=0, le=100_000)] | None = None
     """Billions of parameters that a token passes (the active ones of a mixture of experts): presets give larger models more time per token. Unset, a size in the names of engine.models counts (-70b, 30B-A3B), else none."""
+    paths: EnginePathsConfig = EnginePathsConfig()
+    """Inference is told by the last segments of a path; most servers need nothing here."""
     metrics_port: Annotated[int, Limits(ge=1, le=65535)] | None = None
     """Port of the engine's own metrics, if it is not the port of its API; Triton's is 8002."""
     scrape_llama_cpp: bool = False
@@ -283,6 +298,8 @@ class BlameSharesConfig(Section):
 class LaneObjectivesConfig(BucketObjectivesConfig):
     """One lane's objectives."""
 
+    encode_e2e: AimConfig | None = None
+    """The whole answer of embeddings, reranking, scores and transcriptions; unset, they have no objective."""
     preset: Literal["interactive", "batch", "code", "voice", "agent", "none"] | None = None
     """Values of all that is left out. Unset, the lane's name decides: interactive, chat and default are interactive; batch is batch; code and completion are code; voice is voice; agent and agents are agent; others none."""
     prompt_buckets: Annotated[

@@ -210,6 +210,20 @@ def _path(text: str) -> str:
     return _pattern(text)
 
 
+def _path_end(text: str) -> str:
+    if (
+        not re.fullmatch(r"(?:/[\x21-\x7e]+)+", text)
+        or "?" in text
+        or "#" in text
+        or "//" in text
+        or text.endswith("/")
+    ):
+        raise ValueError("is not the end of a path: segments with a slash before each, as /v1/chat/completions")
+    if text.endswith("/*"):
+        raise ValueError("ends with *, and would hold for every path: its last segment must be a name")
+    return text
+
+
 def _sha256(text: str) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
         raise ValueError("is not a SHA-256")
@@ -290,6 +304,9 @@ HeaderName = Annotated[str, After(_header), Description("a header name")]
 HostName = Annotated[str, After(_host_name), Description("a host name")]
 OpenHeader = Annotated[str, After(_open_header), Description("a header name that carries no secret")]
 Pattern = Annotated[str, After(_pattern), Description("text; a * at its end matches any rest")]
+PathEnd = Annotated[
+    str, After(_path_end), Description("the last segments of a path, from a slash; * is any one segment")
+]
 PathPattern = Annotated[str, After(_path), Description("a path from its slash; a * at its end matches any rest")]
 Sha256 = Annotated[str, After(_sha256), Description("the 64 hex digits of the key's SHA-256", secret=True)]
 Patterns = Annotated[tuple[Pattern, ...], Before(several), Limits(min_length=1, max_length=64)]

@@ -95,7 +95,9 @@ CHECKS: Mapping[str, Check] = {
     ),
     # --- requests ---
     "outcomes-but-ok": Check(
-        read=r.above_zero(r.per_second(c.REQUESTS_TOTAL, "outcome", of=_OF_LANE, without={"outcome": Outcome.OK})),
+        read=r.above_zero(
+            r.per_second(c.REQUESTS_TOTAL, "outcome", of=_OF_LANE, without={"outcome": (Outcome.OK, Outcome.ACCEPTED)})
+        ),
         by=("outcome",),
         say=_number("a second"),
     ),

@@ -101,6 +101,8 @@ class Account(msgspec.Struct, frozen=True):
     """Distinguishes requests between their end and the close of their ledger; not used for anything else."""
     finish: Finish = NO_FINISH
     """The finish reason that the answer states, of several choices the first one."""
+    teaches: bool = True
+    """Its times are those of a prompt and of tokens. False of embeddings and the like, and of a stream that was ordered before."""
     is_empty: bool = False
     """The answer was read whole, and says nothing: no text, no reasoning, no tool call."""
     notes: Mapping[str, str] = MappingProxyType({})

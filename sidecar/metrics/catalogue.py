@@ -51,6 +51,7 @@ from sidecar.metrics.vocabulary import (
     STATE,
     STREAMING,
     TOKEN_BUCKETS,
+    UNCOUNTED_KINDS,
     USAGE_RESULTS,
     VERY_LATE_TIMER_SECONDS,
     WHOLE_REQUEST_BUCKETS,
@@ -61,6 +62,8 @@ from sidecar.slo.causes import ROOTS
 from sidecar.slo.learning import Came
 from sidecar.slo.prefill_cost import Refusal
 from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES
+from sidecar.timeline.apis import API_NAMES
+from sidecar.timeline.proof import Proof
 
 
 # --- requests ------------------------------------------------------------------------------------------------------------
@@ -219,6 +222,15 @@ EMPTY_ANSWERS_TOTAL = Counter(
     " Only answers that were read whole.",
     PER_LANE,
 )
+ANSWER_PROOFS_TOTAL = Counter(
+    "llm_answer_proofs_total",
+    "Answers of inference requests that ended well by their HTTP framing, or whose end mark came, by API and by what proves that"
+    " they are whole. unproved: no mark came, and this engine was not seen to set any. framing: the API has none, or the answer was not"
+    " read. cut_behind_mark: the last bytes of the framing are missing. All these have outcome ok. missing: a mark that this engine sets"
+    " is missing, and the outcome is engine_truncated.",
+    (Label("api", API_NAMES), Label("proof", tuple(Proof))),
+    used=4,  # one API or two, and what proves their answers
+)
 PHASE_ATTRIBUTION_TOTAL = Counter(
     "llm_phase_attribution_total",
     "Inference requests with outcome ok, by the source that split the time before the first token. With source none it was not"
@@ -230,6 +242,13 @@ PASSTHROUGH_REQUESTS_TOTAL = Counter(
     "llm_passthrough_requests_total",
     "Requests that are not inference (health, models, tokenize, ...). They have no lane and no objective.",
     (OUTCOME,),
+)
+
+UNCOUNTED_INFERENCE_TOTAL = Counter(
+    "llm_uncounted_inference_total",
+    "Requests that passed and were not counted as inference, although they look like it: a POST that was answered by an event stream,"
+    " or a websocket on an inference path. The log names their paths; engine.paths.add counts them.",
+    (Label("kind", UNCOUNTED_KINDS),),
 )
 
 # --- the engine ----------------------------------------------------------------------------------------------------------
@@ -431,7 +450,7 @@ REQUESTS_OVERDUE = Gauge(
 GOOD_REQUESTS_TOTAL = Counter(
     "llm_good_requests_total",
     "Inference requests with outcome ok that met every objective of their lane and prompt length (goodput). Lanes without"
-    " objectives are not counted.",
+    " objectives are not counted; embeddings and the like of the others are, which have no objective by default.",
     PER_LENGTH,
 )
 GOOD_OUTPUT_TOKENS_TOTAL = Counter(

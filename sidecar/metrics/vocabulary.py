@@ -138,12 +138,18 @@ class NotAsked(StrEnum):
 USAGE_RESULTS = ("asked", *NotAsked, "api_has_none", "encoded_request", "engine_not_proven", "off")
 """Results of asking for the usage chunk, one per inference request."""
 
+UNCOUNTED_KINDS = ("event_stream", "websocket")
+"""Inference by the looks of it, on a path or in a form that is not read."""
+
 SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
 """Results for a span that an engine sent; a forwarded one is also one of the first two."""
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
     "provisional",
+    "api",
+    "proof",
+    "kind",
     *(
         "reason",
         "result",

@@ -7,8 +7,11 @@ hands out for what happens once per event. Nothing here may affect traffic: an e
 
 from collections.abc import Iterable
 
+import structlog
+
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
+from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.metrics.registry import Metrics
@@ -18,6 +21,13 @@ from sidecar.timeline.events import Usage
 from sidecar.timeline.finish import FROM_THE_START
 from sidecar.timeline.held_back import held_back
 from sidecar.timeline.outcome import ENDED_WELL, Outcome
+from sidecar.timeline.proof import Proof
+
+
+log = structlog.get_logger()
+
+MOST_PATHS_TOLD = 8
+"""Paths that the log names: each once."""
 
 
 class Recorder:
@@ -45,6 +55,9 @@ class Recorder:
         self._requests = metrics.counter(c.REQUESTS_TOTAL)
         self._answers = metrics.counter(c.ANSWERS_TOTAL)
         self._empty = metrics.counter(c.EMPTY_ANSWERS_TOTAL)
+        self._uncounted = metrics.counter(c.UNCOUNTED_INFERENCE_TOTAL)
+        self._uncounted_told: set[str] = set()
+        self._proofs = metrics.counter(c.ANSWER_PROOFS_TOTAL)
         self._cancels = metrics.counter(c.CLIENT_CANCELS_TOTAL)
         self._paused = metrics.counter(c.STREAM_PAUSED_SECONDS_TOTAL)
         self._held_back = metrics.counter(c.ANSWERS_HELD_BACK_TOTAL)
@@ -62,7 +75,15 @@ class Recorder:
         """Counts one request that is sent once more."""
         self._counters = (
             *(self._cancels, self._requests, self._attribution),
-            *(self._passthrough, self._dropped, self._failures, self._injection, self._spans, self._empty),
+            *(
+                self._uncounted,
+                self._passthrough,
+                self._dropped,
+                self._failures,
+                self._injection,
+                self._spans,
+                self._empty,
+            ),
             metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL),
             metrics.counter(c.LABEL_OVERFLOW_TOTAL),
             metrics.counter(c.EVENT_LOOP_CHECKS_TOTAL),
@@ -85,6 +106,23 @@ class Recorder:
     def passthrough(self, outcome: Outcome) -> None:
         """A request that is no inference request ended."""
         self._passthrough.child(outcome).inc()
+
+    def uncounted(self, kind: str, target: bytes) -> None:
+        """A request that looks like inference passed uncounted; `kind` is one of UNCOUNTED_KINDS."""
+        path = clean_short_path(target) if len(target) <= SHORT_PATH_BYTES else clean_path(target)
+        self._uncounted.child(kind).inc()
+        if path not in self._uncounted_told and len(self._uncounted_told) < MOST_PATHS_TOLD:
+            self._uncounted_told.add(path)
+            log.warning(
+                "inference_not_counted",
+                path=path,
+                kind=kind,
+                fix=f"add the path to engine.paths.add: {{{path}: openai_chat}}",
+            )
+
+    def proof(self, api: str, proof: Proof) -> None:
+        """An answer of this API, the name of a dialect, is known to be whole or not, as `proof` says."""
+        self._proofs.child(api, proof).inc()
 
     def failed(self, reason: str) -> None:
         """The sidecar answered a request itself, or cut it short, for this `x-sidecar-error` reason."""

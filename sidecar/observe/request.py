@@ -5,12 +5,14 @@ The relay calls it with instants (`proxy/observer.py`). It calls the pure module
 the relay's guard counts it and the bytes go on.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
 from sidecar.classify.body import peek, peek_in_steps
+from sidecar.classify.form import peek_form
 from sidecar.classify.found import UNREAD_BODY, Peek
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
@@ -32,21 +34,42 @@ from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseH
 from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.slo.prefill_cost import length_of
-from sidecar.timeline.dialects import dialect_for
-from sidecar.timeline.events import Dialect, UnreadableEvent
+from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, told_by_body
+from sidecar.timeline.events import UnreadableEvent
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import ENDED_WELL, Outcome
+from sidecar.timeline.proof import AnswerKind, EndMark, Proof, Proofs
 from sidecar.timeline.reader import EventReader
 from sidecar.timeline.response_id import response_id_of
 from sidecar.timeline.timeline import Timeline
 
 
-class PassingObserver(Unobserved):
-    """Observer of a request that is no inference request: it has no lane, and is only counted."""
+CUT_SHORT = (Failure.ENGINE_TRUNCATED, Failure.ENGINE_GAP_TIMEOUT)
+"""Failures of an answer that had begun. If its end mark came before, only the last bytes of the framing are missing."""
 
-    def __init__(self, recorder: Recorder) -> None:
+EVENT_STREAM = b"text/event-stream"
+MOST_CANCELLED = 1024
+"""Cancelled responses that are remembered until their streams end."""
+HELD_OPEN_SECONDS = 0.1
+"""Engines end the framing in the step after the end mark. What takes longer is worth a word in the log."""
+
+
+class PassingObserver(Unobserved):
+    """Observer of a request that is no inference request: it has no lane, and is only counted. What looks like inference is told."""
+
+    def __init__(self, recorder: Recorder, head: RequestHead, *, inference_path: bool) -> None:
+        """`inference_path`: a websocket on it carries inference that is not read."""
         self._recorder = recorder
+        self._request = head
+        self._inference_path = inference_path
+
+    def head(self, at: float, head: ResponseHead) -> Cutter | None:  # noqa: ARG002  the hook's shape
+        if head.status == 101 and self._inference_path:
+            self._recorder.uncounted("websocket", self._request.target)
+        elif head.status < 300 and self._request.method == b"POST" and media_type_of(head) == EVENT_STREAM:
+            self._recorder.uncounted("event_stream", self._request.target)
+        return None
 
     def close(self, at: float, end: End) -> None:  # noqa: ARG002  the hook's shape
         if end.failure is not None:
@@ -64,6 +87,9 @@ class Observers:
         self.headers_for_log = headers_for_log
         self.buckets = PromptBuckets(config.prompt_buckets.edges)
         self.lengths = PromptLengthEstimator(self.buckets, settlement.instruments.slo.tokens_per_byte)
+        self.proofs = Proofs()
+        self.cancelled: OrderedDict[str, None] = OrderedDict()
+        """Ids of the responses that clients have cancelled lately."""
         self.held = Budget(Kind.HELD_BYTES, UNLIMITED)
         """The budget of bytes that the process holds; the road gives its own (`wiring.py`)."""
         self.apply(config)
@@ -71,16 +97,23 @@ class Observers:
     def apply(self, config: Config) -> None:
         """Put a config into force. Requests in flight keep their lane."""
         self.rules = LaneRules(config.lanes)
+        self.apis = Apis(config.engine.paths.add, config.engine.paths.exclude)
         self.max_event_bytes = config.proxy.max_event_bytes
         self.include_usage = config.proxy.include_usage == "auto"
 
     def __call__(self, head: RequestHead) -> Observer:
         """A `RequestObserver` for an inference request, a `PassingObserver` for every other one."""
         settlement = self.settlement
-        dialect = dialect_for(head.target, settlement.engine.speaks.paths) if head.method == b"POST" else None
-        if dialect is None:
-            return PassingObserver(settlement.instruments.recorder)
-        return RequestObserver(self, head, dialect)
+        own = settlement.engine.speaks.paths
+        api = self.apis.of(head.method, head.target, own)
+        if api is not None:
+            return RequestObserver(self, head, api)
+        if (cancelled := cancelled_by(head.method, head.target)) is not None:
+            self.cancelled[cancelled.decode("utf-8", "replace")] = None
+            if len(self.cancelled) > MOST_CANCELLED:
+                self.cancelled.popitem(last=False)
+        inference_path = head.websocket and self.apis.at(head.target, own) is not None
+        return PassingObserver(settlement.instruments.recorder, head, inference_path=inference_path)
 
 
 class RequestObserver:
@@ -88,13 +121,14 @@ class RequestObserver:
 
     wants_body = True
 
-    def __init__(self, shared: Observers, head: RequestHead, dialect: Dialect) -> None:
+    def __init__(self, shared: Observers, head: RequestHead, api: Api) -> None:
         self._shared = shared
         self._settlement = settlement = shared.settlement
         self._instruments = settlement.instruments
         self._engine = settlement.engine
         self._head = head
-        self._dialect = dialect
+        self._dialect, self._purpose = api.dialect, api.purpose
+        self._teaches = api.purpose in TEACHES
         self._timeline = Timeline(head.accepted_at)
         self._peek: Peek = UNREAD_BODY
         self._labels = UNLABELLED
@@ -119,6 +153,11 @@ class RequestObserver:
     def done(self) -> bool:
         return self._stream is not None and self._stream.done
 
+    @property
+    def awaits_output(self) -> bool:
+        answer = self._stream or self._whole
+        return answer is not None and answer.awaits_output
+
     # --- the request -------------------------------------------------------------------------------------------------
 
     def look(self, body: bytes | bytearray) -> Iterator[None]:
@@ -128,6 +167,11 @@ class RequestObserver:
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
         encoded = CONTENT_CODING in self._head.found and is_encoded(self._head.found)
+        if self._purpose is Purpose.TOLD_BY_BODY:
+            self._dialect, self._purpose = told_by_body(body, Api(self._dialect, self._purpose))
+            self._teaches = self._purpose is not Purpose.ENCODES
+        elif self._purpose is Purpose.TRANSCRIBES:
+            self._peek = peek_form(body, self._head.found)
         self._peek = self._peek if encoded or self._peek is not UNREAD_BODY else peek(body, whole=whole)
         if self._peek.whole and self._peek.stream is None and self._dialect.streams_unsaid:
             self._peek = replace(self._peek, stream=True)
@@ -139,7 +183,8 @@ class RequestObserver:
         splice = asked if isinstance(asked, Splice) else None
         self._asked_for_usage = splice is not None
         self._instruments.recorder.injection("asked" if isinstance(asked, Splice) else asked)
-        self._minted = minted = self._settlement.mint(self._trace) if self._settlement.mints else None
+        mints = self._settlement.mints and self._teaches
+        self._minted = minted = self._settlement.mint(self._trace) if mints else None
         fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
         return Instead(splice, fields)
 
@@ -186,6 +231,9 @@ class RequestObserver:
         if self._arrived or received_at is None:
             return
         self._arrived = True
+        if not self._teaches:
+            self._instruments.slo.encodes(self._key, received_at, self._labels)
+            return
         if self._instruments.estimates is not None:
             self._instruments.estimates.arrived(self._key, received_at)
         seen = self._peek
@@ -205,6 +253,8 @@ class RequestObserver:
         """Take in the instant of one event of the request."""
         match mark:  # each comparison takes about 0.1 us
             case Mark.RECEIVED:
+                if self._purpose is Purpose.DELIVERS:
+                    return  # its answer began before it came: no time from its own beginning means anything
                 self._timeline.received_at = at
                 if self._labels.lane:
                     self._arrive()
@@ -245,9 +295,9 @@ class RequestObserver:
         """Decide from the head how the body will be read."""
         self._timeline.headers(at)
         self._response_fields = head.fields
-        content_type = head.found.get(b"content-type", (b"",))[0].partition(b";")[0].strip().lower()
+        content_type = media_type_of(head)
         lines = content_type in MEDIA_TYPES
-        self._streaming = lines or content_type == b"text/event-stream"
+        self._streaming = lines or content_type == EVENT_STREAM
         self._refused = head.status >= 400
         if self._refused:
             return None
@@ -301,12 +351,16 @@ class RequestObserver:
         self._instruments.in_flight.leave(self)
         if not self._labels.lane:
             self._name()
-        response_id = self._read_body() if self._stream is None else self._stream.reader.response_id
-        if outcome is ENDED_WELL and timeline.error_seen:
-            outcome = Outcome.ENGINE_ERROR
+        stream = self._stream
+        if stream is None:
+            response_id = self._read_body()
+            read, read_whole = timeline.says is not None, self._whole is not None and self._whole.body is not None
+        else:
+            response_id = stream.reader.response_id
+            read = read_whole = self._count_unread(stream)
+        outcome = self._outcome(outcome, failure, response_id, read=read_whole and not self._blinded)
         if failure is not None:
             self._instruments.recorder.failed(failure.reason)
-        read = timeline.says is not None if self._stream is None else self._count_unread(self._stream)
         # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.
         self._stream, self.data = None, _unread
         marks = timeline.marks()
@@ -322,7 +376,8 @@ class RequestObserver:
             estimated_prefill_seconds=self._estimated_prefill_seconds(marks, outcome, failure),
             key=self._key,
             finish=timeline.finish,
-            is_empty=read and not self._blinded and marks.is_silent,
+            teaches=self._teaches,
+            is_empty=self._purpose is not Purpose.ENCODES and read and not self._blinded and marks.is_silent,
             notes=self._notes(end),
         )
         # A choice may finish without a token, and an answer that is not streamed has only finish reasons.
@@ -336,6 +391,33 @@ class RequestObserver:
             keys = (*keys, span_key(minted.span_id), *(traced_key(key, minted.trace_id) for key in keys))
         trace_id = None if context is None else context.trace_id
         self._settlement.ended(account, report, keys, trace_id, at=at, choices=choices)
+
+    def _outcome(self, outcome: Outcome, failure: Failure | None, response_id: str | None, *, read: bool) -> Outcome:
+        """The outcome by the API's own words, where HTTP alone says that all went well or that the last bytes are missing.
+
+        `read`: the answer was read from its first byte to its last.
+        """
+        timeline, stream = self._timeline, self._stream
+        done = stream is not None and stream.done
+        if (outcome is not ENDED_WELL and failure not in CUT_SHORT) or self._refused or self._streaming is None:
+            return outcome
+        if timeline.error_seen:
+            own = timeline.cancelled and response_id in self._shared.cancelled
+            return Outcome.CLIENT_CANCELLED if own else Outcome.ENGINE_ERROR
+        if outcome is not ENDED_WELL and not done:
+            return outcome
+        if timeline.accepted:
+            return Outcome.ACCEPTED
+        proof = Proof.FRAMING
+        if outcome is not ENDED_WELL:
+            proof = Proof.CUT_BEHIND_MARK
+        elif read:
+            finish, end = (EndMark.FINISH,) if timeline.finished_all() else (), (EndMark.END,) if done else ()
+            engine, model = self._engine, self._labels.model
+            kind = AnswerKind(engine.kind, engine.version, self._dialect.name, model, stream is not None)
+            proof = self._shared.proofs.judge(kind, self._dialect.end_marks, (*finish, *end))
+        self._instruments.recorder.proof(self._dialect.name, proof)
+        return Outcome.ENGINE_TRUNCATED if proof is Proof.MISSING else ENDED_WELL
 
     def _read_body(self) -> str | None:
         """Read the usage of a non-streamed answer from its body. Returns the answer's id, or None if it states none."""
@@ -361,7 +443,7 @@ class RequestObserver:
     def _estimated_prefill_seconds(self, marks: Marks, outcome: Outcome, failure: Failure | None) -> float | None:
         """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""
         estimates, usage, peek = self._instruments.estimates, self._timeline.usage, self._peek
-        if estimates is None:
+        if estimates is None or not self._teaches:
             return None
         if failure is Failure.ENGINE_REFUSED:
             estimates.forget()  # no process listens there any more: the next one that answers is another process
@@ -375,7 +457,8 @@ class RequestObserver:
         shared, usage = self._shared, self._timeline.usage
         if usage is None or usage.prompt_tokens is None:
             return shared.buckets.bucket_of(self._estimated_tokens(self._labels.model))
-        shared.lengths.learn(self._labels.model, self._peek.text_bytes, usage.prompt_tokens)
+        if self._teaches:
+            shared.lengths.learn(self._labels.model, self._peek.text_bytes, usage.prompt_tokens)
         return shared.buckets.bucket_of(usage.prompt_tokens)
 
     def _notes(self, end: End) -> dict[str, str]:
@@ -393,7 +476,15 @@ class RequestObserver:
             notes["client_window_limited_seconds"] = f"{end.delivery.receive_window_limited_seconds:.6f}"
         if end.delivery is not None and end.delivery.send_buffer_limited_seconds > 0:
             notes["send_buffer_limited_seconds"] = f"{end.delivery.send_buffer_limited_seconds:.6f}"
+        held_open_seconds = self._timeline.held_open_seconds
+        if held_open_seconds > HELD_OPEN_SECONDS:
+            notes["engine_held_open_seconds"] = f"{held_open_seconds:.6f}"
         return notes
+
+
+def media_type_of(head: ResponseHead) -> bytes:
+    """In lower case, without parameters; empty if it is not stated."""
+    return head.found.get(b"content-type", (b"",))[0].partition(b";")[0].strip().lower()
 
 
 def _unread(_at: float, _data: bytes) -> None:

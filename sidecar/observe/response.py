@@ -19,6 +19,9 @@ from sidecar.timeline.reader import ONE_TOKEN, EventReader
 from sidecar.timeline.timeline import Timeline
 
 
+MOST_QUIET_EVENTS = 64
+"""Events before the first output after which a stream's output may be of a kind that is not known: no longer is it said to wait. More
+than role frames and the pings of ten minutes are."""
 MAX_BODY_READ_BYTES = 1 << 20
 """A non-streamed answer is read for its usage up to this size; a larger one still passes, unread."""
 
@@ -45,6 +48,8 @@ class StreamedResponse:
         self.reader = reader
         self.done = False
         """The API's own end mark came."""
+        self._awaits_output = True
+        self._quiet_events = 0
         self.usage_cut = UsageCut(reader) if cuts else None
         self._timeline = timeline
         self._slo = slo
@@ -56,6 +61,12 @@ class StreamedResponse:
         self._flow: Stream | None = None
         """Known from the first output on, and then told of each further one."""
         self._unseen: Sequence[StreamEvent] = ()
+
+    @property
+    def awaits_output(self) -> bool:
+        """All that came so far is known to be no output: a head, comments, pings and role frames."""
+        reader = self.reader
+        return self._awaits_output and not (reader.unreadable or reader.parser.oversized)
 
     # --- where the usage chunk is cut out --------------------------------------------------------------------------------
 
@@ -108,6 +119,11 @@ class StreamedResponse:
         for stream_event in stream_events:
             if stream_event.done:
                 self.done = True
+                self._timeline.done(at)
+        if self._awaits_output:
+            self._quiet_events += len(stream_events)
+            many = self._quiet_events > MOST_QUIET_EVENTS
+            self._awaits_output = not (outputs or many or self.done or self._timeline.error_seen)
 
     def _output(self, at: float, events: int) -> None:
         """Report the output events that were read together: `events` is their number."""
@@ -131,12 +147,15 @@ class WholeResponse:
         """`budget`: of the bytes that the process holds."""
         self.body: bytearray | None = bytearray()
         """None: longer than MAX_BODY_READ_BYTES, or than there was room for, so it is not read."""
+        self.awaits_output = True
+        """Not a byte of it came."""
         self._budget = budget
         self._counted_bytes = 0
         self._dropped = dropped
 
     def data(self, at: float, data: bytes) -> None:  # noqa: ARG002  the hook's shape
         """Take in bytes that have been written to the client."""
+        self.awaits_output = False
         if self.body is None:
             return
         budget, self._counted_bytes = self._budget, self._counted_bytes + len(data)

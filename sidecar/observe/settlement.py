@@ -214,7 +214,7 @@ class Settlement:
         waits = False
         if account.outcome is not ENDED_WELL:
             self._close(account, at, missed)
-        elif (report is None or report.merged) and parts > 0 and self._worth_waiting():
+        elif account.teaches and (report is None or report.merged) and parts > 0 and self._worth_waiting():
             self.pending.open(keys, (account, report), at, trace_id, parts=parts)
             waits = True
         else:

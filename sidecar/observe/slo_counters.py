@@ -137,6 +137,13 @@ class Slo:
             pauses=pauses,
         )
 
+    def encodes(self, key: Hashable, at: float, labels: RequestLabels) -> None:
+        """A request that generates nothing (embeddings, reranking) is complete: it has an objective only where one is configured for it."""
+        self._received.of[labels].inc()
+        aim = self.objectives.encodes.get(labels.lane)
+        if aim is not None:
+            self._judge.received(key, Case(labels, Aims(e2e=aim), at, streaming=False))
+
     def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
         """The response head came. `streaming`: the answer is a stream; None: its tokens cannot be seen from now on."""
         self._now = at
@@ -190,7 +197,8 @@ class Slo:
         self._now = at
         second = self._evidence.second_outputs.get(key)
         try:
-            self._evidence.ended(account, at)
+            if account.teaches:
+                self._evidence.ended(account, at)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
         if self._long_prompts.open:
@@ -208,7 +216,8 @@ class Slo:
         if case is not None:
             self._contained(self._settled, case, account)
         try:
-            self._evidence.settled(account, learn=self._teaches)
+            if account.teaches:
+                self._evidence.settled(account, learn=self._teaches)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
         return () if case is None else case.missed
@@ -222,12 +231,18 @@ class Slo:
 
     def _ended(self, key: Hashable, account: Account, at: float, second: SecondOutput | None) -> Sequence[Objective]:
         outcome = account.outcome
-        if outcome is not ENDED_WELL and account.marks.received_at is None:
+        if outcome is not ENDED_WELL and account.marks.received_at is None and account.teaches:
             # The request ended before its body had come, perhaps rejected on arrival: the judge does not know it yet.
             aims = self.objectives.aims(account.labels.lane, account.labels.prompt_bucket)
             self._judge.received(key, Case(account.labels, aims, at, account.streaming or None))
         case = self._judge.ended(key, account, at)
         if case is None:
+            if (
+                outcome is ENDED_WELL
+                and not account.teaches
+                and any(self.objectives.by_lane.get(account.labels.lane, {}).values())
+            ):
+                self._good.of[account.labels].inc()  # it has no objective to miss
             return ()
         if case.tokens is not None and case.tokens.deadlines:
             self._deadlines.of[case.labels].inc(case.tokens.deadlines)

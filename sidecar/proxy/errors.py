@@ -149,7 +149,7 @@ class Failure(Enum):
         502, "engine_bad_response", Outcome.ENGINE_ERROR, "The engine's answer is not well-formed HTTP."
     )
     ENGINE_FIRST_BYTE_TIMEOUT = Answer(
-        504, "engine_first_byte_timeout", Outcome.ENGINE_TIMEOUT, "The engine did not begin to answer in time."
+        504, "engine_first_byte_timeout", Outcome.ENGINE_TIMEOUT, "The engine gave no output in time."
     )
     ENGINE_GAP_TIMEOUT = Answer(
         504, "engine_gap_timeout", Outcome.ENGINE_TIMEOUT, "The engine stopped in the middle of its answer."

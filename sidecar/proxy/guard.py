@@ -47,6 +47,10 @@ class Guard:
     def done(self) -> bool:
         return self._observer.done
 
+    @property
+    def awaits_output(self) -> bool:
+        return self.inner.awaits_output  # a blinded one sees no output
+
     def blinded(self) -> None:
         """A hook has raised: no other one is called from now on, except `close`."""
         self.inner = _Blind(self._observer)

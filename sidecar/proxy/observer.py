@@ -89,6 +89,11 @@ class Observer(Protocol):
         """The stream's own end mark has been seen: a client that leaves now has everything."""
         ...
 
+    @property
+    def awaits_output(self) -> bool:
+        """The answer has begun, and no output is in it yet: an engine may send its head long before its first token."""
+        ...
+
     def look(self, body: bytes | bytearray) -> Iterator[None]:
         """Read a whole body that is too long for one turn of the loop; each step takes about 0.2 ms. Then comes `request_body`."""
         ...

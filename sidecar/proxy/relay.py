@@ -33,7 +33,8 @@ from sidecar.timeline.outcome import Outcome, outcome_of_status
 #             sending     `_engine` is set: each piece goes out as it comes. `upload.complete`: the client has sent all;
 #                         `upload.sent_at`: the engine's socket has all.
 #   Response  none        `_response` is None: a failure is answered with an error.
-#             begun       `_response` is set: a failure cuts the response short. After a 101 (`tunnel`) bytes pass both
+#             begun       `_response` is set: a failure cuts the response short. The limit of the first byte holds until the
+#                         first output, that of the gap from then on. After a 101 (`tunnel`) bytes pass both
 #                         ways until either side closes, time limits no longer apply, and the outcome is ok.
 #             complete    `_response_complete`: the engine's connection is released; the client must take the rest.
 #   Over      `_ended`    Late calls change nothing.
@@ -286,6 +287,8 @@ class Exchange(Answering):
             return
         self.observer.mark(Mark.ENDED, at)
         answered = self._response is not None
+        if answered and self.observer.done and self.client.unsent_bytes == 0:
+            self.observer.mark(Mark.FLUSHED, at)  # the client has the stream's own end mark
         self._over(at, failure.outcome, failure)
         if not answered:
             self.client.answer(failure, bodyless=self.head.method == b"HEAD", upload_complete=self.upload.complete)
@@ -335,9 +338,9 @@ class Exchange(Answering):
             return Failure.ENGINE_FIRST_BYTE_TIMEOUT if late else None
         if slow is not None:
             return slow
-        if self._response is not None:
+        sent_at = self.upload.sent_at
+        if self._response is not None and not (sent_at is not None and self.observer.awaits_output):
             late = now.since(self.engine_read_at) > engine_limits.gap_timeout_seconds
             return Failure.ENGINE_GAP_TIMEOUT if late else None
-        sent_at = self.upload.sent_at
         late = sent_at is not None and now.since(sent_at) > engine_limits.first_byte_timeout_seconds
         return Failure.ENGINE_FIRST_BYTE_TIMEOUT if late else None

@@ -14,6 +14,7 @@ class Unobserved:
 
     wants_body = False
     done = False
+    awaits_output = False
 
     def look(self, body: bytes | bytearray) -> Iterator[None]:  # noqa: ARG002  the hook's shape
         return iter(())

@@ -17,8 +17,8 @@ from sidecar.timeline.held_back import held_back
 from sidecar.timeline.outcome import ENDED_WELL, Outcome
 
 
-_UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED)
-"""Outcomes that decide no objective: the client made an error, or left before its threshold had passed."""
+_UNDECIDED = (Outcome.CLIENT_ERROR, Outcome.CLIENT_CANCELLED, Outcome.ACCEPTED)
+"""Outcomes that decide no objective: the client made an error, or left before its threshold had passed, or the work is yet to be done."""
 DEADLINES_AT_ONCE = 128
 """Passed deadlines that one `tick` decides: about a millisecond. In a hang, thousands may pass in one second."""
 FEW_DUE = 64

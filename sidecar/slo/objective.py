@@ -70,9 +70,14 @@ NO_AIMS = Aims()
 class Objectives:
     """All objectives of one config: by lane, then by prompt bucket. Replaced as a whole on reload."""
 
-    def __init__(self, by_lane: Mapping[str, Mapping[str, Aims]] | None = None) -> None:
-        """`by_lane`: lane to prompt bucket to aims, for every bucket that a request can be in, `unknown` included."""
+    def __init__(
+        self, by_lane: Mapping[str, Mapping[str, Aims]] | None = None, encodes: Mapping[str, Aim] | None = None
+    ) -> None:
+        """`by_lane`: lane to prompt bucket to aims, for every bucket that a request can be in, `unknown` included. `encodes`: lane to
+        the E2E objective of embeddings, reranking and the like, for lanes that have one.
+        """
         self.by_lane = {lane: dict(buckets) for lane, buckets in (by_lane or {}).items()}
+        self.encodes = dict(encodes or {})
 
     def aims(self, lane: str, prompt_bucket: str) -> Aims:
         """The objectives of a request of this lane and length; NO_AIMS if the config has none."""

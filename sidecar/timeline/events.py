@@ -5,12 +5,13 @@ reads that JSON: the timeline counts outputs and finishes, the ledger reads usag
 (`sidecar/engines/`) reads `extras`, the fields that an engine adds to the API's own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
 from sidecar.timeline.finish import Finish
+from sidecar.timeline.proof import BOTH_MARKS, ApiMarks
 
 
 class Usage(NamedTuple):
@@ -47,7 +48,11 @@ class StreamEvent(NamedTuple):
     extras: Mapping[str, object] | None = None
     """Fields that engines add to the API's own (`metrics`, `timings`, ...), undecoded; read by `sidecar/engines/`."""
     error: bool = False
-    """The server reports a failure in a response that began without one."""
+    """The server says that the answer is not whole: an error in a response that began without one, an abort, a failed status."""
+    cancelled: bool = False
+    """With `error`: the server says that it was told to stop, perhaps by the client."""
+    accepted: bool = False
+    """The whole answer is no more than a receipt: the work is yet to be done."""
     done: bool = False
     """The API's own end mark: `[DONE]`, `message_stop`, `response.completed`."""
 
@@ -57,6 +62,21 @@ OUTPUT = StreamEvent(output=(0,))
 """The content of nearly every event: output of choice 0."""
 ERROR = StreamEvent(error=True)
 DONE = StreamEvent(done=True)
+
+
+def together(events: Sequence[StreamEvent]) -> StreamEvent:
+    """Several whole answers in one body, one for each prompt or sample. Each has its own times and counts, and there is one ledger:
+    usage and extras are left out.
+    """
+    reasons = [event.finish for event in events if event.finish is not None]
+    done = bool(events) and all(event.finished for event in events)
+    return StreamEvent(
+        output=(0,) if any(event.output for event in events) else (),
+        finished=tuple(range(len(events))) if done else (),
+        finish=reasons[0] if reasons else None,
+        wordless=all(event.wordless or not event.output for event in events),
+        error=any(event.error for event in events),
+    )
 
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -71,6 +91,8 @@ class Dialect(Protocol):
     """One API's format of events and bodies. Stateless, so one instance serves every request."""
 
     name: str
+    end_marks: ApiMarks = BOTH_MARKS
+    """The marks by which the API says that an answer is whole."""
     has_usage_option: bool = False
     """A stream states usage only if `stream_options.include_usage` asks for it."""
     streams_unsaid: bool = False

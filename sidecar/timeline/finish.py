@@ -1,7 +1,8 @@
 """The end of an answer as its server states it: the closed set of finish reasons, and the words of each API for them.
 
-Knows the words of all APIs, which do not contradict each other, so that no dialect has a table of its own. Refuses to guess:
-a word that is not listed is `other`, and an answer that states none is `unknown`. It keeps no text.
+Knows the words of all APIs, which do not contradict each other, so that no dialect has a table of its own. Some words deny that the
+answer is whole (`denies`). Refuses to guess: a word that is not listed is `other` and denies nothing, and an answer that states none
+is `unknown`. It keeps no text.
 """
 
 from enum import StrEnum
@@ -20,7 +21,7 @@ class Finish(StrEnum):
     REPETITION = "repetition"
     """The engine ended it because it repeated itself: vLLM, for requests that ask for this check."""
     OTHER = "other"
-    """The server stated another word (`abort`, `error`, `pause_turn`)."""
+    """The server stated another word (`pause_turn`)."""
     UNKNOWN = "unknown"
     """It stated none, or the answer was not read."""
 
@@ -55,6 +56,20 @@ _SAID: dict[str, Finish] = {
     "word": Finish.STOP,
     "limit": Finish.LENGTH,
 }
+_DENIES = frozenset(
+    {
+        # vLLM 0.33 (`v1/engine/__init__.py`, FinishReason), SGLang 0.5.23, LMDeploy 0.18 (`ResponseType`)
+        *("abort", "error"),
+        # TensorRT-LLM 1.2 (`executor/result.py`), OpenAI's responses
+        *("cancelled", "timeout", "failed"),
+    }
+)
+"""The words with which a server says that it did not finish the answer."""
+
+
+def denies(stated: object) -> bool:
+    """Whether the server's word for the end says that the answer is not whole."""
+    return isinstance(stated, str) and stated in _DENIES
 
 
 def finish_of(stated: object) -> Finish:

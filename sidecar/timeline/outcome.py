@@ -14,10 +14,12 @@ class Outcome(StrEnum):
     CLIENT_ERROR = "client_error"
     """A 4xx other than 408 and 429, from the sidecar or the engine."""
     CLIENT_CANCELLED = "client_cancelled"
+    ACCEPTED = "accepted"
+    """The engine took a task for later, and answered that it stands in a line: no answer, and neither success nor error."""
     REJECTED = "rejected"
-    """429 or 503, from the sidecar or the engine."""
+    """429, 503 or 529, from the sidecar or the engine."""
     ENGINE_ERROR = "engine_error"
-    """Any other 5xx of the engine, an error event within a stream, or a reply that is not HTTP."""
+    """Any other 5xx of the engine, a reply that is not HTTP, or an answer that says itself that it failed or was aborted."""
     ENGINE_UNREACHABLE = "engine_unreachable"
     ENGINE_TIMEOUT = "engine_timeout"
     ENGINE_TRUNCATED = "engine_truncated"
@@ -40,12 +42,15 @@ class Stage(StrEnum):
 def outcome_of_status(status: int) -> Outcome:
     """The outcome of a response that arrived whole, from its status alone.
 
-    408 counts as the engine's timeout: the engine cannot tell an error of the client from a slow network.
+    408 counts as the engine's timeout: the engine cannot tell an error of the client from a slow network. 499 is nginx's status
+    for a client that has left, 529 Anthropic's for a server that has too much work.
     """
     if status < 400:
         return Outcome.OK
-    if status in (429, 503):
+    if status in (429, 503, 529):
         return Outcome.REJECTED
+    if status == 499:
+        return Outcome.CLIENT_CANCELLED
     if status in (408, 504):
         return Outcome.ENGINE_TIMEOUT
     return Outcome.CLIENT_ERROR if status < 500 else Outcome.ENGINE_ERROR

@@ -33,7 +33,11 @@ class Timeline:
         "_other_choices",
         "_paused_since",
         "_paused_unconfirmed_seconds",
+        "_resumed_at",
+        "accepted",
         "accepted_at",
+        "cancelled",
+        "done_at",
         "ended_at",
         "error_seen",
         "extras",
@@ -42,6 +46,7 @@ class Timeline:
         "first_token_at",
         "flushed_at",
         "headers_at",
+        "held_open_seconds",
         "on_gap",
         "output_events",
         "paused_seconds",
@@ -61,6 +66,8 @@ class Timeline:
         self.headers_at: float | None = None
         self.first_token_at: float | None = None
         self.ended_at: float | None = None
+        self.done_at: float | None = None
+        self.held_open_seconds = self._resumed_at = 0.0  # the first is known once the marks were asked for
         self.flushed_at: float | None = None
         """The client's socket accepted the last byte: set from outside, once."""
         self.paused_seconds = 0.0
@@ -71,7 +78,7 @@ class Timeline:
         self.finish = NO_FINISH  # the first reason that was stated
         self.says: bool | None = None  # a whole answer that is not streamed has a text; None: no such answer was read
         self.wordless = 0  # output events that are no more than the end of an answer
-        self.error_seen = False
+        self.error_seen = self.cancelled = self.accepted = False  # as events say: `StreamEvent`
         # Choice 0 has no place in a table: hardly any stream has another one, and a token then touches this object alone.
         self._first_choice = False
         self._first_choice_at = 0.0
@@ -161,6 +168,9 @@ class Timeline:
             self.extras.update(stream_event.extras)
         if stream_event.error:
             self.error_seen = True
+            self.cancelled = self.cancelled or stream_event.cancelled
+        if stream_event.accepted:
+            self.accepted = True
 
     # --- the client's pace -------------------------------------------------------------------------------------------
 
@@ -176,13 +186,26 @@ class Timeline:
             if self.first_token_at is not None:
                 self._paused_unconfirmed_seconds += at - max(self._paused_since, self.first_token_at)
             self._paused_since = None
+            self._resumed_at = at
 
     # --- the end -----------------------------------------------------------------------------------------------------
+
+    def done(self, at: float) -> None:
+        """The API's own end mark was read."""
+        if self.done_at is None:
+            self.done_at = at
 
     def ended(self, at: float) -> None:
         """The engine's message is complete, or failed."""
         if self.ended_at is None:
             self.ended_at = at
+
+    def finished_all(self) -> bool:
+        """Each choice that had output, and at least one, has its finish reason."""
+        finished = self.finished
+        if not finished or (self._first_choice and 0 not in finished):
+            return False
+        return len(finished) >= MAX_CHOICES or finished.issuperset(self._other_choices)
 
     def stage(self) -> Stage:
         """The stage of the request now: the label if its client leaves at this moment."""
@@ -190,7 +213,16 @@ class Timeline:
             return Stage.UPLOAD
         return Stage.WAITING if self.first_token_at is None else Stage.STREAMING
 
+    def _held_open_seconds(self) -> float:
+        """Seconds for which the engine left the message open although the client had the API's end mark. 0 if it did not keep up."""
+        done_at, ended_at = self.done_at, self.ended_at
+        if done_at is None or ended_at is None or self._paused_since is not None:
+            return 0.0
+        return max(0.0, ended_at - max(done_at, self._last_at, self._resumed_at))
+
     def marks(self) -> Marks:
+        """The instants of the answer. For a client it ends with the API's end mark: what the engine holds open behind that is left out."""
+        held_open_seconds = self.held_open_seconds = self._held_open_seconds()
         silent = self.output_events == self.wordless if self.says is None else not self.says
         return Marks(
             accepted_at=self.accepted_at,
@@ -199,8 +231,8 @@ class Timeline:
             headers_at=self.headers_at,
             first_token_at=self.first_token_at,
             last_token_at=self._last_at if self.output_events else None,
-            ended_at=self.ended_at,
-            flushed_at=self.flushed_at,
+            ended_at=None if self.ended_at is None else self.ended_at - held_open_seconds,
+            flushed_at=None if self.flushed_at is None else self.flushed_at - held_open_seconds,
             paused_seconds=self.paused_seconds,
             output_events=self.output_events,
             is_silent=silent and self.finish is not TOOL_CALLS,

@@ -123,7 +123,12 @@ CASES = [
             "unattributed": (50, "derived"),
         },
     ),
-    Case("tgi", "/generate_stream", "composed-tgi-generate.sse", expected=NO_SPLIT, reason="no_report", last=-1),
+    Case(
+        *("tgi", "/generate_stream", "composed-tgi-generate.sse"),
+        expected={**NO_SPLIT, "stream": (0, "wire")},
+        reason="no_report",
+        last=-1,
+    ),
     Case(
         *("tgi", "/generate", json.dumps({"generated_text": "abc"})),
         fields=TGI_FIELDS,

@@ -166,6 +166,7 @@ NAMES_ALLOWED = {
     "commands/export/export_command.py": "examples of command lines",
     "proxy/forward.py": "a Server header: the road imports no room",
     "commands/simulator": "it simulates one engine, with the names on its page",
+    "timeline/apis.py": "paths, and who serves them",
     "timeline/dialects": "a dialect is called after the API that it reads",
 }
 """Files and folders outside engines/*.py in which a text names an engine, each with its reason."""

@@ -9,12 +9,12 @@ import re
 from contextlib import suppress
 
 from sidecar.observe.usage_chunk import UsageCut
-from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
 from sidecar.timeline.reader import EventReader
 from sidecar.timeline.sse import BOM, SseParser
 from tests.fuzz.target import Target, cuts
+from tests.support.apis import dialect_for
 
 
 _SMALL_CAP = 48

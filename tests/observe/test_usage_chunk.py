@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sidecar.classify.body import peek
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.observe.usage_chunk import MAX_HELD_BYTES, UsageCut, ask_for_usage
-from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import StreamEvent
 from sidecar.timeline.reader import ONE_TOKEN, EventReader
 from tests.fuzz.bodies import in_steps
+from tests.support.apis import dialect_for
 from tests.support.streams import STREAMS, dialect_of, written
 
 

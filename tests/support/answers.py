@@ -89,10 +89,13 @@ def play(case: Case, events: list[bytes]) -> tuple[Walk, bool]:
         walk.engine.send(_head(case, b"transfer-encoding: chunked"))
         walk.clock.later(TTFT_SECONDS - case.head_after)
         for number, event in enumerate(events):
-            if number == case.last % len(case.events()):
+            last = case.last % len(case.events())
+            if number == last:
                 walk.clock.later(DECODE_SECONDS)
+            if number > last and number == len(events) - 1:
+                walk.clock.later(REST_SECONDS)  # behind the API's own end mark nothing is the client's time
             walk.engine.send(b"%x\r\n%s\r\n" % (len(event), event))
-        walk.clock.later(REST_SECONDS)
+        walk.clock.later(0.0 if len(events) - 1 > case.last % len(case.events()) else REST_SECONDS)
         walk.engine.send(b"0\r\n\r\n")
     # The body, not its chunks: an event of more than SMALL_BYTES is passed on in pieces (docs/deviations.md).
     _, _, body, rest = read(bytes(client.taken))

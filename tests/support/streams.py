@@ -3,9 +3,9 @@
 import pathlib
 from collections.abc import Iterable, Iterator
 
-from sidecar.timeline.dialects import dialect_for
 from sidecar.timeline.events import NOTHING, Dialect, StreamEvent, Usage
 from sidecar.timeline.reader import EventReader
+from tests.support.apis import dialect_for
 
 
 STREAMS = pathlib.Path(__file__).parent.parent / "streams"

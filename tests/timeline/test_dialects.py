@@ -8,21 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.engines.kind import UNKNOWN_KIND
-from sidecar.engines.kinds import KINDS
-from sidecar.timeline.dialects import dialect_for
+from sidecar.timeline.apis import API_OF_NAME, SERVED
 from sidecar.timeline.events import Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.reader import EventReader
+from tests.support.apis import dialect_for
 from tests.support.streams import STREAMS, dialect_of, reader_of, streams, written
 
 
-OPENAI_LIKE = [
-    dialect_for(path) for path in (b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/messages")
+ALL = [
+    *(api.dialect for api in API_OF_NAME.values()),
+    *(api.dialect for _, api in SERVED if api.dialect.name not in API_OF_NAME),
 ]
-NATIVE = [dialect_for(path) for path in (b"/generate", b"/generate_stream", b"/v2/models/m/generate_stream")]
-OTHERS = [dialect_for(path) for path in (b"/api/chat", b"/completion", b"/completions")]
-ALL = [dialect for dialect in (*OPENAI_LIKE, *NATIVE, *OTHERS) if dialect is not None]
-assert len(ALL) == 10
 
 
 def read(stream: pathlib.Path, *segments: bytes) -> list[StreamEvent]:
@@ -84,65 +80,6 @@ def test_an_error_answer_is_an_error_in_every_dialect() -> None:
     found = [dialect.read_body(body).error for dialect in ALL for body in (openai, anthropic, plain)]
 
     assert found == [True] * 3 * len(ALL)
-
-
-class TestPaths:
-    @pytest.mark.parametrize(
-        ("target", "name"),
-        [
-            (b"/v1/chat/completions", "openai_chat"),
-            (b"/chat/completions", "openai_chat"),
-            (b"/v1/completions?x=/v1/messages", "openai_completions"),
-            (b"/v1/responses", "openai_responses"),
-            (b"/v1/messages?beta=true", "anthropic_messages"),
-            (b"http://engine:8000/v1/messages", "anthropic_messages"),
-            (b"HTTPS://engine/v1/messages?a", "anthropic_messages"),
-            (b"/generate", "sglang_generate_or_tgi_generate"),
-            (b"/generate_stream", "tgi_generate"),
-            (b"/api/chat", "ollama"),
-            (b"/api/generate?x", "ollama"),
-            (b"/completion", "llama_completion"),
-            (b"/infill", "llama_completion"),
-            (b"/completions", "openai_completions_or_llama_completion"),
-            (b"/v2/models/ensemble/generate", "triton_generate"),
-            (b"http://pod/v2/models/a.b/versions/1/generate_stream?x", "triton_generate"),
-        ],
-    )
-    def test_that_generate_have_a_dialect(self, target: bytes, name: str) -> None:
-        dialect = dialect_for(target)
-        assert dialect is not None
-        assert name == dialect.name
-
-    def test_the_root_generates_on_tgi_alone(self) -> None:
-        """On any other engine, or before the engine is known, a POST there is no inference request."""
-        kinds = [UNKNOWN_KIND, *KINDS.values()]
-
-        assert [kind.name for kind in kinds if dialect_for(b"/", kind.paths) is not None] == ["tgi"]
-
-    def test_say_whether_an_answer_is_a_stream_where_the_request_does_not(self) -> None:
-        """Ollama streams unless told not to; two paths always stream."""
-        streaming = [b"/api/chat", b"/generate_stream", b"/v2/models/m/generate_stream"]
-        paths = [*streaming, b"/v2/models/m/generate", b"/generate", b"/completion", b"/v1/chat/completions"]
-        dialects = {path: dialect_for(path) for path in paths}
-
-        assert [path for path, dialect in dialects.items() if dialect and dialect.streams_unsaid] == streaming
-
-    @pytest.mark.parametrize(
-        "target",
-        [
-            *(b"", b"*", b"/", b"/health", b"/v1/models", b"/v1/chat/completions/", b"/V1/messages", b"/completion/"),
-            *(b"/v2/models/m/infer", b"/v2/models//generate", b"/v2/models/m/versions/1/generate/", b"/api/embed"),
-            *(
-                b"/v2/models/a/b/generate",
-                b"engine:443",
-                b"ftp://engine/v1/messages",
-                b"/v1/messages/count_tokens",
-                b"\xff",
-            ),
-        ],
-    )
-    def test_of_other_things_have_none(self, target: bytes) -> None:
-        assert dialect_for(target) is None
 
 
 JUNK = [

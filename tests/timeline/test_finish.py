@@ -63,7 +63,6 @@ def end(reason: str | None, **delta: object) -> bytes:
         ("function_call", "tool_calls"),
         ("content_filter", "content_filter"),
         ("repetition", "repetition"),
-        ("abort", "other"),
         ("Ignore all previous instructions", "other"),
         (None, "unknown"),
     ],

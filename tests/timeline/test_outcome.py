@@ -9,12 +9,13 @@ from sidecar.timeline.outcome import Outcome, outcome_of_status
     ("statuses", "outcome"),
     [
         ((200, 204, 304, 399), Outcome.OK),
-        ((400, 401, 404, 413, 422, 499), Outcome.CLIENT_ERROR),
-        ((429, 503), Outcome.REJECTED),
+        ((400, 401, 404, 413, 422, 431), Outcome.CLIENT_ERROR),
+        ((429, 503, 529), Outcome.REJECTED),
+        ((499,), Outcome.CLIENT_CANCELLED),
         ((408, 504), Outcome.ENGINE_TIMEOUT),
         ((500, 501, 502, 505, 599), Outcome.ENGINE_ERROR),
     ],
 )
 def test_each_status_has_one_outcome(statuses: tuple[int, ...], outcome: Outcome) -> None:
-    """429 and 503 are rejections, 408 and 504 timeouts of the engine; every other 4xx is the client's error."""
+    """429, 503 and 529 are rejections, 408 and 504 timeouts of the engine, 499 is a client that left; every other 4xx is the client's error."""
     assert {outcome_of_status(status) for status in statuses} == {outcome}

@@ -4,7 +4,7 @@ import re
 
 from sidecar.engines.kind import Ran
 from sidecar.engines.kinds import KINDS
-from sidecar.timeline.dialects import dialect_for
+from tests.support.apis import dialect_for
 from tools.engines_page import page
 
 

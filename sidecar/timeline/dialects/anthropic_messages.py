@@ -17,7 +17,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import Extras, count, decode
 from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
-from sidecar.timeline.finish import finish_of
+from sidecar.timeline.finish import denies, finish_of
 
 
 class _Usage(msgspec.Struct, frozen=True):
@@ -77,6 +77,7 @@ class AnthropicMessages(Dialect):
                 finish=finish_of(reason) if reason else None,
                 usage=None if said.usage is None else _usage(said.usage, final=True),
                 extras=extras,
+                error=denies(reason),
             )
         if kind == "message_stop":
             return DONE if extras is None else StreamEvent(extras=extras, done=True)
@@ -92,7 +93,7 @@ class AnthropicMessages(Dialect):
             wordless=isinstance(message.content, list) and all(map(_is_blank, message.content)),
             usage=None if message.usage is None else _usage(message.usage, final=True),
             extras=message.found(),
-            error=message.type == "error" or bool(message.error),
+            error=message.type == "error" or bool(message.error) or denies(message.stop_reason),
         )
 
 

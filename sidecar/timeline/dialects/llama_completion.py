@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import SEVERAL, Extras, count, decode, event_of, index_of
-from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, Dialect, StreamEvent, Usage
+from sidecar.timeline.events import ERROR, NO_USAGE, Dialect, StreamEvent, Usage, together
 from sidecar.timeline.finish import finish_of
 
 
@@ -40,10 +40,8 @@ class LlamaCompletion(Dialect):
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, a list of them (one per prompt), or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] == SEVERAL:
-            answers = decode(self.decoder_of_several, body)
-            if len(answers) != 1:
-                return NOTHING  # each has its own timings, and there is one ledger
-            return _stream_event(answers[0], outputs=True)
+            answers = [_stream_event(each, outputs=True) for each in decode(self.decoder_of_several, body)]
+            return answers[0] if len(answers) == 1 else together(answers)
         answer = decode(self.decoder, body)
         return _stream_event(answer, outputs=isinstance(answer.content, str))
 

@@ -13,7 +13,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import count, decode
 from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
-from sidecar.timeline.finish import finish_of
+from sidecar.timeline.finish import denies, finish_of
 
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
@@ -76,5 +76,6 @@ def _stream_event(line: _Line) -> StreamEvent:
         finish=finish_of(line.done_reason),
         usage=None if usage == NO_USAGE else usage,
         extras=stated or None,
+        error=denies(line.done_reason),
         done=True,
     )

@@ -12,7 +12,7 @@ import msgspec
 from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, event_of, index_of
 from sidecar.timeline.dialects.llama_completion import usage_of_timings
 from sidecar.timeline.events import Dialect, StreamEvent, Usage
-from sidecar.timeline.finish import finish_of
+from sidecar.timeline.finish import denies, finish_of
 
 
 class OpenAIUsage(msgspec.Struct, frozen=True):
@@ -68,6 +68,13 @@ class TokenOnly(OpenAIChunk, frozen=True, kw_only=True):
     prompt_progress: None = None
 
 
+class _Named(msgspec.Struct, frozen=True):
+    object: Any = None
+
+
+_ERROR_OBJECT = msgspec.json.Decoder(_Named)
+
+
 class ChunkDialect(Dialect):
     """An API of such chunks, streamed and whole."""
 
@@ -84,7 +91,7 @@ class ChunkDialect(Dialect):
         chunk: OpenAIChunk = decode(self.decoder, data)
         output: list[int] = []
         finished: list[int] = []
-        finish, wordless = None, 0
+        finish, wordless, denied = None, 0, False
         for choice in chunk.choices or ():
             if choice is None:
                 continue
@@ -94,23 +101,29 @@ class ChunkDialect(Dialect):
             if choice.finish_reason:
                 finished.append(index_of(choice.index))
                 finish = finish_of(choice.finish_reason) if finish is None else finish
+                denied = denied or denies(choice.finish_reason)
                 wordless += outputs and not choice.says_something()
         extras = chunk.found()
         usage = chunk.usage
-        if usage is msgspec.UNSET and extras is None and not chunk.error:
+        denied = denied or bool(chunk.error) or (not chunk.choices and extras is None and _is_error(data))
+        if usage is msgspec.UNSET and extras is None and not denied:
             return event_of(output, finished, finish, wordless=0 < wordless == len(output))
-        failed = bool(chunk.error)
         return StreamEvent(
             output=tuple(output),
             finished=tuple(finished),
             finish=finish,
             wordless=0 < wordless == len(output),
             usage=_usage(usage) if isinstance(usage, OpenAIUsage) else usage_of_timings(chunk.timings),
-            bare_usage=isinstance(usage, OpenAIUsage) and not chunk.choices and not failed,
+            bare_usage=isinstance(usage, OpenAIUsage) and not chunk.choices and not denied,
             null_usage=usage is None,
             extras=extras,
-            error=failed,
+            error=denied,
         )
+
+
+def _is_error(data: bytes) -> bool:
+    """Whether an object without choices is an error object, `{"object": "error", "message": ...}`: vLLM to 0.10, SGLang, LMDeploy."""
+    return bool(decode(_ERROR_OBJECT, data).object == "error")
 
 
 def _usage(stated: OpenAIUsage) -> Usage:

@@ -3,7 +3,8 @@
 It knows that every `*.delta` event is output (text, reasoning, refusal, arguments of calls). The `response` of the last
 event holds the counts, and in vLLM also its `metrics` (since 0.31; seen on its wire). The one answer of this API is
 choice 0; its `output_index` numbers items of that answer, not choices. It refuses to count `*.done` events as output:
-they repeat the deltas. The API defines no `[DONE]`; a `[DONE]` that a server adds is read as the end mark.
+they repeat the deltas. The API defines no `[DONE]`; a `[DONE]` that a server adds is read as the end mark. A whole answer that is `queued` or
+`in_progress` is the receipt for an answer that is made in the background.
 """
 
 from typing import Any
@@ -43,7 +44,9 @@ class _Event(Extras, frozen=True):
 _RESPONSE = msgspec.json.Decoder(_Response)
 
 _OVER = ("completed", "incomplete", "failed", "cancelled")
-"""Final statuses of a response; the type of its last event ends with the same word."""
+"""Final statuses of a response; the type of its last event ends with the same word, or with `completed` whatever the status is (vLLM)."""
+_TO_COME = ("queued", "in_progress")
+"""Statuses of a response that is made in the background."""
 
 
 class OpenAIResponses(Dialect):
@@ -59,7 +62,8 @@ class OpenAIResponses(Dialect):
         if kind == "error" or said.error:
             return ERROR
         if said.response is not None and kind.rpartition(".")[2] in _OVER and kind.count(".") == 1:
-            return _last(said.response, kind.rpartition(".")[2], said.found())
+            stated = said.response.status
+            return _last(said.response, stated if stated in _OVER else kind.rpartition(".")[2], said.found())
         extras = said.found()
         return NOTHING if extras is None else StreamEvent(extras=extras)
 
@@ -68,6 +72,8 @@ class OpenAIResponses(Dialect):
         response = decode(_RESPONSE, body)
         status = response.status if response.status in _OVER else "failed" if response.error else ""
         said = _last(response, status, None)
+        if response.status in _TO_COME and not response.error:
+            return StreamEvent(accepted=True)
         blank = isinstance(response.output, list) and all(map(_is_blank, response.output))
         return said._replace(output=(0,) if response.output else (), wordless=blank, done=False)
 
@@ -92,7 +98,8 @@ def _last(response: _Response, status: str, beside: dict[str, object] | None) ->
         finish=finish_of(status if cut is None else cut.reason) if over else None,
         usage=None if response.usage is None else _usage(response.usage),
         extras=extras or None,
-        error=status == "failed" or bool(response.error),
+        error=status in ("failed", "cancelled") or bool(response.error),
+        cancelled=status == "cancelled",
         done=bool(status),
     )
 

@@ -2,8 +2,7 @@
 
 It knows that every event has the whole text so far (LMDeploy: only the new text) and a `meta_info` with the counts so
 far. So `completion_tokens` decides whether an event is output, not its text: the text does not change if a token
-detokenises to nothing. The last event of a choice has a `finish_reason`, an object; `abort` with a status code is a
-failure of the engine. Of `meta_info` only the fields that `sidecar/engines/sglang.py` reads are handed on, and only
+detokenises to nothing. The last event of a choice has a `finish_reason`, an object. Of `meta_info` only the fields that `sidecar/engines/sglang.py` reads are handed on, and only
 with the finish. With several prompts or samples, events state their `index`. It refuses to read logprobs and hidden
 states, which may be long.
 """
@@ -13,8 +12,8 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, event_of, index_of
-from sidecar.timeline.events import ERROR, NOTHING, Dialect, StreamEvent, Usage
-from sidecar.timeline.finish import finish_of
+from sidecar.timeline.events import ERROR, Dialect, StreamEvent, Usage, together
+from sidecar.timeline.finish import denies, finish_of
 
 
 SGLANG_TIMES = ("queue_time", "forward_entry_time", "prefill_finished_time", "num_retractions")
@@ -57,10 +56,8 @@ class SGLangGenerate(Dialect):
         """A whole answer, a list of them (one per prompt or sample), or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] != SEVERAL:
             return _stream_event(decode(self.decoder, body))
-        answers = decode(self.decoder_of_several, body)
-        return (
-            _stream_event(answers[0]) if len(answers) == 1 else NOTHING
-        )  # several have one ledger, but no single report
+        answers = [_stream_event(each) for each in decode(self.decoder_of_several, body)]
+        return answers[0] if len(answers) == 1 else together(answers)
 
 
 def _stream_event(said: _Event) -> StreamEvent:
@@ -75,7 +72,7 @@ def _stream_event(said: _Event) -> StreamEvent:
     finish = meta.finish_reason
     if not finish:
         return event_of([index] if outputs else [], [])
-    if isinstance(finish, _Finish) and finish.type == "abort" and finish.status_code is not None:
+    if denies(finish.type if isinstance(finish, _Finish) else finish):
         return ERROR
     times = {name: value for name in SGLANG_TIMES if (value := getattr(meta, name)) is not None}
     return StreamEvent(

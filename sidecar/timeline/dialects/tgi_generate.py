@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode
-from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage, together
 from sidecar.timeline.finish import finish_of
 
 
@@ -42,22 +42,22 @@ class TGIGenerate(Dialect):
         if said.error:
             return ERROR
         outputs = isinstance(said.token, dict)
-        if said.generated_text is None:
+        if not isinstance(said.generated_text, str):
             return OUTPUT if outputs else NOTHING
         return _last(said, outputs=outputs)._replace(done=True)
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, alone or as the only one of a list, or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] == SEVERAL:
-            answers = decode(self.decoder_of_several, body)
-            if len(answers) != 1:
-                return NOTHING
-            answer = answers[0]
-        else:
-            answer = decode(self.decoder, body)
-        if answer.error:
-            return ERROR
-        return _last(answer, outputs=True) if isinstance(answer.generated_text, str) else NOTHING
+            answers = [_whole(each) for each in decode(self.decoder_of_several, body)]
+            return answers[0] if len(answers) == 1 else together(answers)
+        return _whole(decode(self.decoder, body))
+
+
+def _whole(answer: _Event) -> StreamEvent:
+    if answer.error:
+        return ERROR
+    return _last(answer, outputs=True) if isinstance(answer.generated_text, str) else NOTHING
 
 
 def _last(said: _Event, *, outputs: bool) -> StreamEvent:

@@ -13,6 +13,7 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import decode
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent
+from sidecar.timeline.proof import NO_MARKS
 
 
 TRITON_TIMES = ("arrival_time_ns", "first_scheduled_time_ns", "first_token_time_ns", "last_token_time_ns")
@@ -29,6 +30,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 class TritonGenerate(Dialect):
     name = "triton_generate"
+    end_marks = NO_MARKS
     decoder = msgspec.json.Decoder(_Event)
 
     def __init__(self, *, streams_unsaid: bool) -> None:

@@ -1,0 +1,69 @@
+"""The few values of a form body (`multipart/form-data`, RFC 7578) that classify a request: model, stream, user. Pure.
+
+Audio comes as a form: short text fields, and a file of megabytes. Clients send the fields before the file or behind it; of a body that is
+longer than the look-in bound, only the beginning is seen. A part is found by the boundary that the content type states; its value is
+read if it is short and the part is complete. Refuses to read files, and never raises.
+"""
+
+import re
+
+from sidecar.classify.body import MAX_STRING
+from sidecar.classify.found import UNREAD_BODY, Asked, Peek
+from sidecar.classify.lane import Headers
+
+
+MOST_PARTS = 64
+"""Parts that are looked at; OpenAI's transcription has about ten."""
+MOST_HEAD_BYTES = 1024
+"""Bytes of the header fields of one part."""
+_FORM = re.compile(
+    rb'multipart/form-data;(?:[^"]|"[^"]*")*?\bboundary=(?:"([^"]{1,70})"|([^\s;]{1,70})(?![^\s;]))', re.IGNORECASE
+)
+_PART_NAME = re.compile(
+    rb'content-disposition:\s*form-data;[^\r\n]*?\bname="?([a-z_]{1,32})"?(?:;|\s|$)', re.IGNORECASE
+)
+_TAKEN = (b"model", b"stream", b"user")
+_TRUE, _FALSE = (b"true", b"1"), (b"false", b"0")
+
+
+def peek_form(body: bytes | bytearray, headers: Headers) -> Peek:
+    """The values in a form, or in its beginning; UNREAD_BODY if it is none."""
+    stated = headers.get(b"content-type", (b"",))
+    form = _FORM.match(stated[0]) if len(stated) == 1 else None
+    if form is None:
+        return UNREAD_BODY
+    delimiter = b"--" + (form[1] or form[2])
+    found: dict[bytes, bytes] = {}
+    at, whole = body.find(delimiter), False
+    for _ in range(MOST_PARTS):
+        if at < 0:
+            break
+        at += len(delimiter)
+        if body[at : at + 2] == b"--":
+            whole = True
+            break
+        begins = body.find(b"\r\n\r\n", at, at + MOST_HEAD_BYTES)
+        ends = body.find(b"\r\n" + delimiter, at)
+        if begins >= 0 and begins + 4 <= ends:
+            named = _PART_NAME.search(body, at, begins)
+            if named is not None and named[1].lower() in _TAKEN and ends - begins - 4 <= MAX_STRING:
+                found[named[1].lower()] = bytes(body[begins + 4 : ends])
+        at = -1 if ends < 0 else ends + 2
+    stream = found.get(b"stream", b"").strip().lower()
+    return Peek(
+        whole=whole,
+        model=_text(found.get(b"model")),
+        stream=True if stream in _TRUE else False if stream in _FALSE else None,
+        user=_text(found.get(b"user")),
+        choices=1,
+        usage_asked=Asked.UNCLEAR,
+    )
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,224 @@
+"""The API of a request, told by its method and the last segments of its path.
+
+Engines mount the same API at many places: KServe below `/openai/v1`, OVMS below `/v3`, Docker's model runner below `/engines/v1`, gateways
+below a prefix of their own. What stands before the API's own segments says nothing, so only the last ones are compared, the longest entry
+first. Empty segments are passed over: a trailing or a doubled slash changes nothing. Segments themselves are compared as they are
+written: no server takes them in another case or with escapes.
+
+So `/v1/messages/count_tokens`, `/v1/batches` and `/v1/responses/ID/cancel` are no inference: their last segment is in no entry.
+
+It knows paths and refuses to guess: a path without an entry has no API, and its stream gets no marks. `engine.paths` in the config adds
+entries and takes some away.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
+from sidecar.timeline.dialects.encode import Encode
+from sidecar.timeline.dialects.llama_completion import LlamaCompletion
+from sidecar.timeline.dialects.ollama_api import Ollama
+from sidecar.timeline.dialects.openai_chat import OpenAIChat
+from sidecar.timeline.dialects.openai_completions import OpenAICompletions
+from sidecar.timeline.dialects.openai_responses import OpenAIResponses
+from sidecar.timeline.dialects.sglang_generate import SGLangGenerate
+from sidecar.timeline.dialects.spoken import Spoken, Told
+from sidecar.timeline.dialects.tgi_generate import TGIGenerate
+from sidecar.timeline.dialects.transcription import Transcription
+from sidecar.timeline.dialects.triton_generate import TritonGenerate
+from sidecar.timeline.dialects.vllm_generate import VllmGenerate
+from sidecar.timeline.events import Dialect
+
+
+class Purpose(StrEnum):
+    """The kind of answer that an API gives, which decides which of its times mean something."""
+
+    GENERATES = "generates"
+    """Tokens, one after the other: prefill and decode."""
+    ENCODES = "encodes"
+    """Numbers, at once: it has no first token, and its time teaches nothing about prefill or decode."""
+    TRANSCRIBES = "transcribes"
+    """The words of an audio: tokens come, and the length of the prompt is not that of a text."""
+    DELIVERS = "delivers"
+    """The stream of an answer that an earlier request ordered: it began before this request came."""
+    TOLD_BY_BODY = "told_by_body"
+    """The path serves several APIs: `told_by_body` says which."""
+
+
+class Api(NamedTuple):
+    dialect: Dialect
+    purpose: Purpose = Purpose.GENERATES
+
+
+TEACHES = (Purpose.GENERATES, Purpose.TOLD_BY_BODY)
+"""Purposes whose times are those of prompts and tokens, which objectives and costs are about."""
+
+
+_CHAT, _COMPLETIONS, _RESPONSES, _LLAMA = OpenAIChat(), OpenAICompletions(), OpenAIResponses(), LlamaCompletion()
+_TGI, _SGLANG, _OLLAMA = TGIGenerate(), SGLangGenerate(), Ollama()
+_ENCODES = Api(Encode(), Purpose.ENCODES)
+_TRANSCRIBES = Api(Transcription(), Purpose.TRANSCRIBES)
+_INVOCATIONS = Spoken(
+    "invocations",
+    (
+        Told(("delta",), _CHAT),
+        Told(("choices", "message"), _CHAT),
+        Told(("choices", "text"), _COMPLETIONS),
+        Told(("choices",), _CHAT),
+        Told(("token",), _TGI),
+        Told(("generated_text",), _TGI),
+    ),
+    _ENCODES.dialect,
+)
+
+API_OF_NAME: dict[str, Api] = {
+    api.dialect.name: api
+    for api in (
+        *map(
+            Api, (_CHAT, _COMPLETIONS, _RESPONSES, AnthropicMessages(), _OLLAMA, _LLAMA, _TGI, _SGLANG, VllmGenerate())
+        ),
+        Api(TritonGenerate(streams_unsaid=False)),
+        _ENCODES,
+        _TRANSCRIBES,
+    )
+}
+"""The APIs by the name that `engine.paths.add` gives them."""
+
+_ANY = b"*"
+MOST_TARGETS, LONGEST_TARGET_BYTES = 64, 256
+"""Request targets that are remembered, and their longest: clients choose them."""
+SERVED: tuple[tuple[str, Api], ...] = (
+    ("chat/completions", API_OF_NAME["openai_chat"]),
+    ("v1/completions", API_OF_NAME["openai_completions"]),
+    # llama.cpp's own API (b11434, tools/server), or OpenAI's on servers that leave out /v1.
+    ("completions", Api(Spoken("openai_completions_or_llama_completion", (Told(("choices",), _COMPLETIONS),), _LLAMA))),
+    ("responses", API_OF_NAME["openai_responses"]),
+    ("v1/messages", API_OF_NAME["anthropic_messages"]),
+    ("api/chat", API_OF_NAME["ollama"]),
+    ("api/generate", API_OF_NAME["ollama"]),
+    ("generate", Api(Spoken("sglang_generate_or_tgi_generate", (Told(("meta_info",), _SGLANG),), _TGI))),
+    ("generate_stream", Api(TGIGenerate(streams_unsaid=True))),
+    ("completion", API_OF_NAME["llama_completion"]),
+    ("infill", API_OF_NAME["llama_completion"]),
+    ("inference/v1/generate", API_OF_NAME["vllm_generate"]),
+    ("invocations", Api(_INVOCATIONS, Purpose.TOLD_BY_BODY)),
+    *(
+        (f"v2/models/*{version}/generate{ending}", Api(TritonGenerate(streams_unsaid=bool(ending))))
+        for version in ("", "/versions/*")
+        for ending in ("", "_stream")
+    ),
+    *(
+        (path, _ENCODES)
+        for path in (
+            "embeddings",
+            "embedding",
+            "embed",
+            "embed_all",
+            "rerank",
+            "reranking",
+            "score",
+            "pooling",
+            "classify",
+        )
+    ),
+    ("audio/transcriptions", _TRANSCRIBES),
+    ("audio/translations", _TRANSCRIBES),
+)
+"""The last segments of a path, `*` for any one, and the API that is served there."""
+_BY_KEY = (
+    (b'"messages":', API_OF_NAME["openai_chat"]),
+    (b'"prompt":', API_OF_NAME["openai_completions"]),
+    (b'"inputs":', Api(_TGI)),
+    (b'"input":', _ENCODES),
+)
+API_NAMES = tuple(dict.fromkeys(api.dialect.name for api in (*API_OF_NAME.values(), *(api for _, api in SERVED))))
+"""The names of all dialects, for a label."""
+_DELIVERED = Api(_RESPONSES, Purpose.DELIVERS)
+
+
+def segments_of(target: bytes) -> tuple[bytes, ...] | None:
+    """The segments of a request target that are not empty, without its query; None for a target that has no path.
+
+    Origin form (`/v1/messages?beta=true`) or absolute form (`http://engine/v1/messages`, RFC 9112 3.2.2).
+    """
+    path = target.partition(b"?")[0]
+    if path[:1] != b"/":
+        scheme, _, rest = path.partition(b"://")
+        if scheme.lower() not in (b"http", b"https"):
+            return None
+        path = rest.partition(b"/")[2]
+    return tuple(filter(None, path.split(b"/")))
+
+
+class _Entry(NamedTuple):
+    segments: tuple[bytes, ...]
+    """The last ones of a path; `*` is any one segment."""
+    api: Api | None
+    """None: it is no inference, whatever shorter entry would say so."""
+
+    def holds(self, segments: tuple[bytes, ...]) -> bool:
+        own = self.segments
+        last = segments[-len(own) :]
+        return len(last) == len(own) and all(a in (_ANY, b) for a, b in zip(own, last, strict=True))
+
+
+class Apis:
+    """The paths on which this sidecar's engine serves inference."""
+
+    def __init__(self, add: Mapping[str, str] = {}, exclude: Iterable[str] = ()) -> None:
+        """`add`: last segments of a path (`/my/llm`) to the name of an API, a key of API_OF_NAME. `exclude`: such segments."""
+        entries: dict[tuple[bytes, ...], Api | None] = {_split(path): api for path, api in SERVED}
+        entries.update((_split(path), API_OF_NAME[name]) for path, name in add.items())
+        entries.update((_split(path), None) for path in exclude)
+        self._seen: dict[bytes, Api] = {}
+        """Paths that were asked for, and their APIs: nearly all requests of a server come on one or two."""
+        self._by_last: dict[bytes, list[_Entry]] = {}
+        for segments, api in entries.items():
+            self._by_last.setdefault(segments[-1], []).append(_Entry(segments, api))
+        for found in self._by_last.values():
+            found.sort(key=lambda entry: -len(entry.segments))
+
+    def of(self, method: bytes, target: bytes, own: Mapping[bytes, Dialect] = {}) -> Api | None:
+        """The API of a request; None if it is no inference. `own`: whole paths on which the known engine alone generates."""
+        if method == b"POST":
+            return self._seen.get(target) or self._find(target, own)
+        if method == b"GET" and b"stream=true" in target.partition(b"?")[2].split(b"&"):
+            segments = segments_of(target)
+            return _DELIVERED if segments is not None and segments[-2:-1] == (b"responses",) else None
+        return None
+
+    def _find(self, target: bytes, own: Mapping[bytes, Dialect]) -> Api | None:
+        api = self.at(target, own)
+        if api is not None and not own and len(target) <= LONGEST_TARGET_BYTES and len(self._seen) < MOST_TARGETS:
+            self._seen[target] = api
+        return api
+
+    def at(self, target: bytes, own: Mapping[bytes, Dialect] = {}) -> Api | None:
+        """The API of a path, whatever the method."""
+        segments = segments_of(target)
+        if segments is None:
+            return None
+        if own and (dialect := own.get(b"/" + b"/".join(segments))) is not None:
+            return Api(dialect)
+        for entry in self._by_last.get(segments[-1], ()) if segments else ():
+            if entry.holds(segments):
+                return entry.api
+        return None
+
+
+def told_by_body(body: bytes | bytearray, api: Api) -> Api:
+    """The API of a request on a path that serves several: told by the first of these keys that its body has, else `api`."""
+    return next((found for key, found in _BY_KEY if key in body), api)
+
+
+def cancelled_by(method: bytes, target: bytes) -> bytes | None:
+    """The id of the response that this request cancels, `POST .../responses/ID/cancel`; None if it cancels none."""
+    if method != b"POST" or not target.partition(b"?")[0].rstrip(b"/").endswith(b"/cancel"):
+        return None
+    segments = segments_of(target)
+    return segments[-2] if segments is not None and segments[-3:-2] == (b"responses",) else None
+
+
+def _split(path: str) -> tuple[bytes, ...]:
+    return tuple(filter(None, path.encode().split(b"/")))

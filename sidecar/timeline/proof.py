@@ -1,0 +1,101 @@
+"""Whether an answer is whole by its API's own words. Pure.
+
+HTTP framing says that all bytes of a message came. It does not say that the engine finished: an engine that gives up may still end
+its chunks well, and one that dies ends a message without a length in the only way there is. APIs say it themselves, with two marks: a
+**finish reason** for each choice, and an **end mark** behind the last event. Each dialect
+says which of them its API has (`Dialect.end_marks`).
+
+An answer can be denied at once: the engine says that it failed or was aborted (`StreamEvent.error`). A mark that is *missing* says
+little by itself, because many servers leave one out. So each mark counts only where this engine was seen to set it: in LEARNED_FROM
+whole answers in a row of one API, one model and one version of the engine, streamed or not. From then on an answer without it ended too early. Until
+then the framing decides, and the answer counts as ok that was not proved. A server that never sends a mark is never blamed for it.
+
+Knows marks and counts. Refuses to know events, bytes and metrics.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class EndMark(StrEnum):
+    """A sign that an API sets at the end of a whole answer."""
+
+    FINISH = "finish_reason"
+    """Each choice with output has its reason: `finish_reason`, `stop_reason`, `done_reason`, or a final status."""
+    END = "end_mark"
+    """The last event of a stream: `[DONE]`, `message_stop`, `"done": true`."""
+
+
+class ApiMarks(NamedTuple):
+    """The marks that prove an answer of one API whole. Empty: the API has none, and framing is all there is."""
+
+    streamed: tuple[EndMark, ...] = ()
+    whole: tuple[EndMark, ...] = ()
+    """The same for an answer that is not streamed."""
+
+
+BOTH_MARKS = ApiMarks(streamed=(EndMark.FINISH, EndMark.END), whole=(EndMark.FINISH,))
+NO_MARKS = ApiMarks()
+
+
+class Proof(StrEnum):
+    """The standing of an answer that ended well by its framing, or whose end mark came: `llm_answer_proofs_total{proof}`."""
+
+    MARKED = "marked"
+    """Its API's own words say that it is whole."""
+    UNPROVED = "unproved"
+    """No mark came, and this engine was not seen to set any."""
+    FRAMING = "framing"
+    """The API has no mark, or the answer was not read: its framing is all that is known."""
+    CUT_BEHIND_MARK = "cut_behind_mark"
+    """The end mark came, and the last bytes of the framing did not."""
+    MISSING = "missing"
+    """A mark is missing that this engine sets: the answer ended too early, and its outcome is engine_truncated."""
+
+
+LEARNED_FROM = 20
+"""Whole answers in a row that set a mark, after which it is expected of the next one."""
+MOST_KINDS = 1024
+"""Kinds of answers that are remembered: APIs times models times two. The one that was not seen for longest is forgotten."""
+
+
+class AnswerKind(NamedTuple):
+    """The answers that are expected to end alike."""
+
+    engine: str
+    """The engine's kind."""
+    version: str | None
+    """A new version may end its answers in another way."""
+    api: str
+    """The name of the dialect."""
+    model: str
+    streamed: bool
+
+
+class Proofs:
+    """The marks that the answers of one process were seen to set."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[AnswerKind, dict[EndMark, int]] = OrderedDict()
+        """Answers in a row that set each mark; they are not counted further than LEARNED_FROM."""
+
+    def judge(self, kind: AnswerKind, api: ApiMarks, set_marks: Collection[EndMark]) -> Proof:
+        """The standing, by these marks, of an answer that was read whole, whose framing is whole and which nothing denies."""
+        marks = api.streamed if kind.streamed else api.whole
+        if not marks:
+            return Proof.FRAMING
+        seen = self._seen.get(kind)
+        if seen is None:
+            seen = self._seen[kind] = dict.fromkeys(marks, 0)
+            if len(self._seen) > MOST_KINDS:
+                self._seen.popitem(last=False)
+        else:
+            self._seen.move_to_end(kind)
+        for mark in marks:
+            if mark not in set_marks and seen[mark] >= LEARNED_FROM:
+                return Proof.MISSING
+        for mark in marks:
+            seen[mark] = min(LEARNED_FROM, seen[mark] + 1) if mark in set_marks else 0
+        return Proof.MARKED if set_marks else Proof.UNPROVED

@@ -1,0 +1,329 @@
+"""Each kind of request is counted as what it is, wherever its API is mounted and whatever its purpose is."""
+
+import json
+
+import pytest
+import structlog
+
+from sidecar.config.schema import EnginePathsConfig, ProxyConfig
+from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.timeline.apis import Apis
+from sidecar.timeline.outcome import Outcome
+from tests.answers.spoken import CHAT, COMPLETIONS, RESPONSES, SPOKEN, event
+from tests.support.forms import FILE, form
+from tests.support.memory import WEBSOCKET
+from tests.support.vllm_stream import chunk
+from tests.support.walk import AIMS, OBJECTIVES, Walk
+
+
+EVENTS, JSON = "text/event-stream", "application/json"
+
+
+def ask(walk: Walk, target: str, body: bytes = b"{}", *, method: str = "POST", content_type: str = JSON) -> None:
+    head = f"{method} {target} HTTP/1.1\r\nHost: pod\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+    walk.client().send(head.encode() + body)
+
+
+def reply(walk: Walk, body: bytes, *, content_type: str = JSON, status: str = "200 OK") -> None:
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {len(body)}\r\n\r\n"
+    walk.engine.send(head.encode() + body)
+
+
+def begin(walk: Walk) -> None:
+    walk.engine.send(f"HTTP/1.1 200 OK\r\ncontent-type: {EVENTS}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+
+
+def whole_stream(api: object = CHAT) -> bytes:
+    return b"".join((*api.begin, api.token, api.token, *api.finish, *api.end))  # type: ignore[attr-defined]
+
+
+ORDER = json.dumps({"model": "tiny", "stream": True, "messages": []}).encode()
+
+
+# --- no inference in silence ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "target", ["/openai/v1/chat/completions", "/v3/chat/completions/", "/engines/v1//chat/completions"]
+)
+def test_a_stream_is_counted_where_kserve_and_others_mount_it(target: str) -> None:
+    """With tokens, phases and a lane, as at the engine's own path."""
+    walk = Walk(objectives=OBJECTIVES)
+    ask(walk, target, ORDER)
+    reply(walk, whole_stream(), content_type=EVENTS)
+
+    assert walk.accounts[-1].outcome is Outcome.OK
+    assert walk.value("llm_requests_total", lane="interactive", outcome="ok") == 1
+    assert walk.value("llm_output_tokens_sum") == 2
+    assert walk.value("llm_slo_requests_total", objective="ttft") == 1
+
+
+def test_an_event_stream_on_an_unknown_path_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """It passes. The page counts each of them, and the log names the path and what to do."""
+    structlog.reset_defaults()
+    walk = Walk()
+    for _ in range(3):
+        ask(walk, "/my/llm?key=secret", ORDER)
+        reply(walk, whole_stream(), content_type=f"{EVENTS}; charset=utf-8")
+    ask(walk, "/tokenize", ORDER)
+    reply(walk, b"{}")
+    ask(walk, "/other", ORDER)
+    reply(walk, b"no", content_type=EVENTS, status="404 Not Found")
+
+    assert walk.value("llm_uncounted_inference_total", kind="event_stream") == 3
+    assert walk.value("llm_passthrough_requests_total", outcome="ok") == 4
+    told = capsys.readouterr().out
+    assert told.count("inference_not_counted") == 1
+    assert "/my/llm" in told
+    assert "secret" not in told
+
+
+def test_a_websocket_on_an_inference_path_is_told() -> None:
+    walk = Walk()
+    for target in (b"/v1/responses", b"/ws"):
+        walk.client().send(WEBSOCKET.replace(b"/ws", target))
+        walk.engine.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+
+    assert walk.value("llm_uncounted_inference_total", kind="websocket") == 1
+
+
+def test_paths_of_the_config_are_in_force_at_once() -> None:
+    """A reload of `engine.paths` needs no restart."""
+    walk = Walk()
+    said = EnginePathsConfig(add={"/my/llm": "openai_chat"}, exclude=("/v1/embeddings",))
+    walk.observers.apis = Apis(said.add, said.exclude)
+    ask(walk, "/gateway/my/llm", ORDER)
+    reply(walk, whole_stream(), content_type=EVENTS)
+    ask(walk, "/v1/embeddings", ORDER)
+    reply(walk, b"{}")
+
+    assert [account.outcome for account in walk.accounts] == [Outcome.OK]
+    assert walk.value("llm_passthrough_requests_total", outcome="ok") == 1
+
+
+# --- embeddings and the like ---------------------------------------------------------------------------------------------
+
+EMBED = json.dumps({"model": "tiny", "input": ["a", "b"]}).encode()
+NUMBERS = json.dumps({"data": [{"embedding": [0.1]}], "usage": {"prompt_tokens": 7, "total_tokens": 7}}).encode()
+
+
+def test_embeddings_have_a_lane_and_an_outcome_and_no_objective_by_default() -> None:
+    """The lane's E2E objective is about answers that are generated."""
+    walk = Walk(objectives=OBJECTIVES)
+    ask(walk, "/v1/embeddings", EMBED)
+    walk.clock.later(60.0)
+    reply(walk, NUMBERS)
+    ask(walk, "/v1/rerank", EMBED)
+    reply(walk, b'{"error":"gone"}')
+    ask(walk, "/score", EMBED)
+    reply(walk, b"busy", status="503 Service Unavailable")
+
+    assert [account.outcome for account in walk.accounts] == [Outcome.OK, Outcome.ENGINE_ERROR, Outcome.REJECTED]
+    assert walk.value("llm_requests_total", lane="interactive", model="tiny", prompt_bucket="0-512", outcome="ok") == 1
+    assert walk.value("llm_prompt_tokens_sum") == 7
+    assert walk.value("llm_request_seconds_sum", streaming="false") == 60.0
+    assert walk.value("llm_slo_requests_total") == 0
+    assert walk.value("llm_empty_answers_total") == 0
+
+
+def test_embeddings_count_for_the_objective_that_is_configured_for_them() -> None:
+    walk = Walk(
+        objectives=Objectives(
+            {"interactive": dict.fromkeys(("0-512", "unknown"), Aims(ttft=AIMS.ttft))}, {"interactive": Aim(0.5, 0.99)}
+        )
+    )
+    for seconds in (0.1, 2.0):
+        ask(walk, "/openai/v1/embeddings", EMBED)
+        walk.clock.later(seconds)
+        reply(walk, NUMBERS)
+
+    assert walk.value("llm_slo_requests_total", objective="e2e") == 2
+    assert walk.value("llm_slo_misses_total", objective="e2e") == 1
+    assert walk.value("llm_slo_requests_total", objective="ttft") == 0
+
+
+def test_a_path_for_all_apis_is_told_by_the_body() -> None:
+    """SageMaker's `/invocations`: chat, completions and embeddings, each with its own tokens."""
+    walk = Walk()
+    ask(walk, "/invocations", ORDER)
+    reply(walk, whole_stream(CHAT), content_type=EVENTS)
+    ask(walk, "/invocations", json.dumps({"model": "tiny", "stream": True, "prompt": "a"}).encode())
+    reply(walk, whole_stream(COMPLETIONS), content_type=EVENTS)
+    ask(walk, "/invocations", EMBED)
+    reply(walk, NUMBERS)
+
+    assert walk.value("llm_requests_total", outcome="ok") == 3
+    assert walk.value("llm_output_tokens_count") == 2
+    assert walk.value("llm_time_to_first_token_seconds_count") == 2
+    assert walk.accounts[-1].marks.usage is not None
+    assert walk.accounts[-1].marks.usage.prompt_tokens == 7
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (event({"object": "transcription.chunk", "choices": [{"delta": {"content": "a"}, "finish_reason": None}]}),),
+        (event({"type": "transcript.text.delta", "delta": "a"}), event({"type": "transcript.text.done", "text": "a"})),
+    ],
+    ids=["vllm", "openai"],
+)
+def test_a_transcription_is_a_form_and_its_stream_has_tokens(events: tuple[bytes, ...]) -> None:
+    walk = Walk(objectives=OBJECTIVES)
+    body = form(("model", b"tiny"), ("stream", b"true"), ("file", FILE[:500]))
+    ask(walk, "/v1/audio/transcriptions", body, content_type="multipart/form-data; boundary=xYz")
+    reply(walk, b"".join(events) + b"data: [DONE]\n\n", content_type=EVENTS)
+
+    account = walk.accounts[-1]
+    assert (account.outcome, account.labels.model, account.streaming, account.marks.output_events) == (
+        Outcome.OK,
+        "tiny",
+        True,
+        1,
+    )
+    assert walk.value("llm_time_to_first_token_seconds_count") == 1
+    assert walk.value("llm_slo_requests_total") == 0
+
+
+def test_tokens_in_and_tokens_out() -> None:
+    """vLLM's `/inference/v1/generate`: the prompt's length is that of its list."""
+    walk = Walk(objectives=OBJECTIVES, limits=ProxyConfig())
+    ask(
+        walk,
+        "/inference/v1/generate",
+        json.dumps({"model": "tiny", "stream": True, "token_ids": list(range(600))}).encode(),
+    )
+    token = event({"request_id": "r", "choices": [{"index": 0, "finish_reason": None, "token_ids": [5]}]})
+    last = event({"request_id": "r", "choices": [{"index": 0, "finish_reason": "length", "token_ids": [6]}]})
+    reply(walk, token + last + b"data: [DONE]\n\n", content_type=EVENTS)
+
+    account = walk.accounts[-1]
+    assert (account.outcome, account.labels.prompt_bucket, account.marks.output_events) == (Outcome.OK, "512-4k", 2)
+
+
+# --- background, and what comes later ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_receipt_is_accepted_and_no_answer(status: str) -> None:
+    """It is neither an answer of 14 ms nor an empty one, and decides no objective."""
+    walk = Walk(objectives=OBJECTIVES)
+    ask(walk, "/v1/responses", json.dumps({"model": "tiny", "background": True, "input": "a"}).encode())
+    reply(walk, json.dumps({"id": "resp_1", "status": status, "output": [], "usage": None, "error": None}).encode())
+
+    assert walk.accounts[-1].outcome is Outcome.ACCEPTED
+    assert walk.value("llm_slo_requests_total") == 0
+    assert walk.value("llm_empty_answers_total") == 0
+    assert "llm_time_to_first_token_seconds_count" not in walk.page()
+    assert "llm_request_seconds_count" not in walk.page()
+
+
+def test_the_stream_that_delivers_it_later_has_tokens_gaps_and_an_end() -> None:
+    """And no TTFT, no phases and no objective: its answer began before the request came."""
+    walk = Walk(objectives=OBJECTIVES)
+    ask(walk, "/v1/responses/resp_1?stream=true", b"", method="GET")
+    begin(walk)
+    for piece in (*RESPONSES.begin, RESPONSES.token, RESPONSES.token, *RESPONSES.finish):
+        walk.clock.later(5.0)
+        walk.engine.send(chunk(piece))
+    walk.engine.send(b"0\r\n\r\n")
+
+    assert walk.accounts[-1].outcome is Outcome.OK
+    assert walk.value("llm_inter_token_seconds_count") == 1
+    assert walk.value("llm_output_tokens_sum") == 2
+    assert walk.value("llm_slo_requests_total") == 0
+    assert "llm_time_to_first_token_seconds_count" not in walk.page()
+    assert "llm_request_phase_seconds_count" not in walk.page()
+
+
+@pytest.mark.parametrize(
+    ("cancels", "outcome"), [("resp_1", Outcome.CLIENT_CANCELLED), ("resp_2", Outcome.ENGINE_ERROR)]
+)
+def test_a_response_that_its_client_cancelled_is_the_clients(cancels: str, outcome: Outcome) -> None:
+    """An engine may cancel by itself, when it shuts down: that is its own error."""
+    walk = Walk()
+    ask(walk, "/v1/responses", ORDER)
+    begin(walk)
+    stream = walk.engine
+    for piece in (*RESPONSES.begin, RESPONSES.token):
+        stream.send(chunk(piece))
+    ask(walk, f"/v1/responses/{cancels}/cancel", b"")
+    stream.send(chunk(RESPONSES.denied["a cancelled status"][0]) + b"0\r\n\r\n")
+
+    assert walk.accounts[-1].outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        ("429 Too Many Requests", Outcome.REJECTED),
+        ("503 Service Unavailable", Outcome.REJECTED),
+        ("529 Overloaded", Outcome.REJECTED),
+        ("499 Client Closed Request", Outcome.CLIENT_CANCELLED),
+        ("400 Bad Request", Outcome.CLIENT_ERROR),
+        ("500 Internal Server Error", Outcome.ENGINE_ERROR),
+    ],
+)
+def test_a_status_that_refuses_decides_whatever_the_body_says(status: str, outcome: Outcome) -> None:
+    walk = Walk()
+    for api in SPOKEN.values():
+        ask(walk, api.path, ORDER)
+        reply(walk, json.dumps(api.whole).encode(), status=status)
+
+    assert {account.outcome for account in walk.accounts} == {outcome}
+    assert len(walk.accounts) == len(SPOKEN)
+
+
+# --- the end of an answer ------------------------------------------------------------------------------------------------
+
+
+def test_what_the_engine_holds_open_behind_the_end_mark_is_not_the_clients() -> None:
+    """The client has all of it, and six seconds pass before the last chunk: they are in no phase, and the log says so."""
+    walk = Walk()
+    ask(walk, "/v1/chat/completions", ORDER)
+    begin(walk)
+    walk.clock.later(1.0)
+    walk.engine.send(chunk(whole_stream()))
+    walk.clock.later(6.0)
+    walk.engine.send(b"0\r\n\r\n")
+
+    account = walk.accounts[-1]
+    assert account.ledger is not None
+    assert account.ledger.e2e_seconds == pytest.approx(1.0)
+    assert account.notes["engine_held_open_seconds"] == "6.000000"
+
+
+def test_a_client_that_was_slow_meanwhile_has_its_time_in_stream() -> None:
+    """It is not known before it caught up that it had the mark."""
+    walk = Walk()
+    client = walk.client()
+    client.send(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b" % (len(ORDER), ORDER)
+    )
+    client.room = 0
+    begin(walk)
+    walk.engine.send(b"".join(map(chunk, (CHAT.token,) * 20)) + chunk(whole_stream()))
+    walk.clock.later(4.0)
+    client.take(None)
+    walk.clock.later(2.0)
+    walk.engine.send(b"0\r\n\r\n")
+
+    account = walk.accounts[-1]
+    assert account.ledger is not None
+    assert account.ledger.e2e_seconds == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("ends", ["lost", "held open for ever"])
+def test_an_answer_that_is_cut_behind_its_end_mark_is_ok(ends: str) -> None:
+    """All tokens came. The page counts it as cut, and the client's connection is cut as the engine's was."""
+    walk = Walk()
+    ask(walk, "/v1/chat/completions", ORDER)
+    begin(walk)
+    walk.engine.send(chunk(whole_stream()))
+    if ends == "lost":
+        walk.engine.lose()
+    else:
+        walk.runs(301.0)
+
+    assert walk.accounts[-1].outcome is Outcome.OK
+    assert walk.accounts[-1].ledger is not None
+    assert walk.value("llm_answer_proofs_total", api="openai_chat", proof="cut_behind_mark") == 1

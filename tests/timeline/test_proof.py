@@ -1,0 +1,80 @@
+"""A mark that is missing counts only where the engine was seen to set it, twenty times in a row."""
+
+from sidecar.timeline.proof import BOTH_MARKS, LEARNED_FROM, MOST_KINDS, NO_MARKS, AnswerKind, EndMark, Proof, Proofs
+
+
+FINISH, END = EndMark.FINISH, EndMark.END
+CHAT = AnswerKind("vllm", "0.33", "openai_chat", "tiny", streamed=True)
+
+
+def test_a_mark_counts_after_twenty_whole_answers() -> None:
+    proofs = Proofs()
+
+    before = [proofs.judge(CHAT, BOTH_MARKS, (FINISH, END)) for _ in range(LEARNED_FROM - 1)]
+    unlearned = Proofs()
+    for _ in range(LEARNED_FROM - 1):
+        unlearned.judge(CHAT, BOTH_MARKS, (FINISH, END))
+
+    assert set(before) == {Proof.MARKED}
+    assert unlearned.judge(CHAT, BOTH_MARKS, ()) is Proof.UNPROVED
+    assert proofs.judge(CHAT, BOTH_MARKS, (FINISH, END)) is Proof.MARKED
+    assert proofs.judge(CHAT, BOTH_MARKS, ()) is Proof.MISSING
+    assert proofs.judge(CHAT, BOTH_MARKS, (FINISH,)) is Proof.MISSING
+    assert proofs.judge(CHAT, BOTH_MARKS, (END,)) is Proof.MISSING
+    assert proofs.judge(CHAT, BOTH_MARKS, (FINISH, END)) is Proof.MARKED
+
+
+def test_an_engine_that_never_sets_a_mark_is_never_blamed_for_it() -> None:
+    """Such servers end each stream with its finish reason alone, or with neither."""
+    proofs = Proofs()
+
+    assert {proofs.judge(CHAT, BOTH_MARKS, (FINISH,)) for _ in range(3 * LEARNED_FROM)} == {Proof.MARKED}
+    assert {proofs.judge(CHAT._replace(model="other"), BOTH_MARKS, ()) for _ in range(3 * LEARNED_FROM)} == {
+        Proof.UNPROVED
+    }
+
+
+def test_an_engine_that_sets_a_mark_now_and_then_is_not_expected_to() -> None:
+    """A gateway with several engines behind it: twenty in a row, and not twenty in all."""
+    proofs = Proofs()
+
+    seen = [proofs.judge(CHAT, BOTH_MARKS, (FINISH, END) if turn % 7 else (FINISH,)) for turn in range(200)]
+
+    assert set(seen) == {Proof.MARKED}
+
+
+def test_engines_versions_apis_models_and_kinds_of_answers_are_apart() -> None:
+    proofs = Proofs()
+    for _ in range(LEARNED_FROM):
+        proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
+
+    others = (
+        CHAT._replace(engine="sglang"),
+        CHAT._replace(version="0.34"),
+        CHAT._replace(api="openai_completions"),
+        CHAT._replace(model="big"),
+        CHAT._replace(streamed=False),
+    )
+    assert {proofs.judge(kind, BOTH_MARKS, ()) for kind in others} == {Proof.UNPROVED}
+    assert proofs.judge(CHAT, BOTH_MARKS, ()) is Proof.MISSING
+
+
+def test_an_api_without_marks_is_known_by_its_framing() -> None:
+    triton = AnswerKind("triton", "2.73", "triton_generate", "tiny", streamed=True)
+
+    assert {Proofs().judge(triton, NO_MARKS, ()) for _ in range(2)} == {Proof.FRAMING}
+
+
+def test_what_was_not_seen_for_longest_is_forgotten() -> None:
+    """So that no client fills the memory; labels are a closed set, and the bound is far above it."""
+    proofs = Proofs()
+    for _ in range(LEARNED_FROM):
+        proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
+    for number in range(MOST_KINDS - 1):
+        proofs.judge(CHAT._replace(model=f"m{number}"), BOTH_MARKS, ())
+    assert proofs.judge(CHAT, BOTH_MARKS, ()) is Proof.MISSING  # and so it is the latest
+
+    for number in range(MOST_KINDS):
+        proofs.judge(CHAT._replace(model=f"n{number}"), BOTH_MARKS, ())
+
+    assert proofs.judge(CHAT, BOTH_MARKS, ()) is Proof.UNPROVED
