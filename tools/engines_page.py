@@ -29,8 +29,11 @@ _HEAD = ("source", "version", "flags", "exact", "not stated, or only as a bound"
 _AFTER = """
 ## Paths that count as inference
 
-A POST on one of these paths is an inference request: it has a lane, a timeline and, if the engine reports, phases. All other
-requests pass through and are counted in `llm_passthrough_requests_total`.
+A POST whose path ends with one of these segments is an inference request: it has a lane, a timeline and, if the engine reports,
+phases. What stands before them does not matter (`/openai/v1` of KServe, `/v3`, `/engines/v1`, a gateway's prefix), nor does a trailing or
+doubled slash. The longest entry decides. `engine.paths` in the [config](configuration.md) adds paths and excludes some. All other requests
+pass through and are counted in `llm_passthrough_requests_total`; those that look like inference also in `llm_uncounted_inference_total`,
+with their path in the log.
 
 | path | served by |
 |---|---|
@@ -42,6 +45,33 @@ requests pass through and are counted in `llm_passthrough_requests_total`.
 | `/v2/models/*/generate`, `/v2/models/*/generate_stream`, with a version too | Triton |
 | `/api/chat`, `/api/generate` | Ollama (lines of JSON; streamed unless the request says `"stream": false`) |
 | `/completion`, `/infill` | llama.cpp |
+| `/inference/v1/generate` | vLLM: tokens in, tokens out, as llm-d uses it |
+| `/invocations` | any of these APIs, on SageMaker: the body tells which |
+| `/v1/audio/transcriptions`, `/v1/audio/translations` | vLLM |
+| `/embeddings`, `/embedding`, `/embed`, `/rerank`, `/reranking`, `/score`, `/pooling`, `/classify` | vLLM, SGLang, llama.cpp, Ollama, TEI |
+
+The last two rows generate nothing, or text from audio: their requests have lane, model, outcome and times, teach nothing about
+prefill or decode, and have an objective only where `objectives.LANE.encode_e2e` gives one. A GET on `/v1/responses/ID?stream=true` delivers
+an answer that was ordered before: its gaps, tokens and end are measured, and no TTFT. Websockets on these paths pass, and cannot be
+counted.
+
+## When an answer is whole
+
+An API says by itself that an answer is whole. This counts where the HTTP framing says so too and the answer was read:
+
+| API | a stream is proved by | a whole answer is proved by | it is denied by |
+|---|---|---|---|
+| chat, completions, vLLM's tokens | a `finish_reason` for each choice; `[DONE]` | a `finish_reason` for each choice | `abort`, `error`, `cancelled` or `timeout` as reason; `error`; `"object": "error"` |
+| `/v1/responses` | `response.completed` or `response.incomplete` | the same as status | status `failed` or `cancelled`; an event `error` |
+| `/v1/messages` | a `stop_reason`; `message_stop` | a `stop_reason` | `error` |
+| Ollama, llama.cpp's own | `"done": true`; `"stop": true` | the same | `error` |
+| TGI's own | `generated_text` | the same | `error` |
+| SGLang's own | `finish_reason` in `meta_info`; `[DONE]` | the same without `[DONE]` | `abort`; `error` |
+| transcriptions | a `finish_reason`, or `transcript.text.done`; `[DONE]` | nothing: framing is all | `error` |
+| Triton's own, embeddings and the like | nothing: framing is all | nothing | `error` |
+
+What denies counts at once (`engine_error`). A mark that is missing counts (`engine_truncated`) only after 20 answers in a row of this
+engine, API and model had it; until then the answer is `ok`, and `unproved` in `llm_answer_proofs_total`.
 
 ## When the sidecar asks for a usage chunk
 

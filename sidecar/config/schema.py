@@ -100,9 +100,9 @@ class EngineConfig(Section):
     connect_timeout_seconds: Seconds = 2.0
     """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s). If its name has several addresses, they share this time: the next attempt begins 0.25 s after the one before, which goes on (RFC 8305)."""
     first_byte_timeout_seconds: Seconds = 600.0
-    """Some engines send the head only with the first token, and a queue may be minutes long (nginx 60 s is too short)."""
+    """The first output must come within this time, whatever head, ping or role frame came before: a queue may be minutes long (nginx 60 s is too short)."""
     gap_timeout_seconds: Seconds = 300.0
-    """The longest pause inside a response (Envoy's stream idle timeout is 5 min), not a limit on its whole length."""
+    """The longest pause behind the first output (Envoy's stream idle timeout is 5 min), not a limit on the whole length of an answer."""
     pool_idle_seconds: Annotated[float, Limits(ge=0, le=3)] = 3.0
     """Below the 5 s at which uvicorn closes idle connections, or POSTs fail on the race (linkerd 3 s); 0 keeps none."""
 
@@ -148,8 +148,8 @@ class ProxyConfig(Section):
     """Bytes of a body that are held to read `model`, `stream` and the like; a longer body passes unread."""
     head_timeout_seconds: Seconds = 75.0
     """A request head must be complete within this time, so that slow headers cannot hold sockets for ever (nginx 60 s)."""
-    keep_alive_seconds: Seconds = 75.0
-    """An idle client connection is closed after this time (nginx 75 s)."""
+    keep_alive_seconds: Seconds = 620.0
+    """An idle client connection is closed after this time: longer than callers keep theirs, or a request meets the close (Google's load balancers 600 s, llm-d's proxy 90 s). Where files are few, the one that has been idle longest is closed first."""
     body_gap_timeout_seconds: Seconds = 60.0
     """The longest pause inside an upload (nginx 60 s between reads). upload_min_bytes_per_second may end it sooner: by default an upload of fewer than 4,800 bytes ends 20 s after its head."""
     upload_timeout_seconds: Seconds = 600.0

@@ -46,6 +46,11 @@ def engine_now(metrics: Metrics) -> dict[str, str]:
         more = "" if not expected else f" <small>{seconds(expected)} of work was pending</small>"
         told["silent for"] = seconds(silence_seconds) + more
     told["traffic through the sidecar"] = _or_empty(percent, value(c.ENGINE_TRAFFIC_SEEN_RATIO))
+    uncounted = sum(child.value or 0.0 for child in metrics.counter(c.UNCOUNTED_INFERENCE_TOTAL).children.values())
+    if uncounted:
+        told["passed uncounted, though it looks like inference"] = (
+            f'<span class="bad">{digits(uncounted)}</span> <small>the log names the paths; engine.paths.add counts them</small>'
+        )
     told["reported seconds over its own sums"] = ", ".join(
         f"{escape(phase_name(*child.labels))} {percent(child.value)}" for child in agreement if child.value is not None
     )

@@ -20,6 +20,7 @@ JUDGES: Mapping[Link, Callable[[Read, Chain], Finding]] = {
     Link.READY: own_side.ready,
     Link.TRAFFIC: own_side.traffic,
     Link.CLIENTS: own_side.clients,
+    Link.COUNTED: own_side.counted,
     Link.LIMITS: own_side.limits,
     Link.PROMETHEUS: scraped_targets.prometheus,
     Link.SCRAPE: scraped_targets.scrape,

@@ -59,6 +59,12 @@ class Link(Enum):
         "--sidecar.url",
         "Requests that bypass the sidecar miss in every number, and the engine's load has no explanation.",
     )
+    COUNTED = (
+        "counted",
+        "Is all inference that passes counted, and do answers prove that they are whole?",
+        "--sidecar.url",
+        "Requests on unknown paths are in no number, and an answer that broke off may count as ok.",
+    )
     LIMITS = (
         "limits",
         "Are open files and budgets enough?",

@@ -18,6 +18,10 @@ from sidecar.engines.probe.replies import Answers, body_at
 from sidecar.ledger.request_labels import OTHER
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import SLO_THRESHOLD_SECONDS
+from sidecar.metrics.declaration import Counter
+from sidecar.metrics.vocabulary import UNCOUNTED_KINDS
+from sidecar.timeline.apis import API_NAMES
+from sidecar.timeline.proof import Proof
 
 
 LEAST_SEEN = 0.9
@@ -277,6 +281,36 @@ def clients(read: Read, chain: Chain) -> Finding:
             f"let the Service's targetPort be the sidecar's port ({_LABELLED}), and close the engine's (--host 127.0.0.1)",
         )
     return ok(Link.CLIENTS, f"{seen:.0%} of the engine's requests passed the sidecar")
+
+
+def counted(read: Read, chain: Chain) -> Finding:
+    if missing := _needs_page(read, chain, Link.COUNTED):
+        return missing
+    uncounted = {
+        kind: number for kind in UNCOUNTED_KINDS if (number := _count(read, c.UNCOUNTED_INFERENCE_TOTAL, kind=kind))
+    }
+    if uncounted:
+        found = ", ".join(f"{number:.0f} {kind}" for kind, number in uncounted.items())
+        return broken(
+            Link.COUNTED,
+            f"requests that look like inference passed uncounted: {found}",
+            "read their paths in the sidecar's log (inference_not_counted), and add them to engine.paths.add; a websocket cannot be counted",
+        )
+    unproved = [
+        f"{number:.0f} of {api}"
+        for api in API_NAMES
+        if (number := _count(read, c.ANSWER_PROOFS_TOTAL, api=api, proof=Proof.UNPROVED))
+    ]
+    if unproved:
+        return ok(
+            Link.COUNTED,
+            f"all of it; answers without a finish reason and an end mark count as ok, unproved: {', '.join(unproved)}",
+        )
+    return ok(Link.COUNTED, "all of it")
+
+
+def _count(read: Read, counter: Counter, **labels: str) -> float:
+    return read.page.value(counter.name, **labels) or 0.0
 
 
 def limits(read: Read, chain: Chain) -> Finding:

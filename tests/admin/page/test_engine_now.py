@@ -78,3 +78,15 @@ def test_names_sources_and_hints_are_escaped() -> None:
 def test_an_engine_that_has_stopped_in_its_work_is_told_from_one_that_does_not_answer() -> None:
     assert "answers no" in shown({c.ENGINE_UP: 0.0, c.ENGINE_STALLED: 0.0})
     assert "answers stalled" in shown({c.ENGINE_UP: 0.0, c.ENGINE_STALLED: 1.0})
+
+
+def test_inference_that_passes_uncounted_is_told() -> None:
+    """No row says so while nothing of the kind has passed."""
+    registry = metrics()
+    assert not any("uncounted" in row for row in engine_now(registry))
+    for kind, number in (("event_stream", 2.0), ("websocket", 1.0)):
+        registry.counter(c.UNCOUNTED_INFERENCE_TOTAL).child(kind).inc(number)
+
+    (told,) = [value for row, value in engine_now(registry).items() if "uncounted" in row]
+
+    assert Reader(told).text.startswith("3 the log names the paths")

@@ -137,6 +137,11 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
     "not ready": (lambda e: setattr(e, "ready", Reply("", 503, b"shutting down (lame_duck)")), Link.READY, "lame_duck"),
     "traffic past it": (past_the_sidecar, Link.TRAFFIC, "another process"),
     "bypassed": (on_page("seen_ratio 1", "seen_ratio 0.5"), Link.CLIENTS, "50%"),
+    "uncounted": (
+        on_page("llm_engine_up 1", 'llm_engine_up 1\nllm_uncounted_inference_total{kind="event_stream"} 3'),
+        Link.COUNTED,
+        "3 event_stream -> read their paths in the sidecar's log (inference_not_counted)",
+    ),
     "few files": (on_page("max_fds 65536", "max_fds 1024"), Link.LIMITS, "LimitNOFILE"),
     "full": (on_page('used{budget="requests"} 3', 'used{budget="requests"} 1020'), Link.LIMITS, "nearly full"),
     "prometheus gone": (prometheus("now", NO_ANSWER), Link.PROMETHEUS, "--prometheus.url"),
@@ -204,8 +209,19 @@ def test_the_links_behind_a_broken_one_are_unknown_and_say_so() -> None:
     found = {one.link: [cause.label for cause in one.follows] for one in examine(evidence) if one.follows}
 
     assert found == {
-        link: ["sidecar"] for link in (Link.READY, Link.TRAFFIC, Link.CLIENTS, Link.LIMITS, Link.SCRAPE, Link.LABELS)
+        link: ["sidecar"]
+        for link in (Link.READY, Link.TRAFFIC, Link.CLIENTS, Link.COUNTED, Link.LIMITS, Link.SCRAPE, Link.LABELS)
     } | {Link.LABELS: ["sidecar"]}
+
+
+def test_answers_that_prove_no_end_are_named_and_no_fault() -> None:
+    """An engine that sends no finish reason is never paged for it, and a reader of its numbers is told."""
+    evidence = sound()
+    proofs = 'llm_answer_proofs_total{api="openai_chat",proof="unproved"} 7\nllm_answer_proofs_total{api="ollama",proof="marked"} 9'
+    on_page("llm_engine_up 1", f"llm_engine_up 1\n{proofs}")(evidence)
+    (found,) = [one for one in examine(evidence) if one.link is Link.COUNTED]
+
+    assert (found.state, found.said.endswith("unproved: 7 of openai_chat")) == (State.OK, True)
 
 
 # --- one spelling --------------------------------------------------------------------------------------------------------
