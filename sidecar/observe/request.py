@@ -14,6 +14,7 @@ from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
 from sidecar.classify.body import peek, peek_in_steps
 from sidecar.classify.form import peek_form
 from sidecar.classify.found import UNREAD_BODY, Peek
+from sidecar.classify.inflate import coding_of, inflated_in_steps
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
@@ -161,8 +162,12 @@ class RequestObserver:
     # --- the request -------------------------------------------------------------------------------------------------
 
     def look(self, body: bytes | bytearray) -> Iterator[None]:
-        """Read a long body in steps, before `request_body`."""
-        self._peek = UNREAD_BODY if is_encoded(self._head.found) else (yield from peek_in_steps(body))
+        """Read a long or a compressed body in steps, before `request_body`."""
+        found = self._head.found
+        plain: bytes | bytearray | None = body
+        if CONTENT_CODING in found and is_encoded(found):
+            plain = yield from inflated_in_steps(body, coding_of(found[CONTENT_CODING]))
+        self._peek = UNREAD_BODY if plain is None else (yield from peek_in_steps(plain))
 
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""

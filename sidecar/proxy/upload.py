@@ -11,7 +11,7 @@ from sidecar.proxy.chunks import CHUNK, LAST_CHUNK
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.guard import Guard
-from sidecar.proxy.headers import Framing, RequestHead, request_bytes
+from sidecar.proxy.headers import CONTENT_CODING, Framing, RequestHead, request_bytes
 from sidecar.proxy.observer import UNCHANGED, Mark
 from sidecar.proxy.pace import Floors, UploadPace
 from sidecar.proxy.sending import Buffer
@@ -95,7 +95,7 @@ class Upload:
             self._observer.blinded()
         self.complete = True
         if self.held:
-            if len(self._waiting) > LONG_BODY_BYTES:
+            if len(self._waiting) > LONG_BODY_BYTES or CONTENT_CODING in self._head.found:
                 self.looking = self._observer.look(self._waiting)
             else:
                 self._show_body(whole=True)

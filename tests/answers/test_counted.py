@@ -1,9 +1,14 @@
 """Each kind of request is counted as what it is, wherever its API is mounted and whatever its purpose is."""
 
+import gzip
 import json
+import zlib
+from collections.abc import Callable
 
+import brotli
 import pytest
 import structlog
+import zstandard
 
 from sidecar.config.schema import EnginePathsConfig, ProxyConfig
 from sidecar.slo.objective import Aim, Aims, Objectives
@@ -198,6 +203,48 @@ def test_tokens_in_and_tokens_out() -> None:
 
     account = walk.accounts[-1]
     assert (account.outcome, account.labels.prompt_bucket, account.marks.output_events) == (Outcome.OK, "512-4k", 2)
+
+
+# --- compressed requests ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("br", brotli.compress), ("zstd", zstandard.compress)],
+)
+@pytest.mark.parametrize("prompt", [[7] * 600, "some words " * 40_000], ids=["short", "long"])
+def test_a_compressed_request_is_read_and_goes_on_as_it_came(
+    coding: str, pack: Callable[[bytes], bytes], prompt: object
+) -> None:
+    """Its model, whether it streams, and its length: a long prompt is no short one because a client packed it."""
+    walk = Walk(objectives=OBJECTIVES, limits=ProxyConfig())
+    body = pack(json.dumps({"model": "tiny", "stream": True, "prompt": prompt}).encode())
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: pod\r\nContent-Encoding: {coding}\r\nContent-Length: {len(body)}\r\n\r\n"
+    walk.client().send(head.encode() + body)
+    while walk.turn():
+        pass
+    reply(walk, whole_stream(COMPLETIONS), content_type=EVENTS)
+
+    account = walk.accounts[-1]
+    assert (account.outcome, account.labels.model, account.streaming) == (Outcome.OK, "tiny", True)
+    assert walk.engine.taken.endswith(body)
+    if not isinstance(prompt, str):
+        assert walk.value("llm_slo_requests_total", prompt_bucket="512-4k", objective="ttft") == 1
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "br", "compress", "gzip, br"])
+def test_a_request_that_is_not_what_its_coding_says_passes_unread(coding: str) -> None:
+    walk = Walk(objectives=OBJECTIVES)
+    body = b"no such coding"
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: pod\r\nContent-Encoding: {coding}\r\nContent-Length: {len(body)}\r\n\r\n"
+    walk.client().send(head.encode() + body)
+    while walk.turn():
+        pass
+    reply(walk, whole_stream(COMPLETIONS), content_type=EVENTS)
+
+    assert walk.accounts[-1].outcome is Outcome.OK
+    assert walk.value("llm_slo_requests_total", prompt_bucket="unknown", objective="ttft") == 1
+    assert walk.engine.taken.endswith(body)
 
 
 # --- background, and what comes later ------------------------------------------------------------------------------------

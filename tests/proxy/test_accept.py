@@ -243,7 +243,7 @@ def test_an_idle_connection_is_closed_after_its_time() -> None:
     road.clock.later(50)
     road.engine.send(OK % 1)
 
-    road.traffic.sweep(road.clock.later(74))
+    road.traffic.sweep(road.clock.later(619))
     assert not client.lost
     road.traffic.sweep(road.clock.later(2))
     assert client.lost

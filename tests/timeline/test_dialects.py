@@ -171,3 +171,26 @@ def test_mutated_json_never_raises_anything_else(said: dict[str, object], mutati
     for dialect in ALL:
         assert isinstance(_reading_or_none(dialect, raw, whole=False), StreamEvent | None)
         assert isinstance(_reading_or_none(dialect, raw, whole=True), StreamEvent | None)
+
+
+@pytest.mark.parametrize(
+    ("delta", "outputs"),
+    [
+        ({"audio": {"id": "audio_1", "transcript": "a"}}, True),
+        ({"audio": {"data": "UklGRg=="}}, True),
+        ({"audio": {"id": "audio_1"}}, False),
+        ({"audio": {"expires_at": 1}}, False),
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "a"}]}, True),
+        ({"reasoning_details": []}, False),
+    ],
+)
+def test_sound_and_details_of_reasoning_are_output(delta: dict[str, object], outputs: bool) -> None:
+    """The frame of the sound is none: its id at the beginning, and its expiry at the end."""
+    dialect = dialect_for(b"/v1/chat/completions")
+    assert dialect is not None
+
+    said = dialect.read_event(
+        b"", json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}).encode()
+    )
+
+    assert said.output == ((0,) if outputs else ())

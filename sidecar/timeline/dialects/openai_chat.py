@@ -1,7 +1,8 @@
 """`/v1/chat/completions`, as OpenAI and the engines that follow it serve it.
 
 Engine versions: vLLM 0.33, SGLang 0.5.23, llama.cpp b11434, LMDeploy 0.18. It knows which chunk carries generated
-output (design section 2): a delta with content, reasoning, refusal, a tool call or a function call; or a delta with
+output (design section 2): a delta with content, reasoning (also as `reasoning_details`, OpenRouter's form), refusal, sound, a tool
+call or a function call; or a delta with
 empty content and no role, which is a token that detokenised to nothing. A delta with a role and no content is the role
 frame. Each server sends it at another moment, so it is no output; llama.cpp's `prompt_progress` chunks look like it. It
 refuses to count tokens: a chunk is not a token.
@@ -22,6 +23,21 @@ class _Delta(msgspec.Struct, frozen=True):
     tool_calls: Any = None
     function_call: Any = None
     refusal: Any = None
+    audio: Any = None
+    reasoning_details: Any = None
+
+    def says_something(self) -> bool:
+        """Text, reasoning, a refusal, a call of a tool, or sound. An `audio` with an id or an end alone frames the sound."""
+        return bool(
+            self.content
+            or self.reasoning
+            or self.reasoning_content
+            or self.tool_calls
+            or self.function_call
+            or self.refusal
+            or self.reasoning_details
+            or (isinstance(self.audio, dict) and (self.audio.get("data") or self.audio.get("transcript")))
+        )
 
 
 class _Choice(Choice, frozen=True):
@@ -32,26 +48,11 @@ class _Choice(Choice, frozen=True):
         said = self.delta if self.delta is not None else self.message
         if said is None or chunk.prompt_progress is not None:
             return False
-        return bool(
-            said.content
-            or said.reasoning
-            or said.reasoning_content
-            or said.tool_calls
-            or said.function_call
-            or said.refusal
-            or (said.content == "" and said.role is None)
-        )
+        return said.says_something() or (said.content == "" and said.role is None)
 
     def says_something(self) -> bool:
         said = self.delta if self.delta is not None else self.message
-        return said is not None and bool(
-            said.content
-            or said.reasoning
-            or said.reasoning_content
-            or said.tool_calls
-            or said.function_call
-            or said.refusal
-        )
+        return said is not None and said.says_something()
 
 
 class _Chunk(OpenAIChunk, frozen=True):
