@@ -194,6 +194,11 @@ _SEEN = Row(
                     "end {{proof}}: {{api}}",
                     unit="reqps",
                 ),
+                Query(
+                    "sum by (objective, reason) (rate(llm_slo_unjudged_requests_total[R])) > 0",
+                    "not judged, {{objective}}: {{reason}}",
+                    unit="reqps",
+                ),
             ),
         ),
     ),

@@ -39,7 +39,7 @@ def objectives_of(config: Config) -> Objectives:
     size = size_of(config)
     by_lane = {lane: _aims(lane, said.get(lane, unsaid), edges, size) for lane in config.lanes.declared}
     encodes = {lane: aim for lane, own in said.items() if (aim := _encode_aim(lane, own, size)) is not None}
-    return Objectives(by_lane, encodes)
+    return Objectives(by_lane, encodes, [lane for lane, own in said.items() if UNKNOWN in own.prompt_buckets])
 
 
 def _encode_aim(lane: str, said: LaneObjectivesConfig, size: ModelSize | None) -> Aim | None:

@@ -52,6 +52,7 @@ from sidecar.metrics.vocabulary import (
     STREAMING,
     TOKEN_BUCKETS,
     UNCOUNTED_KINDS,
+    UNKNOWN_LENGTHS,
     USAGE_RESULTS,
     VERY_LATE_TIMER_SECONDS,
     WHOLE_REQUEST_BUCKETS,
@@ -382,6 +383,14 @@ SLO_REQUESTS_TOTAL = Counter(
     " deadline had passed before. An answer that cannot be read (compressed) does not count. The prompt bucket is the one"
     " estimated at arrival.",
     (*PER_LENGTH, OBJECTIVE),
+)
+SLO_UNJUDGED_REQUESTS_TOTAL = Counter(
+    "llm_slo_unjudged_requests_total",
+    "Inference requests that were not judged by this objective, because the length of their prompt is not known and would decide: they"
+    " were later than the threshold of the shortest prompt that it may be, and not later than that of the longest. They are in no other"
+    " counter of objectives. reason says why the length is not known.",
+    (*PER_LANE, OBJECTIVE, Label("reason", UNKNOWN_LENGTHS)),
+    used=1,  # the fallbacks of few requests
 )
 SLO_MISSES_TOTAL = Counter(
     "llm_slo_misses_total",

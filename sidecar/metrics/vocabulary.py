@@ -138,6 +138,10 @@ class NotAsked(StrEnum):
 USAGE_RESULTS = ("asked", *NotAsked, "api_has_none", "encoded_request", "engine_not_proven", "off")
 """Results of asking for the usage chunk, one per inference request."""
 
+UNKNOWN_LENGTHS = ("unread_body", "encoded_body", "not_text", "no_scale")
+"""Reasons why the length of a prompt is not known: the body is longer than the look-in bound, or no JSON; it is compressed, and could not be
+read; it has media, or refers to text that the server keeps; the engine has not counted enough prompts of this model."""
+
 UNCOUNTED_KINDS = ("event_stream", "websocket")
 """Inference by the looks of it, on a path or in a form that is not read."""
 

@@ -7,6 +7,7 @@ the relay's guard counts it and the bytes go on.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from math import inf
 
 from msgspec.structs import replace
 
@@ -34,6 +35,7 @@ from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
 from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
 from sidecar.proxy.unobserved import Unobserved
+from sidecar.slo.judge import UnknownLength
 from sidecar.slo.prefill_cost import length_of
 from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, told_by_body
 from sidecar.timeline.events import UnreadableEvent
@@ -52,6 +54,10 @@ CUT_SHORT = (Failure.ENGINE_TRUNCATED, Failure.ENGINE_GAP_TIMEOUT)
 EVENT_STREAM = b"text/event-stream"
 MOST_CANCELLED = 1024
 """Cancelled responses that are remembered until their streams end."""
+MOST_BYTES_A_TOKEN = 16
+"""Bytes of text in one token, at most on average: prose has 4 to 5, code 3, runs of blanks up to 16."""
+MOST_ADDED_TOKENS = 1024
+"""Tokens that an engine adds to a text: its chat template, and the system prompt of the model. No text has more tokens than bytes."""
 HELD_OPEN_SECONDS = 0.1
 """Engines end the framing in the step after the end mark. What takes longer is worth a word in the log."""
 
@@ -252,7 +258,18 @@ class RequestObserver:
             several=seen.choices != 1,
             grammar_bytes=seen.grammar_bytes,
             pauses=seen.server_tools,
+            unknown=self._unknown_length() if self._tokens is None else None,
         )
+
+    def _unknown_length(self) -> UnknownLength:
+        """The shortest and the longest prompt that this may be, and why its length is not known."""
+        seen, buckets = self._peek, self._shared.buckets
+        if seen.text_bytes is not None:
+            shortest, longest = seen.text_bytes / MOST_BYTES_A_TOKEN, seen.text_bytes + MOST_ADDED_TOKENS
+            return UnknownLength(buckets.bucket_of(shortest), buckets.bucket_of(longest), "no_scale")
+        encoded = not seen.whole and CONTENT_CODING in self._head.found
+        because = "encoded_body" if encoded else "not_text" if seen.whole else "unread_body"
+        return UnknownLength(buckets.bucket_of(0), buckets.bucket_of(inf), because)
 
     def mark(self, mark: Mark, at: float) -> None:
         """Take in the instant of one event of the request."""

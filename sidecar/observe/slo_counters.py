@@ -19,7 +19,7 @@ from sidecar.observe.missed_seconds import MissedSeconds
 from sidecar.observe.roots import Roots
 from sidecar.slo.attribution import Blame, SecondOutput, blame_of_ledger, blame_of_outcome
 from sidecar.slo.baseline import Baseline
-from sidecar.slo.judge import Case, Judge, TokenDeadlines
+from sidecar.slo.judge import Case, Judge, TokenDeadlines, UnknownLength
 from sidecar.slo.learner import Learner
 from sidecar.slo.learning import Came, Learning
 from sidecar.slo.objective import Aim, Aims, Objective, Objectives
@@ -34,7 +34,7 @@ class Slo:
 
     def __init__(self, metrics: Metrics, objectives: Objectives) -> None:
         self._metrics = metrics
-        self._judge = Judge(self._decided)
+        self._judge = Judge(self._decided, self._unjudged)
         self._evidence = Evidence(metrics)
         self.roots = Roots(metrics, self._evidence)
         self._long_prompts = self.roots.long_prompts
@@ -63,6 +63,7 @@ class Slo:
         self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
         self._requests = metrics.counter(c.SLO_REQUESTS_TOTAL)
         self._misses = metrics.counter(c.SLO_MISSES_TOTAL)
+        self._not_judged = metrics.counter(c.SLO_UNJUDGED_REQUESTS_TOTAL)
         self._allowed = metrics.counter(c.SLO_ALLOWED_MISSES_TOTAL)
         self._blamed = metrics.counter(c.SLO_BLAMED_MISSES_TOTAL)
         self._missed_seconds = MissedSeconds(metrics)
@@ -111,12 +112,13 @@ class Slo:
         several: bool = False,
         grammar_bytes: int = 0,
         pauses: bool = False,
+        unknown: UnknownLength | None = None,
     ) -> None:
         """A request is complete and on its way. `prompt_tokens`: counted or estimated; None if unknown.
 
         `streaming`: whether its answer will be a stream; None if that is unknown until the response head. `several`: the
         engine may run it as several. `grammar_bytes`: length of a grammar that the engine prepares first. `pauses`: its
-        stream may stand still for tools that run on the server.
+        stream may stand still for tools that run on the server. `unknown`: what is known of a prompt whose length is not.
         """
         self._received.of[labels].inc()
         if prompt_tokens is not None:
@@ -124,7 +126,11 @@ class Slo:
             self._prompt_tokens.of[labels].inc(prompt_tokens)
             self._long_prompts.received(key, labels.lane, max(1.0, prompt_tokens), at)
         aims = self.objectives.aims(labels.lane, labels.prompt_bucket)
-        self._judge.received(key, Case(labels, aims, at, streaming))
+        case = Case(labels, aims, at, streaming)
+        if unknown is not None and labels.lane not in self.objectives.unknown:
+            case.aims = aims = self.objectives.aims(labels.lane, unknown.shortest)
+            case.longest, case.unknown_because = self.objectives.aims(labels.lane, unknown.longest), unknown.because
+        self._judge.received(key, case)
         self._evidence.received(
             key,
             labels,
@@ -237,18 +243,11 @@ class Slo:
             self._judge.received(key, Case(account.labels, aims, at, account.streaming or None))
         case = self._judge.ended(key, account, at)
         if case is None:
-            if (
-                outcome is ENDED_WELL
-                and not account.teaches
-                and any(self.objectives.by_lane.get(account.labels.lane, {}).values())
-            ):
-                self._good.of[account.labels].inc()  # it has no objective to miss
+            if not account.teaches:
+                self._unpromised(account)
             return ()
         if case.tokens is not None and case.tokens.deadlines:
-            self._deadlines.of[case.labels].inc(case.tokens.deadlines)
-            deadline_misses = self._deadline_misses.of[case.labels]  # on the page from here on, at 0
-            if case.tokens.misses:
-                deadline_misses.inc(case.tokens.misses)
+            self._count_deadlines(case.labels, case.tokens)
         if case.missed:
             self.roots.ended(key, account, case.aims, second)
         if outcome is not ENDED_WELL:
@@ -256,12 +255,24 @@ class Slo:
             self._vote(case, account, dict.fromkeys(case.missed, blame))
         elif case.missed:
             self._closing[key] = case
-        else:
+        elif not case.unjudged:
             self._good.of[case.labels].inc()
             usage = account.marks.usage
             if usage is not None and usage.completion_tokens is not None:
                 self._good_tokens.of[case.labels].inc(usage.completion_tokens)
         return case.missed
+
+    def _count_deadlines(self, labels: RequestLabels, tokens: TokenDeadlines) -> None:
+        self._deadlines.of[labels].inc(tokens.deadlines)
+        misses = self._deadline_misses.of[labels]  # on the page from here on, at 0
+        if tokens.misses:
+            misses.inc(tokens.misses)
+
+    def _unpromised(self, account: Account) -> None:
+        """A request that generates nothing ended, and has no objective to miss: it is good, if its lane has any objective."""
+        aims = self.objectives.by_lane.get(account.labels.lane, {}).values()
+        if account.outcome is ENDED_WELL and any(aims):
+            self._good.of[account.labels].inc()
 
     def _settled(self, case: Case, account: Account) -> None:
         self._vote(case, account, {of: self._blame(of, case, account) for of in case.missed})
@@ -340,6 +351,9 @@ class Slo:
         )
         if missed and self._teaches:
             self._teaches = self.learning.teaches(self._now)
+
+    def _unjudged(self, case: Case, objective: Objective) -> None:
+        self._not_judged.of[case.labels, objective, case.unknown_because].inc()
 
     def _set_gauges(self, at: float) -> None:
         self.tick(at)

@@ -1,7 +1,13 @@
 """Whether each request met its objectives: each is decided once, at its deadline, not at the end of the answer.
 
 A request that still waits when its threshold passes has missed the objective, however it ends: so a stall shows while
-it lasts. Knows requests by a key; the caller passes in every instant. Refuses to know metrics (the callback `decided`
+it lasts.
+
+The threshold depends on the length of the prompt, and some lengths are not known: the body was not read, or its text cannot be turned into
+tokens yet. Such a request has two thresholds, of the shortest and of the longest prompt that it may be. Within the first it met its
+objective; beyond the second it missed it, at that deadline; in between it is not judged, and counted as that.
+
+Knows requests by a key; the caller passes in every instant. Refuses to know metrics (the callback `decided`
 gets each decision) and the phase of a miss (`attribution.py`).
 """
 
@@ -9,6 +15,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
+from typing import NamedTuple
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
@@ -64,9 +71,15 @@ class Case:
     streaming: bool | None
     """None: unknown, because the request was too long to be read. The head of the answer shows it, unless the answer is
     not read."""
+    longest: Aims | None = None
+    """The objectives of the longest prompt that it may be, where its length is not known; `aims` are then those of the shortest."""
+    unknown_because: str = ""
+    """The reason why its length is not known, one of UNKNOWN_LENGTHS."""
     first_token_at: float | None = None
     decided: dict[Objective, bool] = field(default_factory=dict)
     """Objective to whether it was missed."""
+    unjudged: bool = False
+    """One of them was not judged."""
     missed: tuple[Objective, ...] = ()
     """Those that were missed, in the order of these decisions."""
     due_at: float = inf
@@ -84,15 +97,28 @@ class Case:
         return (self.received_at, first) if objective is TTFT else (first, until_at)
 
 
+class UnknownLength(NamedTuple):
+    """All that is known of a prompt whose length is not."""
+
+    shortest: str
+    """The bucket of the shortest prompt that it may be."""
+    longest: str
+    because: str
+    """The reason, one of UNKNOWN_LENGTHS."""
+
+
 Decided = Callable[[Case, Objective, Aim, bool], None]
 """Called once per request and objective: the case, the objective, its threshold and target, whether it was missed."""
+Unjudged = Callable[[Case, Objective], None]
+"""Called instead where only the length of the prompt would decide."""
 
 
 class Judge:
     """All requests of one process that have objectives. Call `tick` at least once a second; no call does much work."""
 
-    def __init__(self, decided: Decided) -> None:
+    def __init__(self, decided: Decided, unjudged: Unjudged) -> None:
         self._decided = decided
+        self._unjudged = unjudged
         self._cases: dict[Hashable, Case] = {}
         self._due: list[tuple[float, int, Objective, Case]] = []
         self._order = 0
@@ -193,14 +219,15 @@ class Judge:
             self._miss(case, objective)
 
     def _miss(self, case: Case, objective: Objective) -> None:
-        aim = case.aims.aim(objective)
+        aim = _latest(case).aim(objective)
         assert aim is not None
         self._decide(case, objective, aim, missed=True)
         if objective is TTFT:
             self.overdue[case] = None
 
     def _expect(self, case: Case, objective: Objective) -> None:
-        aim = case.aims.ttft if objective is TTFT else case.aims.e2e
+        latest = case.aims if case.longest is None else case.longest
+        aim = latest.ttft if objective is TTFT else latest.e2e
         if aim is not None:
             case.due_at = due_at = case.received_at + aim.threshold_seconds
             self._order += 1
@@ -211,12 +238,13 @@ class Judge:
         case.decided.setdefault(E2E, False)  # it streams, whatever it said: E2E does not apply
         if self.overdue:
             self.overdue.pop(case, None)
-        ttft, tpot = case.aims.ttft, case.aims.tpot
+        latest, tpot = case.aims if case.longest is None else case.longest, case.aims.tpot
+        ttft = latest.ttft
         if ttft is None:
             return
         due_at = case.received_at + ttft.threshold_seconds
         if TTFT not in case.decided:
-            self._decide(case, TTFT, ttft, missed=at > due_at)
+            self._came(case, TTFT, ttft, at)
         if tpot is not None:
             case.tokens = TokenDeadlines(due_at, tpot.threshold_seconds)
 
@@ -224,9 +252,9 @@ class Judge:
         marks = account.marks
         if not account.streaming:
             flushed_at = at if marks.flushed_at is None else marks.flushed_at
-            e2e = case.aims.e2e
+            e2e = case.aims.e2e if case.longest is None else case.longest.e2e
             if e2e is not None and E2E not in case.decided:
-                self._decide(case, E2E, e2e, missed=flushed_at > case.received_at + e2e.threshold_seconds)
+                self._came(case, E2E, e2e, flushed_at)
             return
         tpot = case.aims.tpot
         pace = None if tpot is None or marks.usage is None else pace_seconds(account)
@@ -246,18 +274,35 @@ class Judge:
             objectives = (TTFT, TPOT) if case.streaming else tuple(Objective)
         for objective in objectives:
             pointless = outcome is Outcome.REJECTED and objective is TPOT  # it was never admitted
-            aim = case.aims.aim(objective)
+            aim = _latest(case).aim(objective)
             if pointless or aim is None or case.decided.get(objective) is False:
                 continue
             if objective not in case.decided:
                 self._decide(case, objective, aim, missed=True)
             return
 
+    def _came(self, case: Case, objective: Objective, latest: Aim, at: float) -> None:
+        """The token or the answer that was waited for came at this instant."""
+        missed = at > case.received_at + latest.threshold_seconds
+        if not missed and case.longest is not None:
+            soonest = case.aims.aim(objective)
+            if soonest is not None and at > case.received_at + soonest.threshold_seconds:
+                case.decided[objective] = False
+                case.unjudged = True
+                self._unjudged(case, objective)
+                return
+        self._decide(case, objective, latest, missed=missed)
+
     def _decide(self, case: Case, objective: Objective, aim: Aim, *, missed: bool) -> None:
         case.decided[objective] = missed
         if missed:
             case.missed = (*case.missed, objective)
         self._decided(case, objective, aim, missed)
+
+
+def _latest(case: Case) -> Aims:
+    """The objectives beyond whose thresholds it has missed."""
+    return case.aims if case.longest is None else case.longest
 
 
 def pace_seconds(account: Account) -> float | None:

@@ -4,7 +4,7 @@ Knows the numbers and how they are looked up. Refuses to know where they come fr
 requests meet them (`judge.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -71,13 +71,18 @@ class Objectives:
     """All objectives of one config: by lane, then by prompt bucket. Replaced as a whole on reload."""
 
     def __init__(
-        self, by_lane: Mapping[str, Mapping[str, Aims]] | None = None, encodes: Mapping[str, Aim] | None = None
+        self,
+        by_lane: Mapping[str, Mapping[str, Aims]] | None = None,
+        encodes: Mapping[str, Aim] | None = None,
+        unknown: Iterable[str] = (),
     ) -> None:
         """`by_lane`: lane to prompt bucket to aims, for every bucket that a request can be in, `unknown` included. `encodes`: lane to
-        the E2E objective of embeddings, reranking and the like, for lanes that have one.
+        the E2E objective of embeddings, reranking and the like, for lanes that have one. `unknown`: lanes whose config gives prompts of
+        unknown length thresholds of their own.
         """
         self.by_lane = {lane: dict(buckets) for lane, buckets in (by_lane or {}).items()}
         self.encodes = dict(encodes or {})
+        self.unknown = frozenset(unknown)
 
     def aims(self, lane: str, prompt_bucket: str) -> Aims:
         """The objectives of a request of this lane and length; NO_AIMS if the config has none."""

@@ -16,7 +16,7 @@ from sidecar.timeline.apis import Apis
 from sidecar.timeline.outcome import Outcome
 from tests.answers.spoken import CHAT, COMPLETIONS, RESPONSES, SPOKEN, event
 from tests.support.forms import FILE, form
-from tests.support.memory import WEBSOCKET
+from tests.support.memory import LIMITS, WEBSOCKET
 from tests.support.vllm_stream import chunk
 from tests.support.walk import AIMS, OBJECTIVES, Walk
 
@@ -203,6 +203,65 @@ def test_tokens_in_and_tokens_out() -> None:
 
     account = walk.accounts[-1]
     assert (account.outcome, account.labels.prompt_bucket, account.marks.output_events) == (Outcome.OK, "512-4k", 2)
+
+
+# --- prompts of unknown length -------------------------------------------------------------------------------------------
+
+SHORT, LONG = Aims(ttft=Aim(1.5, 0.9)), Aims(ttft=Aim(48.0, 0.9))
+BY_LENGTH = Objectives({"interactive": {"0-512": SHORT, "512-4k": SHORT, "4k+": LONG, "unknown": SHORT}})
+UNKNOWN = {
+    "unread_body": b'{"model":"tiny","stream":true,"prompt":"%b"}' % (b"words " * 1000),
+    "not_text": json.dumps(
+        {
+            "model": "tiny",
+            "stream": True,
+            "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/a.png"}}]}],
+        }
+    ).encode(),
+    "no_scale": b'{"model":"tiny","stream":true,"prompt":"%b"}' % (b"words " * 1000),
+}
+
+
+@pytest.mark.parametrize("reason", UNKNOWN)
+@pytest.mark.parametrize(
+    ("seconds", "requests", "misses", "unjudged"), [(1.0, 1, 0, 0), (20.0, 0, 0, 1), (49.0, 1, 1, 0)]
+)
+def test_a_length_is_never_short_because_it_was_not_read(
+    reason: str, seconds: float, requests: int, misses: int, unjudged: int
+) -> None:
+    """A long prompt that nobody could measure misses nothing that its own objective allows, and a stall shows at any length."""
+    walk = Walk(objectives=BY_LENGTH, limits=LIMITS if reason == "unread_body" else ProxyConfig())
+    ask(walk, "/v1/completions" if reason != "not_text" else "/v1/chat/completions", UNKNOWN[reason])
+    begin(walk)
+    walk.clock.later(seconds)
+    walk.slo.tick(walk.clock.now)
+    walk.engine.send(chunk(CHAT.token if reason == "not_text" else COMPLETIONS.token))
+
+    assert walk.value("llm_slo_requests_total", objective="ttft") == requests
+    assert walk.value("llm_slo_misses_total", objective="ttft") == misses
+    if unjudged:
+        assert walk.value("llm_slo_unjudged_requests_total", objective="ttft", reason=reason) == 1
+
+
+def test_a_short_text_is_short_before_any_prompt_was_counted() -> None:
+    """No text has more tokens than bytes, and no engine adds more than a thousand."""
+    walk = Walk(objectives=BY_LENGTH)
+    ask(walk, "/v1/completions", b'{"model":"tiny","stream":true,"prompt":"some words"}')
+    begin(walk)
+    walk.clock.later(1.6)
+    walk.engine.send(chunk(COMPLETIONS.token))
+
+    assert walk.value("llm_slo_misses_total", objective="ttft") == 1
+
+
+def test_thresholds_that_a_config_gives_to_unknown_lengths_are_kept() -> None:
+    walk = Walk(objectives=Objectives(BY_LENGTH.by_lane, unknown=["interactive"]), limits=LIMITS)
+    ask(walk, "/v1/completions", UNKNOWN["unread_body"])
+    begin(walk)
+    walk.clock.later(1.6)
+    walk.engine.send(chunk(COMPLETIONS.token))
+
+    assert walk.value("llm_slo_misses_total", objective="ttft") == 1
 
 
 # --- compressed requests ---------------------------------------------------------------------------------------------------

@@ -309,7 +309,13 @@ def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     elsewhere |= {name for name in counters if name.startswith("llm_estimator_")}  # at the first scrape: estimates.py
     used = {c.CACHED_PROMPT_TOKENS_TOTAL, c.STREAM_PAUSED_SECONDS_TOTAL, c.ANSWERS_HELD_BACK_TOTAL}
     used |= {c.UNCACHED_PROMPT_TOKENS_TOTAL, c.RECEIVED_PROMPT_TOKENS_TOTAL, c.RECEIVED_MEASURED_REQUESTS_TOTAL}
-    used |= {c.ANSWER_PROOFS_TOTAL, c.GOOD_OUTPUT_TOKENS_TOTAL, c.TOKEN_DEADLINES_TOTAL, c.TOKEN_DEADLINE_MISSES_TOTAL}
+    used |= {
+        c.ANSWER_PROOFS_TOTAL,
+        c.SLO_UNJUDGED_REQUESTS_TOTAL,
+        c.GOOD_OUTPUT_TOKENS_TOTAL,
+        c.TOKEN_DEADLINES_TOTAL,
+        c.TOKEN_DEADLINE_MISSES_TOTAL,
+    }
     assert counters - engine - elsewhere - begun == {metric.name for metric in used}
     assert len(metrics.counter(c.REQUESTS_TOTAL).children) == 2 * 10
 

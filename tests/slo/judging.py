@@ -20,12 +20,23 @@ class JudgeHarness:
 
     def __init__(self) -> None:
         self.decided: list[tuple[str, str, bool]] = []
+        self.unjudged: list[tuple[str, str]] = []
         self.judge = Judge(
-            lambda case, objective, _aim, missed: self.decided.append((case.labels.lane, objective, missed))
+            lambda case, objective, _aim, missed: self.decided.append((case.labels.lane, objective, missed)),
+            lambda case, objective: self.unjudged.append((case.labels.lane, objective)),
         )
 
-    def received(self, key: str, *, streaming: bool | None = True, aims: Aims = AIMS, at: float = 0.0) -> None:
-        self.judge.received(key, Case(RequestLabels("m", key, "0-512"), aims, START + at, streaming))
+    def received(
+        self,
+        key: str,
+        *,
+        streaming: bool | None = True,
+        aims: Aims = AIMS,
+        longest: Aims | None = None,
+        at: float = 0.0,
+    ) -> None:
+        case = Case(RequestLabels("m", key, "0-512"), aims, START + at, streaming, longest=longest)
+        self.judge.received(key, case)
 
     def output(self, key: str, at: float, events: int = 1) -> None:
         self.judge.output(key, START + at, events)
