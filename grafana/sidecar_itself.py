@@ -199,6 +199,11 @@ _SEEN = Row(
                     "not judged, {{objective}}: {{reason}}",
                     unit="reqps",
                 ),
+                Query(
+                    "sum by (result) (rate(llm_lanes_by_length_total[R])) > 0",
+                    "lane by length: {{result}}",
+                    unit="reqps",
+                ),
             ),
         ),
     ),

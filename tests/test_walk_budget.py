@@ -108,11 +108,11 @@ def test_a_token_passes_few_doors(*, cut: bool) -> None:
 
 @pytest.mark.reaches_in
 def test_a_request_passes_few_doors_to_its_lane() -> None:
-    """With five header fields, each of which is one call of llhttp's: at most 45 calls in 12 files."""
+    """With five header fields, each of which is one call of llhttp's: at most 48 calls in 14 files."""
     calls = request_calls()
 
-    assert len(calls) <= 45
-    assert len({code.co_filename for code in calls}) <= 12
+    assert len(calls) <= 48
+    assert len({code.co_filename for code in calls}) <= 14
 
 
 def test_the_whole_life_of_a_request_is_short() -> None:

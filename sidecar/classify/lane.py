@@ -15,7 +15,8 @@ from sidecar.ledger.request_labels import OTHER
 
 Headers = Mapping[bytes, Sequence[bytes]]
 """The values of each field as received, by its name in lower case."""
-_Condition = Callable[[bytes, Headers, Peek, str | None], bool]
+_Condition = Callable[[bytes, Headers, Peek, str | None, float | None], bool]
+"""Of the path, the header fields, the values of the body, the hash of the key, and the tokens of the prompt."""
 
 _LONGEST_PATTERN_BYTES = 1024
 """The bound on patterns in `config/values.py`. A longer value can only match a prefix, so the rest of it is not
@@ -33,16 +34,26 @@ class LaneRules:
         """The closed set: every name that `lane_of` can return."""
         self.needs_api_key = any(rule.api_keys is not None for rule in config.rules)
         """Whether `lane_of` needs the hash of the key; if not, pass None and do not compute it."""
+        self.needs_length = any(rule.prompt_tokens_from or rule.prompt_tokens_below for rule in config.rules)
+        """Whether the lane may depend on the length of the prompt."""
         self._default = config.default
         self._lane_header = config.header.encode() if config.header is not None else None
         self._by_value = {lane.encode(): lane for lane in self.lanes}
         self._rules = [(rule.lane, _conditions(rule, config)) for rule in config.rules]
 
-    def lane_of(self, path: bytes, headers: Headers, peek: Peek, api_key_sha256: str | None) -> str:
+    def lane_of(
+        self,
+        path: bytes,
+        headers: Headers,
+        peek: Peek,
+        api_key_sha256: str | None,
+        prompt_tokens: float | None = None,
+    ) -> str:
         """The lane in the lane header if there is one, else of the first rule that holds, else the default.
 
         `path` is the request's target as received (a query is ignored), `headers` the values of its fields,
-        `api_key_sha256` the result of `hash_api_key` (64 lower-case hex digits, or None). Never raises.
+        `api_key_sha256` the result of `hash_api_key` (64 lower-case hex digits, or None), `prompt_tokens` the length of the prompt as it is
+        counted or estimated. Never raises.
         """
         if self._lane_header is not None:
             stated = headers.get(self._lane_header)
@@ -52,7 +63,7 @@ class LaneRules:
                 return self._by_value.get(stated[0].strip(_OPTIONAL_WHITESPACE), OTHER) if one else OTHER
         path = path.partition(b"?")[0]
         for lane, conditions in self._rules:
-            if all(holds(path, headers, peek, api_key_sha256) for holds in conditions):
+            if all(holds(path, headers, peek, api_key_sha256, prompt_tokens) for holds in conditions):
                 return lane
         return self._default
 
@@ -82,21 +93,23 @@ def _conditions(rule: LaneRule, config: LanesConfig) -> tuple[_Condition, ...]:
         conditions.append(_streaming(rule.streaming))
     if rule.max_tokens_at_least is not None or rule.max_tokens_at_most is not None:
         tokens = _within(rule.max_tokens_at_least, rule.max_tokens_at_most)
-        conditions.append(lambda _path, _headers, peek, _key: tokens(peek.max_tokens))
+        conditions.append(lambda _path, _headers, peek, _key, _tokens: tokens(peek.max_tokens))
+    if rule.prompt_tokens_from is not None or rule.prompt_tokens_below is not None:
+        conditions.append(_length(rule.prompt_tokens_from, rule.prompt_tokens_below))
     if rule.priority_at_least is not None or rule.priority_at_most is not None:
         priority = _within(rule.priority_at_least, rule.priority_at_most)
-        conditions.append(lambda _path, _headers, peek, _key: priority(peek.priority))
+        conditions.append(lambda _path, _headers, peek, _key, _tokens: priority(peek.priority))
     if rule.service_tiers is not None:
         tiers = frozenset(rule.service_tiers)
-        conditions.append(lambda _path, _headers, peek, _key: peek.service_tier in tiers)
+        conditions.append(lambda _path, _headers, peek, _key, _tokens: peek.service_tier in tiers)
     if rule.api_keys is not None:
         hashes = frozenset(h for name in rule.api_keys for h in config.api_keys.get(name, ()))
-        conditions.append(lambda _path, _headers, _peek, key: key in hashes)
+        conditions.append(lambda _path, _headers, _peek, key, _tokens: key in hashes)
     if rule.models is not None:
         conditions.append(_model(_Patterns(rule.models)))
     if rule.paths is not None:
         paths = _Patterns(rule.paths)
-        conditions.append(lambda path, _headers, _peek, _key: paths.match(path))
+        conditions.append(lambda path, _headers, _peek, _key, _tokens: paths.match(path))
     conditions.extend(
         _header(name.encode().lower(), _Patterns(values)) for name, values in (rule.headers or {}).items()
     )
@@ -116,7 +129,7 @@ class _Patterns:
 
 
 def _streaming(wanted: bool) -> _Condition:
-    def holds(_path: bytes, _headers: Headers, peek: Peek, _key: str | None) -> bool:
+    def holds(_path: bytes, _headers: Headers, peek: Peek, _key: str | None, _tokens: float | None) -> bool:
         # Every API's default is not to stream; but only a body that was read whole is known not to ask for it.
         said = peek.stream if peek.stream is not None or not peek.whole else False
         return said is wanted
@@ -128,8 +141,15 @@ def _within(low: int | None, high: int | None) -> Callable[[int | None], bool]:
     return lambda value: value is not None and (low is None or value >= low) and (high is None or value <= high)
 
 
+def _length(start: int | None, below: int | None) -> _Condition:
+    def holds(_path: bytes, _headers: Headers, _peek: Peek, _key: str | None, tokens: float | None) -> bool:
+        return tokens is not None and (start is None or tokens >= start) and (below is None or tokens < below)
+
+    return holds
+
+
 def _model(patterns: _Patterns) -> _Condition:
-    def holds(_path: bytes, _headers: Headers, peek: Peek, _key: str | None) -> bool:
+    def holds(_path: bytes, _headers: Headers, peek: Peek, _key: str | None, _tokens: float | None) -> bool:
         if peek.model is None:
             return False
         # One character more than the longest pattern is enough to tell "equal" from "has the same beginning".
@@ -139,6 +159,6 @@ def _model(patterns: _Patterns) -> _Condition:
 
 
 def _header(lower_name: bytes, patterns: _Patterns) -> _Condition:
-    return lambda _path, headers, _peek, _key: any(
+    return lambda _path, headers, _peek, _key, _tokens: any(
         patterns.match(value) for value in _stripped(headers.get(lower_name, ()))
     )

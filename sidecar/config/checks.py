@@ -168,6 +168,8 @@ _FOLLOWS: Mapping[str, Callable[[Any, Any], bool]] = {
     "service_tiers": _among,
     "max_tokens_at_least": operator.ge,
     "max_tokens_at_most": operator.le,
+    "prompt_tokens_from": operator.ge,
+    "prompt_tokens_below": operator.le,
     "priority_at_least": operator.ge,
     "priority_at_most": operator.le,
 }

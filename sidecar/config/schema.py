@@ -210,6 +210,10 @@ class LaneRule(Section):
     """Lower bound of the body's `max_tokens` (or `max_completion_tokens`, `max_output_tokens`)."""
     max_tokens_at_most: Tokens | None = None
     """Upper bound of the same."""
+    prompt_tokens_from: Tokens | None = None
+    """Lower bound of the prompt's length in tokens, as the client counts it or as it is estimated from its text when it comes; a length that is not known is in no bound."""
+    prompt_tokens_below: Tokens | None = None
+    """Upper bound of the same, exclusive: with the other one, the fast and the slow lane of long prompts."""
     service_tiers: ExactTexts | None = None
     """The body's `service_tier`."""
     priority_at_least: Priority | None = None

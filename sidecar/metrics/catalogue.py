@@ -245,6 +245,12 @@ PASSTHROUGH_REQUESTS_TOTAL = Counter(
     (OUTCOME,),
 )
 
+LANES_BY_LENGTH_TOTAL = Counter(
+    "llm_lanes_by_length_total",
+    "Inference requests of a config whose lanes depend on the length of the prompt, by whether the length that usage states gives the"
+    " same lane (held) as the one that was known when they came (contradicted). Only requests whose usage states it.",
+    (Label("result", ("held", "contradicted")),),
+)
 UNCOUNTED_INFERENCE_TOTAL = Counter(
     "llm_uncounted_inference_total",
     "Requests that passed and were not counted as inference, although they look like it: a POST that was answered by an event stream,"

@@ -57,6 +57,7 @@ class Recorder:
         self._empty = metrics.counter(c.EMPTY_ANSWERS_TOTAL)
         self._uncounted = metrics.counter(c.UNCOUNTED_INFERENCE_TOTAL)
         self._uncounted_told: set[str] = set()
+        self._lanes_by_length = metrics.counter(c.LANES_BY_LENGTH_TOTAL)
         self._proofs = metrics.counter(c.ANSWER_PROOFS_TOTAL)
         self._cancels = metrics.counter(c.CLIENT_CANCELS_TOTAL)
         self._paused = metrics.counter(c.STREAM_PAUSED_SECONDS_TOTAL)
@@ -123,6 +124,10 @@ class Recorder:
     def proof(self, api: str, proof: Proof) -> None:
         """An answer of this API, the name of a dialect, is known to be whole or not, as `proof` says."""
         self._proofs.child(api, proof).inc()
+
+    def lane_by_length(self, held: bool) -> None:
+        """Whether the lane of a request is the one that its counted length gives too."""
+        self._lanes_by_length.child("held" if held else "contradicted").inc()
 
     def failed(self, reason: str) -> None:
         """The sidecar answered a request itself, or cut it short, for this `x-sidecar-error` reason."""

@@ -7,6 +7,7 @@ the relay's guard counts it and the bytes go on.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf
 
 from msgspec.structs import replace
@@ -154,6 +155,8 @@ class RequestObserver:
         self._minted: Minted | None = None
         self._key = object()
         """Identifies this request in the tables of objectives and evidence."""
+        self._lane_at_length: Callable[[float], str] | None = None
+        """The lane that a prompt of so many tokens would have; only where rules ask for its length."""
         self._arrived = self._blinded = False
 
     @property
@@ -216,14 +219,16 @@ class RequestObserver:
     def _name(self) -> None:
         """Determine the request's model, lane and estimated prompt bucket."""
         rules = self._shared.rules
-        api_key = hash_api_key(self._head.found) if rules.needs_api_key else None
-        lane = rules.lane_of(self._head.target, self._head.found, self._peek, api_key)
         model = self._engine.model_of(self._peek.model)
+        self._tokens = self._estimated_tokens(model)
+        api_key = hash_api_key(self._head.found) if rules.needs_api_key else None
+        lane = rules.lane_of(self._head.target, self._head.found, self._peek, api_key, self._tokens)
+        if rules.needs_length:
+            self._lane_at_length = partial(rules.lane_of, self._head.target, self._head.found, self._peek, api_key)
         if model == OTHER and self._peek.model is not None:
             self._instruments.recorder.outside("model")
         if lane == OTHER:
             self._instruments.recorder.outside("lane")
-        self._tokens = self._estimated_tokens(model)
         labels = self._labels = RequestLabels(model, lane, self._shared.buckets.bucket_of(self._tokens))
         self._timeline.on_gap = self._instruments.recorder.gaps[labels].observe
         if TRACEPARENT in self._head.found:
@@ -479,6 +484,8 @@ class RequestObserver:
         shared, usage = self._shared, self._timeline.usage
         if usage is None or usage.prompt_tokens is None:
             return shared.buckets.bucket_of(self._estimated_tokens(self._labels.model))
+        if self._lane_at_length is not None:
+            self._instruments.recorder.lane_by_length(self._lane_at_length(usage.prompt_tokens) == self._labels.lane)
         if self._teaches:
             shared.lengths.learn(self._labels.model, self._peek.text_bytes, usage.prompt_tokens)
         return shared.buckets.bucket_of(usage.prompt_tokens)

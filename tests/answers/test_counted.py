@@ -10,7 +10,8 @@ import pytest
 import structlog
 import zstandard
 
-from sidecar.config.schema import EnginePathsConfig, ProxyConfig
+from sidecar.classify.lane import LaneRules
+from sidecar.config.schema import EnginePathsConfig, LanesConfig, ProxyConfig
 from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.apis import Apis
 from sidecar.timeline.outcome import Outcome
@@ -262,6 +263,21 @@ def test_thresholds_that_a_config_gives_to_unknown_lengths_are_kept() -> None:
     walk.engine.send(chunk(COMPLETIONS.token))
 
     assert walk.value("llm_slo_misses_total", objective="ttft") == 1
+
+
+def test_a_lane_by_length_is_frozen_and_checked_by_usage() -> None:
+    """The estimate at the head decides; the page says how often usage contradicts it."""
+    walk = Walk(limits=ProxyConfig())
+    walk.observers.rules = LaneRules(
+        LanesConfig.model_validate({"default": "interactive", "rules": [{"lane": "batch", "prompt_tokens_from": 100}]})
+    )
+    for tokens in (5, 200):
+        ask(walk, "/v1/completions", json.dumps({"model": "tiny", "stream": True, "prompt": [7] * tokens}).encode())
+        reply(walk, whole_stream(COMPLETIONS), content_type=EVENTS)  # usage states nine tokens
+
+    assert [account.labels.lane for account in walk.accounts] == ["interactive", "batch"]
+    assert walk.value("llm_lanes_by_length_total", result="held") == 1
+    assert walk.value("llm_lanes_by_length_total", result="contradicted") == 1
 
 
 # --- compressed requests ---------------------------------------------------------------------------------------------------

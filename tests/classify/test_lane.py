@@ -169,3 +169,12 @@ def test_keys_are_hashed_only_where_a_rule_asks() -> None:
     """A config without key rules says that no hash is needed."""
     assert rules({"lane": "a", "models": "m"}, api_keys={"k": KEY_HASH}).needs_api_key is False
     assert rules({"lane": "a", "api_keys": "k"}, api_keys={"k": KEY_HASH}).needs_api_key is True
+
+
+def test_a_lane_by_length_takes_no_prompt_whose_length_is_not_known() -> None:
+    """The fast and the slow lane of long prompts: each length is in one of them, and an unknown one in neither."""
+    lanes = rules({"lane": "slow", "prompt_tokens_from": 4096}, {"lane": "fast", "prompt_tokens_below": 4096})
+    found = {tokens: lanes.lane_of(CHAT, {}, Peek(whole=True), None, tokens) for tokens in (None, 0, 4095.9, 4096, 1e9)}
+
+    assert found == {None: "default", 0: "fast", 4095.9: "fast", 4096: "slow", 1e9: "slow"}
+    assert (lanes.needs_length, rules({"lane": "x", "streaming": True}).needs_length) == (True, False)

@@ -31,6 +31,7 @@ GROUPS: tuple[dict[str, st.SearchStrategy[object]], ...] = (
     {"max_tokens_at_least": bounds, "max_tokens_at_most": bounds},
     {"service_tiers": st.lists(st.sampled_from(["flex", "fle*", "scale"]), min_size=1, unique=True)},
     {"priority_at_least": bounds, "priority_at_most": bounds},
+    {"prompt_tokens_from": bounds, "prompt_tokens_below": bounds},
 )
 """Groups of conditions on the same part of a request."""
 PARTS: tuple[Callable[[], Iterator[dict[str, Any]]], ...] = (
@@ -42,6 +43,7 @@ PARTS: tuple[Callable[[], Iterator[dict[str, Any]]], ...] = (
     lambda: ({"max_tokens": amount} for amount in AMOUNTS),
     lambda: ({"service_tier": tier} for tier in (None, "flex", "fle*", "fle", "scale")),
     lambda: ({"priority": amount} for amount in AMOUNTS),
+    lambda: ({"prompt_tokens": amount} for amount in (None, 0, 0.5, *range(1, 6), 3.5)),
 )
 """All values of each part of a request, in the same order as the groups."""
 
@@ -65,7 +67,11 @@ def decided(lanes: LaneRules, parts: tuple[int, ...]) -> set[str]:
     for said in product(*(PARTS[part]() for part in parts)):
         request: dict[str, Any] = {"path": b"/", "headers": {}, "api_key_sha256": None}
         request |= {key: value for part in said for key, value in part.items()}
-        peek = {key: request.pop(key) for key in [*request] if key not in ("path", "headers", "api_key_sha256")}
+        peek = {
+            key: request.pop(key)
+            for key in [*request]
+            if key not in ("path", "headers", "api_key_sha256", "prompt_tokens")
+        }
         found |= {lanes.lane_of(peek=Peek(whole=whole, **peek), **request) for whole in (False, True)}
     return found
 
@@ -107,6 +113,8 @@ PAIRS: dict[str, list[tuple[object, object]]] = {
     "service_tiers": [(["flex", "scale"], "flex")],
     "priority_at_least": [(-1, 0)],
     "priority_at_most": [(0, -1)],
+    "prompt_tokens_from": [(100, 200)],
+    "prompt_tokens_below": [(200, 100)],
 }
 """Condition to pairs of a wider and a narrower value."""
 CASES = [(key, wide, narrow) for key, pairs in PAIRS.items() for wide, narrow in pairs]

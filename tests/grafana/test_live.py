@@ -66,6 +66,7 @@ NOT_DUE = {
     ("Read, asked and passed through", "I"): _NEVER,
     ("Read, asked and passed through", "J"): _NEVER,
     ("Read, asked and passed through", "K"): _NEVER,
+    ("Read, asked and passed through", "L"): "no lane depends on the length of a prompt",
     ("$lane: time to first token, distribution", "B"): _CLASSIC,
     ("Between tokens, distribution", "B"): _CLASSIC,
     ("Rejected, and gone while they waited", "A"): _NEVER,
