@@ -10,6 +10,12 @@ from grafana.shapes import COUNTED, ENDED, FIRST_TOKENS, KNOWN_SPLIT, OK, POINT_
 
 _BUCKET = "WHO, prompt_bucket"
 _TTFT = "llm_time_to_first_token_seconds"
+
+
+def _answer_began(part: str) -> str:
+    return summed(f"rate(llm_time_to_first_output_token_seconds_{part}[R])", by="lane")
+
+
 _PHASE = "llm_request_phase_seconds"
 _TTFT_OBJECTIVE = '{objective="ttft"}'
 _THRESHOLD = f"max by (namespace, lane, prompt_bucket) (llm_slo_threshold_seconds{_TTFT_OBJECTIVE})"
@@ -205,7 +211,12 @@ _EACH = Row(
             f"Over the last five minutes at each point, each where the requests carry it. {POINT_AT_IT}",
             FIRST_TOKENS,
             "s",
-            _quantiles(_TTFT),
+            (
+                *_quantiles(_TTFT),
+                Query(
+                    f"{_answer_began('sum')} / {_answer_began('count')} >= 0", "mean, to output that is no reasoning"
+                ),
+            ),
             per_lane=True,
             logarithmic=True,
             empty="too few requests",

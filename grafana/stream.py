@@ -96,7 +96,14 @@ _STREAM = Row(
             "Where clients leave: while they upload, while they wait, while it streams.",
             "inference requests whose client left before the end",
             "reqps",
-            (Query("sum by (stage) (rate(llm_client_cancels_total[R])) > 0", "{{stage}}"),),
+            (
+                Query("sum by (stage) (rate(llm_client_cancels_total[R])) > 0", "{{stage}}"),
+                Query(
+                    "sum by (outcome, source) (rate(llm_unfinished_output_tokens_total[R])) > 0",
+                    "tokens for nothing: {{outcome}}, by {{source}}",
+                    unit="cps",
+                ),
+            ),
             empty="none",
         ),
     ),

@@ -19,7 +19,7 @@ INFLATED_PIECE_BYTES = 65_536
 """Most bytes that one step gives: at most 0.5 ms."""
 _MOST_WINDOW_BYTES = 8 << 20
 _MOST_MEMBERS = 16
-"""Of gzip: each copies all that stands behind it."""
+"""Members of gzip that are read: each copies all that stands behind it."""
 _FED_BYTES, _FEEDS_A_STEP = 64, 128
 """Bytes of zstd that are decompressed in one call: 16 blocks of one repeated byte at most, which are 2 MiB."""
 _FED_BROTLI_BYTES = 16_384

@@ -16,7 +16,7 @@ from sidecar.ledger.request_labels import OTHER
 Headers = Mapping[bytes, Sequence[bytes]]
 """The values of each field as received, by its name in lower case."""
 _Condition = Callable[[bytes, Headers, Peek, str | None, float | None], bool]
-"""Of the path, the header fields, the values of the body, the hash of the key, and the tokens of the prompt."""
+"""Holds for a request or not, by the path, the header fields, the values of the body, the hash of the key, and the tokens of the prompt."""
 
 _LONGEST_PATTERN_BYTES = 1024
 """The bound on patterns in `config/values.py`. A longer value can only match a prefix, so the rest of it is not

@@ -86,6 +86,14 @@ TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     PER_LENGTH,
     buckets=LATENCY_BUCKETS,
 )
+TIME_TO_FIRST_OUTPUT_TOKEN_SECONDS = Histogram(
+    "llm_time_to_first_output_token_seconds",
+    "Seconds from the last byte of the request body to the first event with output that is no reasoning, of streamed inference requests"
+    " that got one, whatever their outcome. llm_time_to_first_token_seconds ends at the first output of any kind: for a model that"
+    " reasons, a reader waits for this one. Measured by the sidecar.",
+    PER_LANE,
+    buckets=LATENCY_BUCKETS,
+)
 INTER_TOKEN_SECONDS = Histogram(
     "llm_inter_token_seconds",
     "Seconds between two consecutive output events of one choice, of streamed inference requests. Every gap is counted when it"
@@ -216,6 +224,13 @@ ANSWERS_TOTAL = Counter(
     " not be read.",
     (*PER_LANE, FINISH_REASON),
     used=3,  # stop, length and tool calls are there from the start
+)
+UNFINISHED_OUTPUT_TOKENS_TOTAL = Counter(
+    "llm_unfinished_output_tokens_total",
+    "Output tokens of inference requests that did not end well: cancelled, cut, failed. By the engine's usage if it came (source usage),"
+    " else the events with output (source events), each of which has one token or more.",
+    (*PER_LANE, OUTCOME, Label("source", ("usage", "events"))),
+    used=2,  # cancelled ones, in most lanes
 )
 EMPTY_ANSWERS_TOTAL = Counter(
     "llm_empty_answers_total",

@@ -41,6 +41,7 @@ class Recorder:
         self._metrics = metrics
         self._phases = metrics.histogram(c.REQUEST_PHASE_SECONDS)
         self._ttft = metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS)
+        self._answer_began = metrics.histogram(c.TIME_TO_FIRST_OUTPUT_TOKEN_SECONDS)
         self.gaps = metrics.histogram(c.INTER_TOKEN_SECONDS).of
         """By the labels of a request: the child whose `observe` takes each gap between output events, in seconds."""
         self._tpot = metrics.histogram(c.TIME_PER_OUTPUT_TOKEN_SECONDS)
@@ -58,6 +59,7 @@ class Recorder:
         self._uncounted = metrics.counter(c.UNCOUNTED_INFERENCE_TOTAL)
         self._uncounted_told: set[str] = set()
         self._lanes_by_length = metrics.counter(c.LANES_BY_LENGTH_TOTAL)
+        self._unfinished = metrics.counter(c.UNFINISHED_OUTPUT_TOKENS_TOTAL)
         self._proofs = metrics.counter(c.ANSWER_PROOFS_TOTAL)
         self._cancels = metrics.counter(c.CLIENT_CANCELS_TOTAL)
         self._paused = metrics.counter(c.STREAM_PAUSED_SECONDS_TOTAL)
@@ -161,7 +163,9 @@ class Recorder:
                 self._upload.of[labels].observe(marks.received_at - marks.accepted_at)
             if account.streaming:
                 self._streamed(account, at_unix)
-            if account.outcome is ENDED_WELL:
+            if account.outcome is not ENDED_WELL:
+                self._unfinished_tokens(account)
+            else:
                 self._answers.of[labels, account.finish].inc()
                 if account.is_empty:
                     self._empty.of[labels].inc()
@@ -198,9 +202,19 @@ class Recorder:
         received_at, first_token_at = marks.received_at, marks.first_token_at
         if received_at is not None and first_token_at is not None and first_token_at >= received_at:
             self._ttft.of[labels].observe(first_token_at - received_at, account.trace_id, at_unix)
+            if marks.first_answer_at is not None:
+                self._answer_began.of[labels].observe(marks.first_answer_at - received_at, account.trace_id, at_unix)
         answers_held_back = self._held_back.of[labels]
         if account.outcome is ENDED_WELL and held_back(marks):
             answers_held_back.inc()
+
+    def _unfinished_tokens(self, account: Account) -> None:
+        """Tokens that were made for nothing: by usage, where it came, else at least as many as events with output."""
+        marks = account.marks
+        stated = None if marks.usage is None else marks.usage.completion_tokens
+        tokens, source = (marks.output_events, "events") if stated is None else (stated, "usage")
+        if tokens:
+            self._unfinished.of[account.labels, account.outcome, source].inc(tokens)
 
     def _tokens(self, account: Account, usage: Usage) -> None:
         labels = account.labels

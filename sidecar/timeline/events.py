@@ -34,6 +34,8 @@ class StreamEvent(NamedTuple):
 
     output: tuple[int, ...] = ()
     """Indexes of the choices for which this event carries generated output (design section 2)."""
+    reasons: bool = False
+    """All its output is reasoning, or says nothing: the answer itself has not begun with it."""
     finished: tuple[int, ...] = ()
     """Indexes of the choices with a finish reason in this event."""
     finish: Finish | None = None
@@ -60,6 +62,7 @@ class StreamEvent(NamedTuple):
 NOTHING = StreamEvent()
 OUTPUT = StreamEvent(output=(0,))
 """The content of nearly every event: output of choice 0."""
+REASONING = StreamEvent(output=(0,), reasons=True)
 ERROR = StreamEvent(error=True)
 DONE = StreamEvent(done=True)
 

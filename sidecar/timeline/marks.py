@@ -18,6 +18,8 @@ class Marks(msgspec.Struct, frozen=True):
     """Response head read from the engine."""
     first_token_at: float | None = None
     """First event that carries generated output; None for non-streamed answers."""
+    first_answer_at: float | None = None
+    """First event whose output is no reasoning."""
     last_token_at: float | None = None
     ended_at: float | None = None
     """The engine's message was complete, or failed."""

@@ -7,7 +7,7 @@ which instant is which mark. An instant is the time at which the sidecar's read 
 
 from collections.abc import Callable, Iterable
 
-from sidecar.timeline.events import DONE, NOTHING, OUTPUT, StreamEvent, Usage
+from sidecar.timeline.events import DONE, NOTHING, OUTPUT, REASONING, StreamEvent, Usage
 from sidecar.timeline.finish import NO_FINISH, TOOL_CALLS
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Stage
@@ -43,6 +43,7 @@ class Timeline:
         "extras",
         "finish",
         "finished",
+        "first_answer_at",
         "first_token_at",
         "flushed_at",
         "headers_at",
@@ -64,6 +65,7 @@ class Timeline:
         """The last byte of the request body was read: set from outside, once."""
         self.sent_at: float | None = None
         self.headers_at: float | None = None
+        self.first_answer_at: float | None = None
         self.first_token_at: float | None = None
         self.ended_at: float | None = None
         self.done_at: float | None = None
@@ -81,10 +83,9 @@ class Timeline:
         self.error_seen = self.cancelled = self.accepted = False  # as events say: `StreamEvent`
         # Choice 0 has no place in a table: hardly any stream has another one, and a token then touches this object alone.
         self._first_choice = False
-        self._first_choice_at = 0.0
+        self._first_choice_at = self._last_at = 0.0
         self._other_choices: dict[int, float] = {}
-        self._last_at = 0.0
-        self._flows = False  # choice 0 has begun, and no pause is to be counted
+        self._flows = False  # choice 0 has begun, its answer too, and no pause is to be counted
         self._paused_since: float | None = None
         self._paused_unconfirmed_seconds = 0.0
 
@@ -107,8 +108,13 @@ class Timeline:
         before = self.output_events
         for stream_event in stream_events:
             if stream_event.output:
-                self.output(at, stream_event.output)
-            if stream_event is not OUTPUT and stream_event is not NOTHING and stream_event is not DONE:
+                self.output(at, stream_event.output, reasons=stream_event.reasons)
+            if (
+                stream_event is not OUTPUT
+                and stream_event is not REASONING
+                and stream_event is not NOTHING
+                and stream_event is not DONE
+            ):
                 self._notice(stream_event)
         return self.output_events - before
 
@@ -118,8 +124,10 @@ class Timeline:
         if stream_event is not NOTHING:
             self.says = bool(stream_event.output) and not stream_event.wordless
 
-    def output(self, at: float, choices: tuple[int, ...]) -> None:
-        """One event carried output of these choices."""
+    def output(self, at: float, choices: tuple[int, ...], *, reasons: bool = False) -> None:
+        """One event carried output of these choices. `reasons`: reasoning alone."""
+        if not reasons and self.first_answer_at is None:
+            self.first_answer_at = at
         if self.first_token_at is None:
             self.first_token_at = at
         elif self._paused_unconfirmed_seconds or self._paused_since is not None:
@@ -144,7 +152,7 @@ class Timeline:
             elif len(self._other_choices) >= MAX_CHOICES - 1:
                 continue
             self._other_choices[choice] = at
-        self._flows = self._first_choice and self._paused_since is None
+        self._flows = self._first_choice and self._paused_since is None and self.first_answer_at is not None
 
     def token(self, at: float) -> None:
         """One event carried output of choice 0 alone, as nearly every event does: `output(at, (0,))` in short."""
@@ -230,6 +238,7 @@ class Timeline:
             sent_at=self.sent_at,
             headers_at=self.headers_at,
             first_token_at=self.first_token_at,
+            first_answer_at=self.first_answer_at,
             last_token_at=self._last_at if self.output_events else None,
             ended_at=None if self.ended_at is None else self.ended_at - held_open_seconds,
             flushed_at=None if self.flushed_at is None else self.flushed_at - held_open_seconds,

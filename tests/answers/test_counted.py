@@ -15,7 +15,7 @@ from sidecar.config.schema import EnginePathsConfig, LanesConfig, ProxyConfig
 from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.apis import Apis
 from sidecar.timeline.outcome import Outcome
-from tests.answers.spoken import CHAT, COMPLETIONS, RESPONSES, SPOKEN, event
+from tests.answers.spoken import CHAT, COMPLETIONS, RESPONSES, SPOKEN, Api, event
 from tests.support.forms import FILE, form
 from tests.support.memory import LIMITS, WEBSOCKET
 from tests.support.vllm_stream import chunk
@@ -230,7 +230,7 @@ UNKNOWN = {
 def test_a_length_is_never_short_because_it_was_not_read(
     reason: str, seconds: float, requests: int, misses: int, unjudged: int
 ) -> None:
-    """A long prompt that nobody could measure misses nothing that its own objective allows, and a stall shows at any length."""
+    """A long prompt that could not be measured misses nothing that its own objective allows, and a stall shows at any length."""
     walk = Walk(objectives=BY_LENGTH, limits=LIMITS if reason == "unread_body" else ProxyConfig())
     ask(walk, "/v1/completions" if reason != "not_text" else "/v1/chat/completions", UNKNOWN[reason])
     begin(walk)
@@ -449,3 +449,68 @@ def test_an_answer_that_is_cut_behind_its_end_mark_is_ok(ends: str) -> None:
     assert walk.accounts[-1].outcome is Outcome.OK
     assert walk.accounts[-1].ledger is not None
     assert walk.value("llm_answer_proofs_total", api="openai_chat", proof="cut_behind_mark") == 1
+
+
+# --- reasoning, and tokens for nothing -----------------------------------------------------------------------------------
+
+THOUGHT = {
+    "/v1/chat/completions": [
+        event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        for delta in ({"reasoning": "hm"}, {"reasoning_content": "hm"}, {"reasoning_details": [{"text": "hm"}]})
+    ],
+    "/v1/responses": [event({"type": "response.reasoning_text.delta", "delta": "hm"})],
+    "/v1/messages": [event({"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": "hm"}})],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "thought"), [(path, thought) for path, thoughts in THOUGHT.items() for thought in thoughts]
+)
+def test_the_answer_begins_behind_the_reasoning(path: str, thought: bytes) -> None:
+    """TTFT ends with the first output of any kind; a reader of a model that reasons waits for the answer."""
+    walk = Walk()
+    api = next(api for api in SPOKEN.values() if api.path == path)
+    ask(walk, path, ORDER)
+    begin(walk)
+    for piece in (thought, thought, api.token, api.token):
+        walk.clock.later(1.0)
+        walk.engine.send(chunk(piece))
+
+    walk.engine.send(chunk(b"".join((*api.finish, *api.end))) + b"0\r\n\r\n")
+
+    assert walk.value("llm_time_to_first_token_seconds_sum") == pytest.approx(1.0)
+    assert walk.value("llm_time_to_first_output_token_seconds_sum") == pytest.approx(3.0)
+    assert walk.value("llm_inter_token_seconds_count") == 3
+
+
+def test_a_stream_of_reasoning_alone_has_no_answer() -> None:
+    walk = Walk()
+    ask(walk, CHAT.path, ORDER)
+    reply(walk, THOUGHT[CHAT.path][0] + b"".join((*CHAT.finish, *CHAT.end)), content_type=EVENTS)
+
+    assert walk.value("llm_time_to_first_token_seconds_count") == 1
+    assert "llm_time_to_first_output_token_seconds_count" not in walk.page()
+
+
+@pytest.mark.parametrize(
+    ("api", "outcome", "source"),
+    [(CHAT, "client_cancelled", "events"), (CHAT, "engine_truncated", "events"), (CHAT, "engine_error", "usage")],
+)
+def test_tokens_of_an_answer_that_did_not_end_well_are_counted(api: Api, outcome: str, source: str) -> None:
+    """By usage where it came, else by events, each of which has one token or more."""
+    walk = Walk()
+    client = walk.client()
+    client.send(
+        b"POST %b HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b" % (api.path.encode(), len(ORDER), ORDER)
+    )
+    begin(walk)
+    walk.engine.send(chunk(api.token) + chunk(api.token))
+    if outcome == "client_cancelled":
+        client.lose()
+    elif outcome == "engine_truncated":
+        walk.engine.lose()
+    else:
+        walk.engine.send(chunk(b"".join(api.denied["an abort"])) + b"0\r\n\r\n")
+
+    assert walk.value("llm_unfinished_output_tokens_total", outcome=outcome, source=source) == 2
+    assert "llm_output_tokens_count" not in walk.page()

@@ -52,7 +52,7 @@ from sidecar.slo.objective import Aim, Aims, Objectives
 from tests.support.walk import Walk
 
 aims = Aims(ttft=Aim(0.1, 0.9), tpot=Aim(1.0, 0.9))
-walk = Walk(objectives=Objectives({"interactive": {"unknown": aims}}))
+walk = Walk(objectives=Objectives({"interactive": dict.fromkeys(("0-512", "512-4k", "unknown"), aims)}))
 walk.metrics.tenants.admit(["globex"])
 def asks(request):
     walk.client().send(b"POST /v1/chat/completions HTTP/1.1\\r\\nHost: a\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(request) + request)
@@ -93,6 +93,7 @@ def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp
     assert {name for name, _, counted in samples if counted and name.endswith(("_total", "_count"))} == {
         *("llm_requests_received_total", "llm_requests_total", "llm_answers_total", "llm_request_seconds_count"),
         *("llm_request_phase_seconds_count", "llm_time_to_first_token_seconds_count", "llm_inter_token_seconds_count"),
+        "llm_time_to_first_output_token_seconds_count",
         *("llm_time_per_output_token_seconds_count", "llm_prompt_tokens_count", "llm_output_tokens_count"),
         *("llm_slo_requests_total", "llm_slo_misses_total", "llm_slo_allowed_misses_total"),
         *("llm_slo_blamed_misses_total", "llm_token_deadlines_total", "llm_token_deadline_misses_total"),

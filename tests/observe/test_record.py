@@ -312,6 +312,7 @@ def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     used |= {
         c.ANSWER_PROOFS_TOTAL,
         c.LANES_BY_LENGTH_TOTAL,
+        c.UNFINISHED_OUTPUT_TOKENS_TOTAL,
         c.SLO_UNJUDGED_REQUESTS_TOTAL,
         c.GOOD_OUTPUT_TOKENS_TOTAL,
         c.TOKEN_DEADLINES_TOTAL,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.dialects.openai_completions import OpenAICompletions
-from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, UnreadableEvent
+from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.reader import ONE_TOKEN, TRIES, EventReader
 from sidecar.timeline.sse import SseParser
 
@@ -170,5 +170,6 @@ def test_a_stream_of_other_events_is_not_tried_for_ever() -> None:
     read(chat({"reasoning_content": "hm"}), 1)
     long = read(chat({"content": "a"}), 1)
 
-    assert [list(stream_events) for stream_events in (*thought, *short, *long)] == [[OUTPUT]] * (TRIES + 1)
+    assert [list(stream_events) for stream_events in thought] == [[REASONING]] * (TRIES - 1)
+    assert [list(stream_events) for stream_events in (*short, *long)] == [[OUTPUT]] * 2
     assert (short[0] is ONE_TOKEN, long[0] is ONE_TOKEN) == (True, False)

@@ -27,6 +27,7 @@ def test_a_streamed_request_yields_every_mark() -> None:
             sent_at=START + 0.2,
             headers_at=START + 0.3,
             first_token_at=START + 0.9,
+            first_answer_at=START + 0.9,
             last_token_at=START + 1.0,
             ended_at=START + 1.2,
             flushed_at=START + 1.5,

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import Extras, count, decode
-from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
 
 
@@ -63,7 +63,8 @@ class AnthropicMessages(Dialect):
         said = decode(self.decoder, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind == "content_block_delta":
-            return NOTHING if said.delta is not None and said.delta.type in _ADDED_BY_THE_SERVER else OUTPUT
+            of = None if said.delta is None else said.delta.type
+            return NOTHING if of in _ADDED_BY_THE_SERVER else REASONING if of == "thinking_delta" else OUTPUT
         if kind == "error" or said.error:
             return ERROR
         extras = said.found()

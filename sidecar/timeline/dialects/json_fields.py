@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sidecar.timeline.events import NOTHING, OUTPUT, UNREADABLE, StreamEvent, UnreadableEvent
+from sidecar.timeline.events import NOTHING, OUTPUT, REASONING, UNREADABLE, StreamEvent, UnreadableEvent
 from sidecar.timeline.finish import Finish
 
 
@@ -77,12 +77,19 @@ def index_of(value: object) -> int:
 
 
 def event_of(
-    output: list[int], finished: list[int], finish: Finish | None = None, *, wordless: bool = False
+    output: list[int],
+    finished: list[int],
+    finish: Finish | None = None,
+    *,
+    wordless: bool = False,
+    reasons: bool = False,
 ) -> StreamEvent:
     """The stream event with outputs and finishes only. The usual ones are shared: a token costs no object."""
     if not finished:
         if output == _FIRST:
-            return OUTPUT
+            return REASONING if reasons else OUTPUT
         if not output:
             return NOTHING
-    return StreamEvent(output=tuple(output), finished=tuple(finished), finish=finish, wordless=wordless)
+    return StreamEvent(
+        output=tuple(output), finished=tuple(finished), finish=finish, wordless=wordless, reasons=reasons
+    )

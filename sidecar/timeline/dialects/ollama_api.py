@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import count, decode
-from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
 
 
@@ -59,15 +59,12 @@ def _stream_event(line: _Line) -> StreamEvent:
     if line.error:
         return ERROR
     message = line.message
-    outputs = bool(
-        line.response
-        or line.thinking
-        or line.tool_calls
-        or line.image
-        or (message is not None and (message.content or message.thinking or message.tool_calls or message.images))
+    answers = bool(line.response or line.tool_calls or line.image) or bool(
+        message is not None and (message.content or message.tool_calls or message.images)
     )
+    outputs = answers or bool(line.thinking or (message is not None and message.thinking))
     if line.done is not True:
-        return OUTPUT if outputs else NOTHING
+        return OUTPUT if answers else REASONING if outputs else NOTHING
     stated = {name: value for name in DURATIONS if (value := getattr(line, name)) is not None}
     usage = Usage(prompt_tokens=count(line.prompt_eval_count), completion_tokens=count(line.eval_count))
     return StreamEvent(

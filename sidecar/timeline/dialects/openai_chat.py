@@ -28,16 +28,12 @@ class _Delta(msgspec.Struct, frozen=True):
 
     def says_something(self) -> bool:
         """Text, reasoning, a refusal, a call of a tool, or sound. An `audio` with an id or an end alone frames the sound."""
-        return bool(
-            self.content
-            or self.reasoning
-            or self.reasoning_content
-            or self.tool_calls
-            or self.function_call
-            or self.refusal
-            or self.reasoning_details
-            or (isinstance(self.audio, dict) and (self.audio.get("data") or self.audio.get("transcript")))
-        )
+        return self.answers() or bool(self.reasoning or self.reasoning_content or self.reasoning_details)
+
+    def answers(self) -> bool:
+        """The same without reasoning."""
+        sound = isinstance(self.audio, dict) and (self.audio.get("data") or self.audio.get("transcript"))
+        return bool(self.content or self.tool_calls or self.function_call or self.refusal or sound)
 
 
 class _Choice(Choice, frozen=True):
@@ -53,6 +49,10 @@ class _Choice(Choice, frozen=True):
     def says_something(self) -> bool:
         said = self.delta if self.delta is not None else self.message
         return said is not None and said.says_something()
+
+    def answers(self) -> bool:
+        said = self.delta if self.delta is not None else self.message
+        return said is not None and said.answers()
 
 
 class _Chunk(OpenAIChunk, frozen=True):

@@ -43,6 +43,10 @@ class Choice(msgspec.Struct, frozen=True):
         """Whether its output is more than an end mark. Asked only of a choice that finishes."""
         raise NotImplementedError
 
+    def answers(self) -> bool:
+        """Whether its output is more than reasoning. Asked only of a choice with output."""
+        return True
+
 
 class OpenAIChunk(Extras, frozen=True):
     """A chunk of a stream, or a whole answer; each API narrows its `choices`."""
@@ -91,13 +95,14 @@ class ChunkDialect(Dialect):
         chunk: OpenAIChunk = decode(self.decoder, data)
         output: list[int] = []
         finished: list[int] = []
-        finish, wordless, denied = None, 0, False
+        finish, wordless, denied, answers = None, 0, False, False
         for choice in chunk.choices or ():
             if choice is None:
                 continue
             outputs = choice.carries_output(chunk)
             if outputs:
                 output.append(index_of(choice.index))
+                answers = answers or choice.answers()
             if choice.finish_reason:
                 finished.append(index_of(choice.index))
                 finish = finish_of(choice.finish_reason) if finish is None else finish
@@ -107,9 +112,12 @@ class ChunkDialect(Dialect):
         usage = chunk.usage
         denied = denied or bool(chunk.error) or (not chunk.choices and extras is None and _is_error(data))
         if usage is msgspec.UNSET and extras is None and not denied:
-            return event_of(output, finished, finish, wordless=0 < wordless == len(output))
+            return event_of(
+                output, finished, finish, wordless=0 < wordless == len(output), reasons=bool(output) and not answers
+            )
         return StreamEvent(
             output=tuple(output),
+            reasons=bool(output) and not answers,
             finished=tuple(finished),
             finish=finish,
             wordless=0 < wordless == len(output),

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail
-from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import finish_of
 
 
@@ -58,7 +58,7 @@ class OpenAIResponses(Dialect):
         said = decode(self.decoder, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind.endswith(".delta"):
-            return OUTPUT
+            return REASONING if kind.startswith("response.reasoning") else OUTPUT
         if kind == "error" or said.error:
             return ERROR
         if said.response is not None and kind.rpartition(".")[2] in _OVER and kind.count(".") == 1:
