@@ -11,6 +11,8 @@ from sidecar.engines.probe.replies import Identity
 from sidecar.ledger.request_labels import OTHER
 
 
+MOST_LISTS = 3
+"""Further paths at which the engine is asked for its models."""
 AUTO = "auto"
 NONE = "none"
 
@@ -32,6 +34,8 @@ class Engine:
         self._served = frozenset(models)
         self.base_models = self.models
         """The same without adapters, as far as the engine says which they are."""
+        self.lists: tuple[str, ...] = ()
+        """Further paths at which it may list its models: beside those on which it has served."""
         self.version: str | None = None
         self.quantization: str | None = None
         """As the engine says it; None where it does not."""
@@ -81,6 +85,11 @@ class Engine:
             self._served = frozenset(models)
             if self._on_models is not None:
                 self._on_models(self.models)
+
+    def may_list_at(self, path: str | None) -> None:
+        """It has served inference beside this path. At most MOST_LISTS are remembered, and none once its models are known."""
+        if path is not None and not self.models and path not in self.lists and len(self.lists) < MOST_LISTS:
+            self.lists = (*self.lists, path)
 
     def model_of(self, asked: str | None) -> str:
         """The label of a requested model: a served model, or `other`. A request without a model gets the one that is served."""

@@ -386,6 +386,8 @@ class RequestObserver:
             response_id = stream.reader.response_id
             read = read_whole = self._count_unread(stream)
         outcome = self._outcome(outcome, failure, response_id, read=read_whole and not self._blinded)
+        if outcome is ENDED_WELL and not self._engine.models:
+            self._engine.may_list_at(self._shared.apis.models_beside(self._head.target))
         if failure is not None:
             self._instruments.recorder.failed(failure.reason)
         # The stream holds callbacks of this observer: parted, both are freed now and not by the garbage collector.

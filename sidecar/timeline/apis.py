@@ -11,6 +11,7 @@ It knows paths and refuses to guess: a path without an entry has no API, and its
 entries and takes some away.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -86,6 +87,7 @@ API_OF_NAME: dict[str, Api] = {
 """The APIs by the name that `engine.paths.add` gives them."""
 
 _ANY = b"*"
+_PLAIN_PATH = re.compile(rb"[A-Za-z0-9._~/-]{1,128}")
 MOST_TARGETS, LONGEST_TARGET_BYTES = 64, 256
 """Request targets that are remembered, and their longest: clients choose them."""
 SERVED: tuple[tuple[str, Api], ...] = (
@@ -178,6 +180,18 @@ class Apis:
             self._by_last.setdefault(segments[-1], []).append(_Entry(segments, api))
         for found in self._by_last.values():
             found.sort(key=lambda entry: -len(entry.segments))
+
+    def models_beside(self, target: bytes) -> str | None:
+        """The path at which an engine lists its models, if it serves inference at this one: `/openai/v1/chat/completions` has
+        `/openai/v1/models` beside it. None for a path that is no inference, or has unusual signs.
+        """
+        segments = segments_of(target) or ()
+        for entry in self._by_last.get(segments[-1], ()) if segments else ():
+            if entry.api is not None and entry.holds(segments):
+                before = segments[: len(segments) - len(entry.segments)]
+                path = b"/".join((b"", *before, *((b"v1",) if entry.segments[0] == b"v1" else ()), b"models"))
+                return path.decode() if _PLAIN_PATH.fullmatch(path) else None
+        return None
 
     def of(self, method: bytes, target: bytes, own: Mapping[bytes, Dialect] = {}) -> Api | None:
         """The API of a request; None if it is no inference. `own`: whole paths on which the known engine alone generates."""

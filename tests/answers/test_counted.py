@@ -12,6 +12,7 @@ import zstandard
 
 from sidecar.classify.lane import LaneRules
 from sidecar.config.schema import EnginePathsConfig, LanesConfig, ProxyConfig
+from sidecar.engines.engine import Engine
 from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.apis import Apis
 from sidecar.timeline.outcome import Outcome
@@ -62,6 +63,17 @@ def test_a_stream_is_counted_where_kserve_and_others_mount_it(target: str) -> No
     assert walk.value("llm_requests_total", lane="interactive", outcome="ok") == 1
     assert walk.value("llm_output_tokens_sum") == 2
     assert walk.value("llm_slo_requests_total", objective="ttft") == 1
+
+
+def test_the_models_are_looked_for_beside_the_path_that_served() -> None:
+    """And not beside one that the engine refused, which any client may choose."""
+    walk = Walk(engine=Engine("vllm"))
+    ask(walk, "/evil/v1/chat/completions", ORDER)
+    reply(walk, b"no", status="404 Not Found")
+    ask(walk, "/openai/v1/chat/completions", ORDER)
+    reply(walk, whole_stream(), content_type=EVENTS)
+
+    assert walk.settlement.engine.lists == ("/openai/v1/models",)
 
 
 def test_an_event_stream_on_an_unknown_path_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

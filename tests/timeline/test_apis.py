@@ -167,3 +167,22 @@ def test_a_config_adds_and_excludes_paths() -> None:
     assert named(b"/embeddings") == "encode"
     assert named(b"/v1/chat/completions") is None
     assert named(b"/v3/chat/completions") == "openai_chat"
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/v1/chat/completions", "/v1/models"),
+        ("/openai/v1/chat/completions?x", "/openai/v1/models"),
+        ("/openai/v1/completions", "/openai/v1/models"),
+        ("/v3/chat/completions/", "/v3/models"),
+        ("/chat/completions", "/models"),
+        ("/health", None),
+        ("/a%0d%0ab/chat/completions", None),
+        ("/" + "a" * 200 + "/chat/completions", None),
+        ("*", None),
+    ],
+)
+def test_the_list_of_models_stands_beside_the_path_that_is_served(target: str, path: str | None) -> None:
+    """Clients choose paths: what is no plain one is not asked for."""
+    assert APIS.models_beside(target.encode()) == path

@@ -22,7 +22,7 @@ from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
-from sidecar.engines.probe.replies import MODELS_PATH, Answer
+from sidecar.engines.probe.replies import MODELS_PATH, Answer, models_in
 from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 from sidecar.proxy.errors import is_ours
@@ -34,6 +34,8 @@ MAX_ANSWER_BYTES = 192 << 10
 """Enough for SGLang's /server_info, the longest, and for hundreds of adapters; reading it blocks the loop."""
 MODELS_AGAIN_SECONDS = 60.0
 """LoRA adapters come and go while the engine runs."""
+NO_MODELS_AGAIN_SECONDS = 5.0
+"""While no model is known every request counts as one of `other`: an engine may still load its models, or refuse the question."""
 
 
 log = structlog.get_logger()
@@ -63,6 +65,7 @@ class Prober:
         self._lacking = False
         """The last check was not made, for want of a file, memory or a port."""
         self._models_at = float("-inf")
+        self._asked_lists: tuple[str, ...] = ()
         self._anew = True
         """All questions are due, not only the models."""
         self._again_at = float("-inf")
@@ -120,7 +123,9 @@ class Prober:
         now = self._clock()
         if not up or self._engine.kind == NONE or now < self._again_at:
             return
-        if self._anew or now - self._models_at > MODELS_AGAIN_SECONDS:
+        again_seconds = MODELS_AGAIN_SECONDS if self._engine.models else NO_MODELS_AGAIN_SECONDS
+        new_place = self._engine.lists != self._asked_lists
+        if self._anew or new_place or now - self._models_at > again_seconds:
             before = self._engine.told
             await self._ask_what(session)
             if self._engine.told != before:
@@ -150,7 +155,7 @@ class Prober:
 
     async def _ask_what(self, session: aiohttp.ClientSession) -> None:
         engine = self._engine
-        answers = {MODELS_PATH: await self._answer(session, MODELS_PATH)}
+        answers = {MODELS_PATH: await self._list(session)}
         if answers[MODELS_PATH].status is None:
             self._wait_longer()
             return
@@ -177,6 +182,18 @@ class Prober:
                 return  # what it was before, it may still be
         engine.is_kind(kind or AUTO)
         engine.says(identity_of(engine.speaks, answers))
+
+    async def _list(self, session: aiohttp.ClientSession) -> Answer:
+        """The engine's list of models, from the first place that has one; the answer of the usual place if none has."""
+        engine = self._engine
+        usual = await self._answer(session, MODELS_PATH)
+        self._asked_lists = engine.lists
+        if usual.status is None or models_in(usual.body) is not None:
+            return usual
+        for path in engine.lists:
+            if models_in((other := await self._answer(session, path)).body) is not None:
+                return other
+        return usual
 
     def _wait_longer(self) -> None:
         """A question had no answer: the next round comes later, and each further one later still."""

@@ -7,7 +7,8 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from sidecar.engines.probe.probe import MODELS_AGAIN_SECONDS
+from sidecar.engines.engine import MOST_LISTS, Engine
+from sidecar.engines.probe.probe import MODELS_AGAIN_SECONDS, NO_MODELS_AGAIN_SECONDS
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS
 from tests.engines.probe.prober import VLLM_MODELS, ProberHarness, Replaced, answering, engine_answering
 from tests.support.files import no_file_left
@@ -320,3 +321,47 @@ def test_a_page_that_hangs_makes_the_rounds_rarer_and_does_not_unmake_what_is_kn
     kind, rounds, version = asyncio.run(scenario())
     assert (kind, version) == ("vllm", "0.33.0")
     assert 2 <= rounds <= 4
+
+
+def test_an_engine_that_lists_its_models_elsewhere_is_asked_there() -> None:
+    """KServe mounts all of the API below `/openai`. The next check asks, and not the next minute."""
+    replaced = Replaced({"/openai/v1/models": models("me")})
+
+    async def scenario() -> list[tuple[str, ...]]:
+        async with engine_answering(replaced.answer) as url:
+            harness = ProberHarness(url)
+            await harness.ask()
+            found = [harness.engine.models]
+            harness.engine.may_list_at("/openai/v1/models")
+            harness.now += 2
+            await harness.ask()
+            return [*found, harness.engine.models]
+
+    assert asyncio.run(scenario()) == [(), ("m",)]
+
+
+def test_an_engine_without_models_is_asked_again_within_seconds() -> None:
+    """It may load them still: until then each request is one of an unknown model."""
+    replaced = Replaced({"/v1/models": b'{"data":[]}'})
+
+    async def scenario() -> list[tuple[str, ...]]:
+        async with engine_answering(replaced.answer) as url:
+            harness = ProberHarness(url)
+            await harness.ask()
+            found = [harness.engine.models]
+            replaced.pages["/v1/models"] = models("me")
+            harness.now += NO_MODELS_AGAIN_SECONDS + 1
+            await harness.ask()
+            return [*found, harness.engine.models]
+
+    assert asyncio.run(scenario()) == [(), ("m",)]
+
+
+def test_few_further_lists_are_remembered_and_none_once_the_models_are_known() -> None:
+    engine = Engine("vllm")
+    for number in range(9):
+        engine.may_list_at(f"/{number}/models")
+    known = Engine("vllm", ["m"])
+    known.may_list_at("/openai/v1/models")
+
+    assert (len(engine.lists), known.lists) == (MOST_LISTS, ())
