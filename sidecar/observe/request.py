@@ -22,6 +22,7 @@ from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
+from sidecar.engines.engine import AUTO
 from sidecar.engines.kind import Wire
 from sidecar.ledger.account import Account
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
@@ -442,9 +443,11 @@ class RequestObserver:
             proof = Proof.CUT_BEHIND_MARK
         elif read:
             finish, end = (EndMark.FINISH,) if timeline.finished_all() else (), (EndMark.END,) if done else ()
-            engine, model = self._engine, self._labels.model
-            kind = AnswerKind(engine.kind, engine.version, self._dialect.name, model, stream is not None)
-            proof = self._shared.proofs.judge(kind, self._dialect.end_marks, (*finish, *end))
+            engine, proofs = self._engine, self._shared.proofs
+            if engine.kind != AUTO:
+                proofs.made_by(engine.kind, engine.version)
+            kind = AnswerKind(self._dialect.name, self._labels.model, stream is not None)
+            proof = proofs.judge(kind, self._dialect.end_marks, (*finish, *end))
         self._instruments.recorder.proof(self._dialect.name, proof)
         return Outcome.ENGINE_TRUNCATED if proof is Proof.MISSING else ENDED_WELL
 

@@ -64,10 +64,6 @@ MOST_KINDS = 1024
 class AnswerKind(NamedTuple):
     """The answers that are expected to end alike."""
 
-    engine: str
-    """The engine's kind."""
-    version: str | None
-    """A new version may end its answers in another way."""
     api: str
     """The name of the dialect."""
     model: str
@@ -80,6 +76,15 @@ class Proofs:
     def __init__(self) -> None:
         self._seen: OrderedDict[AnswerKind, dict[EndMark, int]] = OrderedDict()
         """Answers in a row that set each mark; they are not counted further than LEARNED_FROM."""
+        self._engine: tuple[str, str | None] | None = None
+
+    def made_by(self, kind: str, version: str | None) -> None:
+        """The engine that answers now. Another one, or another version, may end its answers in another way: what was seen is forgotten.
+        Call it once the kind is known; an engine that only states its version later is the same one.
+        """
+        before, self._engine = self._engine, (kind, version)
+        if before is not None and before not in (self._engine, (kind, None)):
+            self._seen.clear()
 
     def judge(self, kind: AnswerKind, api: ApiMarks, set_marks: Collection[EndMark]) -> Proof:
         """The standing, by these marks, of an answer that was read whole, whose framing is whole and which nothing denies."""

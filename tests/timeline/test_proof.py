@@ -1,10 +1,12 @@
 """A mark that is missing counts only where the engine was seen to set it, twenty times in a row."""
 
+import pytest
+
 from sidecar.timeline.proof import BOTH_MARKS, LEARNED_FROM, MOST_KINDS, NO_MARKS, AnswerKind, EndMark, Proof, Proofs
 
 
 FINISH, END = EndMark.FINISH, EndMark.END
-CHAT = AnswerKind("vllm", "0.33", "openai_chat", "tiny", streamed=True)
+CHAT = AnswerKind("openai_chat", "tiny", streamed=True)
 
 
 def test_a_mark_counts_after_twenty_whole_answers() -> None:
@@ -43,14 +45,12 @@ def test_an_engine_that_sets_a_mark_now_and_then_is_not_expected_to() -> None:
     assert set(seen) == {Proof.MARKED}
 
 
-def test_engines_versions_apis_models_and_kinds_of_answers_are_apart() -> None:
+def test_apis_models_and_kinds_of_answers_are_apart() -> None:
     proofs = Proofs()
     for _ in range(LEARNED_FROM):
         proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
 
     others = (
-        CHAT._replace(engine="sglang"),
-        CHAT._replace(version="0.34"),
         CHAT._replace(api="openai_completions"),
         CHAT._replace(model="big"),
         CHAT._replace(streamed=False),
@@ -60,7 +60,7 @@ def test_engines_versions_apis_models_and_kinds_of_answers_are_apart() -> None:
 
 
 def test_an_api_without_marks_is_known_by_its_framing() -> None:
-    triton = AnswerKind("triton", "2.73", "triton_generate", "tiny", streamed=True)
+    triton = AnswerKind("triton_generate", "tiny", streamed=True)
 
     assert {Proofs().judge(triton, NO_MARKS, ()) for _ in range(2)} == {Proof.FRAMING}
 
@@ -78,3 +78,25 @@ def test_what_was_not_seen_for_longest_is_forgotten() -> None:
         proofs.judge(CHAT._replace(model=f"n{number}"), BOTH_MARKS, ())
 
     assert proofs.judge(CHAT, BOTH_MARKS, ()) is Proof.UNPROVED
+
+
+@pytest.mark.parametrize(
+    ("engines", "forgets"),
+    [
+        ([("vllm", None), ("vllm", "0.33")], False),
+        ([("vllm", "0.33"), ("vllm", "0.33")], False),
+        ([("vllm", "0.33"), ("vllm", "0.34")], True),
+        ([("vllm", "0.33"), ("vllm", None)], True),
+        ([("vllm", "0.33"), ("sglang", "0.33")], True),
+        ([("vllm", None), ("sglang", None)], True),
+    ],
+)
+def test_another_engine_or_version_is_learned_anew(engines: list[tuple[str, str | None]], forgets: bool) -> None:
+    """One that was not recognised before, or states its version later, is the same."""
+    proofs = Proofs()
+    for _ in range(LEARNED_FROM):
+        proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
+    for kind, version in engines:
+        proofs.made_by(kind, version)
+
+    assert (proofs.judge(CHAT, BOTH_MARKS, ()) is Proof.UNPROVED) == forgets
