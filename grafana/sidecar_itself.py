@@ -190,7 +190,7 @@ _SEEN = Row(
                     "sum by (kind) (rate(llm_uncounted_inference_total[R])) > 0", "not counted: {{kind}}", unit="reqps"
                 ),
                 Query(
-                    'sum by (api, proof) (rate(llm_answer_proofs_total{proof!="marked"}[R])) > 0',
+                    "sum by (api, proof) (rate(llm_answer_proofs_total[R])) > 0",
                     "end {{proof}}: {{api}}",
                     unit="reqps",
                 ),

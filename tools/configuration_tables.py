@@ -16,6 +16,7 @@ from sidecar.config.schema import (
     AimConfig,
     BlameSharesConfig,
     Config,
+    EncodeAimConfig,
     EngineConfig,
     LaneObjectivesConfig,
     LaneRule,
@@ -44,7 +45,12 @@ def blocks() -> tuple[Block, ...]:
     found["lanes.rules"] = _rows("lanes.rules[]", LaneRule, ("lanes", "rules", 0))
     lane = ("objectives", "LANE")
     found["objectives"] = _rows("objectives.LANE", LaneObjectivesConfig, lane)
-    for key, model in (("ttft", AimConfig), ("tpot", TokenAimConfig), ("blame_shares", BlameSharesConfig)):
+    for key, model in (
+        ("ttft", AimConfig),
+        ("tpot", TokenAimConfig),
+        ("encode_e2e", EncodeAimConfig),
+        ("blame_shares", BlameSharesConfig),
+    ):
         found["objectives"] += _rows(f"objectives.LANE.{key}", model, (*lane, key))
     keys = (Block(f"## `{section}`", table(HEAD, of)) for section, of in found.items())
     return *keys, Block("## `objectives`", _presets()), Block("## `objectives`", _sizes())
@@ -53,7 +59,14 @@ def blocks() -> tuple[Block, ...]:
 def _rows(section: str, model: type[Section], path: tuple[str | int, ...]) -> list[_Row]:
     """The rows of one section."""
     why = reasons(model)
-    return [_row(f"{section}.{name}", name, model, why[name], path) for name in model.model_fields]
+    rows: list[_Row] = []
+    for name, field in model.model_fields.items():
+        key = f"{section}.{name}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            rows += _rows(key, field.annotation, (*path, name))  # a section within it
+        else:
+            rows.append(_row(key, name, model, why[name], path))
+    return rows
 
 
 def _row(key: str, name: str, model: type[Section], why: str, path: tuple[str | int, ...]) -> _Row:

@@ -63,8 +63,8 @@ An API says by itself that an answer is whole. This counts where the HTTP framin
 |---|---|---|---|
 | chat, completions, vLLM's tokens | a `finish_reason` for each choice; `[DONE]` | a `finish_reason` for each choice | `abort`, `error`, `cancelled` or `timeout` as reason; `error`; `"object": "error"` |
 | `/v1/responses` | `response.completed` or `response.incomplete` | the same as status | status `failed` or `cancelled`; an event `error` |
-| `/v1/messages` | a `stop_reason`; `message_stop` | a `stop_reason` | `error` |
-| Ollama, llama.cpp's own | `"done": true`; `"stop": true` | the same | `error` |
+| `/v1/messages` | a `stop_reason`; `message_stop` | a `stop_reason` | `error`; those words as `stop_reason` |
+| Ollama, llama.cpp's own | `"done": true`; `"stop": true` | the same | `error`; for Ollama those words as `done_reason` |
 | TGI's own | `generated_text` | the same | `error` |
 | SGLang's own | `finish_reason` in `meta_info`; `[DONE]` | the same without `[DONE]` | `abort`; `error` |
 | transcriptions | a `finish_reason`, or `transcript.text.done`; `[DONE]` | nothing: framing is all | `error` |

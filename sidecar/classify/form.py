@@ -16,12 +16,11 @@ MOST_PARTS = 64
 """Parts that are looked at; OpenAI's transcription has about ten."""
 MOST_HEAD_BYTES = 1024
 """Bytes of the header fields of one part."""
-_FORM = re.compile(
-    rb'multipart/form-data;(?:[^"]|"[^"]*")*?\bboundary=(?:"([^"]{1,70})"|([^\s;]{1,70})(?![^\s;]))', re.IGNORECASE
-)
-_PART_NAME = re.compile(
-    rb'content-disposition:\s*form-data;[^\r\n]*?\bname="?([a-z_]{1,32})"?(?:;|\s|$)', re.IGNORECASE
-)
+LONGEST_TYPE_BYTES = 256
+"""The longest content type that is read: a boundary has at most 70 signs (RFC 2046 5.1.1)."""
+_FORM = re.compile(rb'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70})(?![^\s;]))', re.IGNORECASE)
+_PART_NAME = re.compile(rb'[;\s]name="?([a-z_]{1,32})"?(?:;|\s|$)', re.IGNORECASE)
+_MEDIA_TYPE, _DISPOSITION = b"multipart/form-data", b"content-disposition:"
 _TAKEN = (b"model", b"stream", b"user")
 _TRUE, _FALSE = (b"true", b"1"), (b"false", b"0")
 
@@ -29,7 +28,8 @@ _TRUE, _FALSE = (b"true", b"1"), (b"false", b"0")
 def peek_form(body: bytes | bytearray, headers: Headers) -> Peek:
     """The values in a form, or in its beginning; UNREAD_BODY if it is none."""
     stated = headers.get(b"content-type", (b"",))
-    form = _FORM.match(stated[0]) if len(stated) == 1 else None
+    is_form = len(stated) == 1 and len(stated[0]) <= LONGEST_TYPE_BYTES and stated[0].lower().startswith(_MEDIA_TYPE)
+    form = _FORM.search(stated[0]) if is_form else None
     if form is None:
         return UNREAD_BODY
     delimiter = b"--" + (form[1] or form[2])
@@ -45,9 +45,9 @@ def peek_form(body: bytes | bytearray, headers: Headers) -> Peek:
         begins = body.find(b"\r\n\r\n", at, at + MOST_HEAD_BYTES)
         ends = body.find(b"\r\n" + delimiter, at)
         if begins >= 0 and begins + 4 <= ends:
-            named = _PART_NAME.search(body, at, begins)
-            if named is not None and named[1].lower() in _TAKEN and ends - begins - 4 <= MAX_STRING:
-                found[named[1].lower()] = bytes(body[begins + 4 : ends])
+            name = _name_of(bytes(body[at:begins]))
+            if name in _TAKEN and ends - begins - 4 <= MAX_STRING:
+                found[name] = bytes(body[begins + 4 : ends])
         at = -1 if ends < 0 else ends + 2
     stream = found.get(b"stream", b"").strip().lower()
     return Peek(
@@ -58,6 +58,14 @@ def peek_form(body: bytes | bytearray, headers: Headers) -> Peek:
         choices=1,
         usage_asked=Asked.UNCLEAR,
     )
+
+
+def _name_of(head: bytes) -> bytes:
+    """The name of a part, in lower case; empty if its header fields state none."""
+    for line in head.split(b"\r\n"):
+        if line[: len(_DISPOSITION)].lower() == _DISPOSITION and (named := _PART_NAME.search(line)) is not None:
+            return named[1].lower()
+    return b""
 
 
 def _text(value: bytes | None) -> str | None:

@@ -116,6 +116,9 @@ def _rules(known: Known) -> Iterator[Finding]:
             low, high = rule.get(f"{name}_at_least"), rule.get(f"{name}_at_most")
             if _number(low) and _number(high) and low > high:
                 yield (*here, f"{name}_at_least"), f"is above {name}_at_most ({high}): the rule can never hold"
+        start, below = rule.get("prompt_tokens_from"), rule.get("prompt_tokens_below")
+        if _number(start) and _number(below) and start >= below:
+            yield (*here, "prompt_tokens_from"), f"is not below prompt_tokens_below ({below}): the rule can never hold"
         yield from _headers_twice(here, rule)
         if known(here) is WRONG:
             continue  # what the rule takes is not known before its mistake is mended

@@ -124,6 +124,9 @@ def _lane_rows(config: Config, lane: str) -> Iterator[tuple[str, ...]]:
         if targets:
             target = lane_objective(objective, lane, said, size).target or targets[0]
             yield str(objective), f"{target:.6g}", *(_cell(setting, target) for setting in settings.values())
+    if (own := said.encode_e2e) is not None:
+        buckets = len(bucket_labels(config.prompt_buckets.edges)) + 1  # the last is `unknown`
+        yield "encode_e2e", f"{own.target:.6g}", *(f"{own.threshold_seconds:.6g}",) * buckets
 
 
 def _cell(setting: ObjectiveSetting, target: float) -> str:

@@ -38,15 +38,12 @@ def objectives_of(config: Config) -> Objectives:
     said, unsaid, edges = config.objectives, LaneObjectivesConfig(), config.prompt_buckets.edges
     size = size_of(config)
     by_lane = {lane: _aims(lane, said.get(lane, unsaid), edges, size) for lane in config.lanes.declared}
-    encodes = {lane: aim for lane, own in said.items() if (aim := _encode_aim(lane, own, size)) is not None}
+    encodes = {
+        lane: Aim(own.encode_e2e.threshold_seconds, own.encode_e2e.target)
+        for lane, own in said.items()
+        if own.encode_e2e is not None
+    }
     return Objectives(by_lane, encodes, [lane for lane, own in said.items() if UNKNOWN in own.prompt_buckets])
-
-
-def _encode_aim(lane: str, said: LaneObjectivesConfig, size: ModelSize | None) -> Aim | None:
-    own = said.encode_e2e
-    if own is None:
-        return None
-    return ObjectiveSetting(own.threshold_seconds, _first(own.target, _preset(lane, said, size).target)).aim
 
 
 def size_of(config: Config) -> ModelSize | None:

@@ -268,6 +268,15 @@ class AimConfig(Section):
     """The ratio of requests that must be within the threshold: 0.95 allows one miss in twenty. At 1 there would be no error budget."""
 
 
+class EncodeAimConfig(Section):
+    """Threshold and target of what generates nothing."""
+
+    threshold_seconds: Threshold
+    """A request whose answer is whole later is a miss; no preset has one, because their work differs most."""
+    target: Target = 0.95
+    """The ratio of requests that must be within the threshold."""
+
+
 class TokenAimConfig(Section):
     """As AimConfig, for the time per output token; its threshold does not grow with the prompt."""
 
@@ -302,7 +311,7 @@ class BlameSharesConfig(Section):
 class LaneObjectivesConfig(BucketObjectivesConfig):
     """One lane's objectives."""
 
-    encode_e2e: AimConfig | None = None
+    encode_e2e: EncodeAimConfig | None = None
     """The whole answer of embeddings, reranking, scores and transcriptions; unset, they have no objective."""
     preset: Literal["interactive", "batch", "code", "voice", "agent", "none"] | None = None
     """Values of all that is left out. Unset, the lane's name decides: interactive, chat and default are interactive; batch is batch; code and completion are code; voice is voice; agent and agents are agent; others none."""

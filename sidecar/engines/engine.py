@@ -87,9 +87,9 @@ class Engine:
                 self._on_models(self.models)
 
     def may_list_at(self, path: str | None) -> None:
-        """It has served inference beside this path. At most MOST_LISTS are remembered, and none once its models are known."""
-        if path is not None and not self.models and path not in self.lists and len(self.lists) < MOST_LISTS:
-            self.lists = (*self.lists, path)
+        """It has served inference beside this path. The last MOST_LISTS are remembered, and none once its models are known."""
+        if path is not None and not self.models and path not in self.lists:
+            self.lists = (*self.lists, path)[-MOST_LISTS:]
 
     def model_of(self, asked: str | None) -> str:
         """The label of a requested model: a served model, or `other`. A request without a model gets the one that is served."""

@@ -200,7 +200,7 @@ class Recorder:
             paused.inc(marks.paused_seconds)
         # An engine may answer while the upload still runs; such a request has no TTFT.
         received_at, first_token_at = marks.received_at, marks.first_token_at
-        if received_at is not None and first_token_at is not None and first_token_at >= received_at:
+        if account.teaches and received_at is not None and first_token_at is not None and first_token_at >= received_at:
             self._ttft.of[labels].observe(first_token_at - received_at, account.trace_id, at_unix)
             if marks.first_answer_at is not None:
                 self._answer_began.of[labels].observe(marks.first_answer_at - received_at, account.trace_id, at_unix)

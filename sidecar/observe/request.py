@@ -29,6 +29,7 @@ from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
 from sidecar.metrics.vocabulary import NotAsked
+from sidecar.observe.beside import in_a_thread
 from sidecar.observe.record import Recorder
 from sidecar.observe.response import StreamedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
@@ -46,7 +47,7 @@ from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import ENDED_WELL, Outcome
 from sidecar.timeline.proof import AnswerKind, EndMark, Proof, Proofs
 from sidecar.timeline.reader import EventReader
-from sidecar.timeline.response_id import response_id_of
+from sidecar.timeline.response_id import MAX_ID_CHARACTERS, response_id_of
 from sidecar.timeline.timeline import Timeline
 
 
@@ -60,6 +61,8 @@ MOST_BYTES_A_TOKEN = 16
 """Bytes of text in one token, at most on average: prose has 4 to 5, code 3, runs of blanks up to 16."""
 MOST_ADDED_TOKENS = 1024
 """Tokens that an engine adds to a text: its chat template, and the system prompt of the model. No text has more tokens than bytes."""
+TELLING_BYTES = 4096
+"""Bytes of a body in which the keys are looked for that tell its API."""
 HELD_OPEN_SECONDS = 0.1
 """Engines end the framing in the step after the end mark. What takes longer is worth a word in the log."""
 
@@ -67,8 +70,9 @@ HELD_OPEN_SECONDS = 0.1
 class PassingObserver(Unobserved):
     """Observer of a request that is no inference request: it has no lane, and is only counted. What looks like inference is told."""
 
-    def __init__(self, recorder: Recorder, head: RequestHead, *, inference_path: bool) -> None:
-        """`inference_path`: a websocket on it carries inference that is not read."""
+    def __init__(self, recorder: Recorder, head: RequestHead, *, inference_path: bool, is_told: bool) -> None:
+        """`inference_path`: a websocket on it carries inference that is not read. `is_told`: the config does not exclude the path."""
+        self._is_told = is_told
         self._recorder = recorder
         self._request = head
         self._inference_path = inference_path
@@ -76,7 +80,12 @@ class PassingObserver(Unobserved):
     def head(self, at: float, head: ResponseHead) -> Cutter | None:  # noqa: ARG002  the hook's shape
         if head.status == 101 and self._inference_path:
             self._recorder.uncounted("websocket", self._request.target)
-        elif head.status < 300 and self._request.method == b"POST" and media_type_of(head) == EVENT_STREAM:
+        elif (
+            self._is_told
+            and head.status < 300
+            and self._request.method == b"POST"
+            and media_type_of(head) == EVENT_STREAM
+        ):
             self._recorder.uncounted("event_stream", self._request.target)
         return None
 
@@ -117,12 +126,15 @@ class Observers:
         api = self.apis.of(head.method, head.target, own)
         if api is not None:
             return RequestObserver(self, head, api)
-        if (cancelled := cancelled_by(head.method, head.target)) is not None:
+        if (cancelled := cancelled_by(head.method, head.target)) is not None and len(cancelled) <= MAX_ID_CHARACTERS:
             self.cancelled[cancelled.decode("utf-8", "replace")] = None
             if len(self.cancelled) > MOST_CANCELLED:
                 self.cancelled.popitem(last=False)
         inference_path = head.websocket and self.apis.at(head.target, own) is not None
-        return PassingObserver(settlement.instruments.recorder, head, inference_path=inference_path)
+        is_excluded = self.apis.excludes(head.target)
+        return PassingObserver(
+            settlement.instruments.recorder, head, inference_path=inference_path, is_told=not is_excluded
+        )
 
 
 class RequestObserver:
@@ -140,9 +152,10 @@ class RequestObserver:
         self._teaches = api.purpose in TEACHES
         self._timeline = Timeline(head.accepted_at)
         self._peek: Peek = UNREAD_BODY
+        self._beginning = b""  # of a compressed body, as it is inside
+        self._plain: bytearray | None = None  # such a body while it is read
         self._labels = UNLABELLED
-        self._tokens: float | None = None
-        """Tokens of the prompt, counted by the client or estimated."""
+        self._tokens: float | None = None  # of the prompt, counted by the client or estimated
         self._asked_for_usage = False
         self._stream: StreamedResponse | None = None
         self._whole: WholeResponse | None = None
@@ -162,7 +175,9 @@ class RequestObserver:
 
     @property
     def done(self) -> bool:
-        return self._stream is not None and self._stream.done
+        timeline = self._timeline
+        # llama.cpp states the end of each choice: that of the first is not the end of all.
+        return self._stream is not None and self._stream.done and (not timeline.finished or timeline.finished_all())
 
     @property
     def awaits_output(self) -> bool:
@@ -174,19 +189,31 @@ class RequestObserver:
     def look(self, body: bytes | bytearray) -> Iterator[None]:
         """Read a long or a compressed body in steps, before `request_body`."""
         found = self._head.found
-        plain: bytes | bytearray | None = body
-        if CONTENT_CODING in found and is_encoded(found):
-            plain = yield from inflated_in_steps(body, coding_of(found[CONTENT_CODING]))
-        self._peek = UNREAD_BODY if plain is None else (yield from peek_in_steps(plain))
+        if CONTENT_CODING not in found or not is_encoded(found):
+            self._peek = yield from peek_in_steps(body)
+            return
+        plain = self._plain = bytearray()
+        coding = coding_of(found[CONTENT_CODING])
+        if (yield from inflated_in_steps(body, coding, plain, self._shared.held, in_a_thread)):
+            self._beginning = bytes(plain[:TELLING_BYTES])
+            self._peek = yield from peek_in_steps(plain)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """The decompressed body is read, or will not be: its bytes are held no longer."""
+        plain, self._plain = self._plain, None
+        if plain is not None:
+            self._shared.held.used -= len(plain)
 
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
         encoded = CONTENT_CODING in self._head.found and is_encoded(self._head.found)
         if self._purpose is Purpose.TOLD_BY_BODY:
-            self._dialect, self._purpose = told_by_body(body, Api(self._dialect, self._purpose))
+            beginning = self._beginning if encoded else bytes(body[:TELLING_BYTES])
+            self._dialect, self._purpose = told_by_body(beginning, Api(self._dialect, self._purpose))
             self._teaches = self._purpose is not Purpose.ENCODES
-        elif self._purpose is Purpose.TRANSCRIBES:
-            self._peek = peek_form(body, self._head.found)
+        elif self._purpose is Purpose.TRANSCRIBES and (form := peek_form(body, self._head.found)) is not UNREAD_BODY:
+            self._peek = form
         self._peek = self._peek if encoded or self._peek is not UNREAD_BODY else peek(body, whole=whole)
         if self._peek.whole and self._peek.stream is None and self._dialect.streams_unsaid:
             self._peek = replace(self._peek, stream=True)
@@ -376,6 +403,7 @@ class RequestObserver:
         timeline, outcome, failure = self._timeline, end.outcome, end.failure
         if self._whole is not None:
             self._whole.let_go()
+        self._let_go()
         self._instruments.in_flight.leave(self)
         if not self._labels.lane:
             self._name()
@@ -407,7 +435,7 @@ class RequestObserver:
             key=self._key,
             finish=timeline.finish,
             teaches=self._teaches,
-            is_empty=self._purpose is not Purpose.ENCODES and read and not self._blinded and marks.is_silent,
+            is_empty=self._teaches and read and not self._blinded and marks.is_silent,
             notes=self._notes(end),
         )
         # A choice may finish without a token, and an answer that is not streamed has only finish reasons.
@@ -428,13 +456,13 @@ class RequestObserver:
         `read`: the answer was read from its first byte to its last.
         """
         timeline, stream = self._timeline, self._stream
-        done = stream is not None and stream.done
-        if (outcome is not ENDED_WELL and failure not in CUT_SHORT) or self._refused or self._streaming is None:
+        spoke = outcome is ENDED_WELL or failure in CUT_SHORT or outcome is Outcome.CLIENT_CANCELLED
+        if not spoke or self._refused or self._streaming is None:
             return outcome
         if timeline.error_seen:
             own = timeline.cancelled and response_id in self._shared.cancelled
             return Outcome.CLIENT_CANCELLED if own else Outcome.ENGINE_ERROR
-        if outcome is not ENDED_WELL and not done:
+        if outcome is Outcome.CLIENT_CANCELLED or (outcome is not ENDED_WELL and not self.done):
             return outcome
         if timeline.accepted:
             return Outcome.ACCEPTED
@@ -442,7 +470,8 @@ class RequestObserver:
         if outcome is not ENDED_WELL:
             proof = Proof.CUT_BEHIND_MARK
         elif read:
-            finish, end = (EndMark.FINISH,) if timeline.finished_all() else (), (EndMark.END,) if done else ()
+            finish = (EndMark.FINISH,) if timeline.finished_all() else ()
+            end = (EndMark.END,) if stream is not None and stream.done else ()
             engine, proofs = self._engine, self._shared.proofs
             if engine.kind != AUTO:
                 proofs.made_by(engine.kind, engine.version)

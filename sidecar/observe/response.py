@@ -123,10 +123,12 @@ class StreamedResponse:
         if self._awaits_output:
             self._quiet_events += len(stream_events)
             many = self._quiet_events > MOST_QUIET_EVENTS
-            self._awaits_output = not (outputs or many or self.done or self._timeline.error_seen)
+            works = "prompt_progress" in self._timeline.extras  # it is not waiting: it computes, and says so
+            self._awaits_output = not (outputs or many or works or self.done or self._timeline.error_seen)
 
     def _output(self, at: float, events: int) -> None:
         """Report the output events that were read together: `events` is their number."""
+        self._awaits_output = False
         self._per_read.observe(events)
         if self._flow is None:
             self._slo.output(self._key, events, at)

@@ -283,7 +283,8 @@ class Slo:
         timed = case.timed(objective, account.marks.ended_at or self._now)
         if self.roots.explained_by_lateness(*timed, self._now):
             return Blame.UNATTRIBUTED
-        return blame_of_ledger(objective, account.ledger, account.marks, case.aims)
+        aims = case.aims if case.longest is None else case.longest
+        return blame_of_ledger(objective, account.ledger, account.marks, aims)
 
     def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:
         for objective, blame in votes.items():

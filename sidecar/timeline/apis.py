@@ -87,6 +87,7 @@ API_OF_NAME: dict[str, Api] = {
 """The APIs by the name that `engine.paths.add` gives them."""
 
 _ANY = b"*"
+_STREAMS = re.compile(rb"[?&]stream=(?:[Tt]rue|1)(?:&|$)")
 _PLAIN_PATH = re.compile(rb"[A-Za-z0-9._~/-]{1,128}")
 MOST_TARGETS, LONGEST_TARGET_BYTES = 64, 256
 """Request targets that are remembered, and their longest: clients choose them."""
@@ -132,7 +133,7 @@ _BY_KEY = (
     (b'"messages":', API_OF_NAME["openai_chat"]),
     (b'"prompt":', API_OF_NAME["openai_completions"]),
     (b'"inputs":', Api(_TGI)),
-    (b'"input":', _ENCODES),
+    *((key, _ENCODES) for key in (b'"input":', b'"query":', b'"queries":', b'"documents":', b'"text_1":')),
 )
 API_NAMES = tuple(dict.fromkeys(api.dialect.name for api in (*API_OF_NAME.values(), *(api for _, api in SERVED))))
 """The names of all dialects, for a label."""
@@ -181,6 +182,12 @@ class Apis:
         for found in self._by_last.values():
             found.sort(key=lambda entry: -len(entry.segments))
 
+    def excludes(self, target: bytes) -> bool:
+        """Whether the config says that this path is no inference."""
+        segments = segments_of(target) or ()
+        found = self._by_last.get(segments[-1], ()) if segments else ()
+        return next((entry.api is None for entry in found if entry.holds(segments)), False)
+
     def models_beside(self, target: bytes) -> str | None:
         """The path at which an engine lists its models, if it serves inference at this one: `/openai/v1/chat/completions` has
         `/openai/v1/models` beside it. None for a path that is no inference, or has unusual signs.
@@ -197,7 +204,7 @@ class Apis:
         """The API of a request; None if it is no inference. `own`: whole paths on which the known engine alone generates."""
         if method == b"POST":
             return self._seen.get(target) or self._find(target, own)
-        if method == b"GET" and b"stream=true" in target.partition(b"?")[2].split(b"&"):
+        if method == b"GET" and _STREAMS.search(target):
             segments = segments_of(target)
             return _DELIVERED if segments is not None and segments[-2:-1] == (b"responses",) else None
         return None

@@ -18,8 +18,6 @@ class Marks(msgspec.Struct, frozen=True):
     """Response head read from the engine."""
     first_token_at: float | None = None
     """First event that carries generated output; None for non-streamed answers."""
-    first_answer_at: float | None = None
-    """First event whose output is no reasoning."""
     last_token_at: float | None = None
     ended_at: float | None = None
     """The engine's message was complete, or failed."""
@@ -34,3 +32,5 @@ class Marks(msgspec.Struct, frozen=True):
     choices: int = 0
     """Distinct choice indexes seen."""
     usage: Usage | None = None
+    first_answer_at: float | None = None
+    """First event whose output is no reasoning."""

@@ -57,6 +57,8 @@ class Proof(StrEnum):
 
 LEARNED_FROM = 20
 """Whole answers in a row that set a mark, after which it is expected of the next one."""
+FORGOTTEN_AFTER = 100
+"""Answers in a row without a mark, after which it is no longer expected: what answers now is another engine, behind the same address."""
 MOST_KINDS = 1024
 """Kinds of answers that are remembered: APIs times models times two. The one that was not seen for longest is forgotten."""
 
@@ -100,6 +102,10 @@ class Proofs:
             self._seen.move_to_end(kind)
         for mark in marks:
             if mark not in set_marks and seen[mark] >= LEARNED_FROM:
+                seen[mark] += 1  # above LEARNED_FROM it counts the answers in a row without the mark
+                if seen[mark] > LEARNED_FROM + FORGOTTEN_AFTER:
+                    seen[mark] = 0
+                    break
                 return Proof.MISSING
         for mark in marks:
             seen[mark] = min(LEARNED_FROM, seen[mark] + 1) if mark in set_marks else 0

@@ -17,6 +17,9 @@ MAX_CHOICES = 128
 """Most choice indexes that are kept apart; further ones are ignored, to bound memory. Precedent: OpenAI's `n` ends at
 128."""
 
+SOCKET_TAKES_SECONDS = 0.01
+"""A client's socket that has room takes the last bytes at once; this is a turn of a busy loop."""
+
 
 class Timeline:
     """One request's instants, in the order in which they happen.
@@ -211,21 +214,25 @@ class Timeline:
     def finished_all(self) -> bool:
         """Each choice that had output, and at least one, has its finish reason."""
         finished = self.finished
+        if len(finished) >= MAX_CHOICES:
+            return True
         if not finished or (self._first_choice and 0 not in finished):
             return False
-        return len(finished) >= MAX_CHOICES or finished.issuperset(self._other_choices)
+        return finished.issuperset(self._other_choices)
 
     def stage(self) -> Stage:
         """The stage of the request now: the label if its client leaves at this moment."""
-        if self.received_at is None:
-            return Stage.UPLOAD
-        return Stage.WAITING if self.first_token_at is None else Stage.STREAMING
+        if self.first_token_at is not None:
+            return Stage.STREAMING
+        return Stage.UPLOAD if self.received_at is None and self.headers_at is None else Stage.WAITING
 
     def _held_open_seconds(self) -> float:
         """Seconds for which the engine left the message open although the client had the API's end mark. 0 if it did not keep up."""
         done_at, ended_at = self.done_at, self.ended_at
         if done_at is None or ended_at is None or self._paused_since is not None:
             return 0.0
+        if self.flushed_at is not None and self.flushed_at - ended_at > SOCKET_TAKES_SECONDS:
+            return 0.0  # bytes waited for the client: it had not got the mark
         return max(0.0, ended_at - max(done_at, self._last_at, self._resumed_at))
 
     def marks(self) -> Marks:

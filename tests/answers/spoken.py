@@ -248,7 +248,25 @@ TRITON = Api(
     tokens=None,
 )
 
+
+def _tokens(ids: list[int], reason: str | None = None) -> bytes:
+    return event({"request_id": "r", "choices": [{"index": 0, "token_ids": ids, "finish_reason": reason}]})
+
+
+TOKENS = Api(
+    "/inference/v1/generate",
+    (),
+    _tokens([5]),
+    (_tokens([6], "length"), event({"request_id": "r", "choices": [], "usage": _USAGE})),
+    (DONE,),
+    {"an abort": (_tokens([], "abort"), DONE), "an error": (_ERRORS["an error"], DONE)},
+    {"request_id": "r", "choices": [{"index": 0, "token_ids": [5, 6], "finish_reason": "length"}]},
+    {"request_id": "r", "choices": [{"index": 0, "token_ids": [5, 6], "finish_reason": None}]},
+    {"an error": {"error": {"message": "gone", "code": 500}}},
+)
+
 SPOKEN = {
+    "tokens": TOKENS,
     "chat": CHAT,
     "completions": COMPLETIONS,
     "responses": RESPONSES,

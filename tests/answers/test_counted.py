@@ -198,7 +198,7 @@ def test_a_transcription_is_a_form_and_its_stream_has_tokens(events: tuple[bytes
         True,
         1,
     )
-    assert walk.value("llm_time_to_first_token_seconds_count") == 1
+    assert "llm_time_to_first_token_seconds_count" not in walk.page()
     assert walk.value("llm_slo_requests_total") == 0
 
 
@@ -526,3 +526,109 @@ def test_tokens_of_an_answer_that_did_not_end_well_are_counted(api: Api, outcome
 
     assert walk.value("llm_unfinished_output_tokens_total", outcome=outcome, source=source) == 2
     assert "llm_output_tokens_count" not in walk.page()
+
+
+# --- what clients and configs may do -------------------------------------------------------------------------------------
+
+
+def test_a_client_that_leaves_on_an_error_event_has_seen_a_failure() -> None:
+    """The SDKs raise on it and close: it is the engine's, although the client closes first."""
+    walk = Walk()
+    client = walk.client()
+    client.send(b"POST /v1/messages HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b" % (len(ORDER), ORDER))
+    begin(walk)
+    walk.engine.send(chunk(SPOKEN["messages"].token) + chunk(SPOKEN["messages"].denied["an error"][0]))
+    client.lose()
+
+    assert walk.accounts[-1].outcome is Outcome.ENGINE_ERROR
+
+
+def test_a_path_that_the_config_excludes_is_not_told() -> None:
+    walk = Walk()
+    walk.observers.apis = Apis(exclude=["/v1/chat/completions"])
+    ask(walk, "/v1/chat/completions", ORDER)
+    reply(walk, whole_stream(), content_type=EVENTS)
+
+    assert walk.value("llm_uncounted_inference_total") == 0
+    assert walk.value("llm_passthrough_requests_total", outcome="ok") == 1
+
+
+def test_a_packed_request_on_a_path_for_all_apis_is_told_by_what_is_inside() -> None:
+    walk = Walk(objectives=OBJECTIVES, limits=ProxyConfig())
+    for body, answer in ((EMBED, NUMBERS), (json.dumps({"query": "a", "documents": ["b"]}).encode(), NUMBERS)):
+        packed = gzip.compress(body)
+        head = f"POST /invocations HTTP/1.1\r\nHost: pod\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
+        walk.client().send(head.encode() + packed)
+        while walk.turn():
+            pass
+        walk.clock.later(60.0)
+        reply(walk, answer)
+
+    assert [account.teaches for account in walk.accounts] == [False, False]
+    assert walk.value("llm_slo_requests_total") == 0
+
+
+def test_many_choices_that_end_in_any_order_are_whole() -> None:
+    """A batch of two hundred prompts, the first of which ends last, after twenty answers that set both marks."""
+    walk = Walk()
+    for _ in range(20):
+        ask(walk, COMPLETIONS.path, ORDER)
+        reply(walk, whole_stream(COMPLETIONS), content_type=EVENTS)
+    order = [*range(1, 200), 0]
+    said = [event({"choices": [{"index": index, "text": "a", "finish_reason": None}]}) for index in order]
+    said += [event({"choices": [{"index": index, "text": "", "finish_reason": "stop"}]}) for index in order]
+    ask(walk, COMPLETIONS.path, ORDER)
+    reply(walk, b"".join(said) + b"data: [DONE]\n\n", content_type=EVENTS)
+
+    assert {account.outcome for account in walk.accounts} == {Outcome.OK}
+
+
+def test_one_of_two_prompts_that_ends_does_not_end_both() -> None:
+    """llama.cpp marks the end of each choice, and no end of all."""
+    walk = Walk()
+    ask(walk, "/completion", ORDER)
+    begin(walk)
+    for said in ({"index": 0, "content": "a"}, {"index": 1, "content": "a"}, {"index": 0, "content": "", "stop": True}):
+        walk.engine.send(chunk(event(said)))
+    walk.engine.lose()
+
+    assert walk.accounts[-1].outcome is Outcome.ENGINE_TRUNCATED
+
+
+def test_ids_of_any_length_are_not_kept() -> None:
+    walk = Walk(limits=ProxyConfig())
+    ask(walk, f"/v1/responses/{'x' * 5000}/cancel", b"")
+    ask(walk, "/v1/responses/resp_1/cancel", b"")
+
+    assert list(walk.observers.cancelled) == ["resp_1"]
+
+
+def test_a_client_that_leaves_a_delivered_stream_leaves_while_it_streams() -> None:
+    walk = Walk()
+    client = walk.client()
+    client.send(b"GET /v1/responses/resp_1?stream=True HTTP/1.1\r\nHost: pod\r\n\r\n")
+    begin(walk)
+    walk.engine.send(chunk(RESPONSES.token))
+    client.lose()
+
+    assert walk.value("llm_client_cancels_total", stage="streaming") == 1
+
+
+def test_a_client_that_takes_the_last_bytes_late_had_not_the_mark() -> None:
+    walk = Walk()
+    client = walk.client()
+    client.send(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%b" % (len(ORDER), ORDER)
+    )
+    client.room = 0
+    begin(walk)
+    walk.clock.later(1.0)
+    walk.engine.send(chunk(CHAT.token) + chunk(b"".join((*CHAT.finish, *CHAT.end))))
+    walk.clock.later(5.0)
+    walk.engine.send(b"0\r\n\r\n")
+    walk.clock.later(1.0)
+    client.take(None)
+
+    ledger = walk.accounts[-1].ledger
+    assert ledger is not None
+    assert ledger.e2e_seconds == pytest.approx(7.0)

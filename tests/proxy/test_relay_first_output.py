@@ -99,3 +99,24 @@ def test_a_whole_answer_begins_with_its_first_byte() -> None:
     walk.runs(GAP_SECONDS + 1)
 
     assert walk.accounts[-1].notes["error"] == "engine_gap_timeout"
+
+
+@pytest.mark.parametrize("api", SPOKEN.values(), ids=list(SPOKEN))
+def test_a_stream_that_speaks_in_reads_of_one_token_is_never_cut(api: Api) -> None:
+    """As a slow engine's: each read is one event, and the answer is longer than any limit."""
+    walk = begun(api)
+    for piece in (*api.begin, *(api.token,) * 150):
+        walk.runs(10.0)
+        walk.engine.send(chunk(piece))
+
+    assert walk.accounts == []
+
+
+def test_progress_of_a_long_prefill_is_no_waiting() -> None:
+    """llama.cpp with `return_progress`: the engine says itself that it works."""
+    walk = begun(CHAT)
+    for done in range(30):
+        walk.runs(100.0)
+        walk.engine.send(chunk(event({"choices": [], "prompt_progress": {"total": 90_000, "processed": done}})))
+
+    assert walk.accounts == []

@@ -2,7 +2,17 @@
 
 import pytest
 
-from sidecar.timeline.proof import BOTH_MARKS, LEARNED_FROM, MOST_KINDS, NO_MARKS, AnswerKind, EndMark, Proof, Proofs
+from sidecar.timeline.proof import (
+    BOTH_MARKS,
+    FORGOTTEN_AFTER,
+    LEARNED_FROM,
+    MOST_KINDS,
+    NO_MARKS,
+    AnswerKind,
+    EndMark,
+    Proof,
+    Proofs,
+)
 
 
 FINISH, END = EndMark.FINISH, EndMark.END
@@ -100,3 +110,23 @@ def test_another_engine_or_version_is_learned_anew(engines: list[tuple[str, str 
         proofs.made_by(kind, version)
 
     assert (proofs.judge(CHAT, BOTH_MARKS, ()) is Proof.UNPROVED) == forgets
+
+
+def test_a_mark_that_is_gone_for_long_is_no_longer_expected() -> None:
+    """Another engine answers behind the same address, and no version says so."""
+    proofs = Proofs()
+    for _ in range(LEARNED_FROM):
+        proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
+
+    gone = [proofs.judge(CHAT, BOTH_MARKS, (FINISH,)) for _ in range(FORGOTTEN_AFTER + 2)]
+
+    assert gone == [Proof.MISSING] * FORGOTTEN_AFTER + [Proof.MARKED] * 2
+
+
+def test_a_whole_answer_between_shows_that_the_mark_is_still_set() -> None:
+    proofs = Proofs()
+    for _ in range(LEARNED_FROM):
+        proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
+    for _ in range(3):
+        cut = {proofs.judge(CHAT, BOTH_MARKS, ()) for _ in range(FORGOTTEN_AFTER)}
+        assert (cut, proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))) == ({Proof.MISSING}, Proof.MARKED)
