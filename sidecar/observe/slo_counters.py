@@ -128,8 +128,8 @@ class Slo:
         aims = self.objectives.aims(labels.lane, labels.prompt_bucket)
         case = Case(labels, aims, at, streaming)
         if unknown is not None and labels.lane not in self.objectives.unknown:
-            case.aims = aims = self.objectives.aims(labels.lane, unknown.shortest)
-            case.longest, case.unknown_because = self.objectives.aims(labels.lane, unknown.longest), unknown.because
+            case.shortest = aims = self.objectives.aims(labels.lane, unknown.shortest)
+            case.aims, case.unknown_because = self.objectives.aims(labels.lane, unknown.longest), unknown.because
         self._judge.received(key, case)
         self._evidence.received(
             key,
@@ -283,8 +283,7 @@ class Slo:
         timed = case.timed(objective, account.marks.ended_at or self._now)
         if self.roots.explained_by_lateness(*timed, self._now):
             return Blame.UNATTRIBUTED
-        aims = case.aims if case.longest is None else case.longest
-        return blame_of_ledger(objective, account.ledger, account.marks, aims)
+        return blame_of_ledger(objective, account.ledger, account.marks, case.aims)
 
     def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:
         for objective, blame in votes.items():

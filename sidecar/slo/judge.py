@@ -71,8 +71,8 @@ class Case:
     streaming: bool | None
     """None: unknown, because the request was too long to be read. The head of the answer shows it, unless the answer is
     not read."""
-    longest: Aims | None = None
-    """The objectives of the longest prompt that it may be, where its length is not known; `aims` are then those of the shortest."""
+    shortest: Aims | None = None
+    """The objectives of the shortest prompt that it may be, where its length is not known; `aims` are then those of the longest."""
     unknown_because: str = ""
     """The reason why its length is not known, one of UNKNOWN_LENGTHS."""
     first_token_at: float | None = None
@@ -219,15 +219,14 @@ class Judge:
             self._miss(case, objective)
 
     def _miss(self, case: Case, objective: Objective) -> None:
-        aim = _latest(case).aim(objective)
+        aim = case.aims.aim(objective)
         assert aim is not None
         self._decide(case, objective, aim, missed=True)
         if objective is TTFT:
             self.overdue[case] = None
 
     def _expect(self, case: Case, objective: Objective) -> None:
-        latest = case.aims if case.longest is None else case.longest
-        aim = latest.ttft if objective is TTFT else latest.e2e
+        aim = case.aims.ttft if objective is TTFT else case.aims.e2e
         if aim is not None:
             case.due_at = due_at = case.received_at + aim.threshold_seconds
             self._order += 1
@@ -238,8 +237,7 @@ class Judge:
         case.decided.setdefault(E2E, False)  # it streams, whatever it said: E2E does not apply
         if self.overdue:
             self.overdue.pop(case, None)
-        latest, tpot = case.aims if case.longest is None else case.longest, case.aims.tpot
-        ttft = latest.ttft
+        ttft, tpot = case.aims.ttft, case.aims.tpot
         if ttft is None:
             return
         due_at = case.received_at + ttft.threshold_seconds
@@ -252,7 +250,7 @@ class Judge:
         marks = account.marks
         if not account.streaming:
             flushed_at = at if marks.flushed_at is None else marks.flushed_at
-            e2e = case.aims.e2e if case.longest is None else case.longest.e2e
+            e2e = case.aims.e2e
             if e2e is not None and E2E not in case.decided:
                 self._came(case, E2E, e2e, flushed_at)
             return
@@ -274,7 +272,7 @@ class Judge:
             objectives = (TTFT, TPOT) if case.streaming else tuple(Objective)
         for objective in objectives:
             pointless = outcome is Outcome.REJECTED and objective is TPOT  # it was never admitted
-            aim = _latest(case).aim(objective)
+            aim = case.aims.aim(objective)
             if pointless or aim is None or case.decided.get(objective) is False:
                 continue
             if objective not in case.decided:
@@ -284,8 +282,8 @@ class Judge:
     def _came(self, case: Case, objective: Objective, latest: Aim, at: float) -> None:
         """The token or the answer that was waited for came at this instant."""
         missed = at > case.received_at + latest.threshold_seconds
-        if not missed and case.longest is not None:
-            soonest = case.aims.aim(objective)
+        if not missed and case.shortest is not None:
+            soonest = case.shortest.aim(objective)
             if soonest is not None and at > case.received_at + soonest.threshold_seconds:
                 case.decided[objective] = False
                 case.unjudged = True
@@ -298,11 +296,6 @@ class Judge:
         if missed:
             case.missed = (*case.missed, objective)
         self._decided(case, objective, aim, missed)
-
-
-def _latest(case: Case) -> Aims:
-    """The objectives beyond whose thresholds it has missed."""
-    return case.aims if case.longest is None else case.longest
 
 
 def pace_seconds(account: Account) -> float | None:

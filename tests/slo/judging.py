@@ -35,7 +35,10 @@ class JudgeHarness:
         longest: Aims | None = None,
         at: float = 0.0,
     ) -> None:
-        case = Case(RequestLabels("m", key, "0-512"), aims, START + at, streaming, longest=longest)
+        known = longest is None
+        case = Case(
+            RequestLabels("m", key, "0-512"), longest or aims, START + at, streaming, shortest=None if known else aims
+        )
         self.judge.received(key, case)
 
     def output(self, key: str, at: float, events: int = 1) -> None:
