@@ -82,14 +82,14 @@ REQUEST_PHASE_SECONDS = Histogram(
 TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     "llm_time_to_first_token_seconds",
     "Seconds from the last byte of the request body to the first event with output, of streamed inference requests that got"
-    " one, whatever their outcome. Measured by the sidecar.",
+    " one, whatever their outcome; not of transcriptions. Measured by the sidecar.",
     PER_LENGTH,
     buckets=LATENCY_BUCKETS,
 )
 TIME_TO_FIRST_OUTPUT_TOKEN_SECONDS = Histogram(
     "llm_time_to_first_output_token_seconds",
     "Seconds from the last byte of the request body to the first event with output that is no reasoning, of streamed inference requests"
-    " that got one, whatever their outcome. llm_time_to_first_token_seconds ends at the first output of any kind: for a model that"
+    " that got one, whatever their outcome; not of transcriptions. llm_time_to_first_token_seconds ends at the first output of any kind: for a model that"
     " reasons, a reader waits for this one. Measured by the sidecar.",
     PER_LANE,
     buckets=LATENCY_BUCKETS,
