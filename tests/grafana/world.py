@@ -195,7 +195,7 @@ def _chat(prompt: str, tokens: int, *, stream: bool) -> dict[str, object]:
 
 
 async def _others(url: str) -> None:
-    """Requests that the load does not send: answers in one piece, sampled traces, a client that leaves, a wrong model, a health check."""
+    """Requests that the load does not send: answers in one piece, sampled traces, clients that leave, a wrong model, a health check."""
     rng = Random(1)
     async with aiohttp.ClientSession(url) as session:
 
@@ -214,7 +214,9 @@ async def _others(url: str) -> None:
                 trace = f"00-{rng.getrandbits(128):032x}-{rng.getrandbits(64):016x}-01"
                 group.create_task(ask(chat, {LANE_HEADER: "batch"}))
                 group.create_task(ask(streamed, {"traceparent": trace}))
-                group.create_task(ask(streamed, patience_seconds=0.02))
+                group.create_task(ask(streamed, patience_seconds=0.02))  # before its first token
+                long_answer = _chat("hello", 400, stream=True)
+                group.create_task(ask(long_answer, patience_seconds=0.7))  # in the middle of its answer
                 group.create_task(ask(chat | {"model": "not-served-here"}))
                 with suppress(aiohttp.ClientError, OSError):
                     (await session.get("/health")).release()
