@@ -50,8 +50,8 @@ memory it starts with the smallest limits and warns (`little_memory`): the kerne
 nothing of either, because it often runs on another machine.
 
 Two things are not in `held_bytes`, because each request has a bound of its own for them: the bytes of an answer that its client
-has not taken (`proxy.client_buffer_bytes`), and an event of a stream that has not ended (`proxy.max_event_bytes`; a longer one
-passes unread). All together they are bounded by the number of requests. A config that raises these two keys raises the memory that
+has not taken (`proxy.client_buffer_bytes`), and an event of a stream that has not ended (`proxy.max_event_bytes`; of a longer one
+only the outline is held). All together they are bounded by the number of requests. A config that raises these two keys raises the memory that
 `requests` stands for.
 
 After a burst the process gives its memory back: at once what it held, {SPAN_KEPT_SECONDS:.0f} s after the last request what it

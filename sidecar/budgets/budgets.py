@@ -51,7 +51,7 @@ class Kind(Enum):
             " of requests that wait on their connection, and of the last read of a client that is not read any further."
         ),
         (
-            "A body streams on unread, an answer passes unread, a connection is not read until its answer is sent; a head is"
+            "A body streams on and is read as it passes or not at all, of an answer only the outline is kept, a connection is not read until its answer is sent; a head is"
             " refused: 503 `no_room_for_head`."
         ),
     )

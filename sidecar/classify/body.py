@@ -7,12 +7,13 @@ needed, and prompts are measured but never decoded.
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from sidecar.classify.at_most import has_at_most
 from sidecar.classify.decoders import BODY, NOT_STATED, Body, PlainBody, Scalars
@@ -23,6 +24,7 @@ from sidecar.classify.media import (
     INLINE,
     LONGEST_MATCH_BYTES,
     Look,
+    MediaBytes,
     has_many_braces,
     holds_inline,
     looks_for,
@@ -96,6 +98,8 @@ class _Steps(NamedTuple):
     null_at: Place | None
     prompts: tuple[int | None, int | None]
     not_text: set[str]
+    least: int
+    """Bytes of text without those of media; where no field is not text, 0."""
     nested: set[str]
     server_tools: bool
 
@@ -139,9 +143,10 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     yield
     fields, inline = (_TEXT, True) if size is None else (_BESIDE_MESSAGES, False)
     not_text = yield from _searched(read, fields, partial(looks_for, inline=inline))
+    least = (yield from _without_media(read, size)) if not_text or _is_held(read) else 0
     nested = yield from _searched(read, _NESTED_IN, lambda _field: (_NESTED_GRAMMAR.search,))
     tools = yield from _searched(read, ("tools",), lambda _field: (_SERVER_TOOL.search,))
-    return peek(b"", whole=True, steps=_Steps(read, size, said, null_at, prompts, not_text, nested, bool(tools)))
+    return peek(b"", whole=True, steps=_Steps(read, size, said, null_at, prompts, not_text, least, nested, bool(tools)))
 
 
 def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
@@ -178,6 +183,46 @@ def _searched(
     return found
 
 
+def _without_media(read: Body, plain: int | None) -> Generator[None, None, int]:
+    """Bytes of all texts, without those of media; a step for each window of them. `plain`: of messages that need no look."""
+    total = plain or 0
+    for name in _TEXT if plain is None else _BESIDE_MESSAGES:
+        text = bytes(getattr(read, name))
+        if name == "text" and _IS_OBJECT.match(text):
+            continue
+        media = MediaBytes()
+        for at in range(0, len(text), _WINDOW_BYTES):
+            if at:
+                yield
+            media.feed(text[at : at + _WINDOW_BYTES])
+        total += len(text) - media.found
+    return total
+
+
+def peek_outline(outline: bytes, sizes: Mapping[str, int], *, cut: bool, media_bytes: int | None) -> Peek:
+    """Read the outline of a body (`timeline/outline.py`). Never raises.
+
+    `sizes`: bytes of each member's value in the body. `cut`: elements of lists were left out. `media_bytes`: bytes of media that the
+    body holds, None if it shows no sign of media.
+    """
+    found = peek(outline, whole=True)
+    try:
+        read = BODY.decode(outline)
+    except UNREADABLE:
+        return found
+    ids = _TOKEN_IDS.match(_prompt_of(read)) or _LISTS.match(_prompt_of(read))
+    stated = [name for name in _TEXT if name in sizes and not (name == "text" and _IS_OBJECT.match(read.text))]
+    total = 0 if ids else sum(sizes[name] for name in stated)
+    is_text = media_bytes is None and not ids and not _is_held(read)
+    return replace(
+        found,
+        text_bytes=total if is_text else None,
+        least_text_bytes=max(0, total - (media_bytes or 0)),
+        choices=None if cut and _LIST.match(_prompt_of(read)) else found.choices,
+        prompt_tokens=None if cut else found.prompt_tokens,
+    )
+
+
 def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -> Peek:
     """Read a request body; `whole`: these are all its bytes, not only its beginning up to the look-in bound. Never
     raises. `steps`: what `peek_in_steps` has found in it.
@@ -187,7 +232,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
     """
     read: Body | None = None
     plain: int | None = None
-    choices, usage_asked, text_bytes, prompt_tokens = None, Asked.UNCLEAR, None, None
+    choices, usage_asked, text_bytes, prompt_tokens, least = None, Asked.UNCLEAR, None, None, 0
     grammar_bytes, server_tools = 0, False
     try:
         if steps is not None:
@@ -213,6 +258,8 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         usage_asked = Asked.ABSENT if read.stream_options is NOT_STATED else asked_in(read.stream_options)
         exact = prompt_tokens is not None or _LISTS.match(prompt)
         text_bytes = None if exact else _text_bytes(read, plain, steps, inline=plain is None and INLINE in body)
+        if text_bytes is None and not exact:
+            least = steps.least if steps is not None else _at_once(_without_media(read, plain))
         grammar_bytes = 0 if _binding_of(read) == _NOTHING_BINDS else _grammar_bytes(read, steps)
         if steps is not None:
             server_tools = steps.server_tools
@@ -230,6 +277,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         usage_asked=usage_asked,
         null_at=None if steps is None else steps.null_at,
         text_bytes=text_bytes,
+        least_text_bytes=least if text_bytes is None else text_bytes,
         prompt_tokens=prompt_tokens,
         grammar_bytes=grammar_bytes,
         server_tools=server_tools,
@@ -300,11 +348,25 @@ def _choices(n: object, prompts: int | None) -> int | None:
     return n * prompts
 
 
+def _is_held(read: Body) -> bool:
+    """Whether the server has a part of the prompt already."""
+    held = (read.previous_response_id, read.conversation)
+    return any(each is not NOT_STATED and bytes(each) not in _FREE for each in held)
+
+
+def _at_once(steps: Generator[None, None, int]) -> int:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            return int(over.value)
+
+
 def _text_bytes(read: Body, plain: int | None, steps: _Steps | None, *, inline: bool) -> int | None:
     """`plain`: bytes of messages that need no look."""
-    for held in (read.previous_response_id, read.conversation):
-        if held is not NOT_STATED and bytes(held) not in _FREE:
-            return None
+    may_be_held = read.previous_response_id is not NOT_STATED or read.conversation is not NOT_STATED
+    if may_be_held and _is_held(read):
+        return None
     total = plain or 0
     for name, stated in zip(_TEXT, _text_of(read), strict=True):
         if stated is NOT_STATED or (plain is not None and name == "messages"):

@@ -51,6 +51,9 @@ class Peek(msgspec.Struct, frozen=True):
     text_bytes: int | None = None
     """Bytes of the body that may be prompt text, for the prompt-length estimate; messages that were taken apart (`media.py`) count as
     compact JSON, all else as it is written. None if media, or text that the server has already, make it useless."""
+    least_text_bytes: int = 0
+    """As `text_bytes`, without media in base64, and without what the server has already: the prompt is no shorter than that. 0 where
+    nothing of it is known."""
     prompt_tokens: int | None = None
     """The prompt's exact length if it was given as token ids; then `text_bytes` is None."""
     grammar_bytes: int = 0

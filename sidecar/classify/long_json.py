@@ -14,13 +14,11 @@ import msgspec
 
 from sidecar.classify.json_text import MAX_DEPTH, MAX_NAME_BYTES, JsonText, TooLongError, UnreadableError
 from sidecar.classify.top_level import Member, unescaped
+from sidecar.timeline.outline import BLANKS, BRACE, CLOSING_OF, FIRST_LOOK_BYTES, GROWTH
 
 
 CHECKED_BYTES = 16_384
 """Bytes that are checked in one step: 20 to 300 us."""
-FIRST_LOOK_BYTES = 256
-"""Bytes of a container that are looked at first: most are short, and a piece of 16 KiB for each would be work for nothing."""
-_GROWTH = 8
 MAX_MEMBERS = 256
 _MEMBER_BYTES = 1024
 """A member counts as so many bytes more: a container of ten brackets in each other takes 40 us, however short it is."""
@@ -32,13 +30,10 @@ _MAX_UNPAIRED = 2_048
 _PASSES = 8
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 _LAST_STRINGS = 3
-_CLOSING_OF = {0x7B: b"}", 0x5B: b"]"}
-_BRACE = 0x7B
 _ESCAPE_BYTES = 11
 """An escape, or two that are one character (RFC 8259 7), lacks its end by at most so many bytes."""
 _FIRST_HALF = re.compile(rb"\\u[dD][89abAB]")
 _FIRST_HALF_BYTES = 6
-_BLANKS = b" \t\n\r"
 _OBJECT_BEGINS = re.compile(rb"[ \t\n\r]{0,4096}+\{")
 _CHECKER = msgspec.json.Decoder(msgspec.Raw)
 
@@ -119,7 +114,7 @@ def _container(text: JsonText, piece_bytes: int) -> Steps:
             text.at = at + end
             return
         if size < piece_bytes:
-            size = min(_GROWTH * size, piece_bytes)
+            size = min(GROWTH * size, piece_bytes)
             continue
         cut, new_lead, closed, new = _cut(piece, outside, inside, opened, lead)
         now_open = opened[: len(opened) - closed] + new
@@ -150,11 +145,11 @@ def _unpaired(outside: bytes) -> tuple[int, bytes]:
         raise TooLongError(f"JSON nested deeper than {MAX_DEPTH}")
     closed, opened = 0, bytearray()
     for bracket in brackets:
-        if bracket in _CLOSING_OF:
+        if bracket in CLOSING_OF:
             opened.append(bracket)
         elif not opened:
             closed += 1
-        elif _CLOSING_OF[opened.pop()][0] != bracket:
+        elif CLOSING_OF[opened.pop()][0] != bracket:
             raise UnreadableError("a JSON bracket is closed by one of another kind")
     return closed, bytes(opened)
 
@@ -189,7 +184,7 @@ def _cut(
         return _cut_without_comma(piece, outside, inside, opened, lead)
     comma = outside[index].rfind(b",")
     closed, new = _unpaired(b"".join(outside[:index]) + outside[index][:comma])
-    in_object = (opened[: len(opened) - closed] + new)[-1] == _BRACE
+    in_object = (opened[: len(opened) - closed] + new)[-1] == BRACE
     cut = _offset(outside[:index], inside[: index + lead.endswith(b'"')]) + comma + 1
     return cut, b'"":0,' if in_object else b"0,", closed, new
 
@@ -215,8 +210,8 @@ def _cut_without_comma(
     if not parts_before:
         return cut, lead, 0, b""
     closed, new = _unpaired(b"".join(parts_before))
-    in_object = (opened[: len(opened) - closed] + new)[-1] == _BRACE
-    is_value = not in_object or parts_before[-1].rstrip(_BLANKS).endswith(b":")
+    in_object = (opened[: len(opened) - closed] + new)[-1] == BRACE
+    is_value = not in_object or parts_before[-1].rstrip(BLANKS).endswith(b":")
     return cut, b'"":"' if in_object and is_value else b'"', closed, new
 
 
@@ -237,14 +232,14 @@ def _cut_in_string(piece: bytes | bytearray) -> int:
 
 def _opening(opened: bytes) -> bytes:
     """The brackets, each the last thing in the one before it."""
-    return opened.replace(b"{", b'{"":')[:-4] + b"{" if opened[-1] == _BRACE else opened.replace(b"{", b'{"":')
+    return opened.replace(b"{", b'{"":')[:-4] + b"{" if opened[-1] == BRACE else opened.replace(b"{", b'{"":')
 
 
 def _ending(lead: bytes, opened: bytes) -> bytes:
     """The end that makes a text of a piece cut before `lead`, in these brackets."""
-    in_object = opened[-1] == _BRACE
+    in_object = opened[-1] == BRACE
     if not lead.endswith(b'"'):
         tail = b'"":0' if in_object else b"0"
     else:
         tail = b'":0' if in_object and lead == b'"' else b'"'
-    return tail + b"".join(_CLOSING_OF[bracket] for bracket in reversed(opened))
+    return tail + b"".join(CLOSING_OF[bracket] for bracket in reversed(opened))

@@ -1,4 +1,5 @@
-"""The signs that the bytes of a field of a request body do not tell how long its text is: pixels or sound, inline or by address.
+"""The signs that the bytes of a field of a request body do not tell how long its text is: pixels or sound, inline or by address; and how
+many of its bytes are such media in base64.
 
 It knows the names that the APIs have for media, as patterns over raw JSON, and messages that can hold none: those are plain, and their
 length is known without a look. It refuses to decode a prompt, and to decide what follows from a find.
@@ -48,10 +49,34 @@ def _inline(text: bytes, begin: int, end: int) -> bool:
 _IN_TEXT: tuple[Look, ...] = (_PART_TYPE.search,)
 _IN_PARTS: tuple[Look, ...] = (_PART_TYPE.search, _PART_KEY.search, _ESCAPED_LETTER.search)
 
+MEDIA_WINDOW_BYTES = 1024
+"""So many bytes in a row that are all of base64 are no text: prose, code and lists have blanks, quotes or brackets among so many."""
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=\\"
+"""Both alphabets (RFC 4648 4 and 5), the padding, and the escape that some encoders write before a slash."""
+
 _STRING_OR_NULL = (0x22, 0x6E)
 _AROUND_A_MEMBER = 4
 """Bytes beside a member's name and its value in compact JSON: two quotes, a colon and a comma."""
 _PLAIN_MEMBERS = PlainMessage.__struct_fields__
+
+
+class MediaBytes:
+    """Counts the bytes of media in a text that comes in pieces: windows of MEDIA_WINDOW_BYTES, one behind the other from its beginning, that
+    are base64 from end to end. It takes 1 us for each.
+    """
+
+    def __init__(self) -> None:
+        self.found = 0
+        self._rest = b""
+
+    def feed(self, piece: bytes | bytearray) -> None:
+        """Take in the next piece."""
+        text = self._rest + piece
+        last = len(text) - len(text) % MEDIA_WINDOW_BYTES
+        for at in range(0, last, MEDIA_WINDOW_BYTES):
+            if not text[at : at + MEDIA_WINDOW_BYTES].translate(None, _BASE64):
+                self.found += MEDIA_WINDOW_BYTES
+        self._rest = bytes(text[last:])
 
 
 def looks_for(field: str, *, inline: bool = True) -> tuple[Look, ...]:

@@ -145,7 +145,7 @@ class ProxyConfig(Section):
     max_body_bytes: Annotated[int, Limits(ge=1024, le=1 << 40)] = 64 << 20
     """Request body, above which 413. Bodies are streamed, so this bounds uploads and not memory; room for several images."""
     look_in_bytes: Annotated[int, Limits(ge=0, le=16 << 20)] = 1 << 20
-    """Bytes of a body that are held to read `model`, `stream` and the like; a longer body passes unread."""
+    """Bytes of a body that are held to be read before it goes on. A longer body goes on at once and is read while it passes; usage is not asked for in it."""
     head_timeout_seconds: Seconds = 75.0
     """A request head must be complete within this time, so that slow headers cannot hold sockets for ever (nginx 60 s)."""
     keep_alive_seconds: Seconds = 620.0
@@ -162,8 +162,8 @@ class ProxyConfig(Section):
     """Mean rate below which a client is disconnected that has left bytes waiting here for client_write_timeout_seconds (Kestrel 240); 0: no such floor."""
     client_buffer_bytes: Annotated[int, Limits(ge=4096, le=16 << 20)] = 65536
     """High-water mark per stream, above which reading from the engine pauses (Envoy's edge advice 32 KiB)."""
-    max_event_bytes: Annotated[int, Limits(ge=1024, le=64 << 20)] = 256 << 10
-    """One server-sent event. Beyond it the event is not observed, and its bytes still flow (Envoy's sse filter: 8 KiB)."""
+    max_event_bytes: Annotated[int, Limits(ge=1024, le=64 << 20)] = 64 << 10
+    """One event of a stream. Of a longer one only the outline is held while it passes: its members without long texts and lists. Usage and finish are read of both."""
     via: Literal["off", "on"] = "off"
     """on adds `Via: 1.1 llm-phase-sidecar` to requests to the engine, as RFC 9110 7.6.3 asks; off adds no header."""
     include_usage: Literal["auto", "never"] = "auto"

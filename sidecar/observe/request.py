@@ -19,6 +19,7 @@ from sidecar.classify.found import UNREAD_BODY, Peek
 from sidecar.classify.inflate import coding_of, inflated_in_steps
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
+from sidecar.classify.long_body import LongBody
 from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_context, traceparent
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
@@ -45,6 +46,7 @@ from sidecar.timeline.events import UnreadableEvent
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.outcome import ENDED_WELL, Outcome
+from sidecar.timeline.outline import OUTLINED_AT_ONCE_BYTES
 from sidecar.timeline.proof import AnswerKind, EndMark, Proof, Proofs
 from sidecar.timeline.reader import EventReader
 from sidecar.timeline.response_id import MAX_ID_CHARACTERS, response_id_of
@@ -61,6 +63,9 @@ MOST_BYTES_A_TOKEN = 16
 """Bytes of text in one token, at most on average: prose has 4 to 5, code 3, runs of blanks up to 16."""
 MOST_ADDED_TOKENS = 1024
 """Tokens that an engine adds to a text: its chat template, and the system prompt of the model. No text has more tokens than bytes."""
+MOST_READ_AT_ONCE_BYTES = 2 * OUTLINED_AT_ONCE_BYTES
+"""Bytes of the beginning of a body that are read in one turn of the loop. Where more of it was collected before memory grew short, it
+passes unread."""
 TELLING_BYTES = 4096
 """Bytes of a body in which the keys are looked for that tell its API."""
 HELD_OPEN_SECONDS = 0.1
@@ -154,24 +159,24 @@ class RequestObserver:
         self._peek: Peek = UNREAD_BODY
         self._beginning = b""  # of a compressed body, as it is inside
         self._plain: bytearray | None = None  # such a body while it is read
+        self._long: LongBody | None = None  # a body that is read while it passes, until all is known that will be
         self._labels = UNLABELLED
         self._tokens: float | None = None  # of the prompt, counted by the client or estimated
-        self._asked_for_usage = False
         self._stream: StreamedResponse | None = None
         self._whole: WholeResponse | None = None
         self.data: Callable[[float, bytes], None] = _unread
         """Hook for response bytes; chosen when the response head is read."""
         self._streaming: bool | None = None
         self._response_fields: Fields = ()
-        self._refused = False
         self._connecting_at = head.accepted_at
+        self._connect_seconds: float | None = None
         self._trace: TraceContext | None = None
         self._minted: Minted | None = None
         self._key = object()
         """Identifies this request in the tables of objectives and evidence."""
         self._lane_at_length: Callable[[float], str] | None = None
         """The lane that a prompt of so many tokens would have; only where rules ask for its length."""
-        self._arrived = self._blinded = False
+        self._asked_for_usage = self._refused = self._passes = self._arrived = self._blinded = False
 
     @property
     def done(self) -> bool:
@@ -208,19 +213,23 @@ class RequestObserver:
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
         encoded = CONTENT_CODING in self._head.found and is_encoded(self._head.found)
-        if self._purpose is Purpose.TOLD_BY_BODY:
-            beginning = self._beginning if encoded else bytes(body[:TELLING_BYTES])
-            self._dialect, self._purpose = told_by_body(beginning, Api(self._dialect, self._purpose))
-            self._teaches = self._purpose is not Purpose.ENCODES
-        elif self._purpose is Purpose.TRANSCRIBES and (form := peek_form(body, self._head.found)) is not UNREAD_BODY:
-            self._peek = form
+        if self._purpose is Purpose.TOLD_BY_BODY or self._purpose is Purpose.TRANSCRIBES:
+            self._look_for_kind(body, encoded=encoded)
         self._peek = self._peek if encoded or self._peek is not UNREAD_BODY else peek(body, whole=whole)
         if self._peek.whole and self._peek.stream is None and self._dialect.streams_unsaid:
             self._peek = replace(self._peek, stream=True)
-        if not self._labels.lane:
-            self._name()
-        self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
-        self._arrive()
+        if whole:
+            self._long = None
+        elif self._long is None and len(body) <= MOST_READ_AT_ONCE_BYTES:
+            self.request_data(body)
+        if TRACEPARENT in self._head.found:
+            self._find_trace()
+        self._passes = self._long is not None
+        if not self._passes:
+            if not self._labels.lane:
+                self._name()
+            self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
+            self._arrive()
         asked = self._ask(body, encoded=encoded)
         splice = asked if isinstance(asked, Splice) else None
         self._asked_for_usage = splice is not None
@@ -229,6 +238,38 @@ class RequestObserver:
         self._minted = minted = self._settlement.mint(self._trace) if mints else None
         fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
         return Instead(splice, fields)
+
+    def _look_for_kind(self, body: bytes | bytearray, *, encoded: bool) -> None:
+        """Look into a body that is read in another way than those of other paths."""
+        if self._purpose is Purpose.TOLD_BY_BODY:
+            beginning = self._beginning if encoded else bytes(body[:TELLING_BYTES])
+            self._dialect, self._purpose = told_by_body(beginning, Api(self._dialect, self._purpose))
+            self._teaches = self._purpose is not Purpose.ENCODES
+        elif self._purpose is Purpose.TRANSCRIBES and (form := peek_form(body, self._head.found)) is not UNREAD_BODY:
+            self._peek = form
+
+    def request_data(self, data: bytes | bytearray) -> None:
+        """Read on in a body that is too long to be held. Its lane is known when it has come whole."""
+        if self._long is None:
+            encoded = CONTENT_CODING in self._head.found and is_encoded(self._head.found)
+            if self._labels.lane or not self._may_be_long(encoded=encoded):
+                return
+            self._long = LongBody()
+        self._long.feed(data)
+
+    def _may_be_long(self, *, encoded: bool) -> bool:
+        return not encoded and self._purpose is not Purpose.TRANSCRIBES
+
+    def _enter(self, long: LongBody) -> None:
+        """All is known of a long body that will be: its request gets its lane, is in flight, and its deadlines start once it has come whole."""
+        self._long = None
+        self._peek = long.peek() or self._peek
+        if not self._labels.lane:
+            self._name()
+        if self._connect_seconds is not None:
+            self._instruments.recorder.connected(self._labels, self._connect_seconds)
+        self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
+        self._arrive()
 
     def _ask(self, body: bytes | bytearray, *, encoded: bool) -> Splice | str:
         """The change that writes the usage option into the body, or the value of USAGE_RESULTS that says why it was not added."""
@@ -259,8 +300,9 @@ class RequestObserver:
             self._instruments.recorder.outside("lane")
         labels = self._labels = RequestLabels(model, lane, self._shared.buckets.bucket_of(self._tokens))
         self._timeline.on_gap = self._instruments.recorder.gaps[labels].observe
-        if TRACEPARENT in self._head.found:
-            self._trace = trace_context(self._head.fields)
+
+    def _find_trace(self) -> None:
+        self._trace = trace_context(self._head.fields)
         if self._trace is not None:
             self._settlement.pending.claim(self._trace.trace_id, self._head.accepted_at)
 
@@ -300,9 +342,11 @@ class RequestObserver:
         if seen.text_bytes is not None:
             shortest, longest = seen.text_bytes / MOST_BYTES_A_TOKEN, seen.text_bytes + MOST_ADDED_TOKENS
             return UnknownLength(buckets.bucket_of(shortest), buckets.bucket_of(longest), "no_scale")
+        least = self._shared.lengths.tokens(self._labels.model, seen.least_text_bytes)
+        shortest = seen.least_text_bytes / MOST_BYTES_A_TOKEN if least is None else least
         encoded = not seen.whole and CONTENT_CODING in self._head.found
         because = "encoded_body" if encoded else "not_text" if seen.whole else "unread_body"
-        return UnknownLength(buckets.bucket_of(0), buckets.bucket_of(inf), because)
+        return UnknownLength(buckets.bucket_of(shortest), buckets.bucket_of(inf), because)
 
     def mark(self, mark: Mark, at: float) -> None:
         """Take in the instant of one event of the request."""
@@ -311,7 +355,9 @@ class RequestObserver:
                 if self._purpose is Purpose.DELIVERS:
                     return  # its answer began before it came: no time from its own beginning means anything
                 self._timeline.received_at = at
-                if self._labels.lane:
+                if self._passes and self._long is not None:
+                    self._enter(self._long)
+                elif self._labels.lane:
                     self._arrive()
             case Mark.SENT:
                 self._timeline.sent(at)
@@ -334,7 +380,9 @@ class RequestObserver:
             case Mark.CONNECTING:
                 self._connecting_at = at
             case Mark.CONNECTED:
-                self._instruments.recorder.connected(self._labels, at - self._connecting_at)
+                self._connect_seconds = at - self._connecting_at
+                if self._labels.lane:
+                    self._instruments.recorder.connected(self._labels, self._connect_seconds)
             case Mark.PAUSED:
                 self._timeline.paused(at)
                 self._instruments.in_flight.held(self)
@@ -348,6 +396,8 @@ class RequestObserver:
 
     def head(self, at: float, head: ResponseHead) -> Cutter | None:
         """Decide from the head how the body will be read."""
+        if self._long is not None:
+            self._enter(self._long)  # the engine answers before the request has come whole
         self._timeline.headers(at)
         self._response_fields = head.fields
         content_type = media_type_of(head)
@@ -401,16 +451,16 @@ class RequestObserver:
     def close(self, at: float, end: End) -> None:
         """The request is over: determine its one outcome, and hand on its one account."""
         timeline, outcome, failure = self._timeline, end.outcome, end.failure
-        if self._whole is not None:
-            self._whole.let_go()
         self._let_go()
         self._instruments.in_flight.leave(self)
         if not self._labels.lane:
             self._name()
+            if TRACEPARENT in self._head.found and self._trace is None:
+                self._find_trace()
         stream = self._stream
         if stream is None:
             response_id = self._read_body()
-            read, read_whole = timeline.says is not None, self._whole is not None and self._whole.body is not None
+            read, read_whole = timeline.says is not None, self._whole is not None and not self._whole.unread
         else:
             response_id = stream.reader.response_id
             read = read_whole = self._count_unread(stream)
@@ -482,9 +532,12 @@ class RequestObserver:
 
     def _read_body(self) -> str | None:
         """Read the usage of a non-streamed answer from its body. Returns the answer's id, or None if it states none."""
-        if self._whole is None or not self._whole.body:
+        if self._whole is None:
             return None
-        body = bytes(self._whole.body)
+        body = self._whole.said()
+        self._whole.let_go()
+        if not body:
+            return None
         try:
             self._timeline.read_body(self._dialect.read_body(body))
         except UnreadableEvent:

@@ -15,6 +15,7 @@ from sidecar.observe.usage_chunk import UsageCut
 from sidecar.slo.judge import TokenDeadlines
 from sidecar.slo.steps import Stream
 from sidecar.timeline.events import StreamEvent
+from sidecar.timeline.outline import Outline
 from sidecar.timeline.reader import ONE_TOKEN, EventReader
 from sidecar.timeline.timeline import Timeline
 
@@ -22,8 +23,8 @@ from sidecar.timeline.timeline import Timeline
 MOST_QUIET_EVENTS = 64
 """Events before the first output after which a stream's output may be of a kind that is not known: no longer is it said to wait. More
 than role frames and the pings of ten minutes are."""
-MAX_BODY_READ_BYTES = 1 << 20
-"""A non-streamed answer is read for its usage up to this size; a larger one still passes, unread."""
+COLLECTED_BYTES = 65_536
+"""Bytes of an answer that is not streamed and that are kept as they are; of a longer one only its outline is."""
 
 
 class StreamedResponse:
@@ -65,8 +66,8 @@ class StreamedResponse:
     @property
     def awaits_output(self) -> bool:
         """All that came so far is known to be no output: a head, comments, pings and role frames."""
-        reader = self.reader
-        return self._awaits_output and not (reader.unreadable or reader.parser.oversized)
+        reader, parser = self.reader, self.reader.parser
+        return self._awaits_output and not (reader.unreadable or parser.oversized or parser.in_long_event)
 
     # --- where the usage chunk is cut out --------------------------------------------------------------------------------
 
@@ -143,14 +144,16 @@ class StreamedResponse:
 
 
 class WholeResponse:
-    """One JSON answer, collected until its end."""
+    """One JSON answer, collected until its end. Of a long one, or where there is no room for it, the outline is kept (`outline.py`)."""
 
     def __init__(self, dropped: Callable[[str], None], budget: Budget) -> None:
         """`budget`: of the bytes that the process holds."""
-        self.body: bytearray | None = bytearray()
-        """None: longer than MAX_BODY_READ_BYTES, or than there was room for, so it is not read."""
         self.awaits_output = True
         """Not a byte of it came."""
+        self.unread = False
+        """It is over, and has no outline."""
+        self._body = bytearray()
+        self._outline: Outline | None = None
         self._budget = budget
         self._counted_bytes = 0
         self._dropped = dropped
@@ -158,21 +161,29 @@ class WholeResponse:
     def data(self, at: float, data: bytes) -> None:  # noqa: ARG002  the hook's shape
         """Take in bytes that have been written to the client."""
         self.awaits_output = False
-        if self.body is None:
+        if self._outline is not None:
+            self._outline.feed(data)
             return
         budget, self._counted_bytes = self._budget, self._counted_bytes + len(data)
         budget.used += len(data)
-        self.body += data
-        if len(self.body) > MAX_BODY_READ_BYTES:
-            self._pass_unread()
-        elif budget.used > budget.limit:
-            budget.exceeded += 1
-            self._pass_unread()
+        self._body += data
+        full = budget.used > budget.limit
+        budget.exceeded += full
+        if full or len(self._body) > COLLECTED_BYTES:
+            self._outline = Outline()
+            self._outline.feed(self._body)
+            self._body.clear()
+            self.let_go()
 
-    def _pass_unread(self) -> None:
-        self._dropped("event_too_long")
-        self.body = None
-        self.let_go()
+    def said(self) -> bytes:
+        """The answer, or its outline; empty if none came, or if it has no outline, which is counted."""
+        if self._outline is None:
+            return bytes(self._body)
+        outline = self._outline.end()
+        if outline is None:
+            self.unread = True
+            self._dropped("event_too_long")
+        return outline or b""
 
     def let_go(self) -> None:
         """The answer is read, or will not be: its bytes are held no longer."""

@@ -102,6 +102,12 @@ class Observer(Protocol):
         """Take in the body, or its beginning, and keep none of it. Returns the changes to the request that the engine gets."""
         ...
 
+    def request_data(self, data: bytes | bytearray) -> None:
+        """Take in bytes of a body that is too long to be held, behind its beginning; they have gone on to the engine. Where its length is not
+        stated they come as they are collected, from the first byte on, before `request_body`.
+        """
+        ...
+
     def mark(self, mark: Mark, at: float) -> None: ...
 
     def head(self, at: float, head: ResponseHead) -> Cutter | None:

@@ -22,6 +22,7 @@ class Unobserved:
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:  # noqa: ARG002  the hook's shape
         return UNCHANGED
 
+    def request_data(self, data: bytes | bytearray) -> None: ...
     def mark(self, mark: Mark, at: float) -> None: ...
 
     def head(self, at: float, head: ResponseHead) -> Cutter | None:  # noqa: ARG002  the hook's shape

@@ -55,6 +55,7 @@ class Upload:
         self._counted_bytes = 0
         self.looking: Iterator[object] | None = None
         """The body has come whole, and the observer reads it in steps, because it is long: `look_on` is due. `held` until then."""
+        self._watched = False
         self._waiting: bytes | bytearray = b""
         """One piece of memory: a list of small pieces would cost many times their bytes."""
         self._instead = UNCHANGED
@@ -72,20 +73,39 @@ class Upload:
             return
         if self._engine is not None:
             self._send(self._engine, CHUNK % (len(data), data) if self._head.framing is Framing.CHUNKED else data)
+            self._watch(data)
             return
         budget = self._budget
         budget.used += len(data)
         self._counted_bytes += len(data)
-        if not self._waiting:
-            self._waiting = data
-        elif isinstance(self._waiting, bytearray):
-            self._waiting += data
+        if self._waiting:
+            self._join(data)
         else:
-            self._waiting = bytearray(self._waiting)
-            self._waiting += data
-        if self.held and (len(self._waiting) > self._look_in_bytes or budget.used > budget.limit):
+            self._waiting = data
+        if not self.held:
+            self._watch(data)
+            return
+        if self._head.framing is Framing.CHUNKED and len(self._waiting) > LONG_BODY_BYTES:
+            self._watch(data if self._watched else self._waiting)
+        most = self._look_in_bytes
+        if self._head.content_length > most or len(self._waiting) > most or budget.used > budget.limit:
             budget.exceeded += budget.used > budget.limit
             self._show_body(whole=False)
+
+    def _join(self, data: bytes) -> None:
+        if not isinstance(self._waiting, bytearray):
+            self._waiting = bytearray(self._waiting)
+        self._waiting += data
+
+    def _watch(self, data: bytes | bytearray) -> None:
+        """Let the observer read this piece of a body that is not held, or that may become too long for it."""
+        if not self._observer.wants_body:
+            return
+        self._watched = True
+        try:
+            self._observer.inner.request_data(data)
+        except Exception:  # noqa: BLE001  see `guard.py`
+            self._observer.blinded()
 
     def end(self, at: float) -> None:
         """The client has sent all of it."""

@@ -10,6 +10,7 @@ split. Unlike an event, a last value needs no line end: `finish` returns it.
 
 import re
 
+from sidecar.timeline.outline import Outline
 from sidecar.timeline.sse import BOM, MAX_EVENT_BYTES, NOTHING_OPEN
 
 
@@ -36,7 +37,7 @@ class NdjsonParser:
         "_line",
         "_line_at",
         "_open_at",
-        "_skipping",
+        "_outline",
         "_too_long",
         "_value",
         "fed",
@@ -53,7 +54,7 @@ class NdjsonParser:
         self.fed = 0
         """Bytes fed so far."""
         self.oversized = 0
-        """Number of values over the cap, which were not observed."""
+        """Number of values over the cap that have no outline, and were not observed."""
         self.spans: list[tuple[int, int]] = []
         """For each value that the last `feed` returned: stream offsets of its first byte and of the byte after its line end."""
         self._line = bytearray()  # the partial line; empty if it is too long
@@ -62,7 +63,7 @@ class NdjsonParser:
         self._value = bytearray()  # the lines of a value that is not closed yet
         self._open_at = NOTHING_OPEN
         self._depth = 0
-        self._skipping = False  # inside the rest of a value over the cap
+        self._outline: Outline | None = None  # of a value over the cap, until the next one begins
 
     @property
     def unfinished_at(self) -> int | None:
@@ -70,6 +71,11 @@ class NdjsonParser:
         if self._open_at != NOTHING_OPEN:
             return self._open_at
         return self._line_at if self._too_long or self._line.strip() else None
+
+    @property
+    def in_long_event(self) -> bool:
+        """A value over the cap has begun, and has not ended."""
+        return self._outline is not None
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """The values that `data` completes, in order, each as `(b"", value)`: an event without a name."""
@@ -85,20 +91,22 @@ class NdjsonParser:
             if piece.isspace() and (blank := _BLANK_LINES.match(data, at)) is not None:
                 at = blank.end()  # blank lines behind a line change nothing: they cost no Python each
         if at < len(data):
-            self._keep(data[at:], start + at)
+            self._keep(data[at:], start + at, values)
         return values
 
     def finish(self) -> list[tuple[bytes, bytes]]:
         """End the stream: return a last value without a line end, if all its brackets are closed."""
         self.spans = []
         values: list[tuple[bytes, bytes]] = []
-        if self._line:
+        if self._line or self._too_long:
             self._end_of_line(b"", self.fed, self.fed, values)
+        self._end_long(self.fed, values)
         return values
 
-    def _keep(self, piece: bytes, at: int) -> None:
+    def _keep(self, piece: bytes, at: int, values: list[tuple[bytes, bytes]]) -> None:
         """Keep the beginning of a line that has no end yet."""
-        if self._too_long:
+        if self._too_long and self._outline is not None:
+            self._outline.feed(piece)
             return
         if not self._line:
             self._line_at = at
@@ -108,36 +116,43 @@ class NdjsonParser:
         self._line += piece
         if len(self._line) > self.max_event_bytes:
             self._too_long = True
+            line = bytes(self._line)
             self._line.clear()
-            self._give_up()
+            if self._line_at == 0 and line[:3] == BOM:
+                line = line[3:]
+            self._begins(line, self._line_at, values)
+            self._outlined(line, self._line_at)
 
     def _end_of_line(self, piece: bytes, at: int, end: int, values: list[tuple[bytes, bytes]]) -> None:
         if self._too_long:
             self._too_long = False
+            if self._outline is not None:
+                self._outline.feed(piece)
+                self._end_if_over(end, values)
             return
         if self._line:
             at = self._line_at
             self._line += piece
             piece = bytes(self._line)
             self._line.clear()
-        if len(piece) > self.max_event_bytes < len(_indented_once(piece)):
-            self._give_up()
-        else:
-            self._whole_line(piece, at, end, values)
+        self._whole_line(piece, at, end, values)
 
     def _whole_line(self, piece: bytes, at: int, end: int, values: list[tuple[bytes, bytes]]) -> None:
         if at == 0 and piece[:3] == BOM:
             piece = piece[3:]
-        if piece[:1] and piece[0] in _OPENING:
-            self._dispatch(at, values)  # an open value is damaged: end it here
-            self._skipping = False
+        self._begins(piece, at, values)
         line = piece.strip(b" \t\r\n")
-        if not line or self._skipping:
+        if not line:
+            return
+        if self._outline is not None:
+            self._outline.feed(line)
+            self._end_if_over(end, values)
             return
         if self._open_at == NOTHING_OPEN:
             self._open_at = at
         if len(self._value) + len(line) >= self.max_event_bytes:
-            self._give_up()
+            self._outlined(line, at)
+            self._end_if_over(end, values)
             return
         if self._value:
             self._value += b"\n"
@@ -146,18 +161,44 @@ class NdjsonParser:
         if self._depth <= 0:
             self._dispatch(end, values)
 
+    def _begins(self, line: bytes, at: int, values: list[tuple[bytes, bytes]]) -> None:
+        """A bracket in the first column begins a new value: one that is still open is damaged, and ends here."""
+        if line[:1] and line[0] in _OPENING:
+            self._end_long(at, values)
+            self._dispatch(at, values)
+
     def _dispatch(self, end: int, values: list[tuple[bytes, bytes]]) -> None:
         if self._open_at != NOTHING_OPEN:
             values.append((b"", bytes(self._value)))
             self.spans.append((self._open_at, end))
         self._forget()
 
-    def _give_up(self) -> None:
-        """Stop observing this value until a line begins the next one."""
-        if not self._skipping:
+    # --- a value over the cap --------------------------------------------------------------------------------------------
+
+    def _outlined(self, line: bytes, at: int) -> None:
+        """The value is longer than the cap: of it, and of what follows it on this line, only the outline is kept."""
+        if self._outline is None:
+            self._outline = Outline()
+            self._outline.feed(self._value)
+            self._value.clear()
+        if self._open_at == NOTHING_OPEN:
+            self._open_at = at
+        self._outline.feed(line)
+
+    def _end_if_over(self, end: int, values: list[tuple[bytes, bytes]]) -> None:
+        if self._outline is not None and self._outline.over:
+            self._end_long(end, values)
+
+    def _end_long(self, end: int, values: list[tuple[bytes, bytes]]) -> None:
+        if self._outline is None:
+            return
+        said, self._outline = self._outline.end(), None
+        if said is None:
             self.oversized += 1
+        else:
+            values.append((b"", said))
+            self.spans.append((self._open_at, end))
         self._forget()
-        self._skipping = True
 
     def _forget(self) -> None:
         self._value.clear()

@@ -2,16 +2,18 @@
 
 It knows lines, fields, blank lines and the offsets of each event in the stream. It refuses to know the meaning of an
 event (a dialect does) and never changes a byte that the client gets: it only observes. No input can make it raise, wait
-or grow without a bound: a CR ends its line at once (a LF after it is dropped later), an event over the cap is counted
-and skipped until the next blank line, and one byte at a time costs no more per byte than a megabyte does. Reconnection
+or grow without a bound: a CR ends its line at once (a LF after it is dropped later), of an event over the cap only the outline
+is kept (`outline.py`), and one byte at a time costs no more per byte than a megabyte does. Reconnection
 (`id`, `retry`) is the client's task: those fields are ignored.
 """
 
 import re
 
+from sidecar.timeline.outline import Outline
 
-MAX_EVENT_BYTES = 262_144
-"""Bytes above which an event is not observed. Real ones (a whole answer in `response.completed`) stay below."""
+
+MAX_EVENT_BYTES = 65_536
+"""Bytes above which an event gives its outline instead of its data. A whole answer in `response.completed` is often longer."""
 
 BOM = b"\xef\xbb\xbf"
 """Byte order mark: dropped at the start of a stream."""
@@ -19,6 +21,9 @@ LF = 0x0A
 CR = 0x0D
 """A byte is looked for by its number: `b"\\r" in data` makes an exception and drops it, which takes ten times as long."""
 _COLON = 0x3A
+_DATA = b"data:"
+_DATA_AND_SPACE = b"data: "
+_BLANK = 0x20
 _COMMENT_BEHIND_BOM = BOM + b":"
 NOTHING_OPEN = -1
 """Offset while no event or value is being built."""
@@ -32,19 +37,19 @@ _SHORT_BYTES = 64
 #
 # Line:
 #   none       `_line` is empty, `_after_cr` is False.
-#   partial    `_line` holds its bytes, `_line_at` its offset; of a comment or a skipped line only the first byte.
+#   partial    `_line` holds its bytes, `_line_at` its offset; of a comment only the first byte, of a line of a long event its name.
 #   after CR   the line is over and was processed. If the next byte is a LF, it belongs to the same line end: dropped.
 #
 # Event:
 #   none       `_open_at` is NOTHING_OPEN. A field opens an event; blank lines and comments change nothing.
 #   open       `_open_at` is the offset of its first field. Fields are added to `_event` and `_data`.
 #                blank line                      -> none; the event is returned if it had a data field, else dropped
-#                `_size` + line above the cap    -> skipping; `oversized` goes up by one
-#   skipping   its bytes are dropped, `_open_at` stays.
-#                blank line                      -> none
+#                `_size` + line above the cap    -> long
+#   long       its data goes into `_outline`, piece by piece, and is dropped; `_open_at` stays.
+#                blank line                      -> none; the event is returned with its outline, or `oversized` goes up by one
 #
 # Why a CR ends its line at once: to wait for a LF would hold the event back until the next segment, and its instant
-# would be wrong. Why skipping ends at a blank line only: the rest of a large event must not be read as an event of its
+# would be wrong. Why a long event ends at a blank line only: the rest of a large event must not be read as an event of its
 # own.
 #
 # The short way (`_whole_events`, and `EventReader.feed`) is allowed only in the states none and none
@@ -65,11 +70,12 @@ class SseParser:
         "_after_cr",
         "_data",
         "_event",
+        "_is_data",
         "_line",
         "_line_at",
         "_open_at",
+        "_outline",
         "_size",
-        "_skipping",
         "between_events",
         "fed",
         "max_event_bytes",
@@ -82,7 +88,7 @@ class SseParser:
         self.fed = 0
         """Bytes fed so far."""
         self.oversized = 0
-        """Number of events over the cap, which were not observed."""
+        """Number of events over the cap that have no outline, and were not observed."""
         self.spans: list[tuple[int, int]] = []
         """For each event that the last `feed` returned: stream offsets of its first field and of the byte after its blank line.
 
@@ -91,13 +97,16 @@ class SseParser:
         self.between_events = True
         """No part of a line or event is held: whole events may be read the short way."""
         self._after_cr = False
-        self._line = bytearray()  # the partial line; of a comment or a skipped line only its first byte
+        self._line = (
+            bytearray()
+        )  # the partial line; of a comment only its first byte, of a line of a long event its first bytes
         self._line_at = 0
         self._open_at = NOTHING_OPEN  # first field of the event being built
         self._size = 0  # bytes of its lines, terminators counted as one
         self._event = b""
         self._data: bytes | bytearray | None = None
-        self._skipping = False
+        self._outline: Outline | None = None  # of a long event
+        self._is_data = False  # the partial line of a long event is a data field
 
     @property
     def unfinished_at(self) -> int | None:
@@ -110,6 +119,11 @@ class SseParser:
         if self._line and self._line[0] != _COLON:
             return self._line_at
         return None
+
+    @property
+    def in_long_event(self) -> bool:
+        """An event over the cap has begun, and has not ended."""
+        return self._outline is not None
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """The events that `data` completes, in order: their `event` field (empty if absent) and their data, joined by LF."""
@@ -174,6 +188,11 @@ class SseParser:
                 self._keep(piece, at)
                 return events
             line = piece.rstrip(b"\r\n")
+            if self._outline is not None and (line or self._line):
+                self._long(self._outline, line)
+                self._long_line_ends(self._outline)
+                at = end
+                continue
             if self._line:
                 self._line += line
                 line = bytes(self._line)
@@ -191,28 +210,33 @@ class SseParser:
         """Keep the beginning of a line that has no end yet, as far as it may be needed."""
         if not self._line:
             self._line_at = at
-            if self._skipping or piece[0] == _COLON:
-                self._line += piece[:1]
-                return
-        elif self._skipping or self._line[0] == _COLON:
+        if self._outline is not None:
+            self._long(self._outline, piece)
+            return
+        if not self._line and piece[0] == _COLON:
+            self._line += piece[:1]
+            return
+        if self._line and self._line[0] == _COLON:
             return
         self._line += piece
         if self._line_at == 0 and self._line[:4] == _COMMENT_BEHIND_BOM:
             del self._line[:3], self._line[1:]
         elif self._size + len(self._line) > self.max_event_bytes:
-            self._skip(self._line_at)
-            del self._line[1:]
+            line = bytes(self._line)
+            self._line.clear()
+            self._long(self._becomes_long(self._line_at), line[3:] if self._line_at == 0 and line[:3] == BOM else line)
 
     def _end_of_line(self, line: bytes, at: int, end: int, events: list[tuple[bytes, bytes]]) -> None:
         if not line:
-            if self._data is not None and not self._skipping:
-                events.append((self._event, bytes(self._data)))
+            said = self._data
+            if self._outline is not None:
+                said, self._outline = self._outline.end(), None
+                self.oversized += said is None
+            if said is not None:
+                events.append((self._event, bytes(said)))
                 self.spans.append((self._open_at, end))
             self._forget()
-            self._skipping = False
             self._open_at = NOTHING_OPEN
-            return
-        if self._skipping:
             return
         size = len(line) + 1
         if at == 0 and line[:3] == BOM:
@@ -226,7 +250,9 @@ class SseParser:
             self._open_at = at
         self._size += size
         if self._size > self.max_event_bytes:
-            self._skip(at)
+            outline = self._becomes_long(at)
+            self._long(outline, line)
+            self._long_line_ends(outline)
             return
         self._field(line)
 
@@ -246,13 +272,36 @@ class SseParser:
         elif name == b"event":
             self._event = value
 
-    def _skip(self, at: int) -> None:
-        """Stop observing this event until the next blank line."""
-        self.oversized += 1
-        self._forget()
-        self._skipping = True
+    def _becomes_long(self, at: int) -> Outline:
+        """From here to the next blank line only the outline of the event's data is kept."""
+        self._outline = outline = Outline()
+        if self._data is not None:
+            outline.feed(self._data)
+            outline.feed(b"\n")
+            self._data = None
         if self._open_at == NOTHING_OPEN:
             self._open_at = at
+        return outline
+
+    def _long(self, outline: Outline, piece: bytes) -> None:
+        """A piece of a line of a long event: of its name, or of its value."""
+        if self._is_data:
+            outline.feed(piece)
+            return
+        self._line += piece
+        if len(self._line) < len(_DATA_AND_SPACE):
+            return
+        if self._line[: len(_DATA)] == _DATA:
+            self._is_data = True
+            outline.feed(self._line[len(_DATA) + (self._line[len(_DATA)] == _BLANK) :])
+        del self._line[len(_DATA_AND_SPACE) :]
+
+    def _long_line_ends(self, outline: Outline) -> None:
+        if not self._is_data and self._line[: len(_DATA)] == _DATA:
+            outline.feed(self._line[len(_DATA) :])
+        outline.feed(b"\n")
+        self._line.clear()
+        self._is_data = False
 
     def _forget(self) -> None:
         self._size = 0

@@ -223,7 +223,8 @@ def test_tokens_in_and_tokens_out() -> None:
 SHORT, LONG = Aims(ttft=Aim(1.5, 0.9)), Aims(ttft=Aim(48.0, 0.9))
 BY_LENGTH = Objectives({"interactive": {"0-512": SHORT, "512-4k": SHORT, "4k+": LONG, "unknown": SHORT}})
 UNKNOWN = {
-    "unread_body": b'{"model":"tiny","stream":true,"prompt":"%b"}' % (b"words " * 1000),
+    "unread_body": b'{"model":"tiny","stream":true,%b"prompt":"%b"}'
+    % (b"".join(b'"%d":1,' % number for number in range(300)), b"words " * 1000),
     "not_text": json.dumps(
         {
             "model": "tiny",
@@ -265,6 +266,48 @@ def test_a_short_text_is_short_before_any_prompt_was_counted() -> None:
     walk.engine.send(chunk(COMPLETIONS.token))
 
     assert walk.value("llm_slo_misses_total", objective="ttft") == 1
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_a_body_beyond_the_look_in_is_read_while_it_passes(framing: str) -> None:
+    """Its model and its lane may stand behind a prompt of any length, and its length counts for its objective."""
+    walk = Walk(objectives=BY_LENGTH, limits=ProxyConfig(look_in_bytes=65_536))
+    walk.observers.rules = LaneRules(
+        LanesConfig.model_validate({"default": "interactive", "rules": [{"lane": "batch", "models": ["tiny"]}]})
+    )
+    body = b'{"prompt":"%b","stream":true,"model":"tiny"}' % (b"words and more " * 20_000)
+    pieces = [body[at : at + 20_000] for at in range(0, len(body), 20_000)]
+    client = walk.client()
+    client.send(b"POST /v1/completions HTTP/1.1\r\nHost: pod\r\nContent-Type: application/json\r\n")
+    client.send(
+        b"content-length: %d\r\n\r\n" % len(body) if framing == "length" else b"transfer-encoding: chunked\r\n\r\n"
+    )
+    for piece in pieces:
+        client.send(piece if framing == "length" else b"%x\r\n%b\r\n" % (len(piece), piece))
+    client.send(b"" if framing == "length" else b"0\r\n\r\n")
+    reply(walk, whole_stream(COMPLETIONS), content_type=EVENTS)
+
+    assert walk.dropped == []
+    assert walk.engine.taken.count(b"words and more ") >= 19_900  # each piece may cut one
+    assert walk.accounts[0].labels[:2] == ("tiny", "batch")
+    assert walk.value("llm_requests_in_flight") == 0
+
+
+def test_of_a_prompt_with_an_image_the_text_is_the_least_that_it_can_be() -> None:
+    """The image may be any number of tokens: what its text alone is allowed is kept, and what is longer is not judged."""
+    walk = Walk(objectives=BY_LENGTH)
+    parts = [
+        {"type": "text", "text": "words " * 20_000},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "QUJD" * 9000}},
+    ]
+    body = json.dumps({"model": "tiny", "stream": True, "messages": [{"role": "user", "content": parts}]}).encode()
+    ask(walk, "/v1/chat/completions", body)
+    begin(walk)
+    walk.clock.later(20.0)
+    walk.engine.send(chunk(CHAT.token))
+
+    assert walk.value("llm_slo_requests_total", objective="ttft") == 1
+    assert walk.value("llm_slo_misses_total", objective="ttft") == 0
 
 
 def test_thresholds_that_a_config_gives_to_unknown_lengths_are_kept() -> None:

@@ -45,6 +45,7 @@ class TestAWholeBody:
             choices=1,
             usage_asked=Asked.ABSENT,
             text_bytes=len(compact(CHAT["messages"])),
+            least_text_bytes=len(compact(CHAT["messages"])),
         )
 
     def test_says_nothing_where_nothing_stands(self) -> None:

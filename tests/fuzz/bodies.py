@@ -13,6 +13,7 @@ import msgspec
 from sidecar.classify.body import MAX_STRING, peek, peek_in_steps
 from sidecar.classify.found import Peek
 from sidecar.classify.json_text import JsonText, TooLongError, UnreadableError
+from sidecar.classify.long_body import LongBody
 from sidecar.classify.top_level import elements, members
 from sidecar.classify.trace import trace_context, traceparent
 from sidecar.commands.capacity.answer import RefusedError
@@ -20,7 +21,7 @@ from sidecar.commands.capacity.model_config import load
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.observer import Splice
 from sidecar.timeline.events import UNREADABLE
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, cuts
 
 
 _ONE_SCAN = 1 << 20
@@ -62,6 +63,14 @@ def check_bodies(data: bytes) -> None:
     assert msgspec.structs.replace(steps, null_at=None) == found or not steps.whole or not _is_text(data), (
         "a body read in steps says something else"
     )
+    passed = LongBody()
+    for piece in list(cuts(data))[-1]:
+        passed.feed(piece)
+    seen = passed.peek()
+    if seen is not None and seen.whole and found.whole and _is_text(data):
+        assert (seen.model, seen.stream) == (found.model, found.stream), (
+            "a body read while it passes says something else"
+        )
     for length in (len(data) // 2, len(data) - 1):
         beginning = peek(data[: max(length, 0)], whole=False)
         assert not beginning.whole

@@ -11,6 +11,7 @@ from contextlib import suppress
 from sidecar.observe.usage_chunk import UsageCut
 from sidecar.timeline.events import Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
+from sidecar.timeline.outline import Outline
 from sidecar.timeline.reader import EventReader
 from sidecar.timeline.sse import BOM, SseParser
 from tests.fuzz.target import Target, cuts
@@ -70,10 +71,18 @@ def check_sse(data: bytes) -> None:
             events, too_large, parts = _sse(pieces, cap)
             assert (events, too_large) == (whole, oversized), "the cuts change the events"
             assert [start for start, _ in parts] == [start for start, _ in spans]
-        for (_, said), (start, end) in zip(whole, spans, strict=True):
-            assert all(line in data[start:end] for line in said.split(b"\n"))
         if not oversized:
-            assert whole == _events_by_the_standard(data), "the standard reads other events"
+            for (name, said), (read_name, read) in zip(whole, _events_by_the_standard(data), strict=True):
+                assert name == read_name, "the standard reads other events"
+                assert said in (read, _outline(read)) if cap == _SMALL_CAP else said == read, (
+                    "the standard reads other data"
+                )
+
+
+def _outline(data: bytes) -> bytes | None:
+    outline = Outline()
+    outline.feed(data)
+    return outline.end()
 
 
 # --- newline-delimited JSON ----------------------------------------------------------------------------------------------
@@ -98,7 +107,7 @@ def check_ndjson(data: bytes) -> None:
         whole = _ndjson([data], cap)
         for pieces in cuts(data):
             assert _ndjson(pieces, cap) == whole, "the cuts change the values"
-        if not whole[1]:
+        if cap > len(data):
             _as_json_reads_it(data, whole[0])
 
 

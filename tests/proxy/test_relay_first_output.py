@@ -75,7 +75,7 @@ def test_the_gap_limit_begins_with_the_first_output(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "events",
-    [(b"data: {broken\n\n",), (event({"x": "y" * 5000}),), (event({"kind": "new"}),) * 65],
+    [(b"data: {broken\n\n",), (b"data: " + b"y" * 5000 + b"\n\n",), (event({"kind": "new"}),) * 65],
     ids=["an event that cannot be read", "one too long to be read", "many of a kind that is not known"],
 )
 def test_a_stream_whose_output_is_not_known_is_never_cut_for_that(events: tuple[bytes, ...]) -> None:
@@ -118,5 +118,16 @@ def test_progress_of_a_long_prefill_is_no_waiting() -> None:
     for done in range(30):
         walk.runs(100.0)
         walk.engine.send(chunk(event({"choices": [], "prompt_progress": {"total": 90_000, "processed": done}})))
+
+    assert walk.accounts == []
+
+
+def test_a_long_first_event_is_no_silence_before_the_first_output() -> None:
+    """Its beginning has come: from then on the gap limit holds, and not that of the first output."""
+    walk = begun(CHAT)
+    walk.engine.send(b"1194\r\n" + b'data: {"choices":[{"delta":{"content":"'.ljust(4500, b"y") + b"\r\n")
+    for _ in range(int(FIRST_SECONDS // 100) + 1):
+        walk.runs(100.0)
+        walk.engine.send(b"1\r\ny\r\n")
 
     assert walk.accounts == []

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sidecar.proxy import upload
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.observer import UNCHANGED, End, Instead, Splice
 from sidecar.proxy.sending import Buffer
@@ -33,18 +34,36 @@ def test_an_upload_in_a_hundred_chunks_that_came_together_is_one_write() -> None
 
 
 def test_a_body_beyond_the_look_in_bound_streams_on() -> None:
-    """Classification sees the beginning; then nothing is held back, and the rest passes as it comes."""
+    """Classification sees the beginning; nothing is held back, and the rest is seen as it passes."""
     road = Road()
     client = road.client()
 
     client.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 3000\r\n\r\n" + b"a" * 1000)
-    assert road.pool.sockets == []
+    assert road.engine.taken.endswith(b"a" * 1000)
     client.send(b"b" * 1000)
+    assert road.engine.taken.endswith(b"b" * 1000)
 
-    assert road.recordings[0].told == [("request_body", (b"a" * 1000 + b"b" * 1000, False))]
-    assert road.engine.taken.endswith(b"a" * 1000 + b"b" * 1000)
-    client.send(b"c" * 1000)
-    assert road.engine.taken.endswith(b"c" * 1000)
+    told = [(hook, what) for hook, what in road.recordings[0].told if hook.startswith("request")]
+    assert told == [("request_body", (b"a" * 1000, False)), ("request_data", b"b" * 1000)]
+
+
+def test_a_body_of_no_stated_length_streams_on_beyond_the_look_in_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is collected up to the bound. What is long is seen at once, because there may be more than one turn can read."""
+    monkeypatch.setattr(upload, "LONG_BODY_BYTES", 500)
+    road = Road()
+    client = road.client()
+
+    client.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for letter in (b"a", b"b", b"c", b"d"):
+        client.send(b"190\r\n" + letter * 400 + b"\r\n")
+    assert road.engine.taken.endswith(b"d" * 400 + b"\r\n")
+
+    first = b"a" * 400 + b"b" * 400
+    told = [(hook, what) for hook, what in road.recordings[0].told if hook.startswith("request")]
+    assert told == [
+        *(("request_data", first), ("request_data", b"c" * 400)),
+        *(("request_body", (first + b"c" * 400, False)), ("request_data", b"d" * 400)),
+    ]
 
 
 class Looking(Unobserved):

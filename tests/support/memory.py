@@ -220,6 +220,9 @@ class Recording(Unobserved):
         self.told.append(("request_body", (bytes(body), whole)))
         return Instead(self.splice)
 
+    def request_data(self, data: bytes | bytearray) -> None:
+        self.told.append(("request_data", bytes(data)))
+
     def mark(self, mark: Mark, at: float) -> None:
         if mark not in (Mark.CONNECTING, Mark.CONNECTED):  # no fake socket has to be connected
             self.told.append((mark.value, at))

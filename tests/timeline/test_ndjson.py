@@ -60,17 +60,33 @@ class TestLines:
 
 
 class TestTheCap:
-    def test_a_line_over_the_cap_is_counted_and_the_next_one_is_read(self) -> None:
-        parser = NdjsonParser(20)
-        told = parser.feed(b'{"a":"' + b"x" * 20 + b'"}\n{"b":2}\n')
+    def test_a_line_over_the_cap_gives_its_outline(self) -> None:
+        line = b'{"a":"' + b"x" * 2000 + b'","b":1}\n'
+        whole = told_by(NdjsonParser(20), line + b'{"b":2}\n')
 
-        assert (told, parser.oversized) == ([(b"", b'{"b":2}')], 1)
+        assert whole[0] == [(b"", b'{"a":"-","b":1}'), (b"", b'{"b":2}')]
+        assert whole[1:3] == ([(0, len(line)), (len(line), len(line) + 8)], 0)
+        assert told_by(NdjsonParser(20), *(bytes([byte]) for byte in line + b'{"b":2}\n')) == whole
 
     def test_many_small_lines_make_a_large_value(self) -> None:
         parser = NdjsonParser(20)
         told = parser.feed(b'{\n"a":1,\n"b":2,\n"c":3,\n"d":4\n}\n{"b":2}\n')
 
-        assert (told, parser.oversized) == ([(b"", b'{"b":2}')], 1)
+        assert told == [(b"", b'{"a":1,"b":2,"c":3,"d":4}'), (b"", b'{"b":2}')]
+
+    def test_a_long_last_value_needs_no_line_end(self) -> None:
+        parser = NdjsonParser(20)
+        parser.feed(b'{"a":"' + b"x" * 2000 + b'"}')
+
+        assert parser.finish() == [(b"", b'{"a":"-"}')]
+
+    @pytest.mark.parametrize("rest", [b"", b"\n", b"\nmore\n"])
+    def test_a_long_line_that_is_no_value_is_counted_and_the_next_one_is_read(self, rest: bytes) -> None:
+        parser = NdjsonParser(20)
+        parser.feed(b"{" + b"x" * 50 + rest)
+
+        assert parser.feed(b'\n{"a":1}\n') == [(b"", b'{"a":1}')]
+        assert parser.oversized == 1
 
     def test_a_line_without_end_holds_no_more_than_the_cap(self) -> None:
         parser = NdjsonParser(1000)
@@ -78,8 +94,8 @@ class TestTheCap:
             parser.feed(b"{" + b"x" * 999)
 
         assert len(parser._line) <= 1000
-        assert parser.oversized == 1
         assert parser.feed(b'\n{"a":1}\n') == [(b"", b'{"a":1}')]
+        assert parser.oversized == 1
 
     def test_a_blank_line_longer_than_the_cap_is_still_a_blank_line(self) -> None:
         """It was passed over behind a blank line and counted as a value behind a cut: found by fuzzing."""

@@ -110,6 +110,26 @@ class TestTheCap:
 
         assert (events, parser.oversized) == ([(b"", b"next")], 1)
 
+    @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+    @pytest.mark.parametrize("space", [b" ", b""])
+    def test_json_over_the_cap_gives_its_outline(self, end: bytes, space: bytes) -> None:
+        """However many lines it is, whatever stands between them, and wherever the stream is cut."""
+        lines = [
+            b"event: a",
+            b"data:" + space + b'{"a":"' + b"x" * 1100 + b'",',
+            b"id: 7",
+            b": no",
+            b"data:" + space + b'"b":1}',
+            b"",
+        ]
+        stream = end.join([b"data: 1", b"", *lines, b"data: 2", b"", b""])
+        whole = told(SseParser(90), stream)
+
+        assert whole[0] == [(b"", b"1"), (b"a", b'{"a":"-","b":1}'), (b"", b"2")]
+        assert whole[2] == 0
+        assert told(SseParser(90), *(stream[at : at + 1] for at in range(len(stream)))) == whole
+        assert all(told(SseParser(90), stream[:cut], stream[cut:]) == whole for cut in range(0, len(stream), 7))
+
     def test_many_small_lines_make_a_large_event(self) -> None:
         parser = SseParser(20)
         events = parser.feed(b"data: x\n" * 3 + b"\ndata: next\n\n")
@@ -122,8 +142,8 @@ class TestTheCap:
             parser.feed(b"data: " + b"x" * 994)
 
         assert len(parser._line) <= 1000
-        assert parser.oversized == 1
         assert parser.feed(b"\n\ndata: a\n\n") == [(b"", b"a")]
+        assert parser.oversized == 1
 
     def test_a_comment_without_end_holds_nothing_and_is_no_event(self) -> None:
         parser = SseParser(1000)
@@ -136,7 +156,7 @@ class TestTheCap:
 
     def test_a_line_fed_one_byte_at_a_time_is_not_copied_for_each(self) -> None:
         """Quadratic work on 256 KiB would be 34 GB of copies; linear work is a fraction of a second even on a busy machine."""
-        line = b"data: " + b"x" * 262_000 + b"\n\n"
+        line = b'data: {"a":"' + b"x" * 262_000 + b'"}\n\n'
         parser = SseParser()
         began = time.process_time()
         events = [event for at in range(len(line)) for event in parser.feed(line[at : at + 1])]
