@@ -13,6 +13,9 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 # Handed to the command behind a target: `make test ARGS="-k sse -x"`, `make demo ARGS=--help`.
 ARGS ?=
+# Of this call alone: a `make` that a command starts, such as one of the pages' in the tests, has its own.
+unexport ARGS
+MAKEOVERRIDES =
 
 # Of tests: one more than cores, because some wait for a browser or another process.
 WORKERS = $(shell expr $$(nproc) + 1)

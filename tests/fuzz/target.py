@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 import hatch_build
 
 
-CALLS_AT_LEAST = 20_000
+CALLS_AT_LEAST = 30_000
 """Calls that a check may make however short its bytes are: the comparisons with a library are among them."""
 
 

@@ -162,7 +162,11 @@ def in_all(heatmap: Json) -> str:
 
 def in_namespace(expr: str, namespace: str) -> str:
     """A dashboard's query about one fleet, as Grafana sends it."""
-    chosen = {"__rate_interval": "8s", "__range": f"{2 * STANDS_SECONDS:.0f}s", "namespace": namespace}
+    chosen = {
+        "__rate_interval": f"{1.5 * STANDS_SECONDS:.0f}s",
+        "__range": f"{2 * STANDS_SECONDS:.0f}s",
+        "namespace": namespace,
+    }
     chosen |= dict(zip(("baseline", "canary"), VERSIONS, strict=True))
     for name, value in (chosen | dict.fromkeys(("pod", "model", "lane", "prompt_bucket"), ".+")).items():
         expr = re.sub(rf"\${name}\b", value, expr)
