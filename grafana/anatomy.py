@@ -75,7 +75,7 @@ _BEFORE = Row(
             " cancelled ones are in the denominator: they served no user.",
             ENDED,
             RATIO,
-            (share("llm_good_requests_total", "llm_requests_total"),),
+            (share("llm_good_requests_total", 'llm_requests_total{outcome!="accepted"}'),),
         ),
     ),
 )

@@ -177,7 +177,8 @@ _SUMS = Row(
                     unit="percentunit",
                 ),
                 Query(
-                    "sum by (WHO) (increase(llm_answers_held_back_total[W])) / sum by (WHO) (increase(llm_requests_total[W])) >= 0",
+                    "sum by (WHO) (increase(llm_answers_held_back_total[W]))"
+                    ' / sum by (WHO) (increase(llm_requests_total{outcome!="accepted"}[W])) >= 0',
                     "at once",
                     unit="percentunit",
                 ),

@@ -21,7 +21,7 @@ _CONFIRM = Row(
             RATIO,
             (
                 Query(
-                    'sum(rate(llm_requests_total{outcome="rejected"}[R])) / sum(rate(llm_requests_total[R])) > 0',
+                    'sum(rate(llm_requests_total{outcome="rejected"}[R])) / sum(rate(llm_requests_total{outcome!="accepted"}[R])) > 0',
                     "rejected",
                 ),
                 Query(

@@ -95,10 +95,18 @@ def test_an_answer_that_is_not_streamed_is_promised_as_a_whole() -> None:
     assert (walk.value("llm_good_requests_total"), votes(walk)) == (1, {"e2e": "unattributed"})
 
 
-def test_a_body_beyond_the_look_in_bound_is_judged_by_what_comes() -> None:
-    """Before the response head it is not known whether a stream comes; then its first token is overdue already."""
+def test_a_body_beyond_the_look_in_bound_is_judged_like_any_other() -> None:
     walk = promising()
     ask(walk, messages="x" * 2 * LIMITS.look_in_bytes, stream=True)
+    tick(walk, 3.0)
+
+    assert (verdicts(walk, "ttft"), verdicts(walk, "e2e")) == ((1, 1), (0, 0))
+
+
+def test_a_body_that_cannot_be_read_is_judged_by_what_comes() -> None:
+    """Before the response head it is not known whether a stream comes; then its first token is overdue already."""
+    walk = promising()
+    ask(walk, **{f"m{number}": number for number in range(300)}, messages="x" * 2 * LIMITS.look_in_bytes, stream=True)
     tick(walk, 3.0)
     assert (verdicts(walk, "ttft"), verdicts(walk, "e2e")) == ((0, 0), (0, 0))
 
@@ -106,6 +114,16 @@ def test_a_body_beyond_the_look_in_bound_is_judged_by_what_comes() -> None:
     tick(walk, 0.1)
 
     assert (verdicts(walk, "ttft"), verdicts(walk, "e2e")) == ((1, 1), (0, 0))
+
+
+@pytest.mark.parametrize("status", [b"429 Too Many Requests", b"503 Service Unavailable", b"529 Overloaded"])
+def test_what_the_engine_rejects_has_that_as_its_cause(status: bytes) -> None:
+    walk = promising()
+    ask(walk, stream=True)
+    walk.engine.send(b"HTTP/1.1 %b\r\ncontent-length: 0\r\n\r\n" % status)
+    tick(walk, 20.0)
+
+    assert walk.value("llm_slo_root_cause_misses_total", phase="queue", cause="rejected") > 0.9
 
 
 def test_a_compressed_stream_misses_nothing() -> None:

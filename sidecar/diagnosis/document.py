@@ -80,6 +80,8 @@ def one(d: Diagnosis) -> dict[str, Any]:
                 for phase, time in m.phases.items()
             },
             "verdicts": {of: _verdict(verdict) for of, verdict in m.verdicts.items()},
+            "rejected": m.rejected,
+            "own_rejections": m.own_rejections,
             "evidence_ratios": dict(m.ratios),
             "engine_costs": {part: cost._asdict() for part, cost in m.costs.items()},
             "pods": {of: [pod._asdict() for pod in pods] for of, pods in m.pods.items()},

@@ -21,10 +21,12 @@ from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Counter, Histogram
+from sidecar.proxy.errors import Failure
 from sidecar.slo.attribution import VOTES, Blame
 from sidecar.slo.causes import ROOT_PHASES, Cause, Unknown
 from sidecar.slo.objective import Objective
 from sidecar.slo.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
+from sidecar.timeline.outcome import Outcome
 
 
 SAMPLES_FOR_P99 = 100
@@ -60,6 +62,8 @@ def measured(
         e2e=_latency(windows, who, Objective.E2E, None, until),
         phases=_phases(shown, who),
         verdicts=verdicts,
+        rejected=shown.counted(c.REQUESTS_TOTAL, *who, Outcome.REJECTED),
+        own_rejections=_own_rejections(shown),
         ratios={Cause(cause): ratio for (cause,), ratio in windows.all_of(c.EVIDENCE_RATIO).items()},
         costs=_costs(windows),
         unknown_costs={part: why for (part, why), true in windows.all_of(c.ENGINE_COST_UNKNOWN).items() if true},
@@ -152,6 +156,13 @@ def _causes(window: Growth, model: str) -> dict[RootPhase, Cause | Unknown]:
     found = window.counters.get(c.SLO_ROOT_CAUSE_MISSES_TOTAL.name, {})
     counts = sorted((count, phase, cause) for (of, phase, cause), count in found.items() if of == model and count > 0)
     return {root_phase(phase): root_cause(cause) for _, phase, cause in counts}
+
+
+def _own_rejections(window: Growth) -> float | None:
+    """Requests that limits of the sidecar turned away; None if nothing tells."""
+    found = window.counters.get(c.FAILURES_TOTAL.name)
+    own = {(failure.reason,) for failure in Failure if failure.outcome is Outcome.REJECTED}
+    return None if found is None else sum(count for reason, count in found.items() if reason in own)
 
 
 def _costs(windows: Windows) -> dict[str, CostRatio]:

@@ -269,10 +269,10 @@ def _compatible_first(steps: Iterable[Step], before: Sequence[Step] = ()) -> lis
 
 
 def _ranked(m: Measured, phase: RootPhase, cause: Cause | None) -> list[Intervention]:
-    """The phase's fixes, best first."""
+    """The phase's fixes, best first. Against rejections only where some were counted."""
     load = load_level(m)
     causes = _suspects(m, phase, load) if cause is None else (cause,)
-    fixes = chapters()[CHAPTERS[phase]].fixes
+    fixes = [fix for fix in chapters()[CHAPTERS[phase]].fixes if m.rejected or {*fix.targets} != {Cause.REJECTED}]
     return ranked(
         fixes, phase, causes, regime=m.regime, load=load, engine=m.engine, costs=_costs(m), not_grown=_not_grown(m)
     )
@@ -287,11 +287,13 @@ def _not_grown(m: Measured) -> frozenset[str]:
 def _suspects(m: Measured, phase: RootPhase, load: LoadLevel | None) -> tuple[Cause, ...]:
     """Candidate causes, if none is known; empty if there is a baseline, because then none of them has grown.
 
-    No source tells whether prefill has GPUs of its own, so a slow transfer between the two is not suspected.
+    No source tells whether prefill has GPUs of its own, so a slow transfer between the two is not suspected. Where requests were
+    rejected, they are counted.
     """
     if m.ratios:
         return ()
-    causes = [cause for cause in CAUSES_BY_PHASE.get(phase, ()) if cause is not Cause.KV_TRANSFER]
+    told = {Cause.REJECTED} if not m.rejected else set()
+    causes = [cause for cause in CAUSES_BY_PHASE.get(phase, ()) if cause not in {Cause.KV_TRANSFER, *told}]
     # Slow tokens of a full batch may be wide steps, which are load, as well as dear ones.
     return (*causes, Cause.LOAD) if phase == Blame.DECODE and load is LoadLevel.HIGH else (*causes,)
 

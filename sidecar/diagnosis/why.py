@@ -19,6 +19,7 @@ from sidecar.slo.objective import Objective
 
 
 _CAUSES = {
+    Cause.REJECTED: "Requests are turned away, so they wait for nothing: look at the limit that turns them away before the queue.",
     Cause.LOAD: "More work arrives than the engine can serve; the same work costs as much as before.",
     Cause.SLOTS: "Requests wait although the KV cache has room: the batch has no free slot.",
     Cause.KV: "Requests wait for room in the KV cache.",
@@ -53,6 +54,7 @@ NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between to
 def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
     """Evidence for a phase that the roots name, or for none: roots, cause with its size, since when, pod, waiting place."""
     return [
+        *rejections(m),
         *_roots(verdict),
         *_cause(m, verdict),
         *_waited(verdict),
@@ -60,6 +62,21 @@ def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]
         *_pods(m, objective),
         *_delivery(m, objective, verdict.phase),
         *state(m),
+    ]
+
+
+def rejections(m: Measured) -> list[str]:
+    """Count of the requests that were turned away within the window, and what did so; empty if there was none, or if nothing tells."""
+    rejected, own = m.rejected or 0.0, m.own_rejections or 0.0
+    if rejected < 1.0:
+        return []
+    window = "" if m.window_seconds is None else f" in the last {seconds(m.window_seconds)}"
+    if own < 1.0:
+        return [f"The engine rejected {digits(rejected)} requests{window} (429, 503 or 529)."]
+    if own >= rejected:
+        return [f"Limits of the sidecar rejected {digits(rejected)} requests{window} (503)."]
+    return [
+        f"{digits(rejected)} requests were rejected{window}; of all lanes, limits of the sidecar rejected {digits(own)}."
     ]
 
 

@@ -49,7 +49,7 @@ GROWTH_SERIES = (
     GrowthSeries(c.UNCACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
     GrowthSeries(c.CACHED_PROMPT_TOKENS_TOTAL, _LANE, _SHOWN),
     GrowthSeries(c.ENGINE_PREEMPTIONS_TOTAL, (), _SHOWN),
-    GrowthSeries(c.REQUESTS_TOTAL, (*_LANE, "outcome"), _ON_PAGE),
+    GrowthSeries(c.REQUESTS_TOTAL, (*_LANE, "outcome"), _SHOWN),
     GrowthSeries(c.PHASE_ATTRIBUTION_TOTAL, ("lane", "source", "reason"), _SHOWN),
     GrowthSeries(c.TIME_TO_FIRST_TOKEN_SECONDS, _LANE, _SHOWN),
     GrowthSeries(c.INTER_TOKEN_SECONDS, _LANE, _SHOWN),
@@ -72,7 +72,7 @@ GROWTH_SERIES = (
     GrowthSeries(c.EVENT_LOOP_CHECKS_TOTAL, ("result",), _ON_PAGE),
     GrowthSeries(c.TIMED_READS_TOTAL, ("result",), _ON_PAGE),
     GrowthSeries(c.DROPPED_TOTAL, ("reason",), _ON_PAGE),
-    GrowthSeries(c.FAILURES_TOTAL, ("reason",), _ON_PAGE),
+    GrowthSeries(c.FAILURES_TOTAL, ("reason",), _SHOWN),
     GrowthSeries(c.LABEL_OVERFLOW_TOTAL, ("label",), _ON_PAGE),
 )
 

@@ -13,6 +13,8 @@ from sidecar.slo.attribution import SIDECAR, Blame
 class Cause(StrEnum):
     """A fault on a pod: the closed set of the causes of a root (design section 7)."""
 
+    REJECTED = "rejected"
+    """The engine, or a limit of the sidecar, turns requests away: 429, 503 or 529. Why there is no room for them is another question."""
     LOAD = "load"
     """More work arrives than before; steps are as dear as they were."""
     SLOTS = "slots"
@@ -67,7 +69,7 @@ class Unknown(StrEnum):
 
 
 CAUSES_BY_PHASE: Mapping[str, tuple[Cause, ...]] = {
-    Blame.QUEUE: (Cause.LOAD, Cause.SLOTS, Cause.KV, Cause.PREEMPTION, Cause.LONGER_OUTPUTS),
+    Blame.QUEUE: (Cause.REJECTED, Cause.LOAD, Cause.SLOTS, Cause.KV, Cause.PREEMPTION, Cause.LONGER_OUTPUTS),
     Blame.PREFILL: (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX),
     Blame.FIRST_TOKEN: (Cause.FRONT_END,),
     Blame.DECODE: (Cause.DECODE_COST, Cause.KV_TRANSFER),

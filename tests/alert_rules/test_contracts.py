@@ -38,7 +38,7 @@ CAUSES = {
     "LLMPrefixCacheCollapsed": Cause.UNCACHED,
     "LLMPromptsGrowing": Cause.PROMPT_MIX,
     "LLMEventsInBursts": Cause.HOP,
-    "LLMRequestsRejected": Cause.LOAD,
+    "LLMRequestsRejected": Cause.REJECTED,
     "LLMSidecarStarved": Cause.SIDECAR_LATE,
 }
 """Alerts that stand for a cause."""

@@ -52,6 +52,32 @@ def test_the_root_of_the_misses_is_the_diagnosis_whatever_the_objective(phase: s
     assert found.not_to_do[0] in chapters()[CHAPTERS[(found.candidates or (phase,))[0]]].not_to_do
 
 
+@pytest.mark.parametrize(
+    ("rejected", "own", "said"),
+    [
+        (37.0, 0.0, "The engine rejected 37 requests in the last 5 min (429, 503 or 529)."),
+        (37.0, None, "The engine rejected 37 requests in the last 5 min (429, 503 or 529)."),
+        (37.0, 37.0, "Limits of the sidecar rejected 37 requests in the last 5 min (503)."),
+        (37.0, 7.0, "37 requests were rejected in the last 5 min; of all lanes, limits of the sidecar rejected 7."),
+    ],
+)
+def test_rejections_come_before_any_word_of_a_queue(rejected: float, own: float | None, said: str) -> None:
+    """A page said that more work arrived than the engine can serve, at the usual load, and never that requests were refused."""
+    one = verdict(Blame.QUEUE, Cause.REJECTED)
+    found = diagnose(live(one, rejected=rejected, own_rejections=own, window_seconds=300.0))
+
+    assert (found.cause, found.evidence[0]) == (Cause.REJECTED, said)
+    assert found.steps[0].what.targets == (Cause.REJECTED,)
+    assert "37 more were rejected, and have no first token" in text(document([found]), columns=200)
+
+
+def test_nothing_is_advised_against_rejections_that_nothing_counted() -> None:
+    found = diagnose(live(verdict(Blame.QUEUE, Cause.LOAD), rejected=0.0))
+
+    assert [step for step in found.steps if step.what.targets == (Cause.REJECTED,)] == []
+    assert "rejected" not in " ".join(found.evidence)
+
+
 def test_a_cause_puts_its_own_fixes_first() -> None:
     first = [diagnose(live(verdict(Blame.QUEUE, cause))).steps[0].what.targets for cause in (Cause.KV, Cause.LOAD)]
 

@@ -194,6 +194,17 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
         yield from _unsaid(child, kept, kept_all=kept_all, whole_of=whole_of)
 
 
+def leaves_receipts_out(dashboard: Json) -> Complaints:
+    """A share of requests names the outcomes that it is of: the receipts for work in the background are no answers."""
+    for panel, target in targets(dashboard):
+        nodes = walk(tree_of(target))
+        if not any(isinstance(node, promql.BinaryExpr) and str(node.op) == "/" for node in nodes):
+            continue
+        for selector in selectors(tree_of(target)):
+            if selector.name == "llm_requests_total" and "outcome" not in matched(selector):
+                yield f"{where(panel, target)}: {selector.name} counts what was only accepted"
+
+
 def takes_rates_right(dashboard: Json) -> Complaints:
     """[target-rate-interval, target-counter-agg]: the rate interval over time, the whole range for one number. One fixed window, NOW,
     for one number, for quantiles, and in a condition.
@@ -395,6 +406,7 @@ QUERY_RULES: tuple[Rule, ...] = (
     honours_the_variables,
     reads_one_of_two,
     says_what_it_sums_over,
+    leaves_receipts_out,
     takes_rates_right,
     takes_quantiles_right,
     joins_right,

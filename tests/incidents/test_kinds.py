@@ -32,6 +32,7 @@ BREAKS = {
     Cause.SIDECAR_LATE: "throttled-sidecar",
 }
 WITHOUT_A_KIND = {
+    Cause.REJECTED: "the answer itself says so, and no evidence is weighed",
     Cause.SIDECAR_BUDGET: "a limit of the sidecar drops observations; no request is late, so no lane must page",
 }
 MADE_OF_OTHERS = ("two-faults", "one-a-minute", "merged-reads", "restart-to-few-slots")

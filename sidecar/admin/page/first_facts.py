@@ -17,7 +17,7 @@ from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import EngineDown
-from sidecar.diagnosis.why import NAMES, in_use, latency_of, of_window
+from sidecar.diagnosis.why import NAMES, in_use, latency_of, of_window, rejections
 from sidecar.diagnosis.wording import digits, listed, phase_name, times, to_the_second
 from sidecar.history.ring import MINUTE_SECONDS
 from sidecar.history.series import LONG_SECONDS
@@ -144,7 +144,7 @@ def _root(d: Diagnosis) -> str:
     verdict = d.measured.verdicts.get(d.first) if d.first is not None else None
     if verdict is None:
         return d.evidence[0]
-    said = [_cause(d)] if d.phase != Blame.UNATTRIBUTED else [*d.because[:1]]
+    said = [*rejections(d.measured), _cause(d)] if d.phase != Blame.UNATTRIBUTED else [*d.because[:1]]
     if verdict.waited_in:
         said.append(f"Waited in {phase_name(max(verdict.waited_in, key=verdict.waited_in.__getitem__))}.")
     return " ".join(said)

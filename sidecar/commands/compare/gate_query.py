@@ -30,6 +30,8 @@ from sidecar.timeline.finish import Finish
 ERRORS = 'outcome=~"engine_.*|rejected|sidecar_error"'
 """Outcomes that are failures of the version. Cancels and client errors are not; a late cancel is a miss."""
 
+ANSWERED = 'outcome!="accepted"'
+"""All but receipts for work in the background: they are no answers."""
 
 _HALF_AS_RATE = f"{HALF_A_REQUEST:g} / {60 * BLOCK_MINUTES}"
 """Half a request as `irate()` of a block tells it."""
@@ -84,8 +86,10 @@ OBJECTIVE_OF = {
 """The questions that only a lane with this objective can answer."""
 GATE_QUESTIONS = {
     **{asked: _misses(objective) for asked, objective in OBJECTIVE_OF.items()},
-    Asked.ERRORS: Question(Counted(REQUESTS_TOTAL.name, ERRORS), Counted(REQUESTS_TOTAL.name)),
-    Asked.GOODPUT: Question(Counted(GOOD_REQUESTS_TOTAL.name), Counted(REQUESTS_TOTAL.name), more_is_worse=False),
+    Asked.ERRORS: Question(Counted(REQUESTS_TOTAL.name, ERRORS), Counted(REQUESTS_TOTAL.name, ANSWERED)),
+    Asked.GOODPUT: Question(
+        Counted(GOOD_REQUESTS_TOTAL.name), Counted(REQUESTS_TOTAL.name, ANSWERED), more_is_worse=False
+    ),
     # Faster but worse is no better: an answer that says nothing is quick, and one that repeats itself is cut short.
     Asked.EMPTY_ANSWERS: Question(Counted(EMPTY_ANSWERS_TOTAL.name), Counted(ANSWERS_TOTAL.name)),
     Asked.REPEATED_ANSWERS: _finished(Finish.REPETITION),
@@ -116,8 +120,11 @@ def gate_query(question: Question, versions: Versions, window: str, by: str = ""
     canary, both = ((*((versions.common,) if versions.common else ()), one) for one in (versions.canary, versions.both))
     grown, over = Grown(by), f"[{window}:{BLOCK_MINUTES}m]"
     share = f"({grown.sum(question.of, canary)} / {grown.sum(question.of, both)} > 0 <= {MOST_SHARE:g})"
-    due = f"{_bad(grown, question, both)} * {share}"
-    excess = f"({_bad(grown, question, canary)} - {due})"
+    counted = grown.sum(question.counted, canary)
+    its_share = f"{grown.sum(question.counted, both)} * {share}"
+    # Where the others are bad, what is good beyond its share is missing among them. So written it is short enough for an address.
+    due = its_share if question.more_is_worse else f"({grown.sum(question.of, canary)} - {its_share})"
+    excess = f"({counted} - {its_share})" if question.more_is_worse else f"({its_share} - {counted})"
     explained = (
         f"clamp_min(sum_over_time({excess}{over}) - {_HALF_AS_RATE}, 0) ^ 2 / clamp_min(sum_over_time(({due}){over})"
         f" * sum_over_time(({excess} ^ 2 / ({due} > {LEAST:g})){over}), {LEAST:g})"
@@ -127,11 +134,6 @@ def gate_query(question: Question, versions: Versions, window: str, by: str = ""
     p = f"clamp_max({NO_EVIDENCE:g} * sqrt((1 + {informative}) * {left} ^ {informative}), 1)"
     # Without a bad request there is no spread, and no p value by it.
     return f"{p} or sum_over_time({share}{over}) * 0 + {NO_EVIDENCE:g}"
-
-
-def _bad(grown: "Grown", question: Question, matchers: tuple[str, ...]) -> str:
-    counted = grown.sum(question.counted, matchers)
-    return counted if question.more_is_worse else f"({grown.sum(question.of, matchers)} - {counted})"
 
 
 class Grown(NamedTuple):

@@ -94,6 +94,8 @@ def _lines(d: Mapping[str, Any]) -> Iterable[str]:
     yield _headline(d)
     for key, name in _NUMBERS.items():
         yield _number(name, d[key], _SAMPLES[key], delivered=key == "inter_token" and d["source"] != "hand")
+        if key == "time_to_first_token" and (d["measured"]["rejected"] or 0.0) >= 1.0:
+            yield f"  {'':<21}{digits(d['measured']['rejected'])} more were rejected, and have no first token"
     if d["outcome"] == "refused":
         yield from _section("What is missing", (f"{item['what']}: {item['how']}" for item in d["missing"]))
         yield from _section("State", d["evidence"])

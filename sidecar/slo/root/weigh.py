@@ -1,6 +1,6 @@
 """The root of one miss: how much speaks for each cause, as weights that add up to 1. Pure.
 
-In order: what the request itself shows (its engine failed, its output was held back), what happened on its pod during its
+In order: what the request itself shows (its engine failed, it was turned away, its output was held back), what happened on its pod during its
 life (a fault of the engine, a sidecar that was late), then what has grown on the pod, the most grown first. A queue needs
 no cause that has grown: where requests wait and nothing has become dearer, it is the load or a limit, as far as anything
 tells what the engine's work costs. What is not decided goes to the incident that is open on the pod, or to `unattributed`.
@@ -137,15 +137,16 @@ class Weighed(NamedTuple):
 
 def weigh(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:
     """The weights of a miss with these facts. `lead`: the root of the open incident, if misses have shown one."""
-    if facts.failed is Failed.SIDECAR:
-        return Weighed({root_of(Cause.SIDECAR_BUDGET): 1.0})
     if facts.failed is not None:
         down = facts.failed is Failed.UNREACHABLE or facts.fault is Cause.DOWN
-        return Weighed({root_of(Cause.DOWN if down else Cause.ERRORS): 1.0})
+        failed = Cause.SIDECAR_BUDGET if facts.failed is Failed.SIDECAR else Cause.DOWN if down else Cause.ERRORS
+        return Weighed({root_of(failed): 1.0})
     given = _Given()
     given.give(Cause.SIDECAR_LATE, SURE * explained_by(facts.late_ratio))
     if facts.fault is not None:
         given.give(facts.fault, SURE * _claims(facts.fault, signs))
+    if facts.turned_away:
+        given.give(Cause.REJECTED, SURE)
     if signs.maybe_mute and not signs.limited and facts.waited_in is None and not facts.tpot:
         given.give_all({unknown(Unknown.UNCLEAR): MAYBE_HANGS})
     waited_in: Blame | None = facts.waited_in if facts.waited_in is not Blame.UNATTRIBUTED else None
@@ -348,7 +349,7 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
     if signs.mute and lead is None:
         given.give_all({unknown(Unknown.UNCLEAR): 1.0})
         return 0.0
-    limited = signs.limited or signs.fewer_slots or facts.turned_away
+    limited = signs.limited or signs.fewer_slots
     if limited and (lead is None or not facts.left_behind or _outlasts(lead, signs)):
         root, share = root_of(Cause.KV if signs.kv_full else Cause.SLOTS), WAITS
     elif lead is not None:

@@ -249,4 +249,10 @@ TURNED_AWAY.cases(
         of(rejecting(0.2), BUSY),
         {16: REJECTED},
     ),
+    (
+        "one request in twenty is turned away, beside work that is only accepted",
+        "A receipt for work in the background is no answer, and hides no rejection.",
+        of(rejecting(0.051), counter("llm_requests_total", 6000, **ENDED, outcome="accepted")),
+        {14: REJECTED},
+    ),
 )

@@ -400,13 +400,22 @@ def test_an_answer_in_one_piece_has_no_merged_reads(lead: Root | None, *, report
     assert leader(Facts(), merged, lead) == root_of(Cause.HOP)
 
 
-def test_who_is_turned_away_met_a_limit() -> None:
-    """No queue of its own shows that: it was refused at once."""
-    calm = Signs(grown={Cause.LOAD: sharp(1.0)})
+@pytest.mark.parametrize(
+    "signs",
+    [
+        Signs(grown={Cause.LOAD: sharp(1.0)}),
+        Signs(kv_full=True),
+        Signs(grown={Cause.LOAD: sharp(3.0)}),
+        Signs(young=True),
+    ],
+)
+def test_who_is_turned_away_was_rejected_whatever_grew(signs: Signs) -> None:
+    """It waited for nothing, and its clients' tries are arrivals: load that has grown may come of it."""
+    assert leader(Facts(turned_away=True), signs) == root_of(Cause.REJECTED)
 
-    assert leader(Facts(turned_away=True), calm) == root_of(Cause.SLOTS)
-    assert leader(Facts(turned_away=True), replace(calm, kv_full=True)) == root_of(Cause.KV)
-    assert leader(Facts(turned_away=True), replace(calm, grown={Cause.LOAD: sharp(2.0)})) == root_of(Cause.LOAD)
+
+def test_who_is_turned_away_while_the_engine_restarts_met_the_restart() -> None:
+    assert leader(Facts(turned_away=True, fault=Cause.RESTART), Signs()) == root_of(Cause.RESTART)
 
 
 def test_an_incident_of_prompts_explains_no_wait_while_few_prompts_are_computed() -> None:

@@ -27,6 +27,7 @@ SIZED = {
 }
 """Causes of which `llm_evidence_ratio` gives the size: the words with it, and without."""
 SAID: Mapping[str, str] = {
+    Cause.REJECTED: "requests are rejected",
     Cause.SLOTS: "all slots are taken",
     Cause.KV: "the KV cache is full",
     Cause.PREEMPTION: "running requests are preempted",
@@ -154,9 +155,18 @@ def _said(phases: tuple[str, ...], labels: tuple[str, ...]) -> str:
             words = (
                 f"{{{{ with $size }}}}{with_size.format(_FIRST_VALUE % _TENTHS)}{{{{ else }}}}{without}{{{{ end }}}}"
             )
+        if cause is Cause.REJECTED:
+            words = _rejected(labels, words)
         branches.append((cause, words))
     branches += [(reason, SAID[reason]) for reason in Unknown] if Blame.UNATTRIBUTED in phases else []
     return text + _chosen(branches)
+
+
+def _rejected(labels: tuple[str, ...], otherwise: str) -> str:
+    outcome = 'outcome="rejected"'
+    rejected = f"increase({_query('llm_requests_total', labels, outcome)}[5m])"
+    then = _FIRST_VALUE % 'printf "%.0f"' + " requests were rejected in 5m"
+    return _asked(f"sum({_of_these(rejected, labels)}) >= 1", _names(labels), then, otherwise)
 
 
 def _chosen(branches: Sequence[tuple[str, str]]) -> str:

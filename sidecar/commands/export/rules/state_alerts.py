@@ -221,14 +221,14 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         state_alert(
             "LLMRequestsRejected",
-            Cause.LOAD,
+            Cause.REJECTED,
             f"""
             (
-              sum by ({who}) (rate(llm_requests_total{{outcome="rejected"}}[5m])) / (sum by ({who}) (rate(llm_requests_total[5m])) > 0) >= 0.05
+              sum by ({who}) (rate(llm_requests_total{{outcome="rejected"}}[5m])) / (sum by ({who}) (rate(llm_requests_total{{outcome!="accepted"}}[5m])) > 0) >= 0.05
             )
             and on ({who}) sum by ({who}) (increase(llm_requests_total{{outcome="rejected"}}[5m])) >= 10
             """,
-            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the requests are turned away (429, 503)"
+            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the requests are turned away (429, 503, 529)"
             + most_on("llm_requests_total", 'outcome="rejected"', "5m", _WHO),
             "The engine, or the sidecar's own limit on requests in flight, rejects work. What is rejected counts as a TTFT miss"
             " of the queue.",
