@@ -1,7 +1,7 @@
 """The known facts about the one engine behind this sidecar: its kind, its models, whether it is up, what may be asked of it.
 
-Plain facts and no I/O: the prober (`probe/probe.py`) writes them, and the observer of each request reads them. Until the
-engine is recognised, the sidecar asks it for no usage and expects no report from it.
+Plain facts and no I/O: the prober (`probe/probe.py`) writes them, and the observer of each request reads them. Until the engine
+is recognised, and one stream has shown that it states no usage by itself, the sidecar asks it for no usage.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,6 +46,8 @@ class Engine:
         """It has answered the questions about its kind, whether or not it was recognised."""
         self.null_usage = False
         """It was seen to answer include_usage in every chunk: it is not asked again."""
+        self._states_usage: dict[str, bool] = {}
+        """API to whether a stream stated usage that nothing had asked for, on this engine as it runs now."""
         self.detects = kind == AUTO
         """Its kind is to be found out; else the config has said it."""
         self._fixed = bool(models)
@@ -58,12 +60,20 @@ class Engine:
 
     def takes_include_usage(self, dialect: str) -> bool:
         """Whether it may be asked for usage on the API of this dialect."""
-        return dialect in self.speaks.takes_include_usage_on and not self.null_usage
+        proven = self._states_usage.get(dialect) is False
+        return proven and dialect in self.speaks.takes_include_usage_on and not self.null_usage
+
+    def ended_unasked(self, dialect: str, *, usage: bool) -> None:
+        """A whole stream ended in which nothing had asked for usage. An engine that states it by itself is never asked: what it sends is
+        the client's.
+        """
+        self._states_usage[dialect] = usage or self._states_usage.get(dialect, False)
 
     def is_kind(self, kind: str) -> None:
         """The engine's kind is known; facts about an earlier engine are dropped."""
         if kind != self.kind:
             self.null_usage = False
+        self._states_usage.clear()  # it may have been started with another setting
         self.kind, self.speaks = kind, kind_named(kind)
 
     def says(self, identity: Identity) -> None:

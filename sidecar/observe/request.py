@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
 from sidecar.classify.body import peek, peek_in_steps
 from sidecar.classify.form import peek_form
-from sidecar.classify.found import UNREAD_BODY, Peek
+from sidecar.classify.found import UNREAD_BODY, Asked, Peek
 from sidecar.classify.inflate import coding_of, inflated_in_steps
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
@@ -56,6 +56,8 @@ from sidecar.timeline.timeline import Timeline
 CUT_SHORT = (Failure.ENGINE_TRUNCATED, Failure.ENGINE_GAP_TIMEOUT)
 """Failures of an answer that had begun. If its end mark came before, only the last bytes of the framing are missing."""
 
+NOT_WANTED = (Asked.ABSENT, Asked.NULL, Asked.LEFT_OUT, Asked.DECLINED)
+"""The ways in which a client does not ask for usage."""
 EVENT_STREAM = b"text/event-stream"
 MOST_CANCELLED = 1024
 """Cancelled responses that are remembered until their streams end."""
@@ -528,7 +530,16 @@ class RequestObserver:
             kind = AnswerKind(self._dialect.name, self._labels.model, stream is not None)
             proof = proofs.judge(kind, self._dialect.end_marks, (*finish, *end))
         self._instruments.recorder.proof(self._dialect.name, proof)
+        if stream is not None and stream.done and read and self._dialect.has_usage_option:
+            forced = stream.usage_cut is not None and stream.usage_cut.engine_forces_usage
+            if forced or not self._asked_for_usage:
+                self._learn_of_usage(forced=forced)
         return Outcome.ENGINE_TRUNCATED if proof is Proof.MISSING else ENDED_WELL
+
+    def _learn_of_usage(self, *, forced: bool) -> None:
+        """A stream ended well: whether this engine states usage by itself, as far as the stream tells."""
+        if forced or (self._peek.whole and self._peek.usage_asked in NOT_WANTED):
+            self._engine.ended_unasked(self._dialect.name, usage=forced or self._timeline.usage is not None)
 
     def _read_body(self) -> str | None:
         """Read the usage of a non-streamed answer from its body. Returns the answer's id, or None if it states none."""

@@ -14,8 +14,25 @@ def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
     assert engine.speaks is UNKNOWN_KIND
 
     engine.is_kind("vllm")
-    assert engine.takes_include_usage("openai_chat")
+    assert not engine.takes_include_usage("openai_chat")
     assert engine.speaks.name == "vllm"
+
+
+def test_an_engine_is_asked_for_usage_once_a_stream_has_shown_that_it_states_none_by_itself() -> None:
+    """Else the chunk that is cut out is one that the client would have had: vLLM has a flag for that. A new process may have other flags."""
+    engine = Engine("vllm")
+    assert not engine.takes_include_usage("openai_chat")
+    engine.ended_unasked("openai_chat", usage=False)
+    assert engine.takes_include_usage("openai_chat")
+    assert not engine.takes_include_usage("openai_completions")
+
+    engine.ended_unasked("openai_chat", usage=True)
+    engine.ended_unasked("openai_chat", usage=False)
+    assert not engine.takes_include_usage("openai_chat")
+
+    engine.is_kind("vllm")
+    engine.ended_unasked("openai_chat", usage=False)
+    assert engine.takes_include_usage("openai_chat")
 
 
 def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again() -> None:

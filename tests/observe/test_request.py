@@ -127,6 +127,20 @@ def test_a_client_that_asked_for_usage_gets_every_byte() -> None:
     assert walk.accounts[0].ledger.source == "engine"  # type: ignore[union-attr]  # an ok request has one
 
 
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_usage_that_the_engine_states_by_itself_is_the_clients(*, by_itself: bool) -> None:
+    """The first stream shows it, before anything is asked for or cut."""
+    walk = Walk(states_no_usage=False)
+    for number in (1, 2):
+        client = walk.client()
+        client.send(post({"stream": True}))
+        asked = walk.engine.taken.count(b"include_usage")
+        assert asked == (1 if number == 2 and not by_itself else 0)
+        play(walk, usage=by_itself or asked == 1)
+
+        assert client.taken.endswith(chunk(FINISH) + (chunk(USAGE) if by_itself else b"") + chunk(DONE) + b"0\r\n\r\n")
+
+
 @pytest.mark.parametrize(
     ("walk", "result"),
     [

@@ -39,7 +39,7 @@ LAST = b"e\r\ndata: [DONE]\n\n\r\n"
 
 
 class Walk(Road):
-    """A road with the product's own observers."""
+    """A road with the product's own observers. `states_no_usage`: a stream has shown already that the engine states no usage by itself."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Walk(Road):
         objectives: Objectives | None = None,
         estimate: bool = False,
         limits: ProxyConfig = LIMITS,
+        states_no_usage: bool = True,
     ) -> None:
         super().__init__(limits, lambda head: self.observers(head))  # noqa: PLW0108  the observers are made below
         self.minted = 0
@@ -68,10 +69,13 @@ class Walk(Road):
         )
         self.slo = self.instruments.slo
         self.accounts: list[Account] = []
+        engine = engine or Engine("vllm", ["tiny"])
+        for api in ("openai_chat", "openai_completions") if states_no_usage else ():
+            engine.ended_unasked(api, usage=False)
         self.observers = observers_of(
             config,
             self.instruments,
-            engine or Engine("vllm", ["tiny"]),
+            engine,
             clock=self.clock,
             log=self.accounts.append,
             headers_for_log=lambda fields: allowed_headers(fields, {"x-team"}),
