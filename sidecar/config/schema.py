@@ -18,6 +18,7 @@ from sidecar.config.values import (
     BucketLabel,
     CollectorUrl,
     DeclaredLane,
+    EngineKey,
     EngineUrl,
     Exact,
     ExactTexts,
@@ -83,6 +84,10 @@ class EngineConfig(Section):
     """The engine's product. auto detects it; none reads no reports and asks the engine for nothing but its health."""
     models: Annotated[tuple[ModelName, ...], Before(several), Limits(max_length=16)] = ()
     """The closed set of `model` label values; if empty, the models of the engine's /v1/models. Others become `other`."""
+    api_key_file: FileName = ""
+    """A file with the engine's own API key (vLLM --api-key), such as a mounted Secret. The sidecar asks for the models with it, and reads it each time. Requests carry their clients' keys."""
+    api_key: EngineKey = ""
+    """The key itself, for SIDECAR__ENGINE__API_KEY from a Secret: in a file of the config, all who read that would have it."""
     model_size_billions: Annotated[float, Limits(gt=0, le=100_000)] | None = None
     """Billions of parameters that a token passes (the active ones of a mixture of experts): presets give larger models more time per token. Unset, a size in the names of engine.models counts (-70b, 30B-A3B), else none."""
     paths: EnginePathsConfig = EnginePathsConfig()

@@ -227,6 +227,12 @@ def _sha256(text: str) -> str:
     return text.lower()
 
 
+def _engine_key(text: str) -> str:
+    if text and not re.fullmatch(r"[!-~]{1,1024}", text):
+        raise ValueError("is not a key that a header can carry")
+    return text
+
+
 def _folder(text: str) -> str:
     if text and (not text.startswith("/") or len(text) > 4096 or not text.isprintable()):
         raise ValueError("is not an absolute path")
@@ -286,6 +292,9 @@ CollectorUrl = Annotated[
 ]
 Folder = Annotated[str, After(_folder), Description('the absolute path of a directory, or "" for none')]
 FileName = Annotated[str, After(_folder), Description('the absolute path of a file, or "" for none')]
+EngineKey = Annotated[
+    str, After(_engine_key), Description('at most 1024 characters from ! to ~, or "" for none', secret=True)
+]
 WebConfigFile = Annotated[str, After(path_text), Description('the path of a file, or "" for none')]
 EngineUrl = Annotated[
     str, After(_engine_url), Description("a URL http://host:port without a path, or unix:/path", secret=True)

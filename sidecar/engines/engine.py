@@ -40,6 +40,8 @@ class Engine:
         self.quantization: str | None = None
         """As the engine says it; None where it does not."""
         self.gpu_type: str | None = None
+        self.refuses_models: int | None = None
+        """The status (401 or 403) with which it refuses to list its models; None where it does not."""
         self.up: bool | None = None
         """None until asked."""
         self.asked_what = False
@@ -56,7 +58,15 @@ class Engine:
     @property
     def told(self) -> tuple[object, ...]:
         """All facts that it has stated, to detect a change."""
-        return self.kind, self.models, self.version, self.quantization, self.gpu_type, self.asked_what
+        return (
+            self.kind,
+            self.models,
+            self.version,
+            self.quantization,
+            self.gpu_type,
+            self.asked_what,
+            self.refuses_models,
+        )
 
     def takes_include_usage(self, dialect: str) -> bool:
         """Whether it may be asked for usage on the API of this dialect."""

@@ -14,6 +14,7 @@ from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.engines.probe.advice import Advisor
 from sidecar.engines.probe.agreement import Agreement, Tally
+from sidecar.engines.probe.api_key import EngineApiKey
 from sidecar.engines.probe.probe import Prober, unix_fault
 from sidecar.engines.probe.scrape import Scraped, StateProber
 from sidecar.engines.probe.state_names import Count
@@ -53,6 +54,7 @@ class EngineSide:
         """
         self.engine = engine
         self._url = config.url
+        self._key_file = config.api_key_file
         self._metrics = metrics
         self._recorder = recorder
         self._readiness = readiness
@@ -61,7 +63,15 @@ class EngineSide:
         self._advisor = Advisor(self.engine)
         self._advised: tuple[str, ...] = ()
         self.state = EngineStateRecorder(metrics, Agreement(self._tally), lambda: (clock(), in_flight()))
-        self.prober = Prober(config.url, self.engine, readiness, clock=clock, changed=self._changed, heard_at=heard_at)
+        self.prober = Prober(
+            config.url,
+            self.engine,
+            readiness,
+            clock=clock,
+            changed=self._changed,
+            heard_at=heard_at,
+            key=EngineApiKey(config.api_key, config.api_key_file, self._key_unreadable).read,
+        )
         self.state_prober = StateProber(
             config.metrics_url,
             self.engine,
@@ -124,6 +134,9 @@ class EngineSide:
             self._advised = flags
             if hints:
                 log.warning("engine_could_tell_more", engine=self.engine.kind, source=self.source, hints=list(hints))
+
+    def _key_unreadable(self, why: str) -> None:
+        log.warning("engine_key_unreadable", file=self._key_file, why=why, hint="the engine is asked without a key")
 
     def _changed(self) -> None:
         engine = self.engine

@@ -48,3 +48,13 @@ def test_rules_that_are_wrong_blame_no_lane(tmp_path: Path) -> None:
     text = f'engine: {{url: "{URL}"}}\nlanes: {{rules: [{{lane: a b}}]}}\nobjectives: {{ab: {{preset: batch}}}}\n'
 
     assert [error.split(": ")[0] for error in errors_of(tmp_path, text)] == ["lanes.rules[0].lane"]
+
+
+def test_the_engines_key_is_stated_once_and_never_shown(tmp_path: Path) -> None:
+    key = "sk-secret"
+    both = errors_of(tmp_path, f"engine: {{url: {URL}, api_key: {key}, api_key_file: /run/key}}\n")
+    wrong = errors_of(tmp_path, f"engine: {{url: {URL}, api_key: '{key} and more'}}\n")
+
+    assert both == ["engine.api_key: is set beside engine.api_key_file: which of the two is the engine's key?"]
+    assert [error.split(": ")[:2] for error in wrong] == [["engine.api_key", "is not a key that a header can carry"]]
+    assert key not in "".join((*both, *wrong))

@@ -14,7 +14,8 @@ from sidecar.engines.kinds import KINDS, kind_named
 from sidecar.engines.probe.advice import ENOUGH
 from sidecar.engines.probe.detect import order, recognised
 from sidecar.engines.probe.identity import identity_of
-from sidecar.engines.probe.replies import Answers, body_at
+from sidecar.engines.probe.probe import REFUSALS
+from sidecar.engines.probe.replies import MODELS_PATH, Answers, body_at
 from sidecar.ledger.request_labels import OTHER
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import SLO_THRESHOLD_SECONDS
@@ -103,7 +104,9 @@ def engine(read: Read, _chain: Chain) -> Finding:
             return ok(Link.ENGINE, f"the sidecar's health checks pass: {_named(read)}")
     if evidence.engine is None:
         return not_asked(Link.ENGINE, "--engine.url")
-    return ok(Link.ENGINE, f"{evidence.engine_where} answers: {_title(*_kind(evidence.engine))}")
+    refused = evidence.engine[MODELS_PATH].status if MODELS_PATH in evidence.engine else None
+    lists = f", and refuses to list its models to one without a key ({refused})" if refused in REFUSALS else ""
+    return ok(Link.ENGINE, f"{evidence.engine_where} answers: {_title(*_kind(evidence.engine))}{lists}")
 
 
 def reports(read: Read, chain: Chain) -> Finding:

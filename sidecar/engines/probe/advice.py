@@ -77,8 +77,23 @@ class Advisor:
         """Sentences, each with the flag. `page_missing`: the engine answers its page of metrics with an error."""
         self._forget_another()
         kind = self._engine.speaks
-        found = [self._on_split(), self._on_cache(), self._on_held_back(), kind.page_advice if page_missing else None]
+        found = [
+            self._on_models(),
+            self._on_split(),
+            self._on_cache(),
+            self._on_held_back(),
+            kind.page_advice if page_missing else None,
+        ]
         return tuple(hint for hint in found if hint)
+
+    def _on_models(self) -> str | None:
+        refused = self._engine.refuses_models
+        if refused is None or self._engine.models:
+            return None
+        return (
+            f"the engine refuses to list its models ({refused}), so that every request counts as model `other`: give the sidecar its key"
+            " with engine.api_key_file, or the names with engine.models"
+        )
 
     def _on_split(self) -> str | None:
         untold = sum(seen.source in ("none", "estimated") and seen.reason in _UNTOLD for seen in self._seen)

@@ -34,6 +34,7 @@ MAX_ANSWER_BYTES = 192 << 10
 """Enough for SGLang's /server_info, the longest, and for hundreds of adapters; reading it blocks the loop."""
 MODELS_AGAIN_SECONDS = 60.0
 """LoRA adapters come and go while the engine runs."""
+REFUSALS = (401, 403)
 NO_MODELS_AGAIN_SECONDS = 5.0
 """While no model is known every request counts as one of `other`: an engine may still load its models, or refuse the question."""
 
@@ -53,8 +54,12 @@ class Prober:
         clock: Callable[[], float],
         changed: Callable[[], None],
         heard_at: Callable[[], float] = lambda: float("-inf"),
+        key: Callable[[], str] = str,
     ) -> None:
-        """`clock`: monotonic seconds; `changed`: told when something was learned; `heard_at`: when traffic last brought a byte from the engine."""
+        """`clock`: monotonic seconds; `changed`: told when something was learned; `heard_at`: when traffic last brought a byte from the engine.
+        `key`: the engine's API key, "" for none; asked for at each question.
+        """
+        self._key = key
         self._url, self._unix_path = http_url(url), unix_path(url)
         self._engine = engine
         self._readiness = readiness
@@ -156,6 +161,8 @@ class Prober:
     async def _ask_what(self, session: aiohttp.ClientSession) -> None:
         engine = self._engine
         answers = {MODELS_PATH: await self._list(session)}
+        refused = answers[MODELS_PATH].status
+        engine.refuses_models = refused if refused in REFUSALS else None
         if answers[MODELS_PATH].status is None:
             self._wait_longer()
             return
@@ -213,8 +220,10 @@ class Prober:
             return None
 
     async def _answer(self, session: aiohttp.ClientSession, path: str) -> Answer:
+        key = self._key()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            async with session.get(self._url + path, allow_redirects=False) as response:
+            async with session.get(self._url + path, allow_redirects=False, headers=headers) as response:
                 server = response.headers.get("Server", "")
                 if response.status != 200:
                     return Answer(response.status, server=server)

@@ -32,7 +32,7 @@ async def engine_answering(handler: Handler, path: str = "/{path:.*}") -> AsyncI
 class ProberHarness:
     """A prober of a tiny engine."""
 
-    def __init__(self, url: str, kind: str = "auto") -> None:
+    def __init__(self, url: str, kind: str = "auto", key: Callable[[], str] = str) -> None:
         self.engine = Engine(kind)
         self.readiness = Readiness()
         self.changes = 0
@@ -45,6 +45,7 @@ class ProberHarness:
             clock=lambda: self.now,
             changed=self._changed,
             heard_at=lambda: self.heard_at,
+            key=key,
         )
 
     def _changed(self) -> None:
