@@ -131,6 +131,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
     stems = {path.parent.relative_to(PACKAGE) / path.stem for path in MODULES}
     own = {
         "answers",
+        "clients",
         "real",
         "support",
         "bench",

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sidecar.classify import long_json
 from sidecar.classify.json_text import TooLongError, UnreadableError
-from sidecar.classify.long_json import CHECKED_BYTES, FIRST_LOOK_BYTES, MAX_MEMBERS, checked_members
+from sidecar.classify.long_json import CHECKED_BYTES, MAX_MEMBERS, checked_members
+from sidecar.timeline.outline import FIRST_LOOK_BYTES
 
 
 T = TypeVar("T")
