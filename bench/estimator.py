@@ -20,7 +20,7 @@ from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import PRESETS, Preset
 from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.engines.estimator import Estimator
-from sidecar.slo.prefill_cost import Refusal, length_of
+from sidecar.slo.prefill_cost import Refusal, lengths_of
 
 
 LATE_SECONDS = 0.002
@@ -89,12 +89,12 @@ def estimated(requests: list[SimulatedRequest], seed: int) -> tuple[Prefill, Pre
         else:
             request, visit = requests[number], estimator.left(number)
             assert visit is not None
-            length = length_of(request.prompt_tokens, request.cached_tokens, None)
+            lengths = lengths_of(request.prompt_tokens, request.cached_tokens, None)
             for visited, into in ((visit, full), (replace(visit, steps=(), idle=False), cost)):
-                found = estimator.prefill_seconds("m", length, visited)
+                found = estimator.prefill_seconds("m", lengths, visited)
                 if not isinstance(found, Refusal):
                     into[number] = found
-            taught += estimator.learn("m", length, visit)
+            taught += estimator.learn("m", lengths, visit)
             if ready_after is None and estimator.ready("m"):
                 ready_after = taught
     return full, cost, ready_after, (time.perf_counter() - began) / len(requests) * 1e6

@@ -29,7 +29,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
 from sidecar.observe.instruments import Instruments
-from sidecar.slo.prefill_cost import length_of
+from sidecar.slo.prefill_cost import lengths_of
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -152,9 +152,10 @@ class Process:
         labels = self._labels(request, self._bucket(request, usage))
         stated, text = self._body(request)
         tokens = stated if usage is None else usage.prompt_tokens
-        length = length_of(tokens, None if usage is None else usage.cached_tokens, text)
+        estimated = None if text is None else self._lengths.tokens(labels.model, text)
+        lengths = lengths_of(tokens, None if usage is None else usage.cached_tokens, text, estimated)
         marks = _marks(request, usage)
-        estimated = self._estimates.ended(number, labels, length, marks, ok=ok and request.streaming)
+        prefill = self._estimates.ended(number, labels, lengths, marks, ok=ok and request.streaming)
         account = Account(
             labels=labels,
             streaming=request.streaming,
@@ -162,7 +163,8 @@ class Process:
             marks=marks,
             ledger=None,
             cancelled_in=request.cancelled_in,
-            estimated_prefill_seconds=estimated,
+            prompt_lengths=lengths,
+            estimated_prefill_seconds=prefill,
             key=number,
         )
         in_band = self._mode is Mode.REPORTS and request.report is not None and request.report_late_seconds == 0

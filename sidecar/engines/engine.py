@@ -42,6 +42,8 @@ class Engine:
         self.gpu_type: str | None = None
         self.refuses_models: int | None = None
         """The status (401 or 403) with which it refuses to list its models; None where it does not."""
+        self.source_gone = False
+        """It was asked for the page of its reports, and has none: the release is another one."""
         self.up: bool | None = None
         """None until asked."""
         self.asked_what = False
@@ -105,6 +107,10 @@ class Engine:
             self._served = frozenset(models)
             if self._on_models is not None:
                 self._on_models(self.models)
+
+    def lacks_source(self, lacks: bool) -> None:
+        """The page from which reports are polled is there, or this release has none."""
+        self.source_gone = lacks
 
     def may_list_at(self, path: str | None) -> None:
         """It has served inference beside this path. The last MOST_LISTS are remembered, and none once its models are known."""

@@ -4,7 +4,8 @@ Used for requests without an engine report. Two things are used, and both are vi
 
 - The cost of a prompt. If no other request is waiting for its first token, and fewer streams run than the engine has
   handled before, the request does not queue: its whole TTFT is the cost of a prompt of its length. From such idle
-  arrivals the cost is learned as a rising function of the uncached length, by medians.
+  arrivals the cost is learned as a rising function of the uncached length, by medians; so it is from reports of the engine, where some
+  requests have one.
 - The engine's steps. Prompts that are computed together all take as long as their step, and during a step the engine
   sends no output. So the start of prefill is taken as the latest engine output that is at least 0.9 x the prompt's cost
   before its first token. If there was no output since the request arrived, the prefill is the cost.
@@ -21,7 +22,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from sidecar.slo.prefill_cost import Curve, Length, Refusal
+from sidecar.slo.prefill_cost import Curve, Lengths, Refusal
 
 
 EARLIEST = 0.9
@@ -114,30 +115,44 @@ class Estimator:
 
     # --- learning and answering ---------------------------------------------------------------------------------------
 
-    def learn(self, model: str, length: Length | None, visit: Visit) -> bool:
+    def learn(self, model: str, lengths: Lengths, visit: Visit) -> bool:
         """Learn from a streamed request that ended well. True if it became a sample."""
         seconds = visit.ttft_seconds
-        if not visit.teaches or visit.era != self._era or length is None or seconds is None or not seconds > 0:
+        if not visit.teaches or visit.era != self._era or seconds is None or not seconds > 0:
             return False
-        curve = self._curves.get((model, length.measure))
-        if curve is None:
-            if len(self._curves) >= 2 * MAX_MODELS:
-                return False
-            curve = self._curves[model, length.measure] = Curve()
-        curve.learn(length.value, seconds)
-        return True
+        return self._sample(model, lengths, seconds)
 
-    def prefill_seconds(self, model: str, length: Length | None, visit: Visit) -> "float | Refusal":
-        """The prefill part of this request's TTFT, front end included; or the reason why there is no estimate."""
+    def reported(self, model: str, lengths: Lengths, seconds: float) -> None:
+        """Learn from the engine's own report of a prefill: other requests may have waited meanwhile, it is the cost of this prompt."""
+        if seconds > 0.0:
+            self._sample(model, lengths, seconds)
+
+    def _sample(self, model: str, lengths: Lengths, seconds: float) -> bool:
+        for value, measure in lengths:
+            curve = self._curves.get((model, measure))
+            if curve is None:
+                if len(self._curves) >= 2 * MAX_MODELS:
+                    return False
+                curve = self._curves[model, measure] = Curve()
+            curve.learn(value, seconds)
+        return bool(lengths)
+
+    def prefill_seconds(self, model: str, lengths: Lengths, visit: Visit) -> "float | Refusal":
+        """The prefill part of this request's TTFT, front end included, by the first measure that answers; or the reason why there is no
+        estimate.
+        """
         if visit.first_token_at is None:
             return Refusal.NO_TOKEN
         if visit.era != self._era:
             return Refusal.RESTARTED
-        if length is None:
-            return Refusal.NO_LENGTH
-        curve = self._curves.get((model, length.measure))
-        cost = Refusal.FEW_SAMPLES if curve is None else curve.cost(length.value)
-        return cost if isinstance(cost, Refusal) else visit.prefill_seconds(cost)
+        refusal: Refusal | None = None
+        for value, measure in lengths:
+            curve = self._curves.get((model, measure))
+            cost = Refusal.FEW_SAMPLES if curve is None else curve.cost(value)
+            if not isinstance(cost, Refusal):
+                return visit.prefill_seconds(cost)
+            refusal = refusal or cost
+        return refusal or Refusal.NO_LENGTH
 
     def forget(self) -> None:
         """Drop all samples: the engine restarted or was replaced."""
@@ -165,4 +180,4 @@ class Estimator:
 
     def samples(self, model: str) -> int:
         """Number of idle arrivals of this model that it remembers."""
-        return sum(curve.samples for (name, _), curve in self._curves.items() if name == model)
+        return max((curve.samples for (name, _), curve in self._curves.items() if name == model), default=0)

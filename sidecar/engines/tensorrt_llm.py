@@ -178,6 +178,10 @@ class TensorRTLLM(EngineKind):
         setting="poll_perf_metrics",
         path="/perf_metrics",
         hint="TensorRT-LLM needs return_perf_metrics: true in its YAML config",
+        gone=(
+            "this release of TensorRT-LLM has no /perf_metrics (it was removed in 2026): otlp_traces_endpoint and return_perf_metrics: true in its"
+            " YAML config, with OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf, make it report each request by spans"
+        ),
         reports_in=reports_in_records,
     )
     late_report_seconds = 10.0

@@ -4,7 +4,7 @@ Knows labels from closed sets, instants and phases. Refuses free text of a clien
 capped.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -95,6 +95,8 @@ class Account(msgspec.Struct, frozen=True):
     """32 hex digits, only when the client's own trace was sampled: the exemplar."""
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between workers, where the engine reports it."""
+    prompt_lengths: Sequence[tuple[float, str]] = ()
+    """The length of its prompt in each measure that is known, tokens or bytes, the best first (`slo/prefill_cost.py`)."""
     estimated_prefill_seconds: float | None = None
     """The estimator's prefill; used only if there is no report, else compared with the report."""
     key: Hashable = None

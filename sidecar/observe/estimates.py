@@ -13,7 +13,7 @@ from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
-from sidecar.slo.prefill_cost import Length, Refusal
+from sidecar.slo.prefill_cost import Lengths, Refusal
 from sidecar.timeline.held_back import first_token_seen
 from sidecar.timeline.marks import Marks
 
@@ -34,9 +34,7 @@ class Estimates:
         self._verdicts = metrics.counter(c.ESTIMATOR_VERDICTS_TOTAL)
         metrics.before_scrape(self._set_gauges)
 
-    def ended(
-        self, key: Hashable, labels: RequestLabels, length: Length | None, marks: Marks, *, ok: bool
-    ) -> float | None:
+    def ended(self, key: Hashable, labels: RequestLabels, lengths: Lengths, marks: Marks, *, ok: bool) -> float | None:
         """A request ended; `ok`: streamed, with outcome ok. Returns its estimated prefill in seconds, or None. The
         estimator learns from a request only after it has estimated it. Where the first event did not come with the first
         token, the TTFT may hold the decode: there is no estimate and no sample.
@@ -44,13 +42,13 @@ class Estimates:
         visit = self.estimator.left(key)
         if visit is None or not ok:
             return None
-        found = self.estimator.prefill_seconds(labels.model, length, visit)
+        found = self.estimator.prefill_seconds(labels.model, lengths, visit)
         if found is Refusal.NO_TOKEN:
             return None
         if not first_token_seen(marks):
             self._answers.of[labels, Refusal.HELD_BACK.value].inc()
             return None
-        self.estimator.learn(labels.model, length, visit)
+        self.estimator.learn(labels.model, lengths, visit)
         if isinstance(found, Refusal):
             self._answers.of[labels, found.value].inc()
             return None
@@ -76,13 +74,16 @@ class Estimates:
         )
 
     def compare(self, account: Account) -> None:
-        """A ledger was closed: if it holds the engine's own prefill, publish the error of the estimate."""
-        estimated = account.estimated_prefill_seconds
-        if estimated is None or account.ledger is None or account.ledger.ttft_seconds is None:
+        """A ledger was closed: if it holds the engine's own prefill, publish the error of the estimate, and learn from it."""
+        if account.ledger is None:
             return
         shares = {share.phase: share for share in account.ledger.shares}
         queue, prefill = shares.get(Phase.QUEUE), shares.get(Phase.PREFILL)
         if queue is None or prefill is None or prefill.source is not Source.ENGINE:
+            return
+        self.estimator.reported(account.labels.model, account.prompt_lengths, prefill.seconds)
+        estimated = account.estimated_prefill_seconds
+        if estimated is None or account.ledger.ttft_seconds is None:
             return
         error = estimated - prefill.seconds
         self._error.of[account.labels, "over" if error >= 0 else "under"].observe(abs(error))

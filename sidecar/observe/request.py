@@ -40,7 +40,7 @@ from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseH
 from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.slo.judge import UnknownLength
-from sidecar.slo.prefill_cost import length_of
+from sidecar.slo.prefill_cost import Lengths, lengths_of
 from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, told_by_body
 from sidecar.timeline.events import UnreadableEvent
 from sidecar.timeline.marks import Marks
@@ -475,6 +475,11 @@ class RequestObserver:
         self._stream, self.data = None, _unread
         marks = timeline.marks()
         labels, bucket = self._labels, self._bucket()
+        usage, peek = timeline.usage, self._peek
+        stated = None if usage is None else usage.prompt_tokens
+        estimated = self._tokens if stated is None else None
+        counted = peek.prompt_tokens if stated is None else stated
+        lengths = lengths_of(counted, None if usage is None else usage.cached_tokens, peek.text_bytes, estimated)
         account = Account(
             labels=labels if bucket == labels.prompt_bucket else labels._replace(prompt_bucket=bucket),
             streaming=self._peek.stream is True if self._streaming is None else self._streaming,
@@ -483,7 +488,8 @@ class RequestObserver:
             ledger=None,
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
             trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
-            estimated_prefill_seconds=self._estimated_prefill_seconds(marks, outcome, failure),
+            prompt_lengths=lengths,
+            estimated_prefill_seconds=self._estimated_prefill_seconds(marks, outcome, failure, lengths),
             key=self._key,
             finish=timeline.finish,
             teaches=self._teaches,
@@ -565,17 +571,17 @@ class RequestObserver:
             self._engine.null_usage = True
         return not reader.parser.oversized and not reader.unreadable  # all was read
 
-    def _estimated_prefill_seconds(self, marks: Marks, outcome: Outcome, failure: Failure | None) -> float | None:
+    def _estimated_prefill_seconds(
+        self, marks: Marks, outcome: Outcome, failure: Failure | None, lengths: Lengths
+    ) -> float | None:
         """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""
-        estimates, usage, peek = self._instruments.estimates, self._timeline.usage, self._peek
+        estimates = self._instruments.estimates
         if estimates is None or not self._teaches:
             return None
         if failure is Failure.ENGINE_REFUSED:
             estimates.forget()  # no process listens there any more: the next one that answers is another process
-        tokens = peek.prompt_tokens if usage is None or usage.prompt_tokens is None else usage.prompt_tokens
-        length = length_of(tokens, None if usage is None else usage.cached_tokens, peek.text_bytes)
         ok = outcome is ENDED_WELL and self._streaming is True
-        return estimates.ended(self._key, self._labels, length, marks, ok=ok)
+        return estimates.ended(self._key, self._labels, lengths, marks, ok=ok)
 
     def _bucket(self) -> str:
         """The prompt bucket: by the engine's count, else an estimate, once enough prompts of the model were counted."""

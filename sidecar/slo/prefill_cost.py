@@ -9,7 +9,7 @@ measured of it.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from math import log2
 from statistics import median
@@ -69,11 +69,30 @@ class Length(NamedTuple):
     measure: str
 
 
-def length_of(prompt_tokens: int | None, cached_tokens: int | None, text_bytes: int | None) -> Length | None:
-    """Tokens that had to be computed: the usage's prompt tokens less the cached ones. Else bytes of text; else None."""
+Lengths = Sequence[tuple[float, str]]
+"""The lengths of one prompt, each a `Length`, the best measure first."""
+
+
+def lengths_of(
+    prompt_tokens: int | None,
+    cached_tokens: int | None,
+    text_bytes: int | None,
+    estimated_tokens: float | None = None,
+) -> tuple[Length, ...]:
+    """The length of what had to be computed, in each measure that is known; empty if there is none.
+
+    In tokens: those of the usage less the cached ones, else `estimated_tokens`, those of its text by the learned scale. In bytes: those
+    of its text, unless a part of it was cached. A prompt teaches in all of them: whether its usage is stated makes no difference
+    to the next one.
+    """
+    found: tuple[Length, ...] = ()
     if prompt_tokens is not None and prompt_tokens > 0:
-        return Length(max(1, prompt_tokens - (cached_tokens or 0)), "tokens")
-    return Length(text_bytes, "bytes") if text_bytes is not None and text_bytes > 0 else None
+        found = (Length(max(1, prompt_tokens - (cached_tokens or 0)), "tokens"),)
+    elif estimated_tokens is not None and estimated_tokens > 0.0:
+        found = (Length(max(1.0, estimated_tokens), "tokens"),)
+    if text_bytes is not None and text_bytes > 0 and not cached_tokens:
+        found = (*found, Length(text_bytes, "bytes"))
+    return found
 
 
 class Curve(Learner):

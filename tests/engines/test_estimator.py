@@ -11,7 +11,7 @@ from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import LLAMA_13B
 from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.engines.estimator import MAX_MODELS, Estimator, Visit
-from sidecar.slo.prefill_cost import REACH, READY_SAMPLES, Length, Refusal, length_of
+from sidecar.slo.prefill_cost import REACH, READY_SAMPLES, Length, Lengths, Refusal, lengths_of
 
 
 NUMBERS = count()
@@ -41,12 +41,14 @@ class EstimatorHarness:
 
     def leaves(self, key: int, tokens: float, *, model: str = "m", learn: bool = True) -> float | Refusal:
         """The estimate of its prefill, made before this request is learned from."""
+        return self.leaves_with(key, (Length(tokens, TOKENS),), model=model, learn=learn)
+
+    def leaves_with(self, key: int, lengths: Lengths, *, model: str = "m", learn: bool = True) -> float | Refusal:
         visit = self.estimator.left(key)
         assert visit is not None
-        length = Length(tokens, TOKENS)
-        found = self.estimator.prefill_seconds(model, length, visit)
+        found = self.estimator.prefill_seconds(model, lengths, visit)
         if learn:
-            self.estimator.learn(model, length, visit)
+            self.estimator.learn(model, lengths, visit)
         return found
 
     def alone(self, tokens: float, *, ttft: float | None = None, model: str = "m") -> float | Refusal:
@@ -59,7 +61,7 @@ class EstimatorHarness:
     def asked(self, tokens: float, *, model: str = "m") -> float | Refusal:
         """The estimate for a request that found others waiting, waited very long, and saw no output of the engine."""
         visit = Visit(self.now, idle=False, teaches=False, era=0, first_token_at=self.now + 1_000)
-        return self.estimator.prefill_seconds(model, Length(tokens, TOKENS), visit)
+        return self.estimator.prefill_seconds(model, (Length(tokens, TOKENS),), visit)
 
     def taught(self) -> "EstimatorHarness":
         """After about twice as many prompts as are needed, of 100 to 10,000 tokens."""
@@ -226,9 +228,9 @@ def test_a_request_without_a_first_token_or_a_length_has_no_estimate() -> None:
     harness = EstimatorHarness().taught()
     visit = Visit(1.0, idle=True, teaches=True, era=0)
 
-    assert harness.estimator.prefill_seconds("m", Length(500, TOKENS), visit) is Refusal.NO_TOKEN
+    assert harness.estimator.prefill_seconds("m", (Length(500, TOKENS),), visit) is Refusal.NO_TOKEN
     assert (
-        harness.estimator.prefill_seconds("m", None, Visit(1.0, idle=True, teaches=True, era=0, first_token_at=2.0))
+        harness.estimator.prefill_seconds("m", (), Visit(1.0, idle=True, teaches=True, era=0, first_token_at=2.0))
         is Refusal.NO_LENGTH
     )
 
@@ -256,6 +258,39 @@ def test_models_do_not_teach_each_other_and_one_that_is_gone_is_forgotten() -> N
     assert harness.estimator.models() == {"n"}
 
 
+@pytest.mark.parametrize("then", ["usage", "no usage"])
+def test_whether_usage_is_stated_makes_no_difference_to_the_next_prompt(then: str) -> None:
+    """Clients that asked for usage lost their split on engines that report nothing: they taught, and were asked, in tokens alone."""
+    harness, rng = EstimatorHarness(), Random(4)
+
+    def lengths(tokens: int, *, stated: bool) -> Lengths:
+        return lengths_of(tokens if stated else None, None, 4 * tokens)
+
+    def alone(tokens: int, *, stated: bool) -> float | Refusal:
+        harness.now += 10
+        key = harness.comes()
+        harness.speaks(key, after=cost(tokens))
+        return harness.leaves_with(key, lengths(tokens, stated=stated))
+
+    for _ in range(4 * READY_SAMPLES):
+        alone(round(100 * 100 ** rng.random()), stated=then == "no usage")
+
+    for tokens in (200, 2_000, 9_000):
+        visit = Visit(harness.now, idle=False, teaches=False, era=0, first_token_at=harness.now + 1_000)
+        found = harness.estimator.prefill_seconds("m", lengths(tokens, stated=then == "usage"), visit)
+        assert found == pytest.approx(cost(tokens), rel=0.15)
+
+
+def test_the_engines_own_reports_teach_although_others_waited_meanwhile() -> None:
+    harness, rng = EstimatorHarness(), Random(4)
+    for _ in range(4 * READY_SAMPLES):
+        tokens = round(100 * 100 ** rng.random())
+        harness.estimator.reported("m", lengths_of(tokens, None, None), cost(tokens))
+    harness.estimator.reported("m", lengths_of(500, None, None), 0.0)
+
+    assert harness.asked(2_000) == pytest.approx(cost(2_000), rel=0.15)
+
+
 def test_tokens_and_bytes_are_not_compared() -> None:
     """A request that states its usage is measured in tokens, any other in bytes of text."""
     harness = EstimatorHarness().taught()
@@ -264,7 +299,7 @@ def test_tokens_and_bytes_are_not_compared() -> None:
     visit = harness.estimator.left(key)
 
     assert visit is not None
-    assert harness.estimator.prefill_seconds("m", length_of(None, None, 4_000), visit) is Refusal.FEW_SAMPLES
+    assert harness.estimator.prefill_seconds("m", lengths_of(None, None, 4_000), visit) is Refusal.FEW_SAMPLES
 
 
 def test_it_holds_no_more_than_its_bounds() -> None:
@@ -309,9 +344,9 @@ def observed(requests: list[SimulatedRequest]) -> list[float | Refusal]:
         else:
             request, visit = requests[number], estimator.left(number)
             assert visit is not None
-            length = length_of(request.prompt_tokens, request.cached_tokens, None)
-            found[number] = estimator.prefill_seconds("m", length, visit)
-            estimator.learn("m", length, visit)
+            lengths = lengths_of(request.prompt_tokens, request.cached_tokens, None)
+            found[number] = estimator.prefill_seconds("m", lengths, visit)
+            estimator.learn("m", lengths, visit)
     return [found[number] for number in range(len(requests))]
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from sidecar.engines.probe.advice import ENOUGH, Advisor
 from sidecar.engines.reports import sink
 from sidecar.engines.reports.fetcher import IDLE_SECONDS, MAX_RECORDS_BYTES, RecordsPoll
 from sidecar.engines.reports.sink import FAILED_SECONDS
@@ -197,6 +198,28 @@ def test_an_engine_that_does_not_answer_costs_the_split_and_nothing_else(
             assert walk.phases() == [NO_SPLIT]
             assert walk.drops() == {"report_source_failed": 2}
             assert [line["event"] for line in lines].count("report_source_unreadable") == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_release_without_the_page_is_told_apart_and_the_advice_is_for_it() -> None:
+    """The page was removed in 2026: what was advised is already set, and does nothing there."""
+
+    async def scenario() -> None:
+        async with polling(_not_found) as walk:
+            advisor = Advisor(walk.settlement.engine)
+            for number in range(ENOUGH):
+                walk.answer(f"chatcmpl-{number}")
+            with capture_logs() as lines:
+                await walk.fetch()
+            while len(walk.accounts) < ENOUGH:
+                walk.settlement.expire(walk.clock.later(20.0))
+            for account in walk.accounts:
+                advisor.closed(account)
+
+            (told,) = [line for line in lines if line["event"] == "report_source_unreadable"]
+            assert "has no /perf_metrics" in told["hint"]
+            assert ["otlp_traces_endpoint" in hint for hint in advisor.hints(page_missing=False)] == [True]
 
     asyncio.run(scenario())
 

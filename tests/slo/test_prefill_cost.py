@@ -12,31 +12,36 @@ from sidecar.slo.prefill_cost import (
     READY_SAMPLES,
     RING,
     Curve,
-    Length,
     Refusal,
     _rising,
-    length_of,
+    lengths_of,
 )
 
 
 @pytest.mark.parametrize(
     ("prompt", "cached", "text", "length"),
     [
-        (1_000, 600, 5_000, Length(400, "tokens")),
-        (1_000, None, None, Length(1_000, "tokens")),
-        (1_000, 1_000, None, Length(1, "tokens")),
-        (1_000, 5_000, None, Length(1, "tokens")),
-        (None, 600, 5_000, Length(5_000, "bytes")),
-        (0, None, None, None),
-        (None, None, 0, None),
-        (None, None, None, None),
+        (1_000, 600, 5_000, [(400, "tokens")]),
+        (1_000, 0, 5_000, [(1_000, "tokens"), (5_000, "bytes")]),
+        (1_000, None, None, [(1_000, "tokens")]),
+        (1_000, 1_000, None, [(1, "tokens")]),
+        (1_000, 5_000, None, [(1, "tokens")]),
+        (None, None, 5_000, [(5_000, "bytes")]),
+        (0, None, None, []),
+        (None, None, 0, []),
+        (None, None, None, []),
     ],
 )
 def test_what_had_to_be_computed(
-    prompt: int | None, cached: int | None, text: int | None, length: Length | None
+    prompt: int | None, cached: int | None, text: int | None, length: list[tuple[float, str]]
 ) -> None:
-    """Tokens of the usage less the cached ones, else bytes of the text, else nothing."""
-    assert length_of(prompt, cached, text) == length
+    """Tokens of the usage less the cached ones, and bytes of the text of which nothing was cached."""
+    assert lengths_of(prompt, cached, text) == tuple(length)
+
+
+def test_text_has_a_length_in_tokens_once_a_scale_is_known() -> None:
+    assert lengths_of(None, None, 5_000, 1_200.0) == ((1_200.0, "tokens"), (5_000, "bytes"))
+    assert lengths_of(1_000, None, 5_000, 1_200.0) == ((1_000, "tokens"), (5_000, "bytes"))
 
 
 def taught(*samples: tuple[float, float]) -> Curve:

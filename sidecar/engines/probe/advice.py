@@ -9,6 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from sidecar.engines.engine import AUTO, NONE, Engine
+from sidecar.engines.reports.report_sources import PolledRecords
 from sidecar.ledger.account import Account, Reason
 from sidecar.timeline.held_back import held_back
 from sidecar.timeline.outcome import Outcome
@@ -99,7 +100,9 @@ class Advisor:
         untold = sum(seen.source in ("none", "estimated") and seen.reason in _UNTOLD for seen in self._seen)
         if len(self._seen) < ENOUGH or untold <= MOSTLY * len(self._seen):
             return None
-        text = self._engine.speaks.advice_for(self._engine.version)
+        source = self._engine.speaks.source
+        gone = source.gone if self._engine.source_gone and isinstance(source, PolledRecords) else None
+        text = gone or self._engine.speaks.advice_for(self._engine.version)
         return (
             f"{untold} of the last {len(self._seen)} answers came without the engine's own times: {text}"
             if text

@@ -22,7 +22,7 @@ from sidecar.engines.reports.export_files import ExportDirectory, OwnThread
 from sidecar.engines.reports.export_lines import ExportLines
 from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, Ending, LoneRequests, PageReading, SumsScan
 from sidecar.engines.reports.report_sources import ExportedFiles, LoneSums, PolledRecords
-from sidecar.engines.reports.sink import FAILED_SECONDS, ReportSink, SourceClient, SourceHealth, Unanswered
+from sidecar.engines.reports.sink import FAILED_SECONDS, NOT_THERE, ReportSink, SourceClient, SourceHealth, Unanswered
 
 
 IDLE_SECONDS = 1.0
@@ -113,7 +113,7 @@ def readers_of(settings: Settings, engine: Engine, sink: ReportSink) -> dict[str
             case ExportedFiles(setting) as files if folder := getattr(settings, setting):
                 readers[name] = ExportTail(folder, files, sink)
             case PolledRecords(setting) as records if getattr(settings, setting):
-                readers[name] = RecordsPoll(settings.url, records, sink)
+                readers[name] = RecordsPoll(settings.url, records, sink, engine.lacks_source)
             case LoneSums() as sums:
                 readers[name] = LoneReadings(settings.metrics_url, sums, engine, sink)
     return readers
@@ -169,8 +169,10 @@ class RecordsPoll:
 
     FIRST_SECONDS, LAST_SECONDS = 0.2, 2.0
 
-    def __init__(self, url: str, records: PolledRecords, sink: ReportSink) -> None:
+    def __init__(self, url: str, records: PolledRecords, sink: ReportSink, gone: Callable[[bool], None]) -> None:
+        """`gone`: told whether this release of the engine has no such page."""
         self._client = SourceClient(url)
+        self._gone = gone
         self._records = records
         self._sink = sink
         self._pause = self.FIRST_SECONDS
@@ -195,7 +197,10 @@ class RecordsPoll:
                 async for piece in pieces:
                     body += piece
         except Unanswered as why:
-            return self._health.failed(str(why))
+            gone = str(why) == NOT_THERE
+            self._gone(gone)
+            return self._health.failed(str(why), self._records.gone if gone else "")
+        self._gone(False)
         self._health.over()
         for number, report in enumerate(self._records.reports_in(bytes(body)), 1):
             if report is None:

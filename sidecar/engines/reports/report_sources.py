@@ -36,6 +36,8 @@ class PolledRecords:
     """The key of `engine.*` that allows it."""
     path: str
     hint: str
+    gone: str
+    """Advice for releases without the page."""
     reports_in: Callable[[bytes], Iterator[KeyedReport | None]]
     """The report of each record in one answer, None where it has none. Must not raise."""
 

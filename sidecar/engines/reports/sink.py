@@ -34,6 +34,10 @@ class ReportSink:
     clock: Callable[[], float]
 
 
+NOT_FOUND = 404
+NOT_THERE = f"status {NOT_FOUND}: this release has no such page"
+
+
 class SourceHealth:
     """Counts every failed read of a source, and logs when the failures begin and end."""
 
@@ -41,11 +45,11 @@ class SourceHealth:
         self._source, self._hint, self._dropped = source, hint, dropped
         self._why: str | None = None
 
-    def failed(self, why: str) -> float:
-        """The source could not be read. `why` has no secrets. Returns the seconds until the next try."""
+    def failed(self, why: str, hint: str = "") -> float:
+        """The source could not be read. `why` has no secrets; `hint`: another one than usual. Returns the seconds until the next try."""
         self._dropped("report_source_failed", 1)
         if why != self._why:
-            log.warning("report_source_unreadable", source=self._source, why=why, hint=self._hint)
+            log.warning("report_source_unreadable", source=self._source, why=why, hint=hint or self._hint)
         self._why = why
         return FAILED_SECONDS
 
@@ -70,7 +74,7 @@ class SourceClient:
         try:
             async with self._session.get(self._url + path, allow_redirects=False) as response:
                 if response.status != 200:
-                    raise Unanswered(f"status {response.status}")
+                    raise Unanswered(NOT_THERE if response.status == NOT_FOUND else f"status {response.status}")
                 if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
                     raise Unanswered("compressed, although the request did not accept that")
                 while data := await response.content.read(step_bytes):
