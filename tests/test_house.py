@@ -43,10 +43,15 @@ LOOP_CLOCK_AND_SOCKETS = (
 )
 ASKS_OVER_HTTP = (
     *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
-    *("engines/reports/export_files.py", "commands/asking.py", "commands/capacity/running.py"),
+    *(
+        "engines/probe/api_key.py",
+        "engines/reports/export_files.py",
+        "commands/asking.py",
+        "commands/capacity/running.py",
+    ),
     "commands/drain_command.py",
 )
-"""Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus. Other files read
+"""Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus, or read what they are sent with. Other files read
 the answers."""
 ONE_USER = {
     "admin": "a listener of its own, started by the hallway",

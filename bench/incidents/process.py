@@ -163,7 +163,7 @@ class Process:
             marks=marks,
             ledger=None,
             cancelled_in=request.cancelled_in,
-            prompt_lengths=lengths,
+            prompt_lengths=() if self._estimates.taught else lengths,
             estimated_prefill_seconds=prefill,
             key=number,
         )

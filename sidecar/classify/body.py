@@ -61,7 +61,7 @@ _text_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_TEXT)
 _FREE = frozenset({b"", b"null", b'""', b'"auto"', b'"none"'})
 _FREE_FORM = re.compile(rb'\{\s{0,64}+"type"\s{0,64}+:\s{0,64}+"text"\s{0,64}+\}')
 _NESTED_GRAMMAR = re.compile(rb'"(?:grammar|json_schema|json_object|regex|ebnf|structural_tag)"')
-_SERVER_TOOL = re.compile(
+SERVER_TOOL = re.compile(
     rb'"type"\s*+:\s*+"(?:browser|code_interpreter|computer|container|file_search|image_generation|local_shell|mcp|python|web_search)'
 )
 
@@ -145,7 +145,7 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     not_text = yield from _searched(read, fields, partial(looks_for, inline=inline))
     least = (yield from _without_media(read, size)) if not_text or _is_held(read) else 0
     nested = yield from _searched(read, _NESTED_IN, lambda _field: (_NESTED_GRAMMAR.search,))
-    tools = yield from _searched(read, ("tools",), lambda _field: (_SERVER_TOOL.search,))
+    tools = yield from _searched(read, ("tools",), lambda _field: (SERVER_TOOL.search,))
     return peek(b"", whole=True, steps=_Steps(read, size, said, null_at, prompts, not_text, least, nested, bool(tools)))
 
 
@@ -199,11 +199,13 @@ def _without_media(read: Body, plain: int | None) -> Generator[None, None, int]:
     return total
 
 
-def peek_outline(outline: bytes, sizes: Mapping[str, int], *, cut: bool, media_bytes: int | None) -> Peek:
+def peek_outline(
+    outline: bytes, sizes: Mapping[str, int], *, cut: bool, media_bytes: int | None, server_tools: bool
+) -> Peek:
     """Read the outline of a body (`timeline/outline.py`). Never raises.
 
     `sizes`: bytes of each member's value in the body. `cut`: elements of lists were left out. `media_bytes`: bytes of media that the
-    body holds, None if it shows no sign of media.
+    body holds, None if it shows no sign of media. `server_tools`: it shows a sign of them.
     """
     found = peek(outline, whole=True)
     try:
@@ -218,9 +220,19 @@ def peek_outline(outline: bytes, sizes: Mapping[str, int], *, cut: bool, media_b
         found,
         text_bytes=total if is_text else None,
         least_text_bytes=max(0, total - (media_bytes or 0)),
+        grammar_bytes=found.grammar_bytes + (_left_out_of_grammar(read, sizes) if found.grammar_bytes else 0),
+        server_tools=found.server_tools or (server_tools and read.tools is not NOT_STATED),
         choices=None if cut and _LIST.match(_prompt_of(read)) else found.choices,
         prompt_tokens=None if cut else found.prompt_tokens,
     )
+
+
+def _left_out_of_grammar(read: Body, sizes: Mapping[str, int]) -> int:
+    """Bytes of what binds the answer's form that are in the body, and not in its outline."""
+    binds_tools = read.tool_choice is not NOT_STATED and bytes(read.tool_choice) not in _FREE
+    names = (*_GRAMMARS, *_NESTED_IN, *(("tools",) if binds_tools else ()))
+    stated = ((name, bytes(getattr(read, name))) for name in names if name in sizes)
+    return sum(max(0, sizes[name] - len(raw)) for name, raw in stated if raw not in _FREE)
 
 
 def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -> Peek:
@@ -264,7 +276,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         if steps is not None:
             server_tools = steps.server_tools
         else:
-            server_tools = read.tools is not NOT_STATED and _SERVER_TOOL.search(read.tools) is not None
+            server_tools = read.tools is not NOT_STATED and SERVER_TOOL.search(read.tools) is not None
     return Peek(
         whole=read is not None,
         model=_name(said.model),

@@ -4,9 +4,10 @@ Its outline (`timeline/outline.py`) gives what a look into a shorter body gives:
 sound in base64 are measured beside it, so that they do not count as text: what is left is the least that the prompt can be.
 """
 
-from sidecar.classify.body import peek_outline
+from sidecar.classify.body import SERVER_TOOL, peek_outline
 from sidecar.classify.found import Peek
 from sidecar.classify.media import LONGEST_MATCH_BYTES, MediaBytes, looks_for
+from sidecar.classify.top_level import unescaped
 from sidecar.timeline.outline import Outline
 
 
@@ -17,24 +18,25 @@ class LongBody:
         self._outline = Outline()
         self._media = MediaBytes()
         self._looks = looks_for("messages")
-        self._shows_media = False
+        self._shows_media = self._shows_tools = False
         self._tail = b""
 
     def feed(self, piece: bytes | bytearray) -> None:
         """Take in bytes that have gone on to the engine."""
         self._outline.feed(piece)
         self._media.feed(piece)
-        if not self._shows_media:
-            searched = self._tail + piece
-            self._shows_media = any(look(searched, 0, len(searched)) for look in self._looks)
-            self._tail = searched[-LONGEST_MATCH_BYTES:]
+        searched = self._tail + piece
+        self._shows_media = self._shows_media or any(look(searched, 0, len(searched)) for look in self._looks)
+        self._shows_tools = self._shows_tools or SERVER_TOOL.search(searched) is not None
+        self._tail = searched[-LONGEST_MATCH_BYTES:]
 
     def peek(self) -> Peek | None:
         """The values that were found, once the body has come whole; None if it was no JSON object, or none that can be read."""
         outline = self._outline.end()
         if outline is None:
             return None
-        sizes = {each.name.decode("utf-8", "replace"): each.size for each in self._outline.sizes}
+        sizes = {unescaped(each.name): each.size for each in self._outline.sizes}
+        media_bytes = self._media.found if self._shows_media else None
         return peek_outline(
-            outline, sizes, cut=self._outline.cut, media_bytes=self._media.found if self._shows_media else None
+            outline, sizes, cut=self._outline.cut, media_bytes=media_bytes, server_tools=self._shows_tools
         )

@@ -119,6 +119,8 @@ def _plain(value: Any) -> Any:
 
 
 def _masked(path: Path, value: Any) -> Any:
+    if path == ("engine", "api_key"):
+        return MASK if value else value
     if path[:2] == ("lanes", "api_keys"):
         return dict.fromkeys(value, MASK)
     if isinstance(value, dict):

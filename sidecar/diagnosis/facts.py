@@ -159,10 +159,11 @@ def _causes(window: Growth, model: str) -> dict[RootPhase, Cause | Unknown]:
 
 
 def _own_rejections(window: Growth) -> float | None:
-    """Requests that limits of the sidecar turned away; None if nothing tells."""
+    """Requests of any lane that the sidecar turned away because too many were in flight; None if nothing tells. What is refused at the door
+    never was a request of a lane.
+    """
     found = window.counters.get(c.FAILURES_TOTAL.name)
-    own = {(failure.reason,) for failure in Failure if failure.outcome is Outcome.REJECTED}
-    return None if found is None else sum(count for reason, count in found.items() if reason in own)
+    return None if found is None else found.get((Failure.TOO_MANY_IN_FLIGHT.reason,), 0.0)
 
 
 def _costs(windows: Windows) -> dict[str, CostRatio]:

@@ -148,7 +148,7 @@ class Measured:
     rejected: float | None = None
     """Requests of the lane that were turned away within the window (outcome `rejected`)."""
     own_rejections: float | None = None
-    """Requests of all lanes that limits of the sidecar turned away within the window."""
+    """Requests of all lanes that `proxy.max_in_flight` turned away within the window."""
     ratios: Mapping[Cause, float] = field(default_factory=dict)
     """Cause to its number over the usual one, now; of a fleet, the highest of its pods. Empty while nothing usual is known."""
     costs: Mapping[str, CostRatio] = field(default_factory=dict)

@@ -67,17 +67,14 @@ def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]
 
 def rejections(m: Measured) -> list[str]:
     """Count of the requests that were turned away within the window, and what did so; empty if there was none, or if nothing tells."""
-    rejected, own = m.rejected or 0.0, m.own_rejections or 0.0
+    rejected, own = m.rejected or 0.0, m.own_rejections
     if rejected < 1.0:
         return []
     window = "" if m.window_seconds is None else f" in the last {seconds(m.window_seconds)}"
-    if own < 1.0:
+    if own is not None and own < 1.0:
         return [f"The engine rejected {digits(rejected)} requests{window} (429, 503 or 529)."]
-    if own >= rejected:
-        return [f"Limits of the sidecar rejected {digits(rejected)} requests{window} (503)."]
-    return [
-        f"{digits(rejected)} requests were rejected{window}; of all lanes, limits of the sidecar rejected {digits(own)}."
-    ]
+    own_part = "" if own is None else f"; of all lanes, `proxy.max_in_flight` of the sidecar rejected {digits(own)}"
+    return [f"{digits(rejected)} requests were rejected{window}{own_part}."]
 
 
 def of_window(verdict: Verdict) -> str:

@@ -75,6 +75,10 @@ class Engine:
         proven = self._states_usage.get(dialect) is False
         return proven and dialect in self.speaks.takes_include_usage_on and not self.null_usage
 
+    def began_anew(self) -> None:
+        """Another process may have another setting."""
+        self._states_usage.clear()
+
     def ended_unasked(self, dialect: str, *, usage: bool) -> None:
         """A whole stream ended in which nothing had asked for usage. An engine that states it by itself is never asked: what it sends is
         the client's.
@@ -85,7 +89,7 @@ class Engine:
         """The engine's kind is known; facts about an earlier engine are dropped."""
         if kind != self.kind:
             self.null_usage = False
-        self._states_usage.clear()  # it may have been started with another setting
+            self._states_usage.clear()
         self.kind, self.speaks = kind, kind_named(kind)
 
     def says(self, identity: Identity) -> None:

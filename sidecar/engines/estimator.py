@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from math import inf
 
 from sidecar.slo.prefill_cost import Curve, Lengths, Refusal
 
@@ -81,12 +82,14 @@ class Estimator:
         self._recent_idle = 0
         """Number of the recent arrivals that were idle."""
         self._era = 0
+        self._arrived_at = self._forgot_at = -inf
         self._curves: dict[tuple[str, str], Curve] = {}
 
     # --- requests in flight -------------------------------------------------------------------------------------------
 
     def arrived(self, key: Hashable, at: float) -> None:
         """A whole request goes to the engine. A non-streamed one waits until its end: its first token is hidden."""
+        self._arrived_at = at
         streaming, recent = len(self._streaming), self._recent
         idle = not self._waiting and (streaming == 0 or streaming < self._most_streaming)
         if len(recent) == ARRIVALS_CONSIDERED:
@@ -122,20 +125,24 @@ class Estimator:
             return False
         return self._sample(model, lengths, seconds)
 
-    def reported(self, model: str, lengths: Lengths, seconds: float) -> None:
-        """Learn from the engine's own report of a prefill: other requests may have waited meanwhile, it is the cost of this prompt."""
-        if seconds > 0.0:
+    def reported(self, model: str, lengths: Lengths, seconds: float, arrived_at: float) -> None:
+        """Learn from the engine's own report of a prefill: other requests may have waited meanwhile, it is the cost of this prompt. What
+        arrived before a restart teaches nothing.
+        """
+        if seconds > 0.0 and arrived_at > self._forgot_at:
             self._sample(model, lengths, seconds)
 
     def _sample(self, model: str, lengths: Lengths, seconds: float) -> bool:
-        for value, measure in lengths:
-            curve = self._curves.get((model, measure))
-            if curve is None:
-                if len(self._curves) >= 2 * MAX_MODELS:
-                    return False
-                curve = self._curves[model, measure] = Curve()
-            curve.learn(value, seconds)
-        return bool(lengths)
+        if not lengths:
+            return False
+        value, measure = lengths[0]
+        curve = self._curves.get((model, measure))
+        if curve is None:
+            if len(self._curves) >= 2 * MAX_MODELS:
+                return False
+            curve = self._curves[model, measure] = Curve()
+        curve.learn(value, seconds)
+        return True
 
     def prefill_seconds(self, model: str, lengths: Lengths, visit: Visit) -> "float | Refusal":
         """The prefill part of this request's TTFT, front end included, by the first measure that answers; or the reason why there is no
@@ -157,6 +164,7 @@ class Estimator:
     def forget(self) -> None:
         """Drop all samples: the engine restarted or was replaced."""
         self._era += 1
+        self._forgot_at = self._arrived_at
         self._curves.clear()
         self._recent.clear()
         self._recent_idle = 0
@@ -180,4 +188,4 @@ class Estimator:
 
     def samples(self, model: str) -> int:
         """Number of idle arrivals of this model that it remembers."""
-        return max((curve.samples for (name, _), curve in self._curves.items() if name == model), default=0)
+        return sum(curve.samples for (name, _), curve in self._curves.items() if name == model)

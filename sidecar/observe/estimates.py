@@ -26,6 +26,8 @@ class Estimates:
         self.arrived = self.estimator.arrived
         self.spoke = self.estimator.spoke
         self.forget = self.estimator.forget
+        self.taught = False
+        """The request that ended last became a sample: its report would be the same one again."""
         self._models = metrics.models
         self._ready = metrics.gauge(c.ESTIMATOR_READY)
         self._samples = metrics.gauge(c.ESTIMATOR_SAMPLES)
@@ -39,6 +41,7 @@ class Estimates:
         estimator learns from a request only after it has estimated it. Where the first event did not come with the first
         token, the TTFT may hold the decode: there is no estimate and no sample.
         """
+        self.taught = False
         visit = self.estimator.left(key)
         if visit is None or not ok:
             return None
@@ -48,7 +51,7 @@ class Estimates:
         if not first_token_seen(marks):
             self._answers.of[labels, Refusal.HELD_BACK.value].inc()
             return None
-        self.estimator.learn(labels.model, lengths, visit)
+        self.taught = self.estimator.learn(labels.model, lengths, visit)
         if isinstance(found, Refusal):
             self._answers.of[labels, found.value].inc()
             return None
@@ -81,7 +84,9 @@ class Estimates:
         queue, prefill = shares.get(Phase.QUEUE), shares.get(Phase.PREFILL)
         if queue is None or prefill is None or prefill.source is not Source.ENGINE:
             return
-        self.estimator.reported(account.labels.model, account.prompt_lengths, prefill.seconds)
+        if account.marks.received_at is not None:
+            model, at = account.labels.model, account.marks.received_at
+            self.estimator.reported(model, account.prompt_lengths, prefill.seconds, at)
         estimated = account.estimated_prefill_seconds
         if estimated is None or account.ledger.ttft_seconds is None:
             return

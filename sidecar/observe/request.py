@@ -480,6 +480,10 @@ class RequestObserver:
         estimated = self._tokens if stated is None else None
         counted = peek.prompt_tokens if stated is None else stated
         lengths = lengths_of(counted, None if usage is None else usage.cached_tokens, peek.text_bytes, estimated)
+        estimates, estimated_seconds = (
+            self._instruments.estimates,
+            self._estimated_prefill_seconds(marks, outcome, failure, lengths),
+        )
         account = Account(
             labels=labels if bucket == labels.prompt_bucket else labels._replace(prompt_bucket=bucket),
             streaming=self._peek.stream is True if self._streaming is None else self._streaming,
@@ -488,8 +492,8 @@ class RequestObserver:
             ledger=None,
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
             trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
-            prompt_lengths=lengths,
-            estimated_prefill_seconds=self._estimated_prefill_seconds(marks, outcome, failure, lengths),
+            prompt_lengths=() if estimates is None or estimates.taught else lengths,
+            estimated_prefill_seconds=estimated_seconds,
             key=self._key,
             finish=timeline.finish,
             teaches=self._teaches,

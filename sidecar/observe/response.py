@@ -179,10 +179,12 @@ class WholeResponse:
         """The answer, or its outline; empty if none came, or if it has no outline, which is counted."""
         if self._outline is None:
             return bytes(self._body)
-        outline = self._outline.end()
+        outline = self._outline.answer()
         if outline is None:
             self.unread = True
-            self._dropped("event_too_long")
+            self._dropped(
+                "event_too_long" if self._outline.given_up or self._outline.cut_answers else "unreadable_event"
+            )
         return outline or b""
 
     def let_go(self) -> None:

@@ -252,8 +252,8 @@ class Settlement:
         self._recorder.settled(settled, self._unix())
         at = self.clock()
         missed = self._slo.settled(settled.key, settled, at)
-        if estimates is not None:
-            estimates.compare(settled)
+        if self._estimates is not None and report is not None and reason is not Reason.ESTIMATED:
+            self._estimates.compare(settled)
         self._close(settled, at, missed)
 
     def _close(self, account: Account, at: float, missed: Sequence[Objective]) -> None:

@@ -152,13 +152,15 @@ class UsageCut:
             return (0, 1) if bytes_at_hand[:1] == b"\n" else (0, 0)
         for stream_event, (start, end) in zip(stream_events, self._reader.parser.spans, strict=True):
             at_the_end = len(self._finished) >= self._choices
+            # Of a longer event only the outline was read: what stood beside its usage may be left out.
+            bare = stream_event.bare_usage and end - start <= self._reader.parser.max_event_bytes
             if stream_event.null_usage:
                 self.engine_adds_null_usage = self._over = True
-            elif stream_event.usage is not None and not (at_the_end and stream_event.bare_usage):
+            elif stream_event.usage is not None and not (at_the_end and bare):
                 self.engine_forces_usage = self._over = True
             if self._over:
                 return 0, 0
-            if stream_event.bare_usage:
+            if bare:
                 self.cut = self._over = True
                 self._drop_lf = end - base == len(bytes_at_hand) and bytes_at_hand.endswith(b"\r")
                 return start - base, end - base

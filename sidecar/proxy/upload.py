@@ -26,6 +26,8 @@ FIRST_BYTES = 65536
 once; to write on would fail before the end is read, and such a failure leaves nothing to prove."""
 AGAIN_BYTES = 65536
 """Most bytes that are kept for a second sending, if the request did not go out in one piece."""
+BEGINNING_OF_LONG_BYTES = 32_768
+"""Bytes of a body that is known to be too long to be held, which are shown as its beginning before it goes on."""
 STOOD_STILL_SECONDS = 5.0
 """An engine, or a hop before it, that closes after so long a pause in an upload has most likely waited for the rest: body
 timeouts are 5 s and longer (nginx 60 s), and a segment that is lost and sent again pauses for 3 s at most. An engine that
@@ -87,8 +89,8 @@ class Upload:
             return
         if self._head.framing is Framing.CHUNKED and len(self._waiting) > LONG_BODY_BYTES:
             self._watch(data if self._watched else self._waiting)
-        most = self._look_in_bytes
-        if self._head.content_length > most or len(self._waiting) > most or budget.used > budget.limit:
+        most = BEGINNING_OF_LONG_BYTES if self._head.content_length > self._look_in_bytes else self._look_in_bytes
+        if len(self._waiting) > min(most, self._look_in_bytes) or budget.used > budget.limit:
             budget.exceeded += budget.used > budget.limit
             self._show_body(whole=False)
 

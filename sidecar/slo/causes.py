@@ -13,8 +13,6 @@ from sidecar.slo.attribution import SIDECAR, Blame
 class Cause(StrEnum):
     """A fault on a pod: the closed set of the causes of a root (design section 7)."""
 
-    REJECTED = "rejected"
-    """The engine, or a limit of the sidecar, turns requests away: 429, 503 or 529. Why there is no room for them is another question."""
     LOAD = "load"
     """More work arrives than before; steps are as dear as they were."""
     SLOTS = "slots"
@@ -25,6 +23,8 @@ class Cause(StrEnum):
     """Running requests lose their KV blocks and are computed again."""
     LONGER_OUTPUTS = "longer_outputs"
     """Answers are longer, so that each keeps its slot and its blocks for longer."""
+    REJECTED = "rejected"
+    """The engine, or a limit of the sidecar, turns requests away: 429, 503 or 529. Why there is no room for them is another question."""
     PREFILL_COST = "prefill_cost"
     """The same uncached prompt tokens take longer to compute."""
     UNCACHED = "uncached"
@@ -69,7 +69,7 @@ class Unknown(StrEnum):
 
 
 CAUSES_BY_PHASE: Mapping[str, tuple[Cause, ...]] = {
-    Blame.QUEUE: (Cause.REJECTED, Cause.LOAD, Cause.SLOTS, Cause.KV, Cause.PREEMPTION, Cause.LONGER_OUTPUTS),
+    Blame.QUEUE: (Cause.LOAD, Cause.SLOTS, Cause.KV, Cause.PREEMPTION, Cause.LONGER_OUTPUTS, Cause.REJECTED),
     Blame.PREFILL: (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX),
     Blame.FIRST_TOKEN: (Cause.FRONT_END,),
     Blame.DECODE: (Cause.DECODE_COST, Cause.KV_TRANSFER),

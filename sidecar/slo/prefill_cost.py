@@ -70,7 +70,7 @@ class Length(NamedTuple):
 
 
 Lengths = Sequence[tuple[float, str]]
-"""The lengths of one prompt, each a `Length`, the best measure first."""
+"""The lengths of one prompt, each a `Length`; the first one teaches."""
 
 
 def lengths_of(
@@ -81,18 +81,17 @@ def lengths_of(
 ) -> tuple[Length, ...]:
     """The length of what had to be computed, in each measure that is known; empty if there is none.
 
-    In tokens: those of the usage less the cached ones, else `estimated_tokens`, those of its text by the learned scale. In bytes: those
-    of its text, unless a part of it was cached. A prompt teaches in all of them: whether its usage is stated makes no difference
-    to the next one.
+    The first one teaches: tokens of the usage less the cached ones, else bytes of the text. The other one only answers where the first
+    cannot, so that it makes no difference to a prompt whether its usage is stated: bytes of a text of which nothing was cached, or
+    its tokens by the learned scale (`estimated_tokens`). Tokens of a text teach nothing: how many of them were cached is not known.
     """
-    found: tuple[Length, ...] = ()
+    text = Length(text_bytes, "bytes") if text_bytes is not None and text_bytes > 0 else None
     if prompt_tokens is not None and prompt_tokens > 0:
-        found = (Length(max(1, prompt_tokens - (cached_tokens or 0)), "tokens"),)
-    elif estimated_tokens is not None and estimated_tokens > 0.0:
-        found = (Length(max(1.0, estimated_tokens), "tokens"),)
-    if text_bytes is not None and text_bytes > 0 and not cached_tokens:
-        found = (*found, Length(text_bytes, "bytes"))
-    return found
+        tokens = Length(max(1, prompt_tokens - (cached_tokens or 0)), "tokens")
+        return (tokens,) if text is None or cached_tokens else (tokens, text)
+    if text is None:
+        return ()
+    return (text,) if not estimated_tokens else (text, Length(max(1.0, estimated_tokens), "tokens"))
 
 
 class Curve(Learner):

@@ -192,7 +192,7 @@ class NdjsonParser:
     def _end_long(self, end: int, values: list[tuple[bytes, bytes]]) -> None:
         if self._outline is None:
             return
-        said, self._outline = self._outline.end(), None
+        said, self._outline = self._outline.answer(), None
         if said is None:
             self.oversized += 1
         else:

@@ -20,11 +20,11 @@ DEEPEST = 6
 """Containers in each other that are kept; `choices[0].message.content[0].image_url` has six. A deeper one is kept empty."""
 LONGEST_STRINGS = (1024, 1024, 1024, 64)
 """Most bytes of a string that is kept, by the number of containers around it; the last one holds for all deeper ones."""
-MOST_ELEMENTS = (128, 128, 128, 32, 32, 4)
+MOST_ELEMENTS = (128, 128, 32, 8, 2)
 """Elements that are kept of an array, by the number of containers around it, itself included; the last one holds for all deeper ones."""
 MOST_MEMBERS = 256
 """Members that are kept of an object; a text with more of them at its top has no outline."""
-MOST_KEPT_BYTES = 1 << 18
+MOST_KEPT_BYTES = 1 << 16
 """A text whose outline is longer has none."""
 MOST_TOKENS = 512
 """Brackets, colons and commas of one slice that are kept; then the rest of a list is left out. With a value beside it one takes 0.5 to 1.5 us."""
@@ -83,6 +83,7 @@ class Outline:
         "_tokens",
         "_value_at",
         "cut",
+        "cut_answers",
         "sizes",
     )
 
@@ -91,6 +92,8 @@ class Outline:
         """The members of the object at the top that have ended, in order, with duplicates."""
         self.cut = False
         """Elements or members were left out, and not only parts of a string or of a deep value."""
+        self.cut_answers = False
+        """Some of these were whole answers: elements of a list at the top, or of `choices`."""
         self._kept = bytearray()
         self._brackets = bytearray()  # those that are kept and open
         self._counts: list[int] = []  # of each, how many elements have ended
@@ -121,6 +124,15 @@ class Outline:
     def over(self) -> bool:
         """The text has come whole."""
         return self._over and not self._given_up
+
+    @property
+    def given_up(self) -> bool:
+        """It has no outline, whatever follows."""
+        return self._given_up
+
+    def answer(self) -> bytes | None:
+        """The outline of an answer, once it has come whole; None too if it would tell of fewer answers than there are."""
+        return None if self.cut_answers else self.end()
 
     def end(self) -> bytes | None:
         """The outline, once the text has come whole; None if it was none, or has none."""
@@ -265,26 +277,33 @@ class Outline:
             return MOST_MEMBERS
         return MOST_ELEMENTS[min(len(self._brackets), len(MOST_ELEMENTS)) - 1]
 
+    def _cuts_list(self, index: int) -> None:
+        """The rest of this container is left out."""
+        self.cut = True
+        answers = index == 1 and self._brackets[1] != BRACE and self._name == b"choices"
+        self.cut_answers = self.cut_answers or answers or index == 0
+
     def _leave_out(self) -> None:
         """The rest of the innermost container, which is behind a comma."""
         if len(self._brackets) == 1 and self._brackets[0] == BRACE:
             self._give_up()
             return
-        self.cut = self._after_value = True
+        self._cuts_list(len(self._brackets) - 1)
+        self._after_value = True
         self._skipped = 1
 
     def _leave_out_rest(self) -> None:
-        """The rest of the outermost list of which something is kept, else of the innermost list, else of the innermost object."""
+        """The rest of the innermost list of which something is kept, in the end of the outermost; else of the innermost container."""
         brackets = self._brackets
         lists = [index for index in range(len(brackets)) if brackets[index] != BRACE]
         begun = [index for index in lists if self._counts[index]]
-        index = begun[0] if begun else lists[-1] if lists else len(brackets) - 1
+        index = begun[0 if self._cuts == MOST_CUTS else -1] if begun else lists[-1] if lists else len(brackets) - 1
         if self._cuts > MOST_CUTS or index < 0:
             self._give_up()
             return
         if index == 0 and brackets[0] == BRACE:
             return
-        self.cut = True
+        self._cuts_list(index)
         del self._kept[self._safe[index] :]
         self._skipped = len(brackets) - index
         del brackets[index + 1 :], self._counts[index + 1 :], self._safe[index + 1 :]

@@ -23,6 +23,8 @@ CR = 0x0D
 _COLON = 0x3A
 _DATA = b"data:"
 _DATA_AND_SPACE = b"data: "
+_EVENT = b"event:"
+_LONGEST_NAME_BYTES = 48
 _BLANK = 0x20
 _COMMENT_BEHIND_BOM = BOM + b":"
 NOTHING_OPEN = -1
@@ -230,7 +232,7 @@ class SseParser:
         if not line:
             said = self._data
             if self._outline is not None:
-                said, self._outline = self._outline.end(), None
+                said, self._outline = self._outline.answer(), None
                 self.oversized += said is None
             if said is not None:
                 events.append((self._event, bytes(said)))
@@ -294,11 +296,15 @@ class SseParser:
         if self._line[: len(_DATA)] == _DATA:
             self._is_data = True
             outline.feed(self._line[len(_DATA) + (self._line[len(_DATA)] == _BLANK) :])
-        del self._line[len(_DATA_AND_SPACE) :]
+            del self._line[len(_DATA_AND_SPACE) :]
+        else:
+            del self._line[_LONGEST_NAME_BYTES:]  # of an event's name, or of nothing that is read
 
     def _long_line_ends(self, outline: Outline) -> None:
         if not self._is_data and self._line[: len(_DATA)] == _DATA:
             outline.feed(self._line[len(_DATA) :])
+        elif not self._is_data and self._line[: len(_EVENT)] == _EVENT:
+            self._event = bytes(self._line[len(_EVENT) :]).removeprefix(b" ")
         outline.feed(b"\n")
         self._line.clear()
         self._is_data = False

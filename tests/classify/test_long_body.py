@@ -91,6 +91,20 @@ def test_an_image_is_no_text_and_what_stands_beside_it_is(prefix: str, step: int
         assert beside <= least <= beside + 2 * MEDIA_WINDOW_BYTES + len(prefix)
 
 
+@pytest.mark.parametrize("name", ["tools", "response_format"])
+def test_what_binds_the_form_of_the_answer_is_measured_whole(name: str) -> None:
+    """It is longer than its outline by far; a tool that the server runs may stand behind all others."""
+    tools = [{"type": "function", "function": {"name": f"f{n}", "description": "d" * 80}} for n in range(300)]
+    binds = {"tools": [*tools, {"type": "web_search"}], "tool_choice": "required"}
+    schema = {"type": "json_schema", "json_schema": {"schema": {f"p{n}": {"type": "string"} for n in range(900)}}}
+    said = {"input": WORDS, "model": "m", **(binds if name == "tools" else {"response_format": schema})}
+    found, whole = read(compact(said), 65_536), peek(compact(said), whole=True)
+
+    assert found is not None
+    assert (found.grammar_bytes, found.server_tools) == (whole.grammar_bytes, whole.server_tools)
+    assert whole.grammar_bytes > 9000
+
+
 def test_words_without_an_image_are_text_to_the_last_byte() -> None:
     found = read(compact({"prompt": "x" * 90_000, "model": "m"}), 65_536)
 

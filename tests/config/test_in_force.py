@@ -29,7 +29,7 @@ objectives:
 log: {{headers: [x-team]}}
 """
 SECRETS = f"""\
-engine: {{url: "{URL}"}}
+engine: {{url: "{URL}", api_key: CANARY}}
 lanes:
   api_keys: {{nightly: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}}
   rules:

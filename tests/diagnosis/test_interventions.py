@@ -243,7 +243,7 @@ PULLED = PLAIN | {
     "load": "both",
 }
 TARGETS = (
-    "rejected, load, slots, kv, preemption, longer_outputs, prefill_cost, uncached, prompt_mix, front_end, decode_cost, kv_transfer,"
+    "load, slots, kv, preemption, longer_outputs, rejected, prefill_cost, uncached, prompt_mix, front_end, decode_cost, kv_transfer,"
     " hop, client, down, restart, silence, errors, sidecar_late, sidecar_budget,"
     " queue, prefill, first_token, unattributed, decode, stream, engine, sidecar"
 )

@@ -56,9 +56,15 @@ def test_the_root_of_the_misses_is_the_diagnosis_whatever_the_objective(phase: s
     ("rejected", "own", "said"),
     [
         (37.0, 0.0, "The engine rejected 37 requests in the last 5 min (429, 503 or 529)."),
-        (37.0, None, "The engine rejected 37 requests in the last 5 min (429, 503 or 529)."),
-        (37.0, 37.0, "Limits of the sidecar rejected 37 requests in the last 5 min (503)."),
-        (37.0, 7.0, "37 requests were rejected in the last 5 min; of all lanes, limits of the sidecar rejected 7."),
+        (37.0, None, "37 requests were rejected in the last 5 min."),
+        *(
+            (
+                37.0,
+                own,
+                f"37 requests were rejected in the last 5 min; of all lanes, `proxy.max_in_flight` of the sidecar rejected {own:g}.",
+            )
+            for own in (7.0, 37.0, 90.0)
+        ),
     ],
 )
 def test_rejections_come_before_any_word_of_a_queue(rejected: float, own: float | None, said: str) -> None:

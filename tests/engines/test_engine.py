@@ -31,7 +31,10 @@ def test_an_engine_is_asked_for_usage_once_a_stream_has_shown_that_it_states_non
     assert not engine.takes_include_usage("openai_chat")
 
     engine.is_kind("vllm")
+    assert not engine.takes_include_usage("openai_chat")
+    engine.began_anew()
     engine.ended_unasked("openai_chat", usage=False)
+    engine.is_kind("vllm")
     assert engine.takes_include_usage("openai_chat")
 
 

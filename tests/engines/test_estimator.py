@@ -264,7 +264,7 @@ def test_whether_usage_is_stated_makes_no_difference_to_the_next_prompt(then: st
     harness, rng = EstimatorHarness(), Random(4)
 
     def lengths(tokens: int, *, stated: bool) -> Lengths:
-        return lengths_of(tokens if stated else None, None, 4 * tokens)
+        return lengths_of(tokens if stated else None, None, 4 * tokens, float(tokens))
 
     def alone(tokens: int, *, stated: bool) -> float | Refusal:
         harness.now += 10
@@ -285,10 +285,16 @@ def test_the_engines_own_reports_teach_although_others_waited_meanwhile() -> Non
     harness, rng = EstimatorHarness(), Random(4)
     for _ in range(4 * READY_SAMPLES):
         tokens = round(100 * 100 ** rng.random())
-        harness.estimator.reported("m", lengths_of(tokens, None, None), cost(tokens))
-    harness.estimator.reported("m", lengths_of(500, None, None), 0.0)
+        harness.estimator.reported("m", lengths_of(tokens, None, None), cost(tokens), harness.now)
+    harness.estimator.reported("m", lengths_of(500, None, None), 0.0, harness.now)
 
     assert harness.asked(2_000) == pytest.approx(cost(2_000), rel=0.15)
+
+    key = harness.comes()
+    harness.estimator.forget()
+    harness.estimator.reported("m", lengths_of(500, None, None), 9.0, harness.now)
+    assert harness.estimator.left(key) is not None
+    assert harness.estimator.samples("m") == 0
 
 
 def test_tokens_and_bytes_are_not_compared() -> None:

@@ -23,8 +23,8 @@ _PATHS = (
     *(b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/messages", b"/api/chat", b"/generate"),
     *(b"/generate_stream", b"/completion", b"/completions", b"/v2/models/m/generate_stream"),
 )
-_OVERHEAD_BYTES = 8
-"""Bytes that an event which is kept may take besides its own: a line's first byte, a separator for each line."""
+_OVERHEAD_BYTES = 56
+"""Bytes that an event may take besides its own: a line's first byte, a separator for each line, and of a long one a line with a name."""
 
 
 # --- server-sent events --------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def test_what_had_to_be_computed(
 
 
 def test_text_has_a_length_in_tokens_once_a_scale_is_known() -> None:
-    assert lengths_of(None, None, 5_000, 1_200.0) == ((1_200.0, "tokens"), (5_000, "bytes"))
+    assert lengths_of(None, None, 5_000, 1_200.0) == ((5_000, "bytes"), (1_200.0, "tokens"))
     assert lengths_of(1_000, None, 5_000, 1_200.0) == ((1_000, "tokens"), (5_000, "bytes"))
 
 

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
+from sidecar.timeline.dialects.encode import Encode
 from sidecar.timeline.dialects.llama_completion import LlamaCompletion
 from sidecar.timeline.dialects.ollama_api import Ollama
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.dialects.openai_completions import OpenAICompletions
 from sidecar.timeline.dialects.openai_responses import OpenAIResponses
+from sidecar.timeline.dialects.sglang_generate import SGLangGenerate
 from sidecar.timeline.events import Dialect
 from sidecar.timeline.outline import DEEPEST, MOST_MEMBERS, OUTLINED_AT_ONCE_BYTES, Outline, Size
 
@@ -205,3 +207,41 @@ def test_a_whole_answer_of_any_size_is_read_like_a_short_one() -> None:
 
     assert outline is not None
     assert OpenAIChat().read_body(outline) == OpenAIChat().read_body(text)
+
+
+def told_whole(dialect: Dialect, said: object) -> tuple[object, object]:
+    """A whole answer by its outline, None where it has none, and by all of its text."""
+    text = json.dumps(said).encode()
+    outline = outlined(text).answer()
+    return None if outline is None else dialect.read_body(outline), dialect.read_body(text)
+
+
+@pytest.mark.parametrize("many", [3, 40])
+def test_log_probabilities_hide_none_of_several_answers(many: int) -> None:
+    """Each answer keeps its finish, or none is read: one of six answers is not the request's answer."""
+    tops = [[-0.1, 5, "a"]] * 20
+    meta = {
+        "id": "x",
+        "finish_reason": {"type": "stop"},
+        "prompt_tokens": 10,
+        "completion_tokens": 120,
+        "cached_tokens": 0,
+    }
+    long = {**meta, "output_token_logprobs": [[-0.1, 5, "a"]] * 120, "output_top_logprobs": [tops] * 120}
+    sglang = told_whole(SGLangGenerate(), [{"text": "a", "meta_info": long}] * many)
+    choices = [
+        {"index": n, "message": {"content": "a"}, "logprobs": LOGPROBS, "finish_reason": "stop"} for n in range(many)
+    ]
+    chat = told_whole(OpenAIChat(), {"id": "c", "choices": choices, "usage": USAGE})
+
+    assert sglang[0] == sglang[1]
+    assert chat[0] == chat[1]
+
+
+def test_more_answers_than_are_kept_are_not_read_as_fewer() -> None:
+    choices = [{"index": n, "message": {"content": "a"}, "finish_reason": "stop"} for n in range(200)]
+    chat = told_whole(OpenAIChat(), {"choices": choices, "usage": USAGE})
+    vectors = told_whole(Encode(), {"data": [{"embedding": [0.5] * 900}] * 200, "usage": {"prompt_tokens": 9}})
+
+    assert chat[0] is None
+    assert vectors[0] == vectors[1]

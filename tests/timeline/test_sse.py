@@ -130,6 +130,13 @@ class TestTheCap:
         assert told(SseParser(90), *(stream[at : at + 1] for at in range(len(stream)))) == whole
         assert all(told(SseParser(90), stream[:cut], stream[cut:]) == whole for cut in range(0, len(stream), 7))
 
+    def test_the_name_of_a_long_event_may_stand_behind_its_data(self) -> None:
+        stream = b'data: {"a":"' + b"x" * 1100 + b'"}\nevent: error\n\n'
+
+        for cut in range(len(stream) - 20, len(stream)):
+            parser = SseParser(90)
+            assert parser.feed(stream[:cut]) + parser.feed(stream[cut:]) == [(b"error", b'{"a":"-"}')]
+
     def test_many_small_lines_make_a_large_event(self) -> None:
         parser = SseParser(20)
         events = parser.feed(b"data: x\n" * 3 + b"\ndata: next\n\n")

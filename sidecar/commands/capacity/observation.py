@@ -88,8 +88,8 @@ def read_sidecar(page: str, at: float) -> Reading:
     return Reading(
         at,
         received=total("llm_requests_received_total"),
-        ended=total("llm_requests_total") - total("llm_requests_total", outcome="accepted"),
-        ok=total("llm_requests_total", outcome="ok"),
+        ended=total("llm_requests_total"),
+        ok=total("llm_requests_total", outcome="ok") + total("llm_requests_total", outcome="accepted"),
         in_flight=total("llm_requests_in_flight"),
         queue_seconds=total(seconds, phase="queue"),
         queue_count=total(count, phase="queue"),

@@ -1,7 +1,8 @@
 """The engine's API key, with which the sidecar itself asks for the models. It is in no log, no page and no error."""
 
+import os
+import stat
 from collections.abc import Callable
-from pathlib import Path
 
 
 MOST_KEY_BYTES = 4096
@@ -32,8 +33,14 @@ class EngineApiKey:
 def _in_file(file: str) -> tuple[str, str]:
     """The key in this file, else the reason why there is none."""
     try:
-        with Path(file).open("rb") as opened:
-            text = opened.read(MOST_KEY_BYTES).strip().decode("ascii", "replace")
+        # A pipe in the place of a file must not hold up its reader.
+        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                return "", "it is no regular file"
+            text = os.read(opened, MOST_KEY_BYTES).strip().decode("ascii", "replace")
+        finally:
+            os.close(opened)
     except OSError as error:
         return "", error.strerror or "it cannot be read"
     readable = bool(text) and all("!" <= sign <= "~" for sign in text)

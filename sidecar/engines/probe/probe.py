@@ -57,7 +57,7 @@ class Prober:
         key: Callable[[], str] = str,
     ) -> None:
         """`clock`: monotonic seconds; `changed`: told when something was learned; `heard_at`: when traffic last brought a byte from the engine.
-        `key`: the engine's API key, "" for none; asked for at each question.
+        `key`: the engine's API key, "" for none; called at each question, in a thread, because it may read a file.
         """
         self._key = key
         self._url, self._unix_path = http_url(url), unix_path(url)
@@ -113,6 +113,7 @@ class Prober:
 
     def ask_anew(self) -> None:
         """The engine restarted: it may have another version, kind and models."""
+        self._engine.began_anew()
         self._anew = True
         self._rounds = 0
         self._again_at = float("-inf")
@@ -220,7 +221,7 @@ class Prober:
             return None
 
     async def _answer(self, session: aiohttp.ClientSession, path: str) -> Answer:
-        key = self._key()
+        key = await asyncio.to_thread(self._key)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
             async with session.get(self._url + path, allow_redirects=False, headers=headers) as response:

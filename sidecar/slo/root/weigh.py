@@ -376,6 +376,8 @@ def _may_lead(lead: Root, waited_in: Blame | None, facts: Facts, signs: Signs) -
     """Whether the open incident can explain this wait too: dear or long prompts cannot where few are computed, unless they
     left a backlog behind, a queue cannot where no request gets output, and a delivery cannot where it held nothing back.
     """
+    if lead.cause == Cause.REJECTED:
+        return False  # who was let in waited for something else
     if lead.phase == Blame.STREAM:
         return _may_be_held(waited_in, facts, signs)
     if lead.phase == Blame.QUEUE:

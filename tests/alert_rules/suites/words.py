@@ -86,6 +86,18 @@ def a_queue_of_one_cluster(scenario: Scenario) -> None:
 
 
 @SUITE.scenario(6, 6)
+def an_engine_that_rejects(scenario: Scenario) -> None:
+    """The page says how many requests were rejected before it says that they count as waiting."""
+    lane(scenario, WELL, Traffic(0.8, {"queue": 1}))
+    causes(scenario, WELL, Traffic(0.8, {"queue": 1}), queue="rejected")
+    scenario.counts("llm_requests_total", 0, 6, outcome="rejected", model=MODEL, lane=LANE, prompt_bucket="0-512")
+
+    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    summary = f"30 requests were rejected in 5m; interactive misses TTFT 16.0x, {ONLY_POD}"
+    told(scenario, 12, "LLMQueueBurn page", summary, rest, cause="rejected")
+
+
+@SUITE.scenario(6, 6)
 def a_queue_without_evidence(scenario: Scenario) -> None:
     """Unknown things are left out: size, beginning, cause; the numbers stand."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}))
@@ -353,7 +365,7 @@ def a_sidecar_in_all_its_troubles(scenario: Scenario) -> None:
     scenario.reads(
         70,
         "LLMRequestsRejected ticket",
-        "interactive: 25% of the requests are turned away (429, 503), worst pod engine-0 (100% of it)",
+        "interactive: 25% of the requests are turned away (429, 503, 529), worst pod engine-0 (100% of it)",
     )
     scenario.reads(70, "Watchdog none", "Alerting works")
 

@@ -1,6 +1,7 @@
 """The engine's key: where it comes from, what is asked with it, and that it is told to nothing but the engine."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,11 @@ def test_a_file_that_is_missing_is_told_and_read_once_it_is_there(tmp_path: Path
 
 def test_a_key_of_the_config_is_the_key() -> None:
     assert EngineApiKey(KEY, "", list[str]().append).read() == KEY
+
+
+def test_a_pipe_in_the_place_of_the_file_holds_nothing_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "key")
+    told = list[str]()
+
+    assert EngineApiKey("", str(tmp_path / "key"), told.append).read() == ""
+    assert told == ["it is no regular file"]

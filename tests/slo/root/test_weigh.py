@@ -485,3 +485,9 @@ def test_an_engine_that_may_hang_while_it_answers_a_request_unseen_halves_what_h
 
     for answered in (WAITED, Facts(tpot=True)):
         assert weigh(answered, Signs(maybe_mute=True, grown=dearer)).weights[root_of(Cause.PREFILL_COST)] > 0.99
+
+
+def test_who_was_let_in_does_not_inherit_that_others_were_rejected() -> None:
+    waited = weigh(Facts(waited_in=Blame.QUEUE), Signs(), root_of(Cause.REJECTED))
+
+    assert root_of(Cause.REJECTED) not in waited.weights
