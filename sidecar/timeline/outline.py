@@ -192,7 +192,7 @@ class Outline:
                 self._tokens += 1
                 if not self._mark(kind, data[begin:end], self._at + begin):
                     break
-            elif not self._brackets or (self._after_value and not goes_on):
+            elif not self._brackets or (self._after_value and not (goes_on and kind == _IS_SCALAR)):
                 self._give_up()  # it is no container, something stands behind it, or a comma is missing
                 break
             else:
