@@ -118,10 +118,7 @@ class NdjsonParser:
             self._too_long = True
             line = bytes(self._line)
             self._line.clear()
-            if self._line_at == 0 and line[:3] == BOM:
-                line = line[3:]
-            self._begins(line, self._line_at, values)
-            self._outlined(line, self._line_at)
+            self._long_line(line, self._line_at, values)
 
     def _end_of_line(self, piece: bytes, at: int, end: int, values: list[tuple[bytes, bytes]]) -> None:
         if self._too_long:
@@ -135,7 +132,11 @@ class NdjsonParser:
             self._line += piece
             piece = bytes(self._line)
             self._line.clear()
-        self._whole_line(piece, at, end, values)
+        if len(piece) > self.max_event_bytes < len(_indented_once(piece)):
+            self._long_line(piece, at, values)
+            self._end_if_over(end, values)
+        else:
+            self._whole_line(piece, at, end, values)
 
     def _whole_line(self, piece: bytes, at: int, end: int, values: list[tuple[bytes, bytes]]) -> None:
         if at == 0 and piece[:3] == BOM:
@@ -174,6 +175,13 @@ class NdjsonParser:
         self._forget()
 
     # --- a value over the cap --------------------------------------------------------------------------------------------
+
+    def _long_line(self, line: bytes, at: int, values: list[tuple[bytes, bytes]]) -> None:
+        """A line, or its beginning, is longer than the cap."""
+        if at == 0 and line[:3] == BOM:
+            line = line[3:]
+        self._begins(line, at, values)
+        self._outlined(line, at)
 
     def _outlined(self, line: bytes, at: int) -> None:
         """The value is longer than the cap: of it, and of what follows it on this line, only the outline is kept."""
