@@ -49,9 +49,9 @@ client's. No derived limit of connections, uploads or requests is below {LEAST_L
 memory it starts with the smallest limits and warns (`little_memory`): the kernel may end it under load. `sidecar check` tells
 nothing of either, because it often runs on another machine.
 
-Two things are not in `held_bytes`, because each request has a bound of its own for them: the bytes of an answer that its client
+These things are not in `held_bytes`, because each request has a bound of its own for them: the bytes of an answer that its client
 has not taken (`proxy.client_buffer_bytes`), and an event of a stream that has not ended (`proxy.max_event_bytes`; of a longer one
-only the outline is held). All together they are bounded by the number of requests. A config that raises these two keys raises the memory that
+only the outline is held, as of a body above `proxy.look_in_bytes`: about 64 KiB at most). All together they are bounded by the number of requests. A config that raises these two keys raises the memory that
 `requests` stands for.
 
 After a burst the process gives its memory back: at once what it held, {SPAN_KEPT_SECONDS:.0f} s after the last request what it

@@ -17,8 +17,10 @@ from bench.exposition import OPENMETRICS, QuietApp, filled, one
 from sidecar.admin.listener import AdminListener
 from sidecar.classify.body import AT_ONCE_BYTES, peek, peek_in_steps
 from sidecar.classify.found import Peek
+from sidecar.classify.long_body import LongBody
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.upload import LONG_BODY_BYTES
+from sidecar.timeline.outline import OUTLINED_AT_ONCE_BYTES
 from tests.support.origin import Origin, Visit
 from tests.support.proxy import running
 
@@ -174,6 +176,7 @@ def body_peek_stalls() -> list[Bound]:
         ("longest step of", _longest_step),
         ("longest step, without their last byte, of", lambda body: _longest_step(body[:-1])),
         ("loop held by the beginning, as of a longer body, of", _beginning),
+        (f"loop held by {OUTLINED_AT_ONCE_BYTES >> 10} KiB, as of a body that passes, of", _longest_piece),
         (f"loop held by those of up to {LONG_BODY_BYTES >> 10} KiB of", _at_once),
     ):
         hostile = list(_hostile_bodies())
@@ -219,6 +222,18 @@ async def _longest_turn(port: int, chunk: bytes) -> float:
             now = time.thread_time()
             longest, before = max(longest, now - before), now
     return longest * 1e3
+
+
+def _longest_piece(body: bytes) -> float:
+    """CPU milliseconds of the dearest piece of a body that is read while it passes, and of the look into its outline."""
+    long, longest = LongBody(), 0.0
+    for at in range(0, len(body), OUTLINED_AT_ONCE_BYTES):
+        before = time.thread_time()
+        long.feed(body[at : at + OUTLINED_AT_ONCE_BYTES])
+        longest = max(longest, time.thread_time() - before)
+    before = time.thread_time()
+    long.peek()
+    return max(longest, time.thread_time() - before) * 1e3
 
 
 def _longest_step(body: bytes) -> float:

@@ -152,7 +152,7 @@ class UsageCut:
             return (0, 1) if bytes_at_hand[:1] == b"\n" else (0, 0)
         for stream_event, (start, end) in zip(stream_events, self._reader.parser.spans, strict=True):
             at_the_end = len(self._finished) >= self._choices
-            # Of a longer event only the outline was read: what stood beside its usage may be left out.
+            # The outline of a longer event may lack what stood beside its usage.
             bare = stream_event.bare_usage and end - start <= self._reader.parser.max_event_bytes
             if stream_event.null_usage:
                 self.engine_adds_null_usage = self._over = True

@@ -101,7 +101,7 @@ class TestWhatIsKept:
         said = outline_of({"tools": tools, "model": "m", "usage": USAGE})
 
         assert said["tools"] == tools[: len(said["tools"])]
-        assert 30 < len(said["tools"]) < 128
+        assert 10 < len(said["tools"]) < 128
         assert (said["model"], said["usage"]) == ("m", USAGE)
 
 

@@ -122,7 +122,7 @@ def gate_query(question: Question, versions: Versions, window: str, by: str = ""
     share = f"({grown.sum(question.of, canary)} / {grown.sum(question.of, both)} > 0 <= {MOST_SHARE:g})"
     counted = grown.sum(question.counted, canary)
     its_share = f"{grown.sum(question.counted, both)} * {share}"
-    # Where the others are bad, what is good beyond its share is missing among them. So written it is short enough for an address.
+    # If the others are the bad ones, the excess of good ones is missing among them. This form is short enough for an address.
     due = its_share if question.more_is_worse else f"({grown.sum(question.of, canary)} - {its_share})"
     excess = f"({counted} - {its_share})" if question.more_is_worse else f"({its_share} - {counted})"
     explained = (
