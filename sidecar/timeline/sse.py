@@ -24,7 +24,8 @@ _COLON = 0x3A
 _DATA = b"data:"
 _DATA_AND_SPACE = b"data: "
 _EVENT = b"event:"
-_LONGEST_NAME_BYTES = 48
+_LONGEST_NAME_LINE_BYTES = 48
+"""First bytes that are kept of a long event's line with its name: the longest name of an API has 40, behind `event: `."""
 _BLANK = 0x20
 _COMMENT_BEHIND_BOM = BOM + b":"
 NOTHING_OPEN = -1
@@ -298,7 +299,7 @@ class SseParser:
             outline.feed(self._line[len(_DATA) + (self._line[len(_DATA)] == _BLANK) :])
             del self._line[len(_DATA_AND_SPACE) :]
         else:
-            del self._line[_LONGEST_NAME_BYTES:]  # of an event's name, or of nothing that is read
+            del self._line[_LONGEST_NAME_LINE_BYTES:]  # of an event's name, or of nothing that is read
 
     def _long_line_ends(self, outline: Outline) -> None:
         if not self._is_data and self._line[: len(_DATA)] == _DATA:

@@ -23,6 +23,8 @@ _PATHS = (
     *(b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/messages", b"/api/chat", b"/generate"),
     *(b"/generate_stream", b"/completion", b"/completions", b"/v2/models/m/generate_stream"),
 )
+_NAME_IS_CUT_FROM_BYTES = 41
+"""A longer name of a long event may be cut, but not before this: the longest name of an API has 40 bytes."""
 _OVERHEAD_BYTES = 56
 """Bytes that an event may take besides its own: a line's first byte, a separator for each line, and of a long one a line with a name."""
 
@@ -73,10 +75,10 @@ def check_sse(data: bytes) -> None:
             assert [start for start, _ in parts] == [start for start, _ in spans]
         if not oversized:
             for (name, said), (read_name, read) in zip(whole, _events_by_the_standard(data), strict=True):
-                assert name == read_name, "the standard reads other events"
-                assert said in (read, _outline(read)) if cap == _SMALL_CAP else said == read, (
-                    "the standard reads other data"
-                )
+                small = cap == _SMALL_CAP
+                cut = small and len(name) >= _NAME_IS_CUT_FROM_BYTES and read_name.startswith(name)
+                assert cut or name == read_name, "the standard reads other events"
+                assert said in (read, _outline(read)) if small else said == read, "the standard reads other data"
 
 
 def _outline(data: bytes) -> bytes | None:
