@@ -36,6 +36,8 @@ class Road:
         self.metrics = metrics_of(config)
         self.instruments = Instruments.on(self.metrics, Objectives())
         engine = Engine("vllm", models)
+        for api in ("openai_chat", "openai_completions"):
+            engine.ended_unasked(api, usage=False)  # as if a stream had shown that it states none by itself
         self.observers = observers_of(
             config, self.instruments, engine, clock=time.monotonic, log=self.accounts.append, unix=lambda: 0.0
         )
