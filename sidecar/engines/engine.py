@@ -1,14 +1,14 @@
 """The known facts about the one engine behind this sidecar: its kind, its models, whether it is up, what may be asked of it.
 
 Plain facts and no I/O: the prober (`probe/probe.py`) writes them, and the observer of each request reads them. Until the engine
-is recognised, and one stream has shown that it states no usage by itself, the sidecar asks it for no usage.
+is recognised, and it is known that it states no usage to clients that did not ask, the sidecar asks it for no usage.
 """
 
 from collections.abc import Callable, Sequence
 
 from sidecar.engines.kinds import kind_named
+from sidecar.engines.names import ModelNames
 from sidecar.engines.probe.replies import Identity
-from sidecar.ledger.request_labels import OTHER
 
 
 MOST_LISTS = 3
@@ -30,10 +30,8 @@ class Engine:
         self.kind = kind
         self.speaks = kind_named(kind)
         """How its reports are read."""
-        self.models = tuple(models)
-        self._served = frozenset(models)
-        self.base_models = self.models
-        """The same without adapters, as far as the engine says which they are."""
+        self.names = ModelNames(models)
+        """The names of its models."""
         self.lists: tuple[str, ...] = ()
         """Further paths at which it may list its models: beside those on which it has served."""
         self.version: str | None = None
@@ -52,10 +50,21 @@ class Engine:
         """It was seen to answer include_usage in every chunk: it is not asked again."""
         self._states_usage: dict[str, bool] = {}
         """API to whether a stream stated usage that nothing had asked for, on this engine as it runs now."""
+        self._shows_forced_usage = False
         self.detects = kind == AUTO
         """Its kind is to be found out; else the config has said it."""
-        self._fixed = bool(models)
         self._on_models = on_models
+        self._names_by_kind()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All names that are values of the label `model`."""
+        return self.names.all
+
+    @property
+    def base_models(self) -> tuple[str, ...]:
+        """The models of its list, or of the config, without adapters, as far as the engine says which they are."""
+        return tuple(name for name in self.names.listed if name not in self.names.adapters)
 
     @property
     def told(self) -> tuple[object, ...]:
@@ -72,12 +81,14 @@ class Engine:
 
     def takes_include_usage(self, dialect: str) -> bool:
         """Whether it may be asked for usage on the API of this dialect."""
-        proven = self._states_usage.get(dialect) is False
+        states = self._states_usage.get(dialect)
+        proven = self._shows_forced_usage if states is None else not states
         return proven and dialect in self.speaks.takes_include_usage_on and not self.null_usage
 
     def began_anew(self) -> None:
-        """Another process may have another setting."""
+        """Another process may have another setting, or be of another version."""
         self._states_usage.clear()
+        self._shows_forced_usage = False
 
     def ended_unasked(self, dialect: str, *, usage: bool) -> None:
         """A whole stream ended in which nothing had asked for usage. An engine that states it by itself is never asked: what it sends is
@@ -87,30 +98,43 @@ class Engine:
 
     def is_kind(self, kind: str) -> None:
         """The engine's kind is known; facts about an earlier engine are dropped."""
-        if kind != self.kind:
-            self.null_usage = False
-            self._states_usage.clear()
+        if kind == self.kind:
+            return
+        self.null_usage = self._shows_forced_usage = False
+        self._states_usage.clear()
         self.kind, self.speaks = kind, kind_named(kind)
+        self._names_by_kind()
+
+    def _names_by_kind(self) -> None:
+        self.names.is_of_kind(self.speaks.same_model, refuses_unknown=self.speaks.refuses_unknown_models)
 
     def says(self, identity: Identity) -> None:
         """The engine described itself."""
         self.asked_what = True
         self.version = identity.version
+        self._shows_forced_usage = self.speaks.shows_forced_usage(identity.version)
         self.quantization = identity.quantization
         self.gpu_type = identity.gpu_type
         if identity.models is not None:
             self.serves(identity.models, identity.adapters)
-        elif not self.models and self._on_models is not None:
+        elif not self.names.listed and self._on_models is not None:
             self._on_models(())
 
     def serves(self, models: Sequence[str], adapters: Sequence[str] = ()) -> None:
         """The engine stated its models, adapters among them. If the config states them, this changes nothing."""
-        if not self._fixed and tuple(models) != self.models:
-            self.models = tuple(models)
-            self.base_models = tuple(model for model in models if model not in adapters)
-            self._served = frozenset(models)
-            if self._on_models is not None:
-                self._on_models(self.models)
+        if self.names.list_is(models, adapters) and self._on_models is not None:
+            self._on_models(self.names.listed)
+
+    def answered(self, asked: str, said: str) -> None:
+        """Its good answer to a request for the model `asked` stated the model `said` (`names.py` tells what that proves)."""
+        fresh = self.names.answered_with(asked, said) if self.speaks.answers_prove_models else None
+        if fresh is not None and self._on_models is not None:
+            self._on_models((fresh,))
+
+    def refused_model(self) -> None:
+        """It refused a request, because it does not have the model."""
+        if self.speaks.answers_prove_models:
+            self.names.refuses_unknown = True
 
     def lacks_source(self, lacks: bool) -> None:
         """The page from which reports are polled is there, or this release has none."""
@@ -118,11 +142,5 @@ class Engine:
 
     def may_list_at(self, path: str | None) -> None:
         """It has served inference beside this path. The last MOST_LISTS are remembered, and none once its models are known."""
-        if path is not None and not self.models and path not in self.lists:
+        if path is not None and not self.names.listed and path not in self.lists:
             self.lists = (*self.lists, path)[-MOST_LISTS:]
-
-    def model_of(self, asked: str | None) -> str:
-        """The label of a requested model: a served model, or `other`. A request without a model gets the one that is served."""
-        if asked is None:
-            return self.models[0] if len(self.models) == 1 else OTHER
-        return asked if asked in self._served else OTHER

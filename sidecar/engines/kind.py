@@ -109,6 +109,10 @@ class EngineKind:
     """Paths that generate on this engine alone, and their dialects: they count once the engine is known."""
     takes_include_usage_on: tuple[str, ...] = ()
     """Dialects on which it is proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
+    refuses_unknown_models = False
+    """It is known to refuse a model that it does not have, on each of its APIs, so that its answer proves the name."""
+    answers_prove_models = True
+    """False: it takes any name and may answer with it, or with another model's."""
     reads_spans = False
     """Its spans report more than its answers: the sidecar mints a span for each request and waits for the report."""
     source: Source | None = None
@@ -145,6 +149,16 @@ class EngineKind:
         Must not raise for any answers.
         """
         return Identity(text_at(answers, self.page, "version"))
+
+    def shows_forced_usage(self, version: str | None) -> bool:  # noqa: ARG002  the interface
+        """A setting that makes it state usage to all is seen in a stream's first events, or there is none: so what is asked for and
+        cut is never the client's own. False: that is not known of this version.
+        """
+        return False
+
+    def same_model(self, name: str) -> str:
+        """One text for all names that it takes for the same model."""
+        return name
 
     def advice_for(self, version: str | None) -> str:  # noqa: ARG002  the interface
         """The advice for this version, or for a version that is not known."""

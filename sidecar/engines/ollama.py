@@ -63,6 +63,15 @@ class Ollama(EngineKind):
     def is_own(self, body: bytes) -> bool:
         return body.strip() == b"Ollama is running"
 
+    def shows_forced_usage(self, version: str | None) -> bool:  # noqa: ARG002  the interface
+        """No setting states it (`middleware/openai.go`)."""
+        return True
+
+    def same_model(self, name: str) -> str:
+        """`types/model/name.go`: host, namespace and tag may be left out, and case does not matter. An answer repeats the name as it came."""
+        name = name.casefold().removeprefix("registry.ollama.ai/").removeprefix("library/")
+        return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+
     def describes(self, answers: Answers) -> Identity:
         """The version, and the format that all its models have."""
         tags = decoded(body_at(answers, "/api/tags"), _Tags)

@@ -104,6 +104,8 @@ class SGLang(EngineKind):
             follows="`srt/observability/trace.py`, `srt/observability/req_time_stats.py` of 0.5.23",
         ),
     )
+    answers_prove_models = False
+    """It takes any name and answers with it; its list has the adapters."""
     owned_by = "sglang"
     metric_prefix = b"sglang:"
     asks = (SERVER_INFO,)

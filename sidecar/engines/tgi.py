@@ -75,6 +75,8 @@ class TGI(EngineKind):
         },
     )
     paths: Mapping[bytes, Dialect] = {b"/": TGIGenerate()}
+    answers_prove_models = False
+    """Chat answers with the requested name, completions with the model's, whatever adapter was asked for (`server.rs`)."""
     reads_spans = True
     late_report_seconds = 12.0
     """Its exporter sends a batch every 5 s; the two spans of a request may lie in two of them."""

@@ -35,6 +35,8 @@ class Triton(EngineKind):
     )
     owned_by = "Triton Inference Server"
     """On its OpenAI front end."""
+    refuses_unknown_models = True
+    """A model is a part of its path, and `model_name` of its answer: an unknown one has status 400 or 404."""
     page = "/v2"
     page_turn = 4
     metric_prefix = b"nv_inference_"

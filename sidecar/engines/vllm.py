@@ -63,6 +63,8 @@ class VLLM(EngineKind):
             ran=Ran.REAL,
         ),
     )
+    refuses_unknown_models = True
+    """Status 404, `The model NAME does not exist`, on all APIs of OpenAI and Anthropic (`serving.py`, `_check_model`)."""
     owned_by = "vllm"
     metric_prefix = b"vllm:"
     asks = (VERSION_PATH, DEVELOPMENT_INFO)
@@ -103,6 +105,11 @@ class VLLM(EngineKind):
         if release is not None and (int(release[1]), int(release[2])) < IN_BAND_SINCE:
             return f"vLLM {version} has no flag that puts its times into the answer; {spans}"
         return f"--enable-per-request-metrics makes vLLM state its times (chat, completions and responses); {spans}"
+
+    def shows_forced_usage(self, version: str | None) -> bool:
+        """`--enable-force-include-usage` states usage in each event since pull request 37923 of March 2026; before it in one last chunk."""
+        release = None if version is None else _RELEASE.match(version)
+        return release is not None and (int(release[1]), int(release[2])) >= IN_BAND_SINCE
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         return report_of(extras)

@@ -60,7 +60,11 @@ DOCTOR_AGENT = "sidecar-doctor"
 
 # --- labels and their closed sets ----------------------------------------------------------------------------------------
 
-MODEL = Label("model", told_by="`engine.models`, else the engine's own list, at most 16 in a process's life", most=16)
+MODEL = Label(
+    "model",
+    told_by="`engine.models`, else the engine's own list and what its answers prove, at most 16 in a process's life",
+    most=16,
+)
 LANE = Label("lane", told_by="the lanes of the config", most=134)
 PROMPT_BUCKET = Label("prompt_bucket", told_by="`prompt_buckets.edges` of the config", fallback=UNKNOWN, most=16)
 PER_LANE = (MODEL, LANE)

@@ -34,6 +34,7 @@ from sidecar.observe.beside import in_a_thread
 from sidecar.observe.record import Recorder
 from sidecar.observe.response import StreamedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
+from sidecar.observe.unknown_model import REFUSES_MODEL, UnknownModel
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
@@ -41,7 +42,7 @@ from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.slo.judge import UnknownLength
 from sidecar.slo.prefill_cost import Lengths, lengths_of
-from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, told_by_body
+from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, model_in_path, told_by_body
 from sidecar.timeline.events import UnreadableEvent
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.ndjson import MEDIA_TYPES
@@ -49,7 +50,7 @@ from sidecar.timeline.outcome import ENDED_WELL, Outcome
 from sidecar.timeline.outline import OUTLINED_AT_ONCE_BYTES
 from sidecar.timeline.proof import AnswerKind, EndMark, Proof, Proofs
 from sidecar.timeline.reader import EventReader
-from sidecar.timeline.response_id import MAX_ID_CHARACTERS, response_id_of
+from sidecar.timeline.response_id import MAX_ID_CHARACTERS, NOTHING_STATED, Stated, stated_in
 from sidecar.timeline.timeline import Timeline
 
 
@@ -148,6 +149,7 @@ class RequestObserver:
     """The observer of one inference request."""
 
     wants_body = True
+    _unknown_model: UnknownModel | None = None  # of few requests: the name is no label value
 
     def __init__(self, shared: Observers, head: RequestHead, api: Api) -> None:
         self._shared = shared
@@ -290,14 +292,19 @@ class RequestObserver:
     def _name(self) -> None:
         """Determine the request's model, lane and estimated prompt bucket."""
         rules = self._shared.rules
-        model = self._engine.model_of(self._peek.model)
+        if self._dialect.model_in_path:
+            self._peek = replace(self._peek, model=model_in_path(self._head.target))
+        asked = self._peek.model
+        model = self._engine.names.of(asked)
         self._tokens = self._estimated_tokens(model)
         api_key = hash_api_key(self._head.found) if rules.needs_api_key else None
         lane = rules.lane_of(self._head.target, self._head.found, self._peek, api_key, self._tokens)
         if rules.needs_length:
             self._lane_at_length = partial(rules.lane_of, self._head.target, self._head.found, self._peek, api_key)
-        if model == OTHER and self._peek.model is not None:
-            self._instruments.recorder.outside("model")
+        if asked is not None and model != asked:
+            self._unknown_model = UnknownModel(asked)
+            if model == OTHER:
+                self._instruments.recorder.outside("model")
         if lane == OTHER:
             self._instruments.recorder.outside("lane")
         labels = self._labels = RequestLabels(model, lane, self._shared.buckets.bucket_of(self._tokens))
@@ -407,6 +414,8 @@ class RequestObserver:
         self._streaming = lines or content_type == EVENT_STREAM
         self._refused = head.status >= 400
         if self._refused:
+            if head.status == REFUSES_MODEL and self._unknown_model is not None:
+                self.data = self._unknown_model.data
             return None
         if CONTENT_CODING in head.found and is_encoded(head.found):
             self._instruments.recorder.dropped("encoded_response")
@@ -461,13 +470,13 @@ class RequestObserver:
                 self._find_trace()
         stream = self._stream
         if stream is None:
-            response_id = self._read_body()
+            response_id, answered_model = self._read_body()
             read, read_whole = timeline.says is not None, self._whole is not None and not self._whole.unread
         else:
-            response_id = stream.reader.response_id
+            response_id, answered_model = stream.reader.response_id, stream.reader.model
             read = read_whole = self._count_unread(stream)
         outcome = self._outcome(outcome, failure, response_id, read=read_whole and not self._blinded)
-        if outcome is ENDED_WELL and not self._engine.models:
+        if outcome is ENDED_WELL and not self._engine.names.listed:
             self._engine.may_list_at(self._shared.apis.models_beside(self._head.target))
         if failure is not None:
             self._instruments.recorder.failed(failure.reason)
@@ -511,6 +520,8 @@ class RequestObserver:
             keys = (*keys, span_key(minted.span_id), *(traced_key(key, minted.trace_id) for key in keys))
         trace_id = None if context is None else context.trace_id
         self._settlement.ended(account, report, keys, trace_id, at=at, choices=choices)
+        if self._unknown_model is not None:
+            self._unknown_model.ended(self._engine, answered_model if outcome is ENDED_WELL else None)
 
     def _outcome(self, outcome: Outcome, failure: Failure | None, response_id: str | None, *, read: bool) -> Outcome:
         """The outcome by the API's own words, where HTTP alone says that all went well or that the last bytes are missing.
@@ -551,19 +562,19 @@ class RequestObserver:
         if forced or (self._peek.whole and self._peek.usage_asked in NOT_WANTED):
             self._engine.ended_unasked(self._dialect.name, usage=forced or self._timeline.usage is not None)
 
-    def _read_body(self) -> str | None:
-        """Read the usage of a non-streamed answer from its body. Returns the answer's id, or None if it states none."""
+    def _read_body(self) -> Stated:
+        """Read the usage of a non-streamed answer from its body. Returns what the answer says of itself."""
         if self._whole is None:
-            return None
+            return NOTHING_STATED
         body = self._whole.said()
         self._whole.let_go()
         if not body:
-            return None
+            return NOTHING_STATED
         try:
             self._timeline.read_body(self._dialect.read_body(body))
         except UnreadableEvent:
             self._instruments.recorder.dropped("unreadable_event")
-        return response_id_of(body)
+        return stated_in(body)
 
     def _count_unread(self, stream: StreamedResponse) -> bool:
         reader, dropped = stream.reader, self._instruments.recorder.dropped

@@ -13,8 +13,10 @@ entries and takes some away.
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
 from sidecar.timeline.dialects.encode import Encode
@@ -226,6 +228,16 @@ class Apis:
             if entry.holds(segments):
                 return entry.api
         return None
+
+
+def model_in_path(target: bytes) -> str | None:
+    """The model that a path names, `/v2/models/MODEL/...` (Triton); None if it names none, or one that is no UTF-8."""
+    segments = segments_of(target) or ()
+    for at in range(len(segments) - 3, -1, -1):
+        if segments[at : at + 2] == (b"v2", b"models"):
+            with suppress(UnicodeDecodeError):
+                return unquote_to_bytes(segments[at + 2]).decode()
+    return None
 
 
 def told_by_body(body: bytes | bytearray, api: Api) -> Api:

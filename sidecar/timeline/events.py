@@ -100,6 +100,8 @@ class Dialect(Protocol):
     """A stream states usage only if `stream_options.include_usage` asks for it."""
     streams_unsaid: bool = False
     """The answer is a stream if the request does not state `stream`."""
+    model_in_path: bool = False
+    """The path names the model, and the request's body does not."""
     token: ClassVar[Callable[..., object] | None] = None
     """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, UNREADABLE, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
-from sidecar.timeline.response_id import response_id_of
+from sidecar.timeline.response_id import stated_in
 from sidecar.timeline.sse import CR, LF, MAX_EVENT_BYTES, SseParser
 
 
@@ -30,7 +30,17 @@ That event is all the bytes of the feed. `parser.spans` is not updated for it, w
 class EventReader:
     """The reader of one stream. Never raises, whatever the bytes."""
 
-    __slots__ = ("_looks_for_id", "_read_event", "_token", "_tries", "lines", "parser", "response_id", "unreadable")
+    __slots__ = (
+        "_looks_for_id",
+        "_read_event",
+        "_token",
+        "_tries",
+        "lines",
+        "model",
+        "parser",
+        "response_id",
+        "unreadable",
+    )
 
     def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES, *, lines: bool = False) -> None:
         """`lines`: the stream is newline-delimited JSON; else server-sent events."""
@@ -42,6 +52,8 @@ class EventReader:
         """It knows the bytes fed, the offsets of each event of the last `feed` but of ONE_TOKEN, and what is unfinished or oversized."""
         self.response_id: str | None = None
         """The response id, once one of the first events has stated it."""
+        self.model: str | None = None
+        """The model's name as the first events state it, up to the one with the id."""
         self._looks_for_id = LOOKS_FOR_ID
         self.unreadable = 0
         """Number of events that the dialect could not read."""
@@ -85,7 +97,8 @@ class EventReader:
         stream_events = []
         for event, said in events:
             if self._looks_for_id:
-                self.response_id = response_id_of(said)
+                self.response_id, model = stated_in(said)
+                self.model = model or self.model
                 self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1
             if said == DONE_DATA:
                 stream_events.append(DONE)

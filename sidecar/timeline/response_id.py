@@ -1,6 +1,7 @@
-"""The response id in a response: the key by which a report that comes later finds its request.
+"""The response id and the model's name in a response.
 
-It knows the places where the APIs state it. It refuses to know what else stands in an event.
+The id is the key by which a report that comes later finds its request. The name is the one that the engine says it served. It knows the
+places where the APIs state them, and refuses to know what else stands in an event.
 """
 
 from typing import Any
@@ -14,31 +15,43 @@ MAX_ID_CHARACTERS = 256
 """A longer response id is refused: no server makes one."""
 
 
+Stated = tuple[str | None, str | None]
+"""The id and the model; None where the response does not state one, or in a form that no server has."""
+NOTHING_STATED: Stated = (None, None)
+
+
 class _Inner(msgspec.Struct, frozen=True):
     id: Any = None
+    model: Any = None
 
 
 class _Answer(msgspec.Struct, frozen=True):
     id: Any = None
-    message: _Inner | None = None
-    response: _Inner | None = None
+    model: Any = None
+    model_name: Any = None
+    message: _Inner | str | None = None
+    response: _Inner | str | None = None
     meta_info: _Inner | None = None
 
 
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
-def response_id_of(data: bytes) -> str | None:
-    """The response id in the data of one event or in one whole body: the key of a report that comes later. Never raises.
+def stated_in(data: bytes) -> Stated:
+    """The id and the model in the data of one event or in one whole body. Never raises.
 
-    It stands at top level (chat, completions), in `message` (Anthropic's message_start), in `response` (Responses' first
-    event) or in `meta_info` (SGLang's own API). None if there is none, or it is refused.
+    The id stands at top level (chat, completions), in `message` (Anthropic's message_start), in `response` (Responses' first event) or in
+    `meta_info` (SGLang's own API); the model beside it, and in Triton's `model_name`.
     """
     try:
         answer = _ANSWER.decode(data)
     except UNREADABLE:
-        return None
-    for part in (answer.message, answer.response, answer.meta_info, answer):
-        if part is not None and isinstance(part.id, str) and part.id:
-            return part.id if len(part.id) <= MAX_ID_CHARACTERS else None
-    return None
+        return NOTHING_STATED
+    found, model = answer.id, answer.model
+    inner = answer.message or answer.response or answer.meta_info
+    if type(inner) is _Inner:  # isinstance takes an allocation, for a struct
+        found, model = inner.id or found, inner.model or model
+    if not isinstance(found, str) or not 0 < len(found) <= MAX_ID_CHARACTERS:
+        found = None
+    model = model or answer.model_name
+    return found, model if isinstance(model, str) and model else None

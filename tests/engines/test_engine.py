@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from sidecar.engines.engine import Engine
 from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.probe.replies import Identity
@@ -38,6 +40,33 @@ def test_an_engine_is_asked_for_usage_once_a_stream_has_shown_that_it_states_non
     assert engine.takes_include_usage("openai_chat")
 
 
+@pytest.mark.parametrize(
+    ("kind", "version", "asked"),
+    [
+        ("vllm", "0.32.1", True),
+        ("vllm", "0.25.0rc1", True),
+        ("vllm", "0.24.3", False),
+        ("vllm", None, False),
+        ("vllm", "dev", False),
+        ("ollama", "0.13.0", True),
+    ],
+)
+def test_a_release_that_shows_forced_usage_at_once_is_asked_from_the_first_stream_on(
+    kind: str, version: str | None, *, asked: bool
+) -> None:
+    """So its first streams have a split too. One that stated usage unasked is not asked again; a new process may have another version."""
+    engine = Engine("auto")
+    engine.is_kind(kind)
+    engine.says(Identity(version))
+    found = [engine.takes_include_usage("openai_chat")]
+    engine.ended_unasked("openai_chat", usage=True)
+    found.append(engine.takes_include_usage("openai_chat"))
+    engine.began_anew()
+    found.append(engine.takes_include_usage("openai_chat"))
+
+    assert found == [asked, False, False]
+
+
 def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again() -> None:
     """Its reports are still read where a client itself asked for them."""
     engine = Engine("vllm")
@@ -52,16 +81,16 @@ def test_the_model_label_comes_from_the_engines_list_and_never_from_a_client() -
     """A model that is not served is `other`; an unstated one is the served one, if there is only one."""
     told: list[Sequence[str]] = []
     engine = Engine("auto", on_models=told.append)
-    assert engine.model_of("llama") == "other"
+    assert engine.names.of("llama") == "other"
 
     engine.serves(["llama"])
     assert [
-        engine.model_of("llama"),
-        engine.model_of("gpt-4\xff"),
-        engine.model_of(None),
+        engine.names.of("llama"),
+        engine.names.of("gpt-4\xff"),
+        engine.names.of(None),
     ] == ["llama", "other", "llama"]
     engine.serves(["llama", "adapter"])
-    assert engine.model_of(None) == "other"
+    assert engine.names.of(None) == "other"
     assert told == [("llama",), ("llama", "adapter")]
 
 
@@ -94,4 +123,4 @@ def test_an_adapter_is_a_model_to_clients_and_none_of_the_engines_own() -> None:
 
     engine.serves(["llama", "tuned"], ["tuned"])
 
-    assert (engine.models, engine.base_models, engine.model_of("tuned")) == (("llama", "tuned"), ("llama",), "tuned")
+    assert (engine.models, engine.base_models, engine.names.of("tuned")) == (("llama", "tuned"), ("llama",), "tuned")

@@ -213,7 +213,7 @@ def test_another_engine_in_its_place_is_not_compared_with_the_old_one(calm: tupl
     """A new version may be slower or faster by right; an adapter more changes nothing."""
     left_by(calm, tmp_path)
     process = Process(0.0, state=tmp_path).finds()
-    process.engine.models = ("llama", "adapter")
+    process.engine.serves(("llama", "adapter"), ("adapter",))
     assert process.finds().info() == [("state", "false")]
 
     process.engine.version = "0.10"

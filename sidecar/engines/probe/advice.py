@@ -92,7 +92,7 @@ class Advisor:
         if refused is None or self._engine.models:
             return None
         return (
-            f"the engine refuses to list its models ({refused}), so that every request counts as model `other`: give the sidecar its key"
+            f"the engine refuses to list its models ({refused}), so that requests count as model `other` until answers prove a name: give the sidecar its key"
             " with engine.api_key_file, or the names with engine.models"
         )
 

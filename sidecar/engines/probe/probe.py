@@ -129,7 +129,7 @@ class Prober:
         now = self._clock()
         if not up or self._engine.kind == NONE or now < self._again_at:
             return
-        again_seconds = MODELS_AGAIN_SECONDS if self._engine.models else NO_MODELS_AGAIN_SECONDS
+        again_seconds = MODELS_AGAIN_SECONDS if self._engine.names.listed else NO_MODELS_AGAIN_SECONDS
         new_place = self._engine.lists != self._asked_lists
         if self._anew or new_place or now - self._models_at > again_seconds:
             before = self._engine.told

@@ -31,6 +31,7 @@ class _Event(msgspec.Struct, frozen=True):
 class TritonGenerate(Dialect):
     name = "triton_generate"
     end_marks = NO_MARKS
+    model_in_path = True
     decoder = msgspec.json.Decoder(_Event)
 
     def __init__(self, *, streams_unsaid: bool) -> None:
