@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from tests.real.environment import Say
@@ -38,6 +39,6 @@ def running_llama_cpp(
         )
     try:
         wait_until_healthy(engine, process, patience_seconds, say)
-        yield engine
+        yield replace(engine, group=process.pid)
     finally:
         stop(process)

@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
                 answer.pieces.append((at, piece))
             answer.ended_at = at
             answer.complete = framing.done
-        if framing is not None and framing.rest:
+        if framing is not None and framing.done and framing.rest:
             raise ValueError(f"bytes after the end of the message: {framing.rest[:80]!r}")
         answer.body = b"".join(piece for _, piece in answer.pieces)
         answer.closed = self.closed
