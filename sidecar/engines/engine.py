@@ -86,9 +86,10 @@ class Engine:
         return proven and dialect in self.speaks.takes_include_usage_on and not self.null_usage
 
     def began_anew(self) -> None:
-        """Another process may have another setting, or be of another version."""
+        """Another process may have another setting, be of another version, or serve other models."""
         self._states_usage.clear()
         self._shows_forced_usage = False
+        self._names_by_kind()
 
     def ended_unasked(self, dialect: str, *, usage: bool) -> None:
         """A whole stream ended in which nothing had asked for usage. An engine that states it by itself is never asked: what it sends is

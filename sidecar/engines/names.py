@@ -58,18 +58,17 @@ class ModelNames:
         return (*self.listed, *self.answered)
 
     def of(self, asked: str | None) -> str:
-        """The label value of a requested name, or `other`. A request without a name gets the only one that there is."""
+        """The label value of a requested name, or `other`. A request without a name gets the one that is listed, if only one is."""
         if asked is None:
-            known = self.listed or self.answered
-            return known[0] if len(known) == 1 else OTHER
+            return self.listed[0] if len(self.listed) == 1 else OTHER
         return self._by_form.get(asked) or self._named(asked) or self._aliases.get(asked, OTHER)
 
     def list_is(self, names: Iterable[str], adapters: Iterable[str] = ()) -> bool:
         """The engine listed its models. Returns whether that changed anything; where the config states them, it does not."""
-        names = tuple(names)
-        if self.is_fixed or names == self.listed:
+        names, adapters = tuple(names), frozenset(adapters)
+        if self.is_fixed or (names, adapters) == (self.listed, self.adapters):
             return False
-        self.listed, self.adapters = names, frozenset(adapters)
+        self.listed, self.adapters = names, adapters
         self._know()
         return True
 
@@ -93,7 +92,9 @@ class ModelNames:
         return fresh
 
     def is_of_kind(self, same_model: Callable[[str], str], *, refuses_unknown: bool) -> None:
-        """The engine's kind is known. `same_model`: two names of one model give the same text. What its answers proved so far is forgotten."""
+        """The engine is another process, or its kind is known. `same_model`: two names of one model give the same text. All that answers proved
+        so far is forgotten.
+        """
         self._same_model, self.refuses_unknown = same_model, refuses_unknown
         self.answered = ()
         self._know()

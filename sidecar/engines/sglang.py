@@ -141,6 +141,10 @@ class SGLang(EngineKind):
     slots_flag = "--max-running-requests"
     flags_column = 2
 
+    def same_model(self, name: str) -> str:
+        """An adapter is asked for as `BASE:ADAPTER`, and listed by its own name."""
+        return name.partition(":")[2] or name
+
     def describes(self, answers: Answers) -> Identity:
         version, weights = (text_at(answers, SERVER_INFO, key) for key in ("version", "quantization"))
         return Identity(version, quantization=weights)

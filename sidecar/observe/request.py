@@ -292,8 +292,8 @@ class RequestObserver:
     def _name(self) -> None:
         """Determine the request's model, lane and estimated prompt bucket."""
         rules = self._shared.rules
-        if self._dialect.model_in_path:
-            self._peek = replace(self._peek, model=model_in_path(self._head.target))
+        if self._dialect.model_in_path and (in_path := model_in_path(self._head.target)) is not None:
+            self._peek = replace(self._peek, model=in_path)
         asked = self._peek.model
         model = self._engine.names.of(asked)
         self._tokens = self._estimated_tokens(model)
@@ -302,7 +302,8 @@ class RequestObserver:
         if rules.needs_length:
             self._lane_at_length = partial(rules.lane_of, self._head.target, self._head.found, self._peek, api_key)
         if asked is not None and model != asked:
-            self._unknown_model = UnknownModel(asked)
+            if self._peek.whole:  # else the engine may have read another name than this one
+                self._unknown_model = UnknownModel(asked)
             if model == OTHER:
                 self._instruments.recorder.outside("model")
         if lane == OTHER:

@@ -46,7 +46,7 @@ def test_a_name_that_differs_is_the_engines_own() -> None:
 
     assert names.answered_with("gpt-4", LLAMA) == LLAMA
     assert names.answered_with("gpt-3", LLAMA) is None  # it is no new one
-    assert [names.of(asked) for asked in ("gpt-4", "gpt-3", LLAMA, None, "gpt-5")] == [*[LLAMA] * 4, "other"]
+    assert [names.of(asked) for asked in ("gpt-4", "gpt-3", LLAMA, "gpt-5", None)] == [*[LLAMA] * 3, "other", "other"]
 
 
 def test_an_echo_of_an_engine_that_refuses_unknown_names_is_a_name() -> None:
@@ -191,6 +191,31 @@ def test_what_a_kind_does_with_names_is_known_once_it_is_recognised(kind: str, f
     engine.answered("ensemble", "ensemble")
 
     assert list(engine.models) == found
+
+
+def test_a_new_process_has_to_prove_its_names_again() -> None:
+    """It may take any name, where the one before refused them. A name that comes back takes no more room."""
+    engine = Engine("auto")
+    engine.refused_model()
+    engine.answered("llama", "llama")
+    engine.began_anew()
+    after = engine.models
+    engine.answered("evil", "evil")
+    engine.answered("gpt-4", "llama")
+
+    assert (after, list(engine.models)) == ((), ["llama"])
+
+
+def test_an_adapter_of_sglang_is_asked_for_behind_its_base() -> None:
+    engine = Engine("sglang")
+    engine.serves(["base", "tuned"], ["tuned"])
+
+    assert [engine.names.of(name) for name in ("base", "base:tuned", "tuned", "base:other")] == [
+        "base",
+        "tuned",
+        "tuned",
+        "other",
+    ]
 
 
 def test_no_refusal_is_seen_of_a_kind_that_takes_any_name() -> None:

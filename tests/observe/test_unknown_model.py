@@ -66,7 +66,7 @@ def test_the_name_that_the_engine_answers_with_is_the_label_of_the_next(answer: 
 
     found = [story.asks(name, answer(chat("llama-8b"))) for name in ("gpt-4", "gpt-4", "llama-8b", None, "gpt-3")]
 
-    assert found == ["other", "llama-8b", "llama-8b", "llama-8b", "other"]
+    assert found == ["other", "llama-8b", "llama-8b", "other", "other"]
 
 
 @pytest.mark.parametrize("answer", [streamed, whole], ids=["streamed", "whole"])
@@ -152,8 +152,11 @@ def test_the_refusals_of_engines_are_known(body: dict[str, object]) -> None:
         '{"model":"evil","messages":[]}'.encode("utf-16"),
         b'{"model":"\\ud800","messages":[]}',
         b'{"model":"' + b"x" * 5000 + b'","messages":[]}',
+        b'{"model":"aaa",%b"messages":[],"t":NaN,"model":"evil"}'
+        % b"".join(b'"%d":1,' % number for number in range(300)),
+        b'{"model":"aaa","messages":[],"t":NaN,"n":"%b","model":"evil"}' % (b"x" * 5000),
     ],
-    ids=["no name", "a byte order mark", "UTF-16", "a lone surrogate", "too long"],
+    ids=["no name", "a byte order mark", "UTF-16", "a lone surrogate", "too long", "many members", "read in part"],
 )
 def test_a_name_that_was_not_read_proves_nothing(body: bytes) -> None:
     """The engine may read such a body where the sidecar does not: its answer would seem to state another name."""

@@ -29,4 +29,4 @@ def test_each_answer_is_counted_as_it_ended(
         warm_up(engine)
         ends.full_context_ends_well(engine, sidecar, COUNTERS)
         ends.too_long_a_prompt_is_the_clients(engine, sidecar)
-        ends.a_signal_ends_no_stream_well(engine, sidecar, number)
+        ends.a_signal_is_counted_as_it_was_seen(engine, sidecar, number)
