@@ -299,6 +299,17 @@ def test_a_run_says_how_far_it_is(checkout: Path, monkeypatch: pytest.MonkeyPatc
     assert sorted(run.passed) == ["beside", "slow"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel has no groups of sessions")
+def test_what_needs_no_clock_gets_only_what_the_others_leave(checkout: Path) -> None:
+    """Its session is last in line, not its processes alone: else it takes half of a processor from a part that measures."""
+    run = Run(checkout)
+    told = "until grep 'nice 19' /proc/self/autogroup; do sleep 0.05; done"
+
+    run.all([part("clock", "grep 'nice 0' /proc/self/autogroup"), part("beside", told, needs_clock=False)])
+
+    assert (sorted(run.passed), run.failed) == (["beside", "clock"], [])
+
+
 def test_what_is_interrupted_leaves_no_child_and_no_record(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the part that needs a clock ends the one beside it too."""
     parts = [part("slow", "sleep 600"), part("beside", "echo $$ > .cache/pid; sleep 600", needs_clock=False)]
