@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -36,12 +36,12 @@ WRITTEN_BY_PARTS = (RECORDS, "tests/alert_rules/mutants/record.json")
 """In no key: else a part would change its own key."""
 LOGS = ".cache/thorough"
 MOST_MINUTES = 100
-"""The time of all parts that need a clock, on two cores. The others run beside them."""
+"""The time of all parts that need a clock, on two cores. The others run beside those of them that are not played alone."""
 SAY_EVERY_SECONDS = 60.0
 TOLD_LINES = 40
 """The end of the output of a part that failed."""
 HELP = """\
-Runs each part whose record is not of this tree, in the order of the table in tools/thorough.py, and records it in
+Runs each part whose record is not of this tree, those that measure on all cores first, and records it in
 docs/evidence/thorough/ if it passed. Commit the records. What was interrupted goes on with the next run.
 
   make thorough                         all that is not fresh: at most 100 minutes on two idle cores
@@ -69,6 +69,9 @@ class Part:
     needs_clock: bool = True
     """Whether it waits for clocks or measures: such parts run one after the other. The others need a processor only, and run beside
     them at idle priority."""
+    alone: bool = False
+    """Whether it measures on all cores: such parts come first, with nothing beside them. A part at idle priority still takes caches, and on
+    many machines half of a core, from what is measured."""
     python: str = ""
     """The Python that it needs besides that of .venv, such as 3.12. It is left out where there is none."""
 
@@ -96,21 +99,21 @@ PARTS = (
             *("tests/test_drains_bench.py", "tests/test_idle_edge_bench.py", "tests/test_pages.py"),
         ),
     ),
-    Part("garden", 3, "make garden", (*PLAYED, "tests/garden")),
+    Part("garden", 1, "make garden", (*PLAYED, "tests/garden")),
     Part(
         "commands-of-pages",
         4,
         "make test-live ARGS=tests/test_doc_commands.py",
         (*PLAYED, "tests/test_doc_commands.py", "docs", "*.md"),
     ),
-    Part("vllm", 15, 'make test-engines ARGS="-k test_vllm"', REAL),
+    Part("vllm", 17, 'make test-engines ARGS="-k test_vllm"', REAL, alone=True),
     Part("llama-cpp", 8, 'make test-engines ARGS="-k test_llama_cpp"', REAL),
     Part("first-page", 12, 'make bench-first-page ARGS="--runs 1"', (*PLAYED, "bench/first_page.py")),
     Part("soak", 12, 'make prove ARGS="--long --only=soak"', (*ON_THE_WHEEL, "bench/soak")),
     Part("splits", 12, 'make prove ARGS="--long --only=splits"', (*ON_THE_WHEEL, "bench/soak")),
-    Part("fairness", 4, "make fairness ARGS=--quick", (*PLAYED, "bench/fairness")),
-    Part("bounds", 3, "make bounds", (*PLAYED, "bench/bounds")),
-    Part("peers", 4, "make bench ARGS=--check", (*PLAYED, "bench/peers")),
+    Part("fairness", 4, "make fairness ARGS=--quick", (*PLAYED, "bench/fairness"), alone=True),
+    Part("bounds", 3, "make bounds", (*PLAYED, "bench/bounds"), alone=True),
+    Part("peers", 4, "make bench ARGS=--check", (*PLAYED, "bench/peers"), alone=True),
     Part(
         "mutants", 13, "make mutants", ("alert_rules", "tests/alert_rules/mutants", "pyproject.toml"), needs_clock=False
     ),
@@ -329,14 +332,16 @@ class Run:
     def all(self, parts: Sequence[Part]) -> None:
         """Play them, and return when all have ended. What is interrupted is stopped with its children."""
         with ThreadPoolExecutor(2) as pool:
-            beside = pool.submit(self._each, [part for part in parts if not part.needs_clock])
             telling = pool.submit(self._tell, parts)
+            beside: Future[None] | None = None
             try:
-                self._each([part for part in parts if part.needs_clock])
+                self._each([part for part in parts if part.alone])
+                beside = pool.submit(self._each, [part for part in parts if not part.needs_clock])
+                self._each([part for part in parts if part.needs_clock and not part.alone])
                 beside.result()
             finally:
                 self._over.set()
-                while not beside.done():
+                while beside is not None and not beside.done():
                     for _, process in list(self._playing.values()):
                         _stop(process)
             telling.result()

@@ -310,6 +310,22 @@ def test_what_needs_no_clock_gets_only_what_the_others_leave(checkout: Path) -> 
     assert (sorted(run.passed), run.failed) == (["beside", "clock"], [])
 
 
+def test_a_part_that_is_played_alone_has_none_beside_it(checkout: Path) -> None:
+    """It comes first, wherever it stands in the table."""
+    run = Run(checkout)
+    order = "echo {} >> .cache/order"
+    parts = [
+        part("beside", order.format("beside"), needs_clock=False),
+        part("clock", order.format("clock")),
+        part("alone", f"sleep 0.2; {order.format('alone')}", alone=True),
+    ]
+
+    run.all(parts)
+
+    assert (checkout / ".cache/order").read_text().split()[0] == "alone"
+    assert len(run.passed) == len(parts)
+
+
 def test_what_is_interrupted_leaves_no_child_and_no_record(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the part that needs a clock ends the one beside it too."""
     parts = [part("slow", "sleep 600"), part("beside", "echo $$ > .cache/pid; sleep 600", needs_clock=False)]
