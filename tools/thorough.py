@@ -38,6 +38,8 @@ LOGS = ".cache/thorough"
 MOST_MINUTES = 100
 """The time of all parts that need a clock, on two cores. The others run beside those of them that are not played alone."""
 SAY_EVERY_SECONDS = 60.0
+PATIENT = {"PYTEST_TIMEOUT": "1200"}
+"""For parts beside others, which may get next to nothing of the processor for minutes."""
 TOLD_LINES = 40
 """The end of the output of a part that failed."""
 HELP = """\
@@ -371,7 +373,7 @@ class Run:
                     part.command,
                 ],
                 cwd=self.checkout,
-                env=environment(),
+                env=environment() if part.needs_clock else environment() | PATIENT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -269,7 +269,7 @@ def test_the_last_bytes_of_a_tunnel_reach_an_engine_that_reads_them_late(monkeyp
     No sweep gives the connection up after some seconds: a slow machine may need longer.
     """
     monkeypatch.setattr(server, "SWEEP_SECONDS", 3600.0)
-    go, got = asyncio.Event(), 0
+    go, read, got = asyncio.Event(), asyncio.Event(), 0
 
     async def script(visit: Visit) -> None:
         nonlocal got
@@ -280,6 +280,7 @@ def test_the_last_bytes_of_a_tunnel_reach_an_engine_that_reads_them_late(monkeyp
         await go.wait()
         while data := await visit.reader.read(1 << 20):
             got += len(data)
+        read.set()
 
     async def scenario() -> int:
         async with Origin(script).listening() as origin, running(origin.port) as relay:
@@ -303,6 +304,7 @@ def test_the_last_bytes_of_a_tunnel_reach_an_engine_that_reads_them_late(monkeyp
             assert [end[0] for end in relay.ends] == [Outcome.CLIENT_CANCELLED]
             go.set()
             await relay.settled()
+            await read.wait()  # the relay has written all; the engine may still be reading
             return sent
 
     assert play(scenario()) == got > 0
