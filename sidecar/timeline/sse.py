@@ -24,8 +24,8 @@ _COLON = 0x3A
 _DATA = b"data:"
 _DATA_AND_SPACE = b"data: "
 _EVENT = b"event:"
-_LONGEST_NAME_LINE_BYTES = 48
-"""First bytes that are kept of a long event's line with its name: the longest name of an API has 40, behind `event: `."""
+_LONGEST_NAME_LINE_BYTES = 64
+"""First bytes that are kept of a long event's line with its name. `response.image_generation_call.partial_image` has 44, behind `event: `."""
 _BLANK = 0x20
 _COMMENT_BEHIND_BOM = BOM + b":"
 NOTHING_OPEN = -1

@@ -23,8 +23,8 @@ _PATHS = (
     *(b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/messages", b"/api/chat", b"/generate"),
     *(b"/generate_stream", b"/completion", b"/completions", b"/v2/models/m/generate_stream"),
 )
-_NAME_IS_CUT_FROM_BYTES = 41
-"""A longer name of a long event may be cut, but not before this: the longest name of an API has 40 bytes."""
+_NAME_IS_CUT_FROM_BYTES = 57
+"""A longer name of a long event may be cut, but not before this: 64 bytes are kept of its line, with `event: `."""
 _OVERHEAD_BYTES = 56
 """Bytes that an event may take besides its own: a line's first byte, a separator for each line, and of a long one a line with a name."""
 
