@@ -83,7 +83,7 @@ class EngineConfig(Section):
     kind: KindName = AUTO
     """The engine's product. auto detects it; none reads no reports and asks the engine for nothing but its health."""
     models: Annotated[tuple[ModelName, ...], Before(several), Limits(max_length=16)] = ()
-    """The closed set of `model` label values; if empty, the models of the engine's /v1/models, and those that its answers prove. Others become `other`."""
+    """The closed set of `model` label values; if empty, the models of the engine's /v1/models, and those that its answers prove. A request for another name counts as `other`, unless an answer showed for which of these the name stands."""
     api_key_file: FileName = ""
     """A file with the engine's own API key (vLLM --api-key), such as a mounted Secret. The sidecar asks for the models with it, and reads it each time. Requests carry their clients' keys."""
     api_key: EngineKey = ""

@@ -142,7 +142,7 @@ class SGLang(EngineKind):
     flags_column = 2
 
     def same_model(self, name: str) -> str:
-        """An adapter is asked for as `BASE:ADAPTER`, and listed by its own name."""
+        """An adapter may be asked for as `BASE:ADAPTER` (`examples/runtime/lora.py`). That the list has its own name was not read in the source."""
         return name.partition(":")[2] or name
 
     def describes(self, answers: Answers) -> Identity:

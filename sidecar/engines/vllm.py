@@ -107,7 +107,9 @@ class VLLM(EngineKind):
         return f"--enable-per-request-metrics makes vLLM state its times (chat, completions and responses); {spans}"
 
     def shows_forced_usage(self, version: str | None) -> bool:
-        """`--enable-force-include-usage` states usage in each event since pull request 37923 of March 2026; before it in one last chunk."""
+        """`--enable-force-include-usage` states usage in each event since pull request 37923 of March 2026 (0.25 is of
+        July; read in 0.32); before it in one last chunk.
+        """
         release = None if version is None else _RELEASE.match(version)
         return release is not None and (int(release[1]), int(release[2])) >= IN_BAND_SINCE
 

@@ -310,6 +310,17 @@ def test_what_needs_no_clock_gets_only_what_the_others_leave(checkout: Path) -> 
     assert (sorted(run.passed), run.failed) == (["beside", "clock"], [])
 
 
+def test_only_parts_beside_others_are_given_more_time(checkout: Path) -> None:
+    """pytest's own limit stands where a part has the processor."""
+    run = Run(checkout)
+
+    run.all(
+        [part("clock", '[ -z "${PYTEST_TIMEOUT-}" ]'), part("beside", "[ $PYTEST_TIMEOUT = 1200 ]", needs_clock=False)]
+    )
+
+    assert (sorted(run.passed), run.failed) == (["beside", "clock"], [])
+
+
 def test_a_part_that_is_played_alone_has_none_beside_it(checkout: Path) -> None:
     """It comes first, wherever it stands in the table."""
     run = Run(checkout)
