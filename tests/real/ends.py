@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tests.real.server import SLOTS, RunningEngine
+from tests.real.server import SLOTS, RunningEngine, endless
 from tests.real.told import page_of, total_of
 from tests.support.client import Answer, Connection, event_json, events, post
 from tests.support.sidecar_process import SidecarProcess
@@ -33,20 +33,6 @@ class Counters:
     output: str
     has_cached: bool
     """Tokens of a prompt that came from the prefix cache are in the first sum."""
-
-
-def endless(engine: RunningEngine) -> bytes:
-    """A request that ends only with the context."""
-    return post(
-        "/v1/chat/completions",
-        {
-            "model": engine.model,
-            "messages": [{"role": "user", "content": "la to mi"}],
-            "ignore_eos": True,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        },
-    )
 
 
 def end_of(answer: Answer) -> str:
@@ -72,7 +58,7 @@ def full_context_ends_well(engine: RunningEngine, sidecar: SidecarProcess, count
 
     async def ask() -> Answer:
         client = await Connection.open(sidecar.port)
-        answer = await client.request(endless(engine))
+        answer = await client.request(endless(engine, stream_options={"include_usage": True}))
         client.close()
         return answer
 
@@ -121,7 +107,7 @@ def a_signal_is_counted_as_it_was_seen(engine: RunningEngine, sidecar: SidecarPr
 
     async def stream(began: asyncio.Semaphore) -> Answer:
         client = await Connection.open(sidecar.port)
-        sent_at = client.write(endless(engine))
+        sent_at = client.write(endless(engine, stream_options={"include_usage": True}))
         taken: list[tuple[float, bytes]] = []
         while b"".join(data for _, data in taken).count(b"data: ") < TOKENS_BEFORE_A_SIGNAL:
             read = await client.next_read()

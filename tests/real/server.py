@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.real.environment import Environment, Say, tail
+from tests.support.client import post
 from tests.support.ports import free_port
 
 
@@ -138,6 +139,13 @@ def warm_up(engine: RunningEngine) -> None:
     )
     with urllib.request.urlopen(question, timeout=120) as answer:
         answer.read()
+
+
+def endless(engine: RunningEngine, **more: object) -> bytes:
+    """A streamed request that ends with the context, unless `more` has `max_tokens`."""
+    messages = [{"role": "user", "content": "la to mi"}]
+    body = {"model": engine.model, "messages": messages, "ignore_eos": True, "stream": True, **more}
+    return post("/v1/chat/completions", body)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.real.server import SLOTS, RunningEngine
-from tests.support.client import Connection, post
+from tests.real.server import SLOTS, RunningEngine, endless
+from tests.support.client import Connection
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
@@ -26,19 +26,6 @@ TOKENS = 3_500
 def sidecar(llama_cpp: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
     with running_sidecar(llama_cpp.url, tmp_path_factory.mktemp("sidecar")) as sidecar:
         yield sidecar
-
-
-def endless(engine: RunningEngine) -> bytes:
-    return post(
-        "/v1/chat/completions",
-        {
-            "model": engine.model,
-            "messages": [{"role": "user", "content": "la to mi"}],
-            "max_tokens": TOKENS,
-            "ignore_eos": True,
-            "stream": True,
-        },
-    )
 
 
 def waiting_and_running(engine: RunningEngine) -> tuple[float, float]:
@@ -73,10 +60,10 @@ def test_leaving_in_queue_and_in_decode_frees_the_slots(
         streaming, queued = clients[:SLOTS], clients[SLOTS:]
         states = []
         for client in streaming:
-            client.write(endless(llama_cpp))
+            client.write(endless(llama_cpp, max_tokens=TOKENS))
         states.append(await until(llama_cpp, (0, SLOTS)))
         for client in queued:
-            client.write(endless(llama_cpp))
+            client.write(endless(llama_cpp, max_tokens=TOKENS))
         states.append(await until(llama_cpp, (2, SLOTS)))
         for client in queued:
             leave(client)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.real.server import SLOTS, RunningEngine
-from tests.support.client import Connection, post
+from tests.real.server import SLOTS, RunningEngine, endless
+from tests.support.client import Connection
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 
@@ -22,19 +22,6 @@ TOKENS = 3_500
 def sidecar(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
     with running_sidecar(vllm.url, tmp_path_factory.mktemp("sidecar")) as sidecar:
         yield sidecar
-
-
-def endless(engine: RunningEngine) -> bytes:
-    return post(
-        "/v1/chat/completions",
-        {
-            "model": engine.model,
-            "messages": [{"role": "user", "content": "la to mi"}],
-            "max_tokens": TOKENS,
-            "ignore_eos": True,
-            "stream": True,
-        },
-    )
 
 
 def waiting_and_running(engine: RunningEngine) -> tuple[float, float]:
@@ -66,10 +53,10 @@ def test_leaving_in_queue_and_in_decode_frees_the_engine(
         streaming, queued = clients[:SLOTS], clients[SLOTS:]
         states = []
         for client in streaming:
-            client.write(endless(vllm))
+            client.write(endless(vllm, max_tokens=TOKENS))
         states.append(await until(vllm, (0, SLOTS)))
         for client in queued:
-            client.write(endless(vllm))
+            client.write(endless(vllm, max_tokens=TOKENS))
         states.append(await until(vllm, (2, SLOTS)))
         for client in queued:
             leave(client)
