@@ -70,9 +70,7 @@ _REQUESTS = sum(1 for _ in request_sequences())
 _ANSWERS = min(sum(answer.family not in families for answer in hostile_answers()) for families in NOT_FOR.values())
 _WRITERS = sum(map(len, SIDES.values()))
 _FUZZ_MINUTES = thorough_parts()["make fuzz"].rpartition("=")[2]
-(_FUZZ_SECONDS,) = (
-    word.partition("=")[2] for proof in PROOFS for word in proof.words if word.startswith("--seconds-each=")
-)
+(_FUZZ_INPUTS,) = (word.partition("=")[2] for proof in PROOFS for word in proof.words if word.startswith("--inputs="))
 
 _SOAK_MINUTES = next(
     word.partition("=")[2]
@@ -96,7 +94,7 @@ _BEFORE = """# Promises
 <!-- Written by `make docs`; a test holds the page to the code, and checks that each test and each target exists. -->
 
 Each row is a promise to the clients and to the operators of an engine, with its figure and what shows it. A path is a test, which
-`make test`, `make test-long` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs, soak for {soak_minutes} min and each fuzzer for {fuzz_seconds} s; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
+`make test`, `make test-long` or `make thorough` runs. A `make` target measures: each change runs {in_gate}, those about bytes on the wheel that the image installs, soak for {soak_minutes} min and the same {fuzz_inputs} inputs in each fuzzer; `make thorough` also runs {in_thorough}; {by_hand} are for a person to run. A promise that is broken is a bug: please report it. Measured values, with their machine and their
 date, are in [evidence/performance.md](evidence/performance.md). What the sidecar changes on the wire is in
 [deviations.md](deviations.md), and what it does at its own limits in [budgets.md](budgets.md).
 """
@@ -155,7 +153,7 @@ CHAPTERS = (
             ),
             Promise(
                 "No input makes a parser raise, hold without a bound, or work more than in proportion to its length.",
-                f"0 finds in the kept inputs; more are drawn for {_FUZZ_SECONDS} s in each compiled parser at each change, for {_FUZZ_MINUTES} minutes in all of them in `make thorough`, for {AN_HOUR_SECONDS // 60} minutes each by hand",
+                f"0 finds in the kept inputs; at each change the same {_FUZZ_INPUTS} drawn ones in each compiled parser; new ones are drawn for {_FUZZ_MINUTES} minutes in all of them in `make thorough`, for {AN_HOUR_SECONDS // 60} minutes each by hand",
                 ("tests/fuzz/test_corpora.py", "make fuzz"),
             ),
         ),
@@ -354,7 +352,7 @@ def page(chapters: Iterable[Chapter] = CHAPTERS) -> str:
             in_thorough=_listed(each for each in targets if each in thorough and each not in gate),
             by_hand=_listed(each for each in targets if each not in gate and each not in thorough),
             soak_minutes=_SOAK_MINUTES,
-            fuzz_seconds=_FUZZ_SECONDS,
+            fuzz_inputs=_FUZZ_INPUTS,
         )
         + "".join(map(_section, chapters))
         + proofs()

@@ -66,7 +66,7 @@ _SHORT_BYTES = 64
 class SseParser:
     """Feed it segments; it returns the events that they complete.
 
-    Memory never exceeds the cap plus one segment. Time is linear in the bytes, however they are split.
+    Memory never exceeds the cap, one segment and 128 bytes. Time is linear in the bytes, however they are split.
     """
 
     __slots__ = (

@@ -3,7 +3,8 @@
 On the wheel (`make prove ARGS=--only=fuzz`) no branch of a compiled parser can be seen. libFuzzer then draws from the corpora that guided
 runs on the sources have grown, guided by the branches of the checks, of their second readers and of what is not compiled.
 
-Without arguments each target gets an hour; `--minutes` divides a time over all of them, as `make thorough` does. Each runs in a process of
+Without arguments each target gets an hour; `--minutes` divides a time over all of them, as `make thorough` does. `--inputs` draws that many
+from a fixed seed instead, the same ones on every machine: so the gate refuses a change for what it changed, not for what chance drew. Each runs in a process of
 its own (`child.py`), from the kept corpus and from what earlier runs on this machine found (.cache/fuzz). A find is written
 below .cache/fuzz/finds and printed as the lines that make it a test. `--keep` merges what is new into tests/fuzz/corpus, in
 which libFuzzer keeps the smallest file for each new branch. Without atheris it says so; where `CI` is set it fails.
@@ -17,8 +18,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 from tests.fuzz.target import Target, compiled_in
 from tests.fuzz.targets import CORPUS, TARGETS
@@ -31,6 +34,10 @@ CHECKOUT = Path(__file__).parents[2]
 FOUND = CHECKOUT / ".cache" / "fuzz"
 MOST_KEPT_FILES = 60
 MOST_KEPT_BYTES = 16_384
+SEED = 1
+"""Of the draws that are counted, not timed. Any other would do."""
+_SAME_ADDRESSES = ("setarch", "--addr-no-randomize")
+"""libFuzzer remembers comparisons by their addresses, and draws from them."""
 LIBFUZZER = ("-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1", "-use_value_profile=0", "-verbosity=1")
 
 
@@ -57,9 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("fuzz: NOTHING RAN: atheris is not installed (make fuzz installs it, on Linux with Python 3.11 to 3.13)")
         return 1 if os.environ.get("CI") else 0
     seconds = seconds_each(asked.minutes, asked.seconds_each, len(names), asked.jobs)
-    print(f"fuzz: {len(names)} targets, {seconds} s each, {asked.jobs} at once")
+    length = f"{seconds} s" if asked.inputs is None else f"{asked.inputs:,} inputs of seed {SEED}"
+    print(f"fuzz: {len(names)} targets, {length} each, {asked.jobs} at once")
     with ThreadPoolExecutor(asked.jobs) as pool:
-        ended = list(pool.map(lambda name: _run(TARGETS[name], seconds), names))
+        ended = list(pool.map(lambda name: _run(TARGETS[name], seconds, asked.inputs), names))
     if asked.keep:
         for one in ended:
             _merge(one.target)
@@ -77,6 +85,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fuzz", description="fuzzes every parser of the product")
     parser.add_argument("--minutes", type=float, help="minutes over all targets; default: an hour each")
     parser.add_argument("--seconds-each", type=int, help="seconds for each target")
+    parser.add_argument("--inputs", type=int, help="inputs for each target, the same ones each time")
     parser.add_argument("--only", default="", help="names of targets, with commas")
     parser.add_argument("--compiled", action="store_true", help="only parsers that the wheel compiles")
     parser.add_argument("--jobs", type=int, default=2, help="targets at once")
@@ -94,26 +103,34 @@ def seconds_each(minutes: float | None, seconds: int | None, targets: int, jobs:
     return max(1, int(minutes * 60 / turns - START_SECONDS))
 
 
-def _run(target: Target, seconds: int) -> Ended:
-    grown, finds = _folder("corpus", target), _folder("finds", target)
+def _run(target: Target, seconds: int, inputs: int | None) -> Ended:
+    """Ends after `seconds`, or after that many inputs: these are the same each time, so no earlier run on this machine adds any."""
+    counted = inputs is not None
+    grown, finds = _folder("counted" if counted else "corpus", target), _folder("finds", target)
     words, log = FOUND / f"{target.name}.dict", FOUND / f"{target.name}.log"
     words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words))
+    if counted:
+        for path in grown.iterdir():
+            path.unlink()
     for number, seed in enumerate(target.seeds):
         (grown / f"seed-{number}").write_bytes(seed)
     before = set(finds.iterdir())
+    ends = (f"-runs={inputs}", f"-seed={SEED}") if counted else (f"-max_total_time={seconds}",)
     command = [
+        *(_SAME_ADDRESSES if counted and _can_be_given_same_addresses() else ()),
         *(sys.executable, "-m", "tests.fuzz.child", target.name, str(grown), *_kept_folder(target)),
         *(
-            f"-max_total_time={seconds}",
+            *ends,
             f"-max_len={target.most_bytes}",
             f"-dict={words}",
             f"-artifact_prefix={finds}/",
         ),
         *LIBFUZZER,
     ]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}  # the order of a set must not steer what is drawn
     began = time.monotonic()
     with log.open("wb") as output:
-        status = subprocess.run(command, cwd=CHECKOUT, stdout=output, stderr=output, check=False).returncode
+        run = subprocess.run(command, cwd=CHECKOUT, stdout=output, stderr=output, check=False, env=environment)
     text = log.read_text(errors="replace")
     new = tuple(sorted(set(finds.iterdir()) - before))
     runs = int(text.rpartition("number_of_executed_units:")[2].split()[0]) if "executed_units:" in text else 0
@@ -121,7 +138,14 @@ def _run(target: Target, seconds: int) -> Ended:
     print(f"fuzz: {target.name:14} {took:5.0f} s {runs:10,} inputs, {len(new)} finds", flush=True)
     for find in new:
         print(lines_for_a_test(target, find, text), flush=True)
-    return Ended(target, status, runs, new, log)
+    return Ended(target, run.returncode, runs, new, log)
+
+
+@cache
+def _can_be_given_same_addresses() -> bool:
+    """Not on every system, nor in every container: there some draws of a seed differ from run to run."""
+    found = which(_SAME_ADDRESSES[0]) is not None
+    return found and subprocess.run([*_SAME_ADDRESSES, "true"], capture_output=True, check=False).returncode == 0
 
 
 def lines_for_a_test(target: Target, find: Path, log: str) -> str:

@@ -13,7 +13,7 @@ from sidecar.timeline.events import Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
 from sidecar.timeline.outline import Outline
 from sidecar.timeline.reader import EventReader
-from sidecar.timeline.sse import BOM, SseParser
+from sidecar.timeline.sse import _LONGEST_NAME_LINE_BYTES, BOM, SseParser
 from tests.fuzz.target import Target, cuts
 from tests.support.apis import dialect_for
 
@@ -23,10 +23,10 @@ _PATHS = (
     *(b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/messages", b"/api/chat", b"/generate"),
     *(b"/generate_stream", b"/completion", b"/completions", b"/v2/models/m/generate_stream"),
 )
-_NAME_IS_CUT_FROM_BYTES = 57
-"""A longer name of a long event may be cut, but not before this: 64 bytes are kept of its line, with `event: `."""
-_OVERHEAD_BYTES = 56
-"""Bytes that an event may take besides its own: a line's first byte, a separator for each line, and of a long one a line with a name."""
+_NAME_IS_CUT_FROM_BYTES = _LONGEST_NAME_LINE_BYTES - len(b"event: ")
+"""A longer name of a long event may be cut, but not before this."""
+_OVERHEAD_BYTES = 2 * _LONGEST_NAME_LINE_BYTES
+"""Bytes that may be held of a long event besides the cap: of its name, and of the line that is read now."""
 
 
 # --- server-sent events --------------------------------------------------------------------------------------------------

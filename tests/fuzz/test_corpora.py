@@ -5,7 +5,10 @@ libFuzzer reached, and every find that was mended.
 """
 
 import ast
+import subprocess
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -87,7 +90,7 @@ def test_the_targets_of_compiled_parsers_are_those_whose_checks_name_one(monkeyp
     compiled = {name for name, target in TARGETS.items() if compiled_in(target.check)}
     played: list[str] = []
 
-    def run(target: Target, _seconds: int) -> Ended:
+    def run(target: Target, _seconds: int, _inputs: int | None) -> Ended:
         played.append(target.name)
         return Ended(target, 0, 1, (), Path("log"))
 
@@ -100,6 +103,32 @@ def test_the_targets_of_compiled_parsers_are_those_whose_checks_name_one(monkeyp
     assert set(played) == compiled
 
 
+def test_inputs_that_are_counted_are_the_same_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They come from one seed and from the kept corpus alone, whatever an earlier run has grown."""
+    ran: list[tuple[list[str], list[str], str]] = []
+
+    def run(command: list[str], **options: Any) -> CompletedProcess[bytes]:
+        grown = tmp_path / "counted" / "sse"
+        ran.append((command, sorted(path.name for path in grown.iterdir()), options["env"]["PYTHONHASHSEED"]))
+        (grown / "of-an-earlier-run").write_bytes(b"data")
+        options["stdout"].write(b"stat::number_of_executed_units: 5")
+        return CompletedProcess(command, 0)
+
+    monkeypatch.setattr(fuzzing, "find_spec", lambda _: True)
+    monkeypatch.setattr(fuzzing, "FOUND", tmp_path)
+    monkeypatch.setattr(fuzzing, "_can_be_given_same_addresses", lambda: True)
+    monkeypatch.setattr(subprocess, "run", run)
+
+    assert [fuzzing.main(["--inputs=5", "--only=sse"]) for _ in range(2)] == [0, 0]
+
+    first, second = ran
+    assert first == second
+    command, grown, hash_seed = first
+    assert {"setarch", "-runs=5", "-seed=1"} < set(command)
+    assert not any(word.startswith("-max_total_time") for word in command)
+    assert (grown, hash_seed) == ([f"seed-{number}" for number in range(len(TARGETS["sse"].seeds))], "0")
+
+
 @pytest.mark.parametrize(
     ("status", "finds", "code"),
     [(0, 0, 0), (77, 1, 1), (1, 0, 1)],
@@ -110,7 +139,7 @@ def test_a_find_and_a_target_that_cannot_run_fail(
 ) -> None:
     monkeypatch.setattr(fuzzing, "find_spec", lambda _: True)
     ended = Ended(TARGETS["sse"], status, 5, (Path("crash-0"),) * finds, Path("sse.log"))
-    monkeypatch.setattr(fuzzing, "_run", lambda _target, _seconds: ended)
+    monkeypatch.setattr(fuzzing, "_run", lambda _target, _seconds, _inputs: ended)
 
     assert fuzzing.main(["--only=sse", "--seconds-each=1"]) == code
 
