@@ -70,7 +70,9 @@ _REQUESTS = sum(1 for _ in request_sequences())
 _ANSWERS = min(sum(answer.family not in families for answer in hostile_answers()) for families in NOT_FOR.values())
 _WRITERS = sum(map(len, SIDES.values()))
 _FUZZ_MINUTES = thorough_parts()["make fuzz"].rpartition("=")[2]
-(_FUZZ_INPUTS,) = (word.partition("=")[2] for proof in PROOFS for word in proof.words if word.startswith("--inputs="))
+(_FUZZ_INPUTS,) = (
+    f"{int(word.partition('=')[2]):,}" for proof in PROOFS for word in proof.words if word.startswith("--inputs=")
+)
 
 _SOAK_MINUTES = next(
     word.partition("=")[2]

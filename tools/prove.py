@@ -101,7 +101,7 @@ PROOFS = (
     Proof(
         "fuzz",
         "and for inputs that libFuzzer draws from them, for the parsers that are compiled",
-        ("tests.fuzz", "--compiled", "--inputs=6000"),
+        ("tests.fuzz", "--compiled", "--inputs=20000"),
         3,
         "make fuzz",
         ("tests.fuzz", "--compiled", "--seconds-each=600"),

@@ -35,7 +35,7 @@ FOUND = CHECKOUT / ".cache" / "fuzz"
 MOST_KEPT_FILES = 60
 MOST_KEPT_BYTES = 16_384
 SEED = 1
-"""Of the draws that are counted, not timed. Any other would do."""
+"""Draws that are counted, not timed, begin with it. Any other would do."""
 _SAME_ADDRESSES = ("setarch", "--addr-no-randomize")
 """libFuzzer remembers comparisons by their addresses, and draws from them."""
 LIBFUZZER = ("-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1", "-use_value_profile=0", "-verbosity=1")
