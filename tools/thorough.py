@@ -87,7 +87,7 @@ REAL = (*PLAYED, "tests/real", "tests/streams", "docs/quickstart.md")
 PARTS = (
     Part(
         "live",
-        20,
+        22,
         'make test-live ARGS="--ignore=tests/garden --ignore=tests/test_doc_commands.py"',
         (
             *(
@@ -108,15 +108,15 @@ PARTS = (
         "make test-live ARGS=tests/test_doc_commands.py",
         (*PLAYED, "tests/test_doc_commands.py", "docs", "*.md"),
     ),
-    Part("vllm", 17, "make test-engines ARGS=\"-k 'test_vllm and not test_vllm_pages'\"", REAL, alone=True),
+    Part("vllm", 25, "make test-engines ARGS=\"-k 'test_vllm and not test_vllm_pages'\"", REAL, alone=True),
     Part("vllm-pages", 10, 'make test-engines ARGS="-k test_vllm_pages"', REAL, alone=True),
-    Part("llama-cpp", 8, 'make test-engines ARGS="-k test_llama_cpp"', REAL),
-    Part("first-page", 11, 'make bench-first-page ARGS="--runs 1"', (*PLAYED, "bench/first_page.py")),
+    Part("llama-cpp", 1, 'make test-engines ARGS="-k test_llama_cpp"', REAL),
+    Part("first-page", 9, 'make bench-first-page ARGS="--runs 1"', (*PLAYED, "bench/first_page.py"), alone=True),
     Part("soak", 11, 'make prove ARGS="--long --only=soak"', (*ON_THE_WHEEL, "bench/soak")),
     Part("splits", 11, 'make prove ARGS="--long --only=splits"', (*ON_THE_WHEEL, "bench/soak")),
     Part("fairness", 3, "make fairness ARGS=--quick", (*PLAYED, "bench/fairness"), alone=True),
     Part("bounds", 2, "make bounds", (*PLAYED, "bench/bounds"), alone=True),
-    Part("peers", 3, "make bench ARGS=--check", (*PLAYED, "bench/peers"), alone=True),
+    Part("peers", 2, "make bench ARGS=--check", (*PLAYED, "bench/peers"), alone=True),
     Part(
         "mutants", 13, "make mutants", ("alert_rules", "tests/alert_rules/mutants", "pyproject.toml"), needs_clock=False
     ),
