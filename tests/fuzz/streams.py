@@ -108,9 +108,20 @@ def check_ndjson(data: bytes) -> None:
     for cap in (_SMALL_CAP, 1 << 18):
         whole = _ndjson([data], cap)
         for pieces in cuts(data):
-            assert _ndjson(pieces, cap) == whole, "the cuts change the values"
+            values, *others = _ndjson(pieces, cap)
+            assert [*map(_legible, values)] == [*map(_legible, whole[0])], "the cuts change the values"
+            assert others == [*whole[1:]], "the cuts change where values are, or how many are too long"
         if cap > len(data):
             _as_json_reads_it(data, whole[0])
+
+
+def _legible(value: bytes) -> bytes | None:
+    """None for what is no JSON, which no dialect reads: blanks in a damaged string may be one where a line's indentation was cut."""
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return value
 
 
 def _as_json_reads_it(data: bytes, values: list[bytes]) -> None:

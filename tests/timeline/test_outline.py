@@ -17,7 +17,7 @@ from sidecar.timeline.dialects.openai_completions import OpenAICompletions
 from sidecar.timeline.dialects.openai_responses import OpenAIResponses
 from sidecar.timeline.dialects.sglang_generate import SGLangGenerate
 from sidecar.timeline.events import Dialect
-from sidecar.timeline.outline import DEEPEST, MOST_MEMBERS, OUTLINED_AT_ONCE_BYTES, Outline, Size
+from sidecar.timeline.outline import DEEPEST, MOST_ELEMENTS, MOST_MEMBERS, OUTLINED_AT_ONCE_BYTES, Outline, Size
 
 
 def outlined(*pieces: bytes) -> Outline:
@@ -65,11 +65,12 @@ class TestWhatIsKept:
     )
     def test_a_text_without_bulk_is_its_own_outline(self, said: object, indent: int | None) -> None:
         def shallow(value: object, depth: int = 1) -> object:
-            """Deeper containers are kept empty."""
+            """Deeper containers are kept empty, and of a long list the first elements."""
             if isinstance(value, dict):
                 return {name: shallow(each, depth + 1) for name, each in value.items()} if depth <= DEEPEST else {}
             if isinstance(value, list):
-                return [shallow(each, depth + 1) for each in value] if depth <= DEEPEST else []
+                most = MOST_ELEMENTS[min(depth, len(MOST_ELEMENTS)) - 1]
+                return [shallow(each, depth + 1) for each in value[:most]] if depth <= DEEPEST else []
             return value
 
         outline = outlined(json.dumps(said, indent=indent).encode()).end()
