@@ -4,6 +4,7 @@ import _thread
 import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -341,6 +342,7 @@ def test_a_part_that_is_played_alone_has_none_beside_it(checkout: Path) -> None:
 def test_what_is_interrupted_leaves_no_child_and_no_record(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the part that needs a clock ends the one beside it too."""
     parts = [part("slow", "sleep 600"), part("beside", "echo $$ > .cache/pid; sleep 600", needs_clock=False)]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts a job in its background with it ignored
     # The second, two seconds later, is for a first that Python drops: an exception in a finalizer is only told.
     interrupts = iter([_thread.interrupt_main, *[lambda: None] * 40, _thread.interrupt_main])
 
