@@ -46,6 +46,7 @@ _IS_OBJECT = re.compile(rb"\s*+\{")
 _CONTAINER = b"{["
 _QUOTE = 0x22
 _NO_SCALAR = b""
+_NULL = b"null"
 _SCALARS = Scalars.__struct_fields__
 _scalars_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_SCALARS)
 _FIELDS = frozenset(Body.__struct_fields__)
@@ -188,7 +189,7 @@ def _without_media(read: Body, plain: int | None) -> Generator[None, None, int]:
     total = plain or 0
     for name in _TEXT if plain is None else _BESIDE_MESSAGES:
         text = bytes(getattr(read, name))
-        if name == "text" and _IS_OBJECT.match(text):
+        if text == _NULL or (name == "text" and _IS_OBJECT.match(text)):
             continue
         media = MediaBytes()
         for at in range(0, len(text), _WINDOW_BYTES):
@@ -213,8 +214,9 @@ def peek_outline(
     except UNREADABLE:
         return found
     ids = _TOKEN_IDS.match(_prompt_of(read)) or _LISTS.match(_prompt_of(read))
-    stated = [name for name in _TEXT if name in sizes and not (name == "text" and _IS_OBJECT.match(read.text))]
-    total = 0 if ids else sum(sizes[name] for name in stated)
+    stated = ((name, bytes(getattr(read, name))) for name in _TEXT if name in sizes)
+    texts = [name for name, raw in stated if not (raw == _NULL or (name == "text" and _IS_OBJECT.match(raw)))]
+    total = 0 if ids else sum(sizes[name] for name in texts)
     is_text = media_bytes is None and not ids and not _is_held(read)
     return replace(
         found,
@@ -383,6 +385,9 @@ def _text_bytes(read: Body, plain: int | None, steps: _Steps | None, *, inline: 
     for name, stated in zip(_TEXT, _text_of(read), strict=True):
         if stated is NOT_STATED or (plain is not None and name == "messages"):
             continue
+        many = memoryview(stated).nbytes
+        if many == len(_NULL) and bytes(stated) == _NULL:
+            continue
         if name == "text" and _IS_OBJECT.match(stated):
             continue  # in a Responses request, `text` states the format of the answer
         if steps is not None:
@@ -393,7 +398,7 @@ def _text_bytes(read: Body, plain: int | None, steps: _Steps | None, *, inline: 
             for look in looks_for(name, inline=inline):
                 if look(raw, 0, len(raw)):
                     return None
-        total += memoryview(stated).nbytes
+        total += many
     return total
 
 

@@ -139,6 +139,13 @@ class TestText:
         assert seen(system="ab", messages=[]).text_bytes == 6
         assert seen(messages=[1], tools=[2]).text_bytes == 6
 
+    @pytest.mark.parametrize("name", ["messages", "prompt", "input", "system", "tools", "text", "text_input", "inputs"])
+    def test_is_none_where_a_member_is_null(self, name: str) -> None:
+        """Clients that state every member of their API write a null for those that they do not use."""
+        stated = {"instructions": "ab", name: None}
+
+        assert seen(**stated).text_bytes == in_steps(compact(stated).encode()).text_bytes == 4
+
     @pytest.mark.parametrize(
         "part",
         [

@@ -47,8 +47,9 @@ def with_image(url: str) -> dict[str, Any]:
         {"input": WORDS, "instructions": WORDS, "text": {"format": {"type": "text"}}, "model": "m"},
         {"text": WORDS, "model": "m", "sampling_params": {"n": 1}},
         {"messages": [], "tools": [{"type": "mcp", "a": WORDS}], "previous_response_id": "r", "model": "m"},
+        {"messages": None, "prompt": WORDS, "input": None, "text": None, "tools": None, "model": "m"},
     ],
-    ids=["chat", "many messages", "prompts", "one prompt", "responses", "sglang", "held by the server"],
+    ids=["chat", "many messages", "prompts", "one prompt", "responses", "sglang", "held by the server", "nulls"],
 )
 def test_it_finds_what_a_look_into_all_of_it_finds(said: dict[str, Any], step: int) -> None:
     body = compact(said)
