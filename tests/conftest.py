@@ -98,8 +98,10 @@ def _module_leaves_nothing() -> Iterator[None]:
 def _test_leaves_nothing() -> Iterator[None]:
     """Collect after each test, so that the warning of a transport, file or coroutine left open comes in its own test.
 
-    The frames of a failed test would keep its resources open until the next test begins.
+    The frames of a failed test would keep its resources open until the next test begins. `last_exc` is kept since Python 3.12.
     """
     yield
     sys.last_type = sys.last_value = sys.last_traceback = None
+    if sys.version_info >= (3, 12):
+        sys.last_exc = None
     gc.collect()

@@ -61,11 +61,6 @@ def test_a_scenario_that_fails_ends_its_connections(script: object) -> None:
     assert connections[0].closed
 
 
-@pytest.mark.xfail(
-    sys.version_info >= (3, 12),
-    reason="Python 3.12 keeps the frames of a failed test in sys.last_exc too, which tests/conftest.py does not forget yet",
-    strict=True,
-)
 def test_a_warning_belongs_to_the_test_that_caused_it(tmp_path: Path) -> None:
     (tmp_path / "test_toy.py").write_text(LEAVING)
     command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", "-c", str(CHECKOUT / "pyproject.toml")]
