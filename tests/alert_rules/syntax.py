@@ -16,7 +16,7 @@ import promql_parser as promql
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Histogram
-from sidecar.metrics.target_labels import ONE_PROCESS
+from sidecar.metrics.target_labels import ONE_POD, ONE_PROCESS
 
 
 FOLDER = Path(__file__).parents[2] / "alert_rules"
@@ -215,5 +215,11 @@ def is_number(node: promql.Expr) -> bool:
     return all(isinstance(one, promql.NumberLiteral | promql.StringLiteral | promql.ParenExpr) for one in inside(node))
 
 
-KNOWN = {**exposed(), **recorded()}
+OF_ALERTS = "ALERTS"
+"""The series in which Prometheus and vmalert keep every alert that fires or waits."""
+KNOWN = {
+    **exposed(),
+    **recorded(),
+    OF_ALERTS: frozenset({*ONE_POD, "model", "lane", "objective", "alertname", "alertstate", "phase", "severity"}),
+}
 """Every series that a rule may read, with its labels."""

@@ -146,7 +146,7 @@ def pod_since(minute: float, *values: float) -> Happens:
 IS_DOWN, RESTARTED = "LLMEngineDown page", "LLMEngineRestarted ticket"
 DOWN.cases(
     (4, 4),
-    ("an engine that does not answer", "For a minute: a page.", up(1, 0), {4.75: "", 5.5: IS_DOWN}),
+    ("an engine that does not answer", "For two minutes: a page.", up(1, 0), {5.75: "", 6.5: IS_DOWN}),
     ("an engine that goes down in a young pod", "It is not loading any more.", pod_since(0, 1, 0), {7: IS_DOWN}),
     ("a sidecar that is not scraped", "It says nothing of its engine.", up(1, None), {7: ""}),
     (
@@ -187,7 +187,7 @@ DOWN.cases(
         "an engine that was up before its sidecar restarted",
         "It does not load.",
         restarted(1, 0),
-        {12: IS_DOWN, 40.5: IS_DOWN},
+        {13: IS_DOWN, 40.5: IS_DOWN},
     ),
     ("a pod made anew with the same name", "It may load for half an hour.", another_pod, {12: "", 39: "", 41: IS_DOWN}),
 )
@@ -197,7 +197,7 @@ DOWN.cases(
         "a sidecar that restarts while its engine is long down",
         "The page stays.",
         of(gauge("process_start_time_seconds", 0, 0, 3000), up(1, 0, 0)),
-        {7: IS_DOWN, 49: IS_DOWN, 51: IS_DOWN, 59: IS_DOWN},
+        {8: IS_DOWN, 49: IS_DOWN, 51: IS_DOWN, 59: IS_DOWN},
     ),
 )
 DOWN.cases(
@@ -206,12 +206,32 @@ DOWN.cases(
         "an engine that answers again",
         "Its page outlasts the page of the pod, which it mutes.",
         up(1, 0, 1),
-        {6: IS_DOWN, 12.75: IS_DOWN, 14: ""},
+        {7: IS_DOWN, 12.75: IS_DOWN, 14: ""},
     ),
 )
 DOWN.cases(
-    (4, 0.75, 3),
-    ("an engine that misses three checks", "No page is sent.", up(1, 0, 1), {4.5: "", 4.75: "", 5: "", 6: ""}),
+    (4, 1.75, 3),
+    (
+        "an engine that is down for less than two minutes",
+        "No page is sent.",
+        up(1, 0, 1),
+        {5.5: "", 5.75: "", 6: "", 7: ""},
+    ),
+)
+DOWN.cases(
+    (4, 4),
+    (
+        "an engine that has stopped in the middle of its work",
+        "Both of its pages come at once: the one mutes the other.",
+        of(stalled(60), up(1, 0)),
+        {4: "", 5: f"{IS_DOWN}, {BACK}"},
+    ),
+    (
+        "an engine that was silent and answers",
+        "It is not down.",
+        of(stalled(60), up(1, 1)),
+        {5: BACK},
+    ),
 )
 DOWN.cases(
     (4, 0.25, 12),

@@ -2,7 +2,7 @@
 
 from sidecar.slo.causes import ROOT_PHASES
 from tests.alert_rules.promtool import JOB, LANE, MODEL, Happens, Scenario, Suite
-from tests.alert_rules.world import WELL, Traffic, broken, lane, undecided
+from tests.alert_rules.world import WELL, Traffic, broken, causes, lane, undecided
 
 
 SUITE = Suite("roots")
@@ -88,9 +88,43 @@ SUITE.cases(
     ),
     (
         "an engine that is down while lanes burn for another reason",
-        "It has its minute.",
+        "It has its two minutes.",
         down_with(broken("queue", 1.0, engine=0.39), 1, 0, 0),
-        {6.75: QUEUE, 7.5: f"{QUEUE}, LLMEngineDown page"},
+        {6.75: QUEUE, 7.75: QUEUE, 8.5: f"{QUEUE}, LLMEngineDown page"},
+    ),
+)
+
+
+def one_down_of_three(phase: str) -> Happens:
+    """One pod's engine does not answer, and this pod misses because of this phase. The others are well."""
+
+    def happens(scenario: Scenario) -> None:
+        down = (WELL, broken(phase), broken(phase))
+        for pod, spans in (("engine-0", down), ("engine-1", (WELL,) * 3), ("engine-2", (WELL,) * 3)):
+            lane(scenario, *spans, pod=pod)
+            causes(scenario, *spans, pod=pod)
+            scenario.shows("llm_engine_up", 1, *(0 if spans is down else 1,) * 2, pod=pod)
+
+    return happens
+
+
+SUITE.cases(
+    (6, 0.5, 5),
+    (
+        "an engine of three that is down",
+        "Its two pages come at once: the one mutes the other.",
+        one_down_of_three("engine"),
+        {6.5: "", 7.5: "LLMPodBurn page engine, LLMEngineDown page"},
+    ),
+    (
+        "an engine of three that is down while its pod burns for another reason",
+        "It has its two minutes.",
+        one_down_of_three("decode"),
+        {
+            7.5: "LLMPodBurn page decode",
+            7.75: "LLMPodBurn page decode",
+            8.5: "LLMPodBurn page decode, LLMEngineDown page",
+        },
     ),
 )
 SLOW, SPLIT = broken("queue", 0.15), broken("queue", 0.15, prefill=0.45)

@@ -7,7 +7,6 @@ alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges
 
 from sidecar.commands.export.rules.annotations import links, most_on, told_apart
 from sidecar.commands.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS
-from sidecar.commands.export.rules.pages import leading
 from sidecar.commands.export.rules.root_rules import ODD
 from sidecar.commands.export.rules.rule import Alert
 from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
@@ -20,6 +19,9 @@ _WHO = (*ONE_ENGINE, "model", "lane")
 _VARIABLES = ("namespace", "pod", "lane")
 MUTING_KEPT = "5m"
 """The page of a pod that these mute goes on for its window of 2 minutes and for the 3 minutes that it is kept."""
+_DOWN_ALONE = "2m"
+"""An engine that is down pages after this time if no other page tells it. A lane of five requests a minute burns by then: a page that
+came before it would be told again when the lane's joins its group."""
 
 
 def state_alert(
@@ -52,7 +54,8 @@ def state_alert(
 
 def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The engine's state, pod by pod."""
-    engine_leads = " ".join(leading(Blame.ENGINE, PAGING).split())
+    down = "LLMEngineDown"
+    other_pages = f'phase="{Blame.ENGINE}",severity="page",alertstate="firing",alertname!="{down}"'
     return (
         state_alert(
             "LLMNothingComesBack",
@@ -72,16 +75,18 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             kept=MUTING_KEPT,
             severity="page",
         ),
-        # An engine that is down now pages at once where lanes burn because of the engine: so that both are one message.
+        # An engine that is down now pages at once where another page tells of it: so that both are one message.
         state_alert(
-            "LLMEngineDown",
+            down,
             Cause.DOWN,
             f"""
             max by ({POD_LABELS}) (
               (
-                max_over_time(llm_engine_up[1m]) == 0
+                max_over_time(llm_engine_up[{_DOWN_ALONE}]) == 0
                 or
-                llm_engine_up == 0 and on ({ENGINE_LABELS}) ({engine_leads})
+                llm_engine_up == 0 and on ({ENGINE_LABELS}) ALERTS{{{other_pages},lane!=""}}
+                or
+                llm_engine_up == 0 and on ({POD_LABELS}) ALERTS{{{other_pages},pod!=""}}
               )
               unless on ({INSTANCE_LABELS}) (
                 max_over_time(llm_engine_up[2h]) == 0 and on ({INSTANCE_LABELS}) time() - process_start_time_seconds < 1800
