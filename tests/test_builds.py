@@ -2,8 +2,10 @@
 
 import ast
 import importlib.metadata
+import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +17,7 @@ import pytest
 import hatch_build
 import sidecar
 from hatch_build import UnbuildableError, compile_into, modules, wanted_build
+from tests.support.sidecar_process import running_sidecar
 
 
 CHECKOUT = Path(__file__).parents[1]
@@ -114,6 +117,17 @@ def told(*arguments: str, **variables: str) -> str:
     done = subprocess.run(command, cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
+
+
+def test_the_logs_first_line_and_the_metrics_say_which_build_runs(tmp_path: Path) -> None:
+    with running_sidecar("http://127.0.0.1:1", tmp_path, until="/-/healthy") as running:
+        first, *_ = running.log.read_text().splitlines()
+        metrics = running.page("/metrics")
+    line = json.loads(first)
+    (info,) = re.findall(r"^llm_sidecar_build_info\{(.*)\} 1$", metrics, re.MULTILINE)
+
+    assert (line["event"], line["build"], line["version"]) == ("listening", sidecar.BUILD, sidecar.__version__)
+    assert f'build="{sidecar.BUILD}"' in info
 
 
 @pytest.mark.compiled
