@@ -54,12 +54,18 @@ def question(prompt: str) -> bytes:
     return head % len(body) + body
 
 
+LARGE_BODY_BYTES = 65_536
+"""A body of which more than this is missing is an upload that is not answered."""
+
+
 class OriginConnection(asyncio.Protocol):
     """One connection of the origin. `lost` is done once it is gone, with that instant."""
 
     def __init__(self, origin: "Origin") -> None:
         self._origin = origin
         self._pending = b""
+        self._body_left = 0
+        """Bytes of a large body that are still to come: they are counted and dropped, or this engine would take longer than the sidecar."""
         self._timer: asyncio.Handle | None = None
         self.transport: asyncio.Transport | None = None
         self.writing = True
@@ -83,11 +89,17 @@ class OriginConnection(asyncio.Protocol):
         self.writing = True
 
     def data_received(self, data: bytes) -> None:
+        if self._body_left > 0:
+            self._body_left -= len(data)
+            self._origin.on_request(self)
+            return
         self._pending += data
         while (end := self._pending.find(b"\r\n\r\n")) >= 0:
             _, stated, rest = self._pending[:end].lower().partition(b"content-length:")
             length = int(rest.split(b"\r\n", 1)[0]) if stated else 0
-            if len(self._pending) < end + 4 + length:
+            if (left := end + 4 + length - len(self._pending)) > 0:
+                if left > LARGE_BODY_BYTES:
+                    self._body_left, self._pending = left, b""
                 self._origin.on_request(self)
                 return
             request, self._pending = self._pending[: end + 4 + length], self._pending[end + 4 + length :]
