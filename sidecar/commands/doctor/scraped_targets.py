@@ -4,7 +4,7 @@ A process is recognised by `process_start_time_seconds`: the value on its own pa
 are no proof, because a Service or a port of another pod answers as well. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from sidecar.commands.doctor.expected_rules import grouped_by, metrics_in, ours
@@ -26,15 +26,33 @@ _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def own_targets(read: Read) -> list[Mapping[str, str]]:
-    """The labels of every target of Prometheus that is this very process."""
+    """The labels of every target of Prometheus that is this very process, or may be.
+
+    Processes of several pods can begin at the same instant, as after a node comes back. Then the address tells, if it is the one
+    that was asked; else all of them are given.
+    """
     started = read.started_at
     if started is None:
         return []
-    return [
+    found: list[Mapping[str, str]] = [
         {name: value for name, value in labels.items() if name != "__name__"}
         for labels, value in read.evidence.prometheus["sidecars"].samples
         if abs(value - started) < SAME_START_SECONDS
     ]
+    if _are_several_pods(found):
+        asked = urlsplit(read.evidence.sidecar_url).netloc
+        return [one for one in found if one.get("instance") == asked] or found
+    return found
+
+
+def _are_several_pods(targets: Sequence[Mapping[str, str]]) -> bool:
+    """One process that is scraped several times has one pod, under whatever address and job."""
+    return len({tuple(one.get(name) for name in _WHICH_PROCESS) for one in targets}) > 1 and all(
+        one.get("pod") for one in targets
+    )
+
+
+_WHICH_PROCESS = (CLUSTER, "namespace", "pod")
 
 
 def prometheus(read: Read, _chain: Chain) -> Finding:
@@ -58,6 +76,13 @@ def scrape(read: Read, chain: Chain) -> Finding:
     mine = own_targets(read)
     if not mine:
         return _not_scraped(read)
+    if _are_several_pods(mine):
+        names = ", ".join(f"{one['pod']} at {one.get('instance', '?')}" for one in mine)
+        return unknown(
+            Link.SCRAPE,
+            f"{len(mine)} processes began at the same instant ({names}), and which of them answered here cannot be told",
+            "ask at the address at which Prometheus scrapes it: --sidecar.url=http://ADDRESS:PORT",
+        )
     if len(mine) > 1:
         twice = ", ".join(f"job {one.get('job', '?')} at {one.get('instance', '?')}" for one in mine)
         return broken(

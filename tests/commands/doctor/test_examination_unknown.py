@@ -25,9 +25,11 @@ from tests.commands.doctor.sound_evidence import (
     NOW,
     PAGE,
     STARTED,
+    TARGET,
     api,
     sound,
     told,
+    vector,
     without_shipped_rules,
 )
 
@@ -177,3 +179,26 @@ def test_a_pod_that_just_started_is_not_scraped_yet() -> None:
     found = states(evidence)
 
     assert (found[State.BROKEN], found[State.UNKNOWN]) == ([], ["scrape", "labels"])
+
+
+OTHER = {**TARGET, "pod": "llama-1", "instance": "10.0.0.8:9901"}
+
+
+def test_two_pods_that_began_at_the_same_instant_are_two_processes() -> None:
+    """As after a node comes back. To drop one of them, as if it were scraped twice, would end the monitoring of an engine."""
+    evidence = sound()
+    prometheus("sidecars", vector((TARGET, STARTED), (OTHER, STARTED)))(evidence)
+
+    assert states(evidence)[State.BROKEN] == states(evidence)[State.UNKNOWN] == []
+
+
+def test_which_of_two_processes_answered_is_not_guessed() -> None:
+    evidence = sound()
+    evidence.sidecar_url = "http://llm-phase-sidecar:9901"
+    prometheus("sidecars", vector((TARGET, STARTED), (OTHER, STARTED)))(evidence)
+
+    assert states(evidence)[State.BROKEN] == []
+    assert "2 processes began at the same instant (llama-0 at 10.0.0.7:9901, llama-1 at 10.0.0.8:9901)" in said(
+        evidence, Link.SCRAPE
+    )
+    assert "--sidecar.url=http://ADDRESS:PORT" in said(evidence, Link.SCRAPE)
