@@ -127,8 +127,8 @@ class EngineConfig(Section):
 class ProxyConfig(Section):
     """The traffic listener and its limits."""
 
-    listen_address: ListenAddress = "0.0.0.0:8900"
-    """The address for clients: the Service's target port."""
+    listen_address: ListenAddress = ":8900"
+    """The address for clients: the Service's target port. Without a host every interface, of IPv4 and, where the kernel has it, of IPv6."""
     max_in_flight: Annotated[int, Limits(ge=1, le=100_000)] = 1024
     """Requests at once, above which 503 and Retry-After are answered and counted (Envoy's breaker: 1024). An unfinished upload is none yet."""
     max_uploads: Annotated[int, Limits(ge=0, le=1_000_000)] = 0
@@ -182,7 +182,7 @@ class ProxyConfig(Section):
 class WebConfig(Section):
     """The admin listener: metrics, health, status page."""
 
-    listen_address: ListenAddress = "0.0.0.0:9901"
+    listen_address: ListenAddress = ":9901"
     """Apart from traffic, because the engine has a /metrics of its own. Write endpoints answer loopback only."""
     config_file: WebConfigFile = ""
     """TLS and passwords of the admin listener, in the format of Prometheus' exporters; its content is read again when it changes. Without it: plain HTTP, no password."""

@@ -5,6 +5,7 @@ every address of a host, an IPv6 socket for IPv6 alone. Knows no protocol, and a
 """
 
 import asyncio
+import errno
 import socket
 from typing import Any
 
@@ -28,11 +29,21 @@ class Doorstep:
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         for family, kind, protocol, _, address in dict.fromkeys(found):
-            sock = socket.socket(family, kind, protocol)
+            try:
+                sock = socket.socket(family, kind, protocol)
+            except OSError as error:
+                if error.errno == errno.EAFNOSUPPORT and not host:  # every interface, of a kernel without IPv6
+                    continue
+                raise
             self._sockets.append(sock)
-            _listen(sock, address)
+            _listen(sock, (address[0], port or self._port, *address[2:]))
         bound: tuple[str, int] = self._sockets[0].getsockname()[:2]
         return bound
+
+    @property
+    def _port(self) -> int:
+        """The port of the first socket, once it listens: those of one listener have the same."""
+        return int(self._sockets[0].getsockname()[1])
 
     def taken(self) -> list[socket.socket]:
         """The sockets. The caller closes them."""

@@ -84,8 +84,8 @@ def test_a_good_config_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert parts[0] == "The config is valid."
     assert parts[1].splitlines() == [
         "engine     http://127.0.0.1:8000 (kind auto)",
-        "traffic    0.0.0.0:8900",
-        "admin      0.0.0.0:9901",
+        "traffic    :8900",
+        "admin      :9901",
         "lanes      batch, code, default, other (default: default)",
         "buckets    0-512, 512-4k, 4k-16k, 16k-64k, 64k+, unknown (prompt tokens)",
         "labels     quantization=unknown, gpu_type=unknown",

@@ -15,8 +15,8 @@ def config(**sections: object) -> Config:
 
 def test_the_ports_are_those_of_the_design() -> None:
     """The traffic listener's port is 8900, the admin listener's 9901."""
-    assert config().proxy.address == Address("0.0.0.0", 8900)
-    assert config().web.address == Address("0.0.0.0", 9901)
+    assert config().proxy.address == Address("", 8900)
+    assert config().web.address == Address("", 9901)
     assert config().engine.address == Address("127.0.0.1", 8000)
 
 

@@ -1,6 +1,7 @@
 """A client that comes to a listener before it answers waits at the doorstep."""
 
 import asyncio
+import errno
 import socket
 
 import pytest
@@ -48,16 +49,37 @@ def test_a_port_that_is_taken_is_an_error_that_names_the_address_and_leaves_noth
         asyncio.run(scenario("127.0.0.1", port))
 
 
+async def every_interface() -> list[tuple[str, int]]:
+    """The addresses on which an empty host listens."""
+    doorstep = Doorstep()
+    await doorstep.open("", 0)
+    taken = doorstep.taken()
+    names = [each.getsockname()[:2] for each in taken]
+    for each in taken:
+        each.close()
+    return names
+
+
 def test_an_empty_host_is_every_interface() -> None:
-    """A socket of its own for each family, so that one of them may be missing on the machine."""
+    """A socket of its own for each family, all of one port."""
+    found = asyncio.run(every_interface())
 
-    async def scenario() -> list[str]:
-        doorstep = Doorstep()
-        await doorstep.open("", 0)
-        taken = doorstep.taken()
-        names = [each.getsockname()[0] for each in taken]
-        for each in taken:
-            each.close()
-        return names
+    assert {host for host, _ in found} <= {"0.0.0.0", "::"}
+    assert len({port for _, port in found}) == 1
 
-    assert set(asyncio.run(scenario())) <= {"0.0.0.0", "::"}
+
+def test_a_kernel_without_ipv6_listens_on_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutSix(socket.socket):
+        def __init__(self, family: int = -1, *rest: object, **more: object) -> None:
+            if family == socket.AF_INET6:
+                raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+            super().__init__(family, *rest, **more)  # type: ignore[arg-type]  # as it was called
+
+    both = [
+        (family, socket.SOCK_STREAM, 6, "", (host, 0))
+        for family, host in ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0"))
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: both)
+    monkeypatch.setattr("sidecar.proxy.doorstep.socket.socket", WithoutSix)
+
+    assert [host for host, _ in asyncio.run(every_interface())] == ["0.0.0.0"]
