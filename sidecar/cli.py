@@ -38,6 +38,9 @@ examples:
   sidecar compare --prometheus.url=http://prometheus:9090 --old=2h --new=0m
       Say what moved since two hours ago, with intervals; `sidecar compare
       --help` has more.
+  sidecar inject vllm.yaml | kubectl apply -f -
+      Put the sidecar into Kubernetes manifests; `sidecar inject --help` has
+      more.
   sidecar doctor --prometheus.url=http://prometheus:9090
       Check every link from the engine to a page; `sidecar doctor --help` has
       more.
@@ -70,8 +73,8 @@ objectives, the listeners and the number of series.
 """
 _SERVE_FLAGS = {
     "engine.url": ("URL", "the engine, http://host:port or unix:/path"),
-    "proxy.listen_address": ("ADDRESS", "address for clients (default 0.0.0.0:8900)"),
-    "web.listen_address": ("ADDRESS", "address for metrics, health and the status page (default 0.0.0.0:9901)"),
+    "proxy.listen_address": ("ADDRESS", "address for clients (default :8900)"),
+    "web.listen_address": ("ADDRESS", "address for metrics, health and the status page (default :9901)"),
     "web.config_file": ("FILE", "TLS and passwords of the admin listener, as for Prometheus' exporters (default none)"),
     "log.level": ("LEVEL", "debug, info, warning or error (default info)"),
     "log.format": ("FORMAT", "json, console or auto (default auto: console on a terminal)"),
@@ -136,6 +139,10 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
             from sidecar.commands.diagnose.diagnose_command import main as command  # noqa: PLC0415
         case "compare":
             from sidecar.commands.compare.compare_command import main as command  # noqa: PLC0415
+        case "inject" | "uninject" | "bypass":
+            from sidecar.commands.inject.inject_command import COMMANDS  # noqa: PLC0415
+
+            return COMMANDS[name]
         case "capacity":
             from sidecar.commands.capacity.capacity_command import main as command  # noqa: PLC0415
         case "baseline":
@@ -179,6 +186,9 @@ def _parser() -> argparse.ArgumentParser:
         ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
         ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),
         ("drain", "drain the sidecar on this host, and wait until nothing is in flight", ""),
+        ("inject", "put the sidecar into Kubernetes manifests, and lead their traffic to it", ""),
+        ("uninject", "take it out of manifests again", ""),
+        ("bypass", "print the commands that lead traffic past it, at once and without a restart", ""),
         ("export", "write rules, routes, dashboards and manifests into a folder", ""),
     ):
         commands.add_parser(

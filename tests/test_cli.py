@@ -112,7 +112,8 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Commands with flags of their own are parsed elsewhere, and could be missing here."""
     assert main(["--help"]) == 0
     listed = re.findall(r"^    ([a-z]+)  ", capsys.readouterr().out, re.MULTILINE)
-    own = re.findall(r'^ +case "([a-z]+)":', Path(cli.__file__).read_text(), re.MULTILINE)
+    cases = re.findall(r'^ +case ("[a-z" |]+"):', Path(cli.__file__).read_text(), re.MULTILINE)
+    own = [name for each in cases for name in re.findall("[a-z]+", each)]
 
     assert {"drain", "export"} <= set(own)
     assert sorted(listed) == sorted({*own, "serve", "check"})

@@ -234,6 +234,8 @@ TESTED_THROUGH = {
     "admin/page/error_budget.py": "admin/page/test_budget.py",
     "admin/page/failure_table.py": "admin/page/test_recent_failures.py",
     "commands/asking.py": "commands/doctor/test_doctor_command.py",
+    "commands/inject/": "commands/inject/test_attaching_manifests.py",
+    "commands/inject/inject_flags.py": "commands/inject/test_inject_command.py",
     "commands/capacity/answer.py": "commands/capacity/test_answers.py",
     "commands/capacity/gpus.py": "commands/capacity/test_bandwidth.py",
     "classify/decoders.py": "classify/test_body.py",

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from sidecar.engines import tensorrt_llm, vllm
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of
-from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
@@ -34,6 +34,13 @@ HOLD_SECONDS = 6.0
 class Dynamo(EngineKind):
     name = "dynamo"
     title = "NVIDIA Dynamo"
+    started = Start(
+        known_by=r"dynamo[.-]frontend|ai-dynamo",
+        port=8000,
+        flags=("--http-port",),
+        variable="DYN_HTTP_PORT",
+        drains_with="python3",
+    )
     channels = (
         Channel(
             source="`nvext.timing` on the last chunk",

@@ -72,6 +72,24 @@ class Assembler(Protocol):
         """Reports whose hold has ended. Called once per second."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How a container starts the engine, as far as a Kubernetes manifest shows it: `sidecar inject` reads it there."""
+
+    known_by: str
+    """A regular expression that its image, or the words that start it, contain."""
+    port: int
+    """The port on which it listens unless it is told another."""
+    flags: tuple[str, ...] = ()
+    """The flags that state the port; the first one is added where none is."""
+    variable: str = ""
+    """A variable of the environment that states it."""
+    variable_has_host: bool = False
+    """It is host:port."""
+    drains_with: str = ""
+    """A tool in its own image that can send a request to the sidecar: `curl` or `python3`; "" if none is known."""
+
+
 class EngineKind:
     """An engine of unknown kind. One stateless instance serves the process."""
 
@@ -103,6 +121,10 @@ class EngineKind:
     """The pages that are asked for beside /v1/models, once it is recognised."""
     state: StateNames | None = None
     """The names of its state on its own page of metrics; None where it has no page."""
+
+    # --- started by (`commands/inject/`)
+    started: Start | None = None
+    """None: a manifest does not show that it is this engine."""
 
     # --- its requests
     paths: Mapping[bytes, Dialect] = {}

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import msgspec
 
 from sidecar.engines.durations import MILLISECONDS, between, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
 from sidecar.engines.probe.replies import Answers, Identity, decoded, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.ledger.account import Source
@@ -45,6 +45,9 @@ class _Props(msgspec.Struct):
 class LlamaCpp(EngineKind):
     name = "llama_cpp"
     title = "llama.cpp"
+    started = Start(
+        known_by=r"llama\.cpp|llama-server", port=8080, flags=("--port",), variable="LLAMA_ARG_PORT", drains_with="curl"
+    )
     channels = (
         Channel(
             source="`timings` (chat, completions, `/completion`, `/infill`; `/v1/responses` streamed)",

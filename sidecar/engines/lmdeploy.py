@@ -6,7 +6,7 @@ request's times can be told only if it alone finished between two readings.
 `include_usage` is not added: every other chunk then carries `usage: null`.
 """
 
-from sidecar.engines.kind import Channel, EngineKind
+from sidecar.engines.kind import Channel, EngineKind, Start
 from sidecar.engines.probe.replies import METRICS, Answers, Identity, body_at, info_labels
 from sidecar.engines.probe.state_names import Count, Name, StateNames, finished_seconds
 from sidecar.engines.reports.lone_requests import Histogram
@@ -16,6 +16,7 @@ from sidecar.engines.reports.report_sources import LoneSums
 class LMDeploy(EngineKind):
     name = "lmdeploy"
     title = "LMDeploy"
+    started = Start(known_by="lmdeploy", port=23333, flags=("--server-port",), drains_with="python3")
     channels = (
         Channel(
             source="none in-band",

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import msgspec
 
 from sidecar.engines.durations import NANOSECONDS, between, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Wire
+from sidecar.engines.kind import Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import Answers, Identity, body_at, decoded, text_at
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import NO_REPORT, EngineReport
@@ -44,6 +44,7 @@ class _Tags(msgspec.Struct):
 class Ollama(EngineKind):
     name = "ollama"
     title = "Ollama"
+    started = Start(known_by="ollama", port=11434, variable="OLLAMA_HOST", variable_has_host=True)
     channels = (
         Channel(
             source="durations in the last line of `/api/chat` and `/api/generate`, streamed and whole",

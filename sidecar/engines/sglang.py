@@ -33,7 +33,7 @@ from typing import Any
 import msgspec
 
 from sidecar.engines.durations import between, between_nanoseconds, instant_of, seconds_of
-from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import SERVER_INFO, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.reports.report_sources import ExportedFiles
@@ -78,6 +78,7 @@ def report_in_line(line: bytes) -> KeyedReport | None:
 class SGLang(EngineKind):
     name = "sglang"
     title = "SGLang"
+    started = Start(known_by="sglang", port=30000, flags=("--port",), drains_with="curl")
     channels = (
         Channel(
             source="`meta_info` of `/generate`, streamed and whole",

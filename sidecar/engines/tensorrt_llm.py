@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from sidecar.engines.durations import between, instant_of
-from sidecar.engines.kind import Channel, EngineKind
+from sidecar.engines.kind import Channel, EngineKind, Start
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, body_at, info_labels, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
 from sidecar.engines.reports.report_sources import PolledRecords
@@ -129,6 +129,9 @@ def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
 class TensorRTLLM(EngineKind):
     name = "tensorrt_llm"
     title = "TensorRT-LLM"
+    started = Start(
+        known_by="trtllm-serve|tensorrt-llm|tensorrt_llm", port=8000, flags=("--port",), drains_with="python3"
+    )
     channels = (
         Channel(
             source="none in-band",

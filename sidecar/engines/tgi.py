@@ -21,7 +21,7 @@ import msgspec
 
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
-from sidecar.engines.kind import Assembler, Channel, EngineKind, Wire
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import decoded
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.span import Span
@@ -45,6 +45,9 @@ class TGI(EngineKind):
 
     name = "tgi"
     title = "Hugging Face TGI"
+    started = Start(
+        known_by="text-generation-inference|text-generation-launcher", port=80, flags=("--port", "-p"), variable="PORT"
+    )
     channels = (
         Channel(
             source="header `x-queue-time` of whole answers (all paths)",

@@ -13,7 +13,7 @@ tensors.
 from collections.abc import Mapping
 
 from sidecar.engines.durations import between_nanoseconds, whole_number
-from sidecar.engines.kind import Channel, EngineKind, Wire
+from sidecar.engines.kind import Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import text_in
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import NO_REPORT, EngineReport
@@ -23,6 +23,7 @@ from sidecar.timeline.dialects.triton_generate import TRITON_TIMES
 class Triton(EngineKind):
     name = "triton"
     title = "Triton"
+    started = Start(known_by="tritonserver", port=8000, flags=("--http-port",), drains_with="curl")
     channels = (
         Channel(
             source="tensors `*_time_ns` of `/v2/models/*/generate` and `generate_stream`",

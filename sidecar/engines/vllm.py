@@ -23,7 +23,7 @@ import re
 from collections.abc import Mapping
 
 from sidecar.engines.durations import MILLISECONDS, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
 from sidecar.engines.span import Span, seconds_in
@@ -45,6 +45,7 @@ _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 class VLLM(EngineKind):
     name = "vllm"
     title = "vLLM"
+    started = Start(known_by="vllm", port=8000, flags=("--port",), drains_with="curl")
     channels = (
         Channel(
             source="usage chunk `metrics` (chat, completions), last event (`/v1/responses`), body of whole answers",

@@ -164,6 +164,7 @@ NAMES_ALLOWED = {
     "config/schema.py": "keys of the config, which are public",
     "commands/diagnose/diagnose_command.py": "examples of command lines",
     "commands/export/export_command.py": "examples of command lines",
+    "commands/inject/inject_flags.py": "examples of command lines",
     "proxy/forward.py": "a Server header: the road imports no room",
     "commands/simulator": "it simulates one engine, with the names on its page",
     "timeline/apis.py": "paths, and who serves them",
@@ -215,3 +216,8 @@ def test_each_file_of_an_engine_has_one() -> None:
     assert {name: Path(inspect.getfile(type(kind))).stem for name, kind in KINDS.items()} == {
         name: name for name in KINDS
     }
+
+
+def test_each_kind_says_how_a_container_starts_it() -> None:
+    """Else `sidecar inject` would pass its manifests by."""
+    assert [name for name, kind in KINDS.items() if kind.started is None] == []

@@ -16,8 +16,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.commands.diagnose.diagnose_command import SIDECAR_URL
+from sidecar.commands.doctor.attached_pods import FROM_A_CLUSTER
 from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
 from sidecar.commands.doctor.links import Finding, State
+from sidecar.commands.inject.audit import audited
+from sidecar.commands.inject.manifest_text import Document, ManifestError, read
 from sidecar.config.file import ConfigErrors, load
 from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, folded, width
 from sidecar.config.notes import notes
@@ -75,7 +78,8 @@ def main(argv: Sequence[str], check_web_config: Callable[[str], None] = lambda _
         return stop.code if isinstance(stop.code, int) else MISUSED
     told = {name: value for name, value in vars(known).items() if value not in (None, False)}
     errors = _errors(told, unknown_flags)
-    if errors:
+    manifests, unread = _manifests(told.get("manifests"))
+    if errors := [*errors, *unread]:
         lines = [f"sidecar doctor: {error}" for error in errors]
         sys.stderr.write(errors_text([*lines, "`sidecar doctor --help` explains, with examples."]))
         return MISUSED
@@ -83,6 +87,8 @@ def main(argv: Sequence[str], check_web_config: Callable[[str], None] = lambda _
     evidence = Evidence(
         explicit=frozenset(told), config=checked, template_texts=_texts(told.get("alertmanager.templates"))
     )
+    if "manifests" in told:
+        evidence.attached = audited(manifests)
     # Sockets and a loop are loaded only if there is something to ask.
     from sidecar.commands.doctor.gathering import Sources, examined  # noqa: PLC0415
 
@@ -123,6 +129,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="the folder of Alertmanager's *.tmpl files",
     )
+    read.add_argument(
+        "--manifests",
+        dest="manifests",
+        metavar="FILE",
+        help=f"manifests of workloads and Services, or what `{FROM_A_CLUSTER}` prints",
+    )
     test = parser.add_argument_group("what is done and printed")
     test.add_argument(
         "--send-test-page",
@@ -154,6 +166,18 @@ def _errors(told: Mapping[str, Any], unknown_flags: Sequence[str]) -> list[str]:
     if folder is not None and not Path(folder).is_dir():
         errors.append(f"--alertmanager.templates: there is no folder {folder}")
     return errors
+
+
+def _manifests(file: str | None) -> tuple[list[Document], list[str]]:
+    """The documents of the file, and why it cannot be read."""
+    if file is None:
+        return [], []
+    try:
+        return read(Path(file).read_text(), file), []
+    except OSError as error:
+        return [], [f"--manifests: {file}: {error.strerror}"]
+    except (UnicodeDecodeError, ManifestError) as error:
+        return [], [f"--manifests: {error}"]
 
 
 def _shown(word: str) -> str:

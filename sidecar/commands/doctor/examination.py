@@ -6,7 +6,15 @@ its link unknown, and never an error of the command.
 
 from collections.abc import Callable, Mapping
 
-from sidecar.commands.doctor import clock, loaded_rules, own_side, page_links, page_routes, scraped_targets
+from sidecar.commands.doctor import (
+    attached_pods,
+    clock,
+    loaded_rules,
+    own_side,
+    page_links,
+    page_routes,
+    scraped_targets,
+)
 from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Evidence, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, unknown
 from sidecar.commands.export.shipped_files import NothingShippedError
@@ -19,6 +27,7 @@ JUDGES: Mapping[Link, Callable[[Read, Chain], Finding]] = {
     Link.SIDECAR: own_side.sidecar,
     Link.READY: own_side.ready,
     Link.TRAFFIC: own_side.traffic,
+    Link.ATTACHED: attached_pods.attached,
     Link.CLIENTS: own_side.clients,
     Link.COUNTED: own_side.counted,
     Link.LIMITS: own_side.limits,

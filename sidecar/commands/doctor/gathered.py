@@ -13,6 +13,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.commands.asking import Reply
+from sidecar.commands.inject.audit import Audit
 from sidecar.config.notes import Note
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.engines.probe.replies import Answers
@@ -99,6 +100,8 @@ class Evidence:
     opened: Mapping[str, Reply] = field(default_factory=dict)
     """Links of pages that were opened."""
     test_page: Drilled | None = None
+    attached: Audit | None = None
+    """Read from the manifests; None: none were named."""
 
 
 class Read:

@@ -53,6 +53,12 @@ class Link(Enum):
         "--proxy.url",
         "Clients reach nothing, or reach something that does not measure.",
     )
+    ATTACHED = (
+        "attached",
+        "Has each pod its sidecar that asks for one, and does all that leads there lead to the sidecar?",
+        "--manifests",
+        "Requests go past the sidecar, or to a port where nothing listens.",
+    )
     CLIENTS = (
         "clients",
         "Do all clients go through the sidecar?",

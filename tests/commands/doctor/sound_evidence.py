@@ -15,6 +15,7 @@ from sidecar.commands.doctor import expected_rules
 from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
 from sidecar.commands.doctor.page_links import api_link
 from sidecar.commands.export.shipped_files import ALERT_RULES, DASHBOARD_RULES, NothingShippedError, shipped
+from sidecar.commands.inject.audit import Audit
 from sidecar.config.quick_yaml import QuickDumper, read_yaml
 from tests.support.shipped_rules import shipped_rules
 
@@ -133,6 +134,7 @@ def sound() -> Evidence:
     return Evidence(
         explicit=frozenset({"sidecar.url", "proxy.url", "prometheus.url", "alertmanager.url"}),
         sidecar_url="http://10.0.0.7:9901",
+        attached=Audit(["Deployment llama"], pods_attached=1, pods=1),
         config=ConfigCheck("sidecar.yml"),
         healthy=told("healthy\n"),
         ready=told("ready\n"),

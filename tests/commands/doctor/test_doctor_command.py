@@ -205,7 +205,7 @@ def test_without_flags_a_host_without_a_sidecar_is_told_so(capsys: pytest.Captur
 
     assert code == 1
     assert max(map(len, lines)) <= 80
-    assert lines[-1] == "0 ok, 1 broken, 22 unknown."
+    assert lines[-1] == "0 ok, 1 broken, 23 unknown."
     assert [line.split()[:2] for line in lines if line.startswith("broken")] == [["broken", "sidecar"]]
 
 

@@ -19,6 +19,8 @@ import pytest
 
 from sidecar.commands.doctor.drill import TEST_JOB
 from sidecar.commands.doctor.links import Link
+from sidecar.commands.inject.attaching import Settings, attach_all
+from sidecar.commands.inject.manifest_text import read, written
 from tests.commands.doctor.stack import Chain, Change, Examined, Plan, Surroundings, active_tests, attached, doctor
 from tests.support.background import background
 from tests.support.grafana import grafana
@@ -29,6 +31,7 @@ from tests.support.sink import listening_sink
 
 pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(240)]
 
+MANIFEST = Path(__file__).parents[1] / "inject" / "manifests" / "two-services.yaml"
 ENOUGH = 130
 """Requests: the share of traffic that is seen is known from 100 on."""
 CONFIG = """\
@@ -64,9 +67,12 @@ def sound(ward: Ward) -> Iterator[Chain]:
         yield chain
 
 
-def test_on_a_sound_chain_every_link_is_ok(ward: Ward, sound: Chain) -> None:
+def test_on_a_sound_chain_every_link_is_ok(ward: Ward, sound: Chain, tmp_path: Path) -> None:
     """With every flag nothing is unknown either, and the TEST page arrives and is resolved, long before it would end by itself."""
-    flags = (f"--config.file={ward.config}", "--strict")
+    documents, manifests = read(MANIFEST.read_text(), MANIFEST.name), tmp_path / "attached.yaml"
+    attach_all(documents, Settings(every=True))
+    manifests.write_text(written(documents))
+    flags = (f"--config.file={ward.config}", f"--manifests={manifests}", "--strict")
     before = sound.examine(*flags, but=["delivery"])
     found = doctor(*sound.flags, *flags, "--send-test-page=queue")
     told = ward.around.sink.wait_for("/queue/page", about="TEST")

@@ -1,0 +1,374 @@
+"""The work of `sidecar inject` on a set of manifests: which workloads are asked for, and how each gets its sidecar and its traffic.
+
+The order for one workload: its pod and its engine are found; then what leads traffic there. A Service or InferencePool that leads to
+these pods alone is turned to the sidecar's port. Where nothing can be turned (a headless Service, an operator's, none at all, one that
+leads to pods without a sidecar as well), the sidecar takes the engine's port, and the engine listens on the next one. What can be
+done in neither way is refused. Nothing is half attached: with one refusal nothing is written, and all of them are told at once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from sidecar.commands.inject.edited_object import Edited
+from sidecar.commands.inject.engine_in_pod import Found, UnclearError, engine_of, find
+from sidecar.commands.inject.manifest_text import Document, Object
+from sidecar.commands.inject.pod_with_sidecar import ATTACHED, IS_ATTACHED, NAME, TRAFFIC, PodSettings, attach
+from sidecar.commands.inject.ways_to_pods import (
+    Route,
+    called,
+    is_pool,
+    is_service,
+    let_in,
+    named_ports,
+    namespace_of,
+    routes_to,
+    selector_of,
+    selects,
+    turn,
+)
+from sidecar.commands.inject.workload_kinds import Led, Path, PodKind, PodPlace, containers_in, kind_of, pods_of
+
+
+ASKED = "llm-phase-sidecar/attach"
+"""Label or annotation of a workload: `"true"` asks for the sidecar, `"false"` keeps it out, whatever the flags say."""
+_WHICH_CONTAINER, _WHICH_PORT = "llm-phase-sidecar/engine-container", "llm-phase-sidecar/engine-port"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The flags."""
+
+    every: bool = False
+    selector: Mapping[str, str] = field(default_factory=dict)
+    no_service: bool = False
+    pods_only: bool = False
+    """Services and pools stay as they are: first the pods are made anew, then traffic is led to them."""
+    container: str = ""
+    port: int | None = None
+    further_kinds: Mapping[str, Path] = field(default_factory=dict)
+    pod: PodSettings = field(default_factory=PodSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """The pods of one workload."""
+
+    one: Object
+    kind: PodKind
+    place: PodPlace
+
+    @property
+    def spec(self) -> Object:
+        """The pod's spec."""
+        return self.place.spec_in(self.one)
+
+    @property
+    def labels(self) -> Mapping[str, object]:
+        """The labels of its pods. An operator's pods have more; a Service of the manifests knows these alone."""
+        return self.place.labels_in(self.one)
+
+    @property
+    def has_sidecar(self) -> bool:
+        """Whether it was attached before."""
+        return self.labels.get(ATTACHED) == IS_ATTACHED
+
+
+@dataclass(slots=True)
+class Attached:
+    """The work that was done, a line each; `refused`: why nothing may be written."""
+
+    lines: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    workloads: int = 0
+
+
+def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
+    """Attach every workload that is asked for; the documents are changed in place. Write none of them where something is refused."""
+    objects = [one for document in documents for one in document.objects]
+    work = _Work(objects, {id(one): Edited(one) for one in objects}, list(workloads_of(objects, settings)), settings)
+    work.choose()
+    _refuse_unknown(objects, work.workloads, settings, work.done)
+    work.plan()
+    for way in work.ways:
+        try:
+            work.attach(way)
+            work.done.workloads += 1
+        except UnclearError as error:
+            work.done.refused.append(f"{called(way.pods.one)}: {error}")
+    for pods in work.wanted:
+        if pods.has_sidecar:
+            work.lead(pods)
+    for each in work.edited.values():
+        each.sign()
+    for document in documents:
+        document.changed = any(work.edited[id(one)].changed for one in document.objects)
+    return work.done
+
+
+def workloads_of(objects: Sequence[Object], settings: Settings) -> Iterator[Pods]:
+    """Everything that makes pods which may serve."""
+    for one in objects:
+        kind = kind_of(one, settings.further_kinds)
+        if kind is not None:
+            for place in pods_of(one, kind):
+                yield Pods(one, kind, place)
+
+
+def _asked(one: Object) -> str | None:
+    """The word of the object itself: its label, or else its annotation."""
+    metadata = one.get("metadata") or {}
+    for where in ("labels", "annotations"):
+        stated = (metadata.get(where) or {}).get(ASKED)
+        if stated is not None:
+            return str(stated).lower()
+    return None
+
+
+def asks_by_name(one: Object) -> bool:
+    """Whether its own label or annotation asks for a sidecar."""
+    return _asked(one) == "true"
+
+
+def _is_hook(one: Object) -> bool:
+    """Helm runs it once, at an event of the release: a test, a migration. It has no clients."""
+    annotations = (one.get("metadata") or {}).get("annotations") or {}
+    return "helm.sh/hook" in annotations
+
+
+class Asked(Enum):
+    """The one who asks for a sidecar in a workload."""
+
+    NOT = "it is not asked for"
+    BY_NAME = "its label, its annotation, or --selector"
+    OF_ALL = "--all, which means every engine"
+
+
+def _is_asked(one: Object, settings: Settings) -> Asked:
+    stated = _asked(one)
+    if stated is not None:
+        return Asked.BY_NAME if stated == "true" else Asked.NOT
+    if _is_hook(one):
+        return Asked.NOT
+    labels = (one.get("metadata") or {}).get("labels") or {}
+    if settings.selector and all(labels.get(key) == value for key, value in settings.selector.items()):
+        return Asked.BY_NAME
+    return Asked.OF_ALL if settings.every else Asked.NOT
+
+
+def _refuse_unknown(objects: Sequence[Object], workloads: Sequence[Pods], settings: Settings, done: Attached) -> None:
+    """A workload that asks for a sidecar, and whose pods cannot be found, would be left out in silence."""
+    known = {id(each.one) for each in workloads}
+    for one in objects:
+        leads = is_service(one) or is_pool(one)
+        if asks_by_name(one) and id(one) not in known and not leads:
+            kind = one.get("kind")
+            if kind_of(one, settings.further_kinds) is None:
+                done.refused.append(
+                    f"{called(one)}: this kind is not known; if it has a pod's spec, say where: --pod-spec-path={kind}=spec.template.spec"
+                )
+            else:
+                done.refused.append(f"{called(one)}: it describes no pod of its own; label what makes its pods")
+
+
+@dataclass(slots=True)
+class _Way:
+    """How one workload is attached. `why`: why what leads to it cannot be turned; empty if it can."""
+
+    pods: Pods
+    found: Found
+    routes: list[Route]
+    why: str = ""
+    takes_port: bool = False
+
+
+@dataclass(slots=True)
+class _Work:
+    """All objects, and what becomes of them."""
+
+    objects: Sequence[Object]
+    edited: Mapping[int, Edited]
+    workloads: Sequence[Pods]
+    settings: Settings
+    wanted: list[Pods] = field(default_factory=list)
+    ways: list[_Way] = field(default_factory=list)
+    done: Attached = field(default_factory=Attached)
+    _turned: set[int] = field(default_factory=set)
+    """A Service may lead to two workloads: it is told once."""
+
+    def choose(self) -> None:
+        """Find the workloads that get a sidecar, and say which are left out."""
+        for each in self.workloads:
+            asked = _is_asked(each.one, self.settings)
+            if asked is Asked.OF_ALL and not any(engine_of(container) for _, container in containers_in(each.spec)):
+                self.done.lines.append(
+                    f"{called(each.one)} is left as it is: no engine is known in it (the label {ASKED} asks for it all the same)"
+                )
+            elif asked is not Asked.NOT:
+                self.wanted.append(each)
+
+    def plan(self) -> None:
+        """Find each engine and what leads to it. Workloads behind one Service are attached in the same way, whichever has the reason."""
+        for pods in self.wanted:
+            if pods.has_sidecar:
+                continue
+            try:
+                found = _engine_of(pods, self.settings)
+            except UnclearError as error:
+                self.done.refused.append(f"{called(pods.one)}: {error}")
+                continue
+            by_routes = pods.kind.led in _BY_ROUTES
+            here = namespace_of(pods.one)
+            routes = [*routes_to(dict(pods.labels), here, pods.spec, found.port, self.objects)] if by_routes else []
+            self.ways.append(_Way(pods, found, routes, self._cannot_turn(pods, routes)))
+        for way in self.ways:
+            way.takes_port = bool(way.why) and not (self.settings.no_service and not way.routes)
+        while along := next(self._taken_along(), None):
+            way, why = along
+            way.why, way.takes_port = why, True
+
+    def _taken_along(self) -> Iterator[tuple[_Way, str]]:
+        for way in self.ways:
+            for other in self.ways if not way.takes_port else ():
+                for route in way.routes if other.takes_port else ():
+                    if any(route.one is its.one for its in other.routes):
+                        yield way, f"{called(route.one)} leads to {called(other.pods.one)} too, which needs it"
+
+    def attach(self, way: _Way) -> None:
+        """One workload, and what leads to it. Raises UnclearError."""
+        pods, found, routes, why, takes_port = way.pods, way.found, way.routes, way.why, way.takes_port
+        names, labels = named_ports(pods.spec), dict(pods.labels)
+        by_name = self._by_name(pods, routes, names, found) if takes_port else []
+        try:
+            notes = attach(
+                self.edited[id(pods.one)],
+                pods.place,
+                found,
+                self.settings.pod,
+                takes_port=takes_port,
+                led=pods.kind.led,
+            )
+        except UnclearError as error:
+            raise UnclearError(f"{error} ({why})" if takes_port else str(error)) from None
+        self._say(f"{called(pods.one)}: a sidecar before container {found.name}, whose engine is on port {found.port}")
+        self._say(*([f"{why}, so {notes[0]}", *notes[1:]] if takes_port else notes), indent="  ")
+        if takes_port:
+            for route, path in by_name:
+                self.edited[id(route.one)].set(path, found.port)
+                self._say(f"{called(route.one)} leads to port {found.port}, which it called by name", indent="  ")
+        elif why:
+            self._say(f"its Service stands elsewhere: let it lead to port {TRAFFIC}", indent="  ")
+        elif self.settings.pods_only:
+            told = ", ".join(called(route.one) for route in routes)
+            self._say(
+                f"{told} leads to the engine still: without --pods-only it is turned, once the new pods are ready",
+                indent="  ",
+            )
+        else:
+            self._turn(routes, labels, namespace_of(pods.one), found.port, names)
+
+    def _by_name(
+        self, pods: Pods, routes: Sequence[Route], names: Mapping[str, int], found: Found
+    ) -> list[tuple[Route, Path]]:
+        """The ports that are asked for by name: they would follow the engine to its new port, and get the number. Raises UnclearError."""
+        asked = []
+        for route in routes:
+            for path in route.ports:
+                name = str(self.edited[id(route.one)].get(path))
+                if name in names:
+                    self._refuse_other_numbers(pods, route, name, found.port)
+                    asked.append((route, path))
+        return asked
+
+    def _refuse_other_numbers(self, pods: Pods, route: Route, name: str, port: int) -> None:
+        for other in self.workloads:
+            here = namespace_of(other.one) == namespace_of(pods.one)
+            if (
+                here
+                and selects(selector_of(route.one), other.labels)
+                and named_ports(other.spec).get(name, port) != port
+            ):
+                raise UnclearError(
+                    f"{called(route.one)} asks for port {name}, which is another number in {called(other.one)}, and the sidecar"
+                    " must take the engine's port: let the engines listen on the same one"
+                )
+
+    def lead(self, pods: Pods) -> None:
+        """Turn what leads past the sidecar of pods that have one, as `--pods-only` leaves it."""
+        self._say(f"{called(pods.one)} has its sidecar already")
+        engine, listens = ports_of(pods)
+        if listens != TRAFFIC or self.settings.pods_only or self.settings.no_service:
+            return
+        place, labels = namespace_of(pods.one), dict(pods.labels)
+        routes = [route for route in routes_to(labels, place, pods.spec, engine, self.objects) if not route.headless]
+        if routes and not self._cannot_turn(pods, routes):
+            self._turn(routes, labels, place, engine, named_ports(pods.spec))
+
+    def _cannot_turn(self, pods: Pods, routes: Sequence[Route]) -> str:
+        """Why what leads to these pods cannot lead to the sidecar's own port; empty if it can."""
+        for route in routes:
+            for other in self.workloads:
+                left_out = other not in self.wanted and not other.has_sidecar
+                here = namespace_of(other.one) == namespace_of(pods.one)
+                if left_out and here and selects(selector_of(route.one), other.labels):
+                    return f"{called(route.one)} leads to {called(other.one)} too, which has no sidecar"
+            if route.headless:
+                return f"{called(route.one)} is headless and maps no port"
+        if routes:
+            return ""
+        if pods.kind.led in _BY_ROUTES:
+            return "no Service or InferencePool of these manifests leads to it"
+        return f"traffic comes by {pods.kind.led.value}"
+
+    def _turn(
+        self,
+        routes: Sequence[Route],
+        labels: Mapping[str, object],
+        place: str,
+        port: int,
+        names: Mapping[str, int],
+    ) -> None:
+        for route in routes:
+            if id(route.one) not in self._turned:
+                self._turned.add(id(route.one))
+                self._say(turn(route, self.edited[id(route.one)]), indent="  ")
+        for one in self.objects:
+            if one.get("kind") == "NetworkPolicy" and namespace_of(one) == place:
+                self._say(*let_in(self.edited[id(one)], labels, port, names), indent="  ")
+
+    def _say(self, *lines: str, indent: str = "") -> None:
+        self.done.lines += [f"{indent}{line}" for line in lines]
+
+
+_BY_ROUTES = (Led.BY_SERVICES, Led.BY_ADDRESS)
+
+
+def _engine_of(pods: Pods, settings: Settings) -> Found:
+    annotations = (pods.one.get("metadata") or {}).get("annotations") or {}
+    port = annotations.get(_WHICH_PORT)
+    if port is not None and not (str(port).isdecimal() and 0 < int(port) < 65_536):
+        raise UnclearError(f"its annotation {_WHICH_PORT} is {port!r}; a number from 1 to 65535 is meant")
+    stated = int(port) if port is not None else settings.port
+    return find(pods.spec, str(annotations.get(_WHICH_CONTAINER, settings.container)), stated, pods.kind.known_port)
+
+
+def attached_pods(documents: Sequence[Document]) -> Iterator[Pods]:
+    """The workloads that have a sidecar, of the kinds that are known."""
+    objects = [one for document in documents for one in document.objects]
+    return (pods for pods in workloads_of(objects, Settings()) if pods.has_sidecar and list(_sidecars(pods.spec)))
+
+
+def ports_of(pods: Pods) -> tuple[int, int]:
+    """The port of the engine and that of its sidecar for clients, as the sidecar's own flags and ports say."""
+    sidecar = next(_sidecars(pods.spec))
+    urls = [str(word) for word in sidecar.get("args") or () if str(word).startswith("--engine.url=")]
+    ports = sidecar.get("ports") or [{"containerPort": TRAFFIC}]
+    return int(urls[-1].rsplit(":", 1)[-1]), int(ports[0]["containerPort"])
+
+
+def _sidecars(spec: Object) -> Iterator[Mapping[str, Any]]:
+    for key in ("initContainers", "containers"):
+        for container in spec.get(key) or ():
+            if container.get("name") == NAME:
+                yield container

@@ -1,0 +1,214 @@
+"""The engine in a pod: which container it is, on which port it listens, and how it is told to listen on another.
+
+A port is read from what starts the engine, and only then from the container's `ports`, which Kubernetes takes for information. What
+cannot be told is said, and never guessed: the first container and port 8000 are wrong in every second manifest that people have.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from sidecar.commands.inject.manifest_text import Object
+from sidecar.commands.inject.workload_kinds import Path, containers_in
+from sidecar.engines.kind import Start
+from sidecar.engines.kinds import KINDS
+
+
+CURL = ("curl", "--noproxy", "*", "-sS", "-m", "65", "-X", "POST", "http://127.0.0.1:9901/-/drain")
+_ASKS = (
+    "import urllib.request as u;"
+    'u.build_opener(u.ProxyHandler({})).open(u.Request("http://127.0.0.1:9901/-/drain", method="POST"), timeout=65)'
+)
+PYTHON = ("python3", "-c", _ASKS)
+HOOKS: dict[str, tuple[str, ...]] = {"curl": CURL, "python3": PYTHON, "none": ()}
+"""The command that an engine's container runs before it is stopped, by the tool that its image needs."""
+
+
+KSERVE = Start(known_by="huggingface", port=8080, flags=("--http_port",), drains_with="curl")
+"""KServe's own server, whose answers are those of the engine inside it (python/huggingfaceserver at aaac4e29 of August 2026)."""
+STARTS = (*(kind.started for kind in KINDS.values() if kind.started is not None), KSERVE)
+"""The first one that fits counts: an image of Dynamo carries the name of the engine inside it."""
+_NO_ENGINE = re.compile(
+    r"router|gateway|dcgm-exporter|envoy|istio|redis|lmcache|benchmark|guidellm|routing-sidecar|epp\b"
+)
+"""Images that stand beside an engine and carry its name: vllm-router, production-stack's router, llm-d's routing sidecar."""
+_PORTS_OF_AN_API = ("http", "api", "http1", "serving", "openai", "server", "rest")
+"""Names of a port that say: here is the API."""
+_LISTENS_ON_LOOPBACK = re.compile(r"--host[= ](?:127\.0\.0\.1|localhost|::1)\b")
+
+
+class UnclearError(ValueError):
+    """Something that the manifest does not say; the message says how to say it."""
+
+
+@dataclass(slots=True)
+class Found:
+    """The engine of a pod."""
+
+    container: Object
+    path: Path
+    """Below the pod's spec."""
+    engine: Start | None
+    port: int
+    host_is_loopback: bool
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return str(self.container.get("name") or self.container.get("image") or self.path[0])
+
+
+def words_of(container: Object) -> list[str]:
+    """Command and arguments."""
+    return [str(word) for key in ("command", "args") for word in container.get(key) or ()]
+
+
+def engine_of(container: Object) -> Start | None:
+    """The engine that this container runs, as far as its image and its words tell."""
+    image = str(container.get("image", ""))
+    text = " ".join((image, *words_of(container), str((container.get("modelFormat") or {}).get("name", ""))))
+    if _NO_ENGINE.search(image.rsplit("/", 1)[-1]) or _NO_ENGINE.search(str(container.get("name", ""))):
+        return None
+    return next((each for each in STARTS if re.search(each.known_by, text)), None)
+
+
+def find(spec: Object, wanted: str, port: int | None, known_port: int | None) -> Found:
+    """The engine among the containers of a pod's spec. `wanted`, `port`: what the user says of it. Raises UnclearError."""
+    there = containers_in(spec)
+    path, container = there[_which([each for _, each in there], wanted)]
+    engine = engine_of(container)
+    listens = port or _stated(container, engine) or known_port or _by_name(container, engine)
+    return Found(container, path, engine, listens, listens_on_loopback(container))
+
+
+def listens_on_loopback(container: Object) -> bool:
+    """Whether what starts it says so: then only its own pod reaches it."""
+    return bool(_LISTENS_ON_LOOPBACK.search(" ".join(words_of(container))))
+
+
+def _which(containers: Sequence[Object], wanted: str) -> int:
+    names = [str(each.get("name", "")) for each in containers]
+    listed = ", ".join(names)
+    if wanted:
+        if wanted in names:
+            return names.index(wanted)
+        raise UnclearError(f"it has no container {wanted}; its containers are {listed}")
+    engines = [at for at, each in enumerate(containers) if engine_of(each)]
+    if len(engines) == 1:
+        return engines[0]
+    if len(engines) > 1:
+        two = ", ".join(names[at] for at in engines)
+        raise UnclearError(
+            f"it has several engines ({two}), and one sidecar stands before one of them: say which by {ENGINE_CONTAINER}"
+        )
+    if len(containers) == 1:
+        return 0
+    if not containers:
+        raise UnclearError("it has no container")
+    raise UnclearError(f"which of its containers is the engine cannot be told ({listed}): say it by {ENGINE_CONTAINER}")
+
+
+ENGINE_CONTAINER = "the annotation llm-phase-sidecar/engine-container, or --engine-container"
+ENGINE_PORT = "the annotation llm-phase-sidecar/engine-port, or --engine-port"
+
+
+def _stated(container: Object, engine: Start | None) -> int | None:
+    """The port in what starts the engine."""
+    variables = {
+        str(each.get("name")): each.get("value") for each in container.get("env") or () if each.get("value") is not None
+    }
+    for flag in engine.flags if engine else ("--port",):
+        for stated in _values(words_of(container), flag):
+            value = re.sub(r"\$[({]?(\w+)[)}]?", lambda match: str(variables.get(match[1], match[0])), stated)
+            if not value.isdecimal():
+                raise UnclearError(
+                    f"its port is {flag} {value}, which the manifest does not resolve: say it by {ENGINE_PORT}"
+                )
+            return int(value)
+    by_variable = variables.get(engine.variable) if engine and engine.variable else None
+    if by_variable is not None:
+        number = str(by_variable).rsplit(":", 1)[-1]
+        if number.isdecimal():
+            return int(number)
+    return None
+
+
+def _values(words: Sequence[str], flag: str) -> Iterator[str]:
+    """The values of a flag: `--port 8000` as two words, `--port=8000`, and either within the text of a shell."""
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        if word == flag:
+            yield following
+        elif found := re.search(rf"(?:^|\s){re.escape(flag)}(?:=|\s+)[\"']?([^\s\"';&|\\]+)", word):
+            yield found[1]
+
+
+def _by_name(container: Object, engine: Start | None) -> int:
+    """The port among the container's, or the engine's default. Raises UnclearError."""
+    ports = [each for each in container.get("ports") or () if isinstance(each, dict)]
+    numbers = [int(each.get("containerPort", 0)) for each in ports]
+    if engine and (not numbers or engine.port in numbers):
+        return engine.port
+    if len(numbers) == 1:
+        return numbers[0]
+    named = [
+        int(each.get("containerPort", 0)) for each in ports if str(each.get("name", "")).lower() in _PORTS_OF_AN_API
+    ]
+    if len(named) == 1:
+        return named[0]
+    listed = ", ".join(str(number) for number in numbers) or "none"
+    raise UnclearError(
+        f"on which port container {container.get('name')} serves cannot be told (its ports: {listed}): say it by {ENGINE_PORT}"
+    )
+
+
+def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
+    """The changes to the container that let the engine listen on another port: paths below the container, with their new values.
+
+    Raises UnclearError where the manifest shows no way to tell it.
+    """
+    container, engine, was = found.container, found.engine, str(found.port)
+    if engine is None:
+        raise UnclearError(
+            "the sidecar must take the engine's port, and how this engine is told to listen on another is not known:"
+            " give the pods a Service of their own in these manifests, or say --no-service"
+        )
+    if place := _flag_moved(container, engine, was, port):
+        return [place]
+    for at, each in enumerate(container.get("env") or ()):
+        if engine.variable and each.get("name") == engine.variable and each.get("value") is not None:
+            return [(("env", at, "value"), str(each["value"]).removesuffix(was) + str(port))]
+    if engine.flags and not _is_shell(container):
+        key = "args" if container.get("args") is not None or container.get("command") is None else "command"
+        return [((key, len(container.get(key) or ())), f"{engine.flags[0]}={port}")]
+    if engine.variable:
+        value = f"0.0.0.0:{port}" if engine.variable_has_host else str(port)
+        return [(("env", len(container.get("env") or ())), {"name": engine.variable, "value": value})]
+    raise UnclearError(
+        f"the sidecar must take the engine's port, and a shell starts the engine without {engine.flags[0]}: state it there, then this command moves it"
+    )
+
+
+def _flag_moved(container: Object, engine: Start, was: str, port: int) -> tuple[Path, Any] | None:
+    """The word that states the port, and what it becomes; None if no word does."""
+    for key in ("command", "args"):
+        for at, word in enumerate(container.get(key) or ()):
+            for flag in engine.flags:
+                if word == flag:
+                    return _next_word(container, key, at), str(port)
+                pattern = rf"((?:^|\s){re.escape(flag)}(?:=|\s+)[\"']?){re.escape(was)}(?=$|[\s\"';&|\\])"
+                if re.search(pattern, str(word)):
+                    return (key, at), re.sub(pattern, rf"\g<1>{port}", str(word))
+    return None
+
+
+def _next_word(container: Object, key: str, at: int) -> Path:
+    if at + 1 < len(container[key]):
+        return (key, at + 1)
+    return ("args", 0)
+
+
+def _is_shell(container: Object) -> bool:
+    command = [str(word) for word in container.get("command") or ()]
+    return bool(command) and command[0].rsplit("/", 1)[-1] in ("sh", "bash", "ash", "dash")

@@ -1,0 +1,189 @@
+"""`sidecar inject`, `sidecar uninject` and `sidecar bypass`: manifests in, manifests or commands out, and what was done on the error output.
+
+Exit codes: 0 written; 1 a file cannot be read; 2 a wrong flag, no manifest, or something is refused. Nothing is written then: in a
+pipe to kubectl half of the manifests would be worse than none. This module knows flags, streams and texts.
+"""
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path as File
+
+from sidecar.commands.inject import bypassing
+from sidecar.commands.inject.attaching import Settings, attach_all
+from sidecar.commands.inject.edited_object import ChangedSinceError, undone
+from sidecar.commands.inject.inject_flags import bypass_parser, inject_parser, uninject_parser
+from sidecar.commands.inject.manifest_text import Document, ManifestError, read, written
+from sidecar.commands.inject.pod_with_sidecar import PodSettings
+from sidecar.commands.inject.ways_to_pods import called
+from sidecar.commands.inject.workload_kinds import Path
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
+
+
+_STANDARD_INPUT = "-"
+_EQUALITIES = re.compile(r"[^=,\s]+=[^=,\s]*(?:,[^=,\s]+=[^=,\s]*)*")
+_SPEC_PATH = re.compile(r"(\w+)=([\w-]+(?:\.[\w-]+)*)")
+
+
+def inject(argv: Sequence[str]) -> int:
+    """Run `sidecar inject`. Raises for nothing that a user can type."""
+    name = "sidecar inject"
+    known = _known(inject_parser(), argv)
+    if isinstance(known, int):
+        return known
+    wrong = [
+        *(
+            []
+            if not known.selector or _EQUALITIES.fullmatch(known.selector)
+            else [f"--selector {known.selector}: NAME=VALUE is meant, with commas between"]
+        ),
+        *(
+            f"--pod-spec-path {each}: KIND=PATH is meant, such as ModelServer=spec.template.spec"
+            for each in known.pod_spec_path
+            if not _SPEC_PATH.fullmatch(each)
+        ),
+        *(
+            []
+            if known.engine_port is None or 0 < known.engine_port < 65_536
+            else [f"--engine-port {known.engine_port}: 1 to 65535 are allowed"]
+        ),
+    ]
+    if wrong:
+        return _refused(name, wrong)
+    given = _read(name, known.files)
+    if isinstance(given, int):
+        return given
+    done = attach_all(given, _settings(known))
+    if done.refused:
+        return _refused(name, done.refused)
+    sys.stderr.write(errors_text(f"{name}: {line}" for line in done.lines or [_NOTHING_ASKED]))
+    return _write(given, diff=known.diff)
+
+
+_NOTHING_ASKED = 'no workload asks for a sidecar: label it llm-phase-sidecar/attach: "true", or say --all or --selector'
+
+
+def uninject(argv: Sequence[str]) -> int:
+    """Run `sidecar uninject`."""
+    name = "sidecar uninject"
+    known = _known(uninject_parser(), argv)
+    if isinstance(known, int):
+        return known
+    given = _read(name, known.files)
+    if isinstance(given, int):
+        return given
+    refused, lines = [], []
+    for document in given:
+        for one in document.objects:
+            try:
+                if undone(one):
+                    document.changed = True
+                    lines.append(f"{called(one)} is as it was")
+            except ChangedSinceError as error:
+                refused.append(f"{called(one)}: {error}")
+    if refused:
+        return _refused(name, refused)
+    sys.stderr.write(errors_text(f"{name}: {line}" for line in lines or ["nothing here was injected"]))
+    return _write(given, diff=known.diff)
+
+
+def bypass(argv: Sequence[str]) -> int:
+    """Run `sidecar bypass`."""
+    name = "sidecar bypass"
+    known = _known(bypass_parser(), argv)
+    if isinstance(known, int):
+        return known
+    given = _read(name, known.files)
+    if isinstance(given, int):
+        return given
+    told, cannot = bypassing.commands(given, back=known.back)
+    if not told and not cannot:
+        return _refused(
+            name, ["no workload of these manifests has a sidecar: give it what `sidecar inject` has written"]
+        )
+    sys.stderr.write(errors_text(f"{name}: {line}" for line in cannot))
+    sys.stdout.write("".join(f"{line}\n" for line in told))
+    return OK if told else MISUSED
+
+
+COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {"inject": inject, "uninject": uninject, "bypass": bypass}
+"""By their names."""
+
+
+def _known(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace | int:
+    try:
+        return parser.parse_args(list(argv))
+    except SystemExit as stop:  # help: 0; a wrong flag: 2
+        return stop.code if isinstance(stop.code, int) else MISUSED
+
+
+def _settings(known: argparse.Namespace) -> Settings:
+    labels: Mapping[str, str] = dict(each.split("=", 1) for each in known.selector.split(",")) if known.selector else {}
+    kinds: dict[str, Path] = {}
+    for each in known.pod_spec_path:
+        kind, path = each.split("=", 1)
+        kinds[kind] = tuple(path.split("."))
+    pod = PodSettings(image=known.image, config_map=known.config_map, hook=known.hook, plain=known.plain)
+    return Settings(
+        every=known.all,
+        selector=labels,
+        no_service=known.no_service,
+        pods_only=known.pods_only,
+        container=known.engine_container,
+        port=known.engine_port,
+        further_kinds=kinds,
+        pod=pod,
+    )
+
+
+def _read(name: str, files: Sequence[str]) -> list[Document] | int:
+    """All files, one behind the other. An exit code if one of them cannot be read; all errors are told."""
+    if not files and sys.stdin.isatty():
+        return _refused(name, ["no FILE, and the standard input is a terminal: name manifests, or pipe them in"])
+    found: list[Document] = []
+    failed, wrong = [], []
+    for each in files or [_STANDARD_INPUT]:
+        source = "standard input" if each == _STANDARD_INPUT else each
+        try:
+            text = sys.stdin.read() if each == _STANDARD_INPUT else File(each).read_text()
+            if found and text and not text.startswith("---") and not found[-1].is_json:
+                found.append(Document(source, 1, "---\n", None))
+            found += read(text, source)
+        except OSError as error:
+            failed.append(f"{each}: {error.strerror}")
+        except UnicodeDecodeError as error:
+            wrong.append(f"{source}: byte {error.start + 1} is no UTF-8")
+        except ManifestError as error:
+            wrong.append(str(error))
+    if failed:
+        sys.stderr.write(errors_text(f"{name}: {line}" for line in [*failed, *wrong]))
+        return FAILED
+    if wrong:
+        return _refused(name, wrong)
+    if not any(document.objects for document in found):
+        return _refused(name, ["no object of Kubernetes was given: a manifest has `kind`"])
+    return found
+
+
+def _write(documents: Sequence[Document], *, diff: bool) -> int:
+    if not diff:
+        sys.stdout.write(written(documents))
+        return OK
+    sources = dict.fromkeys(document.source for document in documents)
+    for source in sources:
+        of_it = [document for document in documents if document.source == source]
+        was, now = "".join(document.text for document in of_it), written(of_it)
+        sys.stdout.writelines(
+            difflib.unified_diff(
+                was.splitlines(keepends=True), now.splitlines(keepends=True), source, f"{source} with the sidecar"
+            )
+        )
+    return OK
+
+
+def _refused(name: str, lines: Sequence[str]) -> int:
+    end = f"nothing is written; `{name} --help` explains every flag"
+    sys.stderr.write(errors_text(f"{name}: {line}" for line in [*lines, end]))
+    return MISUSED

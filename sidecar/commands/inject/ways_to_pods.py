@@ -1,0 +1,129 @@
+"""Services and pools that lead traffic to a pod, and policies that name its ports: found among the given objects, turned to the sidecar's port and back.
+
+A Service leads to the engine if its selector matches the pod's labels and one of its ports goes to the engine's port, by number or by
+the name of a container's port. A headless Service maps no port: its clients go to the pod's address at the port that they know. An
+InferencePool (inference.networking.k8s.io) names numbers alone. What stands in another namespace leads to other pods.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sidecar.commands.inject.edited_object import Edited
+from sidecar.commands.inject.manifest_text import Object
+from sidecar.commands.inject.pod_with_sidecar import TRAFFIC
+from sidecar.commands.inject.workload_kinds import Path, group_of
+
+
+_POOLS = ("inference.networking.k8s.io", "inference.networking.x-k8s.io")
+
+
+def namespace_of(one: Object) -> str:
+    """The namespace that an object states; empty if it states none."""
+    return str((one.get("metadata") or {}).get("namespace") or "")
+
+
+def called(one: Object) -> str:
+    """`Service vllm`, and its namespace if it states one."""
+    name, place = (one.get("metadata") or {}).get("name", "?"), namespace_of(one)
+    return f"{one.get('kind')} {name}" + (f" in {place}" if place else "")
+
+
+def selects(selector: object, labels: Mapping[str, object]) -> bool:
+    """Whether a selector of equal labels matches; an empty one, or none, matches nothing here: its endpoints are made by others."""
+    return (
+        isinstance(selector, dict)
+        and bool(selector)
+        and all(labels.get(key) == value for key, value in selector.items())
+    )
+
+
+def named_ports(spec: Object) -> dict[str, int]:
+    """Name to number of the ports of a pod's containers."""
+    containers = [each for each in spec.get("containers") or () if isinstance(each, dict)]
+    return {
+        str(port["name"]): int(port["containerPort"])
+        for each in containers
+        for port in each.get("ports") or ()
+        if "name" in port
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One object that leads to a pod, with the paths of the ports that lead to its engine."""
+
+    one: Object
+    ports: tuple[Path, ...]
+    headless: bool = False
+
+
+def is_service(one: Object) -> bool:
+    """A Service of Kubernetes, and not one of Knative."""
+    return (group_of(one), one.get("kind")) == ("", "Service")
+
+
+def is_pool(one: Object) -> bool:
+    """An InferencePool, of any version."""
+    return one.get("kind") == "InferencePool" and group_of(one) in _POOLS
+
+
+def selector_of(one: Object) -> object:
+    """The labels by which a Service or an InferencePool chooses pods."""
+    selector = (one.get("spec") or {}).get("selector")
+    return selector.get("matchLabels", selector) if isinstance(selector, dict) and is_pool(one) else selector
+
+
+def routes_to(
+    labels: Mapping[str, object], namespace: str, spec: Object, port: int, objects: Sequence[Object]
+) -> Iterator[Route]:
+    """The Services and pools of this namespace that lead to this port of pods with these labels."""
+    for one in objects:
+        if (
+            namespace_of(one) != namespace
+            or not (is_service(one) or is_pool(one))
+            or not selects(selector_of(one), labels)
+        ):
+            continue
+        ports = tuple(_pool_ports(one, port) if is_pool(one) else _service_ports(one, port, named_ports(spec)))
+        if ports:
+            yield Route(one, ports, is_service(one) and one["spec"].get("clusterIP") == "None")
+
+
+def _service_ports(one: Object, port: int, names: Mapping[str, int]) -> Iterator[Path]:
+    for at, each in enumerate(one["spec"].get("ports") or ()):
+        target = each.get("targetPort", each.get("port"))
+        if each.get("protocol", "TCP") == "TCP" and port in (target, names.get(str(target))):
+            yield ("spec", "ports", at, "targetPort")
+
+
+def _pool_ports(one: Object, port: int) -> Iterator[Path]:
+    spec = one["spec"]
+    if spec.get("targetPortNumber") == port:
+        yield ("spec", "targetPortNumber")
+    for at, each in enumerate(spec.get("targetPorts") or ()):
+        if each.get("number") == port:
+            yield ("spec", "targetPorts", at, "number")
+
+
+def turn(route: Route, edited: Edited) -> str:
+    """Lead it to the sidecar. Returns what was done, for the user."""
+    for path in route.ports:
+        edited.set(path, TRAFFIC)
+    return f"{called(route.one)} leads to port {TRAFFIC}"
+
+
+def let_in(edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int]) -> list[str]:
+    """Add the sidecar's port where a NetworkPolicy lets clients reach the engine's. Returns what was done; empty if nothing had to be."""
+    one = edited.one
+    spec = one.get("spec") or {}
+    chosen = (spec.get("podSelector") or {}).get("matchLabels")
+    if chosen and not selects(chosen, labels):
+        return []
+    done: list[str] = []
+    for at, rule in enumerate(spec.get("ingress") or ()):
+        ports: list[Any] = rule.get("ports") or []
+        if any(port in (each.get("port"), names.get(str(each.get("port")))) for each in ports):
+            edited.append(("spec", "ingress", at, "ports"), {"protocol": "TCP", "port": TRAFFIC})
+            done = [f"{called(one)} lets in port {TRAFFIC} too"]
+    return done

@@ -1,0 +1,170 @@
+"""Every kind that makes pods: where its pod template stands, and who leads traffic to those pods.
+
+Sources, read in November 2026: Kubernetes 1.34's API; LeaderWorkerSet v1; Argo Rollouts v1alpha1; KServe v1beta1 (Standard mode: the
+operator makes the Service, to port 8080 or to the first port of the predictor's first container); Knative Serving v1 (a revision has one
+port, and runs no init containers unless a flag of the cluster allows it); Dynamo's DynamoGraphDeployment v1alpha1 and v1beta1 (the
+operator makes the Service of a frontend, to port 8000). A kind that is not here is named by `--pod-spec-path`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from sidecar.commands.inject.manifest_text import Object
+
+
+Path = tuple[str | int, ...]
+
+
+class Led(Enum):
+    """The one who leads traffic to a pod."""
+
+    BY_SERVICES = "Services and InferencePools that select its labels"
+    BY_OPERATOR = "a Service that an operator makes from the pod's ports"
+    BY_ADDRESS = "no Service: its clients know the pod's own address and port"
+    BY_REVISION = "Knative, to the one port of the revision"
+
+
+@dataclass(frozen=True, slots=True)
+class PodKind:
+    """A kind of one API group. `template`: path of the pod template, which has `metadata` and `spec` unless `inline`."""
+
+    group: str
+    kind: str
+    template: Path
+    led: Led = Led.BY_SERVICES
+    inline: bool = False
+    """The pod's spec stands at the path itself, and its labels and annotations beside it, as `labels` and `annotations`."""
+    otherwise: Path = ()
+    """Path of the template that counts where the first one is absent."""
+    known_port: int | None = None
+    """The port at which its operator asks, whatever the container says."""
+
+
+_TEMPLATE: Path = ("spec", "template")
+POD_KINDS = (
+    *(PodKind("apps", kind, _TEMPLATE) for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")),
+    PodKind("", "ReplicationController", _TEMPLATE),
+    PodKind("", "Pod", (), Led.BY_ADDRESS),
+    PodKind("batch", "Job", _TEMPLATE, Led.BY_ADDRESS),
+    PodKind("batch", "CronJob", ("spec", "jobTemplate", "spec", "template"), Led.BY_ADDRESS),
+    PodKind("argoproj.io", "Rollout", _TEMPLATE),
+    PodKind("apps.kruise.io", "CloneSet", _TEMPLATE),
+    # Of a group of pods the leader serves. Without a template of its own it is one of the workers.
+    PodKind(
+        "leaderworkerset.x-k8s.io",
+        "LeaderWorkerSet",
+        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
+        otherwise=("spec", "leaderWorkerTemplate", "workerTemplate"),
+    ),
+    PodKind(
+        "serving.kserve.io", "InferenceService", ("spec", "predictor"), Led.BY_OPERATOR, inline=True, known_port=8080
+    ),
+    PodKind("serving.knative.dev", "Service", _TEMPLATE, Led.BY_REVISION),
+)
+DYNAMO = PodKind("nvidia.com", "DynamoGraphDeployment", (), Led.BY_OPERATOR, known_port=8000)
+"""Its path depends on the names of its components (`pods_of`)."""
+
+
+def group_of(one: Object) -> str:
+    """The API group, empty for Kubernetes' core."""
+    group, slash, _ = str(one.get("apiVersion", "")).partition("/")
+    return group if slash else ""
+
+
+def kind_of(one: Object, further: Mapping[str, Path]) -> PodKind | None:
+    """The kind, if it makes pods. `further`: kind to the path of a pod's spec, as `--pod-spec-path` gives it; it outranks the table."""
+    kind, group = str(one.get("kind")), group_of(one)
+    if kind in further:
+        path = further[kind]
+        if path[-1:] == ("spec",):
+            return PodKind(group, kind, path[:-1])
+        return PodKind(group, kind, path, inline=True)
+    if (kind, group) == (DYNAMO.kind, DYNAMO.group):
+        return DYNAMO
+    return next((each for each in POD_KINDS if (each.group, each.kind) == (group, kind)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlace:
+    """The place of a pod in an object: the path of its spec, and of the map with its labels and annotations."""
+
+    spec: Path
+    metadata: Path
+
+    def spec_in(self, one: Object) -> Object:
+        """The pod's spec."""
+        return _at(one, self.spec)  # type: ignore[no-any-return]
+
+    def labels_in(self, one: Object) -> Mapping[str, str]:
+        """The labels that its pods carry, those that their controller adds among them, as far as they are the same for all."""
+        return {**(_at(one, (*self.metadata, "labels")) or {}), **_added_labels(one, self.spec)}
+
+
+def _added_labels(one: Object, spec: Path) -> dict[str, str]:
+    name = str((one.get("metadata") or {}).get("name", ""))
+    match one.get("kind"):
+        case "LeaderWorkerSet":
+            leads = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if "leaderTemplate" in spec else {}
+            return {"leaderworkerset.sigs.k8s.io/name": name, **leads}
+        case "Job":
+            return {"job-name": name, "batch.kubernetes.io/job-name": name}
+        case "InferenceService":
+            return {"serving.kserve.io/inferenceservice": name, "component": "predictor"}
+        case _:
+            return {}
+
+
+def pods_of(one: Object, kind: PodKind) -> list[PodPlace]:
+    """The pods of this object that may serve; empty if it describes none, as a Rollout that only names a Deployment."""
+    if kind is DYNAMO:
+        return list(_frontends(one))
+    for path in (kind.template, kind.otherwise):
+        found = _at(one, path)
+        if isinstance(found, dict) and (kind.inline or isinstance(found.get("spec"), dict)):
+            spec = path if kind.inline else (*path, "spec")
+            return [PodPlace(spec, path if kind.inline else (*path, "metadata"))]
+        if not kind.otherwise:
+            break
+    return []
+
+
+def containers_in(spec: Object) -> list[tuple[Path, Object]]:
+    """The containers that run in a pod, each with its path below the spec: those of an operator's forms too.
+
+    KServe's predictor may have a `model`, whose container its runtime describes; the frontend of Dynamo's v1alpha1 has a `mainContainer`.
+    """
+    listed = spec.get("containers")
+    found: list[tuple[Path, Object]] = [
+        (("containers", at), each)
+        for at, each in enumerate(listed if isinstance(listed, list) else ())
+        if isinstance(each, dict)
+    ]
+    return [*(((form,), spec[form]) for form in ("model", "mainContainer") if isinstance(spec.get(form), dict)), *found]
+
+
+def _frontends(one: Object) -> Iterator[PodPlace]:
+    services = _at(one, ("spec", "services"))
+    for name, service in services.items() if isinstance(services, dict) else ():
+        if isinstance(service, dict) and (service.get("componentType") == "frontend" or name == "Frontend"):
+            yield PodPlace(("spec", "services", name, "extraPodSpec"), ("spec", "services", name, "extraPodMetadata"))
+    components = _at(one, ("spec", "components"))
+    for at, component in enumerate(components if isinstance(components, list) else ()):
+        if isinstance(component, dict) and "frontend" in (
+            component.get("type"),
+            str(component.get("name", "")).lower(),
+        ):
+            template = ("spec", "components", at, "podTemplate")
+            yield PodPlace((*template, "spec"), (*template, "metadata"))
+
+
+def _at(one: Any, path: Path) -> Any:
+    for step in path:
+        if isinstance(one, dict):
+            one = one.get(step)
+        elif isinstance(one, list) and isinstance(step, int) and step < len(one):
+            one = one[step]
+        else:
+            return None
+    return one

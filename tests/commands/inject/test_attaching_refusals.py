@@ -1,0 +1,192 @@
+"""Workloads that cannot be attached whole are refused with what to do, all of them at once, and nothing is written."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from sidecar.commands.inject.attaching import Settings, attach_all
+from sidecar.commands.inject.manifest_text import read, written
+
+
+POD: dict[str, Any] = {
+    "containers": [
+        {"name": "vllm", "image": "vllm/vllm-openai", "args": ["--model=m"], "ports": [{"containerPort": 8000}]}
+    ]
+}
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "llm"},
+    "spec": {"selector": {"app": "llm"}, "ports": [{"port": 8000}]},
+}
+
+
+def deployment(name: str = "llm", labels: dict[str, str] | None = None, **spec: object) -> dict[str, Any]:
+    template = {"metadata": {"labels": labels or {"app": "llm"}}, "spec": {**copy.deepcopy(POD), **spec}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": {"llm-phase-sidecar/attach": "true"}},
+        "spec": {"selector": {}, "template": template},
+    }
+
+
+def refused(*objects: dict[str, Any], **settings: Any) -> str:
+    """The refusals of these objects, a line each."""
+    text = "---\n".join(json.dumps(one) + "\n" for one in objects)
+    done = attach_all(read(text, "x"), Settings(**settings))
+    return "\n".join(done.refused)
+
+
+TWO = [{"name": "a", "image": "vllm/a"}, {"name": "b", "image": "sglang/b"}]
+NONE = [{"name": "a", "image": "x/a", "ports": [{"containerPort": 1}]}, {"name": "b", "image": "x/b"}]
+SHELL = [{"name": "vllm", "image": "vllm/vllm-openai", "command": ["sh", "-c", "vllm serve m"]}]
+VARIABLE = [
+    {
+        "name": "vllm",
+        "image": "vllm/vllm-openai",
+        "args": ["--port=$(PORT)"],
+        "env": [{"name": "PORT", "valueFrom": {}}],
+    }
+]
+PORTS = [{"name": "own", "image": "x/own", "ports": [{"containerPort": 1}, {"containerPort": 2}]}]
+OWN = [{"name": "own", "image": "x/own", "ports": [{"containerPort": 1}]}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"containers": TWO}, "it has several engines (a, b), and one sidecar stands before one of them: say which by the annotation"),
+        ({"containers": NONE}, "which of its containers is the engine cannot be told (a, b): say it by the annotation"),
+        ({"containers": VARIABLE}, "its port is --port $(PORT), which the manifest does not resolve: say it by the annotation"),
+        ({"containers": PORTS}, "on which port container own serves cannot be told (its ports: 1, 2): say it by the annotation"),
+        ({"initContainers": [{"name": "sidecar", "image": "x"}]}, "it has a container named sidecar already, which is not ours"),
+        ({"volumes": [{"name": "sidecar-state", "emptyDir": {}}]}, "it has a volume named sidecar-state already, which is not ours"),
+        ({"containers": [*POD["containers"], {"name": "x", "image": "x", "ports": [{"containerPort": 9901}]}]}, "its container x uses port 9901"),
+        ({"containers": []}, "it has no container"),
+    ],
+    ids=["two engines", "no engine", "a variable", "two ports", "a name", "a volume", "a port", "no container"],
+)  # fmt: skip
+def test_what_the_manifest_does_not_say_or_has_taken(spec: dict[str, Any], told: str) -> None:
+    assert told in refused(deployment(**spec), SERVICE)
+
+
+@pytest.mark.parametrize(
+    ("containers", "told"),
+    [
+        (
+            SHELL,
+            "the sidecar must take the engine's port, and a shell starts the engine without --port: state it there",
+        ),
+        (OWN, "how this engine is told to listen on another is not known: give the pods a Service of their own"),
+    ],
+    ids=["a shell", "an engine of one's own"],
+)
+def test_an_engine_that_would_have_to_move_and_cannot(containers: list[Any], told: str) -> None:
+    """No Service leads to it; with one, it need not move."""
+    one = deployment(containers=containers)
+
+    assert told in refused(one)
+    assert "no Service or InferencePool of these manifests leads to it" in refused(one)
+    port = containers[0].get("ports", [{"containerPort": 8000}])[0]["containerPort"]
+    service = {**SERVICE, "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": port}]}}
+    assert refused(one, service) == ""
+    assert refused(one, no_service=True) == ""
+
+
+def test_a_kind_that_is_not_known_is_told_how_to_name_it() -> None:
+    one = {
+        "apiVersion": "x.io/v1",
+        "kind": "ModelServer",
+        "metadata": {"name": "m", "labels": {"llm-phase-sidecar/attach": "true"}},
+        "spec": {"pod": {"spec": POD}},
+    }
+
+    assert (
+        refused(one)
+        == "ModelServer m: this kind is not known; if it has a pod's spec, say where: --pod-spec-path=ModelServer=spec.template.spec"
+    )
+    assert refused(copy.deepcopy(one), further_kinds={"ModelServer": ("spec", "pod", "spec")}) == ""
+
+
+def test_a_rollout_that_only_names_a_deployment() -> None:
+    one = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Rollout",
+        "metadata": {"name": "r", "labels": {"llm-phase-sidecar/attach": "true"}},
+        "spec": {"workloadRef": {}},
+    }
+
+    assert refused(one) == "Rollout r: it describes no pod of its own; label what makes its pods"
+
+
+def test_all_refusals_are_told_at_once() -> None:
+    told = refused(deployment("one", containers=TWO), deployment("two", containers=NONE)).splitlines()
+
+    assert [line.split(":")[0] for line in told] == ["Deployment one", "Deployment two"]
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "http"])
+def test_an_annotation_that_is_no_port(port: str) -> None:
+    one = deployment()
+    one["metadata"]["annotations"] = {"llm-phase-sidecar/engine-port": port}
+
+    assert f"engine-port is '{port}'; a number from 1 to 65535 is meant" in refused(one, SERVICE)
+
+
+def test_a_workload_that_says_no_is_left_alone() -> None:
+    one = deployment()
+    one["metadata"]["labels"]["llm-phase-sidecar/attach"] = "false"
+    text = json.dumps(one) + "\n"
+    documents = read(text, "x")
+    attach_all(documents, Settings(every=True))
+
+    assert written(documents) == text
+
+
+def two_deployments(first_port: int = 8000, second_port: int = 8000) -> list[dict[str, Any]]:
+    """Two workloads behind one Service that asks for a port by name."""
+    found = []
+    for name, port in (("one", first_port), ("two", second_port)):
+        container = {
+            **POD["containers"][0],
+            "args": [f"--port={port}"],
+            "ports": [{"name": "http", "containerPort": port}],
+        }
+        found.append(deployment(name, {"app": "llm", "track": name}, containers=[container]))
+    return found
+
+
+BY_NAME = {**SERVICE, "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": "http"}]}}
+HEADLESS = {
+    **SERVICE,
+    "metadata": {"name": "pods"},
+    "spec": {"clusterIP": "None", "selector": {"track": "two"}, "ports": [{"port": 8000}]},
+}
+
+
+def test_workloads_behind_one_service_are_attached_in_the_same_way() -> None:
+    """A headless Service of the second makes its sidecar take the engine's port: turned for the first, the Service would miss it."""
+    text = "---\n".join(json.dumps(one) + "\n" for one in (*two_deployments(), BY_NAME, HEADLESS))
+    documents = read(text, "x")
+    done = attach_all(documents, Settings())
+    ports = [
+        next(port["containerPort"] for port in one["spec"]["template"]["spec"]["initContainers"][-1]["ports"])
+        for document in read(written(documents), "again")
+        for one in document.objects
+        if one["kind"] == "Deployment"
+    ]
+
+    assert done.refused == []
+    assert ports == [8000, 8000]
+    assert any("Service llm leads to Deployment two too, which needs it" in line for line in done.lines)
+
+
+def test_a_port_by_name_that_is_another_number_beside_it_is_refused() -> None:
+    """The number that is right for the one would lead to nothing in the other."""
+    one, two = two_deployments(8000, 8001)
+    two["metadata"]["labels"] = {}
+
+    assert "Service llm asks for port http, which is another number in Deployment two" in refused(one, two, BY_NAME)

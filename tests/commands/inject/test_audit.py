@@ -1,0 +1,75 @@
+"""Whether what is attached is attached whole."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.commands.inject.attaching import Settings, attach_all
+from sidecar.commands.inject.audit import Audit, audited
+from sidecar.commands.inject.manifest_text import read, written
+
+
+MANIFESTS = sorted((Path(__file__).parent / "manifests").glob("*.yaml"))
+CANARY = next(path for path in MANIFESTS if path.stem == "canary-beside").read_text()
+ONE = next(path for path in MANIFESTS if path.stem == "two-services").read_text()
+
+
+def attached(text: str, **settings: Any) -> str:
+    documents = read(text, "x")
+    attach_all(documents, Settings(**settings))
+    return written(documents)
+
+
+def of(text: str) -> Audit:
+    return audited(read(text, "x"))
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_what_inject_writes_has_no_fault(path: Any) -> None:
+    found = of(attached(path.read_text(), every=path.stem != "canary-beside"))
+
+    assert found.faults == []
+    assert found.attached
+
+
+def test_one_of_many_is_counted_by_its_pods() -> None:
+    text = attached(CANARY).replace(
+        "metadata: {name: vllm}\nspec:\n  selector", "metadata: {name: vllm}\nspec:\n  replicas: 9\n  selector"
+    )
+    found = of(text)
+
+    assert (found.pods_attached, found.pods) == (1, 10)
+    assert (found.attached, found.without) == (["Deployment vllm-canary"], ["Deployment vllm"])
+
+
+def test_a_label_without_a_sidecar() -> None:
+    ((said, _),) = of(CANARY).faults
+
+    assert said == "Deployment vllm-canary asks for a sidecar by llm-phase-sidecar/attach, and has none"
+
+
+def test_a_service_that_leads_past_the_sidecar() -> None:
+    told = [said for said, _ in of(attached(ONE, every=True, pods_only=True)).faults]
+
+    assert told == [
+        "Service trtllm leads past the sidecar of Deployment trtllm, to port 8000",
+        "Service trtllm-public leads past the sidecar of Deployment trtllm, to port 8000",
+    ]
+
+
+def test_a_turned_service_without_a_sidecar_behind_it() -> None:
+    """As the five lines left a workload that they did not know."""
+    told = [said for said, _ in of(ONE.replace("targetPort: 8000", "targetPort: 8900")).faults]
+
+    assert told == ["Service trtllm-public leads to port 8900 of Deployment trtllm, which has no sidecar"]
+
+
+def test_what_kubectl_prints_is_read_too() -> None:
+    items = [
+        json.loads(json.dumps(one)) for document in read(attached(ONE, every=True), "x") for one in document.objects
+    ]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [{**one, "status": {}} for one in items]})
+
+    assert (of(listed).pods_attached, of(listed).faults) == (1, [])

@@ -1,0 +1,172 @@
+"""`sidecar inject`, `uninject` and `bypass` as a user types them: streams, flags, errors and exit codes."""
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli import main
+from sidecar.commands.inject.inject_command import COMMANDS
+from sidecar.commands.inject.manifest_text import read
+
+
+MANIFESTS = Path(__file__).parent / "manifests"
+DEPLOYMENT, REDIS = MANIFESTS / "deployment.yaml", MANIFESTS / "redis-beside.yaml"
+Streams = pytest.CaptureFixture[str]
+
+
+def run(
+    argv: Sequence[str], capsys: Streams, monkeypatch: pytest.MonkeyPatch, given: str | None = None
+) -> tuple[int, str, str]:
+    """Exit code, output and error output. Lines of errors are not folded."""
+    monkeypatch.setenv("COLUMNS", "999")
+    if given is not None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+    code = main(argv)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_in_a_pipe(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = DEPLOYMENT.read_text()
+    code, injected, said = run(["inject", "--all"], capsys, monkeypatch, text)
+
+    assert code == 0
+    assert (
+        "Deployment mistral-7b in default: a sidecar before container mistral-7b, whose engine is on port 8000" in said
+    )
+    assert "targetPort: 8900" in injected
+    code, back, said = run(["uninject", "-"], capsys, monkeypatch, injected)
+    assert (code, said.count("is as it was")) == (0, 2)
+    assert json.dumps(_objects(back)) == json.dumps(_objects(text))
+
+
+def _objects(text: str) -> list[object]:
+    return [one for document in read(text, "x") for one in document.objects]
+
+
+def test_nothing_asked_changes_nothing_and_says_how_to_ask(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, said = run(["inject", str(DEPLOYMENT)], capsys, monkeypatch)
+
+    assert (code, out) == (0, DEPLOYMENT.read_text())
+    assert (
+        said
+        == 'sidecar inject: no workload asks for a sidecar: label it llm-phase-sidecar/attach: "true", or say --all or --selector\n'
+    )
+
+
+@pytest.mark.parametrize(("selector", "named"), [("app=tgi", 1), ("app=tgi,tier=gpu", 0), ("app=other", 0)])
+def test_a_selector_chooses_by_the_workloads_labels(
+    selector: str, named: int, capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, out, _ = run(["inject", f"--selector={selector}", str(REDIS)], capsys, monkeypatch)
+
+    assert out.count("llm-phase-sidecar: attached") == named
+
+
+def test_several_files_are_one_stream(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(["inject", "--all", str(DEPLOYMENT), str(REDIS)], capsys, monkeypatch)
+
+    assert code == 0
+    assert len(_objects(out)) == len(_objects(DEPLOYMENT.read_text())) + len(_objects(REDIS.read_text()))
+
+
+def test_a_diff_shows_what_would_change_and_no_more(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, out, _ = run(["inject", "--all", "--diff", str(DEPLOYMENT)], capsys, monkeypatch)
+
+    removed = [line[1:].strip() for line in out.splitlines() if line.startswith("-") and not line.startswith("---")]
+    assert out.startswith(f"--- {DEPLOYMENT}\n+++ {DEPLOYMENT} with the sidecar\n")
+    assert "targetPort: 8000" in removed
+    assert len(removed) < 6
+    assert run(["inject", "--diff", str(DEPLOYMENT)], capsys, monkeypatch)[1] == ""
+
+
+def test_one_refusal_and_nothing_is_written(capsys: Streams, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    two = tmp_path / "two.yaml"
+    two.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: vllm/a}, {name: b, image: vllm/b}]}\n"
+    )
+    code, out, said = run(["inject", "--all", str(two), str(DEPLOYMENT)], capsys, monkeypatch)
+
+    assert (code, out) == (2, "")
+    assert said.startswith("sidecar inject: Pod p: it has several engines (a, b)")
+    assert said.endswith("sidecar inject: nothing is written; `sidecar inject --help` explains every flag\n")
+
+
+def test_all_wrong_flags_and_files_are_told_at_once(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    flags = ["--selector=app", "--engine-port=0", "--pod-spec-path=X"]
+    code, _, said = run(["inject", *flags, str(DEPLOYMENT)], capsys, monkeypatch)
+    assert (code, len(said.splitlines())) == (2, 4)
+
+    wrong, gone = tmp_path / "wrong.yaml", tmp_path / "gone.yaml"
+    wrong.write_text("a: [\n")
+    code, out, said = run(["inject", "--all", str(gone), str(wrong)], capsys, monkeypatch)
+    assert (code, out) == (1, "")
+    assert f"{gone}: No such file or directory" in said
+    assert f"{wrong}:" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_manifest_is_refused(command: str, capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, said = run([command], capsys, monkeypatch, "just: text\n")
+
+    assert (code, out) == (2, "")
+    assert "no object of Kubernetes was given: a manifest has `kind`" in said
+
+
+def test_what_was_changed_since_is_not_taken_out_by_halves(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, injected, _ = run(["inject", "--all", str(DEPLOYMENT)], capsys, monkeypatch)
+    for was, now in (
+        ("name: sidecar\n", "name: renamed\n"),
+        ("targetPort: 8900", "targetPort: 9000"),
+        ("GracePeriodSeconds: 70", "GracePeriodSeconds: 9"),
+    ):
+        assert was in injected
+        code, out, said = run(["uninject"], capsys, monkeypatch, injected.replace(was, now))
+
+        assert (code, out) == (2, "")
+        assert "is no longer what was put there: it was changed after `sidecar inject`" in said
+
+
+def test_what_was_added_beside_since_stays(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An init container before ours, as another tool puts it."""
+    _, injected, _ = run(["inject", "--all", str(DEPLOYMENT)], capsys, monkeypatch)
+    other = injected.replace(
+        "      initContainers:\n", "      initContainers:\n      - name: other\n        image: x\n"
+    )
+    assert other != injected
+    _, out, _ = run(["uninject"], capsys, monkeypatch, other)
+
+    assert "name: other" in out
+    assert "llm-phase-sidecar" not in out
+
+
+def test_the_way_out_is_printed_as_commands(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, injected, _ = run(["inject", "--all", str(DEPLOYMENT)], capsys, monkeypatch)
+
+    code, out, _ = run(["bypass"], capsys, monkeypatch, injected)
+    steps = '[{"op": "add", "path": "/spec/ports/0/targetPort", "value": 8000}]'
+    assert (code, out) == (0, f"kubectl patch service mistral-7b -n default --type=json -p '{steps}'\n")
+    assert run(["bypass", "--back"], capsys, monkeypatch, injected)[1] == out.replace("8000", "8900")
+
+
+def test_no_way_out_of_what_has_no_sidecar(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, said = run(["bypass", str(DEPLOYMENT)], capsys, monkeypatch)
+
+    assert (code, out) == (2, "")
+    assert "no workload of these manifests has a sidecar" in said
+
+
+def test_an_engine_on_loopback_has_no_way_past_the_sidecar(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = DEPLOYMENT.read_text().replace("--trust-remote-code", "--host=127.0.0.1")
+    _, injected, said = run(["inject", "--all"], capsys, monkeypatch, text)
+    assert "the engine listens on 127.0.0.1 alone: `sidecar bypass` cannot lead traffic past the sidecar" in said
+
+    code, out, said = run(["bypass"], capsys, monkeypatch, injected)
+    assert (code, out) == (2, "")
+    assert "the sidecar is the only way to it" in said

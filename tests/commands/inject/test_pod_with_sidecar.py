@@ -1,0 +1,174 @@
+"""One pod with its sidecar: what was there is added to, and what stops stops in order."""
+
+import copy
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.commands.inject.attaching import Settings, attach_all
+from sidecar.commands.inject.engine_in_pod import CURL, HOOKS, STARTS
+from sidecar.commands.inject.manifest_text import read, written
+from sidecar.commands.inject.pod_with_sidecar import PodSettings
+
+
+ENGINE: dict[str, Any] = {
+    "name": "vllm",
+    "image": "vllm/vllm-openai",
+    "args": ["--model=m"],
+    "ports": [{"containerPort": 8000}],
+}
+DEFAULTS = PodSettings()
+BY_SERVICE = (
+    "\n---\n{kind: Service, apiVersion: v1, metadata: {name: s}, spec: {selector: {app: x}, ports: [{port: 8000}]}}\n"
+)
+
+
+def pod(
+    engine: dict[str, Any] | None = None, *, service: bool = True, chosen: PodSettings = DEFAULTS, **spec: Any
+) -> Any:
+    """The pod's spec with its sidecar; without a Service the sidecar takes the engine's port."""
+
+    one = {
+        "kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"},
+        "spec": {"template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{**copy.deepcopy(ENGINE), **(engine or {})}], **spec}}},
+    }  # fmt: skip
+    documents = read("---\n" + json.dumps(one) + (BY_SERVICE if service else "\n"), "x")
+    done = attach_all(documents, Settings(every=True, pod=chosen))
+    assert done.refused == []
+    return read(written(documents), "again")[1].root["spec"]["template"]["spec"]
+
+
+def test_init_containers_and_volumes_stay_and_come_first() -> None:
+    found = pod(initContainers=[{"name": "fetch"}], volumes=[{"name": "models"}])
+
+    assert [each["name"] for each in found["initContainers"]] == ["fetch", "sidecar"]
+    assert [each["name"] for each in found["volumes"]] == ["models", "sidecar-state", "sidecar-no-token"]
+
+
+@pytest.mark.parametrize(("stated", "grace"), [(None, 70), (30, 70), (70, 70), (300, 300)])
+def test_the_grace_period_is_long_enough_for_the_drain_and_never_shorter(stated: int | None, grace: int) -> None:
+    given: dict[str, Any] = {} if stated is None else {"terminationGracePeriodSeconds": stated}
+    found = pod(**given)
+
+    assert found["terminationGracePeriodSeconds"] == grace
+    assert found["containers"][0]["lifecycle"] == {"preStop": {"exec": {"command": list(CURL)}}}
+
+
+@pytest.mark.parametrize(("stated", "grace"), [(None, 100), (300, 370)])
+def test_the_time_of_a_hook_that_was_there_is_added(stated: int | None, grace: int) -> None:
+    given: dict[str, Any] = {} if stated is None else {"terminationGracePeriodSeconds": stated}
+
+    assert (
+        pod({"lifecycle": {"preStop": {"exec": {"command": ["a"]}}}}, **given)["terminationGracePeriodSeconds"] == grace
+    )
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        ["sh", "-c", 'printf "%s|" "$0" "one two" "$HOME"; exit 3', "it's"],
+        ["printf", "%s|", "a b", 'c"d', "$e", "*"],
+        ["true"],
+        ["false"],
+        ["no-such-tool"],
+    ],
+    ids=["a shell", "words", "nothing", "it fails", "it is missing"],
+)
+def test_a_hook_that_was_there_runs_first_with_its_own_words_and_ours_whatever_it_gives(
+    first: list[str], tmp_path: Path
+) -> None:
+    """By a real shell; ours only notes its words."""
+    script = pod({"lifecycle": {"preStop": {"exec": {"command": first}}}})["containers"][0]["lifecycle"]["preStop"][
+        "exec"
+    ]["command"]
+    assert script[-len(CURL) :] == list(CURL)
+    ours = tmp_path / "curl"
+    ours.write_text('#!/bin/sh\nfor each in "$@"; do echo "$each"; done > "$NOTED"\n')
+    ours.chmod(0o755)
+    noted = tmp_path / "noted"
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "NOTED": str(noted), "HOME": "/root"}
+    said = subprocess.run(script, env=env, capture_output=True, text=True, check=False, timeout=20)
+    alone = (
+        subprocess.run(first, env=env, capture_output=True, text=True, check=False)
+        if first != ["no-such-tool"]
+        else None
+    )
+
+    assert noted.read_text().splitlines() == list(CURL[1:])
+    assert said.stdout == (alone.stdout if alone else "")
+
+
+def test_a_sleep_that_was_there_is_slept_first() -> None:
+    command = pod({"lifecycle": {"preStop": {"sleep": {"seconds": 7}}}})["containers"][0]["lifecycle"]["preStop"][
+        "exec"
+    ]["command"]
+
+    assert command[-len(CURL) - 2 :] == ["sleep", "7", *CURL]
+
+
+def test_a_hook_that_is_a_request_stays() -> None:
+    hook = {"preStop": {"httpGet": {"path": "/bye", "port": 1}}, "postStart": {"exec": {"command": ["x"]}}}
+
+    assert pod({"lifecycle": copy.deepcopy(hook)})["containers"][0]["lifecycle"] == hook
+
+
+def test_an_engine_that_moves_takes_its_ports_and_probes_along() -> None:
+    probes = {
+        "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}},
+        "livenessProbe": {"tcpSocket": {"port": "http"}},
+        "startupProbe": {"grpc": {"port": 9}},
+    }
+    engine = pod({**copy.deepcopy(probes), "ports": [{"name": "http", "containerPort": 8000}]}, service=False)[
+        "containers"
+    ][0]
+
+    assert engine["args"] == ["--model=m", "--port=8001"]
+    assert engine["ports"] == [{"name": "http", "containerPort": 8001}]
+    assert engine["readinessProbe"]["httpGet"]["port"] == 8001
+    assert (engine["livenessProbe"], engine["startupProbe"]) == (probes["livenessProbe"], probes["startupProbe"])
+
+
+def test_a_port_of_the_node_goes_to_the_sidecar() -> None:
+    found = pod({"ports": [{"containerPort": 8000, "hostPort": 80}]}, service=False)
+
+    assert found["containers"][0]["ports"] == [{"containerPort": 8001}]
+    assert found["initContainers"][0]["ports"][0] == {"name": "traffic", "containerPort": 8000, "hostPort": 80}
+
+
+def test_on_the_nodes_own_network_both_ports_are_the_same() -> None:
+    found = pod({"ports": [{"containerPort": 8000, "hostPort": 8000}]}, service=False, hostNetwork=True)
+
+    assert found["containers"][0]["ports"] == [{"containerPort": 8001, "hostPort": 8001}]
+    assert found["initContainers"][0]["ports"][0] == {"name": "traffic", "containerPort": 8000}
+
+
+def test_the_next_port_that_is_free_is_taken() -> None:
+    engine = pod({"ports": [{"containerPort": port} for port in (8000, 8001, 8002)]}, service=False)["containers"][0]
+
+    assert engine["args"][-1] == "--port=8003"
+
+
+def test_a_plain_container_for_older_clusters() -> None:
+    found = pod(chosen=PodSettings(plain=True))
+
+    assert [each["name"] for each in found["containers"]] == ["vllm", "sidecar"]
+    assert "restartPolicy" not in found["containers"][1]
+    assert "initContainers" not in found
+
+
+def test_a_config_map_of_ones_own_replaces_the_variables() -> None:
+    (sidecar,) = pod(chosen=PodSettings(config_map="mine", image="r.example.com/s:1"))["initContainers"]
+
+    assert sidecar["args"][0] == "--config.file=/etc/sidecar/sidecar.yml"
+    assert sidecar["image"] == "r.example.com/s:1"
+    assert [each["name"] for each in sidecar["env"]] == ["POD_NAME", "POD_NAMESPACE", "NODE_NAME"]
+    assert "sidecar-config" in [each["name"] for each in sidecar["volumeMounts"]]
+
+
+@pytest.mark.parametrize("start", STARTS, ids=lambda each: each.known_by)
+def test_every_engine_is_told_to_move_by_a_flag_or_a_variable_and_its_hook_is_known(start: Any) -> None:
+    assert start.flags or start.variable
+    assert start.drains_with in ("", *HOOKS)
