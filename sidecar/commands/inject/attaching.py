@@ -6,6 +6,7 @@ leads to pods without a sidecar as well), the sidecar takes the engine's port, a
 done in neither way is refused. Nothing is half attached: with one refusal nothing is written, and all of them are told at once.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,12 +19,15 @@ from sidecar.commands.inject.pod_with_sidecar import ATTACHED, IS_ATTACHED, NAME
 from sidecar.commands.inject.ways_to_pods import (
     Route,
     called,
+    in_place,
     is_pool,
     is_service,
     let_in,
+    name_number,
     named_ports,
     namespace_of,
     routes_to,
+    same_place,
     selector_of,
     selects,
     turn,
@@ -90,6 +94,7 @@ def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
     work = _Work(objects, {id(one): Edited(one) for one in objects}, list(workloads_of(objects, settings)), settings)
     work.choose()
     _refuse_unknown(objects, work.workloads, settings, work.done)
+    before = [pods for pods in work.wanted if pods.has_sidecar]
     work.plan()
     for way in work.ways:
         try:
@@ -97,9 +102,8 @@ def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
             work.done.workloads += 1
         except UnclearError as error:
             work.done.refused.append(f"{called(way.pods.one)}: {error}")
-    for pods in work.wanted:
-        if pods.has_sidecar:
-            work.lead(pods)
+    for pods in before:
+        work.lead(pods)
     for each in work.edited.values():
         each.sign()
     for document in documents:
@@ -116,13 +120,13 @@ def workloads_of(objects: Sequence[Object], settings: Settings) -> Iterator[Pods
                 yield Pods(one, kind, place)
 
 
-def _asked(one: Object) -> str | None:
-    """The word of the object itself: its label, or else its annotation."""
-    metadata = one.get("metadata") or {}
-    for where in ("labels", "annotations"):
-        stated = (metadata.get(where) or {}).get(ASKED)
-        if stated is not None:
-            return str(stated).lower()
+def _asked(one: Object, template: Object | None = None) -> str | None:
+    """The word of the object itself, or else of its pod template: a label, or else an annotation."""
+    for metadata in (one.get("metadata") or {}, template or {}):
+        for where in ("labels", "annotations"):
+            stated = (metadata.get(where) or {}).get(ASKED)
+            if stated is not None:
+                return str(stated).lower()
     return None
 
 
@@ -145,13 +149,18 @@ class Asked(Enum):
     OF_ALL = "--all, which means every engine"
 
 
-def _is_asked(one: Object, settings: Settings) -> Asked:
-    stated = _asked(one)
+def _is_asked(pods: Pods, settings: Settings) -> Asked:
+    """Raises UnclearError for a word that is neither true nor false."""
+    one = pods.one
+    stated = _asked(one, pods.place.metadata_in(one))
     if stated is not None:
+        if stated not in ("true", "false"):
+            raise UnclearError(f'it says {ASKED}: "{stated}"; "true" or "false" is meant')
         return Asked.BY_NAME if stated == "true" else Asked.NOT
-    if _is_hook(one):
+    metadata = one.get("metadata") or {}
+    if _is_hook(one) or metadata.get("ownerReferences"):  # what another object makes is made anew by it
         return Asked.NOT
-    labels = (one.get("metadata") or {}).get("labels") or {}
+    labels = metadata.get("labels") or {}
     if settings.selector and all(labels.get(key) == value for key, value in settings.selector.items()):
         return Asked.BY_NAME
     return Asked.OF_ALL if settings.every else Asked.NOT
@@ -200,7 +209,11 @@ class _Work:
     def choose(self) -> None:
         """Find the workloads that get a sidecar, and say which are left out."""
         for each in self.workloads:
-            asked = _is_asked(each.one, self.settings)
+            try:
+                asked = _is_asked(each, self.settings)
+            except UnclearError as error:
+                self.done.refused.append(f"{called(each.one)}: {error}")
+                continue
             if asked is Asked.OF_ALL and not any(engine_of(container) for _, container in containers_in(each.spec)):
                 self.done.lines.append(
                     f"{called(each.one)} is left as it is: no engine is known in it (the label {ASKED} asks for it all the same)"
@@ -257,6 +270,9 @@ class _Work:
             for route, path in by_name:
                 self.edited[id(route.one)].set(path, found.port)
                 self._say(f"{called(route.one)} leads to port {found.port}, which it called by name", indent="  ")
+            for one in self.objects:
+                if one.get("kind") == "NetworkPolicy" and same_place(one, pods.one):
+                    self._say(*name_number(self.edited[id(one)], labels, found.port, names), indent="  ")
         elif why:
             self._say(f"its Service stands elsewhere: let it lead to port {TRAFFIC}", indent="  ")
         elif self.settings.pods_only:
@@ -283,9 +299,8 @@ class _Work:
 
     def _refuse_other_numbers(self, pods: Pods, route: Route, name: str, port: int) -> None:
         for other in self.workloads:
-            here = namespace_of(other.one) == namespace_of(pods.one)
             if (
-                here
+                same_place(other.one, pods.one)
                 and selects(selector_of(route.one), other.labels)
                 and named_ports(other.spec).get(name, port) != port
             ):
@@ -297,7 +312,10 @@ class _Work:
     def lead(self, pods: Pods) -> None:
         """Turn what leads past the sidecar of pods that have one, as `--pods-only` leaves it."""
         self._say(f"{called(pods.one)} has its sidecar already")
-        engine, listens = ports_of(pods)
+        if (ports := ports_of(pods)) is None:
+            self._say("which engine it stands before is not in its flags, so that what leads there stays", indent="  ")
+            return
+        engine, listens = ports
         if listens != TRAFFIC or self.settings.pods_only or self.settings.no_service:
             return
         place, labels = namespace_of(pods.one), dict(pods.labels)
@@ -310,8 +328,7 @@ class _Work:
         for route in routes:
             for other in self.workloads:
                 left_out = other not in self.wanted and not other.has_sidecar
-                here = namespace_of(other.one) == namespace_of(pods.one)
-                if left_out and here and selects(selector_of(route.one), other.labels):
+                if left_out and same_place(other.one, pods.one) and selects(selector_of(route.one), other.labels):
                     return f"{called(route.one)} leads to {called(other.one)} too, which has no sidecar"
             if route.headless:
                 return f"{called(route.one)} is headless and maps no port"
@@ -334,7 +351,7 @@ class _Work:
                 self._turned.add(id(route.one))
                 self._say(turn(route, self.edited[id(route.one)]), indent="  ")
         for one in self.objects:
-            if one.get("kind") == "NetworkPolicy" and namespace_of(one) == place:
+            if one.get("kind") == "NetworkPolicy" and in_place(one, place):
                 self._say(*let_in(self.edited[id(one)], labels, port, names), indent="  ")
 
     def _say(self, *lines: str, indent: str = "") -> None:
@@ -350,21 +367,32 @@ def _engine_of(pods: Pods, settings: Settings) -> Found:
     if port is not None and not (str(port).isdecimal() and 0 < int(port) < 65_536):
         raise UnclearError(f"its annotation {_WHICH_PORT} is {port!r}; a number from 1 to 65535 is meant")
     stated = int(port) if port is not None else settings.port
-    return find(pods.spec, str(annotations.get(_WHICH_CONTAINER, settings.container)), stated, pods.kind.known_port)
+    found = find(pods.spec, str(annotations.get(_WHICH_CONTAINER, settings.container)), stated)
+    if pods.kind.led is Led.BY_OPERATOR:
+        (_, first), *_ = containers_in(pods.spec)
+        asked = next((port.get("containerPort") for port in first.get("ports") or ()), pods.kind.known_port)
+        if asked != found.port:
+            raise UnclearError(f"its operator asks at port {asked}, and the engine listens on {found.port}")
+    return found
 
 
-def attached_pods(documents: Sequence[Document]) -> Iterator[Pods]:
+def attached_pods(objects: Sequence[Object]) -> Iterator[Pods]:
     """The workloads that have a sidecar, of the kinds that are known."""
-    objects = [one for document in documents for one in document.objects]
     return (pods for pods in workloads_of(objects, Settings()) if pods.has_sidecar and list(_sidecars(pods.spec)))
 
 
-def ports_of(pods: Pods) -> tuple[int, int]:
-    """The port of the engine and that of its sidecar for clients, as the sidecar's own flags and ports say."""
-    sidecar = next(_sidecars(pods.spec))
-    urls = [str(word) for word in sidecar.get("args") or () if str(word).startswith("--engine.url=")]
-    ports = sidecar.get("ports") or [{"containerPort": TRAFFIC}]
-    return int(urls[-1].rsplit(":", 1)[-1]), int(ports[0]["containerPort"])
+def ports_of(pods: Pods) -> tuple[int, int] | None:
+    """The port of the engine and that of its sidecar for clients, as the sidecar's own flags and ports say; None if they do not."""
+    for sidecar in _sidecars(pods.spec):
+        urls = [str(word) for word in sidecar.get("args") or () if str(word).startswith("--engine.url=")]
+        urls += [
+            str(each.get("value")) for each in sidecar.get("env") or () if each.get("name") == "SIDECAR__ENGINE__URL"
+        ]
+        number = re.search(r":(\d+)/?$", urls[-1]) if urls else None
+        ports = sidecar.get("ports") or [{"containerPort": TRAFFIC}]
+        if number:
+            return int(number[1]), int(ports[0]["containerPort"])
+    return None
 
 
 def _sidecars(spec: Object) -> Iterator[Mapping[str, Any]]:

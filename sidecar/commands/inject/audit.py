@@ -57,11 +57,13 @@ def _replicas(one: Object) -> int:
 
 
 def _led_past(pods: Pods, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
-    engine, sidecar = ports_of(pods)
+    if (ports := ports_of(pods)) is None:
+        return
+    engine, sidecar = ports
     for route in routes_to(dict(pods.labels), namespace_of(pods.one), pods.spec, engine, objects):
         yield (
             f"{called(route.one)} leads past the sidecar of {called(pods.one)}, to port {engine}",
-            f"let it lead to port {sidecar}: `sidecar inject` does, and `sidecar bypass --back` prints the command",
+            f"let it lead to port {sidecar}: `sidecar inject` of these manifests does",
         )
 
 

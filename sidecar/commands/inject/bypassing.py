@@ -8,11 +8,21 @@ import json
 from collections.abc import Sequence
 from shlex import quote
 
-from sidecar.commands.inject.attaching import attached_pods, ports_of
+from sidecar.commands.inject.attaching import Pods, Settings, attached_pods, ports_of, workloads_of
+from sidecar.commands.inject.edited_object import was_at
 from sidecar.commands.inject.engine_in_pod import listens_on_loopback
 from sidecar.commands.inject.manifest_text import Document, Object
-from sidecar.commands.inject.ways_to_pods import called, is_pool, namespace_of, routes_to
-from sidecar.commands.inject.workload_kinds import Path, containers_in, group_of
+from sidecar.commands.inject.ways_to_pods import (
+    Route,
+    called,
+    is_pool,
+    namespace_of,
+    routes_to,
+    same_place,
+    selector_of,
+    selects,
+)
+from sidecar.commands.inject.workload_kinds import containers_in, group_of
 
 
 def commands(documents: Sequence[Document], *, back: bool) -> tuple[list[str], list[str]]:
@@ -20,41 +30,66 @@ def commands(documents: Sequence[Document], *, back: bool) -> tuple[list[str], l
     told: list[str] = []
     cannot: list[str] = []
     objects = [one for document in documents for one in document.objects]
-    for pods in attached_pods(documents):
-        engine_port, sidecar_port = ports_of(pods)
+    attached = list(attached_pods(objects))
+    for pods in attached:
+        if (ports := ports_of(pods)) is None:
+            cannot.append(f"{called(pods.one)}: the engine that its sidecar stands before is not in its flags")
+            continue
+        engine_port, sidecar_port = ports
         if any(listens_on_loopback(each) for _, each in containers_in(pods.spec)):
             cannot.append(
                 f"{called(pods.one)}: its engine listens on 127.0.0.1 alone, and the sidecar is the only way to it"
             )
             continue
-        routes = list(routes_to(dict(pods.labels), namespace_of(pods.one), pods.spec, sidecar_port, objects))
+        here = namespace_of(pods.one)
+        routes = list(routes_to(dict(pods.labels), here, pods.spec, sidecar_port, objects))
         for route in routes:
-            if route.headless:
-                cannot.append(
-                    f"{called(route.one)}: it is headless and maps no port; its clients must ask for port {engine_port}"
-                )
-                continue
-            told.append(_patch(route.one, route.ports, sidecar_port if back else engine_port))
+            if why := _stays(route, engine_port, attached, objects):
+                cannot.append(f"{called(route.one)}: {why}")
+            else:
+                told.append(_patch(route, sidecar_port if back else engine_port, back=back))
         if not routes:
             cannot.append(
-                f"{called(pods.one)}: what leads traffic to it is not in these manifests; let it lead to port {sidecar_port if back else engine_port}"
+                f"{called(pods.one)}: no way to its sidecar is in these manifests; let it lead to port {sidecar_port if back else engine_port}"
             )
-    return list(dict.fromkeys(told)), cannot
+    return list(dict.fromkeys(told)), list(dict.fromkeys(cannot))
 
 
-def _patch(one: Object, ports: Sequence[Path], port: int) -> str:
-    # `add` replaces a member that is there, and adds one that is not: a Service may state its port alone.
-    steps = [{"op": "add", "path": "".join(f"/{step}" for step in path), "value": port} for path in ports]
+def _stays(route: Route, engine_port: int, attached: Sequence[Pods], objects: Sequence[Object]) -> str:
+    """Why this route has no way past the sidecar; empty if it has one."""
+    if route.headless:
+        return f"it is headless and maps no port; its clients must ask for port {engine_port}"
+    if all(was_at(route.one, path) is not None for path in route.ports):
+        return ""
+    engines = {ports for pods in attached if _leads_to(route, pods) for ports in (ports_of(pods) or ())[:1]}
+    others = [pods for pods in workloads_of(objects, Settings()) if not pods.has_sidecar and _leads_to(route, pods)]
+    if others:
+        return f"it leads to {called(others[0].one)} too, which has no sidecar and whose engine listens elsewhere"
+    if len(engines) > 1:
+        return (
+            f"it leads to engines on ports {' and '.join(map(str, sorted(engines)))}, and has one port for all of them"
+        )
+    return ""
+
+
+def _leads_to(route: Route, pods: Pods) -> bool:
+    return same_place(route.one, pods.one) and selects(selector_of(route.one), pods.labels)
+
+
+def _patch(route: Route, port: int, *, back: bool) -> str:
+    one = route.one
+    # `add` replaces a member that is there, and adds one that is not: a Service may state its port alone. What stood there before is
+    # right for all pods behind it, whatever their engines' ports.
+    steps = [
+        {
+            "op": "add",
+            "path": "".join(f"/{step}" for step in path),
+            "value": port if back else was_at(one, path) or port,
+        }
+        for path in route.ports
+    ]
     place = namespace_of(one)
     name = f"{one['kind'].lower()}.{group_of(one)}" if is_pool(one) else "service"
-    words = [
-        "kubectl",
-        "patch",
-        name,
-        str(one["metadata"]["name"]),
-        *(["-n", place] if place else []),
-        "--type=json",
-        "-p",
-        json.dumps(steps),
-    ]
+    where = ["-n", place] if place else []
+    words = ["kubectl", "patch", name, str(one["metadata"]["name"]), *where, "--type=json", "-p", json.dumps(steps)]
     return " ".join(quote(word) for word in words)

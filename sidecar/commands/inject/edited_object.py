@@ -104,6 +104,13 @@ def undone(one: Object) -> bool:
     return True
 
 
+def was_at(one: Object, path: Path) -> Any:
+    """The value that stood at this path before the injection; None if it was not changed, or nothing stood there."""
+    annotations = (one.get("metadata") or {}).get("annotations") or {}
+    steps = json.loads(annotations.get(UNDO, "[]"))
+    return next((step["value"] for step in reversed(steps) if step["path"] == _pointer(path) and "value" in step), None)
+
+
 def _take_back(one: Object, step: Mapping[str, Any]) -> None:
     *way, name = (_unescaped(each) for each in step["path"].split("/")[1:])
     try:

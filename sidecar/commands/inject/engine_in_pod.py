@@ -39,6 +39,11 @@ _PORTS_OF_AN_API = ("http", "api", "http1", "serving", "openai", "server", "rest
 _LISTENS_ON_LOOPBACK = re.compile(r"--host[= ](?:127\.0\.0\.1|localhost|::1)\b")
 
 
+_ADDRESS = re.compile(r"\S+://\S+")
+_SHELLS = ("sh", "bash", "ash", "dash", "zsh")
+_COMMANDS_OF_A_SHELL = re.compile(r"&&|\|\||[;&|\n]")
+
+
 class UnclearError(ValueError):
     """Something that the manifest does not say; the message says how to say it."""
 
@@ -68,18 +73,20 @@ def words_of(container: Object) -> list[str]:
 def engine_of(container: Object) -> Start | None:
     """The engine that this container runs, as far as its image and its words tell."""
     image = str(container.get("image", ""))
-    text = " ".join((image, *words_of(container), str((container.get("modelFormat") or {}).get("name", ""))))
+    # An address names the server that a client asks, and not what runs here.
+    words = _ADDRESS.sub("", " ".join(words_of(container)))
+    text = f"{image} {words} {(container.get('modelFormat') or {}).get('name', '')}"
     if _NO_ENGINE.search(image.rsplit("/", 1)[-1]) or _NO_ENGINE.search(str(container.get("name", ""))):
         return None
     return next((each for each in STARTS if re.search(each.known_by, text)), None)
 
 
-def find(spec: Object, wanted: str, port: int | None, known_port: int | None) -> Found:
+def find(spec: Object, wanted: str, port: int | None) -> Found:
     """The engine among the containers of a pod's spec. `wanted`, `port`: what the user says of it. Raises UnclearError."""
     there = containers_in(spec)
     path, container = there[_which([each for _, each in there], wanted)]
     engine = engine_of(container)
-    listens = port or _stated(container, engine) or known_port or _by_name(container, engine)
+    listens = port or _stated(container, engine) or _by_name(container, engine)
     return Found(container, path, engine, listens, listens_on_loopback(container))
 
 
@@ -115,33 +122,57 @@ ENGINE_PORT = "the annotation llm-phase-sidecar/engine-port, or --engine-port"
 
 
 def _stated(container: Object, engine: Start | None) -> int | None:
-    """The port in what starts the engine."""
-    variables = {
-        str(each.get("name")): each.get("value") for each in container.get("env") or () if each.get("value") is not None
-    }
+    """The port in what starts the engine. Raises UnclearError where it is not a number, or is stated in two ways."""
+    there = [each for each in container.get("env") or () if isinstance(each, dict)]
+    variables = {str(each.get("name")): str(each["value"]) for each in there if each.get("value") is not None}
     for flag in engine.flags if engine else ("--port",):
-        for stated in _values(words_of(container), flag):
-            value = re.sub(r"\$[({]?(\w+)[)}]?", lambda match: str(variables.get(match[1], match[0])), stated)
+        found = {
+            re.sub(r"\$[({]?(\w+)[)}]?", lambda match: variables.get(match[1], match[0]), value)
+            for value in _values(container, engine, flag)
+        }
+        if len(found) > 1:
+            raise UnclearError(f"its port is stated as {' and as '.join(sorted(found))}: say it by {ENGINE_PORT}")
+        for value in found:
             if not value.isdecimal():
                 raise UnclearError(
                     f"its port is {flag} {value}, which the manifest does not resolve: say it by {ENGINE_PORT}"
                 )
             return int(value)
-    by_variable = variables.get(engine.variable) if engine and engine.variable else None
-    if by_variable is not None:
-        number = str(by_variable).rsplit(":", 1)[-1]
-        if number.isdecimal():
-            return int(number)
-    return None
+    if engine is None or not engine.variable or engine.variable not in {each.get("name") for each in there}:
+        return None
+    if engine.variable not in variables:
+        raise UnclearError(
+            f"its port is in the variable {engine.variable}, which comes from elsewhere: say it by {ENGINE_PORT}"
+        )
+    number = _PORT_AT_THE_END.search(variables[engine.variable])
+    return int(number[1]) if number else None
 
 
-def _values(words: Sequence[str], flag: str) -> Iterator[str]:
-    """The values of a flag: `--port 8000` as two words, `--port=8000`, and either within the text of a shell."""
+_PORT_AT_THE_END = re.compile(r"(?:^|:)(\d+)$")
+
+
+def _values(container: Object, engine: Start | None, flag: str) -> Iterator[str]:
+    """The values of a flag: `--port 8000` as two words, `--port=8000`, and either in the engine's own command of a shell's text."""
+    words = words_of(container)
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word == flag:
             yield following
-        elif found := re.search(rf"(?:^|\s){re.escape(flag)}(?:=|\s+)[\"']?([^\s\"';&|\\]+)", word):
-            yield found[1]
+        else:
+            for start, end in _own_commands(word, engine):
+                for found in _flag_in_text(flag).finditer(word, start, end):
+                    yield found[2]
+
+
+def _flag_in_text(flag: str) -> re.Pattern[str]:
+    return re.compile(rf"((?:^|\s){re.escape(flag)}(?:=|\s+)[\"']?)([^\s\"';&|\\]+)")
+
+
+def _own_commands(text: str, engine: Start | None) -> list[tuple[int, int]]:
+    """The commands of a shell's text that start the engine, as spans of it; all of it where none of several can be told."""
+    ends = [found.span() for found in _COMMANDS_OF_A_SHELL.finditer(text)]
+    spans = list(zip([0, *(end for _, end in ends)], [*(start for start, _ in ends), len(text)], strict=True))
+    own = [span for span in spans if engine and re.search(engine.known_by, _ADDRESS.sub("", text[span[0] : span[1]]))]
+    return own or [(0, len(text))]
 
 
 def _by_name(container: Object, engine: Start | None) -> int:
@@ -178,7 +209,7 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
         return [place]
     for at, each in enumerate(container.get("env") or ()):
         if engine.variable and each.get("name") == engine.variable and each.get("value") is not None:
-            return [(("env", at, "value"), str(each["value"]).removesuffix(was) + str(port))]
+            return [(("env", at, "value"), _with_port(str(each["value"]), port))]
     if engine.flags and not _is_shell(container):
         key = "args" if container.get("args") is not None or container.get("command") is None else "command"
         return [((key, len(container.get(key) or ())), f"{engine.flags[0]}={port}")]
@@ -190,6 +221,13 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
     )
 
 
+def _with_port(stated: str, port: int) -> str:
+    """A variable's value with another port: it is a port, host:port, or a host alone."""
+    if stated.isdecimal():
+        return str(port)
+    return f"{_PORT_AT_THE_END.sub('', stated)}:{port}"
+
+
 def _flag_moved(container: Object, engine: Start, was: str, port: int) -> tuple[Path, Any] | None:
     """The word that states the port, and what it becomes; None if no word does."""
     for key in ("command", "args"):
@@ -197,9 +235,10 @@ def _flag_moved(container: Object, engine: Start, was: str, port: int) -> tuple[
             for flag in engine.flags:
                 if word == flag:
                     return _next_word(container, key, at), str(port)
-                pattern = rf"((?:^|\s){re.escape(flag)}(?:=|\s+)[\"']?){re.escape(was)}(?=$|[\s\"';&|\\])"
-                if re.search(pattern, str(word)):
-                    return (key, at), re.sub(pattern, rf"\g<1>{port}", str(word))
+                for start, end in _own_commands(str(word), engine):
+                    for found in _flag_in_text(flag).finditer(str(word), start, end):
+                        if found[2] == was:
+                            return (key, at), f"{str(word)[: found.start(2)]}{port}{str(word)[found.end(2) :]}"
     return None
 
 
@@ -210,5 +249,6 @@ def _next_word(container: Object, key: str, at: int) -> Path:
 
 
 def _is_shell(container: Object) -> bool:
-    command = [str(word) for word in container.get("command") or ()]
-    return bool(command) and command[0].rsplit("/", 1)[-1] in ("sh", "bash", "ash", "dash")
+    """Whether a shell or a script stands between the words and the engine: a flag behind them would not reach it."""
+    words = words_of(container)
+    return any(word.rsplit("/", 1)[-1] in _SHELLS or word.endswith(".sh") or re.search(r"\s", word) for word in words)

@@ -147,9 +147,10 @@ def _read(name: str, files: Sequence[str]) -> list[Document] | int:
     for each in files or [_STANDARD_INPUT]:
         source = "standard input" if each == _STANDARD_INPUT else each
         try:
-            text = sys.stdin.read() if each == _STANDARD_INPUT else File(each).read_text()
-            if found and text and not text.startswith("---") and not found[-1].is_json:
-                found.append(Document(source, 1, "---\n", None))
+            text = _text_of(each)
+            if found and text:
+                ends = found[-1].text.endswith("\n")
+                found.append(Document(source, 1, "---\n" if ends else "\n---\n", None))
             found += read(text, source)
         except OSError as error:
             failed.append(f"{each}: {error.strerror}")
@@ -165,6 +166,14 @@ def _read(name: str, files: Sequence[str]) -> list[Document] | int:
     if not any(document.objects for document in found):
         return _refused(name, ["no object of Kubernetes was given: a manifest has `kind`"])
     return found
+
+
+def _text_of(file: str) -> str:
+    """The text with its own ends of lines, which a text stream would change."""
+    if file != _STANDARD_INPUT:
+        return File(file).read_bytes().decode()
+    buffer = getattr(sys.stdin, "buffer", None)  # a test's stream has none
+    return buffer.read().decode() if buffer is not None else sys.stdin.read()
 
 
 def _write(documents: Sequence[Document], *, diff: bool) -> int:

@@ -80,9 +80,7 @@ def owned(root: Any, *path: str | int) -> Any:
     for step in path:
         value = node[step]
         if shared and isinstance(value, dict | list):
-            value = deepcopy(value)
-            _forget_anchors(value)
-            node[step] = value
+            node[step] = value = _copied(value)
         node = value
     return node
 
@@ -121,6 +119,9 @@ def _hint(text: str) -> str:
 
 
 def _of(root: Any, text: str, source: str, line: int, *, is_json: bool = False) -> Document:
+    if isinstance(root, dict) and isinstance(root.get("items"), list) and _shared(root):
+        # What an anchor shares between two objects of a List would be changed in both.
+        root["items"] = [_copied(one) for one in root["items"]]
     document = Document(source, line, text, root, is_json=is_json)
     document.objects = list(_objects(root))
     return document
@@ -152,6 +153,12 @@ def _shared(root: Any) -> bool:
     return False
 
 
+def _copied(node: Any) -> Any:
+    copied = deepcopy(node)
+    _forget_anchors(copied)
+    return copied
+
+
 def _forget_anchors(node: Any) -> None:
     """Take the names off this node and those below it: the original keeps its own."""
     if hasattr(node, "yaml_set_anchor"):  # JSON's have none
@@ -180,8 +187,8 @@ def _yaml(text: str) -> Any:
 def _yaml_text(root: Any, was: str) -> str:
     out = io.StringIO()
     _yaml(was).dump(root, out)
-    text = out.getvalue()
-    return text if was.endswith("\n") or not text.endswith("\n") else text[:-1]
+    text = out.getvalue().replace("\n", "\r\n") if "\r\n" in was else out.getvalue()
+    return text if was.endswith("\n") else text.rstrip("\r\n")
 
 
 def _json(root: Any, was: str) -> str:

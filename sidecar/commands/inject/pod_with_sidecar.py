@@ -5,6 +5,8 @@ from the defaults are variables of the environment, unless `--config-map` names 
 init containers stay and come first, a preStop hook runs before ours, a grace period becomes longer by what the drain takes.
 """
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +29,7 @@ _DRAINS = {"SIDECAR__SHUTDOWN__LAME_DUCK_SECONDS": "15", "SIDECAR__SHUTDOWN__GRA
 _STATE = {"SIDECAR__STATE__DIRECTORY": "/var/lib/sidecar"}
 _DRAIN_SECONDS = 70
 """The drain in the preStop (60 s), the engine's own shutdown (5 s) and a reserve."""
+_FURTHER, _KERNELS_OWN = 10_000, 32_768
 _USUAL_GRACE_SECONDS = 30
 """Kubernetes' default."""
 
@@ -98,7 +101,7 @@ def _moves_engine(edited: Edited, spec: Object, at: Path, found: Found, led: Led
     if led is Led.BY_REVISION:
         if found.container.get("ports") is not None:
             edited.remove((*at, "ports"))
-    else:
+    elif led is not Led.BY_OPERATOR:  # an operator reads there at which port it asks
         changes += _ports_moved(spec, found, port)
     for path, value in changes:
         edited.set((*at, *path), value)
@@ -127,11 +130,14 @@ def _refuse_taken(spec: Object, found: Found, *, takes_port: bool) -> None:
 
 
 def _next_free(spec: Object, port: int) -> int:
-    taken = {each.get("containerPort") for _, one in containers_in(spec) for each in one.get("ports") or ()} | {
-        TRAFFIC,
-        ADMIN,
-    }
-    return next(one for one in range(port + 1, 65_536) if one not in taken)
+    """A port that no container of the pod names in any way.
+
+    It is ten thousand above, away from an engine's further ports, and below those of the kernel's own connections (32768 and more).
+    """
+    containers = [each for _, each in containers_in(spec)] + list(spec.get("initContainers") or ())
+    named = {int(each) for each in re.findall(r"\d{2,5}", json.dumps(containers, default=str))} | {TRAFFIC, ADMIN}
+    first = port + _FURTHER if port + _FURTHER < _KERNELS_OWN else port + 1
+    return next(one for one in range(first, 65_536) if one not in named)
 
 
 def _host_port(found: Found) -> tuple[int, int] | None:

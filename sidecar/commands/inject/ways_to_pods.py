@@ -23,6 +23,16 @@ def namespace_of(one: Object) -> str:
     return str((one.get("metadata") or {}).get("namespace") or "")
 
 
+def in_place(one: Object, place: str) -> bool:
+    """Whether it may stand in this namespace. What states none stands where it is applied, and so does the rest of these manifests."""
+    return not place or namespace_of(one) in ("", place)
+
+
+def same_place(one: Object, other: Object) -> bool:
+    """Whether the two may stand in one namespace."""
+    return in_place(one, namespace_of(other))
+
+
 def called(one: Object) -> str:
     """`Service vllm`, and its namespace if it states one."""
     name, place = (one.get("metadata") or {}).get("name", "?"), namespace_of(one)
@@ -126,4 +136,19 @@ def let_in(edited: Edited, labels: Mapping[str, object], port: int, names: Mappi
         if any(port in (each.get("port"), names.get(str(each.get("port")))) for each in ports):
             edited.append(("spec", "ingress", at, "ports"), {"protocol": "TCP", "port": TRAFFIC})
             done = [f"{called(one)} lets in port {TRAFFIC} too"]
+    return done
+
+
+def name_number(edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int]) -> list[str]:
+    """Put the number in place of the name by which a NetworkPolicy lets clients reach the engine's port: the sidecar has it now."""
+    one, done = edited.one, []
+    spec = one.get("spec") or {}
+    chosen = (spec.get("podSelector") or {}).get("matchLabels")
+    if chosen and not selects(chosen, labels):
+        return []
+    for at, rule in enumerate(spec.get("ingress") or ()):
+        for entry, each in enumerate(rule.get("ports") or ()):
+            if names.get(str(each.get("port"))) == port:
+                edited.set(("spec", "ingress", at, "ports", entry, "port"), port)
+                done = [f"{called(one)} lets in port {port}, which it called by name"]
     return done

@@ -39,7 +39,7 @@ class PodKind:
     otherwise: Path = ()
     """Path of the template that counts where the first one is absent."""
     known_port: int | None = None
-    """The port at which its operator asks, whatever the container says."""
+    """The port at which its operator asks, unless the first container states one."""
 
 
 _TEMPLATE: Path = ("spec", "template")
@@ -97,6 +97,11 @@ class PodPlace:
         """The pod's spec."""
         return _at(one, self.spec)  # type: ignore[no-any-return]
 
+    def metadata_in(self, one: Object) -> Object:
+        """The map with the labels and annotations of its pods; empty if there is none."""
+        found = _at(one, self.metadata)
+        return found if isinstance(found, dict) else {}
+
     def labels_in(self, one: Object) -> Mapping[str, str]:
         """The labels that its pods carry, those that their controller adds among them, as far as they are the same for all."""
         return {**(_at(one, (*self.metadata, "labels")) or {}), **_added_labels(one, self.spec)}
@@ -147,7 +152,8 @@ def containers_in(spec: Object) -> list[tuple[Path, Object]]:
 def _frontends(one: Object) -> Iterator[PodPlace]:
     services = _at(one, ("spec", "services"))
     for name, service in services.items() if isinstance(services, dict) else ():
-        if isinstance(service, dict) and (service.get("componentType") == "frontend" or name == "Frontend"):
+        serves = isinstance(service, dict) and (service.get("componentType") == "frontend" or name == "Frontend")
+        if serves and isinstance(service.get("extraPodSpec"), dict):
             yield PodPlace(("spec", "services", name, "extraPodSpec"), ("spec", "services", name, "extraPodMetadata"))
     components = _at(one, ("spec", "components"))
     for at, component in enumerate(components if isinstance(components, list) else ()):
@@ -156,6 +162,8 @@ def _frontends(one: Object) -> Iterator[PodPlace]:
             str(component.get("name", "")).lower(),
         ):
             template = ("spec", "components", at, "podTemplate")
+            if not isinstance(_at(one, (*template, "spec")), dict):
+                continue
             yield PodPlace((*template, "spec"), (*template, "metadata"))
 
 

@@ -40,6 +40,10 @@ def objects(documents: list[Document]) -> list[Any]:
     return [json.loads(json.dumps(one)) for document in documents for one in document.objects]
 
 
+def flat(documents: list[Document]) -> list[Any]:
+    return [one for document in documents for one in document.objects]
+
+
 def again(text: str) -> list[Document]:
     return read(text, "again")
 
@@ -57,7 +61,7 @@ def test_every_engine_is_attached_and_nothing_is_refused(path: Path) -> None:
     documents, done = attached(path)
 
     assert done.refused == []
-    assert done.workloads == len([*attached_pods(again(written(documents)))]) >= 1
+    assert done.workloads == len([*attached_pods(flat(again(written(documents))))]) >= 1
 
 
 @each_manifest
@@ -82,7 +86,7 @@ def test_what_led_to_the_engine_leads_to_the_sidecar_of_every_pod_behind_it_and_
                 **spec,
                 "containers": [each for each in spec.get("containers") or () if each.get("name") != "sidecar"],
             }
-            found = find(rest, "", None, None)
+            found = find(rest, "", None)
             if found.engine is not None or kind.led is not Led.BY_OPERATOR:
                 assert found.port == told
             assert told != listens
@@ -189,7 +193,7 @@ def test_no_pod_template_of_others_changes(path: Path) -> None:
 @each_manifest
 def test_the_way_out_leads_every_route_to_the_engine_and_the_way_back_to_the_sidecar(path: Path) -> None:
     documents = again(written(attached(path)[0]))
-    engines = {ports_of(pods)[0] for pods in attached_pods(documents)}
+    engines = {(ports_of(pods) or (0, 0))[0] for pods in attached_pods(flat(documents))}
     out, cannot = commands(documents, back=False)
     back, _ = commands(documents, back=True)
 
@@ -197,7 +201,13 @@ def test_the_way_out_leads_every_route_to_the_engine_and_the_way_back_to_the_sid
     assert out or cannot
     for command in out:
         steps = json.loads(command[command.index("'[") + 1 : command.rindex("'")])
-        assert {step["value"] for step in steps} <= engines
+        before = [
+            port
+            for one in objects(read(path.read_text(), path.name))
+            if is_service(one) or is_pool(one)
+            for port in _targets(one)
+        ]
+        assert {step["value"] for step in steps} <= {*engines, *before}
         assert command.startswith("kubectl patch ")
 
 

@@ -51,6 +51,14 @@ VARIABLE = [
         "env": [{"name": "PORT", "valueFrom": {}}],
     }
 ]
+TWICE = [{"name": "vllm", "image": "vllm/vllm-openai", "args": ["--port", "8000", "--port=9000"]}]
+ELSEWHERE = [
+    {
+        "name": "tgi",
+        "image": "ghcr.io/huggingface/text-generation-inference",
+        "env": [{"name": "PORT", "valueFrom": {}}],
+    }
+]
 PORTS = [{"name": "own", "image": "x/own", "ports": [{"containerPort": 1}, {"containerPort": 2}]}]
 OWN = [{"name": "own", "image": "x/own", "ports": [{"containerPort": 1}]}]
 
@@ -66,8 +74,10 @@ OWN = [{"name": "own", "image": "x/own", "ports": [{"containerPort": 1}]}]
         ({"volumes": [{"name": "sidecar-state", "emptyDir": {}}]}, "it has a volume named sidecar-state already, which is not ours"),
         ({"containers": [*POD["containers"], {"name": "x", "image": "x", "ports": [{"containerPort": 9901}]}]}, "its container x uses port 9901"),
         ({"containers": []}, "it has no container"),
+        ({"containers": TWICE}, "its port is stated as 8000 and as 9000: say it by the annotation"),
+        ({"containers": ELSEWHERE}, "its port is in the variable PORT, which comes from elsewhere: say it by the annotation"),
     ],
-    ids=["two engines", "no engine", "a variable", "two ports", "a name", "a volume", "a port", "no container"],
+    ids=["two engines", "no engine", "a variable", "two ports", "a name", "a volume", "a port", "no container", "twice", "elsewhere"],
 )  # fmt: skip
 def test_what_the_manifest_does_not_say_or_has_taken(spec: dict[str, Any], told: str) -> None:
     assert told in refused(deployment(**spec), SERVICE)
@@ -190,3 +200,64 @@ def test_a_port_by_name_that_is_another_number_beside_it_is_refused() -> None:
     two["metadata"]["labels"] = {}
 
     assert "Service llm asks for port http, which is another number in Deployment two" in refused(one, two, BY_NAME)
+
+
+WRAPPED = (["bash", "-c", "vllm serve m"], ["tini", "--", "bash", "-c", "vllm serve m"], ["/scripts/start.sh"])
+
+
+@pytest.mark.parametrize("words", WRAPPED, ids=["a shell", "a shell behind an init", "a script"])
+@pytest.mark.parametrize("key", ["command", "args"])
+def test_a_flag_behind_a_shell_would_not_reach_the_engine(key: str, words: list[str]) -> None:
+    containers = [{"name": "vllm", "image": "vllm/vllm-openai", key: words, "ports": [{"containerPort": 8000}]}]
+
+    assert "a shell starts the engine without --port" in refused(deployment(containers=containers))
+
+
+def test_an_operator_that_asks_at_another_port_than_the_engine_has() -> None:
+    predictor = {"containers": [{"name": "kserve-container", "image": "vllm/vllm-openai", "args": ["--port=9000"]}]}
+    one = {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": "i"},
+        "spec": {"predictor": predictor},
+    }
+
+    assert (
+        refused(one, every=True) == "InferenceService i: its operator asks at port 8080, and the engine listens on 9000"
+    )
+
+
+def test_a_word_that_is_neither_yes_nor_no() -> None:
+    one = deployment()
+    one["metadata"]["labels"]["llm-phase-sidecar/attach"] = "yes"
+
+    assert (
+        refused(one, SERVICE) == 'Deployment llm: it says llm-phase-sidecar/attach: "yes"; "true" or "false" is meant'
+    )
+
+
+@pytest.mark.parametrize("change", ["template", "owned", "client", "frontend"])
+def test_what_is_not_meant_by_all_is_left_alone(change: str) -> None:
+    """A pod template that says no, what another object makes, a client of an engine, and a Dynamo graph without a frontend's pod."""
+    one = deployment()
+    one["metadata"]["labels"] = {}
+    if change == "template":
+        one["spec"]["template"]["metadata"]["annotations"] = {"llm-phase-sidecar/attach": "false"}
+    elif change == "owned":
+        one["metadata"]["ownerReferences"] = [{"kind": "Rollout", "name": "r"}]
+    elif change == "client":
+        one["spec"]["template"]["spec"] = {
+            "containers": [{"name": "c", "image": "curlimages/curl", "args": ["http://vllm:8000/health"]}]
+        }
+    else:
+        one = {
+            "apiVersion": "nvidia.com/v1alpha1",
+            "kind": "DynamoGraphDeployment",
+            "metadata": {"name": "g"},
+            "spec": {"services": {"Frontend": {}}},
+        }
+    text = json.dumps(one) + "\n"
+    documents = read(text, "x")
+    done = attach_all(documents, Settings(every=True))
+
+    assert (written(documents), done.refused, done.workloads) == (text, [], 0)

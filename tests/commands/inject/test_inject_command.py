@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_in_a_pipe(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.dumps(_objects(back)) == json.dumps(_objects(text))
 
 
-def _objects(text: str) -> list[object]:
+def _objects(text: str) -> list[dict[str, Any]]:
     return [one for document in read(text, "x") for one in document.objects]
 
 
@@ -170,3 +171,45 @@ def test_an_engine_on_loopback_has_no_way_past_the_sidecar(capsys: Streams, monk
     code, out, said = run(["bypass"], capsys, monkeypatch, injected)
     assert (code, out) == (2, "")
     assert "the sidecar is the only way to it" in said
+
+
+def test_a_file_without_a_last_line_end_does_not_melt_into_the_next(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "a.json", tmp_path / "b.yaml"
+    first.write_text('{"kind": "A", "metadata": {"name": "a"}}')
+    second.write_bytes(b"kind: B\r\nmetadata:\r\n  name: b")
+    code, out, _ = run(["inject", "--all", str(first), str(second), str(first)], capsys, monkeypatch)
+
+    assert code == 0
+    assert (
+        out
+        == '{"kind": "A", "metadata": {"name": "a"}}\n---\nkind: B\r\nmetadata:\r\n  name: b\n---\n{"kind": "A", "metadata": {"name": "a"}}'
+    )
+    assert [one["kind"] for one in _objects(out)] == ["A", "B", "A"]
+
+
+def test_a_canary_behind_a_shared_service_has_no_way_past_its_sidecar(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine of the canary has moved; on its new port the others do not listen."""
+    _, injected, said = run(["inject", str(MANIFESTS / "canary-beside.yaml")], capsys, monkeypatch)
+    assert "has its sidecar already" not in said
+    code, out, said = run(["bypass"], capsys, monkeypatch, injected)
+
+    assert (code, "Service vllm" in said) == (0 if out else 2, not out)
+    assert "18000" not in out
+
+
+def test_a_sidecar_that_was_put_in_by_hand_is_no_riddle(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its engine stands in a config file, so that its port is not in the manifest."""
+    _, injected, _ = run(["inject", "--all", str(DEPLOYMENT)], capsys, monkeypatch)
+    by_hand = tmp_path / "by-hand.yaml"
+    by_hand.write_text(injected.replace("--engine.url=http://127.0.0.1:8000", "--config.file=/etc/sidecar/sidecar.yml"))
+
+    code, _, said = run(["inject", "--all", str(by_hand)], capsys, monkeypatch)
+    assert (code, "which engine it stands before is not in its flags" in said) == (0, True)
+    code, _, said = run(["bypass", str(by_hand)], capsys, monkeypatch)
+    assert (code, "is not in its flags" in said) == (2, True)

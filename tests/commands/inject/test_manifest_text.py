@@ -125,3 +125,22 @@ def test_the_objects_of_a_list_stand_alone() -> None:
     (document,) = read("kind: List\nitems:\n- kind: A\n- {kind: List, items: [{kind: B}]}\n", "x.yaml")
 
     assert [one["kind"] for one in document.objects] == ["A", "B"]
+
+
+def test_what_an_anchor_shares_between_the_objects_of_a_list_becomes_two() -> None:
+    (document,) = read("kind: List\nitems:\n- {kind: A, labels: &l {app: x}}\n- {kind: B, selector: *l}\n", "x.yaml")
+    owned(document.objects[0], "labels")["new"] = "y"
+    document.changed = True
+    (again,) = read(document.written(), "again")
+
+    assert again.root["items"] == [
+        {"kind": "A", "labels": {"app": "x", "new": "y"}},
+        {"kind": "B", "selector": {"app": "x"}},
+    ]
+
+
+def test_a_text_of_windows_stays_one() -> None:
+    (document,) = read("kind: A\r\na:\r\n  b: 1\r\n", "x.yaml")
+    document.objects[0]["c"], document.changed = 2, True
+
+    assert document.written() == "kind: A\r\na:\r\n  b: 1\r\nc: 2\r\n"

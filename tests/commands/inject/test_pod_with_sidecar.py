@@ -125,30 +125,74 @@ def test_an_engine_that_moves_takes_its_ports_and_probes_along() -> None:
         "containers"
     ][0]
 
-    assert engine["args"] == ["--model=m", "--port=8001"]
-    assert engine["ports"] == [{"name": "http", "containerPort": 8001}]
-    assert engine["readinessProbe"]["httpGet"]["port"] == 8001
+    assert engine["args"] == ["--model=m", "--port=18000"]
+    assert engine["ports"] == [{"name": "http", "containerPort": 18000}]
+    assert engine["readinessProbe"]["httpGet"]["port"] == 18000
     assert (engine["livenessProbe"], engine["startupProbe"]) == (probes["livenessProbe"], probes["startupProbe"])
 
 
 def test_a_port_of_the_node_goes_to_the_sidecar() -> None:
     found = pod({"ports": [{"containerPort": 8000, "hostPort": 80}]}, service=False)
 
-    assert found["containers"][0]["ports"] == [{"containerPort": 8001}]
+    assert found["containers"][0]["ports"] == [{"containerPort": 18000}]
     assert found["initContainers"][0]["ports"][0] == {"name": "traffic", "containerPort": 8000, "hostPort": 80}
 
 
 def test_on_the_nodes_own_network_both_ports_are_the_same() -> None:
     found = pod({"ports": [{"containerPort": 8000, "hostPort": 8000}]}, service=False, hostNetwork=True)
 
-    assert found["containers"][0]["ports"] == [{"containerPort": 8001, "hostPort": 8001}]
+    assert found["containers"][0]["ports"] == [{"containerPort": 18000, "hostPort": 18000}]
     assert found["initContainers"][0]["ports"][0] == {"name": "traffic", "containerPort": 8000}
 
 
-def test_the_next_port_that_is_free_is_taken() -> None:
-    engine = pod({"ports": [{"containerPort": port} for port in (8000, 8001, 8002)]}, service=False)["containers"][0]
+def test_a_port_that_anything_in_the_pod_names_is_not_taken() -> None:
+    """Also a flag of a neighbour that declares no port, and an init container's."""
+    near = pod(
+        {"env": [{"name": "X", "value": "http://127.0.0.1:18000"}]},
+        service=False,
+        initContainers=[{"name": "p", "args": ["--port=18001"]}],
+    )
+    high = pod({"args": ["--port=30000"], "ports": [{"containerPort": 30000}]}, service=False)
 
-    assert engine["args"][-1] == "--port=8003"
+    assert near["containers"][0]["args"][-1] == "--port=18002"
+    assert high["containers"][0]["args"][-1] == "--port=30001"
+
+
+@pytest.mark.parametrize(
+    ("stated", "port", "moved"),
+    [
+        ("0.0.0.0", 11434, "0.0.0.0:21434"),
+        ("0.0.0.0:8080", 8080, "0.0.0.0:18080"),
+        (":9000", 9000, ":19000"),
+        ("9000", 9000, "19000"),
+    ],
+)
+def test_a_variable_with_a_host_keeps_it(stated: str, port: int, moved: str) -> None:
+    engine = {"image": "ollama/ollama", "args": None, "ports": None, "env": [{"name": "OLLAMA_HOST", "value": stated}]}
+    found = pod(engine, service=False)
+
+    assert found["containers"][0]["env"][0]["value"] == moved
+    assert f"--engine.url=http://127.0.0.1:{port + 10_000}" in found["initContainers"][0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        (
+            "ray start --head --port=6379 && vllm serve m --port 8000",
+            "ray start --head --port=6379 && vllm serve m --port 18000",
+        ),
+        (
+            "exporter --port 8000 & exec vllm serve m --port=8000",
+            "exporter --port 8000 & exec vllm serve m --port=18000",
+        ),
+        ("vllm serve m --port '8000' | tee log", "vllm serve m --port '18000' | tee log"),
+    ],
+)
+def test_in_the_text_of_a_shell_the_engines_own_command_counts(text: str, moved: str) -> None:
+    engine = pod({"command": ["sh", "-c", text], "args": None}, service=False)["containers"][0]
+
+    assert engine["command"][2] == moved
 
 
 def test_a_plain_container_for_older_clusters() -> None:
