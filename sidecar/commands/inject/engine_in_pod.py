@@ -210,12 +210,12 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
     for at, each in enumerate(container.get("env") or ()):
         if engine.variable and each.get("name") == engine.variable and each.get("value") is not None:
             return [(("env", at, "value"), _with_port(str(each["value"]), port))]
+    if engine.variable:  # words in place of those that the image, or an operator, would take would be all that it gets
+        value = f"0.0.0.0:{port}" if engine.variable_has_host else str(port)
+        return [(("env", len(container.get("env") or ())), {"name": engine.variable, "value": value})]
     if engine.flags and not _is_shell(container):
         key = "args" if container.get("args") is not None or container.get("command") is None else "command"
         return [((key, len(container.get(key) or ())), f"{engine.flags[0]}={port}")]
-    if engine.variable:
-        value = f"0.0.0.0:{port}" if engine.variable_has_host else str(port)
-        return [(("env", len(container.get("env") or ())), {"name": engine.variable, "value": value})]
     raise UnclearError(
         f"the sidecar must take the engine's port, and a shell starts the engine without {engine.flags[0]}: state it there, then this command moves it"
     )

@@ -24,11 +24,6 @@ NAME = "sidecar"
 ATTACHED = "llm-phase-sidecar"
 """Label of a pod with a sidecar, and its value below: PodMonitor, admin Service and NetworkPolicy select by it."""
 IS_ATTACHED = "attached"
-_DRAINS = {"SIDECAR__SHUTDOWN__LAME_DUCK_SECONDS": "15", "SIDECAR__SHUTDOWN__GRACE_SECONDS": "60"}
-"""As in deploy/base/sidecar.yml: both count from the engine's preStop, which begins the drain."""
-_STATE = {"SIDECAR__STATE__DIRECTORY": "/var/lib/sidecar"}
-_DRAIN_SECONDS = 70
-"""The drain in the preStop (60 s), the engine's own shutdown (5 s) and a reserve."""
 _FURTHER, _KERNELS_OWN = 10_000, 32_768
 _USUAL_GRACE_SECONDS = 30
 """Kubernetes' default."""
@@ -50,7 +45,7 @@ def attach(
 ) -> list[str]:
     """Put the sidecar into the pod at this place. Returns notes: what the user should know of it. Raises UnclearError.
 
-    `takes_port`: the sidecar listens on the engine's port, and the engine on the next one that is free.
+    `takes_port`: the sidecar listens on the engine's port, and the engine on another one that is free.
     """
     spec = place.spec_in(edited.one)
     _refuse_taken(spec, found, takes_port=takes_port)
@@ -95,7 +90,7 @@ def _notes(
 
 
 def _moves_engine(edited: Edited, spec: Object, at: Path, found: Found, led: Led) -> int:
-    """Let the engine listen on the next port that is free. Returns it. Raises UnclearError."""
+    """Let the engine listen on another port that is free. Returns it. Raises UnclearError."""
     port = _next_free(spec, found.port)
     changes = moved(found, port)
     if led is Led.BY_REVISION:
@@ -166,8 +161,7 @@ def _ports_moved(spec: Object, found: Found, port: int) -> list[tuple[Path, Any]
 
 
 def _container(settings: PodSettings, found: Found, engine_port: int, listens: int, led: Led) -> Object:
-    given = read_yaml((shipped(DEPLOY) / "components" / "native-sidecar" / "pod.yaml").read_text())
-    container: Object = dict(given["spec"]["template"]["spec"]["initContainers"][0])
+    container: Object = dict(_shipped_pod()["initContainers"][0])
     del container["restartPolicy"]
     of_revision = led is Led.BY_REVISION
     container["image"] = settings.image or container["image"]
@@ -177,7 +171,7 @@ def _container(settings: PodSettings, found: Found, engine_port: int, listens: i
         *([f"--proxy.listen-address=:{listens}"] if listens != TRAFFIC else []),
         "--log.format=json",
     ]
-    variables = {} if settings.config_map else (_DRAINS if of_revision else _DRAINS | _STATE)
+    variables = {} if settings.config_map else _variables("shutdown", *(() if of_revision else ("state",)))
     named = [] if of_revision else list(container["env"])
     container["env"] = [*named, *({"name": name, "value": value} for name, value in variables.items())]
     if of_revision:
@@ -193,6 +187,22 @@ def _container(settings: PodSettings, found: Found, engine_port: int, listens: i
     wanted = {volume["name"] for volume in _volumes(settings, led)}
     container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] in wanted]
     return container
+
+
+def _shipped_pod() -> Object:
+    """The pod's spec of the Kustomize component, which docs/attach.md explains."""
+    given = read_yaml((shipped(DEPLOY) / "components" / "native-sidecar" / "pod.yaml").read_text())
+    return given["spec"]["template"]["spec"]  # type: ignore[no-any-return]
+
+
+def _variables(*sections: str) -> dict[str, str]:
+    """The keys of these sections of the shipped config, as variables of the environment: the drain's times, and where state is kept."""
+    config = read_yaml((shipped(DEPLOY) / "base" / "sidecar.yml").read_text())
+    return {
+        f"SIDECAR__{section}__{key}".upper(): str(value)
+        for section in sections
+        for key, value in config[section].items()
+    }
 
 
 def _name_of_port(found: Found) -> str:
@@ -214,6 +224,7 @@ def _stops_in_order(edited: Edited, place: PodPlace, at: Path, found: Found, set
     """The hook in the engine's container, and the time that it takes."""
     grace: Path = (*place.spec, "terminationGracePeriodSeconds")
     stated = edited.get(grace)
+    takes = int(_shipped_pod()["terminationGracePeriodSeconds"])
     tool = settings.hook or (found.engine.drains_with if found.engine else "") or "none"
     drain = HOOKS[tool]
     before = edited.get((*at, "lifecycle", "preStop"))
@@ -223,17 +234,17 @@ def _stops_in_order(edited: Edited, place: PodPlace, at: Path, found: Found, set
             notes.append(
                 "no drain hook: whether the engine's image has curl or python3 is not known; --hook=curl adds one"
             )
-        edited.set(grace, max(stated or 0, _DRAIN_SECONDS))
+        edited.set(grace, max(stated or 0, takes))
         return notes
     if not before:
-        edited.set(grace, max(stated or 0, _DRAIN_SECONDS))
+        edited.set(grace, max(stated or 0, takes))
         edited.set((*at, "lifecycle", "preStop"), {"exec": {"command": list(drain)}})
         return []
     first = _as_command(before)
     if first is None:
-        edited.set(grace, max(stated or 0, _DRAIN_SECONDS))
+        edited.set(grace, max(stated or 0, takes))
         return ["its preStop hook is a request and stays as it is; the sidecar drains from SIGTERM on"]
-    edited.set(grace, (stated or _USUAL_GRACE_SECONDS) + _DRAIN_SECONDS)
+    edited.set(grace, (stated or _USUAL_GRACE_SECONDS) + takes)
     edited.set((*at, "lifecycle", "preStop"), {"exec": {"command": _both(first, drain)}})
     return []
 

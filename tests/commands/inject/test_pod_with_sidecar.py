@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from sidecar.commands.export.shipped_files import DEPLOY, shipped
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.engine_in_pod import CURL, HOOKS, STARTS
 from sidecar.commands.inject.manifest_text import read, written
 from sidecar.commands.inject.pod_with_sidecar import PodSettings
+from sidecar.config.quick_yaml import read_yaml
 
 
 ENGINE: dict[str, Any] = {
@@ -173,6 +175,35 @@ def test_a_variable_with_a_host_keeps_it(stated: str, port: int, moved: str) -> 
 
     assert found["containers"][0]["env"][0]["value"] == moved
     assert f"--engine.url=http://127.0.0.1:{port + 10_000}" in found["initContainers"][0]["args"]
+
+
+@pytest.mark.parametrize(
+    ("image", "variable"),
+    [
+        ("nvcr.io/nvidia/ai-dynamo/vllm-runtime", "DYN_HTTP_PORT"),
+        ("ghcr.io/ggml-org/llama.cpp:server", "LLAMA_ARG_PORT"),
+    ],
+)
+def test_an_engine_with_a_variable_keeps_the_words_that_its_image_or_its_operator_has(
+    image: str, variable: str
+) -> None:
+    """Words in a manifest replace all of them."""
+    engine = pod({"image": image, "args": None, "ports": None}, service=False)["containers"][0]
+
+    assert engine["args"] is None
+    assert [each["name"] for each in engine["env"]] == [variable]
+
+
+def test_the_drain_and_the_state_are_those_of_the_shipped_config() -> None:
+    shipped_config = read_yaml((shipped(DEPLOY) / "base" / "sidecar.yml").read_text())
+    (sidecar,) = pod()["initContainers"]
+    variables = {each["name"]: each["value"] for each in sidecar["env"] if "value" in each}
+
+    assert variables == {
+        "SIDECAR__SHUTDOWN__LAME_DUCK_SECONDS": str(shipped_config["shutdown"]["lame_duck_seconds"]),
+        "SIDECAR__SHUTDOWN__GRACE_SECONDS": str(shipped_config["shutdown"]["grace_seconds"]),
+        "SIDECAR__STATE__DIRECTORY": shipped_config["state"]["directory"],
+    }
 
 
 @pytest.mark.parametrize(
