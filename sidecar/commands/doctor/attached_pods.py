@@ -26,4 +26,8 @@ def attached(read: Read, chain: Chain) -> Finding:
             "attach them: `sidecar inject --help`",
         )
     rest = f"; without one: {', '.join(found.without)}" if found.without else ""
-    return ok(Link.ATTACHED, f"{found.pods_attached} of {found.pods} pods with an engine have a sidecar{rest}")
+    if found.pods is None:  # a number of pods that is not stated is not guessed
+        many, of_all, what = len(found.attached), len(found.attached) + len(found.without), "workloads"
+    else:
+        many, of_all, what = found.pods_attached or 0, found.pods, "pods"
+    return ok(Link.ATTACHED, f"{many} of {of_all} {what} with an engine have a sidecar{rest}")

@@ -22,9 +22,9 @@ class Audit:
     without: list[str] = field(default_factory=list)
     """An engine is known in it, and it has no sidecar. That is no fault: one pod of many may be attached first."""
     faults: list[tuple[str, str]] = field(default_factory=list)
-    pods_attached: int = 0
-    pods: int = 0
-    """Pods that the manifests ask for, of workloads with an engine. One that states no number counts once."""
+    pods_attached: int | None = 0
+    pods: int | None = 0
+    """Pods that the manifests ask for, of workloads with an engine. None: one of them states no number, as under an autoscaler."""
 
 
 def audited(documents: Sequence[Document]) -> Audit:
@@ -36,13 +36,12 @@ def audited(documents: Sequence[Document]) -> Audit:
         name, many = called(pods.one), _replicas(pods.one)
         if pods.has_sidecar:
             found.attached.append(name)
-            found.pods_attached += many
-            found.pods += many
+            found.pods_attached, found.pods = _sum(found.pods_attached, many), _sum(found.pods, many)
             found.faults += _led_past(pods, objects)
         else:
             if has_engine:
                 found.without.append(name)
-                found.pods += many
+                found.pods = _sum(found.pods, many)
             found.faults += _led_nowhere(pods, objects)
             if asks_by_name(pods.one):
                 found.faults.append(
@@ -51,9 +50,15 @@ def audited(documents: Sequence[Document]) -> Audit:
     return found
 
 
-def _replicas(one: Object) -> int:
+def _replicas(one: Object) -> int | None:
     stated = (one.get("spec") or {}).get("replicas")
-    return stated if isinstance(stated, int) else 1
+    if isinstance(stated, int):
+        return stated
+    return 1 if one.get("kind") == "Pod" else None
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def _led_past(pods: Pods, objects: Sequence[Object]) -> Iterator[tuple[str, str]]:

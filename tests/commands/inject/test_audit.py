@@ -35,13 +35,16 @@ def test_what_inject_writes_has_no_fault(path: Any) -> None:
 
 
 def test_one_of_many_is_counted_by_its_pods() -> None:
-    text = attached(CANARY).replace(
-        "metadata: {name: vllm}\nspec:\n  selector", "metadata: {name: vllm}\nspec:\n  replicas: 9\n  selector"
-    )
-    found = of(text)
+    """Both workloads say how many they want. Under an autoscaler neither does, and no number is made up."""
+    text = attached(CANARY)
+    stated = text
+    for name, many in (("vllm}", 9), ("vllm-canary,", 1)):
+        at = stated.index("spec:\n  selector", stated.index(f"metadata: {{name: {name}"))
+        stated = f"{stated[:at]}spec:\n  replicas: {many}\n{stated[at + 6 :]}"
 
-    assert (found.pods_attached, found.pods) == (1, 10)
-    assert (found.attached, found.without) == (["Deployment vllm-canary"], ["Deployment vllm"])
+    assert (of(stated).pods_attached, of(stated).pods) == (1, 10)
+    assert (of(text).pods_attached, of(text).pods) == (None, None)
+    assert (of(text).attached, of(text).without) == (["Deployment vllm-canary"], ["Deployment vllm"])
 
 
 def test_a_label_without_a_sidecar() -> None:
@@ -72,4 +75,4 @@ def test_what_kubectl_prints_is_read_too() -> None:
     ]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [{**one, "status": {}} for one in items]})
 
-    assert (of(listed).pods_attached, of(listed).faults) == (1, [])
+    assert (of(listed).attached, of(listed).faults) == (["Deployment trtllm"], [])
