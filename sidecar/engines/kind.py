@@ -87,7 +87,11 @@ class Start:
     variable_has_host: bool = False
     """It is host:port."""
     drains_with: str = ""
-    """A tool in its own image that can send a request to the sidecar: `curl` or `python3`; "" if none is known."""
+    """A tool that its project's Dockerfile installs, and that can send a request to the sidecar: `curl` or `python3`; "" if none is known.
+
+    Read in deploy/components/ (vLLM, SGLang, Triton, Dynamo), in llama.cpp's .devops/cuda.Dockerfile at 00d69466 and in LMDeploy's
+    docker/Dockerfile at 0588993b.
+    """
 
 
 class EngineKind:

@@ -2,7 +2,7 @@
 
 The order for one workload: its pod and its engine are found; then what leads traffic there. A Service or InferencePool that leads to
 these pods alone is turned to the sidecar's port. Where nothing can be turned (a headless Service, an operator's, none at all, one that
-leads to pods without a sidecar as well), the sidecar takes the engine's port, and the engine listens on the next one. What can be
+leads to pods without a sidecar as well), the sidecar takes the engine's port, and the engine listens on another one. What can be
 done in neither way is refused. Nothing is half attached: with one refusal nothing is written, and all of them are told at once.
 """
 

@@ -120,7 +120,7 @@ def _hint(text: str) -> str:
 
 def _of(root: Any, text: str, source: str, line: int, *, is_json: bool = False) -> Document:
     if isinstance(root, dict) and isinstance(root.get("items"), list) and _shared(root):
-        # What an anchor shares between two objects of a List would be changed in both.
+        # An anchor may share a part between two objects of a List: a change would reach both.
         root["items"] = [_copied(one) for one in root["items"]]
     document = Document(source, line, text, root, is_json=is_json)
     document.objects = list(_objects(root))

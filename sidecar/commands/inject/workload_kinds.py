@@ -1,9 +1,9 @@
 """Every kind that makes pods: where its pod template stands, and who leads traffic to those pods.
 
-Sources, read in November 2026: Kubernetes 1.34's API; LeaderWorkerSet v1; Argo Rollouts v1alpha1; KServe v1beta1 (Standard mode: the
-operator makes the Service, to port 8080 or to the first port of the predictor's first container); Knative Serving v1 (a revision has one
-port, and runs no init containers unless a flag of the cluster allows it); Dynamo's DynamoGraphDeployment v1alpha1 and v1beta1 (the
-operator makes the Service of a frontend, to port 8000). A kind that is not here is named by `--pod-spec-path`.
+KServe's operator makes the Service of an InferenceService in Standard mode: to the first port of the predictor's first container, else to
+8080 (createDefaultSvc of service_reconciler.go at 00217d18). Dynamo's operator makes that of a frontend, to port 8000 (as
+deploy/components/dynamo says). A revision of Knative has one port, and runs no init containers unless a flag of the cluster allows it. The
+paths are those of the kinds' published APIs; no operator was run. A kind that is not here is named by `--pod-spec-path`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ POD_KINDS = (
     PodKind("batch", "CronJob", ("spec", "jobTemplate", "spec", "template"), Led.BY_ADDRESS),
     PodKind("argoproj.io", "Rollout", _TEMPLATE),
     PodKind("apps.kruise.io", "CloneSet", _TEMPLATE),
-    # Of a group of pods the leader serves. Without a template of its own it is one of the workers.
+    # The leader serves for its group of pods. It is made from the workers' template where it has none of its own.
     PodKind(
         "leaderworkerset.x-k8s.io",
         "LeaderWorkerSet",

@@ -189,16 +189,22 @@ def test_a_file_without_a_last_line_end_does_not_melt_into_the_next(
     assert [one["kind"] for one in _objects(out)] == ["A", "B", "A"]
 
 
-def test_a_canary_behind_a_shared_service_has_no_way_past_its_sidecar(
+def test_the_way_out_of_a_canary_behind_a_shared_service_is_right_for_all_its_pods(
     capsys: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine of the canary has moved; on its new port the others do not listen."""
-    _, injected, said = run(["inject", str(MANIFESTS / "canary-beside.yaml")], capsys, monkeypatch)
+    """The engine of the canary has moved. The name of its port leads to each pod's own engine; its number would lead the others to nothing."""
+    text = (MANIFESTS / "canary-beside.yaml").read_text()
+    _, by_name, said = run(["inject"], capsys, monkeypatch, text)
     assert "has its sidecar already" not in said
-    code, out, said = run(["bypass"], capsys, monkeypatch, injected)
+    _, by_number, _ = run(["inject"], capsys, monkeypatch, text.replace("targetPort: http", "targetPort: 8000"))
 
-    assert (code, "Service vllm" in said) == (0 if out else 2, not out)
-    assert "18000" not in out
+    code, out, _ = run(["bypass"], capsys, monkeypatch, by_name)
+    assert (code, '"path": "/spec/ports/0/targetPort", "value": "http"' in out) == (0, True)
+    code, out, said = run(["bypass"], capsys, monkeypatch, by_number)
+    assert (code, out) == (2, "")
+    assert (
+        "Service vllm: it leads to Deployment vllm too, which has no sidecar and whose engine listens elsewhere" in said
+    )
 
 
 def test_a_sidecar_that_was_put_in_by_hand_is_no_riddle(
