@@ -328,6 +328,29 @@ def test_everything_else_is_one_counter() -> None:
     assert walk.accounts == []
 
 
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_an_endpoint_picker_gets_the_engines_own_page(size: int) -> None:
+    """The picker of an inference gateway reads `/metrics` at the target port, which is the sidecar's: of any other page its queue and its KV
+    usage would be zero. A GET of Go's client, as it asks, and every byte of the answer behind the head, as the engine wrote it.
+    """
+    walk = Walk()
+    client = walk.client()
+    client.send(
+        b"GET /metrics HTTP/1.1\r\nHost: 10.0.0.7:8900\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
+    )
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\n"
+    page = b"# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{engine=\"0\"} 7.0\nllm_requests_total 3.0\n"
+    body = b"content-length: %d\r\n\r\n" % len(page) + page
+    whole = head + body
+    for at in range(0, len(whole), size):
+        walk.engine.send(whole[at : at + size])
+
+    assert walk.engine.taken.startswith(b"GET /metrics HTTP/1.1\r\n")
+    assert client.taken.endswith(b"\r\n\r\n" + page)
+    assert walk.value("llm_passthrough_requests_total", outcome="ok") == 1
+    assert walk.accounts == []
+
+
 def test_a_compressed_answer_passes_unread_and_says_so() -> None:
     """A client that asks for gzip from an engine that supports it gets gzip; only the wire's marks are known."""
     walk = Walk(include_usage=False)
