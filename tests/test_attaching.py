@@ -11,25 +11,25 @@ import yaml
 
 from hatch_build import carried
 from sidecar import __version__
+from sidecar.cli import main
 from sidecar.commands.doctor.own_side import ATTACH_LABEL
+from sidecar.commands.inject.pod_with_sidecar import TRAFFIC
 from sidecar.config.quick_yaml import read_yaml
 from tests.support.imports import CHECKOUT
-from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
-from tests.support.manifests import config_of, pod_of
+from tests.support.kustomize import DEPLOY, DOCUMENTED, Objects, attached, documented, made
+from tests.support.manifests import pod_of
 
 
-USERS = DEPLOY / "overlays/vllm/vllm.yaml"
+USERS = DOCUMENTED["vllm"]
 ENGINE = "mistral-7b"
 OURS = "llm-phase-sidecar"
 ATTACH = ATTACH_LABEL.partition(":")[0]
-CHOSEN = f"{ATTACH}=true"
 EVERY_CHOICE = [
     "engine-liveness/vllm",
     "service-account",
     "network-policy",
     "alertmanager",
     "admin-tls",
-    "plain-sidecar",
 ]
 """Components that a user may list behind the five lines, in the order of the guide."""
 
@@ -39,25 +39,31 @@ def written(path: Path) -> list[str]:
     return [line for line in path.read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")]
 
 
-def test_a_users_diff_on_the_documented_vllm_is_five_lines_and_the_guide_shows_them() -> None:
-    """Four of kustomization.yaml, which is new, and one of the Deployment: the engine's flag. The guide has the same lines, and the
-    label that the Deployment and its Service carry.
-    """
-    kustomization = written(DEPLOY / "overlays/vllm/kustomization.yaml")
+def guides_lines() -> str:
+    """The kustomization that the guide shows."""
+    (lines,) = re.findall(r"```yaml\n(resources: .*?)```", (CHECKOUT / "docs/attach.md").read_text(), re.DOTALL)
+    return str(lines)
+
+
+def test_a_users_diff_on_the_documented_vllm_is_five_lines_and_a_label() -> None:
+    """Four of kustomization.yaml, which is new, and one of the Deployment: the engine's flag. The label is for the Deployment alone."""
     flag = [line for line in written(USERS) if "--enable-per-request-metrics" in line]
     guide = (CHECKOUT / "docs/attach.md").read_text()
 
-    assert len(kustomization) + len(flag) <= 5
-    assert "\n".join(kustomization).replace("../../", "llm-phase-sidecar/deploy/") in guide
-    assert f"kubectl apply -f {USERS.name}" in guide
+    assert len(guides_lines().splitlines()) + len(flag) <= 5
     assert f"`labels: {{{ATTACH_LABEL}}}`" in guide
-    assert [one["metadata"]["labels"].get(ATTACH) for one in yaml.safe_load_all(USERS.read_text())] == ["true", "true"]
+    assert "`kubectl apply -k .`" in guide
+    assert [
+        one["metadata"]["labels"].get(ATTACH)
+        for one in yaml.safe_load_all(USERS.read_text())
+        if "labels" in one["metadata"]
+    ] == ["true"]
 
 
 def test_the_users_own_file_is_left_as_it_was_so_that_applying_it_again_is_the_way_back(tmp_path: Path) -> None:
     """`kubectl apply` takes away what it added itself. Every value of the user's own stays, but where the guide says so."""
     own = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(USERS.read_text())}
-    objects = attached(tmp_path, USERS, ["vllm"])
+    objects = attached(tmp_path, USERS, [])
 
     changed = [path for key, one in own.items() for path in lost(one, objects[key], key[0])]
     assert changed == ["Service.spec.ports.0.targetPort"]
@@ -73,8 +79,8 @@ def test_the_way_back_leaves_nothing_of_what_was_attached(tmp_path: Path) -> Non
     (selector, kinds) = re.findall(r"^kubectl delete -l (\S+) (\S+)$", guide, re.MULTILINE)[0]
     (more,) = re.findall(r"add their kinds: (.*)\.$", guide, re.MULTILINE)
     own = {(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(USERS.read_text())}
-    five_lines = attached(tmp_path, USERS, ["vllm", "monitoring"])
-    everything = attached(tmp_path, USERS, ["vllm", "monitoring", *EVERY_CHOICE])
+    five_lines = attached(tmp_path, USERS, ["monitoring"])
+    everything = attached(tmp_path, USERS, ["monitoring", *EVERY_CHOICE])
 
     few = deleted(five_lines, selector, kinds.split(","))
     all_of_it = deleted(everything, selector, [*kinds.split(","), *re.findall(r"`(\w+)`", more)])
@@ -111,29 +117,35 @@ def lost(before: Any, after: Any, path: str) -> list[str]:
     return [] if before == after else [path]
 
 
-def test_the_guides_lines_work_as_written_beside_the_files_that_a_wheel_carries(tmp_path: Path) -> None:
+def test_the_guides_lines_work_as_written_beside_the_files_that_a_wheel_carries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The folder as a user has it: nothing outside of the exported files is read."""
     for file in carried():
         if file.parts[0] in {"deploy", "alert_rules"} or file.parts[:2] == ("grafana", "dashboards"):
             (tmp_path / OURS / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(CHECKOUT / file, tmp_path / OURS / file)
-    shutil.copy(USERS, tmp_path)
+    shutil.copy(USERS, tmp_path / "vllm.yaml")
+    (tmp_path / "kustomization.yaml").write_text(guides_lines())
     guide = (CHECKOUT / "docs/attach.md").read_text()
-    (lines,) = re.findall(r"```yaml\n(resources: .*?)```", guide, re.DOTALL)
-    (tmp_path / "kustomization.yaml").write_text(lines)
+    ((words, file),) = re.findall(r"`sidecar (inject --kustomize .*?) > (\S+)`", guide)
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 0
+    (tmp_path / file).parent.mkdir()
+    (tmp_path / file).write_text(capsys.readouterr().out)
 
-    assert made(tmp_path) == overlay("vllm")
+    assert made(tmp_path) == documented("vllm")
 
 
 def test_every_object_fits_into_what_kubectl_apply_keeps_of_it() -> None:
     """`kubectl apply` writes each object into an annotation, and all annotations of an object have 256 KiB together."""
-    sizes = {key: len(json.dumps(one)) for key, one in overlay("vllm").items()}
+    sizes = {key: len(json.dumps(one)) for key, one in documented("vllm").items()}
 
     assert {key: size for key, size in sizes.items() if size >= 250 * 1024} == {}
 
 
 def test_another_release_of_the_prometheus_chart_is_one_line_of_the_user(tmp_path: Path) -> None:
-    objects = attached(tmp_path, USERS, ["vllm", "monitoring", "alertmanager"], "labels: [{pairs: {release: kps}}]")
+    objects = attached(tmp_path, USERS, ["monitoring", "alertmanager"], "labels: [{pairs: {release: kps}}]")
     kinds = {"PodMonitor", "PrometheusRule", "AlertmanagerConfig"}
 
     assert {kind: one["metadata"]["labels"]["release"] for (kind, _), one in objects.items() if kind in kinds} == (
@@ -142,13 +154,13 @@ def test_another_release_of_the_prometheus_chart_is_one_line_of_the_user(tmp_pat
     assert "labels: [{pairs: {release: NAME}}]" in (CHECKOUT / "docs/attach.md").read_text()
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_the_guides_line_for_a_registry_names_the_image_in_it(name: str, tmp_path: Path) -> None:
     """Also where the pod is in an object of an operator, whose fields kustomize does not know."""
     guide = (CHECKOUT / "docs/attach.md").read_text()
     (line,) = re.findall(r"`(images: \[.*?\])`", guide)
 
-    objects = attached(tmp_path, DEPLOY / "overlays" / name / f"{name}.yaml", [name], line)
+    objects = attached(tmp_path, DOCUMENTED[name], [], line)
 
     assert pod_of(objects).sidecar["image"] == f"registry.example.com/{OURS}:{__version__}"
 
@@ -179,50 +191,10 @@ def test_what_has_no_label_is_left_alone(tmp_path: Path) -> None:
     file.write_text("---\n".join((USERS.read_text(), yaml.safe_dump(redis), yaml.safe_dump(its_service))))
     folder = tmp_path / "users"
     folder.mkdir()
-    objects = attached(folder, file, ["vllm", "service-account", "engine-liveness/vllm"])
+    objects = attached(folder, file, ["service-account", "engine-liveness/vllm"])
 
     assert (objects["Deployment", "redis"], objects["Service", "redis"]) == (redis, its_service)
     assert objects["Service", ENGINE]["spec"]["ports"][0]["targetPort"] == 8900
-
-
-OTHER_KINDS = {
-    "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1", "leaderWorkerTemplate"),
-    "Rollout": ("argoproj.io/v1alpha1", "template"),
-    "DaemonSet": ("apps/v1", "template"),
-}
-
-
-def of_another_kind(kind: str, labels: dict[str, str]) -> Any:
-    version, field = OTHER_KINDS[kind]
-    template = deployment("vllm", {})["spec"]["template"]
-    spec = {field: {"leaderTemplate": template} if kind == "LeaderWorkerSet" else template}
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": "vllm", "labels": labels}, "spec": spec}
-
-
-@pytest.mark.parametrize("kind", OTHER_KINDS)
-def test_a_workload_without_a_sidecar_keeps_its_service(kind: str, tmp_path: Path) -> None:
-    """Its Service is not turned to port 8900, where nothing listens in its pods."""
-    own = [of_another_kind(kind, {"app": "vllm"}), service("vllm", {"app": "vllm"})]
-    file = tmp_path / "engine.yaml"
-    file.write_text(yaml.safe_dump_all(own))
-    folder = tmp_path / "users"
-    folder.mkdir()
-    objects = attached(folder, file, ["vllm", "service-account", "engine-liveness/vllm"])
-
-    assert [objects[one["kind"], "vllm"] for one in own] == own
-
-
-@pytest.mark.parametrize("kind", OTHER_KINDS)
-def test_a_label_that_cannot_be_followed_is_refused(kind: str, tmp_path: Path) -> None:
-    """Else the Service that has it too would be turned, and no pod behind it would have a sidecar."""
-    labels = {ATTACH: "true"}
-    file = tmp_path / "engine.yaml"
-    file.write_text(yaml.safe_dump_all([of_another_kind(kind, labels), service("vllm", labels)]))
-    folder = tmp_path / "users"
-    folder.mkdir()
-
-    with pytest.raises(AssertionError, match="our label is for Deployments, StatefulSets and their Services alone"):
-        attached(folder, file, ["vllm"])
 
 
 @pytest.mark.long
@@ -231,62 +203,57 @@ def test_a_stateful_set_gets_the_same_pod(tmp_path: Path) -> None:
     file.write_text(USERS.read_text().replace("kind: Deployment", "kind: StatefulSet"))
     folder = tmp_path / "users"
     folder.mkdir()
-    objects = [attached(folder, resource, ["vllm", "monitoring", *EVERY_CHOICE]) for resource in (USERS, file)]
+    objects = [attached(folder, resource, ["monitoring", *EVERY_CHOICE]) for resource in (USERS, file)]
 
     assert objects[1]["StatefulSet", ENGINE]["spec"] == objects[0]["Deployment", ENGINE]["spec"]
 
 
-def test_every_component_means_the_same_objects() -> None:
-    """Kustomize has no variables, so the choice of what is an engine's stands in each component; all of them agree."""
+def test_every_component_chooses_by_the_label() -> None:
     targets = {
         (patch["target"]["kind"], patch["target"].get("labelSelector"))
         for path in (DEPLOY / "components").rglob("kustomization.yaml")
         for patch in read_yaml(path.read_text()).get("patches", ())
-        if "name" not in patch["target"]
     }
 
-    (refused,) = {kind for kind, _ in targets if "LeaderWorkerSet" in kind}
-    assert targets == {
-        ("(Deployment|StatefulSet)", CHOSEN),
-        ("Service", CHOSEN),
-        (refused, CHOSEN),
-        ("InferenceService", None),
-        ("DynamoGraphDeployment", None),
-    }
+    assert targets == {("(Deployment|StatefulSet)", f"{ATTACH}=true"), ("PodMonitor", None)}
 
 
-def test_in_the_production_stack_the_router_asks_the_sidecar_and_gets_none_itself(tmp_path: Path) -> None:
-    """Its chart makes a Deployment per model and one of the router, here with the labels and names of its templates alone."""
+@pytest.mark.parametrize("component", ["engine-liveness/vllm", "engine-liveness/sglang", "admin-tls"])
+@pytest.mark.parametrize("what", ["an init container", "a neighbour first", "a hook"])
+def test_a_component_that_counts_containers_changes_the_right_ones_or_refuses(
+    component: str, what: str, tmp_path: Path
+) -> None:
+    """The drain over TLS and the probe would be a neighbour's."""
+    one, its_service = yaml.safe_load_all(USERS.read_text())
+    spec = one["spec"]["template"]["spec"]
+    match what:
+        case "an init container":
+            spec["initContainers"] = [{"name": "fetch", "image": "fetch"}]
+        case "a neighbour first":
+            spec["containers"].insert(0, {"name": "dcgm-exporter", "image": "dcgm-exporter"})
+        case _:
+            spec["containers"][0]["lifecycle"] = {"preStop": {"exec": {"command": ["sleep", "9"]}}}
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.safe_dump_all([one, its_service]))
+    (tmp_path / "users").mkdir()
+
+    with pytest.raises(AssertionError, match="needs the sidecar as the only init container, and "):
+        attached(tmp_path / "users", file, [component])
+
+
+def test_in_the_production_stack_the_router_asks_the_sidecar() -> None:
+    """Its chart makes a Deployment per model and one of the router, which finds the pods by their labels, and not by a Service."""
     values = read_yaml((DEPLOY / "production-stack/values.yaml").read_text())
-    router = values["routerSpec"]
-    chosen = {"model": "m", **values["servingEngineSpec"]["labels"]}
-    objects = [
-        deployment("stack-deployment-vllm", chosen),
-        service("stack-engine-service", chosen),
-        deployment("stack-deployment-router", {}),
-        service("stack-router-service", {}),
-    ]
-    file = tmp_path / "stack.yaml"
-    file.write_text(yaml.safe_dump_all(objects))
-    folder = tmp_path / "users"
-    folder.mkdir()
-    made_of = attached(folder, file, ["vllm"])
-    flags = dict(zip(router["extraArgs"][::2], router["extraArgs"][1::2], strict=True))
+    router = values["routerSpec"]["extraArgs"]
 
-    assert made_of["Deployment", "stack-deployment-router"] == objects[2]
-    assert made_of["Service", "stack-router-service"] == objects[3]
-    assert made_of["Service", "stack-engine-service"]["spec"]["ports"][0]["targetPort"] == 8900
-    assert flags == {"--k8s-port": str(config_of(made_of, tmp_path).proxy.address.port)}
+    assert dict(zip(router[::2], router[1::2], strict=True)) == {"--k8s-port": str(TRAFFIC)}
 
 
 def test_a_users_labels_of_a_kserve_predictor_are_kept(tmp_path: Path) -> None:
-    theirs = next(
-        path for path in (CHECKOUT / "deploy/overlays/kserve").glob("*.yaml") if "InferenceService" in path.read_text()
-    )
-    text = theirs.read_text().replace("  predictor:\n", "  predictor:\n    labels: {team: a}\n", 1)
+    text = DOCUMENTED["kserve"].read_text().replace("  predictor:\n", "  predictor:\n    labels: {team: a}\n", 1)
     (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / theirs.name).write_text(text)
-    found = attached(tmp_path, tmp_path / "theirs" / theirs.name, ["kserve"])
+    (tmp_path / "theirs/kserve.yaml").write_text(text)
+    found = attached(tmp_path, tmp_path / "theirs/kserve.yaml", [])
     (service,) = [one for (kind, _), one in found.items() if kind == "InferenceService"]
 
     assert service["spec"]["predictor"]["labels"] == {"team": "a", "llm-phase-sidecar": "attached"}

@@ -1,5 +1,5 @@
-"""The overlay for KServe as it is rendered, played: its sidecar, with its config and its flags, before a stand-in of the predictor that is
-started with the overlay's own arguments and mounts OpenAI's API as KServe does, below `/openai`. All is counted, under the model's name.
+"""The sample of KServe with its sidecar as it is rendered, played: its sidecar, with its config and its flags, before a stand-in of the predictor that is
+started with its own arguments and mounts OpenAI's API as KServe does, below `/openai`. All is counted, under the model's name.
 
 Only the ports differ, because this machine has no pod to itself, and the folder for the usual values.
 """
@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.answers.spoken import CHAT
-from tests.support.kustomize import overlay
+from tests.support.kustomize import documented
 from tests.support.manifests import config_file, pod_of
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
@@ -29,8 +29,8 @@ STATE = "/var/lib/sidecar"
 
 
 @dataclass(frozen=True)
-class Overlay:
-    """The facts of the two processes, as the overlay states them."""
+class Rendered:
+    """The facts of the two processes, as the objects state them."""
 
     model: str
     """The name that the predictor is told to serve."""
@@ -40,16 +40,16 @@ class Overlay:
     """Those of the sidecar, without its two addresses and the engine's."""
 
 
-def rendered(folder: Path) -> Overlay:
-    """The overlay's objects, by kustomize. The config goes into `folder`."""
-    objects = overlay("kserve")
+def rendered(folder: Path) -> Rendered:
+    """The objects, by kustomize. The config goes into `folder`."""
+    objects = documented("kserve")
     pod, config = pod_of(objects), config_file(objects, folder)
     config.write_text(config.read_text().replace(STATE, str(folder)))
     told = dict(arg.split("=", 1) for arg in pod.engine["args"])
     replaced = {"--config.file": str(config)}
     moved = ("--engine.url", "--proxy.listen-address")
     flags = [f"{flag}={replaced.get(flag, value)}" for flag, value in pod.flags.items() if flag not in moved]
-    return Overlay(told["--model_name"], int(told["--http_port"]), pod.flags["--engine.url"], flags)
+    return Rendered(told["--model_name"], int(told["--http_port"]), pod.flags["--engine.url"], flags)
 
 
 def kserve(model: str) -> web.Application:

@@ -1,7 +1,8 @@
-"""The objects that deploy/ makes agree with the program: ports, paths, probes, flags and labels; a change that does not is found."""
+"""The objects that `sidecar inject` and deploy/ make agree with the program: ports, paths, probes, flags and labels; a change that does not is found."""
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,21 +15,20 @@ from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import MetricsConfig
 from tests.support.imports import CHECKOUT
-from tests.support.kustomize import DEPLOY, Objects, attached, overlay
+from tests.support.kustomize import DOCUMENTED, WITH_CONFIG, Objects, attached, documented
 from tests.support.manifests import ADMIN, SELECTED_BY_DEFAULT, config_file, config_of, mismatches, pod_of
 from tools import sizing_tables
 
 
-OVERLAYS = sorted(path.name for path in (DEPLOY / "overlays").iterdir())
-USERS = DEPLOY / "overlays/vllm/vllm.yaml"
+USERS = DOCUMENTED["vllm"]
 ENGINE = "mistral-7b"
 OURS = "llm-phase-sidecar"
 Change = Callable[[Objects], object]
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
-def test_every_overlay_agrees_with_the_program(name: str, tmp_path: Path) -> None:
-    assert mismatches(overlay(name), tmp_path) == []
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_engine_agrees_with_the_program(name: str, tmp_path: Path) -> None:
+    assert mismatches(documented(name), tmp_path) == []
 
 
 def sidecar(objects: Objects) -> Any:
@@ -73,16 +73,16 @@ MISTAKES: dict[str, Change] = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_deliberate_mismatch_is_found(mistake: str, tmp_path: Path) -> None:
-    objects = overlay("vllm")
+    objects = documented("vllm")
     MISTAKES[mistake](objects)
 
     assert [found for found in mismatches(objects, tmp_path) if found.startswith(mistake)] != []
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
-def test_the_config_of_every_overlay_is_accepted(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_config_of_every_engine_is_accepted(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`sidecar check` with the container's own arguments, and the file of the ConfigMap in place of the mounted one."""
-    objects = overlay(name)
+    objects = documented(name)
     file = config_file(objects, tmp_path)
     arguments = [
         f"--config.file={file}" if arg.startswith("--config.file=") else arg for arg in sidecar(objects)["args"]
@@ -91,19 +91,12 @@ def test_the_config_of_every_overlay_is_accepted(name: str, tmp_path: Path, caps
     assert (main(["check", *arguments]), capsys.readouterr().err) == (0, "")
 
 
-def test_an_engines_own_config_is_the_common_one_with_a_section_more() -> None:
-    """Triton's metrics are on another port; nothing else differs."""
-    common, own = (read_yaml((DEPLOY / path / "sidecar.yml").read_text()) for path in ("base", "components/triton"))
-
-    assert own == {**common, "engine": {"metrics_port": 8002}}
-
-
 # --- the pod ---------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_the_sidecar_is_native_and_starts_before_all_others(name: str) -> None:
-    pod = pod_of(overlay(name))
+    pod = pod_of(documented(name))
 
     others = [container["name"] for container in pod.spec.get("containers", ())]
 
@@ -112,10 +105,10 @@ def test_the_sidecar_is_native_and_starts_before_all_others(name: str) -> None:
     assert pod.spec["enableServiceLinks"] is False
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_the_sidecar_has_rights_and_resources_that_an_admission_controller_accepts(name: str) -> None:
     """And no token of the pod's account: Kubernetes mounts none where a volume is mounted already."""
-    container = sidecar(overlay(name))
+    container = sidecar(documented(name))
     user = re.search(r"^USER (\d+)", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)
 
     assert user is not None
@@ -141,7 +134,7 @@ def test_the_memory_that_the_sidecar_asks_for_is_above_what_was_measured() -> No
     column = next(at for at, name in enumerate(head) if name.strip() == "at 300 streams, MB")
     rows = [line.split("|") for line in page.splitlines() if line.startswith("| sidecar")]
     measured = [float(row[column].split()[0]) for row in rows if len(row) == len(head) and row[column].strip() != "-"]
-    requested = sidecar(overlay("vllm"))["resources"]["requests"]["memory"]
+    requested = sidecar(documented("vllm"))["resources"]["requests"]["memory"]
 
     assert len(measured) >= 2
     assert requested.endswith("Mi")
@@ -153,7 +146,7 @@ def test_the_cpu_that_the_sidecar_asks_for_is_above_what_was_measured() -> None:
     costs = sizing_tables.costs()
     most = max(costs)
     cores, _ = costs[most]
-    requested = sidecar(overlay("vllm"))["resources"]["requests"]["cpu"]
+    requested = sidecar(documented("vllm"))["resources"]["requests"]["cpu"]
     page = (CHECKOUT / "docs/sizing.md").read_text()
 
     assert re.search(rf"^\| {most} streams \|.*\| {cores:.2f} \|", page, re.MULTILINE)
@@ -161,10 +154,10 @@ def test_the_cpu_that_the_sidecar_asks_for_is_above_what_was_measured() -> None:
     assert cores < int(requested[:-1]) / 1000
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_usual_values_are_kept_in_a_volume_that_may_be_written(name: str, tmp_path: Path) -> None:
     """`state.directory` is a volume of this pod; the root file system is read-only."""
-    objects = overlay(name)
+    objects = documented(name)
     pod = pod_of(objects)
     mounts = {mount["mountPath"]: mount for mount in pod.sidecar["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in pod.spec["volumes"]}
@@ -175,10 +168,10 @@ def test_usual_values_are_kept_in_a_volume_that_may_be_written(name: str, tmp_pa
     assert "emptyDir" in volumes[mount["name"]]
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_the_image_has_the_version_of_the_package(name: str) -> None:
     """One spelling: a release that changes the one and not the other is red."""
-    assert sidecar(overlay(name))["image"] == f"{OURS}:{__version__}"
+    assert sidecar(documented(name))["image"] == f"{OURS}:{__version__}"
 
 
 def test_every_text_that_names_a_tag_of_the_image_names_this_one() -> None:
@@ -194,7 +187,7 @@ def test_every_text_that_names_a_tag_of_the_image_names_this_one() -> None:
 
 
 def test_the_pods_name_namespace_and_node_come_from_kubernetes() -> None:
-    given = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in sidecar(overlay("vllm"))["env"]}
+    given = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in sidecar(documented("vllm"))["env"]}
 
     assert given == {
         "POD_NAME": "metadata.name",
@@ -205,9 +198,8 @@ def test_the_pods_name_namespace_and_node_come_from_kubernetes() -> None:
 
 def test_on_an_old_cluster_the_sidecar_is_a_container_behind_the_engine(tmp_path: Path) -> None:
     """The same container without the field that old clusters do not know; the engine stays the first."""
-    components = ["vllm", "monitoring"]
-    native = pod_of(overlay("vllm"))
-    plain = pod_of(attached(tmp_path, USERS, [components[0], "plain-sidecar", components[1]]))
+    native = pod_of(documented("vllm"))
+    plain = pod_of(attached(tmp_path, USERS, ["monitoring"], chosen=replace(WITH_CONFIG, plain=True)))
 
     assert [each["name"] for each in plain.spec["containers"]] == [ENGINE, "sidecar"]
     assert plain.spec.get("initContainers", []) == []
@@ -216,7 +208,7 @@ def test_on_an_old_cluster_the_sidecar_is_a_container_behind_the_engine(tmp_path
 
 
 def test_an_account_without_rights_is_a_line_more(tmp_path: Path) -> None:
-    objects = attached(tmp_path, USERS, ["vllm", "service-account"])
+    objects = attached(tmp_path, USERS, ["service-account"])
     pod = pod_of(objects)
     account = objects["ServiceAccount", pod.spec["serviceAccountName"]]
 
@@ -230,14 +222,14 @@ def test_an_account_without_rights_is_a_line_more(tmp_path: Path) -> None:
 def test_the_links_of_a_page_lead_to_the_admin_service_also_while_the_engine_is_down() -> None:
     """The name and port are those of the pages' own links; a pod that is not ready is in."""
     address = urlsplit(RUNBOOKS)
-    service = overlay("vllm")["Service", OURS]["spec"]
+    service = documented("vllm")["Service", OURS]["spec"]
 
     assert (address.hostname, address.port) == (OURS, service["ports"][0]["port"])
     assert service["publishNotReadyAddresses"] is True
 
 
 def test_the_default_prometheus_gets_everything_and_no_route_that_needs_a_secret(tmp_path: Path) -> None:
-    objects = attached(tmp_path, USERS, ["vllm", "monitoring"])
+    objects = attached(tmp_path, USERS, ["monitoring"])
     dashboards = {name for kind, name in objects if kind == "ConfigMap" and name.startswith("grafana-dashboard-")}
 
     assert len(dashboards) == len(list((CHECKOUT / "grafana/dashboards").glob("*.json")))
@@ -249,7 +241,7 @@ def test_the_default_prometheus_gets_everything_and_no_route_that_needs_a_secret
 
 
 def test_a_further_namespace_gets_a_pod_monitor_and_no_second_set_of_rules(tmp_path: Path) -> None:
-    objects = attached(tmp_path, USERS, ["vllm", "pod-monitor"])
+    objects = attached(tmp_path, USERS, ["pod-monitor"])
 
     assert {kind for kind, _ in objects} == {"ConfigMap", "Deployment", "PodMonitor", "Service"}
 
@@ -258,14 +250,14 @@ def test_with_tls_a_pod_monitor_asks_by_https(tmp_path: Path) -> None:
     """In the order of the guide's table. The other way round it asked an HTTPS port by http, and nothing warned."""
     rows = re.findall(r"^\| `components/(\S+)`", (CHECKOUT / "docs/attach.md").read_text(), re.MULTILINE)
     order = sorted(["pod-monitor", "admin-tls"], key=rows.index)
-    (monitor,) = [one for (kind, _), one in attached(tmp_path, USERS, ["vllm", *order]).items() if kind == "PodMonitor"]
+    (monitor,) = [one for (kind, _), one in attached(tmp_path, USERS, order).items() if kind == "PodMonitor"]
 
     assert [each["scheme"] for each in monitor["spec"]["podMetricsEndpoints"]] == ["https"]
 
 
 def test_one_engine_is_one_job_with_and_without_the_operator() -> None:
     """The job is the name of the Deployment: the name of its ReplicaSet without the hash. Both ways have the same rules."""
-    (endpoint,) = overlay("vllm")["PodMonitor", OURS]["spec"]["podMetricsEndpoints"]
+    (endpoint,) = documented("vllm")["PodMonitor", OURS]["spec"]["podMetricsEndpoints"]
     blocks = re.findall(r"```yaml\n(scrape_configs:.*?)```", (CHECKOUT / "docs/attach.md").read_text(), re.DOTALL)
     (scraped,) = read_yaml(blocks[0])["scrape_configs"]
     ours = [(rule["sourceLabels"], rule["regex"]) for rule in endpoint["relabelings"] if rule["targetLabel"] == "job"]
@@ -285,4 +277,4 @@ def test_one_engine_is_one_job_with_and_without_the_operator() -> None:
 
 
 def test_what_is_scraped_is_bounded_above_what_the_sidecar_has() -> None:
-    assert overlay("vllm")["PodMonitor", OURS]["spec"]["sampleLimit"] > MetricsConfig().series_limit
+    assert documented("vllm")["PodMonitor", OURS]["spec"]["sampleLimit"] > MetricsConfig().series_limit

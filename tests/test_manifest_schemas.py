@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from sidecar.config.quick_yaml import read_yaml
-from tests.support.kustomize import DEPLOY, Objects, attached, made, overlay
+from tests.support.kustomize import DEPLOY, DOCUMENTED, Objects, attached, documented, made
 from tests.support.manifests import mismatches
 from tests.support.schemas import SCHEMAS, refused, values_refused
 
 
-OVERLAYS = sorted(path.name for path in (DEPLOY / "overlays").iterdir())
 OPT_IN = ("service-account", "network-policy", "alertmanager", "admin-tls")
-"""Components that no overlay lists, and that are for Deployments and StatefulSets of any engine."""
+"""Components for Deployments and StatefulSets of any engine."""
 DEPLOYMENTS = ("vllm", "sglang", "triton")
-"""The overlays whose engine is in a Deployment."""
+"""The manifests whose engine is in a Deployment."""
 LIVENESS = sorted(path.name for path in (DEPLOY / "components/engine-liveness").iterdir())
 
 
@@ -24,37 +23,33 @@ def every_refusal(objects: Objects) -> dict[tuple[str, str], list[str]]:
     return {key: found for key, one in objects.items() if (found := refused(one))}
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
-def test_every_object_of_every_overlay_is_valid(name: str) -> None:
-    objects = overlay(name)
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_object_of_every_engine_is_valid(name: str) -> None:
+    objects = documented(name)
 
     assert {kind for kind, _ in objects} > {"ConfigMap", "Service", "PodMonitor", "PrometheusRule"}
     assert every_refusal(objects) == {}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("plain", [(), ("plain-sidecar",)], ids=["native", "plain"])
 @pytest.mark.parametrize("engine", DEPLOYMENTS)
-def test_the_components_that_no_overlay_lists_make_valid_objects(
-    engine: str, plain: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_all_components_together_make_valid_objects(engine: str, tmp_path: Path) -> None:
     """All of them together, in the order that their heads ask for; they agree with each other and with the program."""
     liveness = [f"engine-liveness/{engine}"] if engine in LIVENESS else []
-    components = (engine, "monitoring", *liveness, *OPT_IN, *plain)
-    objects = attached(tmp_path, DEPLOY / f"overlays/{engine}/{engine}.yaml", components)
+    objects = attached(tmp_path, DOCUMENTED[engine], ("monitoring", *liveness, *OPT_IN))
 
     assert {kind for kind, _ in objects} > {"AlertmanagerConfig", "NetworkPolicy", "ServiceAccount"}
     assert every_refusal(objects) == {}
     assert mismatches(objects, tmp_path) == []
 
 
-def test_every_component_is_one_that_an_overlay_lists_or_one_of_these() -> None:
+def test_every_component_is_one_of_these() -> None:
     """A component that nothing renders would be checked by nothing."""
     there = {path.parent.relative_to(DEPLOY / "components") for path in DEPLOY.glob("components/**/kustomization.yaml")}
-    listed = {"native-sidecar", "monitoring", "pod-monitor", *OVERLAYS, *OPT_IN, "plain-sidecar"}
+    listed = {"monitoring", "pod-monitor", *OPT_IN}
 
     assert {str(path) for path in there} == listed | {f"engine-liveness/{engine}" for engine in LIVENESS}
-    assert set(LIVENESS) <= set(DEPLOYMENTS) <= set(OVERLAYS)
+    assert set(LIVENESS) <= set(DEPLOYMENTS) <= set(DOCUMENTED)
 
 
 ENGINE, OURS, POD_OF_KSERVE, GRAPH = "mistral-7b", "llm-phase-sidecar", "huggingface-llama2", "vllm-agg"
@@ -93,7 +88,7 @@ def misspell(container: Any) -> None:
     ],
 )
 def test_an_unknown_field_and_a_wrong_type_are_found(name: str, key: tuple[str, str], change: Any) -> None:
-    one = overlay(name)[key]
+    one = documented(name)[key]
     assert refused(one) == []
     change(one["spec"])
 

@@ -7,17 +7,17 @@ from sidecar.cli import main
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import ProxyConfig, WebConfig
 from tests.support.imports import CHECKOUT
-from tests.support.kustomize import DEPLOY, attached, overlay
+from tests.support.kustomize import DEPLOY, DOCUMENTED, attached, documented
 from tests.support.manifests import pod_of
 
 
-USERS = DEPLOY / "overlays/vllm/vllm.yaml"
+USERS = DOCUMENTED["vllm"]
 POLICY = read_yaml((DEPLOY / "components/network-policy/network-policy.yaml").read_text())["spec"]
 TRAFFIC, ADMIN = ProxyConfig().address.port, WebConfig().address.port
 
 
 def test_the_policy_is_for_the_pods_with_a_sidecar(tmp_path: Path) -> None:
-    objects = attached(tmp_path, USERS, ["vllm", "network-policy"])
+    objects = attached(tmp_path, USERS, ["network-policy"])
 
     assert objects["NetworkPolicy", "llm-phase-sidecar"]["spec"] == POLICY
     assert POLICY["podSelector"]["matchLabels"].items() <= pod_of(objects).labels.items()
@@ -26,7 +26,7 @@ def test_the_policy_is_for_the_pods_with_a_sidecar(tmp_path: Path) -> None:
 
 def test_the_ports_of_the_sidecar_are_open_and_the_engines_own_is_not() -> None:
     """A request to the engine's own port would bypass the sidecar."""
-    ports = {port["containerPort"] for port in pod_of(overlay("vllm")).sidecar["ports"]}
+    ports = {port["containerPort"] for port in pod_of(documented("vllm")).sidecar["ports"]}
     opened = {port["port"] for rule in POLICY["ingress"] for port in rule["ports"]}
 
     assert opened == {TRAFFIC, ADMIN} == ports
@@ -55,13 +55,13 @@ def test_the_line_of_the_guide_lets_browsers_in_through_the_ingress_that_clients
 
 def test_no_policy_comes_unasked() -> None:
     """It would cut off clients in namespaces that it does not name."""
-    assert "NetworkPolicy" not in {kind for kind, _ in overlay("vllm")}
+    assert "NetworkPolicy" not in {kind for kind, _ in documented("vllm")}
 
 
 def test_the_component_puts_probes_hook_and_prometheus_on_tls(tmp_path: Path) -> None:
     """And the flag that it adds is one that `serve` knows, with a file from the volume that it mounts."""
-    objects = attached(tmp_path, USERS, ["vllm", "monitoring", "admin-tls"])
-    pod, plain = pod_of(objects), pod_of(overlay("vllm"))
+    objects = attached(tmp_path, USERS, ["monitoring", "admin-tls"])
+    pod, plain = pod_of(objects), pod_of(documented("vllm"))
     (endpoint,) = objects["PodMonitor", "llm-phase-sidecar"]["spec"]["podMetricsEndpoints"]
     probes = [pod.sidecar[name]["httpGet"] for name in pod.sidecar if name.endswith("Probe")]
     flag = "--web.config.file"

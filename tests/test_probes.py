@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from sidecar.commands.inject.engine_in_pod import HOOKS
 from sidecar.health.watchdog import STUCK_SECONDS
 from sidecar.slo.progress import KEPT_SECONDS
 from tests.support.certificates import Authority
 from tests.support.imports import CHECKOUT
-from tests.support.kustomize import DEPLOY, attached
+from tests.support.kustomize import DOCUMENTED, attached
 from tests.support.manifests import pod_of
 from tests.support.probes import ABSENT_SECONDS, added, probes
 from tests.support.tools import need_tool
@@ -47,9 +48,9 @@ def pre_stops() -> dict[str, list[str]]:
         r"^ +(python3 -c .*/-/drain.*)$", (CHECKOUT / "docs" / "attach.md").read_text(), re.MULTILINE
     )
     return {
-        "http curl": added("vllm", "lifecycle")["preStop"]["exec"]["command"],
+        "http curl": [*HOOKS["curl"]],
         "https curl": added("admin-tls", "lifecycle/preStop/exec/command"),
-        "http python": added("dynamo", "lifecycle")["preStop"]["exec"]["command"],
+        "http python": [*HOOKS["python3"]],
         "http python of the guide": shlex.split(python),
     }
 
@@ -163,7 +164,7 @@ def test_with_tls_on_the_admin_port_the_engines_probe_asks_over_tls(
     need_tool("curl")
     rows = re.findall(r"^\| `components/(\S+?)`", (CHECKOUT / "docs/attach.md").read_text(), re.MULTILINE)
     order = sorted(["engine-liveness/vllm", "admin-tls"], key=rows.index)
-    made = pod_of(attached(tmp_path, DEPLOY / "overlays/vllm/vllm.yaml", ["vllm", *order]))
+    made = pod_of(attached(tmp_path, DOCUMENTED["vllm"], order))
     with answering(200) as engine, answering(status, tmp_path) as sidecar:
         command = made.engine["livenessProbe"]["exec"]["command"]
         assert passes(engine.server_port, sidecar.server_port, command=command) is succeeds

@@ -21,7 +21,7 @@ from sidecar.observe.settlement import SPAN_KEPT_SECONDS
 from tools.markdown import table
 
 
-KUBERNETES = Path(__file__).parents[1] / "deploy/components/native-sidecar/pod.yaml"
+KUBERNETES = Path(__file__).parents[1] / "deploy/base/pod.yaml"
 _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 _MANY_FILES = 1 << 20
 
@@ -40,7 +40,7 @@ Use, limit and what found no room are on the status page, and in `llm_sidecar_bu
 """
 
 _AFTER = f"""
-The limits are those of `deploy/components/native-sidecar/pod.yaml` with the config's defaults. One eighth of the memory is for bytes held, one
+The limits are those of `deploy/base/pod.yaml` with the config's defaults. One eighth of the memory is for bytes held, one
 eighth for connections, one quarter for requests whose clients do not read, and at most one sixteenth for rows of closed requests. With few files, connections and requests are
 fewer too: {KEPT_FILES} files are kept for the admin side, and each request in flight has a connection to the engine beside its
 client's. No derived limit of connections, uploads or requests is below {LEAST_LIMIT}, and `held_bytes` is at least

@@ -86,10 +86,15 @@ class Start:
     """A variable of the environment that states it."""
     variable_has_host: bool = False
     """It is host:port."""
+    metrics_port: int | None = None
+    """The port of its metrics unless it is told another; None if they are on the port of its API."""
+    metrics_flag: str = ""
+    """The flag that states it."""
     drains_with: str = ""
     """A tool that its project's Dockerfile installs, and that can send a request to the sidecar: `curl` or `python3`; "" if none is known.
 
-    Read in deploy/components/ (vLLM, SGLang, Triton, Dynamo), in llama.cpp's .devops/cuda.Dockerfile at 00d69466 and in LMDeploy's
+    Read in vLLM's docker/Dockerfile (stage vllm-base) at 0000977e of 2025, in SGLang's docker/Dockerfile at 004740a9 (0.5.5), in Triton's
+    build.py (dockerfile_prepare_container_linux) at e1db8a60, in component_frontend.go of Dynamo's operator, which starts the frontend by python3, in llama.cpp's .devops/cuda.Dockerfile at 00d69466 and in LMDeploy's
     docker/Dockerfile at 0588993b.
     """
 

@@ -23,7 +23,14 @@ from sidecar.timeline.dialects.triton_generate import TRITON_TIMES
 class Triton(EngineKind):
     name = "triton"
     title = "Triton"
-    started = Start(known_by="tritonserver", port=8000, flags=("--http-port",), drains_with="curl")
+    started = Start(
+        known_by="tritonserver",
+        port=8000,
+        flags=("--http-port",),
+        metrics_port=8002,
+        metrics_flag="--metrics-port",
+        drains_with="curl",
+    )
     channels = (
         Channel(
             source="tensors `*_time_ns` of `/v2/models/*/generate` and `generate_stream`",

@@ -10,7 +10,7 @@ from sidecar.logs.sanitise import clean
 
 
 FROM_KUBERNETES = {"pod": "POD_NAME", "namespace": "POD_NAMESPACE", "node": "NODE_NAME"}
-"""Field of a log line to the variable that deploy/components/native-sidecar/pod.yaml fills; the names of Kubernetes' own examples."""
+"""Field of a log line to the variable that deploy/base/pod.yaml fills; the names of Kubernetes' own examples."""
 _LONGEST = 253
 """Characters of a name in Kubernetes, at most."""
 

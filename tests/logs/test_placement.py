@@ -9,7 +9,7 @@ import structlog
 from sidecar.config.schema import LogConfig
 from sidecar.logs.placement import FROM_KUBERNETES, in_words, placement_of
 from sidecar.logs.setup import Logs
-from tests.support.kustomize import overlay
+from tests.support.kustomize import documented
 from tests.support.logs import account
 from tests.support.manifests import pod_of
 
@@ -57,4 +57,4 @@ def test_a_name_cannot_forge_a_line_and_is_cut_at_the_longest_that_kubernetes_ha
 
 
 def test_the_variables_are_those_that_the_manifests_fill() -> None:
-    assert {each["name"] for each in pod_of(overlay("vllm")).sidecar["env"]} == set(FROM_KUBERNETES.values())
+    assert {each["name"] for each in pod_of(documented("vllm")).sidecar["env"]} == set(FROM_KUBERNETES.values())

@@ -1,6 +1,6 @@
-"""The objects that a kustomization makes, by the kustomize inside kubectl, and those of a committed file.
+"""The objects that a kustomization makes, by the kustomize inside kubectl, with the component that `sidecar inject` writes for it.
 
-It knows kubectl and YAML, where deploy/ stands, and no manifest of this project.
+It knows kubectl and YAML, where deploy/ and the manifests of the engines' own projects stand, and nothing that is in them.
 """
 
 import os
@@ -10,16 +10,26 @@ from collections.abc import Iterable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
+from sidecar.commands.inject.attaching import Settings, attach_all
+from sidecar.commands.inject.kustomize_component import component
+from sidecar.commands.inject.manifest_text import read
+from sidecar.commands.inject.pod_with_sidecar import PodSettings
 from tests.support.imports import CHECKOUT
 from tests.support.tools import need_kubectl
 
 
 Objects = dict[tuple[str, str], Any]
 DEPLOY = CHECKOUT / "deploy"
+MANIFESTS = CHECKOUT / "tests/commands/inject/manifests"
+DOCUMENTED = {path.stem.removeprefix("documented-"): path for path in sorted(MANIFESTS.glob("documented-*.yaml"))}
+"""The manifest of each engine's own project, by the engine's name, with our label."""
+WITH_CONFIG = PodSettings(config_map="llm-phase-sidecar")
+"""The ConfigMap of deploy/base."""
 
 
 class _Loader(yaml.CSafeLoader):
@@ -33,30 +43,48 @@ def _text(_loader: yaml.CSafeLoader, node: yaml.Node) -> str:
 _Loader.add_constructor("tag:yaml.org,2002:value", _text)
 
 
+def built(folder: Path) -> tuple[str, str]:
+    """The output and the errors of kustomize in `folder`; there is one of them."""
+    command = [str(need_kubectl()), "kustomize", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode == 0) == bool(done.stdout) == (not done.stderr), done
+    return done.stdout, done.stderr
+
+
 def made(folder: Path) -> Objects:
     """The objects of the kustomization in `folder`, by kind and name. Fails with what kubectl says, where it refuses."""
-    command = [str(need_kubectl()), "kustomize", str(folder)]
-    built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    output, errors = built(folder)
 
-    assert (built.returncode, built.stderr) == (0, ""), built.stderr
-    return keyed(yaml.load_all(built.stdout, _Loader))
+    assert errors == "", errors
+    return keyed(yaml.load_all(output, _Loader))
 
 
 @cache
-def _overlay(name: str) -> Objects:
-    return made(DEPLOY / "overlays" / name)
+def _documented(name: str) -> Objects:
+    with TemporaryDirectory() as folder:
+        return attached(Path(folder), DOCUMENTED[name], ["monitoring"])
 
 
-def overlay(name: str) -> Objects:
-    """The objects of deploy/overlays/`name`, a copy that the test may change."""
-    return deepcopy(_overlay(name))
+def documented(name: str) -> Objects:
+    """The objects of an engine's own manifest with its sidecar and the monitoring, a copy that the test may change."""
+    return deepcopy(_documented(name))
 
 
-def attached(folder: Path, resource: Path, components: Iterable[str], *lines: str) -> Objects:
-    """The objects of a user's folder: a copy of `resource`, components of deploy/, and further lines of its kustomization."""
+def attached(
+    folder: Path, resource: Path, components: Iterable[str], *lines: str, chosen: PodSettings = WITH_CONFIG
+) -> Objects:
+    """The objects of a user's folder: a copy of `resource`, its component as `sidecar inject` writes it, deploy/base, components of deploy/
+    and further lines of its kustomization.
+    """
     shutil.copy(resource, folder)
-    listed = [f"  - {os.path.relpath(DEPLOY, folder)}/components/{component}" for component in components]
-    text = "\n".join((f"resources: [{resource.name}]", "components:", *listed, *lines))
+    done = attach_all(read(resource.read_text(), resource.name), Settings(pod=chosen))
+    assert done.refused == []
+    (folder / "sidecar").mkdir(exist_ok=True)
+    (folder / "sidecar/kustomization.yaml").write_text(component(done.changed, "sidecar inject"))
+    deploy = os.path.relpath(DEPLOY, folder)
+    listed = [f"  - {deploy}/components/{each}" for each in components]
+    text = "\n".join((f"resources: [{resource.name}, {deploy}/base]", "components:", "  - sidecar", *listed, *lines))
     (folder / "kustomization.yaml").write_text(text)
     return made(folder)
 

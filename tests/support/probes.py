@@ -15,13 +15,13 @@ def added(component: str, what: str) -> Any:
     """The value that a component's JSON patch adds to the engine's container as `what`."""
     for patch in read_yaml((COMPONENTS / component / "kustomization.yaml").read_text())["patches"]:
         for each in read_yaml(patch["patch"]):
-            if isinstance(each, dict) and each["path"].endswith(f"/containers/0/{what}"):
+            if isinstance(each, dict) and each["path"].endswith(f"/containers/0/{what}") and "value" in each:
                 return each["value"]
     raise LookupError(f"{component} adds no {what}")
 
 
 def probes() -> dict[str, dict[str, Any]]:
     """The liveness probe of each container; the engine's is that of the component for vLLM."""
-    pod = read_yaml((COMPONENTS / "native-sidecar" / "pod.yaml").read_text())["spec"]["template"]["spec"]
+    pod = read_yaml((CHECKOUT / "deploy/base/pod.yaml").read_text())["spec"]["template"]["spec"]
     (sidecar,) = pod["initContainers"]
     return {"engine": added("engine-liveness/vllm", "livenessProbe"), "sidecar": sidecar["livenessProbe"]}

@@ -32,8 +32,8 @@ NEARLY_FULL = 0.9
 _NO_LIMIT = 1 << 50
 HEALTH_PATH = "/health"
 ATTACH_LABEL = 'llm-phase-sidecar/attach: "true"'
-"""Chooses the workloads and Services that the components of deploy/ attach."""
-_LABELLED = f"with Kustomize a workload and its Service both need the label {ATTACH_LABEL}"
+"""Chooses the workloads that `sidecar inject` attaches."""
+_LABELLED = f"in Kubernetes a workload needs the label {ATTACH_LABEL}, and `sidecar inject` writes the rest"
 _ALONGSIDE = (Kind.HELD_BYTES, Kind.FILES, Kind.CONNECTIONS, Kind.REQUESTS)
 """The budgets whose end turns clients away. The others make room by themselves (docs/budgets.md)."""
 

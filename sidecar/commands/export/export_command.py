@@ -47,7 +47,7 @@ EXPORTED = {
     "kubernetes": Exported(
         kubernetes_files,
         (
-            "kubectl kustomize {out}/deploy/overlays/vllm",
+            "kubectl apply{place} -k {out}/deploy/base",
             "kubectl apply{place} -k {out}/deploy/monitoring",
             "kubectl apply{place} -k {out}/deploy/alertmanager",
         ),

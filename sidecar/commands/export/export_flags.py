@@ -88,7 +88,6 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
         metavar="NAME",
         help="the Helm release of Prometheus: it selects objects by this label (default %(default)s)",
     )
-    cluster.add_argument("--image", default="", metavar="IMAGE", help="the sidecar's image, with its registry and tag")
     return parser
 
 
@@ -141,7 +140,6 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
     return Parameters(
         namespace=known.namespace,
         release=known.release,
-        image=known.image,
         runbook_base=known.runbook_base,
         grafana_base=known.grafana_base,
         datasource=known.datasource,

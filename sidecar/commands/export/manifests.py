@@ -18,8 +18,6 @@ from sidecar.commands.export.substitution import Substitution, substituted, word
 
 
 KUSTOMIZATION = "kustomization.yaml"
-IMAGE = re.compile(r"(?<=\bimage: )(?:[\w./:-]+/)?llm-phase-sidecar(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?(?=\s|$)")
-"""The sidecar's image in a manifest, whatever registry and tag it has."""
 _OBJECTS = ("kubernetes/", "templates/")
 _COMPONENT = re.compile(r"^kind: Component$", re.MULTILINE)
 _NAMESPACE = re.compile(r"^namespace: .*\n", re.MULTILINE)
@@ -67,8 +65,7 @@ def _manifests(given: Parameters) -> dict[str, str]:
     folder = shipped(DEPLOY)
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     texts = {str(path.relative_to(folder)): path.read_text() for path in paths}
-    image = Substitution("--image", IMAGE.pattern, lambda match: given.image or match[0])
-    return substituted(texts, [image, _label(given)])
+    return substituted(texts, [_label(given)])
 
 
 def _released(texts: dict[str, str], given: Parameters) -> dict[str, str]:

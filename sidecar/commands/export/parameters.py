@@ -31,7 +31,6 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _TITLE = re.compile(r"[\w][\w ./-]{0,99}")
 _CHANNEL = re.compile(r"#[\w-]{1,79}")
 _PATH = re.compile(r"/[\w./-]*[\w.-]")
-_IMAGE = re.compile(r"[a-z0-9][\w.:/@-]{0,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,6 @@ class Parameters:
 
     namespace: str = ""
     release: str = RELEASE
-    image: str = ""
     runbook_base: str = ""
     grafana_base: str = DASHBOARDS.removesuffix(DASHBOARD_PATH)
     datasource: str = ""
@@ -81,7 +79,6 @@ def _wrong_words(given: Parameters) -> Iterator[str]:
     for flag, value, pattern, why in (
         ("--namespace", given.namespace, _DNS_LABEL, "is no namespace: a-z, 0-9 and -, at most 63 characters"),
         ("--release", given.release, _LABEL_VALUE, "is no value of a label: letters, digits, - _ and ., at most 63"),
-        ("--image", given.image, _IMAGE, "is no image: registry/name:tag or registry/name@sha256:digest"),
         ("--runbook-base", given.runbook_base, _BASE, base),
         ("--grafana-base", given.grafana_base, _BASE, base),
         ("--datasource", given.datasource, _LABEL_VALUE, "is no uid of a data source: letters, digits, - and _"),

@@ -81,11 +81,12 @@ class Pods:
 
 @dataclass(slots=True)
 class Attached:
-    """The work that was done, a line each; `refused`: why nothing may be written."""
+    """The work that was done, a line each; `refused`: why nothing may be written; `changed`: the objects that are others now."""
 
     lines: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     workloads: int = 0
+    changed: list[Edited] = field(default_factory=list)
 
 
 def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
@@ -106,6 +107,7 @@ def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
         work.lead(pods)
     for each in work.edited.values():
         each.sign()
+    work.done.changed = [each for each in work.edited.values() if each.changed]
     for document in documents:
         document.changed = any(work.edited[id(one)].changed for one in document.objects)
     return work.done
@@ -253,6 +255,7 @@ class _Work:
         pods, found, routes, why, takes_port = way.pods, way.found, way.routes, way.why, way.takes_port
         names, labels = named_ports(pods.spec), dict(pods.labels)
         by_name = self._by_name(pods, routes, names, found) if takes_port else []
+        self._rests_on(way)
         try:
             notes = attach(
                 self.edited[id(pods.one)],
@@ -283,6 +286,16 @@ class _Work:
             )
         else:
             self._turn(routes, labels, namespace_of(pods.one), found.port, names)
+
+    def _rests_on(self, way: _Way) -> None:
+        """The container of the engine, how its port is known, the template of the pods that serve, and the labels by which they are found."""
+        pods, found = way.pods, way.found
+        kind, place, at = pods.kind, pods.place, (*pods.place.spec, *found.path)
+        selectors = [selector for each in way.routes if isinstance(selector := selector_of(each.one), dict)]
+        labels = [(*place.metadata, "labels", key) for key in sorted({key for each in selectors for key in each})]
+        words = ("name", "command", "args", "ports", *(("env",) if found.engine and found.engine.variable else ()))
+        other = [kind.template] if kind.otherwise and place.spec[: len(kind.otherwise)] == kind.otherwise else []
+        self.edited[id(pods.one)].rests_on(*other, *labels, *((*at, word) for word in words))
 
     def _by_name(
         self, pods: Pods, routes: Sequence[Route], names: Mapping[str, int], found: Found

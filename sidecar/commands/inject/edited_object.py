@@ -1,7 +1,8 @@
 """One object under change, which remembers how to take each change back: the annotation that `sidecar uninject` reads.
 
 The steps back are operations of RFC 6902 (JSON Patch) and one more, the last change first, in one annotation of the object itself: never of its pod
-template, because a pod template that changes restarts the engine. Comments and anchors are the text's (`manifest_text.py`).
+template, because a pod template that changes restarts the engine. The steps forward are operations of RFC 6902 too, with a `test` of what each was
+decided from: `kustomize_component.py` writes them. Comments and anchors are the text's (`manifest_text.py`).
 """
 
 import json
@@ -23,6 +24,8 @@ class Edited:
 
     def __init__(self, one: Object) -> None:
         self.one = one
+        self.forward: list[dict[str, Any]] = []
+        """The changes, the first one first, each behind the tests of what was there. A test of null holds where nothing is."""
         self._back: list[dict[str, Any]] = []
 
     @property
@@ -39,6 +42,13 @@ class Edited:
             except (KeyError, IndexError, TypeError):
                 return None
         return node
+
+    def rests_on(self, *paths: Path) -> None:
+        """Note the values there, from which the changes are decided: where they are to be repeated, they must be the same."""
+        for path in paths:
+            while len(path) > 1 and self.get(path[:-1]) is None:
+                path = path[:-1]  # noqa: PLW2901  a test below what is not there fails, whatever it expects
+            self.forward.append({"op": "test", "path": _pointer(path), "value": _plain(self.get(path))})
 
     def set(self, path: Path, value: Any) -> None:
         """A value in place of what is there, or where nothing is. An index that is the length of a list appends."""
@@ -57,6 +67,8 @@ class Edited:
     def remove(self, path: Path) -> None:
         """Take away the value there; in a list, those behind it move up."""
         parent = owned(self.one, *path[:-1])
+        self.rests_on(path)
+        self.forward.append({"op": "remove", "path": _pointer(path)})
         self._back.append({"op": "add", "path": _pointer(path), "value": _plain(parent[path[-1]])})
         del parent[path[-1]]
 
@@ -76,8 +88,12 @@ class Edited:
         parent, last = owned(self.one, *path[:-1]), path[-1]
         step = {"op": _PRUNE if made else "remove", "path": _pointer(path), **_mark(value)}
         if isinstance(last, int) and last == len(parent):
+            self.forward.append({"op": "add", "path": f"{_pointer(path[:-1])}/-", "value": _plain(value)})
             parent.append(value)
         else:
+            self.rests_on(path)
+            op = "add" if self.get(path) is None else "replace"
+            self.forward.append({"op": op, "path": _pointer(path), "value": _plain(value)})
             if isinstance(last, int) or last in parent:
                 step |= {"op": "replace", "value": _plain(parent[last])}
             parent[last] = value

@@ -12,14 +12,20 @@ from typing import Any
 
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.workload_kinds import Path, containers_in
+from sidecar.config.schema import WebConfig
 from sidecar.engines.kind import Start
 from sidecar.engines.kinds import KINDS
 
 
-CURL = ("curl", "--noproxy", "*", "-sS", "-m", "65", "-X", "POST", "http://127.0.0.1:9901/-/drain")
+_DRAIN = f"http://127.0.0.1:{WebConfig().address.port}/-/drain"
+CURL = ("curl", "--noproxy", "*", "-sS", "-m", "65", "-X", "POST", _DRAIN)
+"""It waits until the sidecar has drained: not ready at once, and no request in flight any more, or the deadline. The engine serves
+meanwhile; its SIGTERM comes after this. Kubernetes runs it also when a probe has failed and only this container is restarted: 60 s after
+the drain began the sidecar ends, and a new one serves the new engine. 65 s are the deadline of deploy/base/sidecar.yml and 5 s more.
+"""
 _ASKS = (
     "import urllib.request as u;"
-    'u.build_opener(u.ProxyHandler({})).open(u.Request("http://127.0.0.1:9901/-/drain", method="POST"), timeout=65)'
+    f'u.build_opener(u.ProxyHandler({{}})).open(u.Request("{_DRAIN}", method="POST"), timeout=65)'
 )
 PYTHON = ("python3", "-c", _ASKS)
 HOOKS: dict[str, tuple[str, ...]] = {"curl": CURL, "python3": PYTHON, "none": ()}
@@ -27,7 +33,9 @@ HOOKS: dict[str, tuple[str, ...]] = {"curl": CURL, "python3": PYTHON, "none": ()
 
 
 KSERVE = Start(known_by="huggingface", port=8080, flags=("--http_port",), drains_with="curl")
-"""KServe's own server, whose answers are those of the engine inside it (python/huggingfaceserver at aaac4e29 of August 2026)."""
+"""KServe's own server, whose answers are those of the engine inside it (python/huggingfaceserver and the stage prod of
+python/huggingface_server.Dockerfile, which installs curl, at aaac4e29 of August 2026).
+"""
 STARTS = (*(kind.started for kind in KINDS.values() if kind.started is not None), KSERVE)
 """The first one that fits counts: an image of Dynamo carries the name of the engine inside it."""
 _NO_ENGINE = re.compile(
@@ -58,6 +66,8 @@ class Found:
     engine: Start | None
     port: int
     host_is_loopback: bool
+    metrics_port: int | None
+    """The port of its own metrics; None if it is that of its API."""
 
     @property
     def name(self) -> str:
@@ -87,7 +97,14 @@ def find(spec: Object, wanted: str, port: int | None) -> Found:
     path, container = there[_which([each for _, each in there], wanted)]
     engine = engine_of(container)
     listens = port or _stated(container, engine) or _by_name(container, engine)
-    return Found(container, path, engine, listens, listens_on_loopback(container))
+    return Found(container, path, engine, listens, listens_on_loopback(container), _metrics_port(container, engine))
+
+
+def _metrics_port(container: Object, engine: Start | None) -> int | None:
+    if engine is None or engine.metrics_port is None:
+        return None
+    stated = [int(value) for value in _values(container, engine, engine.metrics_flag) if value.isdecimal()]
+    return stated[0] if stated else engine.metrics_port
 
 
 def listens_on_loopback(container: Object) -> bool:

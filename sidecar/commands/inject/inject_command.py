@@ -1,4 +1,4 @@
-"""`sidecar inject`, `sidecar uninject` and `sidecar bypass`: manifests in, manifests or commands out, and what was done on the error output.
+"""`sidecar inject`, `sidecar uninject` and `sidecar bypass`: manifests in; manifests, a component or commands out, and what was done on the error output.
 
 Exit codes: 0 written; 1 a file cannot be read; 2 a wrong flag, no manifest, or something is refused. Nothing is written then: in a
 pipe to kubectl half of the manifests would be worse than none. This module knows flags, streams and texts.
@@ -7,6 +7,7 @@ pipe to kubectl half of the manifests would be worse than none. This module know
 import argparse
 import difflib
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as File
@@ -15,6 +16,7 @@ from sidecar.commands.inject import bypassing
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.edited_object import ChangedSinceError, undone
 from sidecar.commands.inject.inject_flags import bypass_parser, inject_parser, uninject_parser
+from sidecar.commands.inject.kustomize_component import component
 from sidecar.commands.inject.manifest_text import Document, ManifestError, read, written
 from sidecar.commands.inject.pod_with_sidecar import PodSettings
 from sidecar.commands.inject.ways_to_pods import called
@@ -24,6 +26,7 @@ from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
 
 _STANDARD_INPUT = "-"
 _EQUALITIES = re.compile(r"[^=,\s]+=[^=,\s]*(?:,[^=,\s]+=[^=,\s]*)*")
+_IMAGE = re.compile(r"[a-z0-9][\w.:/@-]{0,255}")
 _SPEC_PATH = re.compile(r"(\w+)=([\w-]+(?:\.[\w-]+)*)")
 
 
@@ -49,6 +52,11 @@ def inject(argv: Sequence[str]) -> int:
             if known.engine_port is None or 0 < known.engine_port < 65_536
             else [f"--engine-port {known.engine_port}: 1 to 65535 are allowed"]
         ),
+        *(
+            []
+            if not known.image or _IMAGE.fullmatch(known.image)
+            else [f"--image {known.image}: registry/name:tag or registry/name@sha256:digest is meant"]
+        ),
     ]
     if wrong:
         return _refused(name, wrong)
@@ -59,6 +67,13 @@ def inject(argv: Sequence[str]) -> int:
     if done.refused:
         return _refused(name, done.refused)
     sys.stderr.write(errors_text(f"{name}: {line}" for line in done.lines or [_NOTHING_ASKED]))
+    if known.kustomize:
+        without_name = [called(each.one) for each in done.changed if "name" not in each.one["metadata"]]
+        if without_name or not done.changed:
+            told = [f"{each}: it has no name, and kustomize finds objects by their names" for each in without_name]
+            return _refused(name, told or ["nothing would change, and a component needs a patch"])
+        sys.stdout.write(component(done.changed, shlex.join(["sidecar", "inject", *argv])))
+        return OK
     return _write(given, diff=known.diff)
 
 

@@ -24,6 +24,9 @@ examples:
       anew, once.
   helm template vllm ./chart | sidecar inject --all --diff
       See what would change.
+  sidecar inject --kustomize vllm.yaml > sidecar/kustomization.yaml
+      For a kustomization with the lines `resources: [vllm.yaml]` and
+      `components: [sidecar]`.
   sidecar inject vllm.yaml > attached.yaml
       Keep it: it is what the two commands below read.
   sidecar uninject attached.yaml
@@ -94,7 +97,13 @@ def inject_parser() -> argparse.ArgumentParser:
     pods.add_argument(
         "--pods-only", action="store_true", help='turn no Service yet: see docs/inject.md, "Without a lost request"'
     )
-    parser.add_argument("--diff", action="store_true", help="print what would change, and nothing else")
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument("--diff", action="store_true", help="print what would change, and nothing else")
+    printed.add_argument(
+        "--kustomize",
+        action="store_true",
+        help="print a Kustomize component that makes the same changes to the same manifests, or refuses",
+    )
     return parser
 
 

@@ -1,6 +1,6 @@
 """The sidecar in one pod: its container, its volumes, and what changes around it.
 
-The container is that of `deploy/components/native-sidecar/pod.yaml`, which docs/attach.md explains. It needs no ConfigMap: what differs
+The container is that of `deploy/base/pod.yaml`, which docs/attach.md explains. It needs no ConfigMap: what differs
 from the defaults are variables of the environment, unless `--config-map` names one. What a pod has already is added to:
 init containers stay and come first, a preStop hook runs before ours, a grace period becomes longer by what the drain takes.
 """
@@ -17,9 +17,10 @@ from sidecar.commands.inject.engine_in_pod import HOOKS, Found, UnclearError, mo
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.workload_kinds import Led, Path, PodPlace, containers_in
 from sidecar.config.quick_yaml import read_yaml
+from sidecar.config.schema import ProxyConfig, WebConfig
 
 
-TRAFFIC, ADMIN = 8900, 9901
+TRAFFIC, ADMIN = ProxyConfig().address.port, WebConfig().address.port
 NAME = "sidecar"
 ATTACHED = "llm-phase-sidecar"
 """Label of a pod with a sidecar, and its value below: PodMonitor, admin Service and NetworkPolicy select by it."""
@@ -166,12 +167,14 @@ def _container(settings: PodSettings, found: Found, engine_port: int, listens: i
     of_revision = led is Led.BY_REVISION
     container["image"] = settings.image or container["image"]
     container["args"] = [
-        *(["--config.file=/etc/sidecar/sidecar.yml"] if settings.config_map else []),
         f"--engine.url=http://127.0.0.1:{engine_port}",
+        *(["--config.file=/etc/sidecar/sidecar.yml"] if settings.config_map else []),
         *([f"--proxy.listen-address=:{listens}"] if listens != TRAFFIC else []),
         "--log.format=json",
     ]
     variables = {} if settings.config_map else _variables("shutdown", *(() if of_revision else ("state",)))
+    if found.metrics_port:
+        variables["SIDECAR__ENGINE__METRICS_PORT"] = str(found.metrics_port)
     named = [] if of_revision else list(container["env"])
     container["env"] = [*named, *({"name": name, "value": value} for name, value in variables.items())]
     if of_revision:
@@ -190,8 +193,8 @@ def _container(settings: PodSettings, found: Found, engine_port: int, listens: i
 
 
 def _shipped_pod() -> Object:
-    """The pod's spec of the Kustomize component, which docs/attach.md explains."""
-    given = read_yaml((shipped(DEPLOY) / "components" / "native-sidecar" / "pod.yaml").read_text())
+    """The pod's spec, which docs/attach.md explains."""
+    given = read_yaml((shipped(DEPLOY) / "base" / "pod.yaml").read_text())
     return given["spec"]["template"]["spec"]  # type: ignore[no-any-return]
 
 

@@ -118,6 +118,7 @@ def _pool_ports(one: Object, port: int) -> Iterator[Path]:
 
 def turn(route: Route, edited: Edited) -> str:
     """Lead it to the sidecar. Returns what was done, for the user."""
+    edited.rests_on(("spec", "selector"), *(path[:-1] for path in route.ports if is_service(route.one)))
     for path in route.ports:
         edited.set(path, TRAFFIC)
     return f"{called(route.one)} leads to port {TRAFFIC}"

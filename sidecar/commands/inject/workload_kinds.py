@@ -2,7 +2,7 @@
 
 KServe's operator makes the Service of an InferenceService in Standard mode: to the first port of the predictor's first container, else to
 8080 (createDefaultSvc of service_reconciler.go at 00217d18). Dynamo's operator makes that of a frontend, to port 8000 (as
-deploy/components/dynamo says). A revision of Knative has one port, and runs no init containers unless a flag of the cluster allows it. The
+its graph agg.yaml at 04521f47 says). A revision of Knative has one port, and runs no init containers unless a flag of the cluster allows it. The
 paths are those of the kinds' published APIs; no operator was run. A kind that is not here is named by `--pod-spec-path`.
 """
 

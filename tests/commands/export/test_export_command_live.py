@@ -14,7 +14,6 @@ from sidecar.commands.export.routes import ROUTES, ROUTES_OBJECT
 from tests.commands.export.receiver_sets import SHIPPED_AND_SETS, flags_of
 from tests.commands.export.written import kustomizations, texts_below
 from tests.support.kustomize import made
-from tests.support.manifests import mismatches
 from tests.support.schemas import refused
 from tests.support.tools import need_kubectl, need_newer, need_tool
 
@@ -82,7 +81,7 @@ def exports(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 @pytest.mark.live
 @pytest.mark.timeout(900)
 def test_each_set_of_receivers_writes_routes_of_its_own_and_all_else_alike(exports: dict[str, Path]) -> None:
-    """So what is checked once below, rules, overlays and dashboards, is checked for every set."""
+    """So what is checked once below, rules, manifests and dashboards, is checked for every set."""
     texts = {name: texts_below(folder) for name, folder in exports.items()}
     shipped = texts.pop("shipped")
     templates = {path for path in shipped if path.startswith("alert_rules/templates/")}
@@ -116,7 +115,7 @@ def test_prometheus_takes_the_rules(tool: Any, exports: dict[str, Path]) -> None
 @pytest.mark.live
 @pytest.mark.timeout(900)
 def test_kustomize_makes_every_folder_and_the_schemas_refuse_no_object_of_it(exports: dict[str, Path]) -> None:
-    """Every overlay among them; and their ports, paths, flags and labels are those of the program."""
+    """Those that the guide lists among them."""
     root = exports["shipped"]
     objects = {str(folder.relative_to(root)): made(folder) for folder in kustomizations(root)}
     refusals = {
@@ -125,10 +124,8 @@ def test_kustomize_makes_every_folder_and_the_schemas_refuse_no_object_of_it(exp
         for key, one in each.items()
         if (found := refused(one))
     }
-    overlays = {f"deploy/overlays/{path.name}" for path in (CHECKOUT / "deploy/overlays").iterdir()}
 
-    assert overlays <= objects.keys()
-    assert {folder for folder in overlays if mismatches(objects[folder], root)} == set()
+    assert {"deploy/base", "deploy/monitoring", "deploy/alertmanager"} <= objects.keys()
     assert refusals == {}
 
 
@@ -136,9 +133,8 @@ MISTAKES = {
     "promtool 2.42": (RULE_FILES[0], "expr: ", "expr: sum by ("),
     "promtool 3": (RULE_FILES[0], "expr: ", "expr: sum by ("),
     "amtool": (ALERTMANAGER_FILE, "receiver: default-page", "receiver: no-such-page"),
-    "kustomize": ("deploy/overlays/vllm/kustomization.yaml", "components/vllm", "components/vlm"),
-    "the schemas": ("deploy/components/native-sidecar/pod.yaml", "restartPolicy: Always", "restartPolice: Always"),
-    "the program": ("deploy/components/native-sidecar/pod.yaml", "containerPort: 9901", "containerPort: 9902"),
+    "kustomize": ("deploy/monitoring/kustomization.yaml", "- pod-monitor", "- pod-monitors"),
+    "the schemas": ("deploy/base/admin-service.yaml", "publishNotReadyAddresses", "publishNotReadyAddress"),
 }
 """Check to a file, a text in it, and the mistake in its place."""
 
@@ -166,14 +162,13 @@ def found_by(check: str, root: Path) -> str:
         "promtool 2.42": lambda: [need_tool("promtool"), *rules],
         "promtool 3": lambda: [need_newer("promtool"), *rules],
         "amtool": lambda: [need_tool("amtool"), "check-config", ALERTMANAGER_FILE],
-        "kustomize": lambda: [need_kubectl(), "kustomize", "deploy/overlays/vllm"],
+        "kustomize": lambda: [need_kubectl(), "kustomize", "deploy/monitoring"],
     }
     if check in commands:
         command = list(map(str, commands[check]()))
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=120)
         return "" if done.returncode == 0 else done.stdout + done.stderr
-    objects = made(root / "deploy/overlays/vllm")
-    found = mismatches(objects, root) if check == "the program" else [refused(one) for one in objects.values()]
+    found = [refused(one) for one in made(root / "deploy/base").values()]
     return "".join(map(str, filter(None, found)))
 
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.export.manifests import IMAGE, kubernetes_files
+from sidecar.commands.export.manifests import kubernetes_files
 from sidecar.commands.export.parameters import Parameters
 from sidecar.config.quick_yaml import read_yaml
 from tests.commands.export.receiver_sets import SHIPPED_AND_SETS, flags_of
 from tests.commands.export.written import export, kustomizations
 from tests.support.kustomize import Objects, made
-from tests.support.manifests import pod_of
 from tests.support.schemas import refused
 from tests.support.tools import need_newer, need_tool
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.long
 
 
 TEAM = (
-    *("--namespace=inference", "--release=prom", "--image=registry.example.org/llm-phase-sidecar:9"),
+    *("--namespace=inference", "--release=prom"),
     *("--receivers=slack", "--severity.page=critical", "--severity.ticket=warning", "--folder=Serving"),
     *("--runbook-base=https://r.example.org", "--grafana-base=https://g.example.org", "--datasource=mimir"),
 )
@@ -88,7 +87,7 @@ def assert_all_are_taken(objects: dict[str, Objects]) -> None:
         if (found := refused(one))
     }
 
-    assert {"deploy/overlays/vllm", "deploy/monitoring", "deploy/alertmanager", "grafana/dashboards"} <= objects.keys()
+    assert {"deploy/base", "deploy/monitoring", "deploy/alertmanager", "grafana/dashboards"} <= objects.keys()
     assert [folder for folder, found in objects.items() if not found] == []
     assert refusals == {}
 
@@ -135,30 +134,6 @@ def test_the_dashboards_alone_have_the_namespace_too(tmp_path: Path) -> None:
     export(tmp_path, "dashboards", "--namespace=monitoring")
 
     assert {one["metadata"]["namespace"] for one in made(tmp_path / "dashboards").values()} == {"monitoring"}
-
-
-def test_the_sidecar_of_every_overlay_has_the_teams_image(a_teams: dict[str, Objects]) -> None:
-    pods = [pod_of(objects) for folder, objects in a_teams.items() if folder.startswith("deploy/overlays/")]
-
-    assert len(pods) > 4
-    assert {pod.sidecar["image"] for pod in pods} == {"registry.example.org/llm-phase-sidecar:9"}
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("image: llm-phase-sidecar:0.1", "llm-phase-sidecar:0.1"),
-        ("image: registry.example.com:5000/a/llm-phase-sidecar:1.2.3-rc1", "registry.example.com:5000/a/llm-phase-sidecar:1.2.3-rc1"),
-        ("image: llm-phase-sidecar", "llm-phase-sidecar"),
-        ("image: x/llm-phase-sidecar@sha256:0a", "x/llm-phase-sidecar@sha256:0a"),
-        ("image: vllm/vllm-openai:v0.33.0", None),
-        ("image: not-llm-phase-sidecar-but-another:1", None),
-    ],
-)  # fmt: skip
-def test_the_sidecars_image_is_recognised_and_no_other(line: str, found: str | None) -> None:
-    match = IMAGE.search(line)
-
-    assert (match[0] if match else None) == found
 
 
 def test_the_defaults_are_the_committed_files() -> None:

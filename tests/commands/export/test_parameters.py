@@ -25,7 +25,6 @@ from sidecar.commands.export.rules.severity import Severities
         ("--runbook-base=runbooks.example.com", "--runbook-base: 'runbooks.example.com' is no http:// or https:// address"),
         ('--grafana-base=https://x"', "is no http:// or https:// address"),
         ("--secrets=secrets", "--secrets: 'secrets' is no absolute path of a folder"),
-        ("--image=:latest", "is no image: registry/name:tag"),
         ('--folder="', "is no title of a folder"),
         ('--datasource="', "is no uid of a data source"),
     ],
@@ -49,7 +48,6 @@ def test_the_defaults_and_usual_values_are_right() -> None:
     given = Parameters(
         namespace="llm-prod",
         release="monitoring.prom_1",
-        image="registry.example.com:5000/team/llm-phase-sidecar:1.2@sha256:" + "0" * 64,
         runbook_base="https://example.com/a/b",
         datasource="PBFA97CFB590B2093",
         folder="LLM / Serving",

@@ -237,7 +237,7 @@ def test_a_plain_container_for_older_clusters() -> None:
 def test_a_config_map_of_ones_own_replaces_the_variables() -> None:
     (sidecar,) = pod(chosen=PodSettings(config_map="mine", image="r.example.com/s:1"))["initContainers"]
 
-    assert sidecar["args"][0] == "--config.file=/etc/sidecar/sidecar.yml"
+    assert sidecar["args"][1] == "--config.file=/etc/sidecar/sidecar.yml"
     assert sidecar["image"] == "r.example.com/s:1"
     assert [each["name"] for each in sidecar["env"]] == ["POD_NAME", "POD_NAMESPACE", "NODE_NAME"]
     assert "sidecar-config" in [each["name"] for each in sidecar["volumeMounts"]]
