@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sidecar.config.quick_yaml import read_yaml
-from tests.support.kustomize import DEPLOY, DOCUMENTED, Objects, attached, documented, made
+from tests.support.kustomize import DEPLOY, DOCUMENTED, MANIFESTS, Objects, attached, documented, made
 from tests.support.manifests import mismatches
 from tests.support.schemas import SCHEMAS, refused, values_refused
 
@@ -89,6 +90,31 @@ def misspell(container: Any) -> None:
 )
 def test_an_unknown_field_and_a_wrong_type_are_found(name: str, key: tuple[str, str], change: Any) -> None:
     one = documented(name)[key]
+    assert refused(one) == []
+    change(one["spec"])
+
+    assert refused(one) != []
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "change"),
+    [
+        ("leader-worker-set", "LeaderWorkerSet", lambda spec: spec["leaderWorkerTemplate"].update(restartPolicy="Never")),
+        ("leader-worker-set", "LeaderWorkerSet", lambda spec: spec["leaderWorkerTemplate"]["leaderTemplate"]["spec"].update(initContainer=[])),
+        ("rollout", "Rollout", lambda spec: spec["strategy"].update(rollingUpdate={})),
+        ("rollout", "Rollout", lambda spec: spec["template"]["spec"]["containers"][0].update(port=1)),
+        ("llm-d", "InferencePool", lambda spec: spec.update(targetPortNumber=8200)),
+        ("llm-d", "InferencePool", lambda spec: spec["targetPorts"][0].update(number=70_000)),
+        ("llm-d", "HTTPRoute", lambda spec: spec["rules"][0]["backendRefs"][0].update(service="x")),
+        ("knative", "Service", lambda spec: spec["template"]["spec"].update(terminationGracePeriodSeconds=70)),
+        ("knative", "Service", lambda spec: spec["template"]["spec"]["containers"][0].update(lifecycle={})),
+        ("dynamo", "DynamoGraphDeployment", lambda spec: spec.update(components=[])),
+        ("dynamo", "DynamoGraphDeployment", lambda spec: spec["services"]["Frontend"]["extraPodSpec"]["mainContainer"].update(imag="x")),
+    ],
+)  # fmt: skip
+def test_a_field_that_a_custom_resource_has_not_is_found(file: str, kind: str, change: Any) -> None:
+    objects = yaml.safe_load_all((MANIFESTS / f"{file}.yaml").read_text())
+    one = next(each for each in objects if each["kind"] == kind)
     assert refused(one) == []
     change(one["spec"])
 

@@ -27,10 +27,10 @@ def refused(one: Any) -> list[str]:
 
 @cache
 def _refused(text: str) -> tuple[str, ...]:
-    """By the object's JSON: the overlays have most objects in common, and a schema takes a tenth of a second."""
+    """By the object's JSON: the folders have most objects in common, and a schema takes a tenth of a second."""
     one = json.loads(text)
-    if (SCHEMAS / f"{one['kind']}.json").exists():
-        return (*_errors(one["kind"], one), *_errors_of_pods(one))
+    if (SCHEMAS / f"{_schema_of(one)}.json").exists():
+        return (*_errors(_schema_of(one), one), *_errors_of_pods(one))
     found = []
     for version in (NATIVE_SIDECARS_SINCE, kubernetes_validate.latest_version()):
         try:
@@ -45,15 +45,38 @@ def values_refused(values: Any) -> list[str]:
     return _errors("production-stack-values", values)
 
 
+OTHERWISE_NAMED = {
+    "serving.knative.dev/v1 Service": "KnativeService",
+    "nvidia.com/v1alpha1 DynamoGraphDeployment": "DynamoGraphDeployment-v1alpha1",
+}
+
+
+def _schema_of(one: Any) -> str:
+    return OTHERWISE_NAMED.get(f"{one['apiVersion']} {one['kind']}", str(one["kind"]))
+
+
 def _errors_of_pods(one: Any) -> Iterator[str]:
-    """Errors of the pod templates of a DynamoGraphDeployment: Kubernetes' own objects, which its schema leaves to Kubernetes."""
-    components = one["spec"].get("components", ()) if one["kind"] == "DynamoGraphDeployment" else ()
-    for component in components:
-        template = {"metadata": {"name": "any"}, "template": component.get("podTemplate", {})}
-        yield from (
-            f"{component['name']}: {error}"
-            for error in refused({"apiVersion": "v1", "kind": "PodTemplate", **template})
-        )
+    """Errors of the pod templates in a custom resource: Kubernetes' own objects, which its schema leaves to Kubernetes."""
+    for place, template in _pod_templates(one):
+        whole = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "any"}, "template": template}
+        yield from (f"{place}: {error}" for error in refused(whole))
+
+
+def _pod_templates(one: Any) -> Iterator[tuple[str, Any]]:
+    spec = one["spec"]
+    match _schema_of(one):
+        case "Rollout":
+            yield "template", spec.get("template", {})
+        case "LeaderWorkerSet":
+            templates = spec["leaderWorkerTemplate"]
+            yield from ((key, templates[key]) for key in ("leaderTemplate", "workerTemplate") if key in templates)
+        case "DynamoGraphDeployment":
+            yield from ((each.get("name", "?"), each.get("podTemplate", {})) for each in spec.get("components", ()))
+        case "DynamoGraphDeployment-v1alpha1":
+            for name, service in spec["services"].items():
+                pod = dict(service.get("extraPodSpec", {}))
+                main = {"name": "main", **pod.pop("mainContainer", {})}
+                yield name, {"spec": {**pod, "containers": [main, *pod.get("containers", ())]}}
 
 
 def _errors(schema: str, one: Any) -> list[str]:

@@ -23,11 +23,6 @@ from tests.support.schemas import refused
 MANIFESTS = sorted((Path(__file__).parent / "manifests").glob("*.yaml"))
 ONLY_LABELLED = ("canary-beside",)
 """Files whose label says what is meant; in the others every engine is."""
-UNKNOWN_TO_THE_SCHEMAS = {
-    "LeaderWorkerSet", "Rollout", "InferencePool", "HTTPRoute", "DynamoGraphDeployment", "serving.knative.dev/v1 Service",
-}  # fmt: skip
-"""Custom resources of which tests/schemas has none, or one of another version."""
-
 each_manifest = pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
 
 
@@ -165,14 +160,9 @@ def test_a_document_that_is_not_concerned_comes_out_byte_by_byte_and_comments_st
 @each_manifest
 def test_kubernetes_takes_every_object_strictly(path: Path) -> None:
     documents = again(written(attached(path)[0]))
-    known = [
-        one
-        for one in objects(documents)
-        if one["kind"] not in UNKNOWN_TO_THE_SCHEMAS
-        and f"{one['apiVersion']} {one['kind']}" not in UNKNOWN_TO_THE_SCHEMAS
-    ]
-
-    assert {f"{one['kind']} {one['metadata']['name']}": refused(one) for one in known if refused(one)} == {}
+    assert {
+        f"{one['kind']} {one['metadata']['name']}": refused(one) for one in objects(documents) if refused(one)
+    } == {}
 
 
 @each_manifest
