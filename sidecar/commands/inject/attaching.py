@@ -18,14 +18,17 @@ from sidecar.commands.inject.manifest_text import Document, Object
 from sidecar.commands.inject.pod_with_sidecar import ATTACHED, IS_ATTACHED, NAME, TRAFFIC, PodSettings, attach
 from sidecar.commands.inject.ways_to_pods import (
     Route,
+    addresses_of,
     called,
     in_place,
     is_pool,
     is_service,
     let_in,
+    let_out,
     name_number,
     named_ports,
     namespace_of,
+    other_ports,
     routes_to,
     same_place,
     selector_of,
@@ -236,6 +239,12 @@ class _Work:
             by_routes = pods.kind.led in _BY_ROUTES
             here = namespace_of(pods.one)
             routes = [*routes_to(dict(pods.labels), here, pods.spec, found.port, self.objects)] if by_routes else []
+            if why := next(
+                (_further_ports(each, others) for each in routes if (others := other_ports(each, found.port))), ""
+            ):
+                self.done.refused.append(f"{called(pods.one)}: {why}")
+                continue
+            routes += addresses_of(dict(pods.labels), here, self.objects) if by_routes else ()
             self.ways.append(_Way(pods, found, routes, self._cannot_turn(pods, routes)))
         for way in self.ways:
             way.takes_port = bool(way.why) and not (self.settings.no_service and not way.routes)
@@ -364,11 +373,21 @@ class _Work:
                 self._turned.add(id(route.one))
                 self._say(turn(route, self.edited[id(route.one)]), indent="  ")
         for one in self.objects:
-            if one.get("kind") == "NetworkPolicy" and in_place(one, place):
-                self._say(*let_in(self.edited[id(one)], labels, port, names), indent="  ")
+            if one.get("kind") == "NetworkPolicy":
+                near, edited = in_place(one, place), self.edited[id(one)]
+                self._say(*(let_in(edited, labels, port, names) if near else ()), indent="  ")
+                self._say(*let_out(edited, labels, port, names, near=near), indent="  ")
 
     def _say(self, *lines: str, indent: str = "") -> None:
         self.done.lines += [f"{indent}{line}" for line in lines]
+
+
+def _further_ports(route: Route, others: Sequence[int]) -> str:
+    listed = ", ".join(str(each) for each in others)
+    return (
+        f"{called(route.one)} leads to ports {listed} of these pods too, and one sidecar stands before one engine:"
+        " let the engine's own server share one port among its ranks, or keep these pods out by the label's \"false\""
+    )
 
 
 _BY_ROUTES = (Led.BY_SERVICES, Led.BY_ADDRESS)

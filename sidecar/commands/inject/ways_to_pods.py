@@ -7,7 +7,6 @@ InferencePool (inference.networking.k8s.io) names numbers alone. What stands in 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sidecar.commands.inject.edited_object import Edited
 from sidecar.commands.inject.manifest_text import Object
@@ -124,6 +123,37 @@ def turn(route: Route, edited: Edited) -> str:
     return f"{called(route.one)} leads to port {TRAFFIC}"
 
 
+def addresses_of(labels: Mapping[str, object], namespace: str, objects: Sequence[Object]) -> Iterator[Route]:
+    """Headless Services without ports: their clients get the addresses of these pods, and ask at the port that they know."""
+    for one in objects:
+        here = namespace_of(one) == namespace and is_service(one) and selects(selector_of(one), labels)
+        if here and one["spec"].get("clusterIP") == "None" and not one["spec"].get("ports"):
+            yield Route(one, (), headless=True)
+
+
+def other_ports(route: Route, port: int) -> list[int]:
+    """The further ports of an InferencePool, each an engine to its picker; empty if there is none."""
+    if not is_pool(route.one):
+        return []
+    return [number for each in route.one["spec"].get("targetPorts") or () if (number := each.get("number")) != port]
+
+
+def _covers(entry: Object, port: int, names: Mapping[str, int]) -> bool:
+    """Whether an entry of a policy's ports is about this one: by its number, its name, or a range."""
+    if entry.get("protocol", "TCP") != "TCP":
+        return False
+    first = entry.get("port")
+    if isinstance(first, int) and isinstance(entry.get("endPort"), int):
+        return bool(first <= port <= entry["endPort"])
+    return first is None or port in (first, names.get(str(first)))
+
+
+def _needs(rule: Object, port: int, names: Mapping[str, int]) -> bool:
+    """Whether a rule lets the engine's port pass, and not the sidecar's."""
+    ports = [each for each in rule.get("ports") or () if isinstance(each, dict)]
+    return any(_covers(each, port, names) for each in ports) and not any(_covers(each, TRAFFIC, {}) for each in ports)
+
+
 def let_in(edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int]) -> list[str]:
     """Add the sidecar's port where a NetworkPolicy lets clients reach the engine's. Returns what was done; empty if nothing had to be."""
     one = edited.one
@@ -133,11 +163,45 @@ def let_in(edited: Edited, labels: Mapping[str, object], port: int, names: Mappi
         return []
     done: list[str] = []
     for at, rule in enumerate(spec.get("ingress") or ()):
-        ports: list[Any] = rule.get("ports") or []
-        if any(port in (each.get("port"), names.get(str(each.get("port")))) for each in ports):
+        if _needs(rule, port, names):
             edited.append(("spec", "ingress", at, "ports"), {"protocol": "TCP", "port": TRAFFIC})
             done = [f"{called(one)} lets in port {TRAFFIC} too"]
     return done
+
+
+def let_out(
+    edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int], *, near: bool
+) -> list[str]:
+    """The same on the clients' side, where a policy lets them out to the engine's port of these pods. `near`: it may be in their namespace.
+
+    A rule that is about other pods as well, or whose pods cannot be told, stays, and is told.
+    """
+    one = edited.one
+    done: dict[str, None] = {}
+    for at, rule in enumerate((one.get("spec") or {}).get("egress") or ()):
+        hits = [_leads_here(each, labels, near=near) for each in rule.get("to") or [{}] if isinstance(each, dict)]
+        if not _needs(rule, port, names) or not any(each is not False for each in hits):
+            continue
+        if all(hits):
+            edited.append(("spec", "egress", at, "ports"), {"protocol": "TCP", "port": TRAFFIC})
+            done[f"{called(one)} lets out to port {TRAFFIC} too"] = None
+        else:
+            done[
+                f"{called(one)} lets its pods out to port {port}, and stays: if those are clients, let them out to {TRAFFIC} too"
+            ] = None
+    return list(done)
+
+
+def _leads_here(peer: Object, labels: Mapping[str, object], *, near: bool) -> bool | None:
+    """Whether a policy's peer is these pods; None if its labels do not tell."""
+    chosen, elsewhere = peer.get("podSelector") or {}, "namespaceSelector" in peer
+    if "podSelector" in peer and not near and not elsewhere:
+        return False
+    if not chosen.get("matchLabels") or chosen.get("matchExpressions"):
+        return None
+    if not selects(chosen["matchLabels"], labels):
+        return False
+    return None if elsewhere else True
 
 
 def name_number(edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int]) -> list[str]:
