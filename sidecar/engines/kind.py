@@ -74,7 +74,13 @@ class Assembler(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """How a container starts the engine, as far as a Kubernetes manifest shows it: `sidecar inject` reads it there."""
+    """How a container starts the engine, as far as a Kubernetes manifest shows it: `sidecar inject` reads it there.
+
+    Ports, flags and hosts were read in ServerArgs of SGLang's srt/server_args.py (469c63e5), the options of TensorRT-LLM's
+    commands/serve.py (00209af1), launcher/src/main.rs and Dockerfile of TGI (3000, which the image's PORT makes 80; 00873331), SubCliServe of
+    LMDeploy's cli/serve.py (00596da9), getOllamaHost of Ollama's envconfig/config.go and its Dockerfile, whose OLLAMA_HOST is 0.0.0.0
+    (000ce020), and Triton's command_line_parser.cc (5fd6bc48).
+    """
 
     known_by: str
     """A regular expression that its image, or the words that start it, contain."""
@@ -85,7 +91,9 @@ class Start:
     variable: str = ""
     """A variable of the environment that states it."""
     variable_has_host: bool = False
-    """It is host:port."""
+    """It is an address: host, host:port or either behind a scheme, without which the port is the usual one."""
+    on_loopback: bool = False
+    """It listens on loopback unless it is told a host."""
     metrics_port: int | None = None
     """The port of its metrics unless it is told another; None if they are on the port of its API."""
     metrics_flag: str = ""
@@ -94,8 +102,9 @@ class Start:
     """A tool that its project's Dockerfile installs, and that can send a request to the sidecar: `curl` or `python3`; "" if none is known.
 
     Read in vLLM's docker/Dockerfile (stage vllm-base) at 0000977e of 2025, in SGLang's docker/Dockerfile at 004740a9 (0.5.5), in Triton's
-    build.py (dockerfile_prepare_container_linux) at e1db8a60, in component_frontend.go of Dynamo's operator, which starts the frontend by python3, in llama.cpp's .devops/cuda.Dockerfile at 00d69466 and in LMDeploy's
-    docker/Dockerfile at 0588993b.
+    build.py (dockerfile_prepare_container_linux) at e1db8a60, in component_frontend.go of Dynamo's operator, which starts the frontend by
+    python3, in llama.cpp's .devops/cuda.Dockerfile at 00d69466, in LMDeploy's docker/Dockerfile at 0588993b, in TGI's Dockerfile at
+    00873331. Ollama's (000ce020) has neither.
     """
 
 

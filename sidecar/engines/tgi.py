@@ -46,7 +46,11 @@ class TGI(EngineKind):
     name = "tgi"
     title = "Hugging Face TGI"
     started = Start(
-        known_by="text-generation-inference|text-generation-launcher", port=80, flags=("--port", "-p"), variable="PORT"
+        known_by="text-generation-inference|text-generation-launcher",
+        port=80,
+        flags=("--port", "-p"),
+        variable="PORT",
+        drains_with="curl",
     )
     channels = (
         Channel(

@@ -44,10 +44,11 @@ _NO_ENGINE = re.compile(
 """Images that stand beside an engine and carry its name: vllm-router, production-stack's router, llm-d's routing sidecar."""
 _PORTS_OF_AN_API = ("http", "api", "http1", "serving", "openai", "server", "rest")
 """Names of a port that say: here is the API."""
-_LISTENS_ON_LOOPBACK = re.compile(r"--host[= ](?:127\.0\.0\.1|localhost|::1)\b")
+_HOST_FLAG = re.compile(r"(?<!\S)(?:--host|--hostname|--server-name|--http-address)[= ][\"']?([^\s\"']+)")
+_LOOPBACK_HOST = re.compile(r"127(?:\.\d+){3}|localhost|\[?::1\]?")
 
 
-_ADDRESS = re.compile(r"\S+://\S+")
+_ADDRESS = re.compile(r"\S+://\S+|(?<!\S)[\w.-]+:\d{2,5}(?!\S)")
 _SHELLS = ("sh", "bash", "ash", "dash", "zsh")
 _COMMANDS_OF_A_SHELL = re.compile(r"&&|\|\||[;&|\n]")
 
@@ -108,8 +109,41 @@ def _metrics_port(container: Object, engine: Start | None) -> int | None:
 
 
 def listens_on_loopback(container: Object) -> bool:
-    """Whether what starts it says so: then only its own pod reaches it."""
-    return bool(_LISTENS_ON_LOOPBACK.search(" ".join(words_of(container))))
+    """Whether what starts it says so, or it does unless it is told a host: then only its own pod reaches it."""
+    engine, told = engine_of(container), _HOST_FLAG.findall(" ".join(words_of(container)))
+    if engine and engine.variable_has_host:
+        address = _variables(container).get(engine.variable)
+        told += [_host_and_port(address, engine)[0]] if address is not None else []
+    if not told:
+        return engine is not None and engine.on_loopback and _is_started_here(container)
+    return bool(_LOOPBACK_HOST.fullmatch(told[-1]))
+
+
+def _is_started_here(container: Object) -> bool:
+    """Whether its words are in the manifest: an image's own are not seen, and may name a host."""
+    return bool(words_of(container))
+
+
+def _variables(container: Object) -> dict[str, str]:
+    there = (each for each in container.get("env") or () if isinstance(each, dict))
+    return {str(each.get("name")): str(each["value"]) for each in there if each.get("value") is not None}
+
+
+_ADDRESS_PARTS = re.compile(
+    r"(?P<scheme>(?:(?P<web>https?)|\w+)://)?(?P<host>\[[^]\s]*\]|[^:/\[\]\s]*|[0-9a-fA-F:]*:[0-9a-fA-F:]*:[0-9a-fA-F:]*)(?::(?P<port>\d+))?/*"
+)
+"""A host, in brackets if a port follows an IPv6 address."""
+
+
+def _host_and_port(address: str, engine: Start) -> tuple[str, int]:
+    """As getOllamaHost reads it: a scheme has a port of its own, and a number alone is a host."""
+    found = _ADDRESS_PARTS.fullmatch(address.strip().strip("\"'"))
+    if found is None:
+        raise UnclearError(
+            f"its variable {engine.variable} is {address!r}, which is no address: say the port by {ENGINE_PORT}"
+        )
+    usual = {"http": 80, "https": 443}.get(found["web"] or "", engine.port)
+    return found["host"], int(found["port"] or usual)
 
 
 def _which(containers: Sequence[Object], wanted: str) -> int:
@@ -141,7 +175,7 @@ ENGINE_PORT = "the annotation llm-phase-sidecar/engine-port, or --engine-port"
 def _stated(container: Object, engine: Start | None) -> int | None:
     """The port in what starts the engine. Raises UnclearError where it is not a number, or is stated in two ways."""
     there = [each for each in container.get("env") or () if isinstance(each, dict)]
-    variables = {str(each.get("name")): str(each["value"]) for each in there if each.get("value") is not None}
+    variables = _variables(container)
     for flag in engine.flags if engine else ("--port",):
         found = {
             re.sub(r"\$[({]?(\w+)[)}]?", lambda match: variables.get(match[1], match[0]), value)
@@ -161,11 +195,12 @@ def _stated(container: Object, engine: Start | None) -> int | None:
         raise UnclearError(
             f"its port is in the variable {engine.variable}, which comes from elsewhere: say it by {ENGINE_PORT}"
         )
-    number = _PORT_AT_THE_END.search(variables[engine.variable])
-    return int(number[1]) if number else None
-
-
-_PORT_AT_THE_END = re.compile(r"(?:^|:)(\d+)$")
+    value = variables[engine.variable]
+    if engine.variable_has_host:
+        return _host_and_port(value, engine)[1]
+    if not value.isdecimal():
+        raise UnclearError(f"its variable {engine.variable} is {value!r}, which is no port: say it by {ENGINE_PORT}")
+    return int(value)
 
 
 def _values(container: Object, engine: Start | None, flag: str) -> Iterator[str]:
@@ -226,7 +261,7 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
         return [place]
     for at, each in enumerate(container.get("env") or ()):
         if engine.variable and each.get("name") == engine.variable and each.get("value") is not None:
-            return [(("env", at, "value"), _with_port(str(each["value"]), port))]
+            return [(("env", at, "value"), _with_port(str(each["value"]), engine, port))]
     if engine.variable:  # words in place of those that the image, or an operator, would take would be all that it gets
         value = f"0.0.0.0:{port}" if engine.variable_has_host else str(port)
         return [(("env", len(container.get("env") or ())), {"name": engine.variable, "value": value})]
@@ -238,11 +273,14 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
     )
 
 
-def _with_port(stated: str, port: int) -> str:
-    """A variable's value with another port: it is a port, host:port, or a host alone."""
-    if stated.isdecimal():
+def _with_port(stated: str, engine: Start, port: int) -> str:
+    if not engine.variable_has_host:
         return str(port)
-    return f"{_PORT_AT_THE_END.sub('', stated)}:{port}"
+    found = _ADDRESS_PARTS.fullmatch(stated.strip().strip("\"'"))
+    if found is None:  # it was refused when the port was read
+        raise UnclearError(f"its variable {engine.variable} is {stated!r}, which is no address")
+    host = found["host"]
+    return f"{found['scheme'] or ''}{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
 
 def _flag_moved(container: Object, engine: Start, was: str, port: int) -> tuple[Path, Any] | None:

@@ -2,7 +2,7 @@
 
 A Service leads to the engine if its selector matches the pod's labels and one of its ports goes to the engine's port, by number or by
 the name of a container's port. A headless Service maps no port: its clients go to the pod's address at the port that they know. An
-InferencePool (inference.networking.k8s.io) names numbers alone. What stands in another namespace leads to other pods.
+InferencePool (inference.networking.k8s.io; api/v1/inferencepool_types.go at ca3d9dd4) names numbers alone. What stands in another namespace leads to other pods.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,8 +2,10 @@
 
 KServe's operator makes the Service of an InferenceService in Standard mode: to the first port of the predictor's first container, else to
 8080 (createDefaultSvc of service_reconciler.go at 00217d18). Dynamo's operator makes that of a frontend, to port 8000 (as
-its graph agg.yaml at 04521f47 says). A revision of Knative has one port, and runs no init containers unless a flag of the cluster allows it. The
-paths are those of the kinds' published APIs; no operator was run. A kind that is not here is named by `--pod-spec-path`.
+its graph agg.yaml at 04521f47 says). A revision of Knative has one port, and runs no init containers unless a flag of the cluster allows it
+(pkg/apis/serving/fieldmask.go at 0299664a). The paths were read in Argo Rollouts' pkg/apis/rollouts/v1alpha1/types.go at 009ba6ba, OpenKruise's
+apis/apps/v1alpha1/cloneset_types.go at 02e91aeb, Knative's pkg/apis/serving/v1/revision_types.go at 00204e7b and
+api/leaderworkerset/v1/leaderworkerset_types.go of lws at 024af084; no operator was run. A kind that is not here is named by `--pod-spec-path`.
 """
 
 from collections.abc import Iterator, Mapping

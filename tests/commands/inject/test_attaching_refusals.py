@@ -52,6 +52,8 @@ VARIABLE = [
     }
 ]
 TWICE = [{"name": "vllm", "image": "vllm/vllm-openai", "args": ["--port", "8000", "--port=9000"]}]
+NO_PORT = [{"name": "t", "image": "x/text-generation-inference", "env": [{"name": "PORT", "value": "eighty"}]}]
+NO_ADDRESS = [{"name": "o", "image": "ollama/ollama", "env": [{"name": "OLLAMA_HOST", "value": "a b"}]}]
 ELSEWHERE = [
     {
         "name": "tgi",
@@ -74,10 +76,12 @@ OWN = [{"name": "own", "image": "x/own", "ports": [{"containerPort": 1}]}]
         ({"volumes": [{"name": "sidecar-state", "emptyDir": {}}]}, "it has a volume named sidecar-state already, which is not ours"),
         ({"containers": [*POD["containers"], {"name": "x", "image": "x", "ports": [{"containerPort": 9901}]}]}, "its container x uses port 9901"),
         ({"containers": []}, "it has no container"),
+        ({"containers": NO_PORT}, "its variable PORT is 'eighty', which is no port: say it by the annotation"),
+        ({"containers": NO_ADDRESS}, "its variable OLLAMA_HOST is 'a b', which is no address: say the port by the"),
         ({"containers": TWICE}, "its port is stated as 8000 and as 9000: say it by the annotation"),
         ({"containers": ELSEWHERE}, "its port is in the variable PORT, which comes from elsewhere: say it by the annotation"),
     ],
-    ids=["two engines", "no engine", "a variable", "two ports", "a name", "a volume", "a port", "no container", "twice", "elsewhere"],
+    ids=["two engines", "no engine", "a variable", "two ports", "a name", "a volume", "a port", "no container", "no port", "no address", "twice", "elsewhere"],
 )  # fmt: skip
 def test_what_the_manifest_does_not_say_or_has_taken(spec: dict[str, Any], told: str) -> None:
     assert told in refused(deployment(**spec), SERVICE)

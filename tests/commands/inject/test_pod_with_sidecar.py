@@ -10,7 +10,7 @@ import pytest
 
 from sidecar.commands.export.shipped_files import DEPLOY, shipped
 from sidecar.commands.inject.attaching import Settings, attach_all
-from sidecar.commands.inject.engine_in_pod import CURL, HOOKS, STARTS
+from sidecar.commands.inject.engine_in_pod import CURL, HOOKS, STARTS, engine_of, listens_on_loopback
 from sidecar.commands.inject.manifest_text import read, written
 from sidecar.commands.inject.pod_with_sidecar import PodSettings
 from sidecar.config.quick_yaml import read_yaml
@@ -166,10 +166,16 @@ def test_a_port_that_anything_in_the_pod_names_is_not_taken() -> None:
         ("0.0.0.0", 11434, "0.0.0.0:21434"),
         ("0.0.0.0:8080", 8080, "0.0.0.0:18080"),
         (":9000", 9000, ":19000"),
-        ("9000", 9000, "19000"),
+        ("http://0.0.0.0", 80, "http://0.0.0.0:10080"),
+        ("http://0.0.0.0:8080/", 8080, "http://0.0.0.0:18080"),
+        ("::", 11434, "[::]:21434"),
+        ("[::1]:8080", 8080, "[::1]:18080"),
+        ("'0.0.0.0'", 11434, "0.0.0.0:21434"),
+        ("9000", 11434, "9000:21434"),
     ],
 )
 def test_a_variable_with_a_host_keeps_it(stated: str, port: int, moved: str) -> None:
+    """As Ollama reads it: a number alone is a host there, and a scheme brings a port of its own."""
     engine = {"image": "ollama/ollama", "args": None, "ports": None, "env": [{"name": "OLLAMA_HOST", "value": stated}]}
     found = pod(engine, service=False)
 
@@ -247,3 +253,42 @@ def test_a_config_map_of_ones_own_replaces_the_variables() -> None:
 def test_every_engine_is_told_to_move_by_a_flag_or_a_variable_and_its_hook_is_known(start: Any) -> None:
     assert start.flags or start.variable
     assert start.drains_with in ("", *HOOKS)
+
+
+@pytest.mark.parametrize(
+    ("container", "alone"),
+    [
+        ({"image": "vllm/vllm-openai", "args": ["--model=m"]}, False),
+        ({"image": "vllm/vllm-openai", "args": ["--host", "127.0.0.1"]}, True),
+        ({"image": "lmsysorg/sglang", "command": ["python3", "-m", "sglang.launch_server"]}, True),
+        (
+            {"image": "lmsysorg/sglang", "command": ["sh", "-c", "python3 -m sglang.launch_server --host=0.0.0.0"]},
+            False,
+        ),
+        ({"image": "lmsysorg/sglang"}, False),
+        ({"image": "tensorrt-llm/release", "args": ["trtllm-serve", "m", "--host", "::"]}, False),
+        ({"image": "tensorrt-llm/release", "args": ["trtllm-serve", "m"]}, True),
+        ({"image": "openmmlab/lmdeploy", "args": ["--server-name", "localhost"]}, True),
+        ({"image": "ollama/ollama", "env": [{"name": "OLLAMA_HOST", "value": "127.0.0.1:11434"}]}, True),
+        ({"image": "ollama/ollama", "env": [{"name": "OLLAMA_HOST", "value": "0.0.0.0"}]}, False),
+        ({"image": "ollama/ollama"}, False),
+    ],
+)
+def test_an_engine_that_only_its_pod_reaches_is_known(container: dict[str, Any], alone: bool) -> None:
+    """SGLang and TensorRT-LLM listen on loopback unless they are told a host."""
+    assert listens_on_loopback(container) is alone
+
+
+def test_the_server_that_a_client_asks_is_no_engine_of_its_own() -> None:
+    """As the test Pod of a chart: it has the engine's name and port among its words."""
+    asks = [engine_of({"image": "busybox", "args": [word]}) for word in ("ollama:11434", "http://ollama/api")]
+
+    assert asks == [None, None]
+    assert engine_of({"image": "busybox", "args": ["ollama"]}) is not None
+
+
+def test_tritons_metrics_are_read_at_their_own_port() -> None:
+    for words, port in ([], "8002"), (["--metrics-port=9002"], "9002"):
+        (sidecar,) = pod({"image": "nvcr.io/nvidia/tritonserver", "args": ["tritonserver", *words]})["initContainers"]
+        variables = {each["name"]: each.get("value") for each in sidecar["env"]}
+        assert variables["SIDECAR__ENGINE__METRICS_PORT"] == port
