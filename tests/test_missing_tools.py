@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tools import DEBIAN_PACKAGE, OLDEST_KUBECTL, need_kubectl, need_tool
+from tests.support.tools import DEBIAN_PACKAGE, OLDEST_KUBECTL, need_helm, need_kubectl, need_tool
 
 
 def test_a_tool_that_is_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,3 +57,14 @@ def test_a_kubectl_that_is_too_old_is_none(
     else:
         with pytest.raises(pytest.fail.Exception, match=f"no kubectl of 1.{OLDEST_KUBECTL} or newer"):
             need_kubectl()
+
+
+def test_without_helm_its_tests_fail_under_ci_and_skip_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.tools.UNPACKED_HELM", tmp_path / "none")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match=r"\.ci/helm fetches it"):
+        need_helm()
+
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match=r"\.ci/helm fetches it"):
+        need_helm()

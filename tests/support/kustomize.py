@@ -57,7 +57,12 @@ def made(folder: Path) -> Objects:
     output, errors = built(folder)
 
     assert errors == "", errors
-    return keyed(yaml.load_all(output, _Loader))
+    return keyed(objects_in(output))
+
+
+def objects_in(text: str) -> list[Any]:
+    """The objects of a stream of documents, without empty ones."""
+    return [one for one in yaml.load_all(text, _Loader) if one is not None]
 
 
 @cache

