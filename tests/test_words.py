@@ -145,7 +145,8 @@ def test_names_strings_and_comments_speak_of_no_component_as_of_a_person() -> No
 
 def persons_on_pages() -> Iterator[tuple[str, int, str]]:
     """Every word for a person on a page, with the page's path below the checkout and the line."""
-    for path in sorted({path for pattern in PAGES for path in CHECKOUT.glob(pattern) if path.is_file()}):
+    pages = {path for pattern in PAGES for path in CHECKOUT.glob(pattern) if path.is_file() and not path.is_symlink()}
+    for path in sorted(pages):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             for found in PERSONS.finditer(line):
                 yield str(path.relative_to(CHECKOUT)), number, found[1]

@@ -12,7 +12,14 @@ from pathlib import Path
 from shlex import quote
 
 from sidecar.commands.export.export_flags import export_parser, read_parameters
-from sidecar.commands.export.manifests import all_files, kubernetes_files, placed_dashboards, route_texts, rule_texts
+from sidecar.commands.export.manifests import (
+    all_files,
+    chart_files,
+    kubernetes_files,
+    placed_dashboards,
+    route_texts,
+    rule_texts,
+)
 from sidecar.commands.export.parameters import Parameters, errors
 from sidecar.commands.export.shipped_files import NothingShippedError
 from sidecar.commands.export.substitution import UnmatchedError
@@ -44,6 +51,7 @@ EXPORTED = {
         ),
     ),
     "dashboards": Exported(placed_dashboards, ("kubectl apply{place} -k {out}/dashboards",)),
+    "chart": Exported(chart_files, ("helm lint {out}", "helm upgrade --install llm-phase-sidecar {out}{place}")),
     "kubernetes": Exported(
         kubernetes_files,
         (

@@ -23,6 +23,7 @@ project's repository, byte by byte.
   rules       recording rules and alerts, as files and as a PrometheusRule
   routes      Alertmanager's configuration, also as an AlertmanagerConfig
   dashboards  dashboards, provisioning, and the questions for canaries
+  chart       a Helm chart of rules, routes, dashboards and what is scraped
   kubernetes  deploy/, alert_rules/ and grafana/dashboards/ for kubectl apply -k
   all         all of it, in the folders alert_rules/, grafana/ and deploy/
 """

@@ -1,7 +1,9 @@
-"""The Kubernetes objects: manifests, rules, routes and dashboards as folders for `kubectl apply -k`, with a namespace if one is given.
+"""The Kubernetes objects: manifests, rules, routes and dashboards as folders for `kubectl apply -k`, with a namespace if one is given,
+and the same texts inside the Helm chart of the monitoring half.
 
-The folders stand to each other as in the repository, because kustomizations name each other by relative paths. It knows which lines of
-a manifest a parameter changes, and no object.
+The folders stand to each other as in the repository, because kustomizations name each other by relative paths. In the repository the
+chart's `files/` are links to the texts; Helm packs no link, so here they are files. It knows which lines of a manifest a parameter
+changes, and no object.
 """
 
 import json
@@ -19,6 +21,20 @@ from sidecar.commands.export.substitution import Substitution, substituted, word
 
 KUSTOMIZATION = "kustomization.yaml"
 _OBJECTS = ("kubernetes/", "templates/")
+_CHART = f"{DEPLOY}/chart/"
+_CHART_LINKS = {
+    "": (
+        f"{ALERT_RULES}/alertmanager.yml",
+        f"{ALERT_RULES}/kubernetes/*.yaml",
+        f"{ALERT_RULES}/llm-*.yml",
+        f"{ALERT_RULES}/templates/*.tmpl",
+        f"{DEPLOY}/base/admin-service.yaml",
+        f"{DEPLOY}/components/network-policy/network-policy.yaml",
+        f"{DEPLOY}/monitoring/pod-monitor/pod-monitor.yaml",
+    ),
+    "dashboards/": (f"{GRAFANA}/dashboards/*",),
+}
+"""Folder below the chart's files/ to what is linked there. Messages that `--receivers` has inlined are not."""
 _COMPONENT = re.compile(r"^kind: Component$", re.MULTILINE)
 _NAMESPACE = re.compile(r"^namespace: .*\n", re.MULTILINE)
 _MESSAGES_FOLDER = f"{ALERT_RULES}/templates"
@@ -44,8 +60,19 @@ def placed_dashboards(given: Parameters) -> dict[str, str]:
     return {path: _placed(path, text, given.namespace) for path, text in dashboard_files(given).items()}
 
 
+def chart_files(given: Parameters) -> dict[str, str]:
+    """Path below the chart's folder to text."""
+    texts = {path: text for path, text in all_files(given).items() if path.startswith(_CHART)}
+    return {path.removeprefix(_CHART): text for path, text in texts.items()}
+
+
 def kubernetes_files(given: Parameters) -> dict[str, str]:
-    """Path to text: the folders deploy/, alert_rules/ and grafana/dashboards/, with what a cluster takes."""
+    """Path to text: the folders deploy/, alert_rules/ and grafana/dashboards/, with what `kubectl apply -k` takes."""
+    return {path: text for path, text in _deployed(given).items() if not path.startswith(_CHART)}
+
+
+def _deployed(given: Parameters) -> dict[str, str]:
+    """The same, with the chart's own files."""
     alerting = {KUSTOMIZATION: (shipped(ALERT_RULES) / KUSTOMIZATION).read_text()}
     alerting |= {
         name: text for name, text in (rule_texts(given) | route_texts(given)).items() if name.startswith(_OBJECTS)
@@ -56,14 +83,25 @@ def kubernetes_files(given: Parameters) -> dict[str, str]:
 
 
 def all_files(given: Parameters) -> dict[str, str]:
-    """The same folders, with the files for those who run no Kubernetes as well."""
+    """The same folders, with the chart, and with the files for those who run no Kubernetes."""
     files_too = _below(ALERT_RULES, rule_texts(given) | route_texts(given)) | _below(GRAFANA, dashboard_files(given))
-    return files_too | kubernetes_files(given)
+    texts = files_too | _deployed(given)
+    return texts | _linked(texts)
+
+
+def _linked(texts: dict[str, str]) -> dict[str, str]:
+    """The files to which the chart has links, at the links' places."""
+    return {
+        f"{_CHART}files/{place}{PurePosixPath(path).name}": text
+        for place, patterns in _CHART_LINKS.items()
+        for path, text in texts.items()
+        if any(PurePosixPath(path).match(pattern) for pattern in patterns)
+    }
 
 
 def _manifests(given: Parameters) -> dict[str, str]:
     folder = shipped(DEPLOY)
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
     texts = {str(path.relative_to(folder)): path.read_text() for path in paths}
     return substituted(texts, [_label(given)])
 

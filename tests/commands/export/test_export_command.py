@@ -42,6 +42,7 @@ def test_without_flags_all_is_the_repository_byte_by_byte(tmp_path: Path) -> Non
         ),
         ("routes", ALERT_RULES, {"alertmanager.yml", "templates/llm.tmpl", "kubernetes/alertmanager-config.yaml"}),
         ("dashboards", GRAFANA, {"dashboards/llm-anatomy.json", "provisioning/dashboards/llm.yml"}),
+        ("chart", f"{DEPLOY}/chart", {"Chart.yaml", "templates/NOTES.txt", "files/prometheus-rule.yaml"}),
     ],
 )
 def test_one_thing_alone_lies_in_the_folder_itself(what: str, folder: str, some: set[str], tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_a_wrong_command_line_is_refused_with_the_words_that_it_takes(
     line: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(line) == 2
-    assert "sidecar export {rules,routes,dashboards,kubernetes,all} --out=DIR" in capsys.readouterr().err
+    assert "sidecar export {rules,routes,dashboards,chart,kubernetes,all} --out=DIR" in capsys.readouterr().err
 
 
 def test_a_package_without_its_files_says_so(
