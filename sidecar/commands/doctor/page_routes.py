@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from sidecar.commands.doctor.expected_rules import PAGES_GROUP, WATCHDOG, expected, ours
 from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
-from sidecar.commands.doctor.route_walk import Labels, integrations, muted_by, silenced_by, ways
+from sidecar.commands.doctor.route_walk import Labels, conditions, integrations, muted_by, silenced_by, ways
 from sidecar.commands.doctor.scraped_targets import own_targets
 from sidecar.config.values import is_http_address
 from sidecar.diagnosis.interventions import CHAPTERS
@@ -114,13 +114,14 @@ def routes(read: Read, chain: Chain) -> Finding:
             nowhere.setdefault(found[0].receiver, []).append(phase)
     if nowhere:
         receiver, phases = next(iter(nowhere.items()))
+        if hidden := _hidden_by_namespace(config, told[phases[0]]):
+            return hidden
         lost = "; ".join(f"{', '.join(of)} to {name!r}" for name, of in nowhere.items())
         shown = ", ".join(f"{name}={value}" for name, value in told[phases[0]].items())
         return broken(
             Link.ROUTES,
             f"pages go to a receiver that sends nothing: {lost} (labels {shown})",
-            f"give receiver {receiver!r} an integration, or add the shipped routes: alert_rules/README.md; an AlertmanagerConfig takes"
-            " only alerts of its own namespace",
+            f"give receiver {receiver!r} an integration, or add the shipped routes: alert_rules/README.md",
         )
     if held := _held(read, config, told):
         return broken(Link.ROUTES, *held)
@@ -144,6 +145,38 @@ def routes(read: Read, chain: Chain) -> Finding:
     receivers = dict.fromkeys(way.receiver for found in taken.values() for way in found)
     kinds = dict.fromkeys(kind for name in receivers for kind in integrations(config, name))
     return ok(Link.ROUTES, f"pages of all {len(taken)} phases reach {', '.join(receivers)} (by {', '.join(kinds)})")
+
+
+def _hidden_by_namespace(config: Mapping[str, Any], labels: Labels) -> Finding | None:
+    """The finding that the routes take this page from other namespaces alone; None if no namespace would have it sent.
+
+    prometheus-operator adds `namespace="..."`, that of the object, to the routes of an AlertmanagerConfig.
+    """
+    named = dict.fromkeys(_namespaces_of(config["route"]))
+    taken = [name for name in named if _sends(config, {**_full(labels), "namespace": name})]
+    if not taken:
+        return None
+    only = f"the routes take pages of namespace {', '.join(taken)} alone, as the operator writes those of an AlertmanagerConfig"
+    if "namespace" not in labels:
+        return unknown(
+            Link.ROUTES, f"{only}; that of this engine is not known", "give --prometheus.url, which states it"
+        )
+    return broken(
+        Link.ROUTES,
+        f"{only}, and this engine is in {labels['namespace']}",
+        f"put an AlertmanagerConfig into namespace {labels['namespace']}; or set alertmanagerConfigMatcherStrategy to None in the"
+        " spec of Alertmanager, or give it the routes as a Secret: docs/chart.md",
+    )
+
+
+def _namespaces_of(route: Mapping[str, Any]) -> Iterator[str]:
+    yield from (one.value for one in conditions(route) if (one.name, one.sign) == ("namespace", "="))
+    for child in route.get("routes") or ():
+        yield from _namespaces_of(child)
+
+
+def _sends(config: Mapping[str, Any], labels: Labels) -> bool:
+    return any(integrations(config, way.receiver) for way in ways(config, labels))
 
 
 def _full(labels: Labels) -> dict[str, str]:

@@ -266,7 +266,7 @@ BREAKS: dict[str, tuple[Change, Link, str]] = {
     "no alerting": (that_sends_to_none, Link.SENT, "knows no Alertmanager"),
     "another alertmanager": (that_sends_elsewhere, Link.SENT, "does not have it"),
     "empty receiver": (with_an_empty_receiver, Link.ROUTES, "queue to 'queue-page'"),
-    "routes of another namespace": (with_the_routes_of_another_team, Link.ROUTES, "to 'null'"),
+    "routes of another namespace": (with_the_routes_of_another_team, Link.ROUTES, "of namespace another alone"),
     "wide inhibition": (with_a_wide_inhibition, Link.ROUTES, "Watchdog fires, and inhibits"),
     "no template files": (without_template_files, Link.TEMPLATES, "no template file is configured"),
     "dead pager": (with_a_dead_pager, Link.DELIVERY, "webhook"),

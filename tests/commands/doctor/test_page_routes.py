@@ -1,13 +1,56 @@
 """The outcome of a TEST page: what it shows of the delivery and of the templates, and what it leaves open."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import examine
 from sidecar.commands.doctor.gathered import Evidence
 from sidecar.commands.doctor.links import Link, State
-from tests.commands.doctor.one_change import NO_ANSWER, alertmanager, drilled, said, states
-from tests.commands.doctor.sound_evidence import COUNTED, sound, status
+from tests.commands.doctor.one_change import NO_ANSWER, alertmanager, drilled, routed, said, states
+from tests.commands.doctor.sound_evidence import COUNTED, TARGET, routes, sound, status
+
+
+def of_the_operator(namespace: str) -> Callable[[Evidence], None]:
+    """The shipped routes as an AlertmanagerConfig in this namespace, behind a root that sends nothing."""
+    shipped = routes()
+    inner = {**shipped["route"], "matchers": [f'namespace="{namespace}"', 'alertname=~"LLM.+|Watchdog"']}
+    dog = shipped["route"]["routes"][0]
+    return routed(
+        route={"receiver": "null", "routes": [dog, inner]}, receivers=[*shipped["receivers"], {"name": "null"}]
+    )
+
+
+def test_an_alertmanager_config_that_cannot_see_the_engine_is_found() -> None:
+    evidence = sound()
+    of_the_operator("monitoring")(evidence)
+
+    assert states(evidence)[State.BROKEN] == ["routes"]
+    assert said(evidence, Link.ROUTES) == (
+        "the routes take pages of namespace monitoring alone, as the operator writes those of an AlertmanagerConfig, and this engine"
+        " is in llm -> put an AlertmanagerConfig into namespace llm; or set alertmanagerConfigMatcherStrategy to None in the spec of"
+        " Alertmanager, or give it the routes as a Secret: docs/chart.md"
+    )
+
+
+def test_an_alertmanager_config_beside_the_engine_is_right() -> None:
+    evidence = sound()
+    of_the_operator(TARGET["namespace"])(evidence)
+
+    assert states(evidence)[State.BROKEN] == []
+
+
+def test_whether_it_sees_an_engine_of_an_unknown_namespace_is_unknown() -> None:
+    """Prometheus was not asked."""
+    evidence = sound()
+    of_the_operator("monitoring")(evidence)
+    evidence.prometheus = {}
+
+    assert "routes" in states(evidence)[State.UNKNOWN]
+    assert said(evidence, Link.ROUTES).endswith(
+        "that of this engine is not known -> give --prometheus.url, which states it"
+    )
 
 
 ACCEPTED = COUNTED.replace("} 3", "} 4")
