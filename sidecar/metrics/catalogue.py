@@ -45,6 +45,7 @@ from sidecar.metrics.vocabulary import (
     RATIO_CAUSES,
     ROOT_CAUSE,
     ROOT_PHASE,
+    SHORT_BUCKETS,
     SOURCE,
     SPAN_RESULTS,
     STAGE,
@@ -55,7 +56,6 @@ from sidecar.metrics.vocabulary import (
     UNKNOWN_LENGTHS,
     USAGE_RESULTS,
     VERY_LATE_TIMER_SECONDS,
-    WHOLE_REQUEST_BUCKETS,
 )
 from sidecar.proxy.errors import Failure
 from sidecar.slo import cost_names
@@ -114,7 +114,7 @@ REQUEST_SECONDS = Histogram(
     "Seconds from the last byte of the request body until the client's socket took the last byte of the answer, of inference"
     " requests with outcome ok. The denominator for mean seconds per phase. Measured by the sidecar.",
     (*PER_LENGTH, STREAMING),
-    buckets=WHOLE_REQUEST_BUCKETS,
+    buckets=LATENCY_BUCKETS,
     used=1,  # streamed
 )
 REQUEST_UPLOAD_SECONDS = Histogram(
@@ -122,13 +122,13 @@ REQUEST_UPLOAD_SECONDS = Histogram(
     "Seconds from the first byte of the request head to the last byte of its body, of inference requests that arrived whole. It"
     " is the client's time and belongs to no phase. Measured by the sidecar.",
     (LANE,),
-    buckets=LATENCY_BUCKETS,
+    buckets=SHORT_BUCKETS,
 )
 ENGINE_CONNECT_SECONDS = Histogram(
     "llm_engine_connect_seconds",
     "Seconds to open a connection to the engine, of inference requests that needed a new one. Measured by the sidecar.",
     (LANE,),
-    buckets=LATENCY_BUCKETS,
+    buckets=SHORT_BUCKETS,
 )
 KV_TRANSFER_SECONDS = Histogram(
     "llm_kv_transfer_seconds",
@@ -136,7 +136,7 @@ KV_TRANSFER_SECONDS = Histogram(
     " with outcome ok whose engine reported it and whose report was accepted. These seconds are already included in a phase;"
     " docs/engines.md names it for each engine.",
     PER_LANE,
-    buckets=LATENCY_BUCKETS,
+    buckets=SHORT_BUCKETS,
     used=0,  # few engines report it
 )
 PROMPT_TOKENS = Histogram(
@@ -386,7 +386,7 @@ ESTIMATOR_ERROR_SECONDS = Histogram(
     " inference requests with outcome ok that have both. Label side says whether the estimate was over or under. The estimate"
     " includes the engine's front end.",
     (MODEL, Label("side", ("over", "under"))),
-    buckets=LATENCY_BUCKETS,
+    buckets=SHORT_BUCKETS,
 )
 ESTIMATOR_VERDICTS_TOTAL = Counter(
     "llm_estimator_verdicts_total",

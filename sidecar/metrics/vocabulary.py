@@ -21,8 +21,10 @@ from sidecar.timeline.outcome import Outcome, Stage
 # --- buckets: the same layout in every pod and version, or `sum by (le)` is wrong ----------------------------------------
 
 _UP_TO_300 = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75)
-LATENCY_BUCKETS = (*_UP_TO_300, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0)
-WHOLE_REQUEST_BUCKETS = (*LATENCY_BUCKETS, 600.0, 1200.0)
+SHORT_BUCKETS = (*_UP_TO_300, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0)
+"""Seconds of what is over in minutes, such as a connect or an upload."""
+LATENCY_BUCKETS = (*SHORT_BUCKETS, 600.0, 1200.0)
+"""Seconds of a request and of its parts: a batch waits for twenty minutes, and no part may end at a lower edge than its whole."""
 _GAPS = (0.0001, 0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075)
 INTER_TOKEN_BUCKETS = (*_GAPS, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0)
 """The first bucket isolates events that came in one read: something upstream merges or buffers."""

@@ -2,15 +2,31 @@
 
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Label, Sizes
-from sidecar.metrics.vocabulary import LATENCY_BUCKETS
+from sidecar.metrics.vocabulary import SHORT_BUCKETS
+
+
+PARTS_OF_A_REQUEST = (
+    "llm_request_seconds",
+    "llm_request_phase_seconds",
+    "llm_time_to_first_token_seconds",
+    "llm_time_to_first_output_token_seconds",
+)
 
 
 def test_a_series_count_is_its_lines() -> None:
     """29 edges, +Inf, sum and count, for each of 2 lanes."""
     upload = next(metric for metric in CATALOGUE if metric.name == "llm_request_upload_seconds")
 
-    assert len(LATENCY_BUCKETS) == 29
+    assert len(SHORT_BUCKETS) == 29
     assert upload.series(Sizes(2, 6, 2)) == 2 * 32
+
+
+def test_no_part_of_a_request_ends_at_a_lower_edge_than_the_request() -> None:
+    """A wait of a quarter of an hour has a quantile in its phase, as it has one in the whole: a share of a stack must not be cut off."""
+    of_parts = {metric.name: metric.buckets for metric in CATALOGUE if metric.name in PARTS_OF_A_REQUEST}
+
+    assert {edges[-1] for edges in of_parts.values()} == {1200.0}
+    assert (len(of_parts), len(set(of_parts.values()))) == (len(PARTS_OF_A_REQUEST), 1)
 
 
 LANE = Label("lane", told_by="the config", most=16)

@@ -125,7 +125,7 @@ def test_an_exemplar_stands_in_its_bucket_and_with_the_native_histogram() -> Non
     metrics = Metrics(lanes=["a"], prompt_buckets=BUCKETS, models=["m"], native_histograms="beside")
     child = metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS).child("m", "a", "0-512")
     pages = ProtobufPage(metrics)
-    for trace_id, value, at in (("a" * 32, 0.32, 1.7e9), ("b" * 32, 0.31, 1.7e9 + 0.0625), ("c" * 32, 999.0, None)):
+    for trace_id, value, at in (("a" * 32, 0.32, 1.7e9), ("b" * 32, 0.31, 1.7e9 + 0.0625), ("c" * 32, 2000.0, None)):
         child.observe(value, trace_id, at)
         page(metrics, pages)  # what it keeps of the exemplar before must not stay
 
@@ -138,7 +138,7 @@ def test_an_exemplar_stands_in_its_bucket_and_with_the_native_histogram() -> Non
         assert pair.name == "trace_id"
         return pair.value, exemplar.value, exemplar.timestamp.seconds + exemplar.timestamp.nanos / 1e9
 
-    expected = [("b" * 32, 0.31, 1.7e9 + 0.062), ("c" * 32, 999.0, 0.0)]
+    expected = [("b" * 32, 0.31, 1.7e9 + 0.062), ("c" * 32, 2000.0, 0.0)]
     in_buckets = {
         bucket.upper_bound: told(bucket.exemplar) for bucket in one.histogram.bucket if bucket.HasField("exemplar")
     }
