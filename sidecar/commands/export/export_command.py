@@ -6,7 +6,7 @@ them, but for a disk that fails in between. This module knows flags, texts and f
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -21,26 +21,31 @@ from sidecar.commands.export.manifests import (
     rule_texts,
 )
 from sidecar.commands.export.parameters import Parameters, errors
+from sidecar.commands.export.rules.evaluation import told
+from sidecar.commands.export.rules.rulers import PROMETHEUS, RULERS, Ruler
 from sidecar.commands.export.shipped_files import NothingShippedError
 from sidecar.commands.export.substitution import UnmatchedError
-from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, folded_command, width
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, folded, folded_command, width
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """One thing to export. `next_steps`: commands to type then; `{out}` is the folder, `{place}` its namespace."""
+    """One thing to export. `next_steps`: commands to type then; `{out}` is the folder, `{place}` its namespace. One that begins with
+    _LOAD stands for the ruler's own commands.
+    """
 
     texts: Callable[[Parameters], Mapping[str, str]]
     next_steps: tuple[str, ...]
 
 
+_LOAD = "load the rules of "
 _CHECK_RULES = "promtool check rules {0}/llm-recording.yml {0}/llm-alerts.yml {0}/llm-dashboards.yml"
 EXPORTED = {
     "rules": Exported(
         rule_texts,
         (
             _CHECK_RULES.format("{out}"),
-            "kubectl apply{place} -f {out}/kubernetes/prometheus-rule.yaml",
+            f"{_LOAD}{{out}}",
         ),
     ),
     "routes": Exported(
@@ -65,11 +70,14 @@ EXPORTED = {
         (
             _CHECK_RULES.format("{out}/alert_rules"),
             "amtool check-config {out}/alert_rules/alertmanager.yml",
+            f"{_LOAD}{{out}}/alert_rules",
             "kubectl apply{place} -k {out}/deploy/monitoring",
             "kubectl apply{place} -k {out}/deploy/alertmanager",
         ),
     ),
 }
+
+_WITH_RULES = ("rules", "kubernetes", "all")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -79,7 +87,7 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as stop:  # help: 0; a wrong flag: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     given = read_parameters(known)
-    if wrong := errors(given):
+    if wrong := [*errors(given), *_not_for_kubernetes(known, given)]:
         return _refused(wrong)
     try:
         texts = EXPORTED[known.what].texts(given)
@@ -113,11 +121,31 @@ def _write(out: Path, texts: Mapping[str, str]) -> None:
 
 def _say(known: argparse.Namespace, given: Parameters, texts: Mapping[str, str]) -> None:
     place = f" -n {given.namespace or 'NAMESPACE'}"
-    lines = [*(str(known.out / name) for name in texts), "", "next, to check them and to bring them in:"]
-    for step in EXPORTED[known.what].next_steps:
+    lines = [str(known.out / name) for name in texts]
+    if known.what in _WITH_RULES:
+        costs = told(given.evaluated_by, given.interval_seconds, keep_firing=given.keeps_firing)
+        lines += ["", *(line for cost in costs for line in folded(cost, width(), rest="  "))] if costs else []
+    lines += ["", "next, to check them and to bring them in:"]
+    for step in _steps(EXPORTED[known.what].next_steps, given.evaluated_by):
         words = [word.format(out=quote(str(known.out)), place=place) for word in step.split()]
         lines += folded_command(words, width(), "  ")
     sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _steps(steps: Sequence[str], ruler: Ruler) -> Iterator[str]:
+    for step in steps:
+        folder = step.removeprefix(_LOAD)
+        if folder == step:
+            yield step
+        # Beside manifests an object of prometheus-operator comes with the kustomization.
+        elif ruler.rules_object != PROMETHEUS.rules_object or folder == "{out}":
+            yield from (load.replace("{rules}", folder) for load in ruler.load)
+
+
+def _not_for_kubernetes(known: argparse.Namespace, given: Parameters) -> list[str]:
+    if known.what != "kubernetes" or given.ruler not in RULERS or given.evaluated_by.reads_objects:
+        return []
+    return [f"--ruler: {given.evaluated_by.title} reads no object of Kubernetes: write `rules` or `all`, which have the rules as files"]
 
 
 def _refused(lines: Sequence[str]) -> int:

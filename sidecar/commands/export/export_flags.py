@@ -10,6 +10,7 @@ from pathlib import Path
 from sidecar.commands.export.parameters import FOLDER, RECEIVERS, SECRETS, Parameters
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.rules.operator import RELEASE, SECRET
+from sidecar.commands.export.rules.rulers import RULERS
 from sidecar.commands.export.rules.severity import Severities
 from sidecar.config.folding import Parser
 
@@ -33,6 +34,8 @@ examples:
       The rules, for a Prometheus without an operator.
   sidecar export routes --out=llm --receivers=slack --slack-channel='#oncall'
       Routes for a team that has Slack alone: one file, which reads one secret.
+  sidecar export rules --out=llm --ruler=azure
+      Rules that a managed ruler takes; the command says what that costs.
   sidecar export all --out=llm --namespace=inference --release=prom \\
       --receivers=slack,pagerduty --severity.page=critical \\
       --severity.ticket=warning --runbook-base=https://llm.example.com/runbooks
@@ -124,6 +127,18 @@ def _alerting(parser: argparse.ArgumentParser) -> None:
             help=f"the severity of {severity}s (default %(default)s)",
         )
     group.add_argument(
+        "--ruler",
+        default=default.ruler,
+        metavar="NAME",
+        help=f"who evaluates the rules, of {', '.join(RULERS)}: intervals, fields and sizes that it takes (default %(default)s)",
+    )
+    group.add_argument(
+        "--interval",
+        default="",
+        metavar="DURATION",
+        help="evaluate no group more often, such as every 30s; at most 1m (default: the ruler's; pages come later)",
+    )
+    group.add_argument(
         "--no-keep-firing",
         action="store_true",
         help="leave keep_firing_for out of the alerts: an old vmalert, such as 1.79, refuses it",
@@ -151,6 +166,8 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
         watchdog_url=known.watchdog_url,
         secrets=known.secrets.rstrip("/"),
         severities=Severities(flags["severity.page"], flags["severity.ticket"]),
+        ruler=known.ruler,
+        interval=known.interval,
         keep_firing=not known.no_keep_firing,
         classic_histograms=known.classic_histograms,
     )

@@ -37,6 +37,7 @@ _CHART_LINKS = {
 """Folder below the chart's files/ to what is linked there. Messages that `--receivers` has inlined are not."""
 _COMPONENT = re.compile(r"^kind: Component$", re.MULTILINE)
 _NAMESPACE = re.compile(r"^namespace: .*\n", re.MULTILINE)
+_RULES_LISTED = re.compile(r"^  - kubernetes/prometheus-rule\.yaml\n", re.MULTILINE)
 _MESSAGES_FOLDER = f"{ALERT_RULES}/templates"
 """Its ConfigMap belongs into the Alertmanager's namespace, so it gets none here."""
 
@@ -44,10 +45,19 @@ _MESSAGES_FOLDER = f"{ALERT_RULES}/templates"
 def rule_texts(given: Parameters) -> dict[str, str]:
     """Path below alert_rules/ to text: the rules, as files and as an object."""
     bases = (given.runbooks, given.dashboards)
-    return _released(
-        files(bases, given.severities, keep_firing=given.keep_firing, classic_histograms=given.classic_histograms),
+    texts = _released(
+        files(
+            bases,
+            given.severities,
+            ruler=given.evaluated_by,
+            interval_seconds=given.interval_seconds,
+            keep_firing=given.keeps_firing,
+            classic_histograms=given.classic_histograms,
+        ),
         given,
     )
+    has_objects = given.evaluated_by.reads_objects
+    return {name: text for name, text in texts.items() if has_objects or not name.startswith(_OBJECTS)}
 
 
 def route_texts(given: Parameters) -> dict[str, str]:
@@ -67,13 +77,14 @@ def chart_files(given: Parameters) -> dict[str, str]:
 
 
 def kubernetes_files(given: Parameters) -> dict[str, str]:
-    """Path to text: the folders deploy/, alert_rules/ and grafana/dashboards/, with what `kubectl apply -k` takes."""
+    """Path to text: the folders deploy/, alert_rules/ and grafana/dashboards/, with what a cluster takes."""
     return {path: text for path, text in _deployed(given).items() if not path.startswith(_CHART)}
 
 
 def _deployed(given: Parameters) -> dict[str, str]:
     """The same, with the chart's own files."""
-    alerting = {KUSTOMIZATION: (shipped(ALERT_RULES) / KUSTOMIZATION).read_text()}
+    listed = (shipped(ALERT_RULES) / KUSTOMIZATION).read_text()
+    alerting = {KUSTOMIZATION: listed if given.evaluated_by.reads_objects else _RULES_LISTED.sub("", listed)}
     alerting |= {
         name: text for name, text in (rule_texts(given) | route_texts(given)).items() if name.startswith(_OBJECTS)
     }

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from sidecar.commands.export.rules.annotations import DASHBOARDS, RUNBOOKS
+from sidecar.commands.export.rules.evaluation import in_seconds
 from sidecar.commands.export.rules.operator import RELEASE
+from sidecar.commands.export.rules.rulers import MOST_INTERVAL_SECONDS, PROMETHEUS, RULERS, Ruler
 from sidecar.commands.export.rules.severity import NO_SEVERITY, SHIPPED_SEVERITIES, Severities
 from sidecar.config.suggest import did_you_mean
 
@@ -50,9 +52,28 @@ class Parameters:
     watchdog_url: str = ""
     secrets: str = SECRETS
     severities: Severities = SHIPPED_SEVERITIES
+    ruler: str = PROMETHEUS.name
+    """One of RULERS."""
+    interval: str = ""
     keep_firing: bool = True
+    """The ruler may refuse it nevertheless: `keeps_firing`."""
     classic_histograms: bool = False
     """Nothing that is exported reads a native histogram."""
+
+    @property
+    def evaluated_by(self) -> Ruler:
+        """The ruler that was named."""
+        return RULERS[self.ruler]
+
+    @property
+    def interval_seconds(self) -> int:
+        """No group is evaluated more often; 0: as shipped."""
+        return in_seconds(self.interval) if self.interval else self.evaluated_by.interval_seconds
+
+    @property
+    def keeps_firing(self) -> bool:
+        """Whether alerts have `keep_firing_for`."""
+        return self.keep_firing and self.evaluated_by.keeps_firing
 
     @property
     def runbooks(self) -> str:
@@ -70,7 +91,12 @@ class Parameters:
 
 def errors(given: Parameters) -> list[str]:
     """Each wrong value with its flag, the allowed values and what to do; empty if all are right."""
-    return [*_wrong_words(given), *_wrong_receivers(given), *_wrong_severities(given.severities)]
+    return [
+        *_wrong_words(given),
+        *_wrong_receivers(given),
+        *_wrong_severities(given.severities),
+        *_wrong_evaluation(given),
+    ]
 
 
 def _wrong_words(given: Parameters) -> Iterator[str]:
@@ -113,3 +139,27 @@ def _wrong_severities(given: Severities) -> Iterator[str]:
             yield f"{flag}: {value!r} is no severity: letters, digits, - _ and ., and not {NO_SEVERITY!r} (the Watchdog's)"
     if given.page == given.ticket:
         yield f"--severity.page and --severity.ticket are both {given.page!r}: then nothing tells a page from a ticket"
+
+
+def _wrong_evaluation(given: Parameters) -> Iterator[str]:
+    ruler = RULERS.get(given.ruler)
+    if ruler is None:
+        near = did_you_mean(given.ruler, RULERS)
+        yield f"--ruler: {given.ruler!r} is not known; allowed are {', '.join(RULERS)}{near}"
+    if not given.interval:
+        return
+    try:
+        seconds = in_seconds(given.interval)
+    except ValueError as error:
+        yield f"--interval: {error}"
+        return
+    if seconds > MOST_INTERVAL_SECONDS:
+        yield (
+            f"--interval: {given.interval!r} is above {MOST_INTERVAL_SECONDS}s: the rules read windows of two minutes, and would"
+            " find one number in them or none"
+        )
+    elif ruler is not None and seconds < ruler.least_interval_seconds:
+        yield (
+            f"--interval: {ruler.title} refuses groups that are evaluated more often than every"
+            f" {ruler.least_interval_seconds} s: give --interval={ruler.least_interval_seconds}s or leave it out"
+        )

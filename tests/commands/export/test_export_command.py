@@ -64,6 +64,24 @@ def test_it_prints_each_file_and_then_the_commands_to_type(tmp_path: Path, capsy
     ]
 
 
+def test_for_another_ruler_it_says_what_that_costs_and_how_to_load_the_rules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    texts = export(tmp_path, "rules", "--ruler=azure")
+    files, costs, steps = capsys.readouterr().out.split("\n\n")
+
+    assert sorted(files.splitlines()) == sorted(str(tmp_path / name) for name in texts)
+    assert [name for name in texts if "kubernetes" in name] == []
+    assert [line.partition(":")[0].partition(" ")[0] for line in costs.splitlines()] == ["Azure", "Without", "Texts"]
+    assert [line.split()[0] for line in steps.splitlines()[1:]] == ["promtool", *["az-prom-rules-converter"] * 2, "az", "az"]
+
+
+def test_objects_for_a_ruler_that_reads_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "kubernetes", f"--out={tmp_path}", "--ruler=amp"]) == 2
+    assert "reads no object of Kubernetes: write `rules` or `all`" in " ".join(capsys.readouterr().err.split())
+
+
 def test_the_commands_to_type_hold_for_a_folder_with_a_blank_in_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,9 @@ from sidecar.commands.export.rules.severity import Severities
         ("--secrets=secrets", "--secrets: 'secrets' is no absolute path of a folder"),
         ('--folder="', "is no title of a folder"),
         ('--datasource="', "is no uid of a data source"),
+        ("--ruler=azur", "'azur' is not known; allowed are prometheus, mimir, gmp, azure, amp; did you mean \"azure\"?"),
+        ("--interval=soon", "--interval: 'soon' is no interval: a whole number of seconds or minutes, such as 30s or 1m"),
+        ("--interval=5m", "--interval: '5m' is above 60s: the rules read windows of two minutes"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_with_what_is_allowed(
@@ -34,6 +37,23 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(
 ) -> None:
     assert main(["export", "rules", "--out=never-written", flag]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())  # long lines are folded
+
+
+@pytest.mark.parametrize(("ruler", "interval"), [("azure", "30s"), ("amp", "15s")])
+def test_an_interval_that_the_ruler_refuses_is_an_error_that_names_the_one_to_give(ruler: str, interval: str) -> None:
+    given = Parameters(ruler=ruler, interval=interval)
+    least = given.evaluated_by.least_interval_seconds
+
+    assert [error.partition("give ")[2] for error in errors(given)] == [f"--interval={least}s or leave it out"]
+    assert errors(replace(given, interval=f"{least}s")) == []
+
+
+def test_what_is_given_stands_above_what_the_ruler_would_have() -> None:
+    given = Parameters(ruler="gmp")
+
+    assert (given.interval_seconds, given.keeps_firing) == (30, False)
+    assert replace(given, interval="1m").interval_seconds == 60
+    assert [Parameters(ruler="amp", keep_firing=keep).keeps_firing for keep in (True, False)] == [True, False]
 
 
 def test_all_errors_are_told_at_once() -> None:

@@ -241,13 +241,14 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
     )
     misses = _of_window("lane:llm_slo_burn:ratio_rate%s", phase, _FIRST_VALUE % 'printf " %.1f"' + "x")
     certain = (
-        "No root leads: "
+        "No root leads"
         + _asked(
             f"topk(1, {_query('lane:llm_slo_root:share', _LANE_LABELS, _OTHERS)} > 0)",
             _names(_LANE_LABELS),
-            'the nearest is {{ . | first | label "phase" }} with ' + _FIRST_VALUE % "humanizePercentage" + ".",
-            "no miss is decided for any.",
+            ': the nearest is {{ . | first | label "phase" }} with ' + _FIRST_VALUE % "humanizePercentage",
+            ": no miss is decided for any",
         )
+        + "."
         if unattributed
         else f"Confidence: {{{{ $value | humanizePercentage }}}} of the decided misses say {phase}."
     )

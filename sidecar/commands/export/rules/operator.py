@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from sidecar.commands.export.rules.rulers import PROMETHEUS
 from sidecar.config.quick_yaml import QuickDumper
 
 
@@ -35,8 +36,15 @@ _DROPPED = {"links"}
 """Operator 0.88 refuses templates in PagerDuty's links (its issue 8291 is the same for Slack); `details` has both links."""
 
 
-def prometheus_rule(rule_files: Iterable[Mapping[str, Any]], *, name: str = "llm-phase-sidecar") -> Object:
+def prometheus_rule(
+    rule_files: Iterable[Mapping[str, Any]],
+    *,
+    name: str = "llm-phase-sidecar",
+    of: tuple[str, str] = PROMETHEUS.rules_object,
+) -> Object:
     """The groups of all rule files, as `yaml.safe_load` read them, in one PrometheusRule; rules have the same fields there.
+
+    `of`: `apiVersion` and `kind` of another ruler's object, whose groups are written alike.
 
     Raises ValueError for two groups of one name: files may have them, an object may not.
     """
@@ -45,8 +53,8 @@ def prometheus_rule(rule_files: Iterable[Mapping[str, Any]], *, name: str = "llm
     if twice := sorted({group for group in names if names.count(group) > 1}):
         raise ValueError(f"rule groups with the same name: {', '.join(twice)}")
     return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
+        "apiVersion": of[0],
+        "kind": of[1],
         "metadata": {"name": name, "labels": dict(OBJECT_LABELS)},
         "spec": {"groups": groups},
     }

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sidecar.commands.export.rules.annotations import DASHBOARDS, RUNBOOKS
 from sidecar.commands.export.rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
 from sidecar.commands.export.rules.dashboard_rules import GROUPS
+from sidecar.commands.export.rules.evaluation import laid_out, without_questions
 from sidecar.commands.export.rules.operator import as_yaml, prometheus_rule
 from sidecar.commands.export.rules.pages import pages, tickets
 from sidecar.commands.export.rules.root_rules import (
@@ -23,6 +24,7 @@ from sidecar.commands.export.rules.root_rules import (
     WORSE,
 )
 from sidecar.commands.export.rules.rule import Alert, Group, written
+from sidecar.commands.export.rules.rulers import PROMETHEUS, Ruler
 from sidecar.commands.export.rules.severity import SHIPPED_SEVERITIES, Severities
 from sidecar.commands.export.rules.sidecar_alerts import sidecar_alerts
 from sidecar.commands.export.rules.state_alerts import engine_alerts, traffic_alerts
@@ -31,9 +33,7 @@ from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.histogram_forms import classic_only
 
 
-_RULES_HEADER = (
-    "Written by `sidecar export rules`; write it anew, do not change it. Works alike on Prometheus 2.42 and 3.x."
-)
+_WORKS = "Works alike on Prometheus 2.42 and 3.x."
 _WITHIN_A_WAIT = "5s"
 """Interval of groups that have pages: shorter than the `group_wait` of pages (15 s), so that a pod's page and that of its lanes
 are sent, or muted, together."""
@@ -43,10 +43,14 @@ def files(
     bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS),
     severities: Severities = SHIPPED_SEVERITIES,
     *,
+    ruler: Ruler = PROMETHEUS,
+    interval_seconds: int = 0,
     keep_firing: bool = True,
     classic_histograms: bool = False,
 ) -> dict[str, str]:
-    """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found. `classic_histograms`: without native ones."""
+    """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found. `interval_seconds`: no group is evaluated more
+    often; 0: as shipped. `classic_histograms`: without native ones.
+    """
     recording = (
         Group(
             "llm-phase-sums",
@@ -72,23 +76,31 @@ def files(
         Group("llm-phase-traffic", traffic_alerts(bases), interval="30s"),
         Group("llm-phase-sidecar", sidecar_alerts(bases), interval=_WITHIN_A_WAIT),
     )
+    recording, alerts = laid_out(recording, alerts, interval_seconds)
+    if ruler.most_text_characters:
+        alerts = without_questions(alerts)
+    header = f"Written by `sidecar export rules`; write it anew, do not change it. {_WORKS}"
+    if ruler != PROMETHEUS:
+        header = f"Written by `sidecar export rules --ruler={ruler.name}` for {ruler.title}; write it anew, do not change it."
     texts = {
         "llm-recording.yml": written(
             recording,
-            f"{_RULES_HEADER}\nRecording rules: burn rates, tiers, and the share of each root per lane and objective.",
+            f"{header}\nRecording rules: burn rates, tiers, and the share of each root per lane and objective.",
         ),
         "llm-alerts.yml": written(
             tuple(_renamed(group, severities) for group in alerts),
-            f"{_RULES_HEADER}\nAlerts: the phase that burns, the engine's state, the traffic, the sidecar itself.",
+            f"{header}\nAlerts: the phase that burns, the engine's state, the traffic, the sidecar itself.",
         ),
     }
-    rules = prometheus_rule([read_yaml(text) for text in texts.values()])
+    rules = prometheus_rule([read_yaml(text) for text in texts.values()], of=ruler.rules_object)
     texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files", command="sidecar export rules")
     texts[DASHBOARD_RULES] = written(
         tuple(map(_of_classic, GROUPS)) if classic_histograms else GROUPS,
-        f"{_RULES_HEADER}\nOptional: for pictures alone. Dashboards draw without it, slower; no alert reads it.",
+        f"{header}\nOptional: for pictures alone. Dashboards draw without it, slower; no alert reads it.",
     )
-    for_pictures = prometheus_rule([read_yaml(texts[DASHBOARD_RULES])], name="llm-phase-sidecar-dashboards")
+    for_pictures = prometheus_rule(
+        [read_yaml(texts[DASHBOARD_RULES])], name="llm-phase-sidecar-dashboards", of=ruler.rules_object
+    )
     texts["kubernetes/dashboard-rule.yaml"] = as_yaml(
         for_pictures, source=DASHBOARD_RULES, command="sidecar export rules"
     )
@@ -112,5 +124,5 @@ def _of_classic(group: Group) -> Group:
 
 
 def _without_keep_firing(text: str) -> str:
-    """For an old vmalert, such as 1.79, which refuses `keep_firing_for`."""
+    """For a ruler that refuses `keep_firing_for`, such as vmalert 1.79."""
     return "".join(line for line in text.splitlines(keepends=True) if "keep_firing_for:" not in line)
