@@ -111,7 +111,7 @@ def _panel(panel: Panel) -> models.Panel:
     made = _KINDS[panel.kind](panel)
     made.title(panel.title).description(panel.description).datasource(DATASOURCE)
     # What a heatmap counts are requests; its unit is that of the axis.
-    made.unit("short" if panel.kind is Kind.HEATMAP else panel.unit).no_value(panel.empty).mappings(
+    made.unit("short" if panel.kind is Kind.HEATMAP else panel.unit).no_value(panel.nothing).mappings(
         _mappings(panel)
     ).thresholds(_thresholds(panel))
     made.targets([_target(query, letter(number), panel) for number, query in enumerate(panel.queries)])
@@ -155,7 +155,7 @@ def _mappings(panel: Panel) -> list[models.ValueMapping]:
 
 def _no_value(panel: Panel) -> str:
     """In a table some rows lack some columns: such a cell is blank."""
-    return "" if panel.kind is Kind.TABLE else panel.empty
+    return "" if panel.kind is Kind.TABLE else panel.nothing
 
 
 def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:

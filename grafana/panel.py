@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from grafana.colours import FINE
 from grafana.query import Query
+from sidecar.commands.export.lean_dashboards import left_out
+from sidecar.metrics.histogram_forms import OF_EACH_PROCESS
 
 
 class Kind(StrEnum):
@@ -83,7 +85,19 @@ class Panel:
     @property
     def description(self) -> str:
         """As people read it behind the panel's (i)."""
-        return f"{self.about}\n\nPopulation: {self.population}."
+        lean = f"\n\nEmpty for pods of metrics.profile lean: what reads {_listed(self._left_out)}." if self._left_out else ""
+        return f"{self.about}\n\nPopulation: {self.population}.{lean}"
+
+    @property
+    def nothing(self) -> str:
+        """`empty`, and that it may be the profile of the pods: where all of the panel reads what a lean page leaves out."""
+        idle = all(left_out(query.expr) for query in self.queries)
+        return f"{self.empty}, or profile lean" if idle and self.empty else self.empty
+
+    @property
+    def _left_out(self) -> list[str]:
+        names = {name for query in self.queries for name in left_out(query.expr)}
+        return sorted(names - {OF_EACH_PROCESS} or names)  # which tells the form of the histogram that is meant
 
     @property
     def has_pods(self) -> bool:
@@ -122,3 +136,7 @@ class Board:
     choices: tuple[Choice, ...] = field(default=())
     hours: int = 1
     """The time that it opens with."""
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

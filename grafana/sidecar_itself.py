@@ -31,7 +31,7 @@ _COST = Row(
             PODS,
             "short",
             (
-                Query("group by (POD, version, build, python_version) (llm_sidecar_build_info)", "known", unit="none"),
+                Query("group by (POD, version, build, profile, python_version) (llm_sidecar_build_info)", "known", unit="none"),
                 Query(
                     "sum by (POD) (rate(process_cpu_seconds_total[N])) and on (POD) group by (POD) (llm_sidecar_ready)",
                     "CPU",
@@ -71,7 +71,7 @@ _COST = Row(
             ),
             width=24,
             hidden=("known", "namespace"),
-            order=("pod", "version", "python_version"),
+            order=("pod", "version", "profile", "python_version"),
             empty="",
         ),
         Panel(

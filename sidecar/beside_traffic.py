@@ -146,6 +146,7 @@ class BesideTraffic:
                 hosts=Hosts(os.uname().nodename),
                 allowed_hosts=lambda: serving.config.web.allowed_hosts,
             ),
+            profile=serving.config.metrics.profile,
         )
         self.admin.access.on_loaded = self._reload_gauges
         self._state_at_scrape()
@@ -284,7 +285,8 @@ class BesideTraffic:
 
     def _state_at_scrape(self) -> None:
         serving, metrics = self._serving, self._serving.metrics
-        metrics.info(c.SIDECAR_BUILD_INFO, __version__, platform.python_version(), BUILD)
+        profile = serving.config.metrics.profile
+        metrics.info(c.SIDECAR_BUILD_INFO, __version__, platform.python_version(), BUILD, profile)
         connections = metrics.gauge(c.OPEN_CONNECTIONS)
         estimates = metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL)
         limited = metrics.counter(c.DROPPED_TOTAL).child("log_limited")

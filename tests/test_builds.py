@@ -128,6 +128,7 @@ def test_the_logs_first_line_and_the_metrics_say_which_build_runs(tmp_path: Path
 
     assert (line["event"], line["build"], line["version"]) == ("listening", sidecar.BUILD, sidecar.__version__)
     assert f'build="{sidecar.BUILD}"' in info
+    assert 'profile="full"' in info
 
 
 @pytest.mark.compiled

@@ -3,7 +3,7 @@
 Knows how to write a declaration as a row. The prose around the rows stands here too, so that the page has one source.
 """
 
-from sidecar.metrics.catalogue import CATALOGUE, series_ceiling, series_in_use
+from sidecar.metrics.catalogue import CATALOGUE, LEAN, series_ceiling, series_in_use
 from sidecar.metrics.declaration import SERIES_LIMIT, Label, Metric, Sizes
 from tools.markdown import row, table
 
@@ -26,6 +26,7 @@ a generating path of a known API; all other requests are counted in `llm_passthr
 - **Phases add up** to `llm_request_seconds`, request by request. Means (`_sum / _sum`) add up too; quantiles do not.
 - **Alerts read counters and gauges**, and no histogram: a native one has no `_bucket`, `_sum` and `_count`. Where an alert needs
   what a histogram observes, a counter says it too.
+- **(lean)** stands behind what `metrics.profile: lean` shows too, summed over `prompt_bucket`; [sizing.md](sizing.md#series) says why.
 - **Constant labels** `quantization` and `gpu_type` are on every series except those of `llm_sidecar_`. Their values do
   not change while the process lives.
 - **Closed labels.** No value that a client sends becomes a label: a value outside a label's set is counted under the
@@ -72,7 +73,7 @@ _HEAD = """| metric | type | labels | meaning | ceiling | full use |
 _AFTER = """
 ## Also on the page
 
-`process_*` and `python_*`, as in every Python exporter, written by prometheus_client.
+`process_*` and, unless lean, `python_*`, as in every Python exporter, written by prometheus_client.
 
 ## Limits on the scraper's side
 
@@ -112,7 +113,8 @@ def _row(metric: Metric, sizes: Sizes) -> str:
     labels = ", ".join(f"`{label.name}`" for label in metric.labels) or "none"
     series = metric.series(sizes)
     used = round(metric.in_use(sizes, 1.0))
-    return row((f"`{metric.name}`", metric.kind, labels, metric.help, f"{series:,}", f"{used:,}"))
+    lean = " (lean)" if metric in LEAN else ""
+    return row((f"`{metric.name}`{lean}", metric.kind, labels, metric.help, f"{series:,}", f"{used:,}"))
 
 
 def _formula() -> str:

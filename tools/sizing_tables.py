@@ -1,13 +1,17 @@
 """Writes the tables of docs/sizing.md: series from the catalogue, CPU and memory from the last `make bench`.
 
-Knows which rows and columns of docs/evidence/performance.md are read. It measures nothing, and rounds only sums.
+Knows which rows and columns of docs/evidence/performance.md are read, and which labels a recorded series keeps. It measures nothing, and
+rounds only sums.
 """
 
 import re
+from math import prod
 from pathlib import Path
 
 from sidecar.config.schema import PromptBucketsConfig
 from sidecar.metrics.catalogue import series_ceiling, series_in_use
+from sidecar.metrics.vocabulary import OBJECTIVE, ROOT_PHASE
+from tests.alert_rules.syntax import recorded, rules
 from tools.markdown import Block, table
 
 
@@ -18,6 +22,8 @@ _SCRAPES = 15
 _SHAPES = ((1, 1), (3, 1), (3, 3), (5, 3), (10, 3))
 """Lanes and models of a pod, without the fallbacks."""
 _PODS = 20
+PROCESS_SERIES = 6
+"""process_*, as prometheus_client writes them on Linux."""
 _TOKENS_PER_SECOND, _REQUESTS_PER_STREAM = 50, 0.1
 """A stream has so many of both: the bench has 50 tokens a second, and an answer of 500 tokens takes ten seconds."""
 
@@ -33,7 +39,9 @@ def _series() -> str:
     for lanes, models in _SHAPES:
         used, ceiling = (series(lanes + 1, buckets, models + 1) for series in (series_in_use, series_ceiling))
         whole = used * _PODS
-        rows.append((f"{lanes}", f"{models}", f"{used:,}", f"{ceiling:,}", f"{whole:,}", f"{whole // _SCRAPES:,}"))
+        lean = series_in_use(lanes + 1, buckets, models + 1, profile="lean") + PROCESS_SERIES
+        numbers = (used, ceiling, whole, whole // _SCRAPES, lean, *recorded_series(lanes, models))
+        rows.append((f"{lanes}", f"{models}", *(f"{number:,}" for number in numbers)))
     head = (
         "lanes",
         "models",
@@ -41,8 +49,24 @@ def _series() -> str:
         "ceiling",
         f"{_PODS} pods in full use",
         "samples a second",
+        "lean: series of a pod",
+        "recorded of a pod",
+        "recorded of a fleet",
     )
     return table(head, rows)
+
+
+def recorded_series(lanes: int, models: int) -> tuple[int, int]:
+    """The most series that the recording rules make for each pod, and for the fleet of one job, whatever its pods."""
+    values = {"lane": lanes, "model": models, "objective": len(OBJECTIVE.values), "phase": len(ROOT_PHASE.values)}
+    values["of"] = 3  # misses, requests, allowed misses
+    pod = fleet = 0
+    for rule in rules():
+        if rule.is_record:
+            labels = recorded()[rule.name]
+            series = prod(values.get(label, 1) for label in labels)
+            pod, fleet = (pod + series, fleet) if "pod" in labels else (pod, fleet + series)
+    return pod, fleet
 
 
 def _cost() -> str:

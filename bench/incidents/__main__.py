@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import Pool
 from pathlib import Path
 from random import Random
@@ -42,6 +42,7 @@ from bench.incidents.page import WORLDS, page
 from bench.incidents.report import MODE_TITLES, line, scoreboard, table
 from bench.incidents.run import Done, done, woken
 from bench.incidents.world import Mode
+from sidecar.metrics.declaration import Profile
 
 
 TUNING = range(10)
@@ -86,6 +87,7 @@ SAMPLE = {
     "two-faults": 24,
 }
 """Kind to one of the reported seeds, chosen so that at least one lane must page."""
+PROFILES: Mapping[str, tuple[Profile, ...]] = {"full": ("full",), "lean": ("lean",), "both": ("full", "lean")}
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "incidents.md"
 _I = TypeVar("_I")
 _O = TypeVar("_O")
@@ -98,7 +100,7 @@ def main() -> int:
         return 2
     began = time.perf_counter()
     todo = whole(arguments.drawn_seed, _engines(arguments)) if arguments.whole else _todo(arguments)
-    finished = _runs(todo, arguments)
+    finished = _runs([replace(job, profiles=PROFILES[arguments.profile]) for job in todo], arguments)
     days = _healthy(arguments)
     heard = {
         unkind: woken([each for each in finished if each.job.unkind is unkind])
@@ -149,6 +151,11 @@ def _print(finished: Sequence[Done], heard: Mapping[bool, Sequence[Woken]]) -> N
 def _not_kept(finished: Sequence[Done], days: Sequence[HealthyDay], arguments: argparse.Namespace) -> list[str]:
     """Broken bounds of the kind world, and pages on healthy stretches. `scoreboard` has the bounds of issue 10."""
     words = [f"a page while nothing was broken: {told(day)}" for day in days if day.pages]
+    words += [
+        f"the profile {profile} pages otherwise: {each.job.kind} {each.job.engine} {each.job.seed} {mode}"
+        for each in finished
+        for mode, profile in each.differing
+    ]
     runs = [each for each in finished if not each.job.unkind]
     if runs:
         cases = [case for each in runs for case in each.cases]
@@ -258,6 +265,12 @@ def _arguments() -> argparse.Namespace:
         "--drawn-seed", help="text that draws the engines, and the seeds of a whole run (default: the commit's hash)"
     )
     parser.add_argument("--seeds", type=_seeds, help="seeds, such as 10-29 or 3,5")
+    parser.add_argument(
+        "--profile",
+        choices=PROFILES,
+        default="full",
+        help="metrics.profile of the pods (default: full); both: the pages of the two have to be the same",
+    )
     parser.add_argument("--tuning", action="store_true", help="seeds 0 to 9, without the engine that is held out")
     parser.add_argument("--mode", nargs="*", choices=[mode.value for mode in Mode], help="default: all three")
     parser.add_argument("--healthy-days", type=int, help=f"days up to 90 %% load (default of a whole run: {DAYS})")

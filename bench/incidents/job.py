@@ -19,6 +19,7 @@ from bench.incidents.request import Run
 from bench.incidents.saturation import fair, saturates_at
 from bench.incidents.truth import Truth, truth_of
 from bench.incidents.world import KIND_WORLD, Mode, World, unkind_world
+from sidecar.metrics.declaration import Profile
 
 
 EVERY_MODE = tuple(Mode)
@@ -36,6 +37,8 @@ class Job:
     modes: tuple[Mode, ...] = EVERY_MODE
     unkind: bool = True
     """Whether the run gets the unkind world of its seed and kind; otherwise `KIND_WORLD`."""
+    profiles: tuple[Profile, ...] = ("full",)
+    """The pods' `metrics.profile`: the first one's pages are graded, and those of others are compared with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from bench.incidents.request import Request, Run
 from bench.incidents.samples import Samples
 from bench.incidents.world import Mode
 from sidecar.health.health import lags_of
+from sidecar.metrics.declaration import Profile
 from sidecar.metrics.registry import Metrics
 
 
@@ -48,12 +49,14 @@ class Product:
         """The registry of the process that runs now."""
         return self._process.metrics
 
-    def play(self, names: frozenset[str], every_seconds: float = SCRAPE_SECONDS) -> Samples:
+    def play(
+        self, names: frozenset[str], every_seconds: float = SCRAPE_SECONDS, *, profile: Profile = "full"
+    ) -> Samples:
         """Play all events in order; returns the samples of all series with these names, as scrapes would read them.
 
         The first scrape after a restart fails: the process has only begun.
         """
-        samples = Samples(self.metrics, names, every_seconds, pod=self._pod)
+        samples = Samples(self.metrics, names, every_seconds, pod=self._pod, profile=profile)
         begins = False
         for events in _slices(self._run, every_seconds, self._mode, self._run.sidecar_restarts_at.get(self._pod)):
             for at, what, number, which in events:
@@ -179,12 +182,13 @@ def sampled(
     *,
     every_seconds: float = SCRAPE_SECONDS,
     estimated_lengths: bool = False,
+    profile: Profile = "full",
 ) -> list[Samples]:
-    """The samples of the series with these names that Prometheus would have scraped in a run, pod by pod."""
+    """The samples of the series with these names that Prometheus would have scraped in a run, pod by pod. `profile`: the pods'."""
     found = []
     for pod in range(run.pods):
         product = Product(engine, run, mode=mode, pod=pod, estimated_lengths=estimated_lengths)
-        samples = product.play(names, every_seconds)
+        samples = product.play(names, every_seconds, profile=profile)
         samples.without_idle()
         samples.add_target()
         found.append(samples)

@@ -17,6 +17,7 @@ from bench.incidents.prometheus import Heard, Spell, hear, names_in
 from bench.incidents.request import Run
 from bench.incidents.truth import Truth
 from bench.incidents.world import Mode, World
+from sidecar.metrics.declaration import Profile
 
 
 @dataclass(slots=True)
@@ -38,6 +39,8 @@ class Done:
     """Mode to the evidence of the rules, with its lowest and highest ratio since the fault."""
     alerts: dict[Mode, list[Spell]] = field(default_factory=dict)
     """Mode to every page and ticket that fired, from a minute before the fault on."""
+    differing: list[tuple[Mode, Profile]] = field(default_factory=list)
+    """Modes in which a profile was heard otherwise than the first one: another alert, instant, word or verdict."""
 
 
 def done(job: Job) -> Done:
@@ -47,7 +50,13 @@ def done(job: Job) -> Done:
     run, truth = play.run, play.truth
     result = Done(job, play.world, play.magnitude, play.factor, [], [], 0.0, truth, run.fault_at, play.two_faults)
     for mode in job.modes:
-        heard = listened(play.engine, run, truth, mode, estimated_lengths=play.world.estimated_lengths)
+        heard, *others = (
+            listened(play.engine, run, truth, mode, estimated_lengths=play.world.estimated_lengths, profile=profile)
+            for profile in job.profiles
+        )
+        result.differing += [
+            (mode, name) for name, other in zip(job.profiles[1:], others, strict=True) if other != heard
+        ]
         cases, false = graded(Who(job.kind, job.engine, job.seed, mode, play.front_end), truth, heard, run.fault_at)
         result.cases += cases
         result.false += false
@@ -69,9 +78,17 @@ def woken(finished: Sequence[Done]) -> list[Woken]:
     return found
 
 
-def listened(engine: EngineConfig, run: Run, truth: Truth, mode: Mode, *, estimated_lengths: bool = False) -> Heard:
-    """The alerts that the rules fire on a run."""
-    samples = sampled(engine, run, mode, names_in(), estimated_lengths=estimated_lengths)
+def listened(
+    engine: EngineConfig,
+    run: Run,
+    truth: Truth,
+    mode: Mode,
+    *,
+    estimated_lengths: bool = False,
+    profile: Profile = "full",
+) -> Heard:
+    """The alerts that the rules fire on a run. `profile`: the pods' `metrics.profile`."""
+    samples = sampled(engine, run, mode, names_in(), estimated_lengths=estimated_lengths, profile=profile)
     step = samples[0].every_seconds
     quiet_at = min(run.ends_at, step * (truth.quiet_at // step + 1))
     return hear(samples, run.fault_at, quiet_at, run.ends_at)

@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 from sidecar.engines.probe.state import STARTED
 from sidecar.metrics.children import HistogramChild
+from sidecar.metrics.declaration import Profile
+from sidecar.metrics.lean_page import lean_families
 from sidecar.metrics.registry import Metrics
 
 
@@ -31,10 +33,19 @@ def target(pod: int) -> dict[str, str]:
 class Samples:
     """All series of one pod, by name and labels."""
 
-    def __init__(self, metrics: Metrics, names: frozenset[str], every_seconds: float, *, pod: int = 0) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        names: frozenset[str],
+        every_seconds: float,
+        *,
+        pod: int = 0,
+        profile: Profile = "full",
+    ) -> None:
         """`names`: as rules write them, with `_bucket`, `_count` and `_sum`. `pod`: number of the pod, from 0, whose
-        process begins at 0.
+        process begins at 0. `profile`: that of its page.
         """
+        self._profile = profile
         self.every_seconds = every_seconds
         self.columns: dict[tuple[str, Labels], Column] = {}
         self._target = target(pod)
@@ -48,10 +59,11 @@ class Samples:
         the one before.
         """
         self._began_at = began_at
-        self._plain = [family for family in metrics.families if family.metric.name in self._names]
+        shown = metrics.families if self._profile == "full" else lean_families(metrics)
+        self._plain = [family for family in shown if family.metric.name in self._names]
         self._histograms = [
             (family, suffixes)
-            for family in metrics.families
+            for family in shown
             if (
                 suffixes := [each for each in ("_bucket", "_count", "_sum") if family.metric.name + each in self._names]
             )

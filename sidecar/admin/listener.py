@@ -3,7 +3,7 @@
 | path | methods | answers |
 |---|---|---|
 | `/` | GET | the status page (`status.py`) |
-| `/metrics` | GET | the page of metrics: text 0.0.4, OpenMetrics 1.0 or protobuf, gzipped where accepted |
+| `/metrics` | GET | the page of metrics: text 0.0.4, OpenMetrics 1.0 or protobuf, gzipped where accepted; `?profile=full` is the whole page of a lean pod; 400 for any other profile |
 | `/-/healthy` | GET | 200 while the process can work, else 503 and why |
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
 | `/-/engine` | GET | for a probe of the engine's container: 503 once its stall is proven, else 200: JSON (`slo/progress.py`) |
@@ -45,6 +45,7 @@ from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.logs.placement import placement_of
 from sidecar.metrics.catalogue import DROPPED_TOTAL, SCRAPE_AGE_SECONDS, SCRAPES_TOTAL
+from sidecar.metrics.declaration import Profile
 from sidecar.metrics.exposition import Pages
 from sidecar.metrics.negotiation import accepts_gzip
 from sidecar.metrics.registry import Metrics
@@ -89,7 +90,7 @@ class AdminListener:
     `accounts`: the closed requests; None: none are kept.
     `access`: the gate, which is closed with the listener; None: plain HTTP, open to all.
     `baseline`: makes the document of usual values, or raises RefusedError with the reason why there is none.
-    `in_force`: makes the text of `/config`; a thread calls it. `unix`: Unix seconds.
+    `in_force`: makes the text of `/config`; a thread calls it. `unix`: Unix seconds. `profile`: what `/metrics` shows.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class AdminListener:
         in_force: Callable[[], str] = lambda: "",
         access: Access | None = None,
         unix: Callable[[], float] = time.time,  # noqa: TID251  pages name instants that people compare
+        profile: Profile = "full",
     ) -> None:
         self.access = access or Access("", metrics, clock)
         self._app = app
@@ -116,7 +118,7 @@ class AdminListener:
         self._in_force = in_force
         self._metrics = metrics
         self._clock = clock
-        self._pages = Pages(metrics)
+        self._pages = Pages(metrics, profile)
         self._history = History(metrics, at=clock())
         ring = AccountRing(0) if accounts is None else accounts
         slowest = SlowestQuestion(ring)
@@ -217,6 +219,9 @@ class AdminListener:
         if self._scraping >= SCRAPES_AT_ONCE:
             self._scrapes.child("refused").inc()
             return web.Response(status=503, text="Too many scrapes at once.\n", headers={"Retry-After": "5"})
+        asked = request.query.get("profile")
+        if asked not in (None, "full"):
+            return web.Response(status=400, text="profile: full, or none for what metrics.profile of the config says.\n")
         form = self._pages.preferred(",".join(request.headers.getall(hdrs.ACCEPT, [])))
         gzip = accepts_gzip(",".join(request.headers.getall(hdrs.ACCEPT_ENCODING, [])))
         response = web.StreamResponse(headers={"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"})
@@ -229,7 +234,9 @@ class AdminListener:
                 await response.prepare(request)
                 if request.method != hdrs.METH_HEAD:
                     await self._app.settle()
-                    await self._pages.write(response.write, form, gzip=gzip, at=self._clock())
+                    await self._pages.write(
+                        response.write, form, gzip=gzip, at=self._clock(), whole=asked is not None
+                    )
                 await response.write_eof()
             result = "ok"
             if request.method != hdrs.METH_HEAD:

@@ -32,7 +32,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def contradictions(known: Known) -> Iterator[Finding]:
     """Every contradiction, as the path of the key to change and what is wrong with it."""
-    for check in (_listeners, _engine_key, _spans, _limits, _lanes, _rules, _keys, _models, _objectives):
+    for check in (_listeners, _engine_key, _spans, _page, _limits, _lanes, _rules, _keys, _models, _objectives):
         yield from check(known)
 
 
@@ -58,6 +58,12 @@ def _engine_key(known: Known) -> Iterator[Finding]:
     stated = [known(("engine", name)) for name in ("api_key", "api_key_file")]
     if all(isinstance(one, str) and one for one in stated):
         yield ("engine", "api_key"), "is set beside engine.api_key_file: which of the two is the engine's key?"
+
+
+def _page(known: Known) -> Iterator[Finding]:
+    form = known(("web", "native_histograms"))
+    if known(("metrics", "profile")) == "lean" and form not in ("off", WRONG):
+        yield ("web", "native_histograms"), f"is {form}, and metrics.profile: lean shows no histogram: take one of them away"
 
 
 def _spans(known: Known) -> Iterator[Finding]:

@@ -169,7 +169,9 @@ def _series(config: Config) -> list[tuple[str, str]]:
     stop = f"; the process stops at metrics.series_limit, {limit}" if ceiling > limit else f" (limit {limit})"
     models = "1 model (engine.models is empty: the engine's own list is taken, which may be longer)"
     counted = f"{listed} model{'s' if listed > 1 else ''}" if listed else models
+    shown = f"metrics.profile: lean shows about {series_in_use(config, 'lean')} of them, and process_*"
     return [
         ("series", f"about {used} in full use of streams; all combinations would be {ceiling}{stop}"),
+        *([("", shown)] if config.metrics.profile == "lean" else []),
         ("", f"counted with {counted}; docs/metrics.md has the formula"),
     ]

@@ -54,7 +54,7 @@ from sidecar.config.values import (
 from sidecar.engines.engine import AUTO, NONE
 from sidecar.engines.kinds import KINDS
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
-from sidecar.metrics.declaration import SERIES_LIMIT, NativeForm
+from sidecar.metrics.declaration import SERIES_LIMIT, NativeForm, Profile
 from sidecar.timeline.apis import API_OF_NAME
 
 
@@ -343,6 +343,8 @@ class LabelsConfig(Section):
 class MetricsConfig(Section):
     """Detail and number of the exposed series."""
 
+    profile: Profile = "full"
+    """What `/metrics` shows; all is counted in either. `lean`, for hundreds of pods: what rules, alerts, autoscaling and a rollout's gate read, summed over prompt lengths, and no histogram (docs/sizing.md); most panels of the dashboards are then empty and say so."""
     inter_token_by_prompt_bucket: bool = False
     """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
     series_limit: Annotated[int, Limits(ge=1000, le=1_000_000)] = SERIES_LIMIT
@@ -449,7 +451,7 @@ NEEDS_RESTART = (
         "web.native_histograms",
     ),
     *("prompt_buckets.edges", "labels.quantization", "labels.gpu_type"),
-    *("metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
+    *("metrics.profile", "metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
     *("state.directory", "baseline.file", "accounts.ring_bytes"),
     *("spans.receive", "spans.receive_from", "spans.grpc_listen_address", "spans.forward_url"),
 )

@@ -9,6 +9,7 @@ from sidecar.config.checks import Finding
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config
 from sidecar.metrics import catalogue
+from sidecar.metrics.declaration import Profile
 from sidecar.slo.objective import Objective
 
 
@@ -16,8 +17,8 @@ SeriesInUse = Callable[[Config], int]
 """From a config to the series of its process in full use."""
 
 
-def series_in_use(config: Config) -> int:
-    """The series in full use (`Metric.in_use`), with the objectives of this config."""
+def series_in_use(config: Config, profile: Profile = "full") -> int:
+    """The series in full use (`Metric.in_use`), with the objectives of this config. `profile`: those that it shows."""
     by_lane = objectives_of(config).by_lane
     lanes, buckets, models = _sizes(config)
     aims = sum(aims.aim(of) is not None for lane in by_lane.values() for aims in lane.values() for of in Objective)
@@ -25,6 +26,7 @@ def series_in_use(config: Config) -> int:
         *(lanes, buckets, models),
         aimed=aims / (max(1, lanes - 1) * buckets * len(Objective)),
         inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
+        profile=profile,
     )
 
 

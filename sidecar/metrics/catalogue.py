@@ -9,6 +9,7 @@ the two.
 """
 
 from dataclasses import replace
+from typing import get_args
 
 from sidecar import BUILDS
 from sidecar.budgets.budgets import Kind
@@ -16,7 +17,7 @@ from sidecar.engines.kinds import KINDS, remarks_on
 from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Reason, Source
 from sidecar.ledger.request_labels import UNKNOWN
-from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Sizes
+from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Profile, Sizes
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
     BLAMED_PHASE,
@@ -42,6 +43,7 @@ from sidecar.metrics.vocabulary import (
     PER_OBJECTIVE,
     PHASE,
     PHASES_TOGETHER,
+    PROMPT_BUCKET,
     RATIO_CAUSES,
     ROOT_CAUSE,
     ROOT_PHASE,
@@ -573,6 +575,7 @@ INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(
     " none leads, the one with most of the misses or the reason for which it is not known. Absent while there is none.",
     (ROOT_PHASE, ROOT_CAUSE),
     together=ROOTS,
+    used=1,  # one at a time
 )
 BASELINE_INFO = Info(
     "llm_baseline_info",
@@ -622,11 +625,13 @@ ENGINE_STEP_COST_SECONDS = Gauge(
 
 SIDECAR_BUILD_INFO = Info(
     "llm_sidecar_build_info",
-    "Always 1. The labels name the version of the sidecar, of the Python that runs it, and its build.",
+    "Always 1. The labels name the version of the sidecar, of the Python that runs it, its build, and metrics.profile: with lean,"
+    " most of the catalogue is not on this page.",
     (
         Label("version", told_by="the sidecar", fallback=UNKNOWN, most=1),
         Label("python_version", told_by="the interpreter", fallback=UNKNOWN, most=1),
         Label("build", BUILDS),
+        Label("profile", get_args(Profile)),
     ),
     used=1,
 )
@@ -758,21 +763,61 @@ CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()
 """In the order of this file, which is that of the page."""
 
 
-def catalogue(*, inter_token_by_prompt_bucket: bool = False) -> tuple[Metric, ...]:
-    """The catalogue of one process: the two inter-token histograms carry the prompt bucket where the config asks for it."""
+LEAN: tuple[Metric, ...] = (
+    # read by the recording rules and the alerts, and by the words of alerts
+    *(STATED_PROMPTS_TOTAL, STATED_PROMPT_TOKENS_TOTAL, REQUESTS_TOTAL, OLDEST_REQUEST_SECONDS, CLIENT_CANCELS_TOTAL),
+    *(STREAM_READS_TOTAL, PHASE_ATTRIBUTION_TOTAL, REQUESTS_OVERDUE, REQUESTS_RECEIVED_TOTAL),
+    *(ENGINE_UP, ENGINE_STALLED, ENGINE_STALLED_SECONDS_TOTAL, ENGINE_RESTARTS_TOTAL, ENGINE_PREEMPTIONS_TOTAL),
+    *(ENGINE_REQUESTS_WAITING, ENGINE_KV_CACHE_USAGE_RATIO, ENGINE_PREFIX_CACHE_QUERIES_TOTAL, ENGINE_PREFIX_CACHE_HITS_TOTAL),
+    *(ENGINE_TRAFFIC_SEEN_RATIO, ENGINE_REPORT_AGREEMENT_RATIO),
+    *(SLO_REQUESTS_TOTAL, SLO_MISSES_TOTAL, SLO_ALLOWED_MISSES_TOTAL, SLO_BLAMED_MISSES_TOTAL),
+    *(SLO_ROOT_MISSES_TOTAL, SLO_ROOT_CAUSE_MISSES_TOTAL, EVIDENCE_RATIO, INCIDENT_BEGAN_TIMESTAMP_SECONDS),
+    *(SIDECAR_BUILD_INFO, EVENT_LOOP_CHECKS_TOTAL, TIMED_READS_TOTAL, CONFIG_LAST_RELOAD_SUCCESSFUL),
+    *(DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL),
+    # read by autoscaling (docs/scaling.md)
+    *(REQUESTS_IN_FLIGHT, SLO_UNDECIDED_MISSES),
+    # read by the gate of a rollout
+    *(ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, GOOD_REQUESTS_TOTAL),
+    # one series each: what runs, and what changed
+    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, READY),
+)
+"""The metrics of `metrics.profile: lean`. A test derives what the rules and the others need, and holds this to it."""
+LEAN_SUMS_OVER = (PROMPT_BUCKET,)
+"""Labels that a lean page sums over: no rule keeps them apart."""
+
+
+def catalogue(*, inter_token_by_prompt_bucket: bool = False, profile: Profile = "full") -> tuple[Metric, ...]:
+    """What one process counts, or shows with the profile lean: there without the labels that it sums over.
+
+    The two inter-token histograms carry the prompt bucket where the config asks for it.
+    """
+    if profile == "lean":
+        return tuple(
+            replace(metric, labels=tuple(label for label in metric.labels if label not in LEAN_SUMS_OVER))
+            for metric in CATALOGUE
+            if metric in LEAN
+        )
     if not inter_token_by_prompt_bucket:
         return CATALOGUE
     split = (INTER_TOKEN_SECONDS, TIME_PER_OUTPUT_TOKEN_SECONDS)
     return tuple(replace(metric, labels=PER_LENGTH) if metric in split else metric for metric in CATALOGUE)
 
 
-def series_ceiling(lanes: int, prompt_buckets: int, models: int, *, inter_token_by_prompt_bucket: bool = False) -> int:
+def series_ceiling(
+    lanes: int,
+    prompt_buckets: int,
+    models: int,
+    *,
+    inter_token_by_prompt_bucket: bool = False,
+    profile: Profile = "full",
+) -> int:
     """The most series that a process can reach, process_* and python_* left out.
 
     All three numbers include the fallback: `other`, `unknown`, `other`. One model that the engine serves is models=2.
     """
     sizes = Sizes(lanes, prompt_buckets, models)
-    return sum(metric.series(sizes) for metric in catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket))
+    metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket, profile=profile)
+    return sum(metric.series(sizes) for metric in metrics)
 
 
 def series_in_use(
@@ -782,6 +827,7 @@ def series_in_use(
     *,
     aimed: float = 1.0,
     inter_token_by_prompt_bucket: bool = False,
+    profile: Profile = "full",
 ) -> int:
     """The series of a process in full use, within 20 % (`Metric.in_use` says what is full use and what `aimed` is).
 
@@ -789,5 +835,5 @@ def series_in_use(
     that report on some of its requests only, has more.
     """
     sizes = Sizes(lanes, prompt_buckets, models)
-    metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
+    metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket, profile=profile)
     return round(sum(metric.in_use(sizes, aimed) for metric in metrics))

@@ -2,17 +2,20 @@
 
 One child's lines always stand in one slice, so a histogram on the page is consistent in itself (`_count` is the +Inf
 bucket) although the page as a whole takes many turns of the loop. Knows how long a step may be; refuses to know HTTP.
-prometheus_client's own process_* and python_* families come last, from collectors on a registry of their own.
+prometheus_client's own process_* and python_* families come last, from collectors on a registry of their own; a lean page
+has no python_*.
 """
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
 from sidecar.metrics.children import Child, HistogramChild
+from sidecar.metrics.declaration import Profile
+from sidecar.metrics.lean_page import Shown, lean_families
 from sidecar.metrics.lines import head, rendered, with_exemplars
 from sidecar.metrics.negotiation import Format, preferred
 from sidecar.metrics.protobuf_page import ProtobufPage, process_families
@@ -26,13 +29,14 @@ END = b"# EOF\n"
 
 
 class ProcessPage:
-    """process_*, python_* and the garbage collector's counters, as prometheus_client writes them."""
+    """process_*, and unless lean python_* with the garbage collector's counters, as prometheus_client writes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile = "full") -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
+        if profile == "full":
+            PlatformCollector(registry=self._registry)
+            GCCollector(registry=self._registry)
 
     def render(self, form: Format) -> bytes:
         """Render them: takes about 0.5 ms, and more with many open files, so call it in a thread."""
@@ -44,12 +48,17 @@ class ProcessPage:
         return generate_latest(self._registry)
 
 
-def slices(metrics: Metrics, *, openmetrics: bool, at: float) -> Iterator[bytes]:
-    """The registry's part of the page, in steps of bounded length; `at` is the monotonic instant of the scrape."""
+def slices(
+    metrics: Metrics, *, openmetrics: bool, at: float, families: Sequence[Shown] | None = None
+) -> Iterator[bytes]:
+    """The registry's part of the page, in steps of bounded length; `at` is the monotonic instant of the scrape.
+
+    `families`: those on the page; None: all of the registry.
+    """
     metrics.refresh(at)
     parts: list[bytes] = []
     size = 0
-    for family in metrics.families:
+    for family in metrics.families if families is None else families:
         metric = family.metric
         parts.append(head(metric, openmetrics=openmetrics))
         size += len(parts[-1])
@@ -69,28 +78,32 @@ def slices(metrics: Metrics, *, openmetrics: bool, at: float) -> Iterator[bytes]
 
 
 class Pages:
-    """The pages of one process, in every format."""
+    """The pages of one process, in every format. `profile`: what stands on them, unless the whole page is asked for."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, profile: Profile = "full") -> None:
         self._metrics = metrics
-        self._process = ProcessPage()
+        self._process = ProcessPage(profile)
+        self._families = None if profile == "full" else lean_families(metrics)
         self._protobuf = None if metrics.native_histograms == "off" else ProtobufPage(metrics)
 
     def preferred(self, accept: str) -> Format:
         """The format for a scraper with this Accept."""
         return preferred(accept, protobuf=self._protobuf is not None)
 
-    def slices(self, form: Format, at: float) -> Iterator[bytes]:
-        """The registry's part of the page."""
+    def slices(self, form: Format, at: float, *, whole: bool = False) -> Iterator[bytes]:
+        """The registry's part of the page. `whole`: all of it, whatever the profile."""
         if form is Format.PROTOBUF:
             assert self._protobuf is not None, "there is no such page"
             return self._protobuf.slices(at)
-        return slices(self._metrics, openmetrics=form is Format.OPENMETRICS, at=at)
+        families = None if whole else self._families
+        return slices(self._metrics, openmetrics=form is Format.OPENMETRICS, at=at, families=families)
 
-    async def write(self, write: Callable[[bytes], Awaitable[None]], form: Format, *, gzip: bool, at: float) -> None:
-        """Write one whole page, giving the loop a turn after every slice. Raises what `write` raises."""
+    async def write(
+        self, write: Callable[[bytes], Awaitable[None]], form: Format, *, gzip: bool, at: float, whole: bool = False
+    ) -> None:
+        """Write one page, giving the loop a turn after every slice. Raises what `write` raises."""
         squeeze = zlib.compressobj(level=1, wbits=31) if gzip else None
-        for part in self.slices(form, at):
+        for part in self.slices(form, at, whole=whole):
             await _put(write, squeeze.compress(part) if squeeze else part)
         # A thread, because it reads /proc: with thousands of open files that takes milliseconds.
         tail = await asyncio.to_thread(self._process.render, form)

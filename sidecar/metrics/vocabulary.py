@@ -168,6 +168,7 @@ OVERFLOWING = (
         "version",
         "python_version",
         "build",
+        "profile",
         "label",
         "objective",
         "part",

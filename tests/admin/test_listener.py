@@ -43,6 +43,23 @@ def test_metrics_come_in_the_format_that_was_asked_for() -> None:
     visit(scenario)
 
 
+def test_a_lean_page_has_the_whole_one_behind_a_question() -> None:
+    """As the doctor asks it; any other profile is refused."""
+    registry = metrics()
+    Recorder(registry)
+    registry.histogram(c.EVENT_LOOP_LAG_SECONDS).child().observe(0.001)
+
+    async def scenario(visit: Visit) -> None:
+        (_, _, lean), (_, _, whole), (status, _, text) = [
+            await visit.ask(f"/metrics{asked}") for asked in ("", "?profile=full", "?profile=wide")
+        ]
+        assert (status, text[:14]) == (400, b"profile: full,")
+        assert {name for name, _ in samples(lean)} < {name for name, _ in samples(whole)}
+        assert (b"_bucket{" in lean, b"llm_sidecar_event_loop_lag_seconds_bucket{" in whole) == (False, True)
+
+    visit(scenario, registry, profile="lean")
+
+
 def test_a_page_waits_until_what_has_ended_is_closed() -> None:
     async def scenario(visit: Visit) -> None:
         await visit.ask("/metrics")

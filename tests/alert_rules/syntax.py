@@ -5,7 +5,7 @@ label that one side has lost is found without a single sample. Knows PromQL's ma
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ import promql_parser as promql
 
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import CATALOGUE
-from sidecar.metrics.declaration import Counter, Histogram
+from sidecar.metrics.declaration import Counter, Histogram, Metric
 from sidecar.metrics.target_labels import ONE_POD, ONE_PROCESS
 
 
@@ -98,10 +98,19 @@ def _children(node: promql.Expr) -> list[promql.Expr]:
     return []
 
 
-def exposed() -> dict[str, frozenset[str]]:
+def asked_in(rule: Shipped) -> list[str]:
+    """The queries in an alert's annotations, with some value in place of each label."""
+    return [
+        re.sub(r"(?<=ratio_rate)%s|(?<=increase)%s", "5m", query).replace("%q", '"x"').replace('\\"', '"')
+        for text in rule.fields.get("annotations", {}).values()
+        for query in re.findall(r'printf "((?:[^"\\]|\\.)*)" [^|}]*\| query', text)
+    ]
+
+
+def exposed(metrics: Iterable[Metric] = CATALOGUE) -> dict[str, frozenset[str]]:
     """Every series that the sidecar can expose, as far as rules may ask, and `up`: name to labels."""
     known = {"up": TARGET, "process_start_time_seconds": TARGET}
-    for metric in CATALOGUE:
+    for metric in metrics:
         own = {label.name for label in metric.labels} | ({"quantization", "gpu_type"} if metric.constant else set())
         if isinstance(metric, Histogram):
             known[f"{metric.name}_bucket"] = TARGET | own | {"le"}

@@ -24,6 +24,7 @@ from tests.alert_rules.syntax import (
     RATES,
     Labels,
     Shipped,
+    asked_in,
     counters,
     groups,
     inside,
@@ -61,16 +62,6 @@ FUNCTIONS_OF_2_42 = {
 each_rule = pytest.mark.parametrize("rule", RULES, ids=str)
 each_alert = pytest.mark.parametrize("rule", [rule for rule in RULES if not rule.is_record], ids=str)
 each_record = pytest.mark.parametrize("rule", [rule for rule in RULES if rule.is_record], ids=str)
-
-
-def asked_in(rule: Shipped) -> list[str]:
-    """The queries in an alert's annotations, with some value in place of each label."""
-    texts = rule.fields["annotations"].values()
-    return [
-        re.sub(r"(?<=ratio_rate)%s|(?<=increase)%s", "5m", query).replace("%q", '"x"').replace('\\"', '"')
-        for text in texts
-        for query in re.findall(r'printf "((?:[^"\\]|\\.)*)" [^|}]*\| query', text)
-    ]
 
 
 @each_alert

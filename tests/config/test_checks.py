@@ -58,3 +58,13 @@ def test_the_engines_key_is_stated_once_and_never_shown(tmp_path: Path) -> None:
     assert both == ["engine.api_key: is set beside engine.api_key_file: which of the two is the engine's key?"]
     assert [error.split(": ")[:2] for error in wrong] == [["engine.api_key", "is not a key that a header can carry"]]
     assert key not in "".join((*both, *wrong))
+
+
+def test_a_lean_page_has_no_histogram_to_be_native(tmp_path: Path) -> None:
+    said = errors_of(
+        tmp_path, f"engine: {{url: {URL}}}\nmetrics: {{profile: lean}}\nweb: {{native_histograms: only}}\n"
+    )
+
+    assert said == [
+        "web.native_histograms: is only, and metrics.profile: lean shows no histogram: take one of them away"
+    ]

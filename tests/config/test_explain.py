@@ -7,6 +7,7 @@ import pytest
 from sidecar.config.explain import explained
 from sidecar.config.file import load
 from sidecar.config.schema import MetricsConfig
+from sidecar.config.series_count import series_in_use
 from tests.support.configs import URL, few
 
 
@@ -123,3 +124,14 @@ def test_objectives_fit_the_terminal_whatever_their_number(
 
     assert [line[: len(text)] for line, text in zip(found, shown, strict=True)] == shown
     assert [line for line in lines if len(line) > columns and str(file) not in line] == []
+
+
+@pytest.mark.parametrize("profile", ["full", "lean"])
+def test_a_lean_page_is_counted_beside_what_the_process_holds(tmp_path: Path, profile: str) -> None:
+    file = tmp_path / "c.yml"
+    file.write_text(f"engine: {{url: '{URL}'}}\nmetrics: {{profile: {profile}}}\n")
+    config = load(str(file))
+    said = explained(config, {})
+
+    shown = f"metrics.profile: lean shows about {series_in_use(config, 'lean')} of them, and process_*"
+    assert (shown in said) == (profile == "lean")

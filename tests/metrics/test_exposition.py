@@ -39,7 +39,7 @@ def busy(*, buckets: Sequence[str] = BUCKETS) -> Metrics:
             for bucket in metrics.prompt_buckets.shown():
                 for streaming, phase, source in phases.metric.together:
                     phases.child(model, lane, bucket, streaming, phase, source).observe(0.2, "c" * 32, 1.7e9)
-    metrics.info(c.SIDECAR_BUILD_INFO, "1.0", "3.11", "compiled")
+    metrics.info(c.SIDECAR_BUILD_INFO, "1.0", "3.11", "compiled", "full")
     metrics.gauge(c.ENGINE_UP).child().set(1)
     return metrics
 

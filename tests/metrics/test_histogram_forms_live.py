@@ -96,7 +96,7 @@ class Pod:
         self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"], native_histograms=form)
         self._recorder = Recorder(self.metrics)
         self._lag = lags_of(self.metrics)
-        self.metrics.info(c.SIDECAR_BUILD_INFO, "1", "3.11", "compiled")
+        self.metrics.info(c.SIDECAR_BUILD_INFO, "1", "3.11", "compiled", "full")
 
     def works(self) -> None:
         """The same growth each time, and the same for each pod."""

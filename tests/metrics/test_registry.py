@@ -150,13 +150,13 @@ def test_no_combination_of_labels_passes_the_limit_of_series() -> None:
 def test_an_info_lets_its_own_values_in_but_only_so_many() -> None:
     registry = metrics()
 
-    registry.info(c.SIDECAR_BUILD_INFO, "1.2.3", "3.11.9", "compiled")
+    registry.info(c.SIDECAR_BUILD_INFO, "1.2.3", "3.11.9", "compiled", "lean")
     for n in range(20):
         registry.info(c.ENGINE_INFO, "vllm", f"0.{n}")
 
     build = registry.gauge(c.SIDECAR_BUILD_INFO).children
     engine = registry.gauge(c.ENGINE_INFO).children
-    assert list(build) == [("1.2.3", "3.11.9", "compiled")]
+    assert list(build) == [("1.2.3", "3.11.9", "compiled", "lean")]
     assert len(engine) == 9
     assert ("vllm", "other") in engine
 

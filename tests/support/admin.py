@@ -15,6 +15,7 @@ from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.budgets.budgets import Budgets, limits_of
 from sidecar.config.schema import ProxyConfig
 from sidecar.history.incident_log import IncidentLog
+from sidecar.metrics.declaration import Profile
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
@@ -94,11 +95,13 @@ def visit(
     *,
     incidents: IncidentLog | None = None,
     accounts: AccountRing | None = None,
+    profile: Profile = "full",
 ) -> None:
     async def play() -> None:
         of = registry or metrics()
         app = Double(of)
-        admin = AdminListener(app, of, asyncio.get_running_loop().time, incidents=incidents, accounts=accounts)
+        clock = asyncio.get_running_loop().time
+        admin = AdminListener(app, of, clock, incidents=incidents, accounts=accounts, profile=profile)
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:

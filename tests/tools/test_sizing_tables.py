@@ -3,7 +3,9 @@
 import pytest
 
 from sidecar.metrics.catalogue import series_ceiling, series_in_use
-from tools.sizing_tables import _bench_row, blocks
+from sidecar.metrics.vocabulary import ROOT_PHASE
+from tests.alert_rules.syntax import recorded
+from tools.sizing_tables import _bench_row, blocks, recorded_series
 
 
 PAGE = """<!-- make bench: begin -->
@@ -20,6 +22,17 @@ def test_the_smallest_pod_has_the_series_that_the_page_of_metrics_states() -> No
     first = next(line for line in series.text.splitlines() if line.startswith("| 1 | 1 |"))
 
     assert first.split(" | ")[2:4] == [f"{series_in_use(2, 6, 2):,}", f"{series_ceiling(2, 6, 2):,}"]
+
+
+def test_what_is_recorded_is_counted_apart_by_the_labels_that_each_rule_keeps() -> None:
+    """A series of a pod does not multiply with the fleet, and one of a lane does not with its pods. One rule by hand: the roots of a
+    pod are eight phases of each model.
+    """
+    one, three = recorded_series(1, 1), recorded_series(1, 3)
+
+    assert three == (3 * one[0], 3 * one[1])
+    assert recorded()["pod:llm_slo_roots:increase2m"] >= {"model", "pod", "phase"}
+    assert one[0] > len(ROOT_PHASE.values)
 
 
 def test_a_load_costs_its_events_and_its_requests() -> None:

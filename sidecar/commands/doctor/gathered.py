@@ -17,6 +17,7 @@ from sidecar.commands.inject.audit import Audit
 from sidecar.config.notes import Note
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.engines.probe.replies import Answers
+from sidecar.metrics.catalogue import SIDECAR_BUILD_INFO
 
 
 UNKNOWN_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, OSError)
@@ -99,6 +100,8 @@ class Evidence:
     """The texts of template files on this machine; None: no folder was named."""
     opened: Mapping[str, Reply] = field(default_factory=dict)
     """Links of pages that were opened."""
+    idle_panels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Link of a dashboard's JSON to the titles of the panels that show nothing of lean pods, where there are any."""
     test_page: Drilled | None = None
     attached: Audit | None = None
     """Read from the manifests; None: none were named."""
@@ -118,6 +121,12 @@ class Read:
     @cached_property
     def page_after(self) -> MetricsPage:
         return MetricsPage(_body(self.evidence.page_after))
+
+    @property
+    def is_lean(self) -> bool:
+        """Whether Prometheus gets a page of the pod that leaves out most of the catalogue, as far as the pod has told."""
+        page = self.evidence.page
+        return page is not None and page.good and any(labels.get("profile") == "lean" for labels, _ in self.page.of(SIDECAR_BUILD_INFO.name))
 
     @property
     def started_at(self) -> float | None:

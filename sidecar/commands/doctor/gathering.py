@@ -21,6 +21,7 @@ from sidecar.commands.doctor.own_side import HEALTH_PATH
 from sidecar.commands.doctor.page_links import to_open
 from sidecar.commands.doctor.page_routes import alertmanager_of
 from sidecar.commands.doctor.scraped_targets import SCRAPE_SLACK_SECONDS, not_kept, own_targets
+from sidecar.commands.export.lean_dashboards import idle_panels
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.replies import Answer
@@ -32,6 +33,8 @@ from sidecar.metrics.vocabulary import DOCTOR_AGENT, LONGEST_SCRAPE_INTERVAL_SEC
 ANSWER_TIMEOUT_SECONDS = 10.0
 """For one question. A Prometheus that takes longer has a problem of its own, and says so on its own page."""
 _SESSION = partial(session, ANSWER_TIMEOUT_SECONDS, agent=DOCTOR_AGENT)
+WHOLE_PAGE = "/metrics?profile=full"
+"""A lean page lacks what the doctor reads; an older sidecar does not know the question, and has no other page."""
 ASK_AGAIN_SECONDS = 1.0
 """Time between two questions whether the next scrape has come."""
 _OF_SIDECARS = f"and on (job, instance) {SIDECAR_BUILD_INFO.name}"
@@ -96,13 +99,13 @@ async def gather(asker: Asker, sources: Sources, evidence: Evidence) -> Evidence
 
 async def _ask_sidecar(asker: Asker, sources: Sources, evidence: Evidence) -> None:
     base = sources.sidecar_url
-    paths = {"healthy": "/-/healthy", "ready": "/-/ready", "page": "/metrics", "diagnosis": "/diagnosis"}
+    paths = {"healthy": "/-/healthy", "ready": "/-/ready", "page": WHOLE_PAGE, "diagnosis": "/diagnosis"}
     replies = await asker.ask_all({name: below(base, path) for name, path in paths.items()})
     evidence.healthy, evidence.ready = replies["healthy"], replies["ready"]
     evidence.page, evidence.diagnosis = replies["page"], replies["diagnosis"]
     if sources.proxy_url is not None:
         evidence.traffic = await asker.ask(below(sources.proxy_url, "/v1/models"))
-        evidence.page_after = await asker.ask(below(base, "/metrics"))
+        evidence.page_after = await asker.ask(below(base, WHOLE_PAGE))
 
 
 async def _ask_engine(sources: Sources, evidence: Evidence) -> None:
@@ -210,14 +213,22 @@ async def _ask_alertmanager(asker: Asker, sources: Sources, evidence: Evidence) 
 async def _open_links(asker: Asker, sources: Sources, evidence: Evidence) -> None:
     links = to_open(evidence, sources.grafana_url)
     replies = await asyncio.gather(*(_open(asker, link) for link in links))
-    evidence.opened = dict(zip(links, replies, strict=True))
+    evidence.idle_panels = {link: idle for link, reply in zip(links, replies, strict=True) if (idle := _idle(reply))}
+    # A page of a dashboard can be megabytes of scripts: the status is all that is asked.
+    evidence.opened = {link: replace(reply, body=reply.body[:2000]) for link, reply in zip(links, replies, strict=True)}
 
 
 async def _open(asker: Asker, link: str) -> Reply:
-    # A page of a dashboard can be megabytes of scripts: the status is all that is asked.
     try:
         url = URL(link)
     except ValueError:
         return Reply(link, failure=NOT_ASKABLE)
-    reply = await asker.ask(url)
-    return replace(reply, body=reply.body[:2000])
+    return await asker.ask(url)
+
+
+def _idle(reply: Reply) -> list[str]:
+    """The panels of the dashboard in Grafana's answer that show nothing of lean pods; none in any other answer."""
+    try:
+        return idle_panels(reply.json["dashboard"])
+    except UNKNOWN_FORM:
+        return []

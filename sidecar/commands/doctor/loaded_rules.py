@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, metrics_in, ours, undeclared
 from sidecar.commands.doctor.gathered import MetricsPage, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
+from sidecar.commands.export.lean_dashboards import left_out
+from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 
 
 OVERDUE_SECONDS = 60.0
@@ -57,7 +59,18 @@ def rules(read: Read, chain: Chain) -> Finding:
             f"they read series that this version does not expose: {_few(strange)}",
             f"the rules are of another version; {_LOAD}",
         )
+    if read.is_lean and (idle := _idle(read)):
+        return broken(
+            Link.RULES,
+            f"this pod's metrics.profile is lean, and {len(idle)} rules read what it leaves out: {_few(idle)}",
+            f"take {DASHBOARD_RULES} and rules of your own off that read it, or set metrics.profile: full",
+        )
     return ok(Link.RULES, f"all {len(loaded)} rules are loaded")
+
+
+def _idle(read: Read) -> list[str]:
+    """The names of all loaded rules, ours or not, that read what a lean page leaves out."""
+    return [*dict.fromkeys(rule["name"] for group in read.groups for rule in group["rules"] if left_out(rule["query"]))]
 
 
 def evaluation(read: Read, chain: Chain) -> Finding:

@@ -6,6 +6,7 @@ It knows what each flag says and its default, and neither files nor what a right
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from sidecar.commands.export.parameters import FOLDER, RECEIVERS, SECRETS, Parameters
 from sidecar.commands.export.rules.annotations import RUNBOOKS
@@ -13,6 +14,7 @@ from sidecar.commands.export.rules.operator import RELEASE, SECRET
 from sidecar.commands.export.rules.rulers import RULERS
 from sidecar.commands.export.rules.severity import Severities
 from sidecar.config.folding import Parser
+from sidecar.metrics.declaration import Profile
 
 
 _ABOUT_EXPORT = """\
@@ -82,6 +84,12 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
         help="the uid of the Prometheus that a dashboard opens with (default: Grafana's default Prometheus)",
     )
     grafana.add_argument("--folder", default=FOLDER, metavar="TITLE", help="their folder (default %(default)s)")
+    grafana.add_argument(
+        "--profile",
+        choices=get_args(Profile),
+        default=default.profile,
+        help="metrics.profile of the pods: lean leaves out the panels that show nothing of such pods (default %(default)s)",
+    )
     cluster = parser.add_argument_group("Kubernetes")
     cluster.add_argument(
         "--namespace", default="", metavar="NAME", help="the namespace of all objects (default: that of kubectl)"
@@ -170,4 +178,5 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
         interval=known.interval,
         keep_firing=not known.no_keep_firing,
         classic_histograms=known.classic_histograms,
+        profile=known.profile,
     )

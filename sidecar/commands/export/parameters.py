@@ -14,6 +14,7 @@ from sidecar.commands.export.rules.operator import RELEASE
 from sidecar.commands.export.rules.rulers import MOST_INTERVAL_SECONDS, PROMETHEUS, RULERS, Ruler
 from sidecar.commands.export.rules.severity import NO_SEVERITY, SHIPPED_SEVERITIES, Severities
 from sidecar.config.suggest import did_you_mean
+from sidecar.metrics.declaration import Profile
 
 
 RECEIVERS = ("slack", "pagerduty", "webhook")
@@ -59,6 +60,8 @@ class Parameters:
     """The ruler may refuse it nevertheless: `keeps_firing`."""
     classic_histograms: bool = False
     """Nothing that is exported reads a native histogram."""
+    profile: Profile = "full"
+    """The pods' `metrics.profile`: with `lean`, dashboards have no panel that shows nothing of such pods."""
 
     @property
     def evaluated_by(self) -> Ruler:

@@ -107,6 +107,33 @@ def locked(evidence: Evidence) -> None:
     evidence.page = Reply("http://x/metrics", 401, failure="asks for a user and a password")
 
 
+LEAN = 'python_version="3.11",profile="lean"'
+
+
+def lean_beside_dashboards(evidence: Evidence) -> None:
+    """As `gathering.py` finds the panels in Grafana's answer."""
+    on_page('python_version="3.11"', LEAN)(evidence)
+    evidence.idle_panels = {"http://grafana/api/dashboards/uid/llm-stream": ["Stream p95 by lane", "KV transfer"]}
+
+
+def lean_beside_rules(evidence: Evidence) -> None:
+    """One of llm-dashboards.yml, and one of the team's own."""
+    on_page('python_version="3.11"', LEAN)(evidence)
+    own = {**groups()[0]["rules"][0], "name": "OurSlowTokens", "query": "llm_time_to_first_token_seconds_bucket > 0"}
+    group = {"name": "ours", "interval": 15, "evaluationTime": 0.01, "rules": [own]}
+    prometheus("rules", api({"groups": [*groups(), group]}))(evidence)
+
+
+def test_a_lean_pod_is_no_fault_where_nothing_wants_more() -> None:
+    """And a full pod has all that a dashboard may want."""
+    lean, full = sound(), sound()
+    on_page('python_version="3.11"', LEAN)(lean)
+    lean_beside_dashboards(full)
+    on_page('python_version="3.11"', 'python_version="3.11",profile="full"')(full)
+
+    assert [states(one)[State.BROKEN] for one in (lean, full)] == [[], []]
+
+
 def in_a_cluster(evidence: Evidence) -> None:
     prometheus("sidecars", vector(({**TARGET, "cluster": "eu"}, STARTED)))(evidence)
 
@@ -187,6 +214,8 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
         "failed by slack",
     ),
     "dead runbook": (opened("runbooks/LLMQueueBurn", NO_ANSWER), Link.RUNBOOKS, "1 of 30"),
+    "lean beside dashboards": (lean_beside_dashboards, Link.DASHBOARDS, "2 panels of 1 dashboards"),
+    "lean beside rules": (lean_beside_rules, Link.RULES, "1 rules read what it leaves out: OurSlowTokens"),
     "dead dashboards": (opened("grafana", NO_ANSWER), Link.DASHBOARDS, "--grafana-base"),
     "unknown dashboard": (opened("uid/llm-fleet", Reply("", 404)), Link.DASHBOARDS, "llm-fleet"),
     "clock": (ahead, Link.CLOCK, "differ by 120 s"),

@@ -1,0 +1,174 @@
+"""The lean page has all that the rules, their words, autoscaling and a rollout's gate read, in at most 400 series of a usual pod."""
+
+import re
+from collections.abc import Iterator
+
+import promql_parser as promql
+from prometheus_client.parser import text_string_to_metric_families
+
+from sidecar.commands.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS
+from sidecar.config.schema import PromptBucketsConfig
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import CATALOGUE, LEAN, LEAN_SUMS_OVER, catalogue, series_in_use
+from sidecar.metrics.exposition import Pages
+from sidecar.metrics.lean_page import SummedFamily, lean_families
+from sidecar.metrics.negotiation import Format
+from sidecar.metrics.registry import Metrics
+from tests.alert_rules.syntax import OF_ALERTS, Labels, asked_in, exposed, inside, recorded, rules, selectors
+from tests.support.promtool import check_metrics, samples
+from tools.sizing_tables import PROCESS_SERIES
+
+
+MOST_SERIES = 400
+"""Of one pod with one model and three lanes (issue 40, point 7)."""
+OF_PROMETHEUS = 5
+"""`up` and the four scrape_* that Prometheus adds to each target."""
+SUMMED = {label.name for label in LEAN_SUMS_OVER}
+
+
+def expressions() -> Iterator[str]:
+    """All that is evaluated for an alert: the rules, and the queries in its words."""
+    for rule in rules():
+        yield rule.expr
+        yield from asked_in(rule)
+
+
+READ_BESIDE = {
+    c.REQUESTS_IN_FLIGHT: "autoscaling",
+    c.SLO_UNDECIDED_MISSES: "autoscaling",
+    c.ANSWERS_TOTAL: "the gate",
+    c.EMPTY_ANSWERS_TOTAL: "the gate",
+    c.GOOD_REQUESTS_TOTAL: "the gate",
+    c.ENGINE_INFO: "the dashboards' notes on deploys",
+    c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS: "the dashboards' notes on reloads",
+    c.READY: "a person",
+}
+"""What stands on the lean page though no rule reads it, and who reads it."""
+
+
+def test_the_lean_page_is_what_the_rules_read_and_what_has_another_reader() -> None:
+    """A new rule that reads more fails here, and so does a metric that has no reader any more."""
+    read = {node.name or "" for text in expressions() for node in selectors(promql.parse(text))}
+    needed = {metric for metric in CATALOGUE if metric.name in read}
+
+    assert {metric.name for metric in LEAN} == {metric.name for metric in (*needed, *READ_BESIDE)}
+    assert len(LEAN) == len(needed) + len(READ_BESIDE)
+
+
+def test_no_rule_needs_a_label_that_the_lean_page_sums_over() -> None:
+    """Worked out through every operator, as Prometheus does it."""
+    known = {**exposed(catalogue(profile="lean")), **recorded(), OF_ALERTS: frozenset({"alertname", "severity"})}
+    lost = []
+    for text in expressions():
+        labels, tree = Labels(known), promql.parse(text)
+        labels.of(tree)
+        lost += [one for one in labels.lost if one.split(" in ", 1)[0] in SUMMED]
+        lost += [
+            f"{node.name}: {matcher.name}"
+            for node in inside(tree)
+            if isinstance(node, promql.VectorSelector)
+            for matcher in node.matchers.matchers
+            if matcher.name in SUMMED
+        ]
+
+    assert lost == []
+
+
+def test_the_gate_of_a_rollout_reads_only_what_is_there() -> None:
+    asked = [part for question in (*GATE_QUESTIONS.values(), CUT_QUESTION) for part in (question.counted, question.of)]
+    there = {metric.name: {label.name for label in metric.labels} for metric in catalogue(profile="lean")}
+
+    assert {part.metric for part in asked} <= there.keys()
+    assert {
+        (part.metric, name)
+        for part in asked
+        for name in re.findall(r"(\w+)[=!]", part.matchers)
+        if name not in there[part.metric]
+    } == set()
+
+
+def test_what_the_lean_page_sums_over_are_counters() -> None:
+    """Gauges cannot be added up without a rule that says how."""
+    summed = [metric for metric in LEAN if any(label in LEAN_SUMS_OVER for label in metric.labels)]
+
+    assert {metric.kind for metric in summed} == {"counter"}
+
+
+def busy() -> Metrics:
+    """A registry of one model and three lanes in which all that can exist of them does; of incidents there is one at a time."""
+    metrics = Metrics(
+        lanes=["interactive", "batch", "code"],
+        prompt_buckets=[f"to-{edge}" for edge in PromptBucketsConfig().edges],
+        models=["llama"],
+    )
+    for family in metrics.families:
+        if family.metric == c.INCIDENT_BEGAN_TIMESTAMP_SECONDS:
+            family.child("queue", "load").set(1.0)
+        elif family.metric in (c.SIDECAR_BUILD_INFO, c.ENGINE_INFO):
+            family.child(*(label.values[0] if label.values else "1" for label in family.metric.labels))
+        else:
+            family.begin()
+    for family in metrics.families:
+        for number, child in enumerate(family.children.values()):
+            if family.metric.kind in {"gauge", "info"}:
+                child.set(1.0)  # type: ignore[union-attr]
+            elif family.metric.kind == "counter":
+                child.inc(number + 0.5)  # type: ignore[union-attr]
+    return metrics
+
+
+def page(metrics: Metrics, *, whole: bool = False) -> bytes:
+    return b"".join(Pages(metrics, "lean").slices(Format.TEXT, 0.0, whole=whole))
+
+
+def test_a_pod_of_one_model_and_three_lanes_has_at_most_400_series() -> None:
+    """In Prometheus, with all that can exist on it: each outcome and reason. Full use, which docs/sizing.md states, has none of the
+    seldom finish reasons.
+    """
+    text = page(busy())
+    shown = len(samples(text))
+    stated = series_in_use(4, len(PromptBucketsConfig().edges) + 2, 2, profile="lean")
+
+    check_metrics(text)
+    assert stated <= shown <= stated + 20
+    assert shown + PROCESS_SERIES + OF_PROMETHEUS <= MOST_SERIES
+
+
+def test_the_numbers_are_those_of_the_whole_page_added_up() -> None:
+    metrics = busy()
+    lean, whole = samples(page(metrics)), samples(page(metrics, whole=True))
+
+    added: dict[object, float] = {}
+    for (name, labels), value in whole.items():
+        key = name, frozenset(pair for pair in labels if pair[0] not in SUMMED)
+        added[key] = added.get(key, 0.0) + value
+    assert lean == {key: added[key] for key in lean}
+    assert {name for name, _ in lean} == {metric.name for metric in LEAN}
+
+
+def test_a_sum_takes_in_what_is_made_later_and_never_falls() -> None:
+    metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512", "512-4k"], models=["llama"])
+    counted = metrics.counter(c.GOOD_REQUESTS_TOTAL)
+    (family,) = [one for one in lean_families(metrics) if one.metric.name == c.GOOD_REQUESTS_TOTAL.name]
+    assert isinstance(family, SummedFamily)
+    seen = []
+
+    for bucket in ("512-4k", "0-512", "unknown", "512-4k"):
+        counted.child("llama", "chat", bucket).inc(0.1)
+        seen.append({labels: child.value for labels, child in family.children.items()})
+
+    assert [list(each) for each in seen] == [[("llama", "chat")]] * 4
+    values = [each["llama", "chat"] for each in seen]
+    assert values == [0.1, 0.2, 0.1 + 0.1 + 0.1, 0.2 + 0.1 + 0.1]
+
+
+def test_a_lean_page_ends_with_the_process_alone() -> None:
+    """Rules read when it began; nobody reads the garbage collector's counters by the hundred."""
+    names = {
+        family.name
+        for family in text_string_to_metric_families(Pages(busy(), "lean")._process.render(Format.TEXT).decode())
+    }
+
+    assert "process_start_time_seconds" in names
+    assert len(names) == PROCESS_SERIES
+    assert not any(name.startswith("python_") for name in names)
