@@ -85,7 +85,11 @@ class Panel:
     @property
     def description(self) -> str:
         """As people read it behind the panel's (i)."""
-        lean = f"\n\nEmpty for pods of metrics.profile lean: what reads {_listed(self._left_out)}." if self._left_out else ""
+        lean = (
+            f"\n\nEmpty for pods of metrics.profile lean: what reads {_listed(self._left_out)}."
+            if self._left_out
+            else ""
+        )
         return f"{self.about}\n\nPopulation: {self.population}.{lean}"
 
     @property

@@ -31,7 +31,11 @@ _COST = Row(
             PODS,
             "short",
             (
-                Query("group by (POD, version, build, profile, python_version) (llm_sidecar_build_info)", "known", unit="none"),
+                Query(
+                    "group by (POD, version, build, profile, python_version) (llm_sidecar_build_info)",
+                    "known",
+                    unit="none",
+                ),
                 Query(
                     "sum by (POD) (rate(process_cpu_seconds_total[N])) and on (POD) group by (POD) (llm_sidecar_ready)",
                     "CPU",

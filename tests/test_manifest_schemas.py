@@ -13,7 +13,7 @@ from tests.support.manifests import mismatches
 from tests.support.schemas import SCHEMAS, refused, values_refused
 
 
-OPT_IN = ("service-account", "network-policy", "alertmanager", "admin-tls")
+OPT_IN = ("service-account", "network-policy", "alertmanager", "admin-tls", "scaling/keda", "scaling/hpa")
 """Components for Deployments and StatefulSets of any engine."""
 DEPLOYMENTS = ("vllm", "sglang", "triton")
 """The manifests whose engine is in a Deployment."""
@@ -39,7 +39,10 @@ def test_all_components_together_make_valid_objects(engine: str, tmp_path: Path)
     liveness = [f"engine-liveness/{engine}"] if engine in LIVENESS else []
     objects = attached(tmp_path, DOCUMENTED[engine], ("monitoring", *liveness, *OPT_IN))
 
-    assert {kind for kind, _ in objects} > {"AlertmanagerConfig", "NetworkPolicy", "ServiceAccount"}
+    assert {kind for kind, _ in objects} > {
+        *("AlertmanagerConfig", "NetworkPolicy", "ServiceAccount"),
+        *("ScaledObject", "HorizontalPodAutoscaler"),
+    }
     assert every_refusal(objects) == {}
     assert mismatches(objects, tmp_path) == []
 
@@ -119,6 +122,14 @@ def test_a_field_that_a_custom_resource_has_not_is_found(file: str, kind: str, c
     change(one["spec"])
 
     assert refused(one) != []
+
+
+@pytest.mark.parametrize("change", [{"minReplicas": 1}, {"fallback": {"replicas": 1}}, {"maxReplicaCount": "4"}])
+def test_an_unknown_field_and_a_wrong_type_of_an_autoscaler_are_found(change: Any) -> None:
+    one = read_yaml((DEPLOY / "components/scaling/keda/scaled-object.yaml").read_text())
+    assert refused(one) == []
+
+    assert refused({**one, "spec": {**one["spec"], **change}}) != []
 
 
 def test_an_unknown_field_of_the_routes_is_found() -> None:

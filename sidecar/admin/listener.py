@@ -221,7 +221,9 @@ class AdminListener:
             return web.Response(status=503, text="Too many scrapes at once.\n", headers={"Retry-After": "5"})
         asked = request.query.get("profile")
         if asked not in (None, "full"):
-            return web.Response(status=400, text="profile: full, or none for what metrics.profile of the config says.\n")
+            return web.Response(
+                status=400, text="profile: full, or none for what metrics.profile of the config says.\n"
+            )
         form = self._pages.preferred(",".join(request.headers.getall(hdrs.ACCEPT, [])))
         gzip = accepts_gzip(",".join(request.headers.getall(hdrs.ACCEPT_ENCODING, [])))
         response = web.StreamResponse(headers={"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"})
@@ -234,9 +236,7 @@ class AdminListener:
                 await response.prepare(request)
                 if request.method != hdrs.METH_HEAD:
                     await self._app.settle()
-                    await self._pages.write(
-                        response.write, form, gzip=gzip, at=self._clock(), whole=asked is not None
-                    )
+                    await self._pages.write(response.write, form, gzip=gzip, at=self._clock(), whole=asked is not None)
                 await response.write_eof()
             result = "ok"
             if request.method != hdrs.METH_HEAD:

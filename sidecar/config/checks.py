@@ -63,7 +63,10 @@ def _engine_key(known: Known) -> Iterator[Finding]:
 def _page(known: Known) -> Iterator[Finding]:
     form = known(("web", "native_histograms"))
     if known(("metrics", "profile")) == "lean" and form not in ("off", WRONG):
-        yield ("web", "native_histograms"), f"is {form}, and metrics.profile: lean shows no histogram: take one of them away"
+        yield (
+            ("web", "native_histograms"),
+            f"is {form}, and metrics.profile: lean shows no histogram: take one of them away",
+        )
 
 
 def _spans(known: Known) -> Iterator[Finding]:

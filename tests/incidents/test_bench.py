@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.incidents.__main__ import REPORTED, SAMPLE, TUNING, whole
+from bench.incidents.__main__ import PROFILES, REPORTED, SAMPLE, TUNING, whole
 from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES
 from bench.incidents.healthy import curve, healthy_day
@@ -72,14 +72,16 @@ def test_a_whole_run_has_300_runs_with_reports_on_seeds_that_the_commit_draws() 
 
 @pytest.mark.bench
 def test_one_run_from_its_seed_to_its_line_and_its_page() -> None:
-    """A crash must page with the shipped rules: one run from its seed to its printed line and its page."""
+    """A crash must page with the shipped rules: one run from its seed to its printed line and its page. A lean pod pages the same."""
     need_tool("promtool")
 
-    finished = done(Job("crash", engine_for("crash", SAMPLE["crash"]), SAMPLE["crash"], (Mode.REPORTS,), unkind=False))
+    engine = engine_for("crash", SAMPLE["crash"])
+    finished = done(Job("crash", engine, SAMPLE["crash"], (Mode.REPORTS,), unkind=False, profiles=PROFILES["both"]))
 
     pages = [case for case in finished.cases if case.severity == "page"]
     assert {case.key for case in pages} >= {("interactive", "ttft"), ("code", "ttft")}
     assert {case.root for case in pages} == {("engine",)}
+    assert finished.differing == []
     assert line(finished, 3).startswith("   3 left  crash chunks-2048")
     written = page([finished], [], {}, ["with reports: something"], "1 minute")
     assert "| crash | the engine dies and comes back | engine | engine | engine |" in written

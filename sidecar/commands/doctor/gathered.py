@@ -126,7 +126,11 @@ class Read:
     def is_lean(self) -> bool:
         """Whether Prometheus gets a page of the pod that leaves out most of the catalogue, as far as the pod has told."""
         page = self.evidence.page
-        return page is not None and page.good and any(labels.get("profile") == "lean" for labels, _ in self.page.of(SIDECAR_BUILD_INFO.name))
+        return (
+            page is not None
+            and page.good
+            and any(labels.get("profile") == "lean" for labels, _ in self.page.of(SIDECAR_BUILD_INFO.name))
+        )
 
     @property
     def started_at(self) -> float | None:

@@ -86,9 +86,9 @@ class Link(Enum):
     )
     RULES = (
         "rules",
-        "Is every shipped rule loaded, once?",
+        "Is every shipped rule loaded, once, and no rule that reads what a lean pod leaves out?",
         "--prometheus.url",
-        "The alerts that are missing never fire.",
+        "The alerts that are missing, or read nothing, never fire.",
     )
     LABELS = (
         "labels",
@@ -141,9 +141,9 @@ class Link(Enum):
     )
     DASHBOARDS = (
         "dashboards",
-        "Does the dashboard link of each alert open?",
+        "Does the dashboard link of each alert open, and does a lean pod fill its panels?",
         "--prometheus.url, --grafana.url",
-        "The person who is paged meets a dead link.",
+        "The person who is paged meets a dead link, or empty panels.",
     )
     CLOCK = (
         "clock",

@@ -1,0 +1,64 @@
+"""The query by which an autoscaler decides how many replicas of an engine are wanted: one number, in replicas.
+
+Only one fault is mended by replicas: more work than the fleet has room for. The sidecars name it: the root of their misses is
+`queue`. So the number rises above the present replicas only while an objective burns and the queue is the root of most of its misses;
+misses whose root is not decided yet do not count for it. While anything else burns (an engine that is down, a slow node, a slow hop, a
+sidecar without CPU) it is the number of replicas that there are: no replica is added, and none is taken away from a fleet in
+trouble. Else it may fall, to what the requests in flight need. A replica whose engine does not answer, as while it loads its model,
+has no room: its arrival is waited for before another one is asked for, and it is never taken for idle.
+
+No series, no number: an autoscaler then keeps what it has. Knows PromQL, and no autoscaler.
+"""
+
+from sidecar.metrics.catalogue import (
+    ENGINE_REQUESTS_WAITING,
+    ENGINE_UP,
+    REQUESTS_IN_FLIGHT,
+    SIDECAR_BUILD_INFO,
+    SLO_ALLOWED_MISSES_TOTAL,
+    SLO_MISSES_TOTAL,
+    SLO_ROOT_CAUSE_MISSES_TOTAL,
+    SLO_UNDECIDED_MISSES,
+)
+from sidecar.slo.attribution import Blame
+
+
+WINDOW = "2m"
+"""Long enough for two scrapes a minute apart, and for the 15 s in which a root may be undecided."""
+LEAST_MISSES, LEAST_BURN = 3, 2
+"""Misses in the window, and their multiple of what the targets allow, from which on an objective burns: the burn of a ticket."""
+LEAST_SHARE = 0.6
+"""Share of the misses whose root is the queue, as in the alerts."""
+
+
+def replicas_wanted(selector: str, requests_per_replica: int) -> str:
+    """PromQL for the replicas wanted, to be compared with a target of 1 for each replica.
+
+    `selector`: label matchers of one workload's sidecars, without braces. `requests_per_replica`: requests that one engine works on
+    at once within its objectives, at least 1 (docs/scaling.md says how to find it).
+    """
+
+    def of(name: str, *matchers: str) -> str:
+        return f"{name}{{{','.join((selector, *matchers))}}}"
+
+    def grown(name: str, *matchers: str) -> str:
+        return f"sum(increase({of(name, *matchers)}[{WINDOW}]))"
+
+    replicas = f"count({of(SIDECAR_BUILD_INFO.name)})"
+    working = f"(count({of(ENGINE_UP.name)} == 1) or vector(0))"
+    before_output = of(REQUESTS_IN_FLIGHT.name, 'state="waiting"')  # where the engine does not tell its queue
+    waiting = f"(sum({of(ENGINE_REQUESTS_WAITING.name)}) or sum({before_output}))"
+    misses, roots = grown(SLO_MISSES_TOTAL.name), SLO_ROOT_CAUSE_MISSES_TOTAL.name
+    burning = f"({misses} >= {LEAST_MISSES} and {misses} >= {LEAST_BURN} * {grown(SLO_ALLOWED_MISSES_TOTAL.name)})"
+    queue = grown(roots, f'phase="{Blame.QUEUE}"')
+    named = f"({queue} >= {LEAST_SHARE} * ({grown(roots)} + sum({of(SLO_UNDECIDED_MISSES.name)})))"
+    needed = f"{working} + {waiting} / {requests_per_replica}"
+    in_use = f"sum({of(REQUESTS_IN_FLIGHT.name)}) / {requests_per_replica} + {replicas} - {working}"
+    return "\n".join(
+        (
+            f"({needed} > {replicas} or {replicas}) and {burning} and {named}",
+            f"or {replicas} and {burning}",
+            f"or {in_use} < {replicas}",
+            f"or {replicas}",
+        )
+    )
