@@ -122,12 +122,22 @@ PARTS = (
     ),
     Part("wheel", 8, "make test-wheel", (*ON_THE_WHEEL, "tests"), needs_clock=False),
     Part("dashboards-drawn", 3, "make dashboards-drawn", (*PLAYED, "tests/drawn"), needs_clock=False),
-    Part("incidents-sample", 5, "make bench-incidents ARGS=--sample", (*PLAYED, "bench/incidents"), needs_clock=False),
+    Part(
+        "incidents-sample",
+        9,
+        'make bench-incidents ARGS="--sample --profile=both"',
+        (*PLAYED, "bench/incidents"),
+        needs_clock=False,
+    ),
     Part(
         "benches",
         4,
         "make test-benches ARGS=--timeout=1200",
-        (*PLAYED, "tests/commands/capacity", "tests/commands/demo", "tests/incidents", "tests/commands/simulator"),
+        (
+            *PLAYED,
+            *("tests/commands/capacity", "tests/commands/demo", "tests/commands/export", "tests/commands/simulator"),
+            "tests/incidents",
+        ),
         needs_clock=False,
     ),
     Part(

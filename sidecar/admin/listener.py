@@ -90,7 +90,7 @@ class AdminListener:
     `accounts`: the closed requests; None: none are kept.
     `access`: the gate, which is closed with the listener; None: plain HTTP, open to all.
     `baseline`: makes the document of usual values, or raises RefusedError with the reason why there is none.
-    `in_force`: makes the text of `/config`; a thread calls it. `unix`: Unix seconds. `profile`: what `/metrics` shows.
+    `in_force`: makes the text of `/config`; a thread calls it. `unix`: Unix seconds. `profile`: that of `/metrics`.
     """
 
     def __init__(

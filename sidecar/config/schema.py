@@ -344,7 +344,7 @@ class MetricsConfig(Section):
     """Detail and number of the exposed series."""
 
     profile: Profile = "full"
-    """What `/metrics` shows; all is counted in either. `lean`, for hundreds of pods: what rules, alerts, autoscaling and a rollout's gate read, summed over prompt lengths, and no histogram (docs/sizing.md); most panels of the dashboards are then empty and say so."""
+    """The content of `/metrics`; all is counted in either. `lean`, for hundreds of pods: what rules, alerts, autoscaling and a rollout's gate read, summed over prompt lengths, and no histogram (docs/sizing.md); most panels of the dashboards are then empty and say so."""
     inter_token_by_prompt_bucket: bool = False
     """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
     series_limit: Annotated[int, Limits(ge=1000, le=1_000_000)] = SERIES_LIMIT

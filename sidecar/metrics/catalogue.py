@@ -792,7 +792,7 @@ LEAN_SUMS_OVER = (PROMPT_BUCKET,)
 
 
 def catalogue(*, inter_token_by_prompt_bucket: bool = False, profile: Profile = "full") -> tuple[Metric, ...]:
-    """What one process counts, or shows with the profile lean: there without the labels that it sums over.
+    """The metrics that one process counts, or shows with the profile lean: there without the labels that it sums over.
 
     The two inter-token histograms carry the prompt bucket where the config asks for it.
     """

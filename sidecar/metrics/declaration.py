@@ -15,7 +15,7 @@ NativeForm = Literal["off", "beside", "only"]
 """The form of histograms in a protobuf page: classic, native beside classic, native alone. `off` has no protobuf page."""
 
 Profile = Literal["full", "lean"]
-"""What of the catalogue stands on the page of metrics: all of it, or what rules, autoscaling and a rollout's gate read."""
+"""The part of the catalogue that stands on the page of metrics: all of it, or what rules, autoscaling and a rollout's gate read."""
 
 SERIES_LIMIT = 50_000
 """Most series of one process, unless the config says otherwise: ten lanes of three models in full use fit, a page of some 8 MB."""

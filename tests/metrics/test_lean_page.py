@@ -20,7 +20,7 @@ from tools.sizing_tables import PROCESS_SERIES
 
 
 MOST_SERIES = 400
-"""Of one pod with one model and three lanes (issue 40, point 7)."""
+"""Most series of one pod with one model and three lanes."""
 OF_PROMETHEUS = 5
 """`up` and the four scrape_* that Prometheus adds to each target."""
 SUMMED = {label.name for label in LEAN_SUMS_OVER}
@@ -43,7 +43,7 @@ READ_BESIDE = {
     c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS: "the dashboards' notes on reloads",
     c.READY: "a person",
 }
-"""What stands on the lean page though no rule reads it, and who reads it."""
+"""Metrics on the lean page that no rule reads, with their reader."""
 
 
 def test_the_lean_page_is_what_the_rules_read_and_what_has_another_reader() -> None:
@@ -163,7 +163,7 @@ def test_a_sum_takes_in_what_is_made_later_and_never_falls() -> None:
 
 
 def test_a_lean_page_ends_with_the_process_alone() -> None:
-    """Rules read when it began; nobody reads the garbage collector's counters by the hundred."""
+    """Rules read when it began; of hundreds of pods no reader wants the garbage collector's counters."""
     names = {
         family.name
         for family in text_string_to_metric_families(Pages(busy(), "lean")._process.render(Format.TEXT).decode())

@@ -1,4 +1,4 @@
-"""Which expressions read what `metrics.profile: lean` leaves out, and a dashboard without the panels that read nothing else.
+"""Finds what expressions read of all that `metrics.profile: lean` leaves out, and takes panels that read nothing else off a dashboard.
 
 Knows the names in an expression and where a dashboard keeps its panels; refuses to know what a panel means. A panel of which one
 query is answered stays whole: its description names what is missing. Pure.

@@ -29,7 +29,7 @@ STEP_SECONDS, LOOKS = 15.0, range(12, 25)
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What one workload's sidecars say for six minutes. `roots`: phase to the misses a minute that are decided for it."""
+    """The series of one workload's sidecars over six minutes. `roots`: phase to the misses a minute that are decided for it."""
 
     name: str
     roots: Mapping[str, float] = field(default_factory=dict)
