@@ -230,6 +230,38 @@ def tcp(port: int) -> dict[str, Any]:
     return {"protocol": "TCP", "port": port}
 
 
+SCALED = {"ScaledObject": "keda/scaled-object", "HorizontalPodAutoscaler": "hpa/horizontal-pod-autoscaler"}
+SHIPPED_WORKLOAD = {"name": "mistral-7b", "namespace": "default", "requestsPerReplica": 32, "maxReplicas": 4}
+"""The workload of the shipped objects."""
+
+
+@pytest.mark.parametrize(("kind", "file"), SCALED.items(), ids=SCALED)
+def test_autoscaling_is_the_shipped_object_with_each_workloads_own_words(kind: str, file: str, helm: Helm) -> None:
+    own = {"name": "qwen-3", "kind": "StatefulSet", "requestsPerReplica": 8, "minReplicas": 2, "maxReplicas": 9}
+    scaling = {"as": kind, "workloads": [SHIPPED_WORKLOAD, own], "prometheusUrl": "http://thanos:9090"}
+    shipped, other = helm.objects(CHART, {**OFF, "autoscaling": scaling})
+    expected = committed(f"deploy/components/scaling/{file}.yaml")
+    for trigger in expected["spec"].get("triggers", ()):
+        trigger["metadata"]["serverAddress"] = "http://thanos:9090"
+
+    assert as_exported([shipped]) == keyed([expected])
+    assert (other["metadata"]["name"], other["metadata"]["namespace"]) == ("qwen-3", "monitoring")
+    assert other["spec"]["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "qwen-3"}
+    assert {value for key, value in other["spec"].items() if key.startswith(("min", "max"))} == {2, 9}
+    assert "mistral" not in json.dumps(other)
+    assert queries([other]) == [
+        query.replace('namespace="default",pod=~"mistral-7b-.*"', 'namespace="monitoring",pod=~"qwen-3-.*"').replace(
+            "/ 32", "/ 8"
+        )
+        for query in queries([shipped])
+    ]
+    assert refused(shipped) == refused(other) == []
+
+
+def queries(objects: list[Any]) -> list[str]:
+    return [trigger["metadata"]["query"] for one in objects for trigger in one["spec"].get("triggers", ())]
+
+
 OFF = {
     "scrape": {"by": "none", "adminService": False},
     "rules": {"as": "none"},

@@ -30,6 +30,8 @@ _CHART_LINKS = {
         f"{ALERT_RULES}/templates/*.tmpl",
         f"{DEPLOY}/base/admin-service.yaml",
         f"{DEPLOY}/components/network-policy/network-policy.yaml",
+        f"{DEPLOY}/components/scaling/hpa/horizontal-pod-autoscaler.yaml",
+        f"{DEPLOY}/components/scaling/keda/scaled-object.yaml",
         f"{DEPLOY}/monitoring/pod-monitor/pod-monitor.yaml",
     ),
     "dashboards/": (f"{GRAFANA}/dashboards/*",),
