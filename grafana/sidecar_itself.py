@@ -186,6 +186,11 @@ _SEEN = Row(
                     unit="reqps",
                 ),
                 Query(
+                    "sum by (result) (rate(llm_sidecar_verify_probes_total[R])) > 0",
+                    "probe: {{result}}",
+                    unit="reqps",
+                ),
+                Query(
                     "sum by (outcome) (rate(llm_passthrough_requests_total[R])) > 0",
                     "passed: {{outcome}}",
                     unit="reqps",

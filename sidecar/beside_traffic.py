@@ -77,6 +77,7 @@ class BesideTraffic:
         )
         self.engine_side.state.on_restart = self._engine_restarted
         serving.on_closed = self.engine_side.closed
+        settlement.on_probe_done = self.engine_side.probe_done
         self.report_fetcher = ReportFetcher(
             readers_of(
                 config.engine,

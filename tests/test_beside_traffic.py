@@ -167,6 +167,18 @@ def test_a_reload_reads_the_web_config_again_and_a_bad_one_is_told_in_the_same_p
     asyncio.run(scenario())
 
 
+def test_a_probe_that_ended_well_is_told_to_those_who_compare_with_the_engine(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        process = Process(tmp_path)
+        settlement = process.serving.settlement
+
+        assert settlement.on_probe_done == process.beside.engine_side.probe_done
+        assert settlement.on_ended == process.beside.report_fetcher.ended
+        process.close()
+
+    asyncio.run(scenario())
+
+
 def test_not_ready_until_the_engine_has_answered(tmp_path: Path) -> None:
     """The gauge `llm_sidecar_ready` agrees with the answer of `/-/ready`."""
 

@@ -261,6 +261,12 @@ PASSTHROUGH_REQUESTS_TOTAL = Counter(
     "Requests that are not inference (health, models, tokenize, ...). They have no lane and no objective.",
     (OUTCOME,),
 )
+VERIFY_PROBES_TOTAL = Counter(
+    "llm_sidecar_verify_probes_total",
+    "Inference requests with the header x-llm-phase-sidecar-verify, which `sidecar verify` sends. apart: outside all lanes, objectives"
+    " and gauges of lanes. as_usual: more of them came than a few runs send, so they count as every other request.",
+    (Label("result", ("apart", "as_usual")),),
+)
 
 LANES_BY_LENGTH_TOTAL = Counter(
     "llm_lanes_by_length_total",

@@ -100,6 +100,10 @@ class EngineSide:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._recorder.dropped("observer_error")
 
+    def probe_done(self) -> None:
+        """A probe of `sidecar verify` passed here and ended well, and has no account."""
+        self._tally.probe_done()
+
     @property
     def name(self) -> str:
         """The engine in words for operators: its address, kind and version; never a credential."""

@@ -70,11 +70,13 @@ class InFlight:
         """By the label values of the gauge's child with state waiting."""
         self._group_of: dict[Hashable, _Group] = {}
         self._held: set[Hashable] = set()
+        self.apart = 0
+        """Probes of `sidecar verify` in flight. They have no lane, and so no gauge, but the engine works on them too."""
         metrics.before_scrape(self.set_gauges)
 
     def __len__(self) -> int:
-        """Number of requests in flight."""
-        return len(self._group_of)
+        """Number of requests in flight, probes included."""
+        return len(self._group_of) + self.apart
 
     def enter(self, key: Hashable, labels: RequestLabels, at: float) -> None:
         """A request came in; `at` is its `accepted_at` in seconds. Entering again moves it to the new labels."""

@@ -68,6 +68,7 @@ class Recorder:
         """The same for the number of output events of each read that had any."""
         self._attribution = metrics.counter(c.PHASE_ATTRIBUTION_TOTAL)
         self._passthrough = metrics.counter(c.PASSTHROUGH_REQUESTS_TOTAL)
+        self._probes = metrics.counter(c.VERIFY_PROBES_TOTAL)
         self._dropped = metrics.counter(c.DROPPED_TOTAL)
         self._failures = metrics.counter(c.FAILURES_TOTAL)
         self._injection = metrics.counter(c.USAGE_INJECTION_TOTAL)
@@ -109,6 +110,10 @@ class Recorder:
     def passthrough(self, outcome: Outcome) -> None:
         """A request that is no inference request ended."""
         self._passthrough.child(outcome).inc()
+
+    def probed(self, *, apart: bool) -> None:
+        """A request said that it is one of `sidecar verify`; `apart`: it stays outside the lanes."""
+        self._probes.child("apart" if apart else "as_usual").inc()
 
     def uncounted(self, kind: str, target: bytes) -> None:
         """A request that looks like inference passed uncounted; `kind` is one of UNCOUNTED_KINDS."""

@@ -36,6 +36,7 @@ from sidecar.observe.response import StreamedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
 from sidecar.observe.unknown_model import REFUSES_MODEL, UnknownModel
 from sidecar.observe.usage_chunk import ask_for_usage
+from sidecar.observe.verify_probes import VERIFY_HEADER, ProbeBucket, ProbeObserver
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
 from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
@@ -118,6 +119,7 @@ class Observers:
         """Ids of the responses that clients have cancelled lately."""
         self.held = Budget(Kind.HELD_BYTES, UNLIMITED)
         """The budget of bytes that the process holds; the road gives its own (`wiring.py`)."""
+        self.probes = ProbeBucket()
         self.apply(config)
 
     def apply(self, config: Config) -> None:
@@ -128,11 +130,13 @@ class Observers:
         self.include_usage = config.proxy.include_usage == "auto"
 
     def __call__(self, head: RequestHead) -> Observer:
-        """A `RequestObserver` for an inference request, a `PassingObserver` for every other one."""
+        """A `RequestObserver` for an inference request, a `ProbeObserver` for one of `sidecar verify`, a `PassingObserver` for all others."""
         settlement = self.settlement
         own = settlement.engine.speaks.paths
         api = self.apis.of(head.method, head.target, own)
         if api is not None:
+            if VERIFY_HEADER in head.found and self._is_apart(head.accepted_at):
+                return ProbeObserver(settlement, head)
             return RequestObserver(self, head, api)
         if (cancelled := cancelled_by(head.method, head.target)) is not None and len(cancelled) <= MAX_ID_CHARACTERS:
             self.cancelled[cancelled.decode("utf-8", "replace")] = None
@@ -143,6 +147,12 @@ class Observers:
         return PassingObserver(
             settlement.instruments.recorder, head, inference_path=inference_path, is_told=not is_excluded
         )
+
+    def _is_apart(self, at: float) -> bool:
+        """Whether this probe of `sidecar verify` stays outside the lanes: there are not too many of them."""
+        apart = self.probes.take(at)
+        self.settlement.instruments.recorder.probed(apart=apart)
+        return apart
 
 
 class RequestObserver:

@@ -70,6 +70,8 @@ class Settlement:
         """The engine's reports come by another way than spans: a file that is read, a poll."""
         self.on_ended: Callable[[Ending], None] = lambda _ending: None
         """Called with each request that is over, whatever its outcome."""
+        self.on_probe_done: Callable[[], None] = lambda: None
+        """Called for each probe of `sidecar verify` that ended well: the engine counts it too."""
         self.pending: Pending[tuple[Account, EngineReport | None]] = Pending(
             self._joined, lambda lost: recorder.dropped(lost.value), wait_seconds=engine.speaks.late_report_seconds
         )

@@ -311,6 +311,7 @@ def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     used |= {c.UNCACHED_PROMPT_TOKENS_TOTAL, c.RECEIVED_PROMPT_TOKENS_TOTAL, c.RECEIVED_MEASURED_REQUESTS_TOTAL}
     used |= {
         c.ANSWER_PROOFS_TOTAL,
+        c.VERIFY_PROBES_TOTAL,
         c.LANES_BY_LENGTH_TOTAL,
         c.UNFINISHED_OUTPUT_TOKENS_TOTAL,
         c.SLO_UNJUDGED_REQUESTS_TOTAL,

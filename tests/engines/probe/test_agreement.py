@@ -65,6 +65,15 @@ def test_half_of_the_traffic_past_the_sidecar_is_half_of_it_seen() -> None:
     assert comparison.read(300, queue=40.0) == Ratios(0.5, {Phase.QUEUE: 0.75})
 
 
+def test_probes_of_verify_that_passed_here_are_no_traffic_past_the_sidecar() -> None:
+    comparison = Comparison()
+    comparison.ours(130)
+    for _ in range(20):
+        comparison.tally.probe_done()
+
+    assert comparison.read(150).traffic_seen == 1.0
+
+
 def test_of_little_traffic_nothing_is_said() -> None:
     """Requests are not forgotten either: they add up over the window."""
     comparison = Comparison()

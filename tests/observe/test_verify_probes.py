@@ -1,0 +1,89 @@
+"""Probes of `sidecar verify` pass unchanged and change no number of a lane; a client that sends too many of them hides nothing."""
+
+import pytest
+
+from sidecar.engines.reports.lone_requests import Ending
+from sidecar.observe.verify_probes import MOST_PROBES_AT_ONCE, PROBE_EVERY_SECONDS, VERIFY_HEADER, ProbeBucket
+from tests.support.vllm_stream import STREAM, chunk, play, post
+from tests.support.vllm_stream import TOKEN as A_TOKEN
+from tests.support.walk import Walk
+
+
+PROBE = post({"stream": True}, f"{VERIFY_HEADER.decode().title()}: 1")
+
+
+def of_lanes(walk: Walk) -> list[str]:
+    """The page's samples that have a lane."""
+    return [line for line in walk.page().splitlines() if 'lane="' in line]
+
+
+def test_a_probe_passes_unchanged_and_moves_no_number_of_a_lane() -> None:
+    walk = Walk()
+    before = of_lanes(walk)
+    client = walk.client()
+    client.send(PROBE)
+    play(walk)
+
+    assert b"include_usage" not in walk.engine.taken
+    assert VERIFY_HEADER in walk.engine.taken.lower()
+    assert client.taken.count(b"data: ") == 5
+    assert of_lanes(walk) == before
+    assert walk.accounts == []
+    assert walk.value("llm_sidecar_verify_probes_total", result="apart") == 1
+
+
+def test_a_probe_is_in_flight_and_has_ended_where_the_engine_is_compared() -> None:
+    """The engine works on it and counts it: a page read beside it must not look as if others passed the sidecar by."""
+    walk = Walk()
+    ended: list[Ending] = []
+    done: list[bool] = []
+    walk.settlement.on_ended, walk.settlement.on_probe_done = ended.append, lambda: done.append(True)
+    client = walk.client()
+    client.send(PROBE)
+    walk.engine.send(STREAM + chunk(A_TOKEN))
+    inside = len(walk.instruments.in_flight)
+    client.protocol.connection_lost(None)
+
+    assert (inside, len(walk.instruments.in_flight)) == (1, 0)
+    assert [(each.keys, each.waits) for each in ended] == [((), False)]
+    assert done == []  # its client left: the engine does not count it as a good one
+
+    client = walk.client()
+    client.send(PROBE)
+    play(walk)
+
+    assert done == [True]
+
+
+def test_a_client_that_sends_too_many_probes_is_counted_as_usual() -> None:
+    """Sixty in 42 seconds: 48 and the three that have come anew are believed."""
+    walk = Walk()
+    for _ in range(60):
+        walk.client().send(PROBE)
+        play(walk)
+
+    counted = {result: walk.value("llm_sidecar_verify_probes_total", result=result) for result in ("apart", "as_usual")}
+    assert (counted, walk.value("llm_requests_total", lane="interactive")) == ({"apart": 51, "as_usual": 9}, 9)
+
+
+def test_the_bucket_fills_again_one_by_one() -> None:
+    bucket = ProbeBucket()
+    first = [bucket.take(100.0) for _ in range(MOST_PROBES_AT_ONCE + 1)]
+    later = [bucket.take(100.0 + PROBE_EVERY_SECONDS) for _ in range(2)]
+    long_after = [bucket.take(1e6) for _ in range(MOST_PROBES_AT_ONCE + 1)]
+
+    assert (first.count(True), later, long_after.count(True)) == (
+        MOST_PROBES_AT_ONCE,
+        [True, False],
+        MOST_PROBES_AT_ONCE,
+    )
+
+
+@pytest.mark.parametrize("path", [b"/v1/models", b"/tokenize"])
+def test_the_header_changes_nothing_of_what_is_no_inference(path: bytes) -> None:
+    walk = Walk()
+    walk.client().send(b"GET %b HTTP/1.1\r\nHost: pod\r\n%b: 1\r\n\r\n" % (path, VERIFY_HEADER))
+    walk.engine.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    assert walk.value("llm_passthrough_requests_total") == 1
+    assert "llm_sidecar_verify_probes_total{" not in walk.page()
