@@ -44,6 +44,9 @@ examples:
   sidecar doctor --prometheus.url=http://prometheus:9090
       Check every link from the engine to a page; `sidecar doctor --help` has
       more.
+  sidecar verify --engine.url=http://127.0.0.1:8000
+      Compare what an engine says with what a client sees; `sidecar verify
+      --help` has more.
   sidecar capacity --model=llama-3.3-70b --gpu=h100 --gpu.count=4 --users=50
       Estimate how many sequences fit and how fast decoding can be; `sidecar
       capacity --help` has more.
@@ -135,10 +138,6 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
     match name:  # imported when it runs: no other command needs it
         case "demo":
             from sidecar.commands.demo.demo import main as command  # noqa: PLC0415
-        case "diagnose":
-            from sidecar.commands.diagnose.diagnose_command import main as command  # noqa: PLC0415
-        case "compare":
-            from sidecar.commands.compare.compare_command import main as command  # noqa: PLC0415
         case "inject" | "uninject" | "bypass":
             from sidecar.commands.inject.inject_command import COMMANDS  # noqa: PLC0415
 
@@ -151,6 +150,20 @@ def _command_with_flags_of_its_own(name: str) -> Callable[[Sequence[str]], int] 
             from sidecar.commands.drain_command import main as command  # noqa: PLC0415
         case "export":
             from sidecar.commands.export.export_command import main as command  # noqa: PLC0415
+        case _:
+            return _command_that_asks(name)
+    return command
+
+
+def _command_that_asks(name: str) -> Callable[[Sequence[str]], int] | None:
+    """The same for commands that only ask servers."""
+    match name:
+        case "diagnose":
+            from sidecar.commands.diagnose.diagnose_command import main as command  # noqa: PLC0415
+        case "compare":
+            from sidecar.commands.compare.compare_command import main as command  # noqa: PLC0415
+        case "verify":
+            from sidecar.commands.verify.verify_command import main as command  # noqa: PLC0415
         case "doctor":
             from sidecar.commands.doctor.doctor_command import main as examine  # noqa: PLC0415
 
@@ -183,6 +196,7 @@ def _parser() -> argparse.ArgumentParser:
         ("diagnose", "name the phase that is too slow, and what to do about it", ""),
         ("compare", "set two windows, two versions or two pods beside each other, with intervals", ""),
         ("doctor", "check every link from the engine to a page, and say what to do", ""),
+        ("verify", "probe an engine, and the hops in front of it, and say which source contradicts another", ""),
         ("capacity", "estimate what fits, how fast it can be, how many replicas a load needs", ""),
         ("baseline", "write the usual values of a healthy pod to a file for new pods", ""),
         ("drain", "drain the sidecar on this host, and wait until nothing is in flight", ""),

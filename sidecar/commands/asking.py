@@ -8,7 +8,7 @@ the doctor judges them all.
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -24,8 +24,12 @@ AT_ONCE = 8
 """Questions to one server at a time: a Prometheus serves 20 queries by default, and dashboards need some of them."""
 LARGEST_ANSWER = 32 * 1024 * 1024
 """Bytes of an answer above which it is refused."""
+PULSE_SECONDS = 0.002
+"""Short beside the time between two tokens."""
 HOW_TO_LOG_IN = "asks for a user and a password: write them into the address, https://USER:PASSWORD@HOST:PORT"
 NOT_ASKABLE = "is no address that can be asked"
+_FAILS = (TimeoutError, aiohttp.ClientError, ValueError, OSError)
+"""Exceptions of a question that failed; `Asker` has the words for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Reply:
     """The Date header."""
     at: float = 0.0
     """Unix time of this machine in the middle between question and answer, in seconds."""
+    server: str = ""
+    """The Server header."""
 
     @property
     def good(self) -> bool:
@@ -82,6 +88,48 @@ class Reply:
             return None
 
 
+@dataclass(slots=True)
+class Connecting:
+    """When a request asked for a connection, and when it had one, by `clock`; `began_at` is None where it took one that was open."""
+
+    clock: Callable[[], float]
+    began_at: float | None = None
+    ready_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One POST and its answer as it came. Instants in seconds of the monotonic clock."""
+
+    where: str
+    """The address, without credentials."""
+    sent_at: float
+    """The connection was there: the request was written."""
+    ended_at: float
+    """The answer was whole, or failed."""
+    connect_seconds: float | None = None
+    """For a new connection, TLS included; None where an open one was used."""
+    status: int | None = None
+    """None: no answer came."""
+    headers_at: float | None = None
+    fields: tuple[tuple[str, str], ...] = ()
+    """Header fields of the answer, names in lower case."""
+    pieces: tuple[tuple[float, bytes], ...] = ()
+    """The body, each read with its instant."""
+    failure: str = ""
+    """The words that follow the address if the answer is not whole."""
+    late_seconds: float = 0.0
+    """The longest time by which a timer of this process was late meanwhile: so late may a read have been noted."""
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(piece for _, piece in self.pieces)
+
+    def field(self, name: str) -> str:
+        """The values of this field, joined as RFC 9110 5.3 allows; "" if there is none."""
+        return ", ".join(value for given, value in self.fields if given == name)
+
+
 def below(base: str, path: str) -> URL:
     """The path below a base address, which may have a path of its own. Raises ValueError for what is no address."""
     path, _, query = path.partition("?")
@@ -96,7 +144,26 @@ def session(timeout_seconds: float, *, agent: str = "", unix_path: str = "") -> 
         headers={"User-Agent": agent} if agent else None,
         connector=aiohttp.UnixConnector(unix_path) if unix_path else None,
         cookie_jar=aiohttp.DummyCookieJar(),
+        trace_configs=[_connections()],
     )
+
+
+def _connections() -> aiohttp.TraceConfig:
+    """Writes the instants of a request's connection into its `Connecting`, where it has one."""
+
+    async def begins(_session: aiohttp.ClientSession, trace: Any, _params: object) -> None:
+        if isinstance(found := trace.trace_request_ctx, Connecting):
+            found.began_at = found.clock()
+
+    async def is_ready(_session: aiohttp.ClientSession, trace: Any, _params: object) -> None:
+        if isinstance(found := trace.trace_request_ctx, Connecting):
+            found.ready_at = found.clock()
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_create_start.append(begins)
+    config.on_connection_create_end.append(is_ready)
+    config.on_connection_reuseconn.append(is_ready)
+    return config
 
 
 class Asker:
@@ -106,12 +173,24 @@ class Asker:
         self._session = session
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    async def ask(self, url: URL, *, query: Mapping[str, str] | None = None, json: Any = None) -> Reply:
+    async def ask(
+        self,
+        url: URL,
+        *,
+        query: Mapping[str, str] | None = None,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
         """GET, or POST with a form (`query`) or with JSON. Never raises for what a server does."""
-        sent = {"data": query} if query else {"json": json} if json is not None else {}
+        sent: dict[str, Any] = {"data": query} if query else {"json": json} if json is not None else {}
+        if headers is not None:
+            sent["headers"] = headers
         where, began_at = shown_url(url), _now()
         try:
-            async with self._places, self._session.request("POST" if sent else "GET", url, **sent) as answer:
+            async with (
+                self._places,
+                self._session.request("GET" if sent.keys() <= {"headers"} else "POST", url, **sent) as answer,
+            ):
                 body = bytearray()
                 async for piece in answer.content.iter_any():
                     body += piece
@@ -125,17 +204,70 @@ class Asker:
                     ("refuses this user and password" if url.user else HOW_TO_LOG_IN) if login else "",
                     answer.headers.get("Date", ""),
                     (began_at + _now()) / 2,
+                    answer.headers.get("Server", ""),
                 )
-        except TimeoutError:
-            return Reply(where, failure=f"did not answer within {self._session.timeout.total:.0f} s")
-        except aiohttp.ClientError as error:
-            return Reply(where, failure=failure_of(error))
-        except (ValueError, OSError):
-            return Reply(where, failure=NOT_ASKABLE)
+        except _FAILS as error:
+            return Reply(where, failure=self._why(error))
+
+    async def timed(
+        self, url: URL, body: bytes, headers: Mapping[str, str], clock: Callable[[], float] = time.monotonic
+    ) -> Exchange:
+        """POST this body, and note when each piece of the answer came. Redirects are answers. Never raises for what a server does."""
+        where, began_at, connecting = shown_url(url), clock(), Connecting(clock)
+        status, headers_at, failure = None, None, ""
+        fields: tuple[tuple[str, str], ...] = ()
+        pieces: list[tuple[float, bytes]] = []
+        size, late = 0, [0.0]
+        pulse = asyncio.create_task(_pulse(clock, late))
+        try:
+            async with (
+                self._places,
+                self._session.post(
+                    url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=connecting
+                ) as answer,
+            ):
+                status, headers_at = answer.status, clock()
+                fields = tuple((name.lower(), value) for name, value in answer.headers.items())
+                async for piece in answer.content.iter_any():
+                    pieces.append((clock(), piece))
+                    size += len(piece)
+                    if size > LARGEST_ANSWER:
+                        failure = f"answers with more than {LARGEST_ANSWER >> 20} MiB"
+                        break
+        except _FAILS as error:
+            failure = self._why(error)
+        finally:
+            pulse.cancel()
+        begun, ready = connecting.began_at, connecting.ready_at
+        return Exchange(
+            where,
+            began_at if ready is None else ready,
+            clock(),
+            None if begun is None or ready is None else ready - begun,
+            status,
+            headers_at,
+            fields,
+            tuple(pieces),
+            failure,
+            late[0],
+        )
+
+    def _why(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"did not answer within {self._session.timeout.total:.0f} s"
+        return failure_of(error) if isinstance(error, aiohttp.ClientError) else NOT_ASKABLE
 
     async def ask_all(self, urls: Mapping[str, URL]) -> dict[str, Reply]:
         replies = await asyncio.gather(*map(self.ask, urls.values()))
         return dict(zip(urls, replies, strict=True))
+
+
+async def _pulse(clock: Callable[[], float], late: list[float]) -> None:
+    """Keep in `late` the longest time by which this loop woke too late. Cancel to stop."""
+    while True:
+        due_at = clock() + PULSE_SECONDS
+        await asyncio.sleep(PULSE_SECONDS)
+        late[0] = max(late[0], clock() - due_at)
 
 
 def failure_of(error: aiohttp.ClientError) -> str:

@@ -21,7 +21,7 @@ from sidecar.engines import tensorrt_llm, vllm
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
-from sidecar.engines.probe.state_names import Count, Name, StateNames
+from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
 
@@ -66,6 +66,10 @@ class Dynamo(EngineKind):
     # 1.6.1, the frontend; its workers' pages stand on other ports. Its count of requests before their first token is no queue.
     state = StateNames(
         counts={Count.REQUESTS: (Name("dynamo_frontend_requests_total", only=(b'status="success"',)),)},
+        times={
+            PageTime.FIRST_TOKEN: "dynamo_frontend_time_to_first_token_seconds",
+            PageTime.WHOLE: "dynamo_frontend_request_duration_seconds",
+        },
     )
     reads_spans = True
     late_report_seconds = 5.0 + HOLD_SECONDS + 5.0

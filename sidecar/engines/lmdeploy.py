@@ -8,7 +8,7 @@ request's times can be told only if it alone finished between two readings.
 
 from sidecar.engines.kind import Channel, EngineKind, Start
 from sidecar.engines.probe.replies import METRICS, Answers, Identity, body_at, info_labels
-from sidecar.engines.probe.state_names import Count, Name, StateNames, finished_seconds
+from sidecar.engines.probe.state_names import Count, Name, StateNames, finished_seconds, request_times
 from sidecar.engines.reports.lone_requests import Histogram
 from sidecar.engines.reports.report_sources import LoneSums
 
@@ -44,6 +44,7 @@ class LMDeploy(EngineKind):
             Count.REQUESTS: (Name("lmdeploy:request_success_total", only=(b'FINISH"', b'SUCCESS"')),),
             **finished_seconds("lmdeploy:"),
         },
+        times=request_times("lmdeploy:"),
     )
     source = LoneSums(
         path=METRICS,

@@ -35,7 +35,7 @@ import msgspec
 from sidecar.engines.durations import between, between_nanoseconds, instant_of, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import SERVER_INFO, Answers, Identity, text_at
-from sidecar.engines.probe.state_names import Count, Name, StateNames
+from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
 from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
@@ -121,6 +121,11 @@ class SGLang(EngineKind):
             Count.OUTPUT_TOKENS: (Name("sglang:generation_tokens_total"),),
             Count.REQUESTS: (Name("sglang:num_requests_total"),),
             Count.QUEUE_SECONDS: (Name("sglang:queue_time_seconds_sum"),),
+        },
+        times={
+            PageTime.FIRST_TOKEN: "sglang:time_to_first_token_seconds",
+            PageTime.WHOLE: "sglang:e2e_request_latency_seconds",
+            PageTime.QUEUE: "sglang:queue_time_seconds",
         },
         remarks={Count.PREEMPTIONS: "retractions"},
         same_ranks=("tp_rank", "pp_rank", "moe_ep_rank"),  # with --enable-metrics-for-all-schedulers each of them tells

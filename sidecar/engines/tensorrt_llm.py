@@ -31,7 +31,7 @@ import msgspec
 from sidecar.engines.durations import between, instant_of
 from sidecar.engines.kind import Channel, EngineKind, Start
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, body_at, info_labels, text_at
-from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
+from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
 from sidecar.engines.reports.report_sources import PolledRecords
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key
@@ -172,6 +172,7 @@ class TensorRTLLM(EngineKind):
             Count.REQUESTS: (Name("trtllm_request_success_total", never=ENDED_BADLY),),
             **finished_seconds("trtllm_"),
         },
+        times=request_times("trtllm_"),
         remarks=dict.fromkeys((Count.PREFIX_CACHE_QUERIES, Count.PREFIX_CACHE_HITS), "in blocks"),
     )
     reads_spans = True

@@ -23,7 +23,7 @@ from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of, whole_number
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import decoded
-from sidecar.engines.probe.state_names import Count, Name, StateNames
+from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.dialects.tgi_generate import TGIGenerate
@@ -80,6 +80,7 @@ class TGI(EngineKind):
             Count.REQUESTS: (Name("tgi_request_success"),),
             Count.QUEUE_SECONDS: (Name("tgi_request_queue_duration_sum"),),
         },
+        times={PageTime.WHOLE: "tgi_request_duration", PageTime.QUEUE: "tgi_request_queue_duration"},
     )
     paths: Mapping[bytes, Dialect] = {b"/": TGIGenerate()}
     answers_prove_models = False

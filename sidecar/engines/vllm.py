@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
-from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds
+from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 
@@ -83,6 +83,7 @@ class VLLM(EngineKind):
             Count.REQUESTS: (Name("vllm:request_success_total", never=ENDED_BADLY),),
             **finished_seconds("vllm:"),
         },
+        times=request_times("vllm:"),
     )
     takes_include_usage_on = ("openai_chat", "openai_completions")
     reads_spans = True

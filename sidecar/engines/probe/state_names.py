@@ -26,6 +26,18 @@ class Count(StrEnum):
     DECODE_SECONDS = "decode"
 
 
+class PageTime(StrEnum):
+    """Times of single requests that a page has as histograms, in seconds by the engine's own clock."""
+
+    FIRST_TOKEN = "first_token"  # noqa: S105  no password
+    """From the arrival at its front end: the engine's own TTFT."""
+    WHOLE = "whole"
+    """From the arrival at its front end to the last token."""
+    QUEUE = "queue"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
 @dataclass(frozen=True, slots=True)
 class Name:
     """One name on a page, and which of its series count."""
@@ -58,6 +70,9 @@ class StateNames:
     breakdown: str = ""
     """A label of partial series: if a series without the label has the whole, the parts are skipped."""
 
+    times: Mapping[PageTime, str] = field(default_factory=dict)
+    """Names of histograms: `sidecar verify` reads by how much each grew around one request."""
+
     def names(self) -> tuple[str, ...]:
         """Every name that is looked for, each once."""
         gauges = [name for name in (self.waiting, self.running, self.kv_cache_usage) if name is not None]
@@ -71,6 +86,17 @@ def finished_seconds(prefix: str) -> dict[Count, tuple[Name, ...]]:
         Count.QUEUE_SECONDS: (Name(f"{prefix}request_queue_time_seconds_sum"),),
         Count.PREFILL_SECONDS: (Name(f"{prefix}request_prefill_time_seconds_sum"),),
         Count.DECODE_SECONDS: (Name(f"{prefix}request_decode_time_seconds_sum"),),
+    }
+
+
+def request_times(prefix: str) -> dict[PageTime, str]:
+    """The histograms of single requests, as several engines name them after one of them."""
+    return {
+        PageTime.FIRST_TOKEN: f"{prefix}time_to_first_token_seconds",
+        PageTime.WHOLE: f"{prefix}e2e_request_latency_seconds",
+        PageTime.QUEUE: f"{prefix}request_queue_time_seconds",
+        PageTime.PREFILL: f"{prefix}request_prefill_time_seconds",
+        PageTime.DECODE: f"{prefix}request_decode_time_seconds",
     }
 
 

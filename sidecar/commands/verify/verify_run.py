@@ -1,0 +1,253 @@
+"""Sends the probes of `sidecar verify`, one at a time, to one address or two, and reads the engine's page around each.
+
+Before the first probe each address is asked for its models, and all that is wrong with either is told at once. At two addresses each probe
+goes to both, by turns first to the one and first to the other, so that no drift of the engine looks like a hop. Nothing here judges.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from yarl import URL
+
+from sidecar.classify.trace import traceparent
+from sidecar.commands.asking import Asker, Reply, below, session
+from sidecar.commands.verify.answer_times import answer_of
+from sidecar.commands.verify.page_growth import Growth, Sums, growth, sums_on
+from sidecar.commands.verify.probe_shapes import CHAT, VERIFY_PROBES, Probe, key_variable
+from sidecar.commands.verify.span_listener import SpanListener
+from sidecar.commands.verify.verify_findings import Evidence, Probed
+from sidecar.engines.engine import AUTO
+from sidecar.engines.kind import EngineKind
+from sidecar.engines.kinds import kind_named
+from sidecar.engines.probe.detect import next_question, recognised
+from sidecar.engines.probe.identity import identity_of
+from sidecar.engines.probe.replies import MODELS_PATH, Answer, Identity, models_in
+from sidecar.engines.probe.where import http_url, unix_path
+from sidecar.engines.reports.lone_requests import SETTLE_SECONDS
+from sidecar.observe.verify_probes import VERIFY_HEADER
+
+
+LONGEST_PROBE_SECONDS = 120.0
+"""Most seconds that one probe may take: an engine on a CPU, with a queue before it, answers within it."""
+VERIFY_AGENT = "sidecar-verify"
+REFUSES = (401, 403)
+NOT_SERVED = (404, 405, 501)
+IN_A_ROW = 3
+"""Probes that fail one after the other at one address end the run: the rest would add nothing but load."""
+
+
+class UnverifiableError(Exception):
+    """Nothing can be verified; the arguments are all errors, one for each address or more."""
+
+
+@dataclass(slots=True)
+class Place:
+    """One address: the engine's own, or the users'."""
+
+    name: str
+    """`engine` or `entry`, as in its flags."""
+    url: str
+    key: str = ""
+    model: str = ""
+    asker: Asker | None = None
+    absent: list[str] = field(default_factory=list)
+    probed: list[Probed] = field(default_factory=list)
+    failed_in_a_row: int = 0
+
+    def at(self, path: str) -> URL:
+        """An address below it; /v1 at its end, as clients' libraries want it, is not doubled."""
+        return below(http_url(self.url).rstrip("/").removesuffix("/v1"), path)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    async def get(self, path: str) -> Reply:
+        assert self.asker is not None  # set before the first question
+        return await self.asker.ask(self.at(path), headers={"Accept-Encoding": "identity", **self.headers})
+
+
+async def verified(
+    places: Sequence[Place], spans_at: tuple[str, int] | None = None, told: Callable[[str], None] = lambda _name: None
+) -> tuple[Evidence, Identity]:
+    """Send all probes. `told`: called with the name of each before it is sent. Raises UnverifiableError, and OSError for `spans_at`."""
+    async with AsyncExitStack() as stack:
+        for place in places:
+            one = session(LONGEST_PROBE_SECONDS, agent=VERIFY_AGENT, unix_path=unix_path(place.url))
+            place.asker = Asker(await stack.enter_async_context(one))
+        models = [await place.get(MODELS_PATH) for place in places]
+        errors = []
+        for place, reply in zip(places, models, strict=True):
+            place.model = place.model or places[0].model  # the entry serves the engine's, under the same name
+            errors += _wrong(place, reply)
+        if errors:
+            raise UnverifiableError(*errors)
+        kind, identity = await _recognised(places[0], models[0])
+        listener = None if spans_at is None else await stack.enter_async_context(SpanListener(*spans_at))
+        if listener is not None:
+            listener.reads(kind)
+        return await _Run(places, kind, listener, told).evidence(identity), identity
+
+
+def _wrong(place: Place, reply: Reply) -> list[str]:
+    """All that its list of models says against probing it; fills in the model."""
+    flag = f"--{place.name}.url"
+    if reply.status is None:
+        return [f"{flag}: {reply.told}"]
+    if reply.status in REFUSES:
+        had = "refuses the API key that was given" if place.key else "asks for an API key"
+        return [f"{flag}: {reply.where} {had} ({reply.status}): {how_to_give_a_key(place.name)}"]
+    listed = models_in(reply.body) if reply.good else None
+    names = [] if listed is None else [model.id for model in listed.data]
+    if not place.model and names:
+        place.model = next((model.id for model in listed.data if model.parent is None), names[0]) if listed else ""
+    if not place.model:
+        why = reply.told if not reply.good else f"{reply.where} lists no model"
+        return [f"{flag}: {why}; --{_model_flag(place)} names the model that is asked for"]
+    if names and place.model not in names:
+        return [
+            f"{flag}: {reply.where} has no model {place.model!r}; it lists {', '.join(names[:8])}: choose by --{_model_flag(place)}"
+        ]
+    return []
+
+
+def how_to_give_a_key(name: str) -> str:
+    """Keys are no flags: all users of a machine can read the arguments of a process."""
+    return f"put it into a file and name that by --{name}.api-key-file, or into the variable {key_variable(name)}"
+
+
+def _model_flag(place: Place) -> str:
+    return "model" if place.name == "engine" else "entry.model"
+
+
+async def _recognised(place: Place, models: Reply) -> tuple[EngineKind, Identity]:
+    """The kind of the engine, by the questions that the sidecar asks too, and what it says of itself."""
+    answers = {MODELS_PATH: _answer(models)}
+    while (path := next_question(answers)) is not None:
+        answers[path] = _answer(await place.get(path))
+    kind = kind_named(recognised(answers) or AUTO)
+    for path in kind.asks:
+        if path not in answers:
+            answers[path] = _answer(await place.get(path))
+    return kind, identity_of(kind, answers)
+
+
+def _answer(reply: Reply) -> Answer:
+    return Answer(reply.status, reply.body if reply.good else b"", reply.server)
+
+
+class _Run:
+    def __init__(
+        self, places: Sequence[Place], kind: EngineKind, listener: SpanListener | None, told: Callable[[str], None]
+    ) -> None:
+        self._places, self._kind, self._listener, self._told = places, kind, listener, told
+        self._run = secrets.token_hex(4)
+        self._traces: list[tuple[Probed, str]] = []
+        self._page, self._page_do = "no engine's own address was given", ""
+
+    async def evidence(self, identity: Identity) -> Evidence:
+        await self._can_read_page()
+        for number, probe in enumerate(VERIFY_PROBES):
+            self._told(probe.name)
+            for place in self._places if number % 2 == 0 else reversed(self._places):
+                if probe.path not in place.absent and place.failed_in_a_row < IN_A_ROW:
+                    await self._probe(probe, place)
+        if self._listener is not None:
+            await self._listener.last_ones()
+            for probed, trace_id in self._traces:
+                probed.span = self._listener.report(trace_id)
+        by_name = {place.name: place.probed for place in self._places}
+        return Evidence(
+            kind=self._kind,
+            version=identity.version,
+            engine=by_name.get("engine", ()),
+            entry=by_name.get("entry", ()),
+            page=self._page,
+            page_do=self._page_do,
+            spans=self._listener is not None,
+            absent=[f"{path} at the {place.name}" for place in self._places for path in place.absent],
+        )
+
+    async def _can_read_page(self) -> None:
+        place, state = self._places[0], self._kind.state
+        if place.name != "engine":
+            return
+        if self._kind.reading_resets:
+            self._page = "each reading resets gauges for all readers, so it was not read"
+        elif state is None or not state.times:
+            self._page = "no histogram of single requests is known of this engine"
+        else:
+            reply = await place.get(state.path)
+            sums = sums_on(reply.body, state.times) if reply.good else {}
+            why = f"answers {reply.status}" if reply.status else reply.failure
+            self._page = "" if sums else "has none of the histograms that are looked for" if reply.good else why
+            self._page_do = "" if sums else self._kind.page_advice
+
+    async def _probe(self, probe: Probe, place: Place) -> None:
+        assert place.asker is not None  # set before the first question
+        request_id = secrets.token_hex(8)
+        headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "gzip, deflate" if probe.gzip else "identity",
+            "X-Request-Id": request_id,
+            VERIFY_HEADER.decode(): "1",
+            **place.headers,
+        }
+        trace_id = ""
+        if self._listener is not None:
+            trace_id, span_id = self._listener.mint()
+            headers["traceparent"] = traceparent(trace_id, span_id).decode()
+        reads_page = place.name == "engine" and not self._page
+        before = await self._sums(place) if reads_page else {}
+        body = probe.body(self._run, place.name, place.model)
+        exchange = await place.asker.timed(place.at(probe.path), body, headers)
+        answer = answer_of(exchange, probe.path, self._kind, request_id)
+        if exchange.status in (*REFUSES, *NOT_SERVED) and not self._goes_on(probe, place, exchange.status):
+            raise UnverifiableError(
+                f"--{place.name}.url: {exchange.where} {answer.failure}; {_what_to_do(place, exchange.status)}"
+            )
+        if probe.path in place.absent:
+            return
+        probed = Probed(probe, answer, await self._growth(place, before) if before else None)
+        place.probed.append(probed)
+        place.failed_in_a_row = 0 if answer.good else place.failed_in_a_row + 1
+        if trace_id:
+            self._traces.append((probed, trace_id))
+
+    def _goes_on(self, probe: Probe, place: Place, status: int) -> bool:
+        """Whether this refusal is about this one API, or one of a server that has answered before."""
+        if status in NOT_SERVED and probe.path != CHAT and place.probed:
+            place.absent.append(probe.path)
+            return True
+        return any(one.answer.good for one in place.probed)
+
+    async def _sums(self, place: Place) -> Sums:
+        assert self._kind.state is not None  # else the page is not read
+        reply = await place.get(self._kind.state.path)
+        return sums_on(reply.body, self._kind.state.times) if reply.good else {}
+
+    async def _growth(self, place: Place, before: Sums) -> Growth:
+        found = growth(before, await self._sums(place))
+        if found.requests == 0:  # a task of its own may write it some time after the last chunk
+            await asyncio.sleep(SETTLE_SECONDS)
+            found = growth(before, await self._sums(place))
+        return found
+
+
+def _what_to_do(place: Place, status: int) -> str:
+    if status in REFUSES:
+        return how_to_give_a_key(place.name)
+    return f"is it the address below which /v1 stands, and the model {place.model!r} one that it serves (--{_model_flag(place)})?"
+
+
+def places_of(told: Mapping[str, str], keys: Mapping[str, str]) -> list[Place]:
+    """The addresses that the flags name. The entry is asked for the engine's model unless it has a name of its own there."""
+    names = {"engine": told.get("model", ""), "entry": told.get("entry.model", told.get("model", ""))}
+    return [
+        Place(name, told[f"{name}.url"], keys.get(name, ""), model)
+        for name, model in names.items()
+        if f"{name}.url" in told
+    ]

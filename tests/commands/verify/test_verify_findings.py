@@ -1,0 +1,177 @@
+"""Planted lies and planted hops are pointed at by name; an honest engine is left alone."""
+
+import pytest
+
+from sidecar.commands.verify.verify_findings import Found, Interval, Probed, State, findings, median_interval
+from sidecar.engines.probe.state_names import PageTime
+from sidecar.ledger.report import EngineReport
+from tests.commands.verify import played
+from tests.commands.verify.played import STREAMED, evidence, probed
+
+
+HONEST = EngineReport(0.01, 0.17, None)
+"""The report on a first token that the client saw after 0.2 s."""
+
+
+def found(*engine: Probed, entry: list[Probed] | None = None, **more: object) -> dict[str, Found]:
+    return {one.name: one for one in findings(evidence(engine, entry or (), **more))}
+
+
+def page_of(name: str, first: float = 0.195) -> dict[PageTime, float]:
+    one = probed(name).answer
+    return {PageTime.FIRST_TOKEN: first, PageTime.WHOLE: one.total_seconds - 0.005}
+
+
+def all_probed(**how: object) -> list[Probed]:
+    return [probed(name, **how) for name in STREAMED]  # type: ignore[arg-type]
+
+
+def with_decode(factor: float) -> list[Probed]:
+    """An engine whose report is so many times the truth."""
+    return [
+        probed(
+            name,
+            report=EngineReport(0.01 * factor, 0.17 * factor, factor * 0.01 * (one.answer.marks.output_events - 1)),
+        )
+        for name in STREAMED
+        for one in [probed(name)]
+    ]
+
+
+def test_an_honest_engine_gives_no_difference() -> None:
+    seen = found(*[probed(name, report=HONEST, page=page_of(name), span=HONEST) for name in STREAMED])
+
+    assert [name for name, one in seen.items() if one.state is State.DIFFERS] == []
+    assert {
+        name: seen[name].state for name in ("usage", "report", "page", "spans", "sources", "engine-streams")
+    } == dict.fromkeys(("usage", "report", "page", "spans", "sources", "engine-streams"), State.OK)
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (3.0, "queue and prefill of 540 ms, and the client waited 200 ms"),
+        (0.1, "the answer leaves out most of the wait in 13 of 13 probes"),
+    ],
+)
+def test_a_report_in_another_unit_is_pointed_at(factor: float, words: str) -> None:
+    seen = found(*with_decode(factor))
+
+    assert seen["report"].state is State.DIFFERS
+    assert words in seen["report"].said
+    assert found(*with_decode(1.0))["report"].state is State.OK
+
+
+def test_a_page_that_lies_and_a_span_that_disagrees_are_pointed_at() -> None:
+    """The page states a first token before which the client had waited for less; the span has another queue than the answer."""
+    span = EngineReport(0.11, 0.05, None)
+    seen = found(*[probed(name, report=HONEST, page=page_of(name, first=0.4), span=span) for name in STREAMED])
+
+    assert seen["page"].state is seen["sources"].state is State.DIFFERS
+    assert "chat-warm-up: the page states a first token of 400 ms, and the client waited 200 ms" in seen["page"].said
+    assert "queue is 10 ms in the answer and 110 ms in the span" in seen["sources"].said
+    assert seen["report"].state is State.OK
+
+
+def test_one_probe_with_a_long_way_to_the_engine_is_no_difference() -> None:
+    """A report may leave something out: a front end, a tokenizer. Only most of the probes together are suspicious."""
+    odd = probed("chat-last-64", report=EngineReport(0.0, 0.01, 0.6))
+
+    assert found(*with_decode(1.0)[:-1], odd)["report"].state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("prompt", "made", "words"),
+    [
+        (40, 99, "99 output tokens, and at most 64 were asked for"),
+        (40, 20, "20 output tokens, and 63 events came with output"),
+        (4000, 64, "4000 prompt tokens, for a prompt of about"),
+        (1, 64, "1 prompt tokens, for a prompt of about"),
+    ],
+)
+def test_usage_that_cannot_be_true_is_pointed_at(prompt: int, made: int, words: str) -> None:
+    pieces = played.stream(64, played.every(0.01, 64, 0.2))
+    at, last = pieces[-1]
+    lie = played.usage(prompt, made) + played.event("[DONE]")
+    pieces[-1] = (at, last.partition(b'data: {"id": "chatcmpl-1", "choices": [], ')[0] + lie)
+    probe = played.BY_NAME["chat-short-64"]
+    seen = found(Probed(probe, played.answer(played.exchange(pieces), probe)))["usage"]
+
+    assert (seen.state, words in seen.said) == (State.DIFFERS, True)
+
+
+def test_a_hop_that_buffers_is_named() -> None:
+    """The engine's own address gives tokens as they are made, the entry all at once, under another Server."""
+    entry = all_probed(reads=1, fields=[("server", "planted-hop"), ("via", "1.1 planted")])
+    seen = found(*all_probed(fields=[("server", "uvicorn")]), entry=entry)
+
+    assert (seen["engine-streams"].state, seen["entry-streams"].state) == (State.OK, State.DIFFERS)
+    assert "at once at the end, in 11 of 11 streams" in seen["entry-streams"].said
+    assert "a hop between buffers (it names itself server: planted-hop, via: 1.1 planted)" in seen["entry-streams"].do
+
+
+def test_where_the_engine_holds_output_back_no_hop_is_blamed() -> None:
+    seen = found(*all_probed(reads=1), entry=all_probed(reads=1))
+
+    assert "the engine itself" in seen["engine-streams"].do
+    assert "the engine's own address shows no better" in seen["entry-streams"].do
+    assert "give --engine.url too" in found(entry=all_probed(reads=1))["entry-streams"].do
+
+
+@pytest.mark.parametrize(("coding", "state"), [("gzip", State.DIFFERS), ("", State.OK)])
+def test_a_hop_that_holds_back_compressed_answers_alone_is_seen(coding: str, state: State) -> None:
+    """One stream that came at once decides nothing, unless it was compressed and the others were not."""
+    fields = [("content-encoding", coding)] if coding else []
+    entry = [probed(name) for name in STREAMED if name != "chat-gzip-64"]
+    seen = found(*all_probed(), entry=[*entry, probed("chat-gzip-64", reads=1, fields=fields)])["entry-streams"]
+
+    assert (seen.state, bool(seen.do), "not so: chat-gzip-64" in seen.said) == (state, bool(coding), True)
+
+
+def test_what_hops_add_has_an_interval_or_is_not_separable() -> None:
+    """13 pairs, the warm-up left out: the interval is from the third smallest difference to the third largest."""
+    noise = [0.001 * number for number in range(len(STREAMED))]
+    slower = [probed(name, first=0.25 + extra) for name, extra in zip(STREAMED, noise, strict=True)]
+    mixed = [probed(name, first=0.2 + extra - 0.006) for name, extra in zip(STREAMED, noise, strict=True)]
+
+    assert (
+        "the hops add 57 ms in the median, 95% interval 53 ms to 61 ms, 13 pairs"
+        in found(*all_probed(), entry=slower)["added-ttft"].said
+    )
+    assert found(*all_probed(), entry=mixed)["added-ttft"].said.startswith(
+        "not separable from 0: 95% interval -3 ms to 5 ms"
+    )
+    assert found(*all_probed()[:4], entry=slower[:4])["added-ttft"].state is State.UNKNOWN
+
+
+def test_the_interval_of_a_median_is_that_of_the_tables() -> None:
+    """Ranks of the sign test (Conover, Practical Nonparametric Statistics, table A3): 1 of 6, 2 of 9, 6 of 20."""
+    values = [float(number) for number in range(1, 21)]
+
+    assert median_interval(values[:5]) is None
+    assert median_interval(values[:6]) == Interval(3.5, 1.0, 6.0, 6)
+    assert median_interval(values[:9]) == Interval(5.0, 2.0, 8.0, 9)
+    assert median_interval(values) == Interval(10.5, 6.0, 15.0, 20)
+
+
+def test_what_the_engine_could_tell_comes_with_its_flag() -> None:
+    seen = found(*all_probed(), page="answers 404", page_do="start it with its page")
+    untold = {name: one.do for name, one in seen.items() if one.state is State.UNTOLD}
+
+    assert untold.keys() == {"engine-page", "per-request-times", "no-spans", "cached-tokens", "usage-unasked"} - {
+        "usage-unasked"
+    }
+    assert untold["engine-page"] == "start it with its page"
+    assert "--enable-per-request-metrics" in untold["per-request-times"]
+
+
+def test_answers_that_failed_are_told_and_compared_with_nothing() -> None:
+    probe = played.BY_NAME["chat-short-1"]
+    bad = Probed(probe, played.answer(played.exchange([(played.SENT_AT + 1, b"no room")], status=429), probe))
+    seen = found(*all_probed(), bad)
+
+    assert seen["engine-answers"].state is State.DIFFERS
+    assert (
+        "14 of 15 probes have a whole, good answer; failed: chat-short-1; chat-short-1 answers 429: no room"
+        in seen["engine-answers"].said
+    )
