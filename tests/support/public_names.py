@@ -1,7 +1,7 @@
-"""Every name that users build on: metrics, labels, config keys, flags, endpoints, log fields, closed sets' values.
+"""Every name that users build on: metrics, labels, config keys, flags, endpoints, log fields, closed sets' values, alerts, series, receivers.
 
 Read from the code itself, one line a name. `python -m tests.support.public_names` prints them; tests/public_names.txt
-holds what commit b839b8d printed, and tests/test_public_names.py requires each of its lines.
+holds what commit b839b8d printed, with the alerts, recorded series and receivers of 0.2.0, and tests/test_public_names.py requires each of its lines.
 """
 
 import ast
@@ -22,6 +22,7 @@ from sidecar.metrics.catalogue import CATALOGUE
 
 
 PACKAGE = Path(__file__).parents[2] / "sidecar"
+RULES = Path(__file__).parents[2] / "alert_rules"
 COMMANDS = ("serve", "check", "demo", "diagnose", "capacity", "baseline")
 LEVELS = ("debug", "info", "warning", "error")
 ROUTES = ("add_get", "add_post", "add_route", "get", "post")
@@ -29,7 +30,7 @@ ROUTES = ("add_get", "add_post", "add_route", "get", "post")
 
 def public_names() -> list[str]:
     """All of them, sorted."""
-    return sorted({*_metrics(), *_config_keys(Config, ""), *_flags(), *_endpoints(), *_logged()})
+    return sorted({*_metrics(), *_config_keys(Config, ""), *_flags(), *_endpoints(), *_logged(), *_alerting()})
 
 
 def _metrics() -> Iterator[str]:
@@ -91,6 +92,15 @@ def _logged() -> Iterator[str]:
         word = _text(node)
         if word is not None and re.fullmatch(r"[a-z_0-9]+", word):
             yield f"log request {word}"
+
+
+def _alerting() -> Iterator[str]:
+    """Alerts and recorded series of the shipped rules, and receivers of the shipped routes."""
+    for path in sorted(RULES.glob("llm-*.yml")):
+        rules = re.findall(r"^ *- (alert|record): (\S+)$", path.read_text(), re.MULTILINE)
+        yield from (f"{'series' if kind == 'record' else kind} {name}" for kind, name in rules)
+    receivers = (RULES / "alertmanager.yml").read_text().partition("\nreceivers:")[2]
+    yield from (f"receiver {name}" for name in re.findall(r"^  - name: (\S+)$", receivers, re.MULTILINE))
 
 
 def _writes_a_line(function: ast.expr) -> bool:
