@@ -6,9 +6,11 @@
 
 # The image's Python: requirements.lock has its wheels, and the wheel of the sidecar is built and proved with it (CONTRIBUTING.md).
 ARG PYTHON=3.11
+# Another base of that Python, such as your registry's copy: it has `python`, `pip` and Python's headers.
+ARG BASE=python:${PYTHON}-slim-bookworm
 
 # --- wheels: the project and its dependencies ------------------------------------------------------------------------
-FROM python:${PYTHON}-slim-bookworm AS wheels
+FROM ${BASE} AS wheels
 
 WORKDIR /source
 # Only wheels that requirements.lock names with their hashes come in: a package that was replaced in the index, or a release that the
@@ -34,24 +36,26 @@ RUN pip install --no-cache-dir --no-index /locked/*.whl \
     && pip wheel --no-cache-dir --no-index --find-links /locked --wheel-dir /wheels "$(echo /built/*.whl)[grpc]"
 
 # --- the image that runs -------------------------------------------------------------------------------------------
-FROM python:${PYTHON}-slim-bookworm
+FROM ${BASE}
 
 LABEL org.opencontainers.image.title="llm-phase-sidecar" \
       org.opencontainers.image.description="Splits the latency of LLM requests into queue, prefill, first token, decode and stream" \
       org.opencontainers.image.licenses="Apache-2.0"
 
 # --no-index: only wheels of the first stage are installed. They are mounted, not copied, so no layer contains them. pip is
-# removed afterwards, so nothing can be installed into a running container.
+# removed afterwards, so nothing can be installed into a running container. pip's byte code would bear the time of its source, and differ
+# in each build: this one bears a hash, which nothing compares, because no source changes in an image.
 RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index /wheels/*.whl \
-    && pip uninstall --yes pip
+    pip install --no-cache-dir --no-compile --no-index /wheels/*.whl \
+    && pip uninstall --yes pip \
+    && python -m compileall -q --invalidation-mode unchecked-hash "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
 # The user is a number, because runAsNonRoot of Kubernetes compares numbers. It needs neither a home nor a shell.
 # The sidecar writes no file, so the root file system may be read-only.
 USER 65532:65532
 WORKDIR /
 
-# Unbuffered, so that the last log lines before a crash are not lost. No bytecode is written: pip has compiled it, and the file
+# Unbuffered, so that the last log lines before a crash are not lost. No byte code is written: it is there, and the file
 # system may be read-only.
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1

@@ -21,7 +21,7 @@ MAKEOVERRIDES =
 WORKERS = $(shell expr $$(nproc) + 1)
 
 # Tests that have a target of their own are in none of `make test` and `make test-long`.
-OTHERS := not bench and not engine and not live and not drawn and not thorough
+OTHERS := not bench and not engine and not live and not drawn and not thorough and not release
 
 # Of test-wheel: the rooms whose modules carry bytes, or that the wheel compiles. What takes longest comes first, so that it is not waited for.
 ON_THE_WHEEL ?= tests/histories tests/test_builds.py $(addprefix tests/,proxy timeline classify observe ledger slo engines config metrics logs accounts) \
@@ -33,7 +33,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 # Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -64,6 +64,9 @@ prove: .cache/on-the-wheel/.made .venv/.fuzz ## every proof about bytes on that 
 
 wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure one, into dist/: a minute or two
 	@$(BIN)/python -m tools.on_the_wheel --dist
+
+release: .venv/.dev .venv/.release ## all that a release publishes, into dist/release/, built twice, compared and tried: twenty minutes; ARGS=--check: only tried
+	@$(BIN)/python -m tools.release $(ARGS)
 
 thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes, at once or bit by bit; ARGS=--status: what is left
 	@$(BIN)/python -m tools.thorough $(ARGS)
@@ -160,6 +163,10 @@ dashboards-drawn: .venv/.dev ## every dashboard as Grafana's own components draw
 # Where there is no wheel of it, `python -m tests.fuzz` says that nothing ran, and fails under CI.
 .venv/.fuzz: pyproject.toml | .venv/.pip
 	@$(PIP) install --quiet --only-binary=atheris --group fuzz && touch $@ || echo 'atheris cannot be installed here'
+
+.venv/.release: pyproject.toml | .venv/.pip
+	@$(PIP) install --quiet --group release
+	@touch $@
 
 # Debian 12 brings pip 23; dependency groups (PEP 735) came with 25.1.
 .venv/.pip:

@@ -1,6 +1,6 @@
 """Checks of the Dockerfile that need no Docker engine: its text, instruction by instruction.
 
-They do not build the image; test_image_live.py runs its commands in virtual environments.
+They do not build the image: `make release` does, and test_image_live.py runs what it built.
 """
 
 import json

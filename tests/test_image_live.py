@@ -1,126 +1,192 @@
-"""The Dockerfile's commands make an environment that is small, and that serves as a user without rights on a read-only root.
+"""The image of the release: it is small, and serves as its user under the security settings of the pod, as far as a chroot can show them.
 
-`docker build` is not run: no Docker daemon is needed, and the base image is none of ours. The commands run in virtual environments with
-this machine's Python and compiler (tests/support/dockerfile.py).
+`make release` builds it from the Dockerfile, on a base that stands in for the public one. Its root is unpacked, mounted read-only, and
+entered by a process with the image's user, no right of root, and the image's own variables and entrypoint. A chroot shows neither the
+seccomp profile of a container's runtime nor the limits of a pod.
 """
 
 import asyncio
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
 
 import aiohttp
 import pytest
+import yaml
 
 from sidecar.commands.demo.processes import LOOPBACK, free_ports, running
 from tests.commands.export.written import texts_below
-from tests.support.dockerfile import CHECKOUT, Built, interpreters, run_steps, stages
+from tests.support.artefacts import artefact
+from tests.support.dockerfile import CHECKOUT
 from tests.support.plain_engine import plain_answer, plain_engine
 from tests.support.tools import missing, need_tool
+from tools.image import BASE_LAYERS
+from tools.oci_archive import added, config_of, unpack
 
+
+pytestmark = [pytest.mark.release, pytest.mark.timeout(600)]
 
 MOST_BYTES_WITH_GRPC = 75e6
 MOST_BYTES = 55e6
 STREAM = (CHECKOUT / "tests" / "streams" / "composed-vllm-chat-keep-alive.sse").read_bytes()
-READ_ONLY = 'mount -o remount,bind,ro /; while read -r _ place _; do mount -o remount,bind,ro "$place" || :; done </proc/self/mounts'
+NOT_SHOWN = {"seccompProfile"}
+IN_THE_POD = """
+root=$1 uid=$2 gid=$3; shift 3
+mount --bind "$root" "$root"
+mount -t proc proc "$root/proc"
+mount --bind /dev/null "$root/dev/null"
+[ -z "$OUT" ] || mount --bind "$OUT" "$root/mnt"
+mount -o remount,bind,ro "$root"
+exec chroot "$root" /usr/bin/setpriv --reuid="$uid" --regid="$gid" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
+    env -i "$@"
+"""
 TRIED = "for folder in / /tmp /var/tmp /dev/shm /run; do touch $folder/written && echo $folder; done; exit 0"
 """Prints each folder into which a file could be written."""
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The archive, its configuration and its unpacked root."""
+
+    archive: Path
+    config: dict[str, Any]
+    root: Path
+
+    def inside(self, *command: str, out: Path | None = None) -> list[str]:
+        """This command in the image as a pod would run it; `out`: a folder that it may write to, as /mnt."""
+        uid, gid = self.config["User"].split(":")
+        own = ["unshare", "--mount", "--propagation=private", "env", f"OUT={out or ''}", "sh", "-euc", IN_THE_POD]
+        return [*own, "sh", str(self.root), uid, gid, *self.config["Env"], *command]
+
+
 @pytest.fixture(scope="module")
-def image() -> Iterator[Built]:
-    """The environment that the commands made. Its folder can be read by every user, which pytest's own cannot."""
-    python = next((one for one in interpreters() if usable(one)), None)
-    if python is None:
-        missing("no Python on this machine can make an environment that every user can read (python3-venv)")
+def image() -> Iterator[Image]:
+    """Every user may enter its folder, which pytest's own do not allow."""
+    archive = artefact("*-VERSION.oci.tar")
+    if os.geteuid() != 0:
+        missing("only root can unpack an image with its owners, mount it read-only and become its user")
+    need_tool("setpriv")
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        folder.chmod(0o755)
-        yield run_steps(python, folder)
+        Path(made).chmod(0o755)
+        unpack(archive, Path(made) / "root")
+        (Path(made) / "root/dev/null").touch()
+        yield Image(archive, config_of(archive)["config"], Path(made) / "root")
 
 
-def usable(python: str) -> bool:
-    """Whether it has venv and pip, and whether the image's user can run it: not below /root, where only root may look."""
-    user = [str(need_tool("setpriv")), "--reuid=65532", "--regid=65532", "--clear-groups"] if os.geteuid() == 0 else []
-    asked = [*user, python, "-c", "import ensurepip, venv"]
-    return subprocess.run(asked, capture_output=True, check=False, timeout=60, cwd="/").returncode == 0
+def security_context() -> dict[str, Any]:
+    (container,) = yaml.safe_load((CHECKOUT / "deploy/components/native-sidecar/pod.yaml").read_text())["spec"][
+        "template"
+    ]["spec"]["initContainers"]
+    context: dict[str, Any] = container["securityContext"]
+    return context
 
 
-@pytest.mark.live
-@pytest.mark.timeout(1200)
-def test_the_commands_add_at_most_75_mb_with_grpc_and_55_without(image: Built) -> None:
+def test_the_dockerfile_adds_at_most_75_mb_with_grpc_and_55_without(image: Image) -> None:
     """Unpacked, byte code included. pip has gone in the last step."""
-    added = {"with gRPC": image.bytes_of(), "without": image.bytes_of(without=r"/site-packages/grpc(io-[^/]+)?/")}
+    own = added(image.archive, BASE_LAYERS)
+    grpc = sum(each.size for path, each in own.items() if re.search(r"/site-packages/grpc(io-[^/]+)?/", path))
+    whole = sum(each.size for each in own.values())
 
-    assert not (image.environment / "bin" / "pip").exists()
-    assert added["without"] < added["with gRPC"] - 5e6, added
-    assert added["with gRPC"] <= MOST_BYTES_WITH_GRPC, added
-    assert added["without"] <= MOST_BYTES, added
+    assert [path for path in own if re.search(r"/bin/pip", path)] == []
+    assert not (image.root / "usr/local/bin/pip").exists()
+    assert grpc > 5e6
+    assert (whole <= MOST_BYTES_WITH_GRPC, whole - grpc <= MOST_BYTES) == (True, True), (whole, grpc)
 
 
-@pytest.mark.live
-@pytest.mark.timeout(1200)
-def test_it_exports_the_files_of_the_repository(image: Built, tmp_path: Path) -> None:
-    """With the image's own command, in a folder outside of the checkout: rules, routes, dashboards and manifests travel with it."""
-    variables = {"PATH": f"{image.environment / 'bin'}:/usr/bin:/bin"}
-    command = [str(image.environment / "bin/sidecar"), "export", "all", "--out=."]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False, timeout=120
-    )
-    texts = texts_below(tmp_path)
+def test_it_holds_the_packages_of_the_sbom_and_the_sources_of_the_wheel(image: Image) -> None:
+    """Each source has its byte code beside it, which a read-only root could not get later."""
+    (site,) = image.root.glob("usr/local/lib/python3.*/site-packages")
+    told = json.loads(artefact("*-VERSION.cdx.json").read_text())
+    sbom = {f"{each['name']} {each['version']}" for each in told["components"]}
+    found = {
+        re.sub(r"[-_.]+", "-", name).lower() + f" {version}"
+        for name, version in (path.name.removesuffix(".dist-info").split("-") for path in site.glob("*.dist-info"))
+    }
+    with ZipFile(artefact("*-VERSION-*manylinux*.whl")) as wheel:
+        sources = {
+            name: wheel.read(name) for name in wheel.namelist() if name.startswith("sidecar/") and name.endswith(".py")
+        }
+
+    assert {re.sub(r"[-_.]+", "-", each).lower() for each in sbom} - found == set()
+    assert len(sources) > 300
+    assert [name for name, content in sources.items() if (site / name).read_bytes() != content] == []
+    assert [
+        name for name in sources if not any((site / name).parent.glob(f"__pycache__/{Path(name).stem}.*.pyc"))
+    ] == []
+
+
+def test_it_exports_the_files_of_the_repository(image: Image, tmp_path: Path) -> None:
+    """With the image's own command, as its user: rules, routes, dashboards and manifests travel with it."""
+    with tempfile.TemporaryDirectory() as made:
+        os.chown(made, *map(int, image.config["User"].split(":")))
+        command = image.inside("sidecar", "export", "all", "--out=/mnt/all", out=Path(made))
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        texts = texts_below(Path(made) / "all")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert {path.partition("/")[0] for path in texts} == {"alert_rules", "deploy", "grafana"}
     assert texts == {path: (CHECKOUT / path).read_text() for path in texts}
 
 
-@pytest.mark.live
-@pytest.mark.timeout(1200)
-def test_it_serves_a_stream_as_the_images_user_on_a_read_only_root(image: Built) -> None:
-    """Every mount is read-only, there is no home, and the bytes of a stream come through."""
-    if os.geteuid() != 0:
-        missing("only root can make a mount read-only and become the image's user")
-    *_, last = stages()
-    uid, gid = last.all("USER")[-1].split(":")
-    environment = [f"PATH={image.environment / 'bin'}:/usr/bin:/bin", "HOME=/nonexistent", *last.all("ENV")[-1].split()]
-    (entry,) = last.all("ENTRYPOINT")
-
-    def inside(*command: str) -> list[str]:
-        user = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--no-new-privs", "env", "-i"]
-        then = f'{READ_ONLY} 2>&-; cd /; exec "$@"'
-        return ["unshare", "--mount", "--propagation=private", "sh", "-euc", then, "sh", *user, *environment, *command]
-
-    tried = subprocess.run(inside("sh", "-c", TRIED), capture_output=True, text=True, check=False, timeout=60)
+def test_it_serves_a_stream_under_the_security_settings_of_the_pod(image: Image) -> None:
+    """Both probes answer, and the bytes of a stream come through."""
+    context = security_context()
+    tried = subprocess.run(image.inside("sh", "-c", TRIED), capture_output=True, text=True, check=False, timeout=60)
     if tried.returncode != 0 and "unshare" in tried.stderr:
         missing(f"no mount namespace can be made here: {tried.stderr.strip()}")
-    assert (tried.returncode, tried.stdout) == (0, ""), tried.stderr
+    status: dict[str, str] = {}
 
-    owners: list[int] = []
-
-    async def served() -> tuple[int, bytes]:
+    async def served() -> tuple[list[int], bytes]:
         traffic, admin = free_ports(2)
+        web = f"http://{LOOPBACK}:{admin}"
         async with plain_engine(answer) as engine_url:
             flags = [f"--engine.url={engine_url}", f"--proxy.listen-address={LOOPBACK}:{traffic}",
                      f"--web.listen-address={LOOPBACK}:{admin}"]  # fmt: skip
-            command = inside(*json.loads(entry), *flags)
+            command = image.inside(*image.config["Entrypoint"], *flags)
             async with (
-                running("the image's sidecar", command, ready_url=f"http://{LOOPBACK}:{admin}/-/ready") as process,
+                running("the image's sidecar", command, ready_url=f"{web}/-/ready") as process,
                 aiohttp.ClientSession() as client,
             ):
-                owners.append(owner_of(process.pid))
+                status.update(rights_of(process.pid))
                 asked = {"model": "plain", "stream": True, "stream_options": {"include_usage": True}, "messages": []}
+                codes = []
+                for probe in ("healthy", "ready"):
+                    async with client.get(f"{web}/-/{probe}") as got:
+                        codes.append(got.status)
                 async with client.post(f"http://{LOOPBACK}:{traffic}/v1/chat/completions", json=asked) as got:
-                    return got.status, await got.read()
+                    return [*codes, got.status], await got.read()
 
-    assert asyncio.run(served()) == (200, STREAM)
-    assert owners == [int(uid)]
+    assert (tried.returncode, tried.stdout) == (0, ""), tried.stderr
+    assert context["readOnlyRootFilesystem"]
+    assert asyncio.run(served()) == ([200, 200, 200], STREAM)
+    assert {name: status[name].split()[0] for name in ("Uid", "NoNewPrivs", "CapEff", "CapPrm", "CapBnd")} == {
+        "Uid": str(context["runAsUser"]),
+        "NoNewPrivs": str(int(not context["allowPrivilegeEscalation"])),
+        **dict.fromkeys(
+            ("CapEff", "CapPrm", "CapBnd"), f"{0 if context['capabilities'] == {'drop': ['ALL']} else -1:016x}"
+        ),
+    }
+    assert context["runAsNonRoot"]
+    assert (
+        context.keys()
+        - {
+            *("runAsNonRoot", "runAsUser", "allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities"),
+        }
+        == NOT_SHOWN
+    )
 
 
-def owner_of(process_id: int) -> int:
-    return Path(f"/proc/{process_id}").stat().st_uid
+def rights_of(process_id: int) -> dict[str, str]:
+    """User, capabilities and the rest of /proc/PID/status."""
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    return {name: value for name, found, value in (line.partition(":\t") for line in lines) if found}
 
 
 def answer(request: bytes) -> bytes:

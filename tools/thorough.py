@@ -147,6 +147,13 @@ PARTS = (
         (*PLAYED, "tests/alert_rules", "tests/histories", "tests/test_hostile_labels.py", "tests/commands/export"),
         needs_clock=False,
     ),
+    Part(
+        "release",
+        25,
+        "make release",
+        (*PLAYED, *("README.md", "LICENSE", "tests/test_image_live.py", "tests/test_first_page_live.py", "tools")),
+        needs_clock=False,
+    ),
     Part("fuzz", 10, "make fuzz ARGS=--minutes=10", (*PLAYED, "tests/fuzz"), needs_clock=False),
     # Random examples fail nothing: what is found was there before. The finds are printed as lines for a test, and counted in the result.
     Part(

@@ -162,7 +162,8 @@ def test_imports_are_followed_as_python_reads_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("marker", "names"), [("live", {"live", "garden", "commands-of-pages"}), ("bench", {"benches"})]
+    ("marker", "names"),
+    [("live", {"live", "garden", "commands-of-pages"}), ("bench", {"benches"}), ("release", {"release"})],
 )
 def test_a_part_that_plays_marked_tests_depends_on_all_of_them(marker: str, names: set[str]) -> None:
     marked = {

@@ -15,7 +15,8 @@ CHECKOUT = Path(__file__).parents[2]
 def test_the_dockerfile_names_its_python_once_for_both_stages() -> None:
     text = (CHECKOUT / "Dockerfile").read_text()
 
-    assert re.findall(r"^FROM python:(\S+?)-", text, re.MULTILINE) == ["${PYTHON}", "${PYTHON}"]
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    assert re.findall(r"^ARG BASE=python:(\S+?)-", text, re.MULTILINE) == ["${PYTHON}"]
     assert re.findall(r"3\.[0-9]+", text) == [image_python()]
 
 

@@ -26,7 +26,7 @@ TARGET = {"namespace": "llm", "job": "llama", "pod": "llama-0", "instance": "10.
 PAGE = f"""\
 process_start_time_seconds {STARTED}
 process_max_fds 65536
-llm_sidecar_build_info{{version="0.1.0",python_version="3.11"}} 1
+llm_sidecar_build_info{{version="0.2.0",python_version="3.11"}} 1
 llm_sidecar_config_last_reload_successful 1
 llm_sidecar_last_scrape_age_seconds 12
 llm_sidecar_budget_limit{{budget="requests"}} 1024
