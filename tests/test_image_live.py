@@ -81,9 +81,9 @@ def image() -> Iterator[Image]:
 
 
 def security_context() -> dict[str, Any]:
-    (container,) = yaml.safe_load((CHECKOUT / "deploy/components/native-sidecar/pod.yaml").read_text())["spec"][
-        "template"
-    ]["spec"]["initContainers"]
+    (container,) = yaml.safe_load((CHECKOUT / "deploy/base/pod.yaml").read_text())["spec"]["template"]["spec"][
+        "initContainers"
+    ]
     context: dict[str, Any] = container["securityContext"]
     return context
 

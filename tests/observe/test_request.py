@@ -339,7 +339,9 @@ def test_an_endpoint_picker_gets_the_engines_own_page(size: int) -> None:
         b"GET /metrics HTTP/1.1\r\nHost: 10.0.0.7:8900\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
     )
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\n"
-    page = b"# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{engine=\"0\"} 7.0\nllm_requests_total 3.0\n"
+    page = (
+        b'# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{engine="0"} 7.0\nllm_requests_total 3.0\n'
+    )
     body = b"content-length: %d\r\n\r\n" % len(page) + page
     whole = head + body
     for at in range(0, len(whole), size):

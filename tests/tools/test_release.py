@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).parents[2]
 VERSION = r"([0-9]+\.[0-9]+\.[0-9]+)"
 PLACES = {
     "sidecar/__init__.py": rf'^__version__ = "{VERSION}"$',
-    "deploy/components/native-sidecar/pod.yaml": rf"image: {NAME}:{VERSION}$",
+    "deploy/base/pod.yaml": rf"image: {NAME}:{VERSION}$",
     "CHANGELOG.md": rf"\A.*?^## {VERSION}",
     "docs/upgrading.md": rf"\A# From \S+ to {VERSION}$",
     "docs/doctor.md": rf"sidecar +version {VERSION} answers",

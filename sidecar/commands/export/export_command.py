@@ -145,7 +145,9 @@ def _steps(steps: Sequence[str], ruler: Ruler) -> Iterator[str]:
 def _not_for_kubernetes(known: argparse.Namespace, given: Parameters) -> list[str]:
     if known.what != "kubernetes" or given.ruler not in RULERS or given.evaluated_by.reads_objects:
         return []
-    return [f"--ruler: {given.evaluated_by.title} reads no object of Kubernetes: write `rules` or `all`, which have the rules as files"]
+    return [
+        f"--ruler: {given.evaluated_by.title} reads no object of Kubernetes: write `rules` or `all`, which have the rules as files"
+    ]
 
 
 def _refused(lines: Sequence[str]) -> int:

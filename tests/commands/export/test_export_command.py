@@ -74,7 +74,12 @@ def test_for_another_ruler_it_says_what_that_costs_and_how_to_load_the_rules(
     assert sorted(files.splitlines()) == sorted(str(tmp_path / name) for name in texts)
     assert [name for name in texts if "kubernetes" in name] == []
     assert [line.partition(":")[0].partition(" ")[0] for line in costs.splitlines()] == ["Azure", "Without", "Texts"]
-    assert [line.split()[0] for line in steps.splitlines()[1:]] == ["promtool", *["az-prom-rules-converter"] * 2, "az", "az"]
+    assert [line.split()[0] for line in steps.splitlines()[1:]] == [
+        "promtool",
+        *["az-prom-rules-converter"] * 2,
+        "az",
+        "az",
+    ]
 
 
 def test_objects_for_a_ruler_that_reads_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

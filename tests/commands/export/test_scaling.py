@@ -3,8 +3,9 @@
 Played by a real Prometheus (promtool): hand-made stories, in one run, and incidents of the bench in virtual time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
@@ -95,6 +96,11 @@ FALLS = (
 )
 
 
+def as_samples(stories: Sequence[Story]) -> list[Samples]:
+    """The stories, which write themselves as samples do."""
+    return cast("list[Samples]", list(stories))
+
+
 def wanted(namespace: str) -> str:
     return replicas_wanted(f'namespace="{namespace}"', ROOM)
 
@@ -104,7 +110,7 @@ def test_replicas_are_added_for_a_queue_alone_and_taken_away_in_quiet_alone() ->
     need_tool("promtool")
     stories = [*(story for story, _ in (*RISES, *FALLS)), *HOLDS]
     asked = {(story.name, look): (wanted(story.name), look * STEP_SECONDS) for story in stories for look in LOOKS}
-    told = ask(stories, asked, ())  # type: ignore[arg-type]  a story writes itself as samples do
+    told = ask(as_samples(stories), asked, ())
 
     seen = {story.name: {round(told[story.name, look][0][1], 6) for look in LOOKS} for story in stories}
     assert {story.name: seen[story.name] for story in HOLDS} == {story.name: {story.replicas} for story in HOLDS}
@@ -116,7 +122,7 @@ def test_where_nothing_is_scraped_there_is_no_number() -> None:
     """So that an autoscaler keeps what it has: 0 would take all replicas away."""
     need_tool("promtool")
 
-    assert ask([Story("here")], {"there": (wanted("there"), 180.0)}, ()) == {"there": []}  # type: ignore[list-item]
+    assert ask(as_samples([Story("here")]), {"there": (wanted("there"), 180.0)}, ()) == {"there": []}
 
 
 def test_the_manifests_ask_with_this_query() -> None:

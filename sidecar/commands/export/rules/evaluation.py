@@ -52,7 +52,9 @@ def _in_two_steps(recording: Groups) -> Groups:
     sums, tiers, numbers = (_of_raw_counters(group) for group in recording)
     needed = tuple(rule for rule in sums.rules if rule not in INSTANCES)
     return (
-        replace(sums, rules=needed + tiers.rules, why="Growth of the sidecars' counters, and the tiers that follow from it."),
+        replace(
+            sums, rules=needed + tiers.rules, why="Growth of the sidecars' counters, and the tiers that follow from it."
+        ),
         replace(numbers, rules=(*INSTANCES, *numbers.rules)),
     )
 
@@ -161,7 +163,11 @@ def told(ruler: Ruler, seconds: int, *, keep_firing: bool) -> list[str]:
             f"{ruler.title}: a page comes at most {late} s after the scrape that shows the fault; with the shipped intervals in Prometheus {shipped} s."
         )
     if not keep_firing:
-        said.append("Without keep_firing_for a page ends with its condition, and may end and come again within one incident.")
+        said.append(
+            "Without keep_firing_for a page ends with its condition, and may end and come again within one incident."
+        )
     if ruler.most_text_characters:
-        said.append("Texts ask no queries: no cause, size, beginning or worst pod; the runbook's page and the dashboards have them.")
+        said.append(
+            "Texts ask no queries: no cause, size, beginning or worst pod; the runbook's page and the dashboards have them."
+        )
     return said

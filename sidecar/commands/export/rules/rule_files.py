@@ -51,7 +51,7 @@ def files(
     """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found. `interval_seconds`: no group is evaluated more
     often; 0: as shipped. `classic_histograms`: without native ones.
     """
-    recording = (
+    recording: tuple[Group, ...] = (
         Group(
             "llm-phase-sums",
             (*INSTANCES, POD_ROOTS, POD_SUMS, WARMS_UP, ODD, *SUMS, ROOT_RECORDS),
@@ -69,7 +69,7 @@ def files(
             why="For messages, dashboards, diagnosis and the tickets of pods.",
         ),
     )
-    alerts = (
+    alerts: tuple[Group, ...] = (
         Group("llm-phase-pages", pages(bases), interval=_WITHIN_A_WAIT),
         Group("llm-phase-tickets", tickets(bases), interval="30s"),
         Group("llm-phase-engine", engine_alerts(bases), interval=_WITHIN_A_WAIT),

@@ -17,7 +17,6 @@ from tests.alert_rules.promtool import ALERTS, RECORDING, Scenario, Suite, run
 from tests.alert_rules.world import WELL, Traffic, broken, causes, engine, lane, undecided
 
 
-
 @cache
 def written(ruler: Ruler = PROMETHEUS, seconds: int = 0) -> Mapping[str, str]:
     return files(ruler=ruler, interval_seconds=seconds, keep_firing=ruler.keeps_firing)
@@ -37,7 +36,9 @@ def test_seldom_evaluated_rules_are_the_same_rules_in_other_groups(seconds: int)
 
     def told_apart(texts: Mapping[str, str]) -> list[str]:
         every = [rule for rules in rules_of(texts).values() for rule in rules]
-        return sorted(raw.sub(r"increase(instance:llm_slo_\1:sum[\2])", yaml.safe_dump(rule, width=9999)) for rule in every)
+        return sorted(
+            raw.sub(r"increase(instance:llm_slo_\1:sum[\2])", yaml.safe_dump(rule, width=9999)) for rule in every
+        )
 
     assert told_apart(written(seconds=seconds)) == told_apart(written())
 
@@ -161,12 +162,16 @@ def texts_of(ruler: Ruler, one: str, phase: str) -> dict[str, str]:
 
 
 def test_a_text_that_asks_nothing_says_the_root_the_lane_and_the_confidence() -> None:
-    objective = r'{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT{{ else }}E2E{{ end }}'
+    objective = (
+        r'{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT{{ else }}E2E{{ end }}'
+    )
     sure = "the root is queue, confidence {{ $value | humanizePercentage }}"
     texts = texts_of(AZURE, "LLMQueueBurn", "queue")
 
     assert texts["summary"] == f'{sure}; {{{{ $labels.lane }}}} misses {objective}{{{{ $window := "5m" }}}}'
-    assert texts["description"].endswith("Confidence: {{ $value | humanizePercentage }} of the decided misses say queue.")
+    assert texts["description"].endswith(
+        "Confidence: {{ $value | humanizePercentage }} of the decided misses say queue."
+    )
     assert {*texts} == {"summary", "description", "confidence", "runbook_url", "dashboard_url"}
 
 
@@ -188,7 +193,9 @@ def test_no_text_asks_anything_and_every_block_is_closed() -> None:
 
     assert [text for text in texts if "| query" in text] == []
     assert [
-        text for text in texts if len(re.findall(r"{{-? (?:with|if|range)\b", text)) != len(re.findall(r"{{-? end\b", text))
+        text
+        for text in texts
+        if len(re.findall(r"{{-? (?:with|if|range)\b", text)) != len(re.findall(r"{{-? end\b", text))
     ] == []
 
 

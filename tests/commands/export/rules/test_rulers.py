@@ -20,9 +20,7 @@ RULES_OF_GMP = {"record", "alert", "expr", "for", "labels", "annotations"}
 
 def groups_of(ruler: Ruler) -> list[dict[str, Any]]:
     texts = rule_texts(Parameters(ruler=ruler.name))
-    return [
-        group for name, text in texts.items() if "/" not in name for group in read_yaml(text)["groups"]
-    ]
+    return [group for name, text in texts.items() if "/" not in name for group in read_yaml(text)["groups"]]
 
 
 @each_ruler
@@ -63,7 +61,9 @@ def test_the_object_for_google_has_its_kind_and_no_other_field() -> None:
 @each_ruler
 def test_a_kustomization_lists_the_rules_only_where_they_are_an_object(ruler: Ruler) -> None:
     texts = all_files(Parameters(ruler=ruler.name))
-    listed = re.search(r"^  - (kubernetes/prometheus-rule\.yaml)$", texts["alert_rules/kustomization.yaml"], re.MULTILINE)
+    listed = re.search(
+        r"^  - (kubernetes/prometheus-rule\.yaml)$", texts["alert_rules/kustomization.yaml"], re.MULTILINE
+    )
 
     assert (listed is not None) is ruler.reads_objects is ("alert_rules/kubernetes/prometheus-rule.yaml" in texts)
 
