@@ -107,6 +107,18 @@ def a_queue_without_evidence(scenario: Scenario) -> None:
 
 
 @SUITE.scenario(6, 6)
+def a_cause_whose_growth_is_over(scenario: Scenario) -> None:
+    """A ratio below what may be named is no size: the plain words, and nothing for programs."""
+    lane(scenario, WELL, broken("prefill", 0.8))
+    causes(scenario, WELL, broken("prefill", 0.8))
+    scenario.shows("llm_evidence_ratio", 6, 1.19, cause="prefill_cost")
+
+    summary = f"prefill costs more; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
+    rest = "192 misses in 2m. Confidence: 100% of the decided misses say prefill."
+    told(scenario, 12, "LLMPrefillBurn page", summary, rest, cause="prefill_cost")
+
+
+@SUITE.scenario(6, 6)
 def a_load_whose_size_is_not_known(scenario: Scenario) -> None:
     """The plain words."""
     lane(scenario, WELL, broken("queue"), objective="e2e")

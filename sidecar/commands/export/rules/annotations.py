@@ -10,6 +10,7 @@ from sidecar.commands.export.rules.burn import POD_LABELS, without_odd_pods
 from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
+from sidecar.slo.root.weigh import DEARER
 
 
 RUNBOOKS = "http://llm-phase-sidecar:9901/runbooks"
@@ -64,8 +65,9 @@ OBJECTIVES = (
     '{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT{{ else }}E2E{{ end }}'
 )
 _OF_CLUSTER = f"{{{{ with $labels.{CLUSTER} }}}} of cluster {{{{ . }}}}{{{{ end }}}}"
-_CLUSTER_FIRST = f"{{{{ with $labels.{CLUSTER} }}}}{CLUSTER}={{{{ . | urlquery }}}}&{{{{ end }}}}"
-"""The first parameter of a link, where there is a label for it: most fleets have one cluster."""
+_CLUSTER_FIRST = f"{{{{ with $labels.{CLUSTER} }}}}%s{CLUSTER}={{{{ . | urlquery }}}}&{{{{ end }}}}"
+"""The first parameter of a link, where there is a label for it: most fleets have one cluster. A label that only Alertmanager sees
+(`external_labels`) stands in no link, because the Prometheus that the link asks has no series with it."""
 _OTHERS = 'phase!="unattributed"'
 _MODEL = (*ONE_ENGINE, "model")
 _LANE_LABELS = (*_MODEL, "lane", "objective")
@@ -120,6 +122,11 @@ def _of_these(selected: str, labels: tuple[str, ...]) -> str:
     return selected if "pod" in labels else f"{selected} unless on ({POD_LABELS}) max_over_time(pod:llm_slo:odd[5m])"
 
 
+def _largest(ratio: str, labels: tuple[str, ...]) -> str:
+    """The ratio of the pod that shows most, if it is one to name: a cause whose growth is over by now is no "1.0x"."""
+    return f"max({_of_these(ratio, labels)}) >= {DEARER:g}"
+
+
 def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> str:
     """`then` has the leading cause of a phase as $cause. `phase`: a matcher's value, or empty for the alert's own label."""
     own = labels if phase else (*labels, "phase")
@@ -132,7 +139,7 @@ def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> st
 def _size(phase: str, labels: tuple[str, ...]) -> str:
     """`2.2`, of the leading cause if it has a size; else `unknown`."""
     where = tuple(label for label in labels if label != "model")
-    largest = f"max({_of_these(_query('llm_evidence_ratio', (*where, 'cause')), labels)})"
+    largest = _largest(_query("llm_evidence_ratio", (*where, "cause")), labels)
     return _cause(
         phase, labels, _asked(largest, f"{_names(where)} $cause", _FIRST_VALUE % _TENTHS, "unknown"), "unknown"
     )
@@ -146,7 +153,7 @@ def _said(phases: tuple[str, ...], labels: tuple[str, ...]) -> str:
         where = tuple(label for label in labels if label != "model")
         size = _query("llm_evidence_ratio", (*where, "cause"))
         names = f"{_names(where)} $cause"
-        text = f'{{{{ $size := printf "max({_of_these(size, labels)})" {names} | query }}}}'
+        text = f'{{{{ $size := printf "{_largest(size, labels)}" {names} | query }}}}'
     branches: list[tuple[str, str]] = []
     for cause in causes:
         words = SAID.get(cause, "")
@@ -355,13 +362,14 @@ def links(
         *_parameters("", [label for label in labels if label != CLUSTER]),
         *([f"pod={worst_pod}"] if worst_pod else []),
     ]
+    runbook, chosen = (_CLUSTER_FIRST % prefix if CLUSTER in labels else "" for prefix in ("", "var-"))
     return {
-        "runbook_url": _address(f"{bases[0]}/{name}", filled, _CLUSTER_FIRST if CLUSTER in labels else ""),
-        "dashboard_url": _address(f"{bases[1]}/{dashboard}", _parameters("var-", shown)),
+        "runbook_url": _address(f"{bases[0]}/{name}", filled, runbook),
+        "dashboard_url": _address(f"{bases[1]}/{dashboard}", _parameters("var-", shown), chosen),
     }
 
 
-def _address(base: str, parameters: list[str], first: str = "") -> str:
+def _address(base: str, parameters: list[str], first: str) -> str:
     return f"{base}?{first}{'&'.join(parameters)}" if parameters else base
 
 
