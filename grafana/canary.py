@@ -26,8 +26,8 @@ from sidecar.timeline.finish import Finish
 
 
 BOTH = 'app_version=~"$baseline|$canary"'
-LANE = "{{lane}} ({{model}} {{namespace}})"
-VERSIONED = "{{app_version}} {{lane}} ({{model}} {{namespace}})"
+LANE = "{{lane}} ({{model}} {{namespace}} {{cluster}})"
+VERSIONED = "{{app_version}} {{lane}} ({{model}} {{namespace}} {{cluster}})"
 NOT_COMPARED = "one version, or no traffic"
 _TWO_VERSIONS = 12
 """Height of a panel whose legend has two rows for each lane of both versions."""
@@ -123,7 +123,7 @@ _SIZES = Panel(
     tuple(Query(_more(GATE_QUESTIONS[asked]), what, decimals=2) for asked, what, *_ in _ASKED),
     width=24,
     height=6,
-    order=("lane", "model", "namespace"),
+    order=("lane", "model", "cluster", "namespace"),
     empty=NOT_COMPARED,
 )
 
@@ -175,7 +175,7 @@ _SENTINELS = Row(
             ),
             width=24,
             height=6,
-            order=("lane", "model", "namespace"),
+            order=("lane", "model", "cluster", "namespace"),
             empty=NOT_COMPARED,
         ),
     ),

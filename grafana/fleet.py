@@ -9,7 +9,7 @@ from grafana.shapes import COUNTED, ENGINE, FIRST_TOKENS, GAPS, OK, TIMES, TPOTS
 from grafana.surroundings import ONLY_THIS_POD, kept
 
 
-_WHERE = "namespace, model, lane, pod"
+_WHERE = "cluster, namespace, model, lane, pod"
 _MISSED, _ASKED = (
     grown(f"llm_slo_{counter}_total", by=_WHERE, matchers='objective="ttft"') for counter in ("misses", "requests")
 )
@@ -48,7 +48,7 @@ _OUTLIERS = Row(
                 Query(f"{_ASKED} > 0", "requests", unit="short"),
             ),
             width=24,
-            order=("pod", "lane", "model", "namespace"),
+            order=("pod", "lane", "model", "cluster", "namespace"),
             links=(ONLY_THIS_POD, ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane"))),
             sorted_by="TTFT of the median",
         ),
@@ -112,7 +112,7 @@ _ROOM = Row(
                 ),
             ),
             width=24,
-            order=("pod", "namespace"),
+            order=("pod", "cluster", "namespace"),
             links=(ONLY_THIS_POD,),
             sorted_by="waiting",
         ),
@@ -142,7 +142,7 @@ _ROOM = Row(
                 ),
             ),
             width=24,
-            order=("pod", "namespace"),
+            order=("pod", "cluster", "namespace"),
             links=(ONLY_THIS_POD,),
             sorted_by="decode",
             empty="",
@@ -188,7 +188,7 @@ _STATE = Row(
             ),
             width=24,
             empty="",
-            order=("pod", "engine", "version"),
+            order=("pod", "cluster", "engine", "version"),
             hidden=("known", "baseline", "namespace"),
         ),
     ),

@@ -18,7 +18,7 @@ def _answer_began(part: str) -> str:
 
 _PHASE = "llm_request_phase_seconds"
 _TTFT_OBJECTIVE = '{objective="ttft"}'
-_THRESHOLD = f"max by (namespace, lane, prompt_bucket) (llm_slo_threshold_seconds{_TTFT_OBJECTIVE})"
+_THRESHOLD = f"max by (cluster, namespace, lane, prompt_bucket) (llm_slo_threshold_seconds{_TTFT_OBJECTIVE})"
 _P95 = over_range(0.95, _TTFT, by=_BUCKET)
 
 
@@ -54,11 +54,11 @@ _LENGTHS = Row(
                 Query(over_range(0.99, _TTFT, by=_BUCKET), "p99"),
                 Query(
                     f"group by ({_BUCKET}) (increase(llm_slo_requests_total{_TTFT_OBJECTIVE}[W]) > 0)"
-                    f" * on (namespace, lane, prompt_bucket) group_left () {_THRESHOLD}",
+                    f" * on (cluster, namespace, lane, prompt_bucket) group_left () {_THRESHOLD}",
                     "threshold",
                 ),
                 Query(
-                    f"({_P95}) / on (namespace, lane, prompt_bucket) group_left () {_THRESHOLD}",
+                    f"({_P95}) / on (cluster, namespace, lane, prompt_bucket) group_left () {_THRESHOLD}",
                     "p95 of threshold",
                     unit="percentunit",
                     colours=((0.7, WARN), (1, RED)),
@@ -75,7 +75,7 @@ _LENGTHS = Row(
                 Query(f"{summed(f'increase({_TTFT}_count[W])', by=_BUCKET)} > 0", "requests", unit="short"),
             ),
             width=24,
-            order=("lane", "prompt_bucket", "model", "namespace"),
+            order=("lane", "prompt_bucket", "model", "cluster", "namespace"),
             sorted_by="p95 of threshold",
         ),
         Panel(
@@ -95,7 +95,7 @@ _LENGTHS = Row(
             ),
             width=24,
             height=7,
-            order=("lane", "prompt_bucket", "model", "namespace"),
+            order=("lane", "prompt_bucket", "model", "cluster", "namespace"),
             sorted_by="queue mean",
         ),
         Panel(
@@ -106,30 +106,33 @@ _LENGTHS = Row(
             COUNTED,
             "s",
             (
-                Query("max by (namespace, lane, prompt_bucket, objective) (llm_slo_threshold_seconds)", "threshold"),
                 Query(
-                    "max by (namespace, lane, prompt_bucket, objective) (llm_slo_target_ratio)",
+                    "max by (cluster, namespace, lane, prompt_bucket, objective) (llm_slo_threshold_seconds)",
+                    "threshold",
+                ),
+                Query(
+                    "max by (cluster, namespace, lane, prompt_bucket, objective) (llm_slo_target_ratio)",
                     "target",
                     unit="percentunit",
                 ),
                 Query(
-                    "sum by (namespace, lane, prompt_bucket, objective) (increase(llm_slo_misses_total[W]))"
-                    " / sum by (namespace, lane, prompt_bucket, objective) (increase(llm_slo_allowed_misses_total[W])) >= 0",
+                    "sum by (cluster, namespace, lane, prompt_bucket, objective) (increase(llm_slo_misses_total[W]))"
+                    " / sum by (cluster, namespace, lane, prompt_bucket, objective) (increase(llm_slo_allowed_misses_total[W])) >= 0",
                     "burn",
                     unit=TIMES,
                     colours=((1, WARN), (10, RED)),
                     decimals=1,
                 ),
                 Query(
-                    "1 - sum by (namespace, lane, prompt_bucket, objective) (increase(llm_slo_misses_total[W]))"
-                    " / sum by (namespace, lane, prompt_bucket, objective) (increase(llm_slo_allowed_misses_total[W])) <= 1",
+                    "1 - sum by (cluster, namespace, lane, prompt_bucket, objective) (increase(llm_slo_misses_total[W]))"
+                    " / sum by (cluster, namespace, lane, prompt_bucket, objective) (increase(llm_slo_allowed_misses_total[W])) <= 1",
                     "budget left",
                     unit="percentunit",
                     decimals=0,
                 ),
             ),
             width=24,
-            order=("lane", "objective", "prompt_bucket", "namespace"),
+            order=("lane", "objective", "prompt_bucket", "cluster", "namespace"),
             sorted_by="burn",
         ),
     ),
@@ -186,7 +189,7 @@ _SUMS = Row(
             ),
             width=24,
             height=6,
-            order=("lane", "model", "namespace"),
+            order=("lane", "model", "cluster", "namespace"),
             sorted_by="requests",
         ),
     ),

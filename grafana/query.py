@@ -23,21 +23,22 @@ from sidecar.commands.export.rules.dashboard_rules import (
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED, buckets, of_any_form
+from sidecar.metrics.target_labels import CLUSTER
 
 
-VARIABLES = ("namespace", "pod", "model", "lane", "prompt_bucket")
+VARIABLES = (CLUSTER, "namespace", "pod", "model", "lane", "prompt_bucket")
 """Labels that a dashboard's variables choose from; each variable is called like its label."""
-WHO = "namespace, model, lane"
-POD = "namespace, pod"
+WHO = f"{CLUSTER}, namespace, model, lane"
+POD = f"{CLUSTER}, namespace, pod"
 COMPUTED = "computed"
 """The variable that says which jobs' raw series are read where a recorded one could be: `.*`, or a pattern that matches none."""
 _RAW, _STORED = f'job=~"${COMPUTED}"', f'job!~"${COMPUTED}"'
 
 LEVELS: Mapping[str, tuple[str, ...]] = {
-    "instance": ("namespace", "pod", "model", "lane"),
-    "job": ("namespace",),
-    "lane": ("namespace", "model", "lane"),
-    "pod": ("namespace", "pod", "model"),
+    "instance": (CLUSTER, "namespace", "pod", "model", "lane"),
+    "job": (CLUSTER, "namespace"),
+    "lane": (CLUSTER, "namespace", "model", "lane"),
+    "pod": (CLUSTER, "namespace", "pod", "model"),
 }
 """Labels that a recorded series still carries, by the level that its name begins with. None of them carries the prompt bucket."""
 
@@ -62,7 +63,7 @@ def variables_of(series: str) -> tuple[str, ...]:
     if ":" in series:
         return LEVELS[series.split(":", 1)[0]]
     own = set() if series.startswith("process_") else _OWN_LABELS[series]
-    return tuple(name for name in VARIABLES if name in {"namespace", "pod"} | own)
+    return tuple(name for name in VARIABLES if name in {CLUSTER, "namespace", "pod"} | own)
 
 
 def promql(text: str, *, without: tuple[str, ...] = ()) -> str:

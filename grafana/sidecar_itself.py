@@ -75,7 +75,7 @@ _COST = Row(
             ),
             width=24,
             hidden=("known", "namespace"),
-            order=("pod", "version", "profile", "python_version"),
+            order=("pod", "cluster", "version", "profile", "python_version"),
             empty="",
         ),
         Panel(
@@ -253,7 +253,7 @@ _ESTIMATES = Row(
             ),
             width=24,
             height=6,
-            order=("pod", "model"),
+            order=("pod", "cluster", "model"),
             hidden=("namespace",),
             sorted_by="answered",
             empty="switched off",

@@ -15,13 +15,16 @@ from grafana.panel import Board, Choice
 from grafana.query import COMPUTED, VARIABLES, promql
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.rules.dashboard_rules import MARK, NOW, PART
+from sidecar.metrics.target_labels import CLUSTER
 
 
 ALL = ".*"
-"""Also of a label that is missing: outside Kubernetes nothing says a namespace unless the scrape configuration does."""
+"""Also of a label that is missing: most fleets have no `cluster`, and outside Kubernetes nothing says a namespace unless the scrape
+configuration does."""
 _NO_JOB = "-"
 """A pattern that matches no job: no scrape configuration is called so."""
 _SOURCE = {
+    CLUSTER: "llm_sidecar_build_info",
     "namespace": "llm_sidecar_build_info",
     "pod": "llm_sidecar_build_info",
     "model": "llm_requests_received_total",
@@ -31,7 +34,14 @@ _SOURCE = {
 """Sources of a variable's values: series that are there before the first request."""
 _WITH_FALLBACK = ("model", "lane")
 """Variables whose label has the value `other`, which is no choice while nothing is counted under it."""
-_TITLES = {"namespace": "Namespace", "pod": "Pod", "model": "Model", "lane": "Lane", "prompt_bucket": "Prompt tokens"}
+_TITLES = {
+    CLUSTER: "Cluster",
+    "namespace": "Namespace",
+    "pod": "Pod",
+    "model": "Model",
+    "lane": "Lane",
+    "prompt_bucket": "Prompt tokens",
+}
 
 
 def _datasource() -> common_models.DataSourceRef:
@@ -63,7 +73,7 @@ def variables(
         yield _computed(parts)
     for choice in choices:
         order = "sort_desc" if choice.youngest_first else "sort"
-        selected = ",".join([*chosen[:2], f'{choice.label}!=""'])
+        selected = ",".join([*chosen[:3], f'{choice.label}!=""'])
         pods = f"process_start_time_seconds{{{selected}}}"
         # Unsorted by Grafana, so that the first value, which is chosen when the dashboard opens, is the query's first.
         yield (
@@ -77,7 +87,7 @@ def _computed(parts: Sequence[str]) -> dashboard.QueryVariable:
     """Out of sight: `.*`, or a pattern that matches no job where all these groups of rules for pictures were evaluated from the start
     of the time shown to its end. What they record has no pod and no prompt bucket: an empty label matches All, and no other choice.
     """
-    chosen = ",".join(f'{name}=~"${name}"' for name in ("namespace", "pod", "prompt_bucket"))
+    chosen = ",".join(f'{name}=~"${name}"' for name in (CLUSTER, "namespace", "pod", "prompt_bucket"))
     recorded = f'{MARK}{{{chosen},{PART}=~"{"|".join(parts)}"}}'
     stored = " and ".join(
         f"count(group by ({PART}) ({recorded}{at})) == {len(parts)}" for at in (" offset $__range", "")
@@ -109,21 +119,24 @@ def _query(name: str, title: str, text: str) -> dashboard.QueryVariable:
 
 
 def annotations() -> Iterator[dashboard.AnnotationQuery]:
-    """Pages and tickets, each under its phase; then what was changed: versions that are new, engines that restarted, configs."""
+    """Pages and tickets, each under its phase; then what was changed: versions that are new, engines that restarted, configs.
+
+    A cluster is a tag: of a label that is absent, a text shows the label's name.
+    """
     for severity, colour in (("page", RED), ("ticket", WARN)):
-        chosen = ",".join(f'{name}=~"(|${name})"' for name in ("namespace", "pod", "model", "lane"))
+        chosen = ",".join(f'{name}=~"(|${name})"' for name in (CLUSTER, "namespace", "pod", "model", "lane"))
         firing = f'ALERTS{{alertname=~"LLM.*",alertstate="firing",severity="{severity}",{chosen}}}'
         yield (
             _annotation(f"{severity.capitalize()}s", colour, firing)
             .title_format("{{alertname}}: {{phase}}")
             .text_format("{{lane}} {{model}} {{pod}}")
-            .tag_keys("phase,lane,pod")
+            .tag_keys(f"phase,lane,pod,{CLUSTER}")
         )
     for name, (expr, title, text) in _CHANGES.items():
-        yield _annotation(name, NEUTRAL, promql(expr)).title_format(title).text_format(text)
+        yield _annotation(name, NEUTRAL, promql(expr)).title_format(title).text_format(text).tag_keys(CLUSTER)
 
 
-_DEPLOYED = "namespace, engine, version, app_version"
+_DEPLOYED = f"{CLUSTER}, namespace, engine, version, app_version"
 """Labels of a deploy; `app_version` is the pod's own version, where Prometheus puts it on the target."""
 _VERSIONS = f"group by ({_DEPLOYED}) (llm_engine_info)"
 _CHANGES = {
@@ -180,7 +193,10 @@ def links(board: Board) -> Iterator[dashboard.DashboardLink]:
 
 
 def kept(uid: str, *labels: str) -> str:
-    """The address of another dashboard from a table's row: time, data source and variables kept, the row's own labels chosen."""
+    """The address of another dashboard from a table's row: time, data source and variables kept, the row's own labels chosen, its cluster
+    among them. A row without a cluster leaves that parameter empty, which chooses series without the label.
+    """
+    labels = (CLUSTER, *labels)
     own = "".join(f"&var-{label}=${{__data.fields.{label}}}" for label in labels)
     others = "".join(f"&${{{name}:queryparam}}" for name in VARIABLES if name not in labels)
     return f"/d/{uid}?${{__url_time_range}}&${{datasource:queryparam}}{others}{own}"

@@ -138,7 +138,7 @@ def verdict_table(*, height: int) -> Panel:
         tall=True,
         hidden=("namespace", "job", "model", "dashboard", "alerting", "its_misses"),
         order=(
-            *("phase", "cause", "do_first", "lane", "objective", "pod", "since", "burn", "confidence"),
+            *("phase", "cause", "do_first", "lane", "objective", "pod", "cluster", "since", "burn", "confidence"),
             *("severity", "runbook"),
         ),
         text_colours=(*_PHASES, ("severity", "page", RED), ("severity", "ticket", WARN), ("severity", "pod", FINE)),
@@ -147,7 +147,7 @@ def verdict_table(*, height: int) -> Panel:
             ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "model", "lane")),
             ("lane", "Lanes and lengths", kept("llm-lanes", "namespace", "model", "lane")),
             ONLY_THIS_POD,
-            ("runbook", "The runbook", _runbook("namespace", "job", "model", "lane", "pod")),
+            ("runbook", "The runbook", _runbook("cluster", "namespace", "job", "model", "lane", "pod")),
         ),
         sorted_by="burn",
     )
@@ -183,7 +183,7 @@ def pods_table(*, width: int, height: int) -> Panel:
         width=width,
         height=height,
         hidden=("namespace", "job", "dashboard"),
-        order=("pod", "objective", "burn", "missed", "phase", "cause", "since"),
+        order=("pod", "cluster", "objective", "burn", "missed", "phase", "cause", "since"),
         text_colours=_PHASES,
         links=(
             ONLY_THIS_POD,

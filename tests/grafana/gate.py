@@ -11,7 +11,7 @@ from tests.grafana.boards import Json
 from tests.grafana.series import VERSION, known
 
 
-_CHOICES = ("namespace", "pod", "model", "lane", "prompt_bucket")
+_CHOICES = ("cluster", "namespace", "pod", "model", "lane", "prompt_bucket")
 
 
 def choice_of(question: Question) -> str:
@@ -21,7 +21,7 @@ def choice_of(question: Question) -> str:
 
 def _asked(question: Question) -> str:
     versions = Versions(f'{VERSION}=~"$baseline|$canary"', f'{VERSION}="$canary"', choice_of(question))
-    return gate_query(question, versions, "$__range", "namespace, model, lane")
+    return gate_query(question, versions, "$__range", "cluster, namespace, model, lane")
 
 
 @cache

@@ -9,7 +9,7 @@ import promql_parser as promql
 from grafana.panel import SAMPLES_UNIT
 from sidecar.commands.export.rules.dashboard_rules import RECORDED
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
-from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_PROCESS
+from sidecar.metrics.target_labels import ONE_ENGINE, ONE_PROCESS
 from tests.grafana.boards import MAGIC, Json, numbers_of, targets, unit_of, with_durations
 from tests.grafana.dimensions import UNIT, UnknownDimensionError, dimension_of, observed, written
 from tests.grafana.gate import is_sequential
@@ -39,7 +39,7 @@ from tests.grafana.series import (
 Complaints = Iterator[str]
 Rule = Callable[[Json], Complaints]
 
-VARIABLES = ("namespace", "pod", "model", "lane", "prompt_bucket")
+VARIABLES = ("cluster", "namespace", "pod", "model", "lane", "prompt_bucket")
 SUMMED_ON_PURPOSE = {
     ("llm_requests_total", "outcome"),
     ("llm_answers_total", "finish_reason"),
@@ -54,8 +54,7 @@ SUMMED_ON_PURPOSE = {
 WHO = frozenset({*ONE_ENGINE, "model", "lane", "objective"})
 """Labels that tell two objectives apart."""
 JOB = "job"
-"""Recorded series keep engines of one namespace apart by it; other queries may add these engines. No variable chooses a cluster: of
-several, a query may add what it does not rank or join."""
+"""Recorded series keep engines of one namespace apart by it; other queries may add these engines."""
 BURN = {"llm_slo_misses_total", "llm_slo_allowed_misses_total"}
 """A burn rate is of a window that its name says."""
 NOW_IN_SECONDS = "300s"
@@ -167,7 +166,7 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
     if isinstance(node, promql.VectorSelector):
         name = node.name or ""
         constant = frozenset() if name.endswith("_info") else CONSTANT
-        added = {*VARIABLES, CLUSTER, *constant, VERSION, *({JOB} if name not in recorded() else ())}
+        added = {*VARIABLES, *constant, VERSION, *({JOB} if name not in recorded() else ())}
         own = known()[name] - added - set(matched(node))
         if name not in whole_of:
             missing = frozenset() if kept_all else own - kept
@@ -342,7 +341,7 @@ def _too_many_compete(labels: Labels, within: Labels) -> bool:
     """One label may rank, such as the phase or the pod, and the root of a pod, which has two; lanes and engines are told apart."""
     ranked = labels - within - {"window"}
     roots = "pod" in within and ranked == {"phase", "cause"}
-    return bool(ranked & ({*VARIABLES, "objective", CLUSTER, JOB} - {"pod"})) or (len(ranked) > 1 and not roots)
+    return bool(ranked & ({*VARIABLES, "objective", JOB} - {"pod"})) or (len(ranked) > 1 and not roots)
 
 
 def _badly_joined(node: promql.BinaryExpr) -> Complaints:

@@ -102,7 +102,7 @@ def has_the_switch(dashboard: Json) -> Complaints:
     """
     read = {selector.name for _, target in targets(dashboard) for selector in selectors(tree_of(target))}
     needed = {part for part, names in PARTS.items() if names & read}
-    chosen = {label: f'=~"${label}"' for label in ("namespace", "pod", "prompt_bucket")}
+    chosen = {label: f'=~"${label}"' for label in ("cluster", "namespace", "pod", "prompt_bucket")}
     found = switch(dashboard)
     if needed and len(found) != 1:
         yield f"{len(found)} variables out of sight that choose what is read"
@@ -303,7 +303,7 @@ def shows_what_was_changed(dashboard: Json) -> Complaints:
     for name, series in CHANGES.items():
         asked = selectors(changes[name]) if name in changes else []
         if {one.name for one in asked} != {series} or any(
-            matched(one).get(label) != f'=~"${label}"' for one in asked for label in ("namespace", "pod")
+            matched(one).get(label) != f'=~"${label}"' for one in asked for label in ("cluster", "namespace", "pod")
         ):
             yield f"annotation {name}: not there, or not of what is chosen"
     for name, tree in changes.items():
@@ -326,7 +326,7 @@ def shows_the_alerts(dashboard: Json) -> Complaints:
         found[said.get("severity")] = annotation
         if selector.name != "ALERTS" or said.get("alertstate") != '="firing"' or said.get("alertname") != '=~"LLM.*"':
             yield f"annotation {annotation['name']}: not our firing alerts"
-        for name in ("namespace", "pod", "model", "lane"):
+        for name in ("cluster", "namespace", "pod", "model", "lane"):
             if said.get(name) != f'=~"(|${name})"':
                 yield f"annotation {annotation['name']}: not chosen by {name}, or lost without it"
         if (

@@ -97,7 +97,7 @@ def test_all_ask_the_same_questions() -> None:
         **{choice_of(question): 'namespace="NAMESPACE",lane="LANE"' for question in GATE_QUESTIONS.values()},
         'app_version=~"$baseline|$canary"': 'pod=~"BOTH"',
         'app_version="$canary"': 'pod=~"CANARY"',
-        " by (namespace, model, lane) ": "",
+        " by (cluster, namespace, model, lane) ": "",
         "$__range": "WINDOW",
     }
     flaggers = {neutral(template["spec"]["query"].strip(), flagger) for template in FLAGGER}

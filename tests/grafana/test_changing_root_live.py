@@ -32,7 +32,7 @@ def test_a_pod_whose_root_changes_has_one_row(tmp_path: Path) -> None:
     """Two series say when its incident began, until the former is stale: the table shows one of them and does not fail."""
     table = next(one for one in panels(board("llm-anatomy")) if one["title"] == "Pods, worst first")
     expr = next(one["expr"] for one in table["targets"] if "llm_incident_began" in one["expr"])
-    for name in ("namespace", "pod", "model", "lane", "prompt_bucket"):
+    for name in ("cluster", "namespace", "pod", "model", "lane", "prompt_bucket"):
         expr = expr.replace(f"${name}", ".*")
     lines = sorted(_lines(), key=lambda line: line.split("{")[0])
 

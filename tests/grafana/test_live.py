@@ -39,7 +39,7 @@ from tests.grafana.world import LANES, NAMESPACE, PODS, SCRAPE_SECONDS, Series, 
 pytestmark = [pytest.mark.live, pytest.mark.timed, pytest.mark.timeout(240)]
 
 RATE_INTERVAL = "8s"
-EVERYTHING = dict.fromkeys(("namespace", "pod", "model", "lane", "prompt_bucket"), ".*") | {
+EVERYTHING = dict.fromkeys(("cluster", "namespace", "pod", "model", "lane", "prompt_bucket"), ".*") | {
     "baseline": "v1",
     "canary": "v2",
     "computed": ".*",
@@ -229,7 +229,9 @@ def test_every_panel_obeys_the_choice(world: World, uid: str) -> None:
 
 @pytest.mark.parametrize("uid", UIDS)
 def test_every_variable_has_its_values(world: World, uid: str) -> None:
+    """The world is one cluster without a label for it: that variable has none, and All is all."""
     expected = {"namespace": {NAMESPACE}, "pod": set(PODS), "lane": set(LANES)}  # without `other`, which had no traffic
+    expected |= {"cluster": set()}
     for variable in query_variables(board(uid)):
         if variable["name"] in VERSIONS:
             continue
@@ -242,7 +244,7 @@ def test_every_variable_has_its_values(world: World, uid: str) -> None:
         )
 
         assert found == expected.get(variable["name"], found), variable["name"]
-        assert found, variable["name"]
+        assert found or variable["name"] == "cluster", variable["name"]
 
 
 def test_the_canary_dashboard_opens_with_two_versions(world: World) -> None:
