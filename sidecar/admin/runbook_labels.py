@@ -6,14 +6,15 @@
 | `cluster` | letters, digits and `. _ - / :` |
 | `namespace` | a name of 63 characters, `pod` of 253, as Kubernetes allows them (RFC 1123) |
 | `job` | letters, digits and `. _ - /` |
+| `label.NAME` | a label beside `cluster`, or in its place, that tells clusters apart (`sidecar export --extra-labels`); values as of `cluster` |
 | `engine` | an engine that the tables of fixes have a column for, or `all` |
 
 A parameter without a value is one that was not given: a template writes a label that an alert lacks so. What a link leaves out is filled
 in from this pod's own placement, unless the link is about another pod or namespace. A refused value is never repeated. It refuses to
 know runbooks.
 
-The runbooks' queries name no cluster, because most fleets have one and no label for it: where a link names one, it comes before each
-namespace.
+The runbooks' queries name no cluster, because most fleets have one and no label for it: where a link names one, or a label like it, it
+comes before each namespace.
 """
 
 import re
@@ -24,13 +25,14 @@ from types import MappingProxyType
 
 from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.promql import quoted
-from sidecar.metrics.target_labels import CLUSTER, ONE_POD
+from sidecar.metrics.target_labels import CLUSTER, ONE_POD, OTHER_LABEL
 
 
 LINK_LABELS = ("lane", "model", *ONE_POD)
 """The labels that a link may name. Runbooks have a place for each but the cluster, `$lane` and alike."""
 PLACE = re.compile(rf"\$({'|'.join(LINK_LABELS)})\b")
 _OF_NAMESPACE = re.compile(r"namespace=(&quot;)\$namespace")
+_OTHER = re.compile(rf"{re.escape(OTHER_LABEL)}(?!__)[A-Za-z_][A-Za-z0-9_]{{0,63}}")
 ALL_ENGINES = "all"
 
 _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
@@ -72,7 +74,8 @@ def asked(
     closed = {"lane": lanes, "model": models, "engine": (*ENGINES, ALL_ENGINES)}
     given: dict[str, str] = {}
     refused: list[str] = []
-    for name in (*LINK_LABELS, "engine"):
+    others = dict.fromkeys(name for name, _ in query if _OTHER.fullmatch(name))
+    for name in (*LINK_LABELS, *others, "engine"):
         values = [value for key, value in query if key == name and value]
         if not values:
             continue
@@ -84,7 +87,7 @@ def asked(
     # The fallback of a closed set counts what has no name of its own: where there is one name, it is meant.
     alone = {name: closed[name][0] for name in ("lane", "model") if len(closed[name]) == 2}
     values_of = {**alone, **_own(placement, given), **given}
-    values_of = {name: value for name, value in values_of.items() if name in LINK_LABELS}
+    values_of = {name: value for name, value in values_of.items() if name != "engine"}
     return Asked(values_of, given, given.get("engine", ""), tuple(refused))
 
 
@@ -101,7 +104,7 @@ def _wrong(name: str, values: Sequence[str], closed: Sequence[str] | None) -> st
     if closed is not None:
         fits, allowed = values[0] in closed, f"one of {', '.join(closed)}"
     else:
-        form, allowed = _FORMS[name]
+        form, allowed = _FORMS[CLUSTER if name.startswith(OTHER_LABEL) else name]
         fits = form.fullmatch(values[0]) is not None
     return "" if fits else f"The parameter {name} was refused. It is {allowed}."
 
@@ -116,6 +119,10 @@ def filled(html: str, values: Mapping[str, str]) -> str:
         value = values.get(place[1])
         return f"<mark>{place[0]}</mark>" if value is None else escape(quoted(value)[1:-1])
 
-    if CLUSTER in values:
-        html = _OF_NAMESPACE.sub(rf"{CLUSTER}=\1${CLUSTER}\1, \g<0>", html)
-    return PLACE.sub(one, html)
+    wider = {
+        name.removeprefix(OTHER_LABEL): text
+        for name, text in values.items()
+        if name == CLUSTER or _OTHER.fullmatch(name)
+    }
+    matchers = "".join(f"{name}=&quot;{escape(quoted(text)[1:-1])}&quot;, " for name, text in wider.items())
+    return PLACE.sub(one, _OF_NAMESPACE.sub(lambda found: f"{matchers}{found[0]}", html))

@@ -97,6 +97,20 @@ def test_a_link_that_names_a_cluster_narrows_each_query_to_it() -> None:
     )
 
 
+def test_labels_that_a_fleet_has_chosen_narrow_each_query_too() -> None:
+    """`sidecar export --cluster-label` and `--extra-labels` write them into links; their form is that of a cluster."""
+    given = {"cluster": "eu", "label.region": "west/1", "namespace": "llm"}
+    found = asked(
+        [*given.items(), ("label.__name__", "up"), ("label.a-b", "x"), ("label.zone", 'x"} or up{')], LANES, MODELS
+    )
+
+    assert (found.given, found.values) == (given, given)
+    assert found.refused == ("The parameter label.zone was refused. It is letters, digits and . _ - / :.",)
+    assert filled("a{namespace=&quot;$namespace&quot;}", found.values) == (
+        "a{cluster=&quot;eu&quot;, region=&quot;west/1&quot;, namespace=&quot;llm&quot;}"
+    )
+
+
 @pytest.mark.parametrize(
     ("link", "filled_in"),
     [

@@ -49,6 +49,7 @@ def _changes(given: Parameters) -> list[Substitution]:
     classic = [Substitution("--classic-histograms", _PANEL_PROMQL, _of_classic)] if given.classic_histograms else []
     return [
         *classic,
+        *given.identity.in_dashboards(),
         same("--runbook-base", RUNBOOKS, given.runbooks),
         same("--datasource", _CHOICE, chosen),
         Substitution("--severity", r'(?<=\bseverity=\\")(page|ticket)(?=\\")', lambda match: named(match[0])),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from sidecar.commands.export.identity_labels import Identity
 from sidecar.commands.export.parameters import FOLDER, RECEIVERS, SECRETS, Parameters
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.rules.operator import RELEASE, SECRET
@@ -15,6 +16,7 @@ from sidecar.commands.export.rules.rulers import RULERS
 from sidecar.commands.export.rules.severity import Severities
 from sidecar.config.folding import Parser
 from sidecar.metrics.declaration import Profile
+from sidecar.metrics.target_labels import CLUSTER
 
 
 _ABOUT_EXPORT = """\
@@ -76,6 +78,7 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
         "--grafana-base", default=default.grafana_base, metavar="URL", help="Grafana (default %(default)s)"
     )
     _alerting(parser)
+    _identity(parser)
     grafana = parser.add_argument_group("dashboards")
     grafana.add_argument(
         "--datasource",
@@ -158,6 +161,19 @@ def _alerting(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _identity(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("labels that tell clusters apart, in rules, routes, messages and dashboards")
+    group.add_argument(
+        "--cluster-label",
+        default=CLUSTER,
+        metavar="NAME",
+        help="the label of a cluster's name, on series or on alerts alone (default %(default)s; where it is absent, all is one cluster)",
+    )
+    group.add_argument(
+        "--extra-labels", default="", metavar="NAMES", help="further ones, such as region, with commas between"
+    )
+
+
 def read_parameters(known: argparse.Namespace) -> Parameters:
     """The flags as parameters, which may be wrong."""
     flags = vars(known)
@@ -168,7 +184,7 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
         grafana_base=known.grafana_base,
         datasource=known.datasource,
         folder=known.folder,
-        receivers=tuple(dict.fromkeys(word.strip() for word in known.receivers.split(",") if word.strip())),
+        receivers=tuple(dict.fromkeys(_words(known.receivers))),
         slack_channel=known.slack_channel,
         webhook_url=known.webhook_url,
         watchdog_url=known.watchdog_url,
@@ -176,7 +192,13 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
         severities=Severities(flags["severity.page"], flags["severity.ticket"]),
         ruler=known.ruler,
         interval=known.interval,
+        identity=Identity(known.cluster_label, _words(known.extra_labels)),
         keep_firing=not known.no_keep_firing,
         classic_histograms=known.classic_histograms,
         profile=known.profile,
     )
+
+
+def _words(listed: str) -> tuple[str, ...]:
+    """What stands between the commas."""
+    return tuple(word.strip() for word in listed.split(",") if word.strip())

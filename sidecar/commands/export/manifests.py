@@ -51,6 +51,7 @@ def rule_texts(given: Parameters) -> dict[str, str]:
         files(
             bases,
             given.severities,
+            identity=given.identity,
             ruler=given.evaluated_by,
             interval_seconds=given.interval_seconds,
             keep_firing=given.keeps_firing,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from sidecar.commands.export.identity_labels import SHIPPED_IDENTITY, Identity, identity_errors
 from sidecar.commands.export.rules.annotations import DASHBOARDS, RUNBOOKS
 from sidecar.commands.export.rules.evaluation import in_seconds
 from sidecar.commands.export.rules.operator import RELEASE
@@ -56,6 +57,7 @@ class Parameters:
     ruler: str = PROMETHEUS.name
     """One of RULERS."""
     interval: str = ""
+    identity: Identity = SHIPPED_IDENTITY
     keep_firing: bool = True
     """The ruler may refuse it nevertheless: `keeps_firing`."""
     classic_histograms: bool = False
@@ -99,6 +101,7 @@ def errors(given: Parameters) -> list[str]:
         *_wrong_receivers(given),
         *_wrong_severities(given.severities),
         *_wrong_evaluation(given),
+        *identity_errors(given.identity),
     ]
 
 

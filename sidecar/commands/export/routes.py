@@ -51,6 +51,7 @@ def _changes(given: Parameters) -> list[Substitution]:
         Substitution("--severity", r'(?<=\.severity ")(page|ticket)(?=")', lambda match: named(match[0])),
         same("--secrets", SECRETS, given.secrets),
         same("--watchdog-url", _WATCHDOG_URL, given.watchdog_url or _WATCHDOG_URL),
+        *given.identity.in_routes(),
     ]
 
 

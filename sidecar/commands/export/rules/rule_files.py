@@ -4,7 +4,9 @@ Knows which group goes into which file, and no folder: `export_command.py` write
 """
 
 from dataclasses import replace
+from functools import partial
 
+from sidecar.commands.export.identity_labels import SHIPPED_IDENTITY, Identity
 from sidecar.commands.export.rules.annotations import DASHBOARDS, RUNBOOKS
 from sidecar.commands.export.rules.burn import BURN_TIERS, INSTANCES, NUMBERS, SUMS
 from sidecar.commands.export.rules.dashboard_rules import GROUPS
@@ -23,7 +25,7 @@ from sidecar.commands.export.rules.root_rules import (
     WARMS_UP,
     WORSE,
 )
-from sidecar.commands.export.rules.rule import Alert, Group, written
+from sidecar.commands.export.rules.rule import Alert, Group, Record, written
 from sidecar.commands.export.rules.rulers import PROMETHEUS, Ruler
 from sidecar.commands.export.rules.severity import SHIPPED_SEVERITIES, Severities
 from sidecar.commands.export.rules.sidecar_alerts import sidecar_alerts
@@ -43,6 +45,7 @@ def files(
     bases: tuple[str, str] = (RUNBOOKS, DASHBOARDS),
     severities: Severities = SHIPPED_SEVERITIES,
     *,
+    identity: Identity = SHIPPED_IDENTITY,
     ruler: Ruler = PROMETHEUS,
     interval_seconds: int = 0,
     keep_firing: bool = True,
@@ -51,6 +54,7 @@ def files(
     """Path below alert_rules/ to text. `bases`: where runbooks and dashboards are found. `interval_seconds`: no group is evaluated more
     often; 0: as shipped. `classic_histograms`: without native ones.
     """
+    identified = partial(_identified, identity=identity)
     recording: tuple[Group, ...] = (
         Group(
             "llm-phase-sums",
@@ -84,18 +88,18 @@ def files(
         header = f"Written by `sidecar export rules --ruler={ruler.name}` for {ruler.title}; write it anew, do not change it."
     texts = {
         "llm-recording.yml": written(
-            recording,
+            tuple(map(identified, recording)),
             f"{header}\nRecording rules: burn rates, tiers, and the share of each root per lane and objective.",
         ),
         "llm-alerts.yml": written(
-            tuple(_renamed(group, severities) for group in alerts),
+            tuple(identified(_renamed(group, severities)) for group in alerts),
             f"{header}\nAlerts: the phase that burns, the engine's state, the traffic, the sidecar itself.",
         ),
     }
     rules = prometheus_rule([read_yaml(text) for text in texts.values()], of=ruler.rules_object)
     texts["kubernetes/prometheus-rule.yaml"] = as_yaml(rules, source="the rule files", command="sidecar export rules")
     texts[DASHBOARD_RULES] = written(
-        tuple(map(_of_classic, GROUPS)) if classic_histograms else GROUPS,
+        tuple(map(identified, map(_of_classic, GROUPS) if classic_histograms else GROUPS)),
         f"{header}\nOptional: for pictures alone. Dashboards draw without it, slower; no alert reads it.",
     )
     for_pictures = prometheus_rule(
@@ -116,6 +120,20 @@ def _renamed(group: Group, severities: Severities) -> Group:
         for rule in group.rules
     )
     return replace(group, rules=rules)
+
+
+def _identified(group: Group, identity: Identity) -> Group:
+    """The group with the fleet's own labels of a cluster, in expressions and in texts."""
+    return replace(group, rules=tuple(_identified_rule(rule, identity) for rule in group.rules))
+
+
+def _identified_rule(rule: Alert | Record, identity: Identity) -> Alert | Record:
+    if identity.is_shipped:
+        return rule
+    if isinstance(rule, Record):
+        return replace(rule, expr=identity.in_rule(rule.expr))
+    annotations = {name: identity.in_rule(text) for name, text in rule.annotations.items()}
+    return replace(rule, expr=identity.in_rule(rule.expr), annotations=annotations)
 
 
 def _of_classic(group: Group) -> Group:
