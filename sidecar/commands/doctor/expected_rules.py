@@ -75,5 +75,10 @@ def undeclared(names: Iterable[str]) -> list[str]:
 
 def grouped_by(expression: str) -> set[str]:
     """The labels that an expression groups or joins by."""
+    return {label for labels in label_lists(expression) for label in labels}
+
+
+def label_lists(expression: str) -> list[list[str]]:
+    """The labels of each `by (...)` and `on (...)`."""
     found = _GROUPED.findall(_QUOTED.sub('""', expression))
-    return {label.strip() for labels in found for label in labels.split(",") if label.strip()}
+    return [[label.strip() for label in labels.split(",") if label.strip()] for labels in found]

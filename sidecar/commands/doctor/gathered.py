@@ -20,6 +20,7 @@ from sidecar.engines.probe.replies import Answers
 from sidecar.metrics.catalogue import SIDECAR_BUILD_INFO
 
 
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 UNKNOWN_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, OSError)
 """Raised by a reader of an answer for a form that it does not know; OSError: the shipped rules to compare with are missing."""
 
@@ -153,6 +154,20 @@ class Read:
         """The config that Alertmanager has in force; its secrets are masked."""
         config: dict[str, Any] = in_yaml(self.evidence.alertmanager["status"].json["config"]["original"])
         return config
+
+
+def seconds(duration: str) -> float:
+    """A duration in Prometheus' notation, such as `1m30s`, in seconds."""
+    total, digits, unit = 0.0, "", ""
+    for sign in f"{duration}0":
+        if sign.isdigit() and unit:
+            total += float(digits) * _DURATION_UNITS.get(unit, 0.0)
+            digits, unit = "", ""
+        if sign.isdigit():
+            digits += sign
+        else:
+            unit += sign
+    return total
 
 
 def in_yaml(text: str) -> Any:

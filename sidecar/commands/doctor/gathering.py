@@ -41,9 +41,11 @@ _OF_SIDECARS = f"and on (job, instance) {SIDECAR_BUILD_INFO.name}"
 QUERIES = {
     "now": "time()",
     "sidecars": f"process_start_time_seconds {_OF_SIDECARS}",
+    "falling_starts": f"resets(process_start_time_seconds[1h]) > 1 {_OF_SIDECARS}",
     "scraped_at": f"timestamp(process_start_time_seconds) {_OF_SIDECARS}",
 }
-"""Name of a question to Prometheus to its query."""
+"""Name of a question to Prometheus to its query. A start time falls once if the clock was set back; again and again if two processes
+write one series."""
 PAGES_OF_PROMETHEUS = {
     "targets": "/api/v1/targets?state=active",
     "rules": "/api/v1/rules",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from sidecar.commands.doctor.clusters_apart import identity_of_alerts, merged_in_alerts
 from sidecar.commands.doctor.expected_rules import PAGES_GROUP, WATCHDOG, expected, ours
 from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
@@ -69,7 +70,18 @@ def _of_target(read: Read) -> dict[str, str]:
         mine = own_targets(read)
     except UNKNOWN_FORM:
         return {}
-    return {name: mine[0][name] for name in ONE_ENGINE if mine and name in mine[0]}
+    if not mine:
+        return {}
+    return identity_of_alerts(read, mine[0]) | {name: mine[0][name] for name in ONE_ENGINE if name in mine[0]}
+
+
+def _named(read: Read) -> dict[str, str]:
+    """The labels by which alerts about this process name its cluster; empty if they name none, or if its target is not known."""
+    try:
+        mine = own_targets(read)
+    except UNKNOWN_FORM:
+        return {}
+    return identity_of_alerts(read, mine[0] if mine else {})
 
 
 def alertmanager(read: Read, chain: Chain) -> Finding:
@@ -125,6 +137,8 @@ def routes(read: Read, chain: Chain) -> Finding:
         )
     if held := _held(read, config, told):
         return broken(Link.ROUTES, *held)
+    if merged := merged_in_alerts(read, {phase: _full(labels) for phase, labels in told.items()}, config, _named(read)):
+        return merged
     timed = sorted({interval for found in taken.values() for way in found for interval in way.muted_by})
     if timed:
         return unknown(

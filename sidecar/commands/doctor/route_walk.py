@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sidecar.commands.doctor.scraped_targets import seconds
+from sidecar.commands.doctor.gathered import seconds
 
 
 Labels = Mapping[str, str]

@@ -7,8 +7,9 @@ are no proof, because a Service or a port of another pod answers as well. Pure.
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
+from sidecar.commands.doctor.clusters_apart import identity_labels, merged_in_series
 from sidecar.commands.doctor.expected_rules import grouped_by, metrics_in, ours
-from sidecar.commands.doctor.gathered import Read, in_yaml
+from sidecar.commands.doctor.gathered import Read, in_yaml, seconds
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import CATALOGUE
@@ -22,7 +23,6 @@ NEAR_THE_LIMIT = 0.8
 """Share of a sample_limit above which more lanes or models make Prometheus drop the whole page."""
 SCRAPE_SLACK_SECONDS = 5.0
 """A scrape takes a while, and its interval is kept to within that."""
-_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def own_targets(read: Read) -> list[Mapping[str, str]]:
@@ -206,20 +206,6 @@ def _is(labels: Mapping[str, str], mine: Mapping[str, str]) -> bool:
     return all(labels.get(name) == mine.get(name) for name in ("job", "instance"))
 
 
-def seconds(duration: str) -> float:
-    """A duration in Prometheus' notation, such as `1m30s`, in seconds."""
-    total, digits, unit = 0.0, "", ""
-    for sign in f"{duration}0":
-        if sign.isdigit() and unit:
-            total += float(digits) * _DURATION_UNITS.get(unit, 0.0)
-            digits, unit = "", ""
-        if sign.isdigit():
-            digits += sign
-        else:
-            unit += sign
-    return total
-
-
 def _sample_limit(config: str, job: str) -> int:
     """`sample_limit` of a job, or the global one; 0 if there is none."""
     told = in_yaml(config) or {}
@@ -248,13 +234,14 @@ def labels(read: Read, chain: Chain) -> Finding:
     if not mine:
         return unknown(Link.LABELS, "it is not scraped yet", "run the doctor again in a minute")
     grouped = {name for rule in rules for name in grouped_by(rule["query"])}
+    identity = identity_labels(rules)
     made = {name for rule in rules if rule["type"] == "recording" for name in rule.get("labels", {})}
     # Series by model begin when the engine has told its models: until then their labels are not on the page.
     ours_to_give = read.page.label_names.union(label.name for metric in CATALOGUE for label in metric.labels)
     needed = sorted(grouped - ours_to_give - made)
     # A label that is absent is empty: most fleets have one cluster, and no label for it.
     carried = [name for name in needed if mine[0].get(name)]
-    missing = sorted({*needed} - {*carried, CLUSTER})
+    missing = sorted({*needed} - {*carried, *identity})
     shadowed = sorted((mine[0].keys() - set(needed)) & (read.page.label_names | {MODEL.name}))
     if missing:
         return broken(
@@ -263,12 +250,14 @@ def labels(read: Read, chain: Chain) -> Finding:
             "relabel in Prometheus (__meta_kubernetes_namespace, __meta_kubernetes_pod_name), or set static labels; a PodMonitor"
             " does it by itself",
         )
-    if mine[0].get(CLUSTER) and CLUSTER not in needed:
+    if mine[0].get(CLUSTER) and not any(mine[0].get(name) for name in identity):
         return broken(
             Link.LABELS,
             f"this target has {CLUSTER}={mine[0][CLUSTER]}, and the loaded rules do not group by it: several clusters are one to them",
             "load the rules and the routes of this version: sidecar export all",
         )
+    if merged := merged_in_series(read, identity):
+        return broken(Link.LABELS, *merged)
     if shadowed:
         return broken(
             Link.LABELS,

@@ -9,10 +9,9 @@ import pytest
 from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import JUDGES, examine
 from sidecar.commands.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, undeclared
-from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
+from sidecar.commands.doctor.gathered import ConfigCheck, Evidence, seconds
 from sidecar.commands.doctor.links import Link, State
 from sidecar.commands.doctor.own_side import ATTACH_LABEL, LEAST_SEEN
-from sidecar.commands.doctor.scraped_targets import seconds
 from sidecar.config.notes import Note
 from sidecar.engines.probe.replies import Answer
 from tests.commands.doctor.one_change import (
