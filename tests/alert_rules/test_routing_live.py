@@ -200,6 +200,18 @@ def test_one_cluster_mutes_nothing_of_another_and_is_told_by_itself(stack: Alert
     assert "cluster eu, namespace clusters" in chat.body["attachments"][0]["text"]
 
 
+def test_the_label_of_a_replica_parts_no_message_and_no_inhibition(stack: AlertmanagerStack) -> None:
+    """An HA pair that leaves the label on its alerts: their lines are there twice, and nothing is told that would be muted."""
+    here = {"namespace": "pair", "job": "llm"}
+    engine, queue = (alert(name, "page").example(**here) for name in ("LLMEngineBurn", "LLMQueueBurn"))
+    halves = [{"prometheus_replica": half} for half in ("a", "b")]
+    stack.fire(*(engine | half for half in halves), queue | halves[1])
+
+    assert stack.alertmanager.wait_until_muted(queue | halves[1])
+    (told,) = stack.sink.wait_for("/engine/page", about='"namespace": "pair"')
+    assert sorted(one["prometheus_replica"] for one in labels_in(told)) == ["a", "b"]
+
+
 def test_a_starved_sidecar_mutes_its_own_pods_pages_and_nothing_elses(stack: AlertmanagerStack) -> None:
     here = {"namespace": "starved", "job": "llm"}
     mine = alert("LLMPodBurn", "page", "decode").example(**here, pod="llama-0")

@@ -56,7 +56,7 @@ def alert(labels: dict[str, str], status: str = "firing", summary: str = SUMMARY
     }
 
 
-def rendered(template: str, *alerts: dict[str, Any], folder: Path) -> str:
+def rendered(template: str, *alerts: dict[str, Any], folder: Path, templates: Path = TEMPLATES) -> str:
     """The text of `template` for one group of alerts, with what Alertmanager derives from them."""
     sets = [set(one["labels"].items()) for one in alerts]
     data = folder / "group.json"
@@ -74,7 +74,7 @@ def rendered(template: str, *alerts: dict[str, Any], folder: Path) -> str:
         str(need_tool("amtool")),
         "template",
         "render",
-        f"--template.glob={TEMPLATES}",
+        f"--template.glob={templates}",
         f"--template.data={data}",
     ]
     text = f'--template.text={{{{ template "{template}" . }}}}'
@@ -109,6 +109,16 @@ def test_the_title_says_how_many_which_alert_which_phase_and_where(
     alerts: list[dict[str, Any]], title: str, tmp_path: Path
 ) -> None:
     assert rendered("llm.title", *alerts, folder=tmp_path) == title
+
+
+def test_alerts_without_a_cluster_read_as_by_templates_that_know_none(tmp_path: Path) -> None:
+    others = tmp_path / "llm.tmpl"
+    others.write_text(re.sub(r"{{- with [.\w]*\.cluster }}.*?{{ end }}", "", TEMPLATES.read_text()))
+    group = [alert(QUEUE), alert(QUEUE | {"objective": "e2e"}), alert(DOWN, "resolved")]
+    message = "llm.plain"
+
+    assert ".cluster" not in others.read_text()
+    assert rendered(message, *group, folder=tmp_path) == rendered(message, *group, folder=tmp_path, templates=others)
 
 
 def test_the_headline_has_the_numbers_too(tmp_path: Path) -> None:

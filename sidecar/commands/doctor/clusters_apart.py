@@ -126,15 +126,15 @@ def merged_in_alerts(
 def _of_another_prometheus(read: Read, named: Labels) -> Finding | None:
     """Alerts of ours that another Prometheus sends, where this one's name no cluster."""
     reply = read.evidence.alertmanager["alerts"]
-    if named or not reply.good or not read.evidence.prometheus:
+    if named or not reply.good:
         return None
-    rules = ours(read.groups)
+    try:
+        rules, sidecars = ours(read.groups), read.evidence.prometheus["sidecars"].samples
+    except UNKNOWN_FORM:  # a link before this one says so
+        return None
     identity = identity_labels(rules) or (CLUSTER,)
     fired = [alert["labels"] for rule in rules for alert in rule.get("alerts", ())]
-    mine = {
-        (labels.get("namespace", ""), labels.get("job", ""))
-        for labels, _ in read.evidence.prometheus["sidecars"].samples
-    }
+    mine = {(labels.get("namespace", ""), labels.get("job", "")) for labels, _ in sidecars}
     for alert in reply.json:
         labels = alert["labels"]
         if labels.get("alertname") not in expected().alerts:

@@ -200,5 +200,5 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
 
 
 def _words(listed: str) -> tuple[str, ...]:
-    """What stands between the commas."""
+    """The words between the commas."""
     return tuple(word.strip() for word in listed.split(",") if word.strip())

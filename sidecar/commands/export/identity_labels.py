@@ -3,7 +3,7 @@
 A series is identified by (cluster, namespace, job, pod). Prometheus and Alertmanager take a label that is absent for an empty one, so
 the shipped files group, join and inhibit by `cluster` everywhere, and are right without it. Where a fleet calls it otherwise, or needs
 more labels (`region`), each place that names `cluster` must name these: one that was left out would add up or mute across clusters. So
-all places are found by five patterns here, and a test plays the clusters' scenarios with other names.
+all places are found by the patterns below, and a test plays the clusters' scenarios with other names.
 
 A label may be on the series (one Prometheus of several clusters), or come with the alerts alone (`external_labels`). In the second case
 rules and links find no value and ask for none; grouping, inhibition and messages read the alert, which has it. Labels that tell the two
@@ -24,7 +24,20 @@ REPLICA_LABELS = frozenset({"prometheus_replica", "replica", "ruler_replica", "t
 LABEL_NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}")
 """A name with two underscores in front is Prometheus' own, and on no series."""
 _OF_RULES = frozenset({"alertname", "alertstate", "severity", "le", "form", "of", "part", "tier", "window"})
-_OF_DASHBOARDS = frozenset({"computed", "datasource", "shown_pod", "whole_pod", "do_first", "runbook", "dashboard"})
+_OF_DASHBOARDS = frozenset(
+    {
+        "app_version",
+        "baseline",
+        "canary",
+        "computed",
+        "datasource",
+        "shown_pod",
+        "whole_pod",
+        "do_first",
+        "runbook",
+        "dashboard",
+    }
+)
 TAKEN_LABELS = (
     _OF_RULES
     | _OF_DASHBOARDS
@@ -33,11 +46,11 @@ TAKEN_LABELS = (
 )
 """Labels that say something else: of a metric, of a rule, or of a process."""
 
-IN_LISTS = rf"\b{CLUSTER}(?=, namespace\b)"
+_IN_LISTS = rf"\b{CLUSTER}(?=, namespace\b)"
 """In `by (...)`, `on (...)`, `group_by: [...]` and `equal: [...]`."""
 _MATCHED = rf"\b{CLUSTER}=%q,"
-_VALUES = rf'\(or \$labels\.{CLUSTER} ""\) '
-_SAID = rf"\{{\{{-? with (?:\$labels|\.Labels|\.CommonLabels)\.{CLUSTER} \}}\}}.*?\{{\{{ end \}}\}}"
+_LABEL_VALUES = rf'\(or \$labels\.{CLUSTER} ""\) '
+_NAMED_IN_TEXT = rf"\{{\{{-? with (?:\$labels|\.Labels|\.CommonLabels)\.{CLUSTER} \}}\}}.*?\{{\{{ end \}}\}}"
 _CHOSEN = rf'\b{CLUSTER}=~\\"(?:\(\|)?\${CLUSTER}\)?\\"'
 _LINKED = rf"(?:&var-)?\b{CLUSTER}=\$\{{__data\.fields\.{CLUSTER}\}}"
 _VARIABLE = rf'^      \{{\n(?:        .*\n){{1,3}}?        "name": "{CLUSTER}",\n(?:        .*\n)*?      \}},\n'
@@ -63,22 +76,22 @@ class Identity:
     def in_rule(self, text: str) -> str:
         """An expression or an annotation of a rule."""
         for pattern, put in (
-            (IN_LISTS, self._listed),
+            (_IN_LISTS, self._listed),
             (_MATCHED, self._repeated),
-            (_VALUES, self._repeated),
-            (_SAID, self._said),
+            (_LABEL_VALUES, self._repeated),
+            (_NAMED_IN_TEXT, self._said),
         ):
             text = re.sub(pattern, put, text)
         return text
 
     def in_routes(self) -> list[Substitution]:
         """The changes of Alertmanager's configuration and of its messages."""
-        return self._changes((IN_LISTS, self._listed), (_SAID, self._said), (f"`{CLUSTER}`", self._first))
+        return self._changes((_IN_LISTS, self._listed), (_NAMED_IN_TEXT, self._said), (f"`{CLUSTER}`", self._first))
 
     def in_dashboards(self) -> list[Substitution]:
         """The changes of Grafana's JSON: queries, variables, columns and links."""
         return self._changes(
-            (IN_LISTS, self._listed),
+            (_IN_LISTS, self._listed),
             (_VARIABLE, self._variables),
             (_CHOSEN, self._chosen),
             (_LINKED, self._linked),

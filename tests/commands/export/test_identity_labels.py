@@ -44,7 +44,7 @@ def with_shipped_names(text: str) -> str:
 
 @pytest.mark.parametrize("kinds", [(), ("slack", "pagerduty")], ids=["shipped", "pruned"])
 def test_another_name_changes_the_name_and_nothing_else(kinds: tuple[str, ...]) -> None:
-    """What the words of a message call it stays: a cluster."""
+    """The words of a message still call it a cluster."""
     shipped, renamed = exported(Identity(), kinds), exported(RENAMED, kinds)
     kept = {name for name in shipped if shipped[name] == renamed[name]}
 
@@ -115,13 +115,12 @@ def test_routes_group_and_mute_within_all_of_them() -> None:
 # --- what Prometheus makes of it --------------------------------------------------------------------------------------------
 
 
-def played(suite: Suite, name: str, identity: Identity, renamed: Mapping[str, str], folder: Path) -> str:
-    """The complaints of promtool about one scenario, with the texts of its series and expectations changed so."""
-    texts = files(identity=identity)
+def played(suite: Suite, names: set[str], rules: Mapping[str, str], renamed: Mapping[str, str], folder: Path) -> str:
+    """The complaints of promtool about scenarios under these rules, with the texts of series and expectations changed so."""
     for rule_file in suite.rules:
-        (folder / rule_file).write_text(texts[rule_file])
-    scenarios: list[Scenario] = [one for one in suite.scenarios if one.name == name]
-    assert len(scenarios) == 1
+        (folder / rule_file).write_text(rules[rule_file])
+    scenarios: list[Scenario] = [one for one in suite.scenarios if one.name in names]
+    assert {one.name for one in scenarios} == names
     document = yaml.safe_dump(suite.document([*suite.rules], suite.groups, scenarios), width=10_000)
     for one, other in renamed.items():
         assert one in document
@@ -132,10 +131,10 @@ def played(suite: Suite, name: str, identity: Identity, renamed: Mapping[str, st
 
 def test_four_clusters_by_another_label_are_told_apart(tmp_path: Path) -> None:
     """Which has no `cluster`: only the label that the flag adds tells these four apart."""
-    name = "one-of-four-clusters-misses-all"
+    rules = files(identity=Identity(extra=("region",)))
     renamed = {'cluster="': 'region="'}
 
-    assert played(clusters.SUITE, name, Identity(extra=("region",)), renamed, tmp_path) == ""
+    assert played(clusters.SUITE, {"one-of-four-clusters-misses-all"}, rules, renamed, tmp_path) == ""
 
 
 def test_a_message_names_the_cluster_and_its_links_ask_for_the_fleets_own_label(tmp_path: Path) -> None:
@@ -146,7 +145,31 @@ def test_a_message_names_the_cluster_and_its_links_ask_for_the_fleets_own_label(
         "var-cluster=us": "var-k8s_cluster=us",
     }
 
-    assert played(words.SUITE, "a-queue-of-one-cluster", RENAMED, renamed, tmp_path) == ""
+    assert played(words.SUITE, {"a-queue-of-one-cluster"}, files(identity=RENAMED), renamed, tmp_path) == ""
+
+
+# --- without the label ------------------------------------------------------------------------------------------------------
+
+
+def that_know_no_cluster(texts: Mapping[str, str]) -> dict[str, str]:
+    """Rules as if there were no such label: it stands in no list, matcher, text and link."""
+    parts = (
+        r"{{-? with [$.\w]*\.cluster }}.*?{{ end }}",
+        r"\bcluster,\s+(?=namespace)",
+        r"\bcluster=%q,",
+        r'\(or\s+\$labels\.cluster\s+""\)\s+',
+    )
+    made = {name: re.sub("|".join(parts), "", text) for name, text in texts.items()}
+    assert not any(re.search(r"\bcluster[,=]|\.cluster\b", text) for text in made.values())
+    return made
+
+
+def test_without_the_label_each_alert_has_the_words_that_rules_without_it_give(tmp_path: Path) -> None:
+    """The scenarios hold the shipped rules to the same words, labels and links."""
+    rules = that_know_no_cluster({name: text for name, text in files().items() if name in words.SUITE.rules})
+    names = {"dear-prompts", "roots-that-are-split", "one-pod-of-two", "an-engine-that-rejects"}
+
+    assert played(words.SUITE, names, rules, {}, tmp_path) == ""
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------------
