@@ -38,13 +38,13 @@ def written() -> set[str]:
 
 @cache
 def committed() -> dict[str, str]:
-    """Path to text of each file that git tracks, without pictures and other binary files."""
+    """Path to text of each file that git tracks, without links, pictures and other binary files."""
     command = [str(need_tool("git")), "-c", f"safe.directory={CHECKOUT}", "ls-files", "-z"]
     listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=60).stdout
     texts = {}
     for name in filter(None, listed.split("\0")):
         data = (CHECKOUT / name).read_bytes() if (CHECKOUT / name).is_file() else b"\0"
-        if b"\0" not in data:
+        if b"\0" not in data and not (CHECKOUT / name).is_symlink():
             texts[name] = data.decode("utf-8", "replace")
     return texts
 

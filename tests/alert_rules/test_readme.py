@@ -88,7 +88,7 @@ def test_the_flags_are_those_of_the_command() -> None:
         "--no-keep-firing",
     }
 
-    assert len(shown) == 4
+    assert len(shown) == 5
     assert [flag for flag in shown if flag not in explained] == []
 
 

@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, label_lists, ours
+from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, ours
 from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Read, in_yaml
 from sidecar.commands.doctor.links import Finding, Link, broken, unknown
 from sidecar.commands.doctor.route_walk import Labels, muted_by
+from sidecar.commands.export.expression_names import label_lists
 from sidecar.metrics.target_labels import CLUSTER
 
 

@@ -1,10 +1,8 @@
-"""The rules that must be loaded, from the shipped files, and what an expression asks of the series that it reads.
+"""The rules that must be loaded, from the shipped files.
 
-Knows YAML and the parts of PromQL that name metrics and labels. It refuses to know durations and thresholds: who changes them has
-still loaded the rules.
+Knows YAML. It refuses to know durations and thresholds: who changes them has still loaded the rules.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,18 +11,12 @@ from typing import Any
 
 from sidecar.commands.export.shipped_files import ALERT_RULES, DASHBOARD_RULES, shipped
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.metrics.catalogue import CATALOGUE
 
 
 WATCHDOG = "Watchdog"
 PAGES_GROUP = "llm-phase-pages"
 """The group of the lanes' pages: their severity is the one that pages."""
 _FILES = "llm-*.yml"
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_METRIC = re.compile(r"(?<![\w:])llm_\w+(?![\w:])")
-_GROUPED = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
-_SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
-_DECLARED = frozenset(metric.name for metric in CATALOGUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +53,3 @@ def ours(groups: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         for rule in group["rules"]
         if rule["name"] in names and (rule["name"] != WATCHDOG or "phase" in rule["labels"])
     ]
-
-
-def metrics_in(expression: str) -> set[str]:
-    """The series of the sidecar that an expression reads, such as `llm_request_seconds_bucket`."""
-    return set(_METRIC.findall(_QUOTED.sub('""', expression)))
-
-
-def undeclared(names: Iterable[str]) -> list[str]:
-    """The names that no metric of this version has."""
-    return sorted(name for name in names if name not in _DECLARED and _SUFFIX.sub("", name) not in _DECLARED)
-
-
-def grouped_by(expression: str) -> set[str]:
-    """The labels that an expression groups or joins by."""
-    return {label for labels in label_lists(expression) for label in labels}
-
-
-def label_lists(expression: str) -> list[list[str]]:
-    """The labels of each `by (...)` and `on (...)`."""
-    found = _GROUPED.findall(_QUOTED.sub('""', expression))
-    return [[label.strip() for label in labels.split(",") if label.strip()] for labels in found]

@@ -7,9 +7,10 @@ from collections import Counter
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, metrics_in, ours, undeclared
+from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, ours
 from sidecar.commands.doctor.gathered import MetricsPage, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
+from sidecar.commands.export.expression_names import metrics_in, undeclared
 from sidecar.commands.export.lean_dashboards import left_out
 from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 

@@ -13,7 +13,7 @@ from sidecar.commands.doctor.clusters_apart import identity_of_alerts, merged_in
 from sidecar.commands.doctor.expected_rules import PAGES_GROUP, WATCHDOG, expected, ours
 from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
-from sidecar.commands.doctor.route_walk import Labels, conditions, integrations, muted_by, silenced_by, ways
+from sidecar.commands.doctor.route_walk import Labels, Way, conditions, integrations, muted_by, silenced_by, ways
 from sidecar.commands.doctor.scraped_targets import own_targets
 from sidecar.config.values import is_http_address
 from sidecar.diagnosis.interventions import CHAPTERS
@@ -120,21 +120,8 @@ def routes(read: Read, chain: Chain) -> Finding:
         return missing
     config, told = read.alertmanager_config, pages(read)
     taken = {phase: ways(config, _full(labels)) for phase, labels in told.items()}
-    nowhere: dict[str, list[str]] = {}
-    for phase, found in taken.items():
-        if not any(integrations(config, way.receiver) for way in found):
-            nowhere.setdefault(found[0].receiver, []).append(phase)
-    if nowhere:
-        receiver, phases = next(iter(nowhere.items()))
-        if hidden := _hidden_by_namespace(config, told[phases[0]]):
-            return hidden
-        lost = "; ".join(f"{', '.join(of)} to {name!r}" for name, of in nowhere.items())
-        shown = ", ".join(f"{name}={value}" for name, value in told[phases[0]].items())
-        return broken(
-            Link.ROUTES,
-            f"pages go to a receiver that sends nothing: {lost} (labels {shown})",
-            f"give receiver {receiver!r} an integration, or add the shipped routes: alert_rules/README.md",
-        )
+    if lost := _sent_nowhere(config, told, taken):
+        return lost
     if held := _held(read, config, told):
         return broken(Link.ROUTES, *held)
     if merged := merged_in_alerts(read, {phase: _full(labels) for phase, labels in told.items()}, config, _named(read)):
@@ -159,6 +146,28 @@ def routes(read: Read, chain: Chain) -> Finding:
     receivers = dict.fromkeys(way.receiver for found in taken.values() for way in found)
     kinds = dict.fromkeys(kind for name in receivers for kind in integrations(config, name))
     return ok(Link.ROUTES, f"pages of all {len(taken)} phases reach {', '.join(receivers)} (by {', '.join(kinds)})")
+
+
+def _sent_nowhere(
+    config: Mapping[str, Any], told: Mapping[str, Labels], taken: Mapping[str, Sequence[Way]]
+) -> Finding | None:
+    """The finding that the pages of some phases reach no integration; None if all reach one."""
+    nowhere: dict[str, list[str]] = {}
+    for phase, found in taken.items():
+        if not any(integrations(config, way.receiver) for way in found):
+            nowhere.setdefault(found[0].receiver, []).append(phase)
+    if not nowhere:
+        return None
+    receiver, phases = next(iter(nowhere.items()))
+    if hidden := _hidden_by_namespace(config, told[phases[0]]):
+        return hidden
+    lost = "; ".join(f"{', '.join(of)} to {name!r}" for name, of in nowhere.items())
+    shown = ", ".join(f"{name}={value}" for name, value in told[phases[0]].items())
+    return broken(
+        Link.ROUTES,
+        f"pages go to a receiver that sends nothing: {lost} (labels {shown})",
+        f"give receiver {receiver!r} an integration, or add the shipped routes: alert_rules/README.md",
+    )
 
 
 def _hidden_by_namespace(config: Mapping[str, Any], labels: Labels) -> Finding | None:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from sidecar.commands.doctor.clusters_apart import identity_labels, merged_in_series
-from sidecar.commands.doctor.expected_rules import grouped_by, metrics_in, ours
+from sidecar.commands.doctor.expected_rules import ours
 from sidecar.commands.doctor.gathered import Read, in_yaml, seconds
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
+from sidecar.commands.export.expression_names import grouped_by, metrics_in
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.target_labels import CLUSTER

@@ -5,28 +5,23 @@ query is answered stays whole: its description names what is missing. Pure.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sidecar.commands.export.expression_names import declared_as, grouped_by, metrics_in
 from sidecar.metrics.catalogue import CATALOGUE, LEAN, LEAN_SUMS_OVER
 
 
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_METRIC = re.compile(r"(?<![\w:$])llm_\w+(?![\w:])")
-_SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
-_GROUPED = re.compile(rf"\b(?:by|on) \([^)]*\b(?:{'|'.join(label.name for label in LEAN_SUMS_OVER)})\b")
-_THERE = frozenset(metric.name for metric in LEAN)
-_LEFT_OUT = frozenset(metric.name for metric in CATALOGUE) - _THERE
+_LEFT_OUT = frozenset(metric.name for metric in CATALOGUE) - {metric.name for metric in LEAN}
 
 Json = dict[str, Any]
 
 
 def left_out(expression: str) -> list[str]:
     """The metrics in an expression that a lean page does not have, and the labels that it sums over and the expression groups by."""
-    names = set(_METRIC.findall(_QUOTED.sub('""', expression)))
-    metrics = {name if name in _LEFT_OUT else _SUFFIX.sub("", name) for name in names - _THERE} & _LEFT_OUT
-    return [*sorted(metrics), *([label.name for label in LEAN_SUMS_OVER] if _GROUPED.search(expression) else [])]
+    metrics = {declared_as(name) for name in metrics_in(expression)} & _LEFT_OUT
+    grouped = grouped_by(expression)
+    return [*sorted(metrics), *(label.name for label in LEAN_SUMS_OVER if label.name in grouped)]
 
 
 def idle_panels(dashboard: Mapping[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ from sidecar.metrics.catalogue import (
 from sidecar.slo.attribution import Blame
 
 
-WINDOW = "2m"
+SCALING_WINDOW = "2m"
 """Long enough for two scrapes a minute apart, and for the 15 s in which a root may be undecided."""
 LEAST_MISSES, LEAST_BURN = 3, 2
 """Misses in the window, and their multiple of what the targets allow, from which on an objective burns: the burn of a ticket."""
@@ -42,7 +42,7 @@ def replicas_wanted(selector: str, requests_per_replica: int) -> str:
         return f"{name}{{{','.join((selector, *matchers))}}}"
 
     def grown(name: str, *matchers: str) -> str:
-        return f"sum(increase({of(name, *matchers)}[{WINDOW}]))"
+        return f"sum(increase({of(name, *matchers)}[{SCALING_WINDOW}]))"
 
     replicas = f"count({of(SIDECAR_BUILD_INFO.name)})"
     working = f"(count({of(ENGINE_UP.name)} == 1) or vector(0))"

@@ -8,10 +8,11 @@ import pytest
 
 from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import JUDGES, examine
-from sidecar.commands.doctor.expected_rules import PAGES_GROUP, expected, metrics_in, undeclared
+from sidecar.commands.doctor.expected_rules import PAGES_GROUP, expected
 from sidecar.commands.doctor.gathered import ConfigCheck, Evidence, seconds
 from sidecar.commands.doctor.links import Link, State
 from sidecar.commands.doctor.own_side import ATTACH_LABEL, LEAST_SEEN
+from sidecar.commands.export.expression_names import metrics_in, undeclared
 from sidecar.config.notes import Note
 from sidecar.engines.probe.replies import Answer
 from tests.commands.doctor.one_change import (

@@ -14,7 +14,7 @@ from bench.incidents.product import sampled
 from bench.incidents.prometheus import ask
 from bench.incidents.samples import Samples
 from bench.incidents.world import Mode
-from sidecar.commands.export.scaling import WINDOW, replicas_wanted
+from sidecar.commands.export.scaling import SCALING_WINDOW, replicas_wanted
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import LEAN
 from sidecar.slo.causes import ROOT_PHASES
@@ -161,4 +161,4 @@ def test_incidents_of_the_bench_ask_for_replicas_only_where_these_mend_them(kind
     told = ask(samples, {at: (query, at) for at in instants}, ())
     most = max(value for answer in told.values() for _, value in answer)
 
-    assert (most > play.run.pods) == (kind in MENDED), f"{WINDOW} windows, {most} of {play.run.pods}"
+    assert (most > play.run.pods) == (kind in MENDED), f"{SCALING_WINDOW} windows, {most} of {play.run.pods}"

@@ -176,7 +176,7 @@ def test_a_text_that_asks_nothing_says_the_root_the_lane_and_the_confidence() ->
 
 
 def test_a_text_that_asks_nothing_does_not_say_what_an_empty_answer_would_mean() -> None:
-    """`No miss is decided for any` is the answer to a question; without the question nobody knows."""
+    """`No miss is decided for any` is the answer to a question; without the question it is not known."""
     description = texts_of(AZURE, "LLMUnattributedBurn", "unattributed")["description"]
 
     assert description.endswith(" No root leads.")

@@ -1,4 +1,4 @@
-"""What each ruler takes: the rules that are written for it keep its limits, each of which stands with its source in the table."""
+"""The limits of each ruler: the rules that are written for it keep its limits, each of which stands with its source in the table."""
 
 import re
 from typing import Any

@@ -1,0 +1,40 @@
+"""The metrics and labels that an expression of PromQL names. Knows these parts of the language alone, and the catalogue. Pure."""
+
+import re
+from collections.abc import Iterable
+
+from sidecar.metrics.catalogue import CATALOGUE
+
+
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_METRIC = re.compile(r"(?<![\w:$])llm_\w+(?![\w:])")
+"""A recorded series has a colon in its name, and a variable of a dashboard a dollar sign before it."""
+_GROUPED = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
+_SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
+_DECLARED = frozenset(metric.name for metric in CATALOGUE)
+
+
+def metrics_in(expression: str) -> set[str]:
+    """The series of the sidecar that an expression reads, such as `llm_request_seconds_bucket`."""
+    return set(_METRIC.findall(_QUOTED.sub('""', expression)))
+
+
+def declared_as(name: str) -> str:
+    """The name of the metric that has this series: `llm_request_seconds`. The name itself where none has."""
+    return name if name in _DECLARED else _SUFFIX.sub("", name)
+
+
+def undeclared(names: Iterable[str]) -> list[str]:
+    """The names that no metric of this version has."""
+    return sorted(name for name in names if declared_as(name) not in _DECLARED)
+
+
+def grouped_by(expression: str) -> set[str]:
+    """The labels that an expression groups or joins by."""
+    return {label for labels in label_lists(expression) for label in labels}
+
+
+def label_lists(expression: str) -> list[list[str]]:
+    """The labels of each `by (...)` and `on (...)`."""
+    found = _GROUPED.findall(_QUOTED.sub('""', expression))
+    return [[label.strip() for label in labels.split(",") if label.strip()] for labels in found]

@@ -1,0 +1,31 @@
+"""Names of metrics and labels in expressions, and nothing that only looks like one."""
+
+import pytest
+
+from sidecar.commands.export.expression_names import declared_as, grouped_by, metrics_in, undeclared
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("rate(llm_request_seconds_bucket[5m])", {"llm_request_seconds_bucket"}),
+        ('count(llm_ready{a="llm_in_flight"})', {"llm_ready"}),
+        (r'count(llm_ready{a="\"llm_in_flight"})', {"llm_ready"}),
+        ("lane:llm_slo_miss:burn{window='5m'} / pod:llm_slo:rate", set()),
+        ("$llm_variable + llm_in_flight", {"llm_in_flight"}),
+        ("my_llm_metric", set()),
+    ],
+)
+def test_series_are_found_outside_of_texts_recorded_names_and_variables(expression: str, names: set[str]) -> None:
+    assert metrics_in(expression) == names
+
+
+def test_a_series_is_declared_by_its_metric() -> None:
+    assert declared_as("llm_request_seconds_bucket") == "llm_request_seconds"
+    assert undeclared(["llm_request_seconds_sum", "llm_requests_total", "llm_no_such_sum"]) == ["llm_no_such_sum"]
+
+
+def test_labels_of_by_and_on_are_found_however_they_are_set() -> None:
+    expression = 'sum by(pod, lane) (x{by="(job)"}) / on (model) group_left () sum by () (y)'
+
+    assert grouped_by(expression) == {"pod", "lane", "model"}
