@@ -3,7 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote_plus, urlsplit
 
 import pytest
 import yaml
@@ -40,7 +40,7 @@ def told(name: str) -> dict[str, str]:
 
 def link(name: str) -> str:
     """The link as it must come out of Prometheus."""
-    return re.sub(r"{{ with .*{{ end }}$", LABELS_OF_ONE["pod"], filled_in(LINKS[name], LABELS_OF_ONE))
+    return re.sub(r"{{ with .*{{ end }}$", quote_plus(LABELS_OF_ONE["pod"]), filled_in(LINKS[name], LABELS_OF_ONE))
 
 
 @pytest.mark.parametrize("name", LINKS)

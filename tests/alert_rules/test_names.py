@@ -8,9 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sidecar.metrics.target_labels import ONE_PROCESS
 from tests.alert_rules.promtool import run
@@ -27,6 +30,9 @@ NAMES = (
     "two\nlines\tand a tab",
     "`Qwen\u200b模型` & 'more'\x07",
 )
+SIGNS = "\\\"'`{}[]()<>&|%$#@!*_~?=+;:,./- \n\r\t\x07\x00é\u202e\u6a21\N{GRINNING FACE}ab0"
+"""What breaks a quote, a matcher, a template, a link or a terminal."""
+drawn_names = st.lists(st.text(SIGNS, min_size=1, max_size=30), min_size=12, max_size=12, unique=True)
 LABELS = (*ONE_PROCESS, "model", "lane", "objective", "phase")
 QUEUE_PAGE = next(rule for rule in rules() if str(rule) == "LLMQueueBurn{page,queue}")
 FOUND = {"cause": "slots", "size": "unknown", "since": "37000", "window": "5m", "rank": "first"}
@@ -84,24 +90,31 @@ def test_no_name_breaks_the_words_of_an_alert(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("needed", [need_tool, need_newer])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=drawn_names)
 def test_the_queries_of_a_page_find_what_they_ask_for_by_any_name(
-    needed: Callable[[str], Path], tmp_path: Path
+    needed: Callable[[str], Path], drawn: list[str], tmp_path: Path
 ) -> None:
-    """A query with the wrong name would find nothing, and be silent."""
+    """A query with the wrong name would find nothing, and be silent. The link carries the pod, which is asked for too."""
+    names = (*NAMES, *drawn)
     told = [
         {"alert": key, "expr": "up == 0", "annotations": {"said": QUEUE_PAGE.fields["annotations"][key]}}
-        for key in (*FOUND, "worst_pod")
+        for key in (*FOUND, "worst_pod", "runbook_url")
     ]
+    base = QUEUE_PAGE.fields["annotations"]["runbook_url"].partition("?")[0]
 
     def expected(name: str) -> list[Any]:
         labels = dict.fromkeys(LABELS, name)
+        link = "&".join(
+            f"{label}={quote_plus(name)}" for label in ("cluster", "namespace", "job", "model", "lane", "pod")
+        )
         return [
             {
                 "eval_time": "2m",
                 "alertname": key,
                 "exp_alerts": [{"exp_labels": labels, "exp_annotations": {"said": value}}],
             }
-            for key, value in {**FOUND, "worst_pod": name}.items()
+            for key, value in {**FOUND, "worst_pod": name, "runbook_url": f"{base}?{link}"}.items()
         ]
 
-    assert run(played(tmp_path, told, NAMES, expected), needed("promtool")) == ""
+    assert run(played(tmp_path, told, names, expected), needed("promtool")) == ""

@@ -169,9 +169,19 @@ def test_slack_tells_every_alert_of_the_group_and_what_is_over(tmp_path: Path) -
     text = rendered("llm.slack.text", *alerts, folder=tmp_path)
 
     assert text.startswith("*llama-0 is down*\n")
-    assert text.endswith(
-        "|Dashboard>\nOver: llama-1 is down (phase engine, namespace prod, pod llama-1, severity page)\n"
-    )
+    assert text.endswith("|Dashboard>\nOver: llama-1 is down\n")
+
+
+def test_slack_tells_one_alert_in_full_and_of_each_other_what_it_says_and_of_which_model(tmp_path: Path) -> None:
+    """The one that burns most: the other labels are those of the group, or stand in the summary."""
+    others = [alert(QUEUE | {"model": f"m{n}"}, summary=f"number {n}") for n in range(2)]
+    worst = alert(QUEUE, summary="the worst")
+    worst["annotations"]["rank"] = "first"
+    lines = rendered("llm.slack.text", *others, worst, folder=tmp_path).splitlines()
+
+    assert lines[0] == "*the worst*"
+    assert lines[-2:] == ["- number 0, model m0", "- number 1, model m1"]
+    assert sum("Runbook" in line for line in lines) == 1
 
 
 def test_what_means_something_to_slack_is_only_text(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ DEBIAN_PACKAGE = {
     "setpriv": "util-linux",
 }
 """Tool to its Debian 12 package; `.ci/install --thorough` installs the same ones."""
+NEWER = {"amtool": "alertmanager", "prometheus": "prometheus3", "promtool": "prometheus3"}
+"""Program to the script of .ci/ that fetches a newer one, into the folder of this name in .cache/."""
 OLDEST_KUBECTL = 27
 """Minor version of the oldest kubectl that the kustomizations were written for; it has kustomize 5.0."""
 UNPACKED_KUBECTL = Path(__file__).parents[2] / ".cache/kubectl/usr/bin/kubectl"
@@ -40,10 +42,11 @@ def need_tool(name: str) -> Path:
 
 
 def need_newer(name: str) -> Path:
-    """Program `name` of a Prometheus 3.x, which stands beside the one that is installed. Missing: as `need_tool`."""
-    found = Path(__file__).parents[2] / ".cache/prometheus3/usr/bin" / name
+    """Program `name` of a newer release, which stands beside the one that is installed. Missing: as `need_tool`."""
+    folder = NEWER[name]
+    found = Path(__file__).parents[2] / ".cache" / folder / "usr/bin" / name
     if not found.exists():
-        missing(f"there is no {name} of Prometheus 3.x (.ci/prometheus3 fetches it)")
+        missing(f"there is no newer {name} (.ci/{folder} fetches it)")
     return found
 
 

@@ -117,6 +117,12 @@ def _alerting(parser: argparse.ArgumentParser) -> None:
         " tickets, messages inlined (default: a receiver for each phase and severity)",
     )
     group.add_argument(
+        "--alertmanager",
+        default=default.alertmanager,
+        metavar="VERSION",
+        help="the oldest Alertmanager that reads the routes (default %(default)s): teams needs 0.28, Slack's top-level text 0.31",
+    )
+    group.add_argument(
         "--slack-channel", default="", metavar="NAME", help="with slack: the channel (default #llm-alerts)"
     )
     group.add_argument("--webhook-url", default="", metavar="URL", help="with webhook: its address")
@@ -185,6 +191,7 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
         datasource=known.datasource,
         folder=known.folder,
         receivers=tuple(dict.fromkeys(_words(known.receivers))),
+        alertmanager=known.alertmanager,
         slack_channel=known.slack_channel,
         webhook_url=known.webhook_url,
         watchdog_url=known.watchdog_url,

@@ -18,8 +18,12 @@ from sidecar.config.suggest import did_you_mean
 from sidecar.metrics.declaration import Profile
 
 
-RECEIVERS = ("slack", "pagerduty", "webhook")
-"""The kinds of notification that the shipped routes have."""
+RECEIVERS = ("slack", "pagerduty", "webhook", "opsgenie", "teams")
+"""The kinds of notification; the shipped routes have the first three."""
+OLDEST_ALERTMANAGER = "0.25"
+"""The shipped routes work with this version and all newer ones."""
+_SINCE = {"teams": (0, 28)}
+"""Kinds that a newer Alertmanager has: `msteamsv2_configs`. Microsoft retired what the older `msteams_configs` sends to."""
 FOLDER = "LLM"
 """The folder of the dashboards in Grafana."""
 SECRETS = "/etc/alertmanager/secrets"
@@ -35,6 +39,7 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _TITLE = re.compile(r"[\w][\w ./-]{0,99}")
 _CHANNEL = re.compile(r"#[\w-]{1,79}")
 _PATH = re.compile(r"/[\w./-]*[\w.-]")
+_VERSION = re.compile(r"\d{1,3}\.\d{1,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class Parameters:
     folder: str = FOLDER
     receivers: tuple[str, ...] = ()
     """Some of RECEIVERS; empty: the shipped routes, with a receiver for each phase."""
+    alertmanager: str = OLDEST_ALERTMANAGER
+    """The version that reads the routes, such as 0.28."""
     slack_channel: str = ""
     webhook_url: str = ""
     watchdog_url: str = ""
@@ -64,6 +71,11 @@ class Parameters:
     """Nothing that is exported reads a native histogram."""
     profile: Profile = "full"
     """The pods' `metrics.profile`: with `lean`, dashboards have no panel that shows nothing of such pods."""
+
+    @property
+    def alertmanager_version(self) -> tuple[int, ...]:
+        """The version as numbers, to be compared."""
+        return tuple(map(int, self.alertmanager.split(".")))
 
     @property
     def evaluated_by(self) -> Ruler:
@@ -99,6 +111,7 @@ def errors(given: Parameters) -> list[str]:
     return [
         *_wrong_words(given),
         *_wrong_receivers(given),
+        *_wrong_alertmanager(given),
         *_wrong_severities(given.severities),
         *_wrong_evaluation(given),
         *identity_errors(given.identity),
@@ -137,6 +150,19 @@ def _wrong_receivers(given: Parameters) -> Iterator[str]:
     ):
         if value and kind not in given.receivers:
             yield f"{flag} has no effect: name {kind} in --receivers, such as --receivers={kind}"
+
+
+def _wrong_alertmanager(given: Parameters) -> Iterator[str]:
+    if _VERSION.fullmatch(given.alertmanager) is None:
+        yield f"--alertmanager: {given.alertmanager!r} is no version of Alertmanager: two numbers, such as 0.28"
+        return
+    if given.alertmanager_version < Parameters().alertmanager_version:
+        yield f"--alertmanager: the routes need {OLDEST_ALERTMANAGER} or newer"
+        return
+    for kind, since in _SINCE.items():
+        if kind in given.receivers and given.alertmanager_version < since:
+            first = ".".join(map(str, since))
+            yield f"--receivers: {kind} needs Alertmanager {first} or newer: say yours, such as --alertmanager={first}"
 
 
 def _wrong_severities(given: Severities) -> Iterator[str]:

@@ -86,6 +86,26 @@ def a_queue_of_one_cluster(scenario: Scenario) -> None:
 
 
 @SUITE.scenario(6, 6)
+def a_model_that_is_a_path_of_windows(scenario: Scenario) -> None:
+    """Its name is read as it is, and its numbers are found by it."""
+    model = r"C:\models\x.gguf"
+    lane(scenario, WELL, Traffic(0.8, {"queue": 1}), model=model)
+    causes(scenario, WELL, Traffic(0.8, {"queue": 1}), model=model)
+
+    where = f"Lane interactive of model {model} in namespace {scenario.name} misses its TTFT objective"
+    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    summary = f"more load arrives, confidence 100%; interactive misses TTFT 16.0x, {ONLY_POD}"
+    plain = {"size": "unknown", "since": "unknown", "confidence": "1.00", "window": "2m", "rank": "first"}
+    scenario.reads(
+        12,
+        "LLMQueueBurn page",
+        summary,
+        f"{MEANINGS['LLMQueueBurn']} {where} ({PAGE}). {rest}",
+        **{"model": model, "cause": "load", "worst_pod": "engine-0", **plain},
+    )
+
+
+@SUITE.scenario(6, 6)
 def an_engine_that_rejects(scenario: Scenario) -> None:
     """The page says how many requests were rejected before it says that they count as waiting."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}))

@@ -12,8 +12,8 @@ from sidecar.commands.export.rules.severity import Severities
 @pytest.mark.parametrize(
     ("flag", "complaint"),
     [
-        ("--receivers=slak", "'slak' is not known; allowed are slack, pagerduty, webhook, with commas between; did you mean \"slack\"?"),
-        ("--receivers=slack,e-mail", "'e-mail' is not known; allowed are slack, pagerduty, webhook"),
+        ("--receivers=slak", "'slak' is not known; allowed are slack, pagerduty, webhook, opsgenie, teams, with commas between; did you mean \"slack\"?"),
+        ("--receivers=slack,e-mail", "'e-mail' is not known; allowed are slack, pagerduty, webhook, opsgenie, teams"),
         ("--receivers=webhook", "webhook needs --webhook-url=URL"),
         ("--webhook-url=https://x.example", "--webhook-url has no effect: name webhook in --receivers"),
         ("--slack-channel=#x", "--slack-channel has no effect: name slack in --receivers"),
@@ -27,6 +27,9 @@ from sidecar.commands.export.rules.severity import Severities
         ("--secrets=secrets", "--secrets: 'secrets' is no absolute path of a folder"),
         ('--folder="', "is no title of a folder"),
         ('--datasource="', "is no uid of a data source"),
+        ("--receivers=teams", "--receivers: teams needs Alertmanager 0.28 or newer: say yours, such as --alertmanager=0.28"),
+        ("--alertmanager=new", "--alertmanager: 'new' is no version of Alertmanager: two numbers, such as 0.28"),
+        ("--alertmanager=0.24", "--alertmanager: the routes need 0.25 or newer"),
         ("--ruler=azur", "'azur' is not known; allowed are prometheus, mimir, gmp, azure, amp; did you mean \"azure\"?"),
         ("--interval=soon", "--interval: 'soon' is no interval: a whole number of seconds or minutes, such as 30s or 1m"),
         ("--interval=5m", "--interval: '5m' is above 60s: the rules read windows of two minutes"),

@@ -22,14 +22,15 @@ from sidecar.commands.export.rules.severity import Severities
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.slo.causes import ROOT_PHASES
 from tests.alert_rules.alert_table import PHASES
-from tests.commands.export.receiver_sets import SETS, SHIPPED_AND_SETS, URL, flags_of
+from tests.commands.export.receiver_sets import NEEDS_NEWER, SETS, SHIPPED_AND_SETS, URL, flags_of
 from tests.commands.export.walk import PRUNED, disagreements
 from tests.commands.export.written import export
-from tests.support.tools import need_tool
+from tests.support.tools import need_newer, need_tool
 
 
 def given(kinds: tuple[str, ...], **more: Any) -> Parameters:
-    return Parameters(receivers=kinds, webhook_url=URL if "webhook" in kinds else "", **more)
+    newest = {"alertmanager": "0.28"} if NEEDS_NEWER in kinds else {}
+    return Parameters(receivers=kinds, webhook_url=URL if "webhook" in kinds else "", **newest | more)
 
 
 def config_of(parameters: Parameters) -> dict[str, Any]:
@@ -37,8 +38,8 @@ def config_of(parameters: Parameters) -> dict[str, Any]:
     return config
 
 
-def amtool(*arguments: str) -> str:
-    command = [str(need_tool("amtool")), *arguments]
+def amtool(*arguments: str, newer: bool = False) -> str:
+    command = [str(need_newer("amtool") if newer else need_tool("amtool")), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -52,8 +53,25 @@ def test_alertmanager_takes_the_routes_of_every_set_of_receivers(kinds: tuple[st
     flags = ["--severity.page=critical", "--severity.ticket=warning", "--watchdog-url=https://dead.example.org/x"]
     texts = export(tmp_path, "routes", *flags, *flags_of(kinds))
 
-    assert "SUCCESS" in amtool("check-config", str(tmp_path / ROUTES))
+    assert "SUCCESS" in amtool("check-config", str(tmp_path / ROUTES), newer=NEEDS_NEWER in kinds)
     assert {name for name in texts if name.endswith(".tmpl")} == (set() if kinds else {"templates/llm.tmpl"})
+
+
+@pytest.mark.parametrize("kinds", [(), ("slack",)], ids=["shipped", "slack"])
+def test_a_newer_alertmanager_gets_slacks_top_level_text_which_a_push_notification_shows(
+    kinds: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The title is said there, and not twice. An older one would refuse the field, and shows the fallback."""
+    export(tmp_path, "routes", "--alertmanager=0.31", *flags_of(kinds))
+    receivers = read_yaml((tmp_path / ROUTES).read_text())["receivers"]
+    chats = [chat for one in receivers for chat in one.get("slack_configs", [])]
+    made = read_yaml((tmp_path / ROUTES_OBJECT).read_text())["spec"]["receivers"]
+
+    assert "SUCCESS" in amtool("check-config", str(tmp_path / ROUTES), newer=True)
+    assert len(chats) >= 2
+    assert [chat for chat in chats if chat["message_text"] != chat["fallback"] or chat["title"]] == []
+    assert all(chat["messageText"] for one in made for chat in one.get("slackConfigs", []))
+    assert "message_text" not in config_of(given(kinds))["receivers"][1]["slack_configs"][0]
 
 
 @pytest.mark.long
@@ -84,16 +102,16 @@ def test_a_page_of_each_phase_walks_to_the_receiver_of_pages(
 def test_only_the_kinds_that_the_team_has_are_left_with_one_secret_each(kinds: tuple[str, ...]) -> None:
     config = config_of(given(kinds))
     receivers = {one.pop("name"): set(one) for one in config["receivers"]}
-    secrets = {"slack": f"{SECRETS}/slack-url", "pagerduty": f"{SECRETS}/pagerduty-key"}
-    quiet = [kind for kind in kinds if kind != "pagerduty"] or ["pagerduty"]
+    secrets = {"slack": "slack-url", "pagerduty": "pagerduty-key", "opsgenie": "opsgenie-key", "teams": "teams-url"}
+    quiet = [kind for kind in kinds if kind not in ("pagerduty", "opsgenie")] or kinds
 
     assert receivers == {
         "watchdog": set(),
-        PAGE_RECEIVER: {f"{kind}_configs" for kind in kinds},
-        TICKET_RECEIVER: {f"{kind}_configs" for kind in quiet},
+        PAGE_RECEIVER: {f"{kind}_configs".replace("teams", "msteamsv2") for kind in kinds},
+        TICKET_RECEIVER: {f"{kind}_configs".replace("teams", "msteamsv2") for kind in quiet},
     }
     assert receivers.keys() == PRUNED
-    assert secret_files(config) == [secrets[kind] for kind in kinds if kind in secrets]
+    assert secret_files(config) == [f"{SECRETS}/{secrets[kind]}" for kind in kinds if kind in secrets]
     assert "templates" not in config
 
 
@@ -103,6 +121,11 @@ def test_where_the_pager_is_all_there_is_a_ticket_is_a_warning() -> None:
     assert [receivers[name]["pagerduty_configs"][0]["severity"] for name in (PAGE_RECEIVER, TICKET_RECEIVER)] == [
         "critical",
         "warning",
+    ]
+    receivers = {one["name"]: one for one in config_of(given(("opsgenie",)))["receivers"]}
+    assert [receivers[name]["opsgenie_configs"][0]["priority"] for name in (PAGE_RECEIVER, TICKET_RECEIVER)] == [
+        "P1",
+        "P3",
     ]
 
 
@@ -116,7 +139,8 @@ def test_the_teams_own_addresses_are_in_the_file() -> None:
     assert page["slack_configs"][0]["channel"] == "#on-call"
     assert page["webhook_configs"] == [{"url": URL}]
     assert receivers["watchdog"]["webhook_configs"] == [{"url": "https://dead.example.org/x", "send_resolved": False}]
-    assert secret_files(config) == ["/run/secrets/slack-url", "/run/secrets/pagerduty-key"]
+    keys = ("slack-url", "pagerduty-key", "opsgenie-key", "teams-url")
+    assert secret_files(config) == [f"/run/secrets/{key}" for key in keys]
     assert "example.com" not in yaml.safe_dump(config)
 
 

@@ -97,14 +97,17 @@ def _asked(text: str, names: str, then: str, otherwise: str = "") -> str:
 
 
 def most_on(
-    metric: str, matchers: str, window: str, labels: tuple[str, ...], *, bare: bool = False, if_none: str = "none"
+    metric: str, matchers: str, window: str, labels: tuple[str, ...], *, bare: bool = False, linked: bool = False
 ) -> str:
-    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `if_none`, of pods that a lane counts."""
+    """The pod that has most of a counter's growth, with its share; `bare`: the name alone, or `none`, of pods that a lane counts; `linked`:
+    as a parameter of a link, or nothing.
+    """
     growth = f"increase({_query(metric, labels, *([matchers] if matchers else []))}[{window}])"
     ranked = f"topk(1, sum by (pod) ({growth}) > 0)"
-    if bare:
+    if bare or linked:
         ranked = f"topk(1, sum by (pod) ({without_odd_pods(growth)}) > 0)"
-        return _asked(ranked, _names(labels), '{{ . | first | label "pod" }}', if_none)
+        encoded = " | urlquery" if linked else ""
+        return _asked(ranked, _names(labels), f'{{{{ . | first | label "pod"{encoded} }}}}', "" if linked else "none")
     then = ', worst pod {{ . | first | label "pod" }} (' + _FIRST_VALUE % "humanizePercentage" + " of it)"
     return _asked(f"{ranked} / scalar(sum({growth}))", _names(labels, labels), then)
 
@@ -287,7 +290,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
             bases,
             (*_MODEL, "lane"),
             shown=("lane", "model", "namespace"),
-            worst_pod=most_on("llm_slo_misses_total", "", "5m", _LANE_LABELS, bare=True, if_none=""),
+            worst_pod=most_on("llm_slo_misses_total", "", "5m", _LANE_LABELS, linked=True),
         ),
     }
 

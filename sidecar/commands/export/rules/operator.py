@@ -128,7 +128,13 @@ def _matcher(text: str) -> Object:
 
 
 def _receiver(receiver: Mapping[str, Any], defaults: Mapping[str, Any]) -> Object:
-    kinds = {"pagerduty_configs": _pagerduty, "slack_configs": _slack, "webhook_configs": _webhook}
+    kinds = {
+        "pagerduty_configs": _pagerduty,
+        "slack_configs": _slack,
+        "webhook_configs": _webhook,
+        "opsgenie_configs": _opsgenie,
+        "msteamsv2_configs": _teams,
+    }
     _known(f"receiver {receiver.get('name')}", receiver, "name", *kinds)
     made: Object = {"name": receiver["name"]}
     for kind, make in kinds.items():
@@ -149,14 +155,28 @@ def _pagerduty(entry: Mapping[str, Any], _defaults: Mapping[str, Any]) -> Object
 
 
 def _slack(entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> Object:
-    plain = ("channel", "send_resolved", "color", "title", "text", "fallback")
+    plain = ("channel", "send_resolved", "color", "title", "text", "fallback", "message_text")
     _known("a Slack entry", entry, *plain)
-    return {"apiURL": _secret(defaults["slack_api_url_file"]), **{_camel(key): entry[key] for key in plain}}
+    given = {_camel(key): entry[key] for key in plain if key in entry}
+    return {"apiURL": _secret(defaults["slack_api_url_file"]), **given}
 
 
 def _webhook(entry: Mapping[str, Any], _defaults: Mapping[str, Any]) -> Object:
     _known("a webhook entry", entry, "url", "send_resolved")
     return {_camel(key): value for key, value in entry.items()}
+
+
+def _opsgenie(entry: Mapping[str, Any], _defaults: Mapping[str, Any]) -> Object:
+    plain = ("message", "description", "priority", "update_alerts")
+    _known("an Opsgenie entry", entry, "api_key_file", "details", *plain)
+    details = [{"key": key, "value": value} for key, value in entry["details"].items()]
+    return {"apiKey": _secret(entry["api_key_file"]), **{_camel(key): entry[key] for key in plain}, "details": details}
+
+
+def _teams(entry: Mapping[str, Any], _defaults: Mapping[str, Any]) -> Object:
+    plain = ("send_resolved", "title", "text")
+    _known("a Teams entry", entry, "webhook_url_file", *plain)
+    return {"webhookURL": _secret(entry["webhook_url_file"]), **{_camel(key): entry[key] for key in plain}}
 
 
 def _secret(path: str) -> Object:
