@@ -26,7 +26,7 @@ PAGERDUTY_SUMMARY, PAGERDUTY_EVENT_BYTES = 1_024, 512_000
 OPSGENIE_MESSAGE, OPSGENIE_DESCRIPTION, OPSGENIE_DETAILS = 130, 15_000, 8_000
 """Characters, by Opsgenie's Alert API."""
 TEAMS_BYTES = 28 * 1024
-"""Of a message to a webhook of Teams."""
+"""The size of a message to a webhook of Teams."""
 TEN = 10
 BREAK = "\n=====\n"
 PARTS = (
@@ -156,7 +156,7 @@ names = st.text(SIGNS, min_size=1, max_size=30).map(
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=names)
 def test_a_name_is_only_text_in_every_message(name: str, tmp_path: Path) -> None:
-    """It comes out as it is, or escaped for its service; it makes no link, calls nobody in Slack, and is no template."""
+    """It comes out as it is, or escaped for its service; it makes no link, no mention in Slack, and is no template."""
     labels = {label: value if label in ("alertname", "phase", "severity") else name for label, value in USUAL.items()}
     said = rendered([alert(labels, 0, "firing")], tmp_path)
     for_slack = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -31,7 +31,7 @@ NAMES = (
     "`Qwen\u200b模型` & 'more'\x07",
 )
 SIGNS = "\\\"'`{}[]()<>&|%$#@!*_~?=+;:,./- \n\r\t\x07\x00é\u202e\u6a21\N{GRINNING FACE}ab0"
-"""What breaks a quote, a matcher, a template, a link or a terminal."""
+"""Signs that break a quote, a matcher, a template, a link or a terminal."""
 drawn_names = st.lists(st.text(SIGNS, min_size=1, max_size=30), min_size=12, max_size=12, unique=True)
 LABELS = (*ONE_PROCESS, "model", "lane", "objective", "phase")
 QUEUE_PAGE = next(rule for rule in rules() if str(rule) == "LLMQueueBurn{page,queue}")

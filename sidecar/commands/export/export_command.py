@@ -31,21 +31,21 @@ from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, folded, fol
 @dataclass(frozen=True, slots=True)
 class Exported:
     """One thing to export. `next_steps`: commands to type then; `{out}` is the folder, `{place}` its namespace. One that begins with
-    _LOAD_RULES stands for the ruler's own commands.
+    _LOADS_RULES stands for the ruler's own commands.
     """
 
     texts: Callable[[Parameters], Mapping[str, str]]
     next_steps: tuple[str, ...]
 
 
-_LOAD_RULES = "load the rules of "
+_LOADS_RULES = "load the rules of "
 _CHECK_RULES = "promtool check rules {0}/llm-recording.yml {0}/llm-alerts.yml {0}/llm-dashboards.yml"
 EXPORTED = {
     "rules": Exported(
         rule_texts,
         (
             _CHECK_RULES.format("{out}"),
-            f"{_LOAD_RULES}{{out}}",
+            f"{_LOADS_RULES}{{out}}",
         ),
     ),
     "routes": Exported(
@@ -70,7 +70,7 @@ EXPORTED = {
         (
             _CHECK_RULES.format("{out}/alert_rules"),
             "amtool check-config {out}/alert_rules/alertmanager.yml",
-            f"{_LOAD_RULES}{{out}}/alert_rules",
+            f"{_LOADS_RULES}{{out}}/alert_rules",
             "kubectl apply{place} -k {out}/deploy/monitoring",
             "kubectl apply{place} -k {out}/deploy/alertmanager",
         ),
@@ -134,7 +134,7 @@ def _say(known: argparse.Namespace, given: Parameters, texts: Mapping[str, str])
 
 def _steps(steps: Sequence[str], ruler: Ruler) -> Iterator[str]:
     for step in steps:
-        folder = step.removeprefix(_LOAD_RULES)
+        folder = step.removeprefix(_LOADS_RULES)
         if folder == step:
             yield step
         # Beside manifests an object of prometheus-operator comes with the kustomization.

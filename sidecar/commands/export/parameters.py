@@ -39,7 +39,7 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _TITLE = re.compile(r"[\w][\w ./-]{0,99}")
 _CHANNEL = re.compile(r"#[\w-]{1,79}")
 _PATH = re.compile(r"/[\w./-]*[\w.-]")
-_VERSION = re.compile(r"\d{1,3}\.\d{1,3}")
+_ALERTMANAGER_VERSION = re.compile(r"\d{1,3}\.\d{1,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _wrong_receivers(given: Parameters) -> Iterator[str]:
 
 
 def _wrong_alertmanager(given: Parameters) -> Iterator[str]:
-    if _VERSION.fullmatch(given.alertmanager) is None:
+    if _ALERTMANAGER_VERSION.fullmatch(given.alertmanager) is None:
         yield f"--alertmanager: {given.alertmanager!r} is no version of Alertmanager: two numbers, such as 0.28"
         return
     if given.alertmanager_version < Parameters().alertmanager_version:

@@ -56,8 +56,8 @@ _PAGERS: Mapping[str, Mapping[str, str]] = {"pagerduty": {"severity": "warning"}
 """Kinds that wake a person, and how a ticket is marked there."""
 TOP_LEVEL_TEXT_SINCE = (0, 31)
 """Alertmanager's first version with `message_text` of Slack."""
-_TITLE = """title: '{{ template "llm.slack.title" . }}'"""
-_PUSHED = """fallback: '{{ template "llm.slack.headline" . }}'"""
+_SLACK_TITLE = """title: '{{ template "llm.slack.title" . }}'"""
+_SLACK_FALLBACK = """fallback: '{{ template "llm.slack.headline" . }}'"""
 _WATCHDOG_URL = "https://watchdog.example.com/llm"
 
 
@@ -80,8 +80,12 @@ def _changes(given: Parameters) -> list[Substitution]:
     named = given.severities.named
     # The top-level text has title and summary, so that the title is said once.
     above = [
-        same("--alertmanager", _TITLE, "title: ''"),
-        same("--alertmanager", _PUSHED, f"{_PUSHED}\n        message_text: {_PUSHED.partition(': ')[2]}"),
+        same("--alertmanager", _SLACK_TITLE, "title: ''"),
+        same(
+            "--alertmanager",
+            _SLACK_FALLBACK,
+            f"{_SLACK_FALLBACK}\n        message_text: {_SLACK_FALLBACK.partition(': ')[2]}",
+        ),
     ]
     return [
         *(above if given.alertmanager_version >= TOP_LEVEL_TEXT_SINCE else []),

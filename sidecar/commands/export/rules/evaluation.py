@@ -91,8 +91,8 @@ def _is_page(rule: Record | Alert) -> bool:
 # --- texts that ask nothing ------------------------------------------------------------------------------------------------
 
 _ACTION = re.compile(r"\{\{-? (?:(?P<word>with|if|range|else|end)\b)?(?P<rest>.*?) -?\}\}")
-_OPENING_WORDS = frozenset({"with", "if", "range"})
-_SHOWN_FIRST = ("summary", "description")
+_OPENS_A_BLOCK = frozenset({"with", "if", "range"})
+_KEPT_TEXTS = ("summary", "description")
 """Texts that say something without their queries. Of the others nothing would be left, or a word that is not true."""
 
 
@@ -108,7 +108,7 @@ def _plain(alert: Alert) -> Alert:
     texts = {
         name: _unasked(text, otherwise=name == "summary")
         for name, text in alert.annotations.items()
-        if name in _SHOWN_FIRST or name.endswith("_url") or "| query }}" not in text
+        if name in _KEPT_TEXTS or name.endswith("_url") or "| query }}" not in text
     }
     return replace(alert, annotations=texts)
 
@@ -120,11 +120,11 @@ def _unasked(text: str, *, otherwise: bool) -> str:
     at = 0
     for action in _ACTION.finditer(text):
         word = action["word"]
-        if word in _OPENING_WORDS:
+        if word in _OPENS_A_BLOCK:
             asks = action["rest"].endswith("| query")
             blocks.append(_Block(asks, shown=not asks))
         of_a_question = word is not None and blocks[-1].asks
-        before = blocks[:-1] if word in _OPENING_WORDS else blocks
+        before = blocks[:-1] if word in _OPENS_A_BLOCK else blocks
         made.append(text[at : action.start()] if all(block.shown for block in before) else "")
         at = action.end()
         if word == "else" and blocks[-1].asks:
@@ -155,7 +155,7 @@ def latest_seconds(seconds: int) -> int:
 
 
 def told(ruler: Ruler, seconds: int, *, keep_firing: bool) -> list[str]:
-    """The price of another ruler or interval for pages, a sentence each; empty for those that are shipped."""
+    """The cost of another ruler or interval for pages, a sentence each; empty for what is shipped."""
     said: list[str] = []
     late, shipped = latest_seconds(seconds) + ruler.lag_seconds, latest_seconds(0)
     if late != shipped:

@@ -1,4 +1,4 @@
-"""The programs that evaluate rules, and the things that each refuses: intervals, fields, sizes, and how many rules a group may have.
+"""Rulers, and the intervals, fields and sizes that each of them takes, and how many rules a group may have there.
 
 Each number has its source, read in November 2026. A limit that no source states is not checked: 0 means that none is known. It knows
 no rule.
@@ -30,7 +30,7 @@ class Ruler:
     keeps_firing: bool = True
     """It takes `keep_firing_for`."""
     most_text_characters: int = 0
-    """In an annotation as it stands in the rule. Texts that ask are longer: with a limit they ask nothing."""
+    """Length of an annotation as it stands in the rule. Texts that ask are longer: with a limit they ask nothing."""
     lag_seconds: int = 0
     """It evaluates over data that is so old."""
     rules_object: tuple[str, str] = ("monitoring.coreos.com/v1", "PrometheusRule")
