@@ -121,7 +121,7 @@ def pruned(config: Mapping[str, Any], bodies: Mapping[str, str], given: Paramete
     # A ticket can wait: it goes to a pager only where there is nothing else, as a warning.
     ticket = {kind: entries for kind, entries in page.items() if kind not in _PAGERS}
     if not ticket:
-        ticket = {kind: [entry | _PAGERS[kind] for entry in entries] for kind, entries in page.items()}
+        ticket = {kind: [{**entry, **_PAGERS[kind]} for entry in entries] for kind, entries in page.items()}
     watchdog = by_name[WATCHDOG_RECEIVER] if given.watchdog_url else {"name": WATCHDOG_RECEIVER}
     receivers = [
         {"name": name, **{_KINDS[kind]: entries for kind, entries in kinds.items()}}
