@@ -104,7 +104,7 @@ class Start:
     Read in vLLM's docker/Dockerfile (stage vllm-base) at 0000977e of 2025, in SGLang's docker/Dockerfile at 004740a9 (0.5.5), in Triton's
     build.py (dockerfile_prepare_container_linux) at e1db8a60, in component_frontend.go of Dynamo's operator, which starts the frontend by
     python3, in llama.cpp's .devops/cuda.Dockerfile at 00d69466, in LMDeploy's docker/Dockerfile at 0588993b, in TGI's Dockerfile at
-    00873331. Ollama's (000ce020) has neither.
+    00873331, and in TensorRT-LLM's docker/Dockerfile.multi (stage release, which runs python3) at 00f74add. Ollama's (000ce020) has neither.
     """
 
 

@@ -129,7 +129,13 @@ def _answers_numbered(number: int | str) -> tuple[RequestKey, ...]:
 class TensorRTLLM(EngineKind):
     name = "tensorrt_llm"
     title = "TensorRT-LLM"
-    started = Start(known_by="trtllm-serve|tensorrt-llm|tensorrt_llm", port=8000, flags=("--port",), on_loopback=True)
+    started = Start(
+        known_by="trtllm-serve|tensorrt-llm|tensorrt_llm",
+        port=8000,
+        flags=("--port",),
+        on_loopback=True,
+        drains_with="python3",
+    )
     channels = (
         Channel(
             source="none in-band",

@@ -57,6 +57,8 @@ LATE_TIMER_SECONDS, VERY_LATE_TIMER_SECONDS = 0.05, 0.25
 
 LONGEST_SCRAPE_INTERVAL_SECONDS = 60.0
 """The rules read windows of two minutes, and a rate needs two samples. A page that is not scraped for so long is reported."""
+WHOLE_PAGE = "/metrics?profile=full"
+"""The page of metrics for those who read more than a lean one has. An older sidecar does not know the question, and has no other page."""
 DOCTOR_AGENT = "sidecar-doctor"
 """User-Agent of `sidecar doctor`: a look of its own at the page is no scrape."""
 

@@ -14,6 +14,7 @@ from socket import gaierror
 from sidecar.commands.capacity.answer import RefusedError, UnansweredError
 from sidecar.commands.capacity.observation import Cache, Reading, read_cache, read_sidecar, since_start
 from sidecar.config.values import parse_engine_url
+from sidecar.metrics.vocabulary import WHOLE_PAGE
 
 
 PAGE_TIMEOUT_SECONDS = 5.0
@@ -96,7 +97,7 @@ def longest_of(url: str, ask: Get = get) -> int | None:
 
 
 def _reading(url: str, ask: Get, clock: Callable[[], float]) -> tuple[Reading, str]:
-    body, date = ask(url, "/metrics")
+    body, date = ask(url, WHOLE_PAGE)
     try:
         return read_sidecar(body.decode(errors="replace"), clock()), date
     except ValueError as error:

@@ -27,14 +27,12 @@ from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.replies import Answer
 from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.metrics.catalogue import SIDECAR_BUILD_INFO
-from sidecar.metrics.vocabulary import DOCTOR_AGENT, LONGEST_SCRAPE_INTERVAL_SECONDS
+from sidecar.metrics.vocabulary import DOCTOR_AGENT, LONGEST_SCRAPE_INTERVAL_SECONDS, WHOLE_PAGE
 
 
 ANSWER_TIMEOUT_SECONDS = 10.0
 """For one question. A Prometheus that takes longer has a problem of its own, and says so on its own page."""
 _SESSION = partial(session, ANSWER_TIMEOUT_SECONDS, agent=DOCTOR_AGENT)
-WHOLE_PAGE = "/metrics?profile=full"
-"""A lean page lacks what the doctor reads; an older sidecar does not know the question, and has no other page."""
 ASK_AGAIN_SECONDS = 1.0
 """Time between two questions whether the next scrape has come."""
 _OF_SIDECARS = f"and on (job, instance) {SIDECAR_BUILD_INFO.name}"

@@ -51,7 +51,7 @@ class Double:
         # One page for all three: their names differ.
         pages = [told.page, told.prometheus["metrics"], told.alertmanager["metrics"]]
         body = b"".join(page.body for page in pages if page is not None)
-        return Reply("", 200, body) if path == "/metrics" else by_path.get(path)
+        return Reply("", 200, body) if request.path == "/metrics" else by_path.get(path)
 
 
 def play(double: Double, scenario: Callable[[str], T]) -> T:
