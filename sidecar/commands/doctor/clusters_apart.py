@@ -66,7 +66,7 @@ def merged_in_series(read: Read, identity: Sequence[str]) -> tuple[str, str] | N
         pod = f"pod {one['pod']} of namespace {one.get('namespace', '')}"
         where = f"{one.get('instance')} and at {other.get('instance')}"
         return f"{pod} is scraped at {where} at the same time: two clusters that nothing tells apart", _TELL_APART
-    falling = evidence["falling_starts"].samples if "falling_starts" in evidence else []
+    falling = evidence["falling_starts"].samples
     if falling:
         labels, times = falling[0]
         began = f"{labels.get('instance')} of job {labels.get('job')} began {times:.0f} times earlier than before, within an hour"

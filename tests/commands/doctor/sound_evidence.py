@@ -145,6 +145,7 @@ def sound() -> Evidence:
         prometheus={
             "now": api({"resultType": "scalar", "result": [NOW, str(NOW + 0.5)]}),
             "sidecars": vector((TARGET, STARTED)),
+            "falling_starts": vector(),
             "scraped_at": vector((TARGET, NOW - 3.0)),
             "kept": vector(
                 *(({"__name__": line.partition("{")[0].partition(" ")[0]}, 1.0) for line in PAGE.splitlines())

@@ -137,8 +137,8 @@ SHOWN_BY = {
     "alerts": [Link.SENT, Link.ROUTES],
     "silences": [Link.ROUTES],
     "metrics": [Link.DELIVERY],
-    # Both show something only if another link is not ok.
-    "scraped_at": [],
+    **{name: [Link.LABELS] for name in ("scraped_at", "falling_starts")},
+    # It shows something only if another link is not ok.
     "metrics of Prometheus": [],
 }
 """A question to Prometheus or Alertmanager to the links that are not known without its answer. Those that say that the server is down
