@@ -23,7 +23,10 @@ from sidecar.metrics.catalogue import CATALOGUE
 
 PACKAGE = Path(__file__).parents[2] / "sidecar"
 RULES = Path(__file__).parents[2] / "alert_rules"
-COMMANDS = ("serve", "check", "demo", "diagnose", "capacity", "baseline")
+COMMANDS = (
+    *("serve", "check", "demo", "diagnose", "capacity", "baseline", "compare", "doctor", "export"),
+    *("inject", "uninject", "bypass", "verify"),
+)
 LEVELS = ("debug", "info", "warning", "error")
 ROUTES = ("add_get", "add_post", "add_route", "get", "post")
 

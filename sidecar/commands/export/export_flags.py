@@ -57,7 +57,7 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
         prog="sidecar export",
         description=_ABOUT_EXPORT,
         epilog=_EXAMPLES_OF_EXPORT,
-        usage="sidecar export WHAT --out=DIR [flags]",
+        usage=f"sidecar export {{{','.join(things)}}}\n                      --out=DIR [flags]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -135,7 +135,7 @@ def test_a_wrong_command_line_is_refused_with_the_words_that_it_takes(
     line: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(line) == 2
-    assert "sidecar export {rules,routes,dashboards,chart,kubernetes,all} --out=DIR" in capsys.readouterr().err
+    assert "sidecar export {rules,routes,dashboards,chart,kubernetes,all}\n" in capsys.readouterr().err
 
 
 def test_a_package_without_its_files_says_so(
