@@ -129,6 +129,7 @@ def played(suite: Suite, names: set[str], rules: Mapping[str, str], renamed: Map
     return run(folder / "test.yml")
 
 
+@pytest.mark.long
 def test_four_clusters_by_another_label_are_told_apart(tmp_path: Path) -> None:
     """Which has no `cluster`: only the label that the flag adds tells these four apart."""
     rules = files(identity=Identity(extra=("region",)))
@@ -164,6 +165,7 @@ def that_know_no_cluster(texts: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
+@pytest.mark.long
 def test_without_the_label_each_alert_has_the_words_that_rules_without_it_give(tmp_path: Path) -> None:
     """The scenarios hold the shipped rules to the same words, labels and links."""
     rules = that_know_no_cluster({name: text for name, text in files().items() if name in words.SUITE.rules})

@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pytest
+
 from sidecar.commands.inject.attaching import ASKED, Settings, attach_all, workloads_of
 from sidecar.commands.inject.bypassing import commands
 from sidecar.commands.inject.engine_in_pod import engine_of
@@ -85,6 +87,7 @@ def counted(path: Path) -> list[Counts]:
     ]
 
 
+@pytest.mark.long
 def test_a_user_writes_few_lines_and_nothing_else_changes() -> None:
     every = [each for path in sorted(MANIFESTS.glob("*.yaml")) for each in counted(path)]
     sys.stdout.writelines(

@@ -34,6 +34,7 @@ def users_folder(folder: Path, text: str, *, made_for: str | None = None) -> Obj
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
 def test_kustomize_makes_what_inject_makes_of_every_manifest(path: Path, tmp_path: Path) -> None:
     """So all that is true of inject is true here; what is not asked for is what it is without the component."""
