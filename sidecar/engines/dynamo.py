@@ -39,6 +39,7 @@ class Dynamo(EngineKind):
         port=8000,
         flags=("--http-port",),
         variable="DYN_HTTP_PORT",
+        tls_flags=("--tls-cert-path", "--tls-key-path"),
         drains_with="python3",
     )
     channels = (

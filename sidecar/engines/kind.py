@@ -98,6 +98,10 @@ class Start:
     """The port of its metrics unless it is told another; None if they are on the port of its API."""
     metrics_flag: str = ""
     """The flag that states it."""
+    tls_flags: tuple[str, ...] = ()
+    """Flags that make it serve by TLS."""
+    socket_flags: tuple[str, ...] = ()
+    """Flags that make it listen on a Unix socket."""
     drains_with: str = ""
     """A tool that its project's Dockerfile installs, and that can send a request to the sidecar: `curl` or `python3`; "" if none is known.
 

@@ -46,7 +46,12 @@ class LlamaCpp(EngineKind):
     name = "llama_cpp"
     title = "llama.cpp"
     started = Start(
-        known_by=r"llama\.cpp|llama-server", port=8080, flags=("--port",), variable="LLAMA_ARG_PORT", drains_with="curl"
+        known_by=r"llama\.cpp|llama-server",
+        port=8080,
+        flags=("--port",),
+        variable="LLAMA_ARG_PORT",
+        tls_flags=("--ssl-cert-file", "--ssl-key-file"),
+        drains_with="curl",
     )
     channels = (
         Channel(

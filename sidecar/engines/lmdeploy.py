@@ -16,7 +16,9 @@ from sidecar.engines.reports.report_sources import LoneSums
 class LMDeploy(EngineKind):
     name = "lmdeploy"
     title = "LMDeploy"
-    started = Start(known_by="lmdeploy", port=23333, flags=("--server-port",), drains_with="python3")
+    started = Start(
+        known_by="lmdeploy", port=23333, flags=("--server-port",), tls_flags=("--ssl",), drains_with="python3"
+    )
     channels = (
         Channel(
             source="none in-band",

@@ -78,7 +78,14 @@ def report_in_line(line: bytes) -> KeyedReport | None:
 class SGLang(EngineKind):
     name = "sglang"
     title = "SGLang"
-    started = Start(known_by="sglang", port=30000, flags=("--port",), on_loopback=True, drains_with="curl")
+    started = Start(
+        known_by="sglang",
+        port=30000,
+        flags=("--port",),
+        on_loopback=True,
+        tls_flags=("--ssl-certfile", "--ssl-keyfile"),
+        drains_with="curl",
+    )
     channels = (
         Channel(
             source="`meta_info` of `/generate`, streamed and whole",

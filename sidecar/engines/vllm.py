@@ -45,7 +45,14 @@ _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 class VLLM(EngineKind):
     name = "vllm"
     title = "vLLM"
-    started = Start(known_by="vllm", port=8000, flags=("--port",), drains_with="curl")
+    started = Start(
+        known_by="vllm",
+        port=8000,
+        flags=("--port",),
+        tls_flags=("--ssl-certfile", "--ssl-keyfile"),
+        socket_flags=("--uds",),
+        drains_with="curl",
+    )
     channels = (
         Channel(
             source="usage chunk `metrics` (chat, completions), last event (`/v1/responses`), body of whole answers",

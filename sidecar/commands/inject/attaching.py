@@ -13,9 +13,9 @@ from enum import Enum
 from typing import Any
 
 from sidecar.commands.inject.edited_object import Edited
-from sidecar.commands.inject.engine_in_pod import Found, UnclearError, engine_of, find
+from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, engine_of, find
 from sidecar.commands.inject.manifest_text import Document, Object
-from sidecar.commands.inject.pod_with_sidecar import ATTACHED, IS_ATTACHED, NAME, TRAFFIC, PodSettings, attach
+from sidecar.commands.inject.pod_with_sidecar import ADMIN, ATTACHED, IS_ATTACHED, NAME, TRAFFIC, PodSettings, attach
 from sidecar.commands.inject.ways_to_pods import (
     Route,
     addresses_of,
@@ -29,7 +29,9 @@ from sidecar.commands.inject.ways_to_pods import (
     named_ports,
     namespace_of,
     other_ports,
+    ports_asked,
     routes_to,
+    runs_in,
     same_place,
     selector_of,
     selects,
@@ -238,13 +240,14 @@ class _Work:
                 continue
             by_routes = pods.kind.led in _BY_ROUTES
             here = namespace_of(pods.one)
-            routes = [*routes_to(dict(pods.labels), here, pods.spec, found.port, self.objects)] if by_routes else []
-            if why := next(
-                (_further_ports(each, others) for each in routes if (others := other_ports(each, found.port))), ""
-            ):
+            labels = dict(pods.labels)
+            routes = [*routes_to(labels, here, pods.spec, found.port, self.objects)] if by_routes else []
+            further = (_further_ports(each, others) for each in routes if (others := other_ports(each, found.port)))
+            elsewhere = _asked_elsewhere(pods, found, self.objects) if by_routes and not found.is_certain else ""
+            if why := next(further, elsewhere):
                 self.done.refused.append(f"{called(pods.one)}: {why}")
                 continue
-            routes += addresses_of(dict(pods.labels), here, self.objects) if by_routes else ()
+            routes += addresses_of(labels, here, self.objects) if by_routes else ()
             self.ways.append(_Way(pods, found, routes, self._cannot_turn(pods, routes)))
         for way in self.ways:
             way.takes_port = bool(way.why) and not (self.settings.no_service and not way.routes)
@@ -388,6 +391,18 @@ def _further_ports(route: Route, others: Sequence[int]) -> str:
         f"{called(route.one)} leads to ports {listed} of these pods too, and one sidecar stands before one engine:"
         " let the engine's own server share one port among its ranks, or keep these pods out by the label's \"false\""
     )
+
+
+def _asked_elsewhere(pods: Pods, found: Found, objects: Sequence[Object]) -> str:
+    """The Service that leads these pods to a port of which no container knows, while the engine's is not certain; empty if none does."""
+    listed = {int(port["containerPort"]) for each in runs_in(pods.spec) for port in each.get("ports") or ()}
+    known = listed | {found.port, found.metrics_port, TRAFFIC, ADMIN}
+    for one in objects:
+        if same_place(one, pods.one) and selects(selector_of(one), pods.labels) and (is_service(one) or is_pool(one)):
+            for port in ports_asked(one):
+                if port not in known:
+                    return f"{called(one)} leads to {port}, the engine seems to be on {found.port}: say it by {ENGINE_PORT}"
+    return ""
 
 
 _BY_ROUTES = (Led.BY_SERVICES, Led.BY_ADDRESS)

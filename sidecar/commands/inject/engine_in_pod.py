@@ -49,8 +49,11 @@ _LOOPBACK_HOST = re.compile(r"127(?:\.\d+){3}|localhost|\[?::1\]?")
 
 
 _ADDRESS = re.compile(r"\S+://\S+|(?<!\S)[\w.-]+:\d{2,5}(?!\S)")
+_VARIABLE = re.compile(r"\$[({]?(\w+)(?::?-(\w+))?[)}]?")
+"""$(PORT) of Kubernetes; $PORT, ${PORT} and ${PORT:-8000} of a shell."""
 _SHELLS = ("sh", "bash", "ash", "dash", "zsh")
-_COMMANDS_OF_A_SHELL = re.compile(r"&&|\|\||[;&|\n]")
+_COMMANDS_OF_A_SHELL = re.compile(r"&&|\|\||[;&|]|(?<!\\)\n")
+"""What ends a command in a shell's text. A line that ends in a backslash goes on."""
 
 
 class UnclearError(ValueError):
@@ -69,6 +72,8 @@ class Found:
     host_is_loopback: bool
     metrics_port: int | None
     """The port of its own metrics; None if it is that of its API."""
+    is_certain: bool = True
+    """The port is what starts the engine says, or the user. Else it is the engine's usual one, or one of the container's `ports`."""
 
     @property
     def name(self) -> str:
@@ -97,8 +102,45 @@ def find(spec: Object, wanted: str, port: int | None) -> Found:
     there = containers_in(spec)
     path, container = there[_which([each for _, each in there], wanted)]
     engine = engine_of(container)
-    listens = port or _stated(container, engine) or _by_name(container, engine)
-    return Found(container, path, engine, listens, listens_on_loopback(container), _metrics_port(container, engine))
+    _refuse_not_plain(container, engine)
+    stated = _confirmed(container, engine, port) if port else _stated(container, engine)
+    listens = stated or _by_name(container, engine)
+    metrics_port = _metrics_port(container, engine)
+    return Found(container, path, engine, listens, listens_on_loopback(container), metrics_port, bool(stated))
+
+
+def _confirmed(container: Object, engine: Start | None, port: int) -> int:
+    """The port that the user says. Raises UnclearError where the manifest states another one; what it leaves unclear, the user may say."""
+    try:
+        stated = _stated(container, engine)
+    except UnclearError:
+        return port
+    if stated not in (None, port):
+        raise UnclearError(
+            f"its port is stated as {stated} in the manifest, and as {port} by {ENGINE_PORT}: let both say the same"
+        )
+    return port
+
+
+def _refuse_not_plain(container: Object, engine: Start | None) -> None:
+    """The sidecar asks the engine by HTTP without TLS, on a port of 127.0.0.1."""
+    probes = [container.get(probe) or {} for probe in ("startupProbe", "readinessProbe", "livenessProbe")]
+    tls = next((flag for flag in (engine.tls_flags if engine else ()) if _has_flag(container, flag)), "")
+    if not tls and any((probe.get("httpGet") or {}).get("scheme") == "HTTPS" for probe in probes):
+        tls = "a probe with the scheme HTTPS"
+    if tls:
+        raise UnclearError(
+            f"its engine speaks TLS ({tls}), and the sidecar asks it without: let what stands before the pod end TLS, such as a gateway"
+        )
+    socket = next((flag for flag in (engine.socket_flags if engine else ()) if _has_flag(container, flag)), "")
+    if socket:
+        raise UnclearError(
+            f"its engine listens on a Unix socket ({socket}), and the sidecar asks at a port: let the engine listen on one"
+        )
+
+
+def _has_flag(container: Object, flag: str) -> bool:
+    return bool(re.search(rf"(?<!\S){re.escape(flag)}(?![\w-])", " ".join(words_of(container))))
 
 
 def _metrics_port(container: Object, engine: Start | None) -> int | None:
@@ -176,9 +218,13 @@ def _stated(container: Object, engine: Start | None) -> int | None:
     """The port in what starts the engine. Raises UnclearError where it is not a number, or is stated in two ways."""
     there = [each for each in container.get("env") or () if isinstance(each, dict)]
     variables = _variables(container)
+    elsewhere = {str(each.get("name")) for each in there}
     for flag in engine.flags if engine else ("--port",):
         found = {
-            re.sub(r"\$[({]?(\w+)[)}]?", lambda match: variables.get(match[1], match[0]), value)
+            _VARIABLE.sub(
+                lambda match: variables.get(match[1], match[0] if match[1] in elsewhere else match[2] or match[0]),
+                value,
+            )
             for value in _values(container, engine, flag)
         }
         if len(found) > 1:
@@ -189,7 +235,7 @@ def _stated(container: Object, engine: Start | None) -> int | None:
                     f"its port is {flag} {value}, which the manifest does not resolve: say it by {ENGINE_PORT}"
                 )
             return int(value)
-    if engine is None or not engine.variable or engine.variable not in {each.get("name") for each in there}:
+    if engine is None or not engine.variable or engine.variable not in elsewhere:
         return None
     if engine.variable not in variables:
         raise UnclearError(
@@ -216,7 +262,7 @@ def _values(container: Object, engine: Start | None, flag: str) -> Iterator[str]
 
 
 def _flag_in_text(flag: str) -> re.Pattern[str]:
-    return re.compile(rf"((?:^|\s){re.escape(flag)}(?:=|\s+)[\"']?)([^\s\"';&|\\]+)")
+    return re.compile(rf"((?:^|\s){re.escape(flag)}(?:=|(?:\s|\\\n)+)[\"']?)([^\s\"';&|\\]+)")
 
 
 def _own_commands(text: str, engine: Start | None) -> list[tuple[int, int]]:

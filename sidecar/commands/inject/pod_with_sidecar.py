@@ -13,7 +13,7 @@ from typing import Any
 
 from sidecar.commands.export.shipped_files import DEPLOY, shipped
 from sidecar.commands.inject.edited_object import Edited
-from sidecar.commands.inject.engine_in_pod import HOOKS, Found, UnclearError, moved
+from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, HOOKS, Found, UnclearError, moved
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.workload_kinds import Led, Path, PodPlace, containers_in
 from sidecar.config.quick_yaml import read_yaml
@@ -120,9 +120,18 @@ def _refuse_taken(spec: Object, found: Found, *, takes_port: bool) -> None:
             f"it has a volume named {', '.join(sorted(map(str, volumes)))} already, which is not ours: rename that one"
         )
     ports = {port.get("containerPort"): str(each.get("name")) for each in others for port in each.get("ports") or ()}
+    other = next((each for each in others if each is not found.container and found.port in _listed(each)), None)
+    if takes_port and other is not None:
+        raise UnclearError(
+            f"its container {other.get('name')} has port {found.port} too, which the sidecar must take: say the engine's by {ENGINE_PORT}"
+        )
     for port in (ADMIN,) if takes_port else (TRAFFIC, ADMIN):
         if port in ports or port == found.port:
             raise UnclearError(f"its container {ports.get(port, found.name)} uses port {port}, which is the sidecar's")
+
+
+def _listed(container: Object) -> set[Any]:
+    return {port.get("containerPort") for port in container.get("ports") or ()}
 
 
 def _next_free(spec: Object, port: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sidecar.commands.inject.edited_object import Edited
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.pod_with_sidecar import TRAFFIC
-from sidecar.commands.inject.workload_kinds import Path, group_of
+from sidecar.commands.inject.workload_kinds import Path, containers_in, group_of
 
 
 _POOLS = ("inference.networking.k8s.io", "inference.networking.x-k8s.io")
@@ -47,15 +47,31 @@ def selects(selector: object, labels: Mapping[str, object]) -> bool:
     )
 
 
+def runs_in(spec: Object) -> list[Object]:
+    """The containers that run as long as the pod does: init containers with a restart policy of their own are among them."""
+    first = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    return [*(each for _, each in containers_in(spec)), *first]
+
+
 def named_ports(spec: Object) -> dict[str, int]:
-    """Name to number of the ports of a pod's containers."""
-    containers = [each for each in spec.get("containers") or () if isinstance(each, dict)]
-    return {
-        str(port["name"]): int(port["containerPort"])
-        for each in containers
-        for port in each.get("ports") or ()
-        if "name" in port
-    }
+    """Name to number of the ports of a pod's containers. Kubernetes takes the first container that has the name."""
+    found: dict[str, int] = {}
+    for each in runs_in(spec):
+        for port in each.get("ports") or ():
+            if "name" in port and port.get("protocol", "TCP") == "TCP":
+                found.setdefault(str(port["name"]), int(port["containerPort"]))
+    return found
+
+
+def ports_asked(one: Object) -> list[int]:
+    """The numbers by which a Service or an InferencePool asks for ports of pods. What it asks by name is a container's."""
+    spec = one["spec"]
+    if is_pool(one):
+        asked = [spec.get("targetPortNumber"), *(each.get("number") for each in spec.get("targetPorts") or ())]
+    else:
+        there = [each for each in spec.get("ports") or () if each.get("protocol", "TCP") == "TCP"]
+        asked = [each.get("targetPort", each.get("port")) for each in there]
+    return [each for each in asked if isinstance(each, int)]
 
 
 @dataclass(frozen=True, slots=True)

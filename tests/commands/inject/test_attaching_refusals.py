@@ -265,3 +265,106 @@ def test_what_is_not_meant_by_all_is_left_alone(change: str) -> None:
     done = attach_all(documents, Settings(every=True))
 
     assert (written(documents), done.refused, done.workloads) == (text, [], 0)
+
+
+CONFIGURED = [{"name": "vllm", "image": "vllm/vllm-openai", "args": ["--model=m", "--config=/etc/vllm/config.yaml"]}]
+AT_9000 = {**SERVICE, "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": 9000}]}}
+POOL_AT_9000 = {
+    "apiVersion": "inference.networking.k8s.io/v1",
+    "kind": "InferencePool",
+    "metadata": {"name": "llm"},
+    "spec": {"selector": {"matchLabels": {"app": "llm"}}, "targetPorts": [{"number": 9000}]},
+}
+
+
+@pytest.mark.parametrize(
+    "leads", [AT_9000, {**AT_9000, "spec": {**AT_9000["spec"], "clusterIP": "None"}}, POOL_AT_9000]
+)
+def test_a_port_that_no_container_has_is_the_engines_for_all_that_is_known(leads: dict[str, Any]) -> None:
+    """The engine's own port is only its usual one: moved away from it, what is led to 9000 would reach nothing."""
+    one = deployment(containers=CONFIGURED)
+
+    assert (
+        f"{leads['kind']} llm leads to 9000, the engine seems to be on 8000: say it by the annotation"
+        " llm-phase-sidecar/engine-port, or --engine-port" in refused(one, leads)
+    )
+    assert refused(one, leads, port=9000) == ""
+
+
+BESIDE = {"name": "metrics", "image": "nvidia/dcgm-exporter", "ports": [{"containerPort": 9000}]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [*CONFIGURED, BESIDE]},
+        {"containers": CONFIGURED, "initContainers": [{**BESIDE, "restartPolicy": "Always"}]},
+        {"containers": [{**CONFIGURED[0], "args": ["--port=8000"]}]},
+    ],
+    ids=["another container's", "a native sidecar's", "the engine's is stated"],
+)
+def test_a_service_that_leads_to_a_port_of_others_is_no_contradiction(spec: dict[str, Any]) -> None:
+    assert refused(deployment(**spec), SERVICE, AT_9000) == ""
+
+
+def test_a_port_of_the_user_that_the_manifest_contradicts() -> None:
+    one = deployment(containers=[{"name": "vllm", "image": "vllm/vllm-openai", "args": ["--port", "8001"]}])
+
+    assert "its port is stated as 8001 in the manifest, and as 8000 by the annotation" in refused(one, port=8000)
+    assert refused(one, port=8001) == ""
+    assert refused(deployment(containers=TWICE), SERVICE, port=8000) == "", "what is stated in two ways, the user says"
+
+
+HTTPS_PROBE = {**CONFIGURED[0], "readinessProbe": {"httpGet": {"path": "/health", "port": 8000, "scheme": "HTTPS"}}}
+TLS = {"vllm": "--ssl-certfile", "sglang": "--ssl-keyfile=/k", "llama.cpp": "--ssl-key-file", "lmdeploy": "--ssl"}
+
+
+@pytest.mark.parametrize(("image", "flag"), TLS.items())
+def test_an_engine_that_speaks_tls(image: str, flag: str) -> None:
+    containers = [{"name": "e", "image": f"x/{image}", "args": [flag, "/tls/one", "--ssl-ca-certs", "/ca"]}]
+
+    assert f"its engine speaks TLS ({flag.partition('=')[0]})" in refused(deployment(containers=containers))
+
+
+def test_a_probe_by_https_shows_that_the_engine_speaks_tls() -> None:
+    assert "its engine speaks TLS (a probe with the scheme HTTPS)" in refused(deployment(containers=[HTTPS_PROBE]))
+
+
+def test_an_engine_on_a_unix_socket() -> None:
+    one = deployment(containers=[{**CONFIGURED[0], "args": ["--model=m", "--uds", "/run/engine.sock"]}])
+
+    assert "its engine listens on a Unix socket (--uds), and the sidecar asks at a port" in refused(one, SERVICE)
+
+
+def test_the_port_to_be_taken_is_another_containers() -> None:
+    front = {"name": "nginx", "image": "nginx", "ports": [{"containerPort": 8000}]}
+
+    told = refused(deployment(containers=[CONFIGURED[0], front]))
+
+    assert "its container nginx has port 8000 too, which the sidecar must take" in told
+
+
+@pytest.mark.parametrize("text", ["vllm serve m \\\n  --tensor-parallel-size 2 \\\n  --port 9000", "vllm serve m --port \\\n 9000", "vllm serve m --port ${PORT:-9000}"])  # fmt: skip
+def test_a_port_in_the_text_of_a_shell(text: str) -> None:
+    """A backslash at the end of a line goes on with the command; a shell's variable may have a value for where it is not set."""
+    one = deployment(containers=[{"name": "vllm", "image": "vllm/vllm-openai", "command": ["sh", "-c", text]}])
+
+    assert refused(one, AT_9000) == ""
+
+
+def test_a_variable_from_elsewhere_outranks_what_a_shell_takes_without_it() -> None:
+    text = {"command": ["sh", "-c", "vllm serve m --port ${PORT:-9000}"], "env": [{"name": "PORT", "valueFrom": {}}]}
+
+    assert "which the manifest does not resolve" in refused(deployment(containers=[{**CONFIGURED[0], **text}]), AT_9000)
+
+
+def test_a_port_by_a_name_that_two_containers_have_is_the_first_ones() -> None:
+    """The engine's, here: it is the one that is turned, and so nothing has to be moved."""
+    first = {**POD["containers"][0], "ports": [{"name": "http", "containerPort": 8000}]}
+    second = {"name": "ui", "image": "x/ui", "ports": [{"name": "http", "containerPort": 3000}]}
+    documents = read(
+        "---\n".join(json.dumps(one) + "\n" for one in (deployment(containers=[first, second]), BY_NAME)), "x"
+    )
+    done = attach_all(documents, Settings())
+
+    assert "  Service llm leads to port 8900" in done.lines
