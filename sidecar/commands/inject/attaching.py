@@ -37,7 +37,19 @@ from sidecar.commands.inject.ways_to_pods import (
     selects,
     turn,
 )
-from sidecar.commands.inject.workload_kinds import Led, Path, PodKind, PodPlace, containers_in, kind_of, pods_of
+from sidecar.commands.inject.workload_kinds import (
+    Led,
+    Path,
+    PodKind,
+    PodPlace,
+    containers_in,
+    group_of,
+    is_of_all,
+    kind_of,
+    pods_behind,
+    pods_of,
+    unknown_pods,
+)
 
 
 ASKED = "llm-phase-sidecar/attach"
@@ -119,12 +131,27 @@ def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
 
 
 def workloads_of(objects: Sequence[Object], settings: Settings) -> Iterator[Pods]:
-    """Everything that makes pods which may serve."""
+    """Everything that makes pods which may serve. Workers behind a leader do if something leads to them, and an engine is in them."""
     for one in objects:
         kind = kind_of(one, settings.further_kinds)
         if kind is not None:
             for place in pods_of(one, kind):
                 yield Pods(one, kind, place)
+            behind = [Pods(one, kind, place) for place in pods_behind(one, kind)]
+            yield from (pods for pods in behind if _serves_too(pods, objects))
+
+
+def _serves_too(pods: Pods, objects: Sequence[Object]) -> bool:
+    leads = (one for one in objects if (is_service(one) or is_pool(one)) and same_place(one, pods.one))
+    has_engine = any(engine_of(container) for _, container in containers_in(pods.spec))
+    return has_engine and any(selects(selector_of(one), pods.labels) for one in leads)
+
+
+def strangers(objects: Sequence[Object], settings: Settings) -> Iterator[Pods]:
+    """Pods of kinds that are not known: a Service may lead to them too, and they have no sidecar."""
+    for one in objects:
+        if kind_of(one, settings.further_kinds) is None and (place := unknown_pods(one)):
+            yield Pods(one, PodKind(group_of(one), str(one.get("kind")), place.spec[:-1]), place)
 
 
 def _asked(one: Object, template: Object | None = None) -> str | None:
@@ -301,13 +328,14 @@ class _Work:
 
     def _rests_on(self, way: _Way) -> None:
         """The container of the engine, how its port is known, the template of the pods that serve, and the labels by which they are found."""
-        pods, found = way.pods, way.found
+        pods, found, edited = way.pods, way.found, self.edited[id(way.pods.one)]
         kind, place, at = pods.kind, pods.place, (*pods.place.spec, *found.path)
         selectors = [selector for each in way.routes if isinstance(selector := selector_of(each.one), dict)]
         labels = [(*place.metadata, "labels", key) for key in sorted({key for each in selectors for key in each})]
         words = ("name", "command", "args", "ports", *(("env",) if found.engine and found.engine.variable else ()))
-        other = [kind.template] if kind.otherwise and place.spec[: len(kind.otherwise)] == kind.otherwise else []
-        self.edited[id(pods.one)].rests_on(*other, *labels, *((*at, word) for word in words))
+        first = edited.get(kind.template) if kind.otherwise else pods.spec
+        other = [kind.template] if first is None else []
+        edited.rests_on(*other, *labels, *((*at, word) for word in words))
 
     def _by_name(
         self, pods: Pods, routes: Sequence[Route], names: Mapping[str, int], found: Found
@@ -351,7 +379,7 @@ class _Work:
     def _cannot_turn(self, pods: Pods, routes: Sequence[Route]) -> str:
         """Why what leads to these pods cannot lead to the sidecar's own port; empty if it can."""
         for route in routes:
-            for other in self.workloads:
+            for other in (*self.workloads, *strangers(self.objects, self.settings)):
                 left_out = other not in self.wanted and not other.has_sidecar
                 if left_out and same_place(other.one, pods.one) and selects(selector_of(route.one), other.labels):
                     return f"{called(route.one)} leads to {called(other.one)} too, which has no sidecar"
@@ -409,6 +437,10 @@ _BY_ROUTES = (Led.BY_SERVICES, Led.BY_ADDRESS)
 
 
 def _engine_of(pods: Pods, settings: Settings) -> Found:
+    if is_of_all(pods.one):
+        raise UnclearError(
+            "its leader and its workers are made from one template, and each of them would get a sidecar: give it a leaderTemplate"
+        )
     annotations = (pods.one.get("metadata") or {}).get("annotations") or {}
     port = annotations.get(_WHICH_PORT)
     if port is not None and not (str(port).isdecimal() and 0 < int(port) < 65_536):

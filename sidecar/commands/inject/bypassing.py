@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from shlex import quote
 
-from sidecar.commands.inject.attaching import Pods, Settings, attached_pods, ports_of, workloads_of
+from sidecar.commands.inject.attaching import Pods, Settings, attached_pods, ports_of, strangers, workloads_of
 from sidecar.commands.inject.edited_object import was_at
 from sidecar.commands.inject.engine_in_pod import listens_on_loopback
 from sidecar.commands.inject.manifest_text import Document, Object
@@ -62,7 +62,10 @@ def _stays(route: Route, engine_port: int, attached: Sequence[Pods], objects: Se
     if all(was_at(route.one, path) is not None for path in route.ports):
         return ""
     engines = {ports for pods in attached if _leads_to(route, pods) for ports in (ports_of(pods) or ())[:1]}
-    others = [pods for pods in workloads_of(objects, Settings()) if not pods.has_sidecar and _leads_to(route, pods)]
+    known = workloads_of(objects, Settings())
+    others = [
+        pods for pods in (*known, *strangers(objects, Settings())) if not pods.has_sidecar and _leads_to(route, pods)
+    ]
     if others:
         return f"it leads to {called(others[0].one)} too, which has no sidecar and whose engine listens elsewhere"
     if len(engines) > 1:

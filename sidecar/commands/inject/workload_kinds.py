@@ -113,7 +113,8 @@ def _added_labels(one: Object, spec: Path) -> dict[str, str]:
     name = str((one.get("metadata") or {}).get("name", ""))
     match one.get("kind"):
         case "LeaderWorkerSet":
-            leads = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if "leaderTemplate" in spec else {}
+            is_leader = "leaderTemplate" in spec or (_has_no_leader(one) and not is_of_all(one))
+            leads = {"leaderworkerset.sigs.k8s.io/worker-index": "0"} if is_leader else {}
             return {"leaderworkerset.sigs.k8s.io/name": name, **leads}
         case "Job":
             return {"job-name": name, "batch.kubernetes.io/job-name": name}
@@ -127,14 +128,38 @@ def pods_of(one: Object, kind: PodKind) -> list[PodPlace]:
     """The pods of this object that may serve; empty if it describes none, as a Rollout that only names a Deployment."""
     if kind is DYNAMO:
         return list(_frontends(one))
-    for path in (kind.template, kind.otherwise):
-        found = _at(one, path)
-        if isinstance(found, dict) and (kind.inline or isinstance(found.get("spec"), dict)):
-            spec = path if kind.inline else (*path, "spec")
-            return [PodPlace(spec, path if kind.inline else (*path, "metadata"))]
-        if not kind.otherwise:
-            break
-    return []
+    return _described(one, kind)[:1]
+
+
+def pods_behind(one: Object, kind: PodKind) -> list[PodPlace]:
+    """The workers behind a leader. They serve too if something leads to them."""
+    return _described(one, kind)[1:]
+
+
+def _described(one: Object, kind: PodKind) -> list[PodPlace]:
+    found = []
+    for path in (kind.template, *((kind.otherwise,) if kind.otherwise else ())):
+        there = _at(one, path)
+        if isinstance(there, dict) and (kind.inline or isinstance(there.get("spec"), dict)):
+            spec, metadata = (path, path) if kind.inline else ((*path, "spec"), (*path, "metadata"))
+            found.append(PodPlace(spec, metadata))
+    return found
+
+
+def is_of_all(one: Object) -> bool:
+    """Whether one template makes the leader and its workers, of which there are some."""
+    size = _at(one, ("spec", "leaderWorkerTemplate", "size"))
+    return one.get("kind") == "LeaderWorkerSet" and _has_no_leader(one) and isinstance(size, int) and size > 1
+
+
+def _has_no_leader(one: Object) -> bool:
+    return _at(one, ("spec", "leaderWorkerTemplate", "leaderTemplate")) is None
+
+
+def unknown_pods(one: Object) -> PodPlace | None:
+    """The pods of a kind that is not in the table, where they stand as nearly every controller has them; None if it has none there."""
+    place = PodPlace((*_TEMPLATE, "spec"), (*_TEMPLATE, "metadata"))
+    return place if isinstance(place.metadata_in(one).get("labels"), dict) else None
 
 
 def containers_in(spec: Object) -> list[tuple[Path, Object]]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.commands.inject.attaching import Settings, attach_all
+from sidecar.commands.inject.bypassing import commands
 from sidecar.commands.inject.manifest_text import read, written
 
 
@@ -368,3 +369,45 @@ def test_a_port_by_a_name_that_two_containers_have_is_the_first_ones() -> None:
     done = attach_all(documents, Settings())
 
     assert "  Service llm leads to port 8900" in done.lines
+
+
+def leader_worker_set(**templates: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "group", "labels": {"llm-phase-sidecar/attach": "true"}},
+        "spec": {"leaderWorkerTemplate": {"size": 2, **templates}},
+    }
+
+
+def test_workers_of_a_leader_have_a_sidecar_if_something_leads_to_them() -> None:
+    serves = {"metadata": {"labels": {"app": "llm"}}, "spec": POD}
+    for labels, many in (({"app": "llm"}, 2), ({"app": "workers"}, 1)):
+        one = leader_worker_set(leaderTemplate=serves, workerTemplate={"metadata": {"labels": labels}, "spec": POD})
+        documents = read("---\n".join(json.dumps(each) + "\n" for each in (one, SERVICE)), "x")
+        done = attach_all(documents, Settings())
+
+        assert (done.refused, done.workloads) == ([], many)
+        assert "  Service llm leads to port 8900" in done.lines
+        assert written(documents).count("--engine.url") == many
+
+
+def test_one_template_for_a_leader_and_its_workers() -> None:
+    one = leader_worker_set(workerTemplate={"metadata": {"labels": {"app": "llm"}}, "spec": POD})
+
+    assert "its leader and its workers are made from one template" in refused(one, SERVICE)
+    one["spec"]["leaderWorkerTemplate"]["size"] = 1
+    assert refused(one, SERVICE) == ""
+
+
+def test_pods_of_a_kind_that_is_not_known_have_no_sidecar() -> None:
+    """The Service leads to them too, so it stays. `bypass` would lead it to a port that they do not have."""
+    template = {"metadata": {"labels": {"app": "llm"}}, "spec": POD}
+    other = {"apiVersion": "x.io/v1", "kind": "ModelServer", "metadata": {"name": "m"}, "spec": {"template": template}}
+    documents = read("---\n".join(json.dumps(one) + "\n" for one in (deployment(), SERVICE, other)), "x")
+    done = attach_all(documents, Settings())
+
+    assert any("Service llm leads to ModelServer m too, which has no sidecar" in line for line in done.lines)
+    told, cannot = commands(documents, back=False)
+    assert told == []
+    assert "leads to ModelServer m too" in cannot[0]
