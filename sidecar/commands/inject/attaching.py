@@ -28,6 +28,7 @@ from sidecar.commands.inject.ways_to_pods import (
     name_number,
     named_ports,
     namespace_of,
+    other_policy,
     other_ports,
     ports_asked,
     routes_to,
@@ -293,7 +294,7 @@ class _Work:
         """One workload, and what leads to it. Raises UnclearError."""
         pods, found, routes, why, takes_port = way.pods, way.found, way.routes, way.why, way.takes_port
         names, labels = named_ports(pods.spec), dict(pods.labels)
-        by_name = self._by_name(pods, routes, names, found) if takes_port else []
+        by_name = self._by_name(pods, routes, names, found.port) if takes_port else []
         self._rests_on(way)
         try:
             notes = attach(
@@ -315,6 +316,12 @@ class _Work:
             for one in self.objects:
                 if one.get("kind") == "NetworkPolicy" and same_place(one, pods.one):
                     self._say(*name_number(self.edited[id(one)], labels, found.port, names), indent="  ")
+            for name in sorted(name for name, number in names.items() if number == found.port):
+                if pods.kind.led is Led.BY_SERVICES:
+                    self._say(
+                        f"port {name} goes with the engine: a Service elsewhere that asks for it by name must ask for {found.port}",
+                        indent="  ",
+                    )
         elif why:
             self._say(f"its Service stands elsewhere: let it lead to port {TRAFFIC}", indent="  ")
         elif self.settings.pods_only:
@@ -338,7 +345,7 @@ class _Work:
         edited.rests_on(*other, *labels, *((*at, word) for word in words))
 
     def _by_name(
-        self, pods: Pods, routes: Sequence[Route], names: Mapping[str, int], found: Found
+        self, pods: Pods, routes: Sequence[Route], names: Mapping[str, int], port: int
     ) -> list[tuple[Route, Path]]:
         """The ports that are asked for by name: they would follow the engine to its new port, and get the number. Raises UnclearError."""
         asked = []
@@ -346,7 +353,7 @@ class _Work:
             for path in route.ports:
                 name = str(self.edited[id(route.one)].get(path))
                 if name in names:
-                    self._refuse_other_numbers(pods, route, name, found.port)
+                    self._refuse_other_numbers(pods, route, name, port)
                     asked.append((route, path))
         return asked
 
@@ -355,7 +362,7 @@ class _Work:
             if (
                 same_place(other.one, pods.one)
                 and selects(selector_of(route.one), other.labels)
-                and named_ports(other.spec).get(name, port) != port
+                and _number_of(other, name, port) != port
             ):
                 raise UnclearError(
                     f"{called(route.one)} asks for port {name}, which is another number in {called(other.one)}, and the sidecar"
@@ -369,12 +376,27 @@ class _Work:
             self._say("which engine it stands before is not in its flags, so that what leads there stays", indent="  ")
             return
         engine, listens = ports
-        if listens != TRAFFIC or self.settings.pods_only or self.settings.no_service:
+        if self.settings.pods_only or self.settings.no_service:
             return
         place, labels = namespace_of(pods.one), dict(pods.labels)
-        routes = [route for route in routes_to(labels, place, pods.spec, engine, self.objects) if not route.headless]
-        if routes and not self._cannot_turn(pods, routes):
+        routes = [*routes_to(labels, place, pods.spec, engine, self.objects)]
+        if listens != TRAFFIC:
+            self._lead_to_number(pods, routes, listens)
+        elif routes and (why := self._cannot_turn(pods, routes)):
+            self._say(f"{why}, so what leads to the engine stays", indent="  ")
+        elif routes:
             self._turn(routes, labels, place, engine, named_ports(pods.spec))
+
+    def _lead_to_number(self, pods: Pods, routes: Sequence[Route], port: int) -> None:
+        """Where the sidecar has the port that was the engine's, what asks for it by name would follow the engine."""
+        names = named_ports(pods.spec)
+        for route in routes:
+            try:
+                self._by_name(pods, [route], names, port)
+            except UnclearError as error:
+                self._say(f"{error}; so it stays", indent="  ")
+                continue
+            self._say(turn(route, self.edited[id(route.one)], port), indent="  ")
 
     def _cannot_turn(self, pods: Pods, routes: Sequence[Route]) -> str:
         """Why what leads to these pods cannot lead to the sidecar's own port; empty if it can."""
@@ -408,6 +430,7 @@ class _Work:
                 near, edited = in_place(one, place), self.edited[id(one)]
                 self._say(*(let_in(edited, labels, port, names) if near else ()), indent="  ")
                 self._say(*let_out(edited, labels, port, names, near=near), indent="  ")
+            self._say(*(other_policy(one, port) if in_place(one, place) else ()), indent="  ")
 
     def _say(self, *lines: str, indent: str = "") -> None:
         self.done.lines += [f"{indent}{line}" for line in lines]
@@ -455,9 +478,23 @@ def _engine_of(pods: Pods, settings: Settings) -> Found:
     return found
 
 
+def _number_of(pods: Pods, name: str, port: int) -> int:
+    """The port of a name, and the sidecar's where that has taken it; `port` where no container has the name."""
+    number = named_ports(pods.spec).get(name, port)
+    engine, listens = ports_of(pods) or (number, number)
+    return listens if number == engine and listens != TRAFFIC else number
+
+
 def attached_pods(objects: Sequence[Object]) -> Iterator[Pods]:
     """The workloads that have a sidecar, of the kinds that are known."""
     return (pods for pods in workloads_of(objects, Settings()) if pods.has_sidecar and list(_sidecars(pods.spec)))
+
+
+def engines_of(pods: Pods) -> list[Object]:
+    """The container that the workload's annotation names, or those in which an engine is known, or all of them."""
+    there = [each for _, each in containers_in(pods.spec) if each.get("name") != NAME]
+    named = ((pods.one.get("metadata") or {}).get("annotations") or {}).get(_WHICH_CONTAINER)
+    return [each for each in there if each.get("name") == named] or [each for each in there if engine_of(each)] or there
 
 
 def ports_of(pods: Pods) -> tuple[int, int] | None:

@@ -68,7 +68,7 @@ def _led_past(pods: Pods, objects: Sequence[Object]) -> Iterator[tuple[str, str]
     for route in routes_to(dict(pods.labels), namespace_of(pods.one), pods.spec, engine, objects):
         yield (
             f"{called(route.one)} leads past the sidecar of {called(pods.one)}, to port {engine}",
-            f"let it lead to port {sidecar}: `sidecar inject` of these manifests does",
+            f"let it lead to port {sidecar}: `sidecar inject` of these manifests does, or says why not",
         )
 
 

@@ -8,7 +8,15 @@ import json
 from collections.abc import Sequence
 from shlex import quote
 
-from sidecar.commands.inject.attaching import Pods, Settings, attached_pods, ports_of, strangers, workloads_of
+from sidecar.commands.inject.attaching import (
+    Pods,
+    Settings,
+    attached_pods,
+    engines_of,
+    ports_of,
+    strangers,
+    workloads_of,
+)
 from sidecar.commands.inject.edited_object import was_at
 from sidecar.commands.inject.engine_in_pod import listens_on_loopback
 from sidecar.commands.inject.manifest_text import Document, Object
@@ -22,7 +30,7 @@ from sidecar.commands.inject.ways_to_pods import (
     selector_of,
     selects,
 )
-from sidecar.commands.inject.workload_kinds import containers_in, group_of
+from sidecar.commands.inject.workload_kinds import group_of
 
 
 def commands(documents: Sequence[Document], *, back: bool) -> tuple[list[str], list[str]]:
@@ -36,7 +44,7 @@ def commands(documents: Sequence[Document], *, back: bool) -> tuple[list[str], l
             cannot.append(f"{called(pods.one)}: the engine that its sidecar stands before is not in its flags")
             continue
         engine_port, sidecar_port = ports
-        if any(listens_on_loopback(each) for _, each in containers_in(pods.spec)):
+        if any(listens_on_loopback(each) for each in engines_of(pods)):
             cannot.append(
                 f"{called(pods.one)}: its engine listens on 127.0.0.1 alone, and the sidecar is the only way to it"
             )

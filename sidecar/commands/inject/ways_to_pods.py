@@ -5,6 +5,8 @@ the name of a container's port. A headless Service maps no port: its clients go 
 InferencePool (inference.networking.k8s.io; api/v1/inferencepool_types.go at ca3d9dd4) names numbers alone. What stands in another namespace leads to other pods.
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -105,7 +107,7 @@ def routes_to(
     """The Services and pools of this namespace that lead to this port of pods with these labels."""
     for one in objects:
         if (
-            namespace_of(one) != namespace
+            not in_place(one, namespace)
             or not (is_service(one) or is_pool(one))
             or not selects(selector_of(one), labels)
         ):
@@ -131,18 +133,18 @@ def _pool_ports(one: Object, port: int) -> Iterator[Path]:
             yield ("spec", "targetPorts", at, "number")
 
 
-def turn(route: Route, edited: Edited) -> str:
-    """Lead it to the sidecar. Returns what was done, for the user."""
+def turn(route: Route, edited: Edited, port: int = TRAFFIC) -> str:
+    """Lead it to the sidecar, which has this port. Returns what was done, for the user."""
     edited.rests_on(("spec", "selector"), *(path[:-1] for path in route.ports if is_service(route.one)))
     for path in route.ports:
-        edited.set(path, TRAFFIC)
-    return f"{called(route.one)} leads to port {TRAFFIC}"
+        edited.set(path, port)
+    return f"{called(route.one)} leads to port {port}"
 
 
 def addresses_of(labels: Mapping[str, object], namespace: str, objects: Sequence[Object]) -> Iterator[Route]:
     """Headless Services without ports: their clients get the addresses of these pods, and ask at the port that they know."""
     for one in objects:
-        here = namespace_of(one) == namespace and is_service(one) and selects(selector_of(one), labels)
+        here = in_place(one, namespace) and is_service(one) and selects(selector_of(one), labels)
         if here and one["spec"].get("clusterIP") == "None" and not one["spec"].get("ports"):
             yield Route(one, (), headless=True)
 
@@ -174,8 +176,7 @@ def let_in(edited: Edited, labels: Mapping[str, object], port: int, names: Mappi
     """Add the sidecar's port where a NetworkPolicy lets clients reach the engine's. Returns what was done; empty if nothing had to be."""
     one = edited.one
     spec = one.get("spec") or {}
-    chosen = (spec.get("podSelector") or {}).get("matchLabels")
-    if chosen and not selects(chosen, labels):
+    if not _chooses(spec.get("podSelector"), labels):
         return []
     done: list[str] = []
     for at, rule in enumerate(spec.get("ingress") or ()):
@@ -213,23 +214,78 @@ def _leads_here(peer: Object, labels: Mapping[str, object], *, near: bool) -> bo
     chosen, elsewhere = peer.get("podSelector") or {}, "namespaceSelector" in peer
     if "podSelector" in peer and not near and not elsewhere:
         return False
-    if not chosen.get("matchLabels") or chosen.get("matchExpressions"):
-        return None
-    if not selects(chosen["matchLabels"], labels):
+    if not _chooses(chosen, labels):
         return False
-    return None if elsewhere else True
+    alone = chosen.get("matchLabels") and not chosen.get("matchExpressions")
+    return True if alone and not elsewhere else None
 
 
 def name_number(edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int]) -> list[str]:
-    """Put the number in place of the name by which a NetworkPolicy lets clients reach the engine's port: the sidecar has it now."""
-    one, done = edited.one, []
+    """Put the number in place of the name by which a NetworkPolicy lets clients reach the engine's port: the sidecar has it now.
+
+    On the side of the clients too, where the rule is about these pods alone; another rule is told.
+    """
+    one = edited.one
     spec = one.get("spec") or {}
-    chosen = (spec.get("podSelector") or {}).get("matchLabels")
-    if chosen and not selects(chosen, labels):
+    done: dict[str, None] = {}
+    chosen = _chooses(spec.get("podSelector"), labels)
+    for way in ("ingress", "egress"):
+        for at, rule in enumerate((spec.get(way) or ()) if way == "egress" or chosen else ()):
+            hits = [
+                _leads_here(each, labels, near=True) for each in (rule.get("to") or [{}] if way == "egress" else ())
+            ]
+            for entry, each in enumerate(rule.get("ports") or ()):
+                if names.get(str(each.get("port"))) != port or (hits and all(hit is False for hit in hits)):
+                    continue
+                if all(hits):
+                    edited.set(("spec", way, at, "ports", entry, "port"), port)
+                    done[
+                        f"{called(one)} lets {'in' if way == 'ingress' else 'out to'} port {port}, which it called by name"
+                    ] = None
+                else:
+                    done[
+                        f"{called(one)} lets its pods out to port {each['port']} by name, and stays: if those are clients, let them out to {port} too"
+                    ] = None
+    return list(done)
+
+
+_OTHER_POLICIES = (
+    "CiliumNetworkPolicy",
+    "CiliumClusterwideNetworkPolicy",
+    "AuthorizationPolicy",
+    "GlobalNetworkPolicy",
+)
+
+
+def other_policy(one: Object, port: int) -> list[str]:
+    """A policy of another project that names the engine's port: it is told, and stays."""
+    is_other = one.get("kind") in _OTHER_POLICIES or (one.get("kind"), group_of(one)) == (
+        "NetworkPolicy",
+        "crd.projectcalico.org",
+    )
+    if not is_other or not re.search(rf"(?<!\d){port}(?!\d)", json.dumps(one.get("spec"), default=str)):
         return []
-    for at, rule in enumerate(spec.get("ingress") or ()):
-        for entry, each in enumerate(rule.get("ports") or ()):
-            if names.get(str(each.get("port"))) == port:
-                edited.set(("spec", "ingress", at, "ports", entry, "port"), port)
-                done = [f"{called(one)} lets in port {port}, which it called by name"]
-    return done
+    return [f"{called(one)} names port {port}, and stays: if it is about these pods, let it let {TRAFFIC} pass too"]
+
+
+def _chooses(selector: object, labels: Mapping[str, object]) -> bool:
+    """Whether a policy's selector of pods matches these labels; an empty one matches every pod."""
+    if not isinstance(selector, dict):
+        return True
+    equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
+    return equal and all(_holds(each, labels) for each in selector.get("matchExpressions") or ())
+
+
+def _holds(expression: Object, labels: Mapping[str, object]) -> bool:
+    key, values = expression.get("key"), expression.get("values") or ()
+    match expression.get("operator"):
+        case "In":
+            return labels.get(str(key)) in values
+        case "NotIn":
+            return labels.get(str(key)) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case _:  # Kubernetes refuses it
+            return False

@@ -76,3 +76,31 @@ def test_what_kubectl_prints_is_read_too() -> None:
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [{**one, "status": {}} for one in items]})
 
     assert (of(listed).attached, of(listed).faults) == (["Deployment trtllm"], [])
+
+
+BY_NAME = """\
+---
+apiVersion: v1
+kind: Service
+metadata: {name: later}
+spec: {selector: {app: one}, ports: [{port: 80, targetPort: http}]}
+"""
+ALONE = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: one}
+spec:
+  template:
+    metadata: {labels: {app: one}}
+    spec: {containers: [{name: e, image: vllm/vllm-openai, args: [--model=m], ports: [{name: http, containerPort: 8000}]}]}
+"""
+
+
+def test_what_the_audit_promises_inject_does() -> None:
+    """A Service by name came later than a sidecar that has taken the engine's port: the name has gone with the engine."""
+    text = attached(ALONE, every=True) + BY_NAME
+
+    ((said, do),) = of(text).faults
+    assert said == "Service later leads past the sidecar of Deployment one, to port 18000"
+    assert do == "let it lead to port 8000: `sidecar inject` of these manifests does, or says why not"
+    assert of(attached(text, every=True)).faults == []

@@ -129,3 +129,18 @@ def test_new_requests_pass_the_engine_at_once_and_running_streams_end_whole() ->
 def _workload(documents: list[Document]) -> str:
     """The Deployment, whose pods Kubernetes would make anew if it changed."""
     return json.dumps(next(one for document in documents for one in document.objects if one["kind"] == "Deployment"))
+
+
+def test_the_host_of_another_container_bars_no_way() -> None:
+    """Only the engine's own 127.0.0.1 does."""
+    for beside, engine, is_barred in (("127.0.0.1", "0.0.0.0", False), ("0.0.0.0", "127.0.0.1", True)):
+        documents = read(MANIFEST.read_text(), "x")
+        for one in (one for document in documents for one in document.objects if one["kind"] == "Deployment"):
+            containers = one["spec"]["template"]["spec"]["containers"]
+            first = containers[0]
+            first["args"] = [*(first.get("args") or ()), f"--host={engine}"]
+            containers.append({"name": "dcgm", "image": "nvidia/dcgm-exporter", "args": ["--host", beside]})
+        attach_all(documents, Settings(every=True))
+        told, cannot = commands(documents, back=False)
+
+        assert (told == [], "listens on 127.0.0.1 alone" in "".join(cannot)) == (is_barred, is_barred)

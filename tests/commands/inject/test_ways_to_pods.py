@@ -109,3 +109,82 @@ def test_a_pool_with_a_port_for_each_rank_is_refused() -> None:
     assert [each.partition(" of these")[0] for each in done.refused] == [
         "Deployment llm: InferencePool ranks leads to ports 8001"
     ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_about"),
+    [
+        ({"key": "app", "operator": "In", "values": ["llm", "x"]}, True),
+        ({"key": "app", "operator": "In", "values": ["x"]}, False),
+        ({"key": "app", "operator": "NotIn", "values": ["llm"]}, False),
+        ({"key": "app", "operator": "NotIn", "values": ["x"]}, True),
+        ({"key": "app", "operator": "Exists"}, True),
+        ({"key": "track", "operator": "Exists"}, False),
+        ({"key": "app", "operator": "DoesNotExist"}, False),
+        ({"key": "track", "operator": "DoesNotExist"}, True),
+        ({"key": "app", "operator": "in"}, False),
+    ],
+)
+def test_a_policy_that_chooses_pods_by_an_expression(expression: dict[str, Any], is_about: bool) -> None:
+    """One about other pods stays as it is: it would let clients of theirs reach a port more."""
+    chooses = {"matchExpressions": [expression]}
+    (_, found), _ = attached(SERVICE, policy(podSelector=chooses, ingress=[{"ports": [{"port": 8000}]}]))
+
+    assert (len(found["spec"]["ingress"][0]["ports"]) == 2) is is_about
+
+
+def named(**metadata: Any) -> dict[str, Any]:
+    """The DEPLOYMENT with a name for its port."""
+    one = copy.deepcopy(DEPLOYMENT)
+    one["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"name": "http", "containerPort": 8000}]
+    one["metadata"] |= metadata
+    return one
+
+
+def lines_of(*objects: dict[str, Any]) -> tuple[list[Any], list[str]]:
+    """The objects after they were attached, and what was told."""
+    documents = read("---\n".join(json.dumps(one) + "\n" for one in objects), "x")
+    done = attach_all(documents, Settings(every=True))
+    assert done.refused == []
+    text = written(documents)
+    return [json.loads(json.dumps(one)) for each in read(text, "again") for one in each.objects], done.lines
+
+
+def test_a_port_by_name_is_a_number_on_both_sides_of_a_policy_where_the_sidecar_takes_it() -> None:
+    """The name goes with the engine to its new port; there no client may come any more."""
+    ports = [{"port": "http"}]
+    both = policy(podSelector={"matchLabels": {"app": "llm"}}, ingress=[{"ports": ports}])
+    clients = policy(podSelector={}, egress=[{"to": [HERE], "ports": ports}, {"ports": ports}])
+    objects, lines = lines_of(named(), both, clients)
+
+    assert objects[1]["spec"]["ingress"][0]["ports"] == [{"port": 8000}]
+    assert [rule["ports"] for rule in objects[2]["spec"]["egress"]] == [[{"port": 8000}], ports]
+    assert any("lets its pods out to port http by name, and stays" in line for line in lines)
+
+
+def test_a_name_that_goes_with_the_engine_is_told_for_services_elsewhere() -> None:
+    told = "  port http goes with the engine: a Service elsewhere that asks for it by name must ask for 8000"
+
+    assert told in lines_of(named())[1]
+    assert told not in lines_of(named(), SERVICE)[1]
+
+
+@pytest.mark.parametrize(("pods", "service"), [("", "llm"), ("llm", ""), ("llm", "llm")])
+def test_what_states_no_namespace_stands_where_the_rest_does(pods: str, service: str) -> None:
+    leads = {**SERVICE, "metadata": {"name": "llm", "namespace": service}}
+
+    objects, _ = lines_of(named(namespace=pods), leads)
+
+    assert objects[1]["spec"]["ports"][0]["targetPort"] == 8900
+
+
+def test_a_policy_of_another_project_is_told_if_it_names_the_engines_port() -> None:
+    def other(port: str) -> dict[str, Any]:
+        rule = {"toPorts": [{"ports": [{"port": port}]}]}
+        return {"apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy", "metadata": {"name": f"p{port}"}, "spec": {"ingress": [rule]}}  # fmt: skip
+
+    _, lines = lines_of(named(), SERVICE, other("8000"), other("18000"))
+
+    assert [line for line in lines if "Cilium" in line] == [
+        "  CiliumNetworkPolicy p8000 names port 8000, and stays: if it is about these pods, let it let 8900 pass too"
+    ]
