@@ -83,7 +83,7 @@ class Start:
     """
 
     known_by: str
-    """A regular expression that its image, or the words that start it, contain."""
+    """A regular expression that its image, or the words that start it, contain; capital letters or not."""
     port: int
     """The port on which it listens unless it is told another."""
     flags: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from typing import Any
 
 from sidecar.commands.inject.edited_object import Edited
 from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, engine_of, find
+from sidecar.commands.inject.manifest_shapes import odd_shapes
 from sidecar.commands.inject.manifest_text import Document, Object
 from sidecar.commands.inject.pod_with_sidecar import ADMIN, ATTACHED, IS_ATTACHED, NAME, TRAFFIC, PodSettings, attach
 from sidecar.commands.inject.ways_to_pods import (
@@ -110,6 +111,8 @@ class Attached:
 def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
     """Attach every workload that is asked for; the documents are changed in place. Write none of them where something is refused."""
     objects = [one for document in documents for one in document.objects]
+    if odd := odd_shapes(objects, settings.further_kinds):
+        return Attached(refused=odd)
     work = _Work(objects, {id(one): Edited(one) for one in objects}, list(workloads_of(objects, settings)), settings)
     work.choose()
     _refuse_unknown(objects, work.workloads, settings, work.done)
@@ -180,8 +183,8 @@ class Asked(Enum):
     """The one who asks for a sidecar in a workload."""
 
     NOT = "it is not asked for"
-    BY_NAME = "its label, its annotation, or --selector"
-    OF_ALL = "--all, which means every engine"
+    BY_NAME = "its label or its annotation"
+    OF_ALL = "--all or --selector, which mean the engines among them"
 
 
 def _is_asked(pods: Pods, settings: Settings) -> Asked:
@@ -197,7 +200,7 @@ def _is_asked(pods: Pods, settings: Settings) -> Asked:
         return Asked.NOT
     labels = metadata.get("labels") or {}
     if settings.selector and all(labels.get(key) == value for key, value in settings.selector.items()):
-        return Asked.BY_NAME
+        return Asked.OF_ALL
     return Asked.OF_ALL if settings.every else Asked.NOT
 
 
@@ -449,7 +452,7 @@ def _asked_elsewhere(pods: Pods, found: Found, objects: Sequence[Object]) -> str
     listed = {int(port["containerPort"]) for each in runs_in(pods.spec) for port in each.get("ports") or ()}
     known = listed | {found.port, found.metrics_port, TRAFFIC, ADMIN}
     for one in objects:
-        if same_place(one, pods.one) and selects(selector_of(one), pods.labels) and (is_service(one) or is_pool(one)):
+        if (is_service(one) or is_pool(one)) and same_place(one, pods.one) and selects(selector_of(one), pods.labels):
             for port in ports_asked(one):
                 if port not in known:
                     return f"{called(one)} leads to {port}, the engine seems to be on {found.port}: say it by {ENGINE_PORT}"
@@ -469,12 +472,16 @@ def _engine_of(pods: Pods, settings: Settings) -> Found:
     if port is not None and not (str(port).isdecimal() and 0 < int(port) < 65_536):
         raise UnclearError(f"its annotation {_WHICH_PORT} is {port!r}; a number from 1 to 65535 is meant")
     stated = int(port) if port is not None else settings.port
+    _refuse_modes(pods, settings, annotations, is_told=port is not None)
     found = find(pods.spec, str(annotations.get(_WHICH_CONTAINER, settings.container)), stated)
     if pods.kind.led is Led.BY_OPERATOR:
         (_, first), *_ = containers_in(pods.spec)
         asked = next((port.get("containerPort") for port in first.get("ports") or ()), pods.kind.known_port)
         if asked != found.port:
-            raise UnclearError(f"its operator asks at port {asked}, and the engine listens on {found.port}")
+            raise UnclearError(
+                f"its operator asks at port {asked}, and the engine listens on {found.port}: let it listen there;"
+                f" where it does, say so by {ENGINE_PORT}"
+            )
     return found
 
 
@@ -483,6 +490,28 @@ def _number_of(pods: Pods, name: str, port: int) -> int:
     number = named_ports(pods.spec).get(name, port)
     engine, listens = ports_of(pods) or (number, number)
     return listens if number == engine and listens != TRAFFIC else number
+
+
+_MODE = "serving.kserve.io/deploymentMode"
+_MODES_WITH_PODS = ("Standard", "RawDeployment")
+"""Both are one mode; the second is its earlier name."""
+
+
+def _refuse_modes(pods: Pods, settings: Settings, annotations: Mapping[str, Any], *, is_told: bool) -> None:
+    """Raises UnclearError where an operator makes pods that these manifests do not show, or a Job would not end."""
+    mode = annotations.get(_MODE, _MODES_WITH_PODS[0])
+    if pods.kind.led is Led.BY_OPERATOR and mode not in _MODES_WITH_PODS:
+        raise UnclearError(f"its {_MODE} is {mode}, and the sidecar is attached in the mode Standard alone")
+    runtime = (pods.spec.get("model") or {}).get("runtime")
+    if pods.kind.led is Led.BY_OPERATOR and runtime and not is_told:
+        raise UnclearError(
+            f"its container is that of the runtime {runtime}, which is not read: say on which port its engine listens by the annotation {_WHICH_PORT}"
+        )
+    ends = pods.spec.get("restartPolicy") in ("Never", "OnFailure")
+    if settings.pod.plain and ends:
+        raise UnclearError(
+            "its pods end when all their containers have ended, and a container beside the engine does not: attach it without --plain"
+        )
 
 
 def attached_pods(objects: Sequence[Object]) -> Iterator[Pods]:

@@ -91,10 +91,11 @@ def engine_of(container: Object) -> Start | None:
     image = str(container.get("image", ""))
     # An address names the server that a client asks, and not what runs here.
     words = _ADDRESS.sub("", " ".join(words_of(container)))
-    text = f"{image} {words} {(container.get('modelFormat') or {}).get('name', '')}"
+    # The runtime of a KServe model is what its container runs, whatever the format of the model.
+    text = f"{image} {words} {container.get('runtime', '')} {(container.get('modelFormat') or {}).get('name', '')}"
     if _NO_ENGINE.search(image.rsplit("/", 1)[-1]) or _NO_ENGINE.search(str(container.get("name", ""))):
         return None
-    return next((each for each in STARTS if re.search(each.known_by, text)), None)
+    return next((each for each in STARTS if re.search(each.known_by, text, re.IGNORECASE)), None)
 
 
 def find(spec: Object, wanted: str, port: int | None) -> Found:
@@ -269,7 +270,11 @@ def _own_commands(text: str, engine: Start | None) -> list[tuple[int, int]]:
     """The commands of a shell's text that start the engine, as spans of it; all of it where none of several can be told."""
     ends = [found.span() for found in _COMMANDS_OF_A_SHELL.finditer(text)]
     spans = list(zip([0, *(end for _, end in ends)], [*(start for start, _ in ends), len(text)], strict=True))
-    own = [span for span in spans if engine and re.search(engine.known_by, _ADDRESS.sub("", text[span[0] : span[1]]))]
+    own = [
+        span
+        for span in spans
+        if engine and re.search(engine.known_by, _ADDRESS.sub("", text[span[0] : span[1]]), re.IGNORECASE)
+    ]
     return own or [(0, len(text))]
 
 

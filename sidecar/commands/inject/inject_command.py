@@ -17,6 +17,7 @@ from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.edited_object import ChangedSinceError, undone
 from sidecar.commands.inject.inject_flags import bypass_parser, inject_parser, uninject_parser
 from sidecar.commands.inject.kustomize_component import component
+from sidecar.commands.inject.manifest_shapes import odd_shapes
 from sidecar.commands.inject.manifest_text import Document, ManifestError, read, written
 from sidecar.commands.inject.pod_with_sidecar import PodSettings
 from sidecar.commands.inject.ways_to_pods import called
@@ -113,6 +114,8 @@ def bypass(argv: Sequence[str]) -> int:
     given = _read(name, known.files)
     if isinstance(given, int):
         return given
+    if odd := odd_shapes([one for document in given for one in document.objects], {}):
+        return _refused(name, odd)
     told, cannot = bypassing.commands(given, back=known.back)
     if not told and not cannot:
         return _refused(

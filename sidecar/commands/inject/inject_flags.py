@@ -63,9 +63,11 @@ def inject_parser() -> argparse.ArgumentParser:
     parser = _parser("sidecar inject", _INJECT, _INJECT_ENDS)
     _files(parser)
     chosen = parser.add_argument_group("which workloads")
-    chosen.add_argument("--all", action="store_true", help="every workload of these manifests, but Helm's hooks")
     chosen.add_argument(
-        "--selector", default="", metavar="LABELS", help="those with these labels, such as app=vllm,tier=gpu"
+        "--all", action="store_true", help="every workload in which an engine is known, but Helm's hooks"
+    )
+    chosen.add_argument(
+        "--selector", default="", metavar="LABELS", help="those of them with these labels, such as app=vllm,tier=gpu"
     )
     chosen.add_argument(
         "--pod-spec-path",

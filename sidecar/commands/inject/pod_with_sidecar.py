@@ -263,9 +263,9 @@ def _stops_in_order(edited: Edited, place: PodPlace, at: Path, found: Found, set
 
 def _as_command(hook: Mapping[str, Any]) -> list[str] | None:
     if "exec" in hook:
-        return [str(word) for word in hook["exec"].get("command") or ()]
+        return [str(word) for word in (hook["exec"] or {}).get("command") or ()]
     if "sleep" in hook:
-        return ["sleep", str(hook["sleep"].get("seconds", 0))]
+        return ["sleep", str((hook["sleep"] or {}).get("seconds", 0))]
     return None
 
 

@@ -9,6 +9,7 @@ import pytest
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.bypassing import commands
 from sidecar.commands.inject.manifest_text import read, written
+from sidecar.commands.inject.pod_with_sidecar import PodSettings
 
 
 POD: dict[str, Any] = {
@@ -228,7 +229,8 @@ def test_an_operator_that_asks_at_another_port_than_the_engine_has() -> None:
     }
 
     assert (
-        refused(one, every=True) == "InferenceService i: its operator asks at port 8080, and the engine listens on 9000"
+        "InferenceService i: its operator asks at port 8080, and the engine listens on 9000: let it listen there; where it does, say so by the annotation"
+        in refused(one, every=True)
     )
 
 
@@ -269,7 +271,7 @@ def test_what_is_not_meant_by_all_is_left_alone(change: str) -> None:
 
 
 CONFIGURED = [{"name": "vllm", "image": "vllm/vllm-openai", "args": ["--model=m", "--config=/etc/vllm/config.yaml"]}]
-AT_9000 = {**SERVICE, "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": 9000}]}}
+AT_9000: dict[str, Any] = {**SERVICE, "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": 9000}]}}
 POOL_AT_9000 = {
     "apiVersion": "inference.networking.k8s.io/v1",
     "kind": "InferencePool",
@@ -411,3 +413,55 @@ def test_pods_of_a_kind_that_is_not_known_have_no_sidecar() -> None:
     told, cannot = commands(documents, back=False)
     assert told == []
     assert "leads to ModelServer m too" in cannot[0]
+
+
+def inference_service(mode: str = "Standard", port: str = "", **model: Any) -> dict[str, Any]:
+    annotations = {"serving.kserve.io/deploymentMode": mode}
+    if port:
+        annotations["llm-phase-sidecar/engine-port"] = port
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": "i", "annotations": annotations},
+        "spec": {"predictor": {"model": {"modelFormat": {"name": "huggingface"}, **model}}},
+    }
+
+
+def test_an_operator_that_makes_other_pods_than_the_manifest_shows() -> None:
+    assert refused(inference_service(), every=True) == ""
+    assert refused(inference_service("RawDeployment"), every=True) == ""
+    assert "deploymentMode is Serverless" in refused(inference_service("Serverless"), every=True)
+
+
+def test_a_runtime_that_is_not_read_and_the_annotation_that_says_its_port() -> None:
+    """The runtime's engine gets its own flag, and not that of the server which the model's format means."""
+    told = refused(inference_service(runtime="my-vLLM", args=["--model=m"]), every=True)
+    one = inference_service(port="8080", runtime="my-vLLM", args=["--model=m"])
+    documents = read(json.dumps(one), "x")
+
+    assert "its container is that of the runtime my-vLLM, which is not read" in told
+    assert "by the annotation llm-phase-sidecar/engine-port" in told
+    assert attach_all(documents, Settings(every=True)).refused == []
+    assert documents[0].objects[0]["spec"]["predictor"]["model"]["args"] == ["--model=m", "--port=18080"]
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_pods_that_end_have_no_plain_container(policy: str) -> None:
+    """A Job would never be complete."""
+    one = {**deployment(restartPolicy=policy), "apiVersion": "batch/v1", "kind": "Job"}
+
+    assert "a container beside the engine does not: attach it without --plain" in refused(
+        one, pod=PodSettings(plain=True)
+    )
+    assert refused(one) == ""
+
+
+def test_a_selector_means_the_engines_among_them() -> None:
+    """A release's label is on its Redis too; the workload's own label asks for an engine that is not known."""
+    one = deployment(containers=[{"name": "redis", "image": "redis:7", "ports": [{"containerPort": 6379}]}])
+    one["metadata"]["labels"] = {"release": "r"}
+    documents = read(json.dumps(one), "x")
+    done = attach_all(documents, Settings(selector={"release": "r"}))
+
+    assert (done.refused, done.workloads) == ([], 0)
+    assert done.lines[0].startswith("Deployment llm is left as it is: no engine is known in it")
