@@ -53,6 +53,8 @@ class Answer:
     """The fields of HOP_FIELDS that it has."""
     request_id: str = "absent"
     """Whether x-request-id came back: the `same`, an `other` one, or `absent`."""
+    collected: bool = False
+    """A stream was asked for, and its output came as one document: something collected it."""
 
     @property
     def good(self) -> bool:
@@ -67,8 +69,8 @@ class Answer:
         return dict(self.fields).get(name, "")
 
 
-def answer_of(exchange: Exchange, path: str, kind: EngineKind, request_id: str) -> Answer:
-    """The answer in one exchange. Never raises, whatever the bytes."""
+def answer_of(exchange: Exchange, path: str, kind: EngineKind, request_id: str, *, asked_stream: bool) -> Answer:
+    """The answer in one exchange. Never raises, whatever the bytes. `asked_stream`: the request asked for an event stream."""
     sent_at = exchange.sent_at
     timeline = Timeline(sent_at)
     timeline.received_at = sent_at
@@ -90,7 +92,7 @@ def answer_of(exchange: Exchange, path: str, kind: EngineKind, request_id: str) 
         try:
             timeline.read_body(api.dialect.read_body(exchange.body))
         except UnreadableEvent:
-            failure = f"answers 200 with no JSON of this API: {_words(exchange.body)}"
+            failure = f"answers 200 with no JSON of this API ({_content_type(exchange)})"
     timeline.ended(exchange.ended_at)
     timeline.flushed_at = exchange.ended_at
     marks = timeline.marks()
@@ -100,7 +102,7 @@ def answer_of(exchange: Exchange, path: str, kind: EngineKind, request_id: str) 
     first_at, last_at = marks.first_token_at, marks.last_token_at
     return Answer(
         exchange.status,
-        failure or _failure(exchange, timeline, streaming=streaming),
+        failure or _failure(exchange, timeline, streaming=streaming, asked_stream=asked_stream),
         marks,
         (marks.ended_at or exchange.ended_at) - sent_at,
         exchange.late_seconds,
@@ -115,6 +117,7 @@ def answer_of(exchange: Exchange, path: str, kind: EngineKind, request_id: str) 
         reader.response_id,
         tuple((name, exchange.field(name)[:_LONGEST_FIELD]) for name in HOP_FIELDS if exchange.field(name)),
         _request_id(exchange.field("x-request-id"), request_id),
+        collected=asked_stream and bool(timeline.says),
     )
 
 
@@ -130,18 +133,32 @@ def told_in(report: EngineReport | None) -> dict[PageTime, float]:
     return {name: seconds for name, seconds in told.items() if seconds is not None}
 
 
-def _failure(exchange: Exchange, timeline: Timeline, *, streaming: bool) -> str:
+def _failure(exchange: Exchange, timeline: Timeline, *, streaming: bool, asked_stream: bool) -> str:
     if exchange.status is None or exchange.failure:
         return exchange.failure or "does not answer"
     if exchange.status in range(300, 400):
         return f"redirects ({exchange.status}): give the address that it redirects to"
     if exchange.status != 200:
         return f"answers {exchange.status}: {_words(exchange.body)}"
+    return _fault_of_200(exchange, timeline, streaming=streaming, asked_stream=asked_stream)
+
+
+def _fault_of_200(exchange: Exchange, timeline: Timeline, *, streaming: bool, asked_stream: bool) -> str:
+    """It repeats no word of the body, which may be a model's text."""
     if timeline.error_seen:
-        return f"answers 200, and the answer is an error: {_words(exchange.body)}"
+        return f"answers 200, and the answer is an error ({_content_type(exchange)})"
     if not timeline.output_events if streaming else not timeline.says:
         return "answers 200, and no output is in it"
+    if streaming is not asked_stream:
+        asked, came = ("a stream", "one document") if asked_stream else ("one document", "a stream")
+        return f"answers 200: {asked} was asked for, and {came} came ({_content_type(exchange)})"
+    if streaming and timeline.done_at is None and not timeline.finished_all():
+        return "answers 200, and ends in the middle: neither a finish reason nor the end mark came"
     return ""
+
+
+def _content_type(exchange: Exchange) -> str:
+    return " ".join(exchange.field("content-type")[:_LONGEST_FIELD].split()) or "no content-type"
 
 
 def _words(body: bytes) -> str:

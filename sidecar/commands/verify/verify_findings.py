@@ -293,7 +293,7 @@ def _arrivals(evidence: Evidence) -> Iterator[Found]:
             yield Found(
                 name,
                 State.UNKNOWN,
-                f"only {found.judged} streams show how they arrive: the others are too short, or this machine was too busy",
+                f"only {found.judged} streams show how they arrive; of the others {_unseen(found)}",
             )
         elif found.arrival is Arrival.AS_MADE:
             some = f"; not so: {', '.join(found.held)}" if found.held else ""
@@ -307,6 +307,10 @@ def _arrivals(evidence: Evidence) -> Iterator[Found]:
             )
         else:
             yield Found(name, State.DIFFERS, f"output comes {_how(found)}", _who(place, of_engine, evidence))
+
+
+def _unseen(found: Pattern) -> str:
+    return ", ".join(f"{count} {why}" for why, count in found.unseen.items()) or "none was sent"
 
 
 def _how(found: Pattern) -> str:

@@ -1,6 +1,6 @@
 """The output of `sidecar verify`: a table of all sources side by side and the findings, or one JSON document that can be shown to others.
 
-The document holds no key, no prompt, no text of an answer except the words of an error, and no address but where a hop names itself. Its form is `schema_version`: a key
+The document holds no key, no prompt, no text of an answer except the first words of one with another status than 200, and no address but where a hop names itself. Its form is `schema_version`: a key
 is added without a new version, and none changes its meaning in one.
 """
 

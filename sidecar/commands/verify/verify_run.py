@@ -204,7 +204,7 @@ class _Run:
         before = await self._sums(place) if reads_page else {}
         body = probe.body(self._run, place.name, place.model)
         exchange = await place.asker.timed(place.at(probe.path), body, headers)
-        answer = answer_of(exchange, probe.path, self._kind, request_id)
+        answer = answer_of(exchange, probe.path, self._kind, request_id, asked_stream=probe.stream)
         if exchange.status in (*REFUSES, *NOT_SERVED) and not self._goes_on(probe, place, exchange.status):
             raise UnverifiableError(
                 f"--{place.name}.url: {exchange.where} {answer.failure}; {_what_to_do(place, exchange.status)}"

@@ -55,7 +55,7 @@ def exchange(
 
 
 def answer(seen: Exchange, probe: Probe = BY_NAME["chat-short-64"], kind: EngineKind = VLLM) -> Answer:
-    return answer_of(seen, probe.path, kind, "id-1")
+    return answer_of(seen, probe.path, kind, "id-1", asked_stream=probe.stream)
 
 
 def every(seconds: float, count: int, first: float) -> list[float]:
@@ -88,6 +88,29 @@ def probed(
     prompt = max(8, len(probe.prompt("", "")) // 5)
     seen = exchange(stream(tokens, at, prompt=prompt, metrics=metrics), *fields)
     return Probed(probe, answer(seen, probe), None if page is None else Growth(1, page), span)
+
+
+def document(tokens: int, *, prompt: int = 40, text: str = "a ") -> bytes:
+    """A whole chat answer of so many tokens."""
+    message = {"role": "assistant", "content": text * tokens}
+    counts = {"prompt_tokens": prompt, "completion_tokens": tokens}
+    choices = [{"index": 0, "message": message, "finish_reason": "length"}]
+    return json.dumps({"id": "chatcmpl-1", "choices": choices, "usage": counts}).encode()
+
+
+def collected(name: str, *fields: tuple[str, str]) -> Probed:
+    """A probe for a stream that a hop answered with one document, after the time of the whole answer."""
+    probe = BY_NAME[name]
+    body = document(probe.max_tokens, prompt=max(8, len(probe.prompt("", "")) // 5))
+    at = SENT_AT + 0.2 + 0.01 * probe.max_tokens
+    return Probed(probe, answer(exchange([(at, body)], ("content-type", "application/json"), *fields), probe))
+
+
+def cut(name: str) -> Probed:
+    """A probe for a stream whose second half is missing, although the framing ends well."""
+    probe = BY_NAME[name]
+    at = every(0.01, max(1, probe.max_tokens // 2), SENT_AT + 0.2)
+    return Probed(probe, answer(exchange([(instant, token()) for instant in at]), probe))
 
 
 STREAMED = [probe.name for probe in VERIFY_PROBES if probe.stream and probe.path == "/v1/chat/completions"]

@@ -1,14 +1,24 @@
 """An answer's times by the client's clock, and what is said against an answer that is none."""
 
-import json
-
 import pytest
 
 from sidecar.commands.verify.answer_times import told_in
 from sidecar.engines.probe.state_names import PageTime
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import EngineReport
-from tests.commands.verify.played import SENT_AT, answer, every, exchange, stream
+from tests.commands.verify.played import (
+    BY_NAME,
+    SENT_AT,
+    answer,
+    cut,
+    document,
+    event,
+    every,
+    exchange,
+    stream,
+    token,
+    usage,
+)
 
 
 METRICS = {"queue_time_ms": 20.0, "time_to_first_token_ms": 150.0, "generation_time_ms": 300.0}
@@ -57,7 +67,7 @@ def test_what_an_engine_does_not_measure_itself_is_not_told() -> None:
     ("body", "status", "content_type", "words"),
     [
         (b"{}", 200, "application/json", "answers 200, and no output is in it"),
-        (b"<html>busy</html>", 200, "application/json", "answers 200 with no JSON of this API: <html>busy</html>"),
+        (b"<html>busy</html>", 200, "application/json", "answers 200 with no JSON of this API (application/json)"),
         (b"data: [DONE]\n\n", 200, "text/event-stream", "answers 200, and no output is in it"),
         (b'data: {"error": {"message": "no"}}\n\n', 200, "text/event-stream", "the answer is an error"),
         (b"upstream\n  timeout", 504, "text/plain", "answers 504: upstream timeout"),
@@ -80,13 +90,59 @@ def test_a_connection_that_breaks_is_no_answer() -> None:
 
 
 def test_a_whole_answer_has_no_first_token() -> None:
-    body = {
-        "choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "length"}],
-        "usage": {"completion_tokens": 1},
-    }
-    found = answer(
-        exchange([(SENT_AT + 0.7, json.dumps(body).encode())], ("content-type", "application/json; charset=utf-8"))
-    )
+    seen = exchange([(SENT_AT + 0.7, document(1))], ("content-type", "application/json; charset=utf-8"))
+    found = answer(seen, BY_NAME["chat-whole-1"])
 
     assert (found.good, found.ttft_seconds, found.tokens) == (True, None, 1)
     assert found.total_seconds == pytest.approx(0.7)
+
+
+def test_what_was_not_asked_for_is_no_good_answer() -> None:
+    """A gateway that collects a stream gives one document; it is the worst buffer."""
+    one = exchange([(SENT_AT + 0.7, document(64))], ("content-type", "application/json"))
+    for_stream, for_document = (answer(one, BY_NAME[name]) for name in ("chat-short-64", "chat-whole-64"))
+    streamed = answer(exchange(stream(64, [0.7])), BY_NAME["chat-whole-64"])
+
+    assert (for_stream.failure, for_stream.collected) == (
+        "answers 200: a stream was asked for, and one document came (application/json)",
+        True,
+    )
+    assert (for_document.failure, for_document.collected) == ("", False)
+    assert streamed.failure == "answers 200: one document was asked for, and a stream came (text/event-stream)"
+
+
+@pytest.mark.parametrize(
+    ("end", "failure"),
+    [
+        (b"", "answers 200, and ends in the middle: neither a finish reason nor the end mark came"),
+        (usage(40, 2), "answers 200, and ends in the middle: neither a finish reason nor the end mark came"),
+        (token("length"), ""),
+        (event("[DONE]"), ""),
+    ],
+)
+def test_a_stream_is_whole_by_either_mark_of_its_end(end: bytes, failure: str) -> None:
+    assert answer(exchange([(SENT_AT + 0.5, token() + token() + end)])).failure == failure
+
+
+@pytest.mark.parametrize("probe", ["chat-short-64", "chat-whole-64"])
+@pytest.mark.parametrize("content_type", ["text/plain", "text/event-stream", "application/json", ""])
+def test_nothing_said_of_a_200_repeats_its_text(content_type: str, probe: str) -> None:
+    """It may be a model's answer: the document is sent to strangers."""
+    secret = b"The patient"
+    bodies = [
+        secret,
+        document(3, text=secret.decode()),
+        event({"error": {"message": secret.decode()}}),
+        event({"choices": [{"index": 0, "delta": {"content": secret.decode()}}]}),
+    ]
+    found = [
+        answer(exchange([(SENT_AT + 1, body)], ("content-type", content_type)), BY_NAME[probe]).failure
+        for body in bodies
+    ]
+
+    assert any(found)
+    assert all("patient" not in failure for failure in found)
+
+
+def test_a_cut_stream_is_not_good_however_well_its_framing_ends() -> None:
+    assert "ends in the middle" in cut("chat-short-64").answer.failure

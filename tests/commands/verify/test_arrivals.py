@@ -5,7 +5,18 @@ from dataclasses import replace
 import pytest
 
 from sidecar.commands.verify.arrivals import Arrival, arrival, pattern
-from tests.commands.verify.played import SENT_AT, answer, every, exchange, probed, stream
+from tests.commands.verify.played import (
+    BY_NAME,
+    SENT_AT,
+    answer,
+    collected,
+    cut,
+    document,
+    every,
+    exchange,
+    probed,
+    stream,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,10 +51,30 @@ def test_a_busy_machine_is_not_taken_for_a_hop(at: list[float], late: float, exp
 
 def test_an_answer_that_failed_or_came_whole_has_no_pattern() -> None:
     failed = answer(exchange([(SENT_AT + 1, b"busy")], status=503))
-    whole = b'{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"length"}]}'
+    whole = exchange([(SENT_AT + 1, document(64))], ("content-type", "application/json"))
 
     assert arrival(failed) is Arrival.UNKNOWN
-    assert arrival(answer(exchange([(SENT_AT + 1, whole)], ("content-type", "application/json")))) is Arrival.UNKNOWN
+    assert arrival(answer(whole, BY_NAME["chat-whole-64"])) is Arrival.UNKNOWN
+
+
+def test_one_document_for_a_stream_came_at_once_however_short_it_is() -> None:
+    names = ("chat-warm-up", "chat-short-1", "chat-short-8")
+    found = pattern([(name, collected(name).answer) for name in names])
+
+    assert found[:4] == (Arrival.AT_ONCE, 3, names, 0.0)
+
+
+def test_why_there_is_no_pattern_is_said_for_each_stream() -> None:
+    busy = replace(probed("chat-short-64", reads=1).answer, late_seconds=5.0)
+    whole = answer(
+        exchange([(SENT_AT + 1, document(64))], ("content-type", "application/json")), BY_NAME["chat-whole-64"]
+    )
+    names = ("chat-short-1", "chat-short-32", "chat-medium-64", "chat-short-64", "chat-whole-64")
+    answers = (probed(names[0]).answer, cut(names[1]).answer, cut(names[2]).answer, busy, whole)
+    found = pattern(list(zip(names, answers, strict=True)))
+
+    assert (found.arrival, found.judged) == (Arrival.UNKNOWN, 0)
+    assert found.unseen == {"were too short": 1, "failed": 2, "came while this machine was too busy": 1}
 
 
 def test_most_of_the_answers_decide_and_the_others_are_named() -> None:

@@ -175,3 +175,23 @@ def test_answers_that_failed_are_told_and_compared_with_nothing() -> None:
         "14 of 15 probes have a whole, good answer; failed: chat-short-1; chat-short-1 answers 429: no room"
         in seen["engine-answers"].said
     )
+
+
+def test_a_hop_that_collects_streams_into_documents_is_named() -> None:
+    entry = [played.collected(name, ("server", "collecting-gateway/1")) for name in STREAMED[:3]]
+    seen = found(*all_probed(), entry=entry)
+
+    assert {name for name, one in seen.items() if one.state is State.DIFFERS} == {"entry-answers", "entry-streams"}
+    assert "a stream was asked for, and one document came" in seen["entry-answers"].said
+    assert "it names itself server: collecting-gateway/1" in seen["entry-streams"].do
+
+
+def test_streams_that_are_cut_fail_and_are_not_called_short() -> None:
+    entry = [played.cut(name) for name in STREAMED]
+    seen = found(*all_probed(), entry=entry)
+
+    assert f"0 of {len(entry)} probes have a whole, good answer" in seen["entry-answers"].said
+    assert (seen["entry-streams"].state, seen["entry-streams"].said) == (
+        State.UNKNOWN,
+        f"only 0 streams show how they arrive; of the others {len(entry)} failed",
+    )
