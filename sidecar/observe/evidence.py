@@ -232,13 +232,13 @@ class Evidence:
         self._own.begin()
         self._expected.begin()
 
-    def tick(self, *, learn: bool, again: bool = False) -> bool:
+    def tick(self, *, learn: bool, again: bool = False, apart: int = 0) -> bool:
         """Price the steps that have ended. `learn`: no objective burns. Call it about once a second, and again while it
-        returns True; `again`: this is such a further turn.
+        returns True; `again`: this is such a further turn. `apart`: requests in the engine that are in no lane.
         """
         self._catch_up()
         if not again:
-            self.steps.tick(in_flight=self._work.waiting + self._work.streaming)
+            self.steps.tick(in_flight=self._work.waiting + self._work.streaming + apart)
         return self.steps.price(learn=learn)
 
     def inside(self, at: float) -> Inside:

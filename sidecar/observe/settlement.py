@@ -16,7 +16,7 @@ from sidecar.engines.reports.lone_requests import Ending
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger
-from sidecar.ledger.pending import Pending
+from sidecar.ledger.pending import Lost, Pending
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
 from sidecar.observe.instruments import Instruments
 from sidecar.slo.objective import Objective
@@ -34,6 +34,8 @@ FORGOTTEN_AT_ONCE = 256
 SETTLED_AT_ONCE = 16
 """Most requests settled in one turn. A ledger, its metrics and its log line take about 70 us: a second's worth of them
 in one turn would delay every stream."""
+EXCUSED_SECONDS = 600.0
+"""After its end a probe's report is expected for so long: files of reports are read when the next request waits for one."""
 GIVES_UP_AFTER = 20
 """Requests in a row that waited in vain for the engine's report: from then on only one request at a time waits, to find
 out whether reports come again. An engine that exports nothing delays only its first few ledgers and log lines."""
@@ -58,7 +60,7 @@ class Settlement:
         self.engine = engine
         self.log = log
         self.clock = clock
-        self._recorder = recorder = instruments.recorder
+        self._recorder = instruments.recorder
         self._slo = instruments.slo
         self._estimates = instruments.estimates
         self._accounts = instruments.accounts
@@ -73,7 +75,7 @@ class Settlement:
         self.on_probe_done: Callable[[], None] = lambda: None
         """Called for each probe of `sidecar verify` that ended well: the engine counts it too."""
         self.pending: Pending[tuple[Account, EngineReport | None]] = Pending(
-            self._joined, lambda lost: recorder.dropped(lost.value), wait_seconds=engine.speaks.late_report_seconds
+            self._joined, self._lost, wait_seconds=engine.speaks.late_report_seconds
         )
         # OrderedDict: the oldest key of a dict is found by a scan over all entries that were deleted before it.
         self.minted: OrderedDict[str, Minted] = OrderedDict()
@@ -84,6 +86,8 @@ class Settlement:
         """Trace id to span id, where the client sent no trace: such a trace has one request, by construction."""
         self._over: deque[tuple[float, str]] = deque()
         """Instants at which requests ended, and the ids of their spans, which are forgotten SPAN_KEPT_SECONDS later."""
+        self._probes_over: deque[float] = deque()
+        """Instants at which probes of `sidecar verify` ended on which no report came yet: no more than are believed (`verify_probes.py`)."""
         self._in_vain = 0
         """Requests in a row for which no report came."""
         self._due_reports: deque[KeyedReport] = deque()
@@ -148,11 +152,27 @@ class Settlement:
         ids = tuple(traced_key(key, keyed.trace_id or "") for key in keyed.keys if key.kind != "span")
         self.pending.reported(ids, keyed.report, self.clock(), None if ids else keyed.trace_id, part=keyed.part)
 
+    def probe_ended(self, ending: Ending) -> None:
+        """A probe of `sidecar verify` is over. The engine may report on it, and no request is there for that report."""
+        self._probes_over.append(ending.at)
+        self.on_ended(ending)
+
+    def _lost(self, lost: Lost) -> None:
+        """A report was dropped. For each probe one without a request is no loss."""
+        if lost is Lost.UNMATCHED:
+            probes, oldest_at = self._probes_over, self.clock() - EXCUSED_SECONDS
+            while probes and probes[0] < oldest_at:
+                probes.popleft()
+            if probes:
+                probes.popleft()
+                return
+        self._recorder.dropped(lost.value)
+
     def expire(self, at: float) -> bool:
         """End waits that have lasted long enough; call it once a second. True: more are due, so call it again after
         other work had its turn.
         """
-        more = self._slo.tick(at)
+        more = self._slo.tick(at, apart=self.instruments.in_flight.apart)
         if self._assembler is not None:
             self._due_reports.extend(self._assembler.due(at))
             self._recorder.dropped("report_not_assembled", self._assembler.lost)

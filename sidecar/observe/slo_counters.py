@@ -185,14 +185,14 @@ class Slo:
         """The engine has sent the whole answer; the client may still be reading it."""
         self._evidence.finished(key, at)
 
-    def tick(self, at: float) -> bool:
+    def tick(self, at: float, *, apart: int = 0) -> bool:
         """Decide the deadlines that have passed; call it at least once a second. Never raises. True: more is due, so call
-        it again after other work had its turn.
+        it again after other work had its turn. `apart`: requests in flight that are in no lane.
         """
         self._now = at
         again, steps_again = self._more_due or self._more_steps, self._more_steps
         self._contained(self._judged, at)
-        self._contained(self._price_steps, at, steps_again)
+        self._contained(self._price_steps, at, steps_again, apart)
         self._contained(self._root, at, again)
         return self._more_due or self._more_steps or self.roots.more
 
@@ -295,9 +295,9 @@ class Slo:
     def _judged(self, at: float) -> None:
         self._more_due = self._judge.tick(at)
 
-    def _price_steps(self, at: float, again: bool) -> None:
+    def _price_steps(self, at: float, again: bool, apart: int) -> None:
         self._teaches, self._more_steps = self.learning.teaches(at), False
-        self._more_steps = self._evidence.tick(learn=self._teaches, again=again)
+        self._more_steps = self._evidence.tick(learn=self._teaches, again=again, apart=apart)
 
     def _root(self, at: float, again: bool) -> None:
         learning = self.learning

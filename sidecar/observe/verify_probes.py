@@ -4,7 +4,7 @@ Such a request says so in a header. Any client can send that header, so a bucket
 more every PROBE_EVERY_SECONDS. Beyond it a request counts as every other one. Both are counted (`llm_sidecar_verify_probes_total`).
 
 A probe has no lane, no objective and no line in the log, and no gauge of a lane counts it. The engine works on it all the same, so it
-counts where requests are compared with the engine's own numbers: in flight, ended, and passed here.
+counts where requests are compared with the engine's own numbers: in flight, ended, and passed here. The engine's report on it is no loss.
 """
 
 from sidecar.engines.reports.lone_requests import Ending
@@ -56,4 +56,4 @@ class ProbeObserver(Unobserved):
             settlement.instruments.recorder.failed(end.failure.reason)
         if end.outcome is ENDED_WELL:
             settlement.on_probe_done()
-        settlement.on_ended(Ending((), Marks(accepted_at=self._accepted_at), streaming=False, at=at, waits=False))
+        settlement.probe_ended(Ending((), Marks(accepted_at=self._accepted_at), streaming=False, at=at, waits=False))

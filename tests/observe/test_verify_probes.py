@@ -1,9 +1,14 @@
 """Probes of `sidecar verify` pass unchanged and change no number of a lane; a client that sends too many of them hides nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from sidecar.engines.reports.lone_requests import Ending
+from sidecar.metrics import catalogue as c
+from sidecar.observe.settlement import EXCUSED_SECONDS
 from sidecar.observe.verify_probes import MOST_PROBES_AT_ONCE, PROBE_EVERY_SECONDS, VERIFY_HEADER, ProbeBucket
+from tests.support.spans import fixture
 from tests.support.vllm_stream import STREAM, chunk, play, post
 from tests.support.vllm_stream import TOKEN as A_TOKEN
 from tests.support.walk import Walk
@@ -53,6 +58,59 @@ def test_a_probe_is_in_flight_and_has_ended_where_the_engine_is_compared() -> No
     play(walk)
 
     assert done == [True]
+
+
+def span_of_its_own(walk: Walk, number: int) -> None:
+    """The engine's span on a request without a trace: it begins one itself."""
+    for span in fixture("vllm-chat").under("", f"{number + 1:032x}"):
+        attributes = {**span.attributes, "gen_ai.request.id": f"chatcmpl-own-{number}"}
+        walk.settlement.span(replace(span, attributes=attributes))
+
+
+def passed(walk: Walk, seconds: float) -> None:
+    walk.clock.now += seconds
+    while walk.settlement.expire(walk.clock.now):
+        pass
+
+
+def test_the_engines_reports_on_probes_are_no_loss_and_others_are() -> None:
+    """One for each probe that passed; reports on what passed the sidecar by are still counted."""
+    walk = Walk(mints=True)
+    for number in range(5):
+        walk.client().send(PROBE)
+        play(walk)
+        span_of_its_own(walk, number)
+    passed(walk, 60.0)
+    of_probes = walk.value("llm_sidecar_dropped_total", reason="report_unmatched")
+    for number in range(5, 8):
+        span_of_its_own(walk, number)
+    passed(walk, 60.0)
+
+    assert (of_probes, walk.value("llm_sidecar_dropped_total", reason="report_unmatched")) == (0, 3)
+
+
+def test_a_probe_on_which_no_report_came_excuses_none_for_ever() -> None:
+    walk = Walk(mints=True)
+    walk.client().send(PROBE)
+    play(walk)
+    passed(walk, EXCUSED_SECONDS + 1)
+    span_of_its_own(walk, 0)
+    passed(walk, 60.0)
+
+    assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == 1
+
+
+def test_a_probe_beside_a_stream_is_none_that_passed_the_sidecar_by() -> None:
+    """The engine's page counts both: a share of one half would stop the step model from learning."""
+    walk = Walk()
+    walk.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child().set(2.0)
+    for request in (post({"stream": True}), PROBE):
+        walk.client().send(request)
+        walk.engine.send(STREAM + chunk(A_TOKEN))
+    for _ in range(120):
+        passed(walk, 1.0)
+
+    assert walk.instruments.slo._evidence.steps.seen.value == pytest.approx(1.0)
 
 
 def test_a_client_that_sends_too_many_probes_is_counted_as_usual() -> None:
