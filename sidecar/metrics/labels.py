@@ -76,6 +76,11 @@ class ClosedSet:
         """Every value that can stand on the page now, the fallback of a set filled at run time last."""
         return (*self._listed, self.fallback) if self._is_told else self._listed
 
+    @property
+    def has_names(self) -> bool:
+        """Whether there is a value beside the fallback."""
+        return bool(self._listed)
+
     def expected(self) -> tuple[str, ...]:
         """The values of `shown` that traffic has or may be expected to have: without `other`, unless it was needed or is alone."""
         if self.pending:

@@ -10,17 +10,23 @@ from sidecar.commands.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS
 from sidecar.config.schema import PromptBucketsConfig
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import CATALOGUE, LEAN, LEAN_SUMS_OVER, catalogue, series_in_use
+from sidecar.metrics.children import GaugeChild
 from sidecar.metrics.exposition import Pages
-from sidecar.metrics.lean_page import SummedFamily, lean_families
+from sidecar.metrics.lean_page import lean_families
 from sidecar.metrics.negotiation import Format
 from sidecar.metrics.registry import Metrics
+from sidecar.slo.objective import Aim, Aims, Objectives
 from tests.alert_rules.syntax import OF_ALERTS, Labels, asked_in, exposed, inside, recorded, rules, selectors
 from tests.support.promtool import check_metrics, samples
+from tests.support.vllm_stream import post
+from tests.support.walk import HEAD, LAST, TOKEN, Walk
 from tools.sizing_tables import PROCESS_SERIES
 
 
 MOST_SERIES = 400
 """Most series of one pod with one model and three lanes."""
+MOST_OF_OTHER = 20
+"""Most series that requests with a wrong model in each lane, and some of an undeclared lane, add to it."""
 OF_PROMETHEUS = 5
 """`up` and the four scrape_* that Prometheus adds to each target."""
 SUMMED = {label.name for label in LEAN_SUMS_OVER}
@@ -134,6 +140,44 @@ def test_a_pod_of_one_model_and_three_lanes_has_at_most_400_series() -> None:
     assert shown + PROCESS_SERIES + OF_PROMETHEUS <= MOST_SERIES
 
 
+def asks(walk: Walk, lane: str, model: str, answer: bytes) -> int:
+    """The series on the lean page once this request is answered."""
+    walk.client().send(post({"model": model, "stream": True}, f"x-lane: {lane}"))
+    walk.engine.send(answer)
+    return len(samples(page(walk.metrics)))
+
+
+def test_wrong_models_and_lanes_add_what_is_counted_of_them_alone() -> None:
+    """One request with a misspelt model began 257 series at 0, and one of an undeclared lane 65 more."""
+    lanes = ("interactive", "batch", "code")
+    aims = Aims(ttft=Aim(1.0, 0.99), tpot=Aim(0.1, 0.99), e2e=Aim(30.0, 0.99))
+    objectives = Objectives({lane: dict.fromkeys(("0-512", "512-4k", "4k+", "unknown"), aims) for lane in lanes})
+    walk = Walk(objectives=objectives, lanes=lanes[1:])
+    good = HEAD + TOKEN + LAST + b"0\r\n\r\n"
+    refused = b"HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+
+    usual = [asks(walk, lane, "tiny", good) for lane in lanes][-1]
+    for lane in lanes:
+        asks(walk, lane, "misspelt", refused)
+    asks(walk, "undeclared", "tiny", good)
+    wrong = asks(walk, "undeclared", "misspelt", refused)
+
+    assert 0 < wrong - usual <= MOST_OF_OTHER
+    assert wrong + PROCESS_SERIES + OF_PROMETHEUS <= MOST_SERIES
+    assert walk.value("llm_requests_total", model="other", lane="batch") == 1
+    shown = page(walk.metrics).decode().splitlines()
+    assert [line for line in shown if '="other"' in line and line.endswith(" 0") and "overflow" not in line] == []
+
+
+def test_where_no_model_has_a_name_other_is_all_there_is() -> None:
+    metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
+    metrics.counter(c.GOOD_REQUESTS_TOTAL).child("other", "chat", "0-512")
+
+    assert b'llm_good_requests_total{model="other",lane="chat"} 0' in page(metrics)
+    metrics.models.admit(["llama"])
+    assert b"llm_good_requests_total{" not in page(metrics)
+
+
 def test_the_numbers_are_those_of_the_whole_page_added_up() -> None:
     metrics = busy()
     lean, whole = samples(page(metrics)), samples(page(metrics, whole=True))
@@ -150,12 +194,11 @@ def test_a_sum_takes_in_what_is_made_later_and_never_falls() -> None:
     metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512", "512-4k"], models=["llama"])
     counted = metrics.counter(c.GOOD_REQUESTS_TOTAL)
     (family,) = [one for one in lean_families(metrics) if one.metric.name == c.GOOD_REQUESTS_TOTAL.name]
-    assert isinstance(family, SummedFamily)
     seen = []
 
     for bucket in ("512-4k", "0-512", "unknown", "512-4k"):
         counted.child("llama", "chat", bucket).inc(0.1)
-        seen.append({labels: child.value for labels, child in family.children.items()})
+        seen.append({labels: child.value for labels, child in family.children.items() if isinstance(child, GaugeChild)})
 
     assert [list(each) for each in seen] == [[("llama", "chat")]] * 4
     values = [each["llama", "chat"] for each in seen]

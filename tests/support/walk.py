@@ -6,6 +6,7 @@ order, `walk.value(name, **labels)` reads a number from the page as prometheus_c
 """
 
 import json
+from collections.abc import Sequence
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -39,7 +40,7 @@ LAST = b"e\r\ndata: [DONE]\n\n\r\n"
 
 
 class Walk(Road):
-    """A road with the product's own observers. `states_no_usage`: a stream has shown already that the engine states no usage by itself."""
+    """A road with the product's own observers. `states_no_usage`: a stream has shown already that the engine states no usage by itself. `lanes`: those beside `interactive`."""
 
     def __init__(
         self,
@@ -51,13 +52,14 @@ class Walk(Road):
         estimate: bool = False,
         limits: ProxyConfig = LIMITS,
         states_no_usage: bool = True,
+        lanes: Sequence[str] = ("batch",),
     ) -> None:
         super().__init__(limits, lambda head: self.observers(head))  # noqa: PLW0108  the observers are made below
         self.minted = 0
         config = Config.model_validate(
             {
                 "engine": {"url": "http://engine:8000", "models": ("tiny",)},
-                "lanes": {"default": "interactive", "header": "x-lane", "names": ("batch",)},
+                "lanes": {"default": "interactive", "header": "x-lane", "names": tuple(lanes)},
                 "prompt_buckets": {"edges": (512, 4096)},
                 "proxy": {"max_event_bytes": 4096, "include_usage": "auto" if include_usage else "never"},
                 "spans": {"receive": mints},
