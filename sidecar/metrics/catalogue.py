@@ -789,8 +789,8 @@ LEAN: tuple[Metric, ...] = (
     *(REQUESTS_IN_FLIGHT, SLO_UNDECIDED_MISSES),
     # read by the gate of a rollout
     *(ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, GOOD_REQUESTS_TOTAL),
-    # one series each: what runs, and what changed
-    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, READY),
+    # one series each, or two: what runs, what changed, and what a header took out of the lanes
+    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, READY, VERIFY_PROBES_TOTAL),
 )
 """The metrics of `metrics.profile: lean`. A test derives what the rules and the others need, and holds this to it."""
 LEAN_SUMS_OVER = (PROMPT_BUCKET,)

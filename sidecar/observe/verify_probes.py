@@ -20,8 +20,8 @@ VERIFY_HEADER = b"x-llm-phase-sidecar-verify"
 """In lower case. Its value says nothing."""
 MOST_PROBES_AT_ONCE = 48
 """One run sends twenty to each of two addresses, which may both lead through this sidecar."""
-PROBE_EVERY_SECONDS = 12.0
-"""Five a minute: a client that hides its traffic behind the header hides no more than that."""
+PROBE_EVERY_SECONDS = 60.0
+"""A client that hides its traffic behind the header hides one request a minute in the long run, on a lean page too."""
 
 
 class ProbeBucket:

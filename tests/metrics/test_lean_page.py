@@ -48,6 +48,7 @@ READ_BESIDE = {
     c.ENGINE_INFO: "the dashboards' notes on deploys",
     c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS: "the dashboards' notes on reloads",
     c.READY: "a person",
+    c.VERIFY_PROBES_TOTAL: "a person, who sees what a header takes out of the lanes",
 }
 """Metrics on the lean page that no rule reads, with their reader."""
 
