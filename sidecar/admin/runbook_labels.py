@@ -6,7 +6,7 @@
 | `cluster` | letters, digits and `. _ - / :` |
 | `namespace` | a name of 63 characters, `pod` of 253, as Kubernetes allows them (RFC 1123) |
 | `job` | letters, digits and `. _ - /` |
-| `label.NAME` | a label beside `cluster`, or in its place, that tells clusters apart (`sidecar export --extra-labels`); values as of `cluster` |
+| `label.NAME` | a label beside `cluster`, or in its place, that tells clusters apart (`sidecar export --extra-labels`), eight at most; values as of `cluster` |
 | `engine` | an engine that the tables of fixes have a column for, or `all` |
 
 A parameter without a value is one that was not given: a template writes a label that an alert lacks so. What a link leaves out is filled
@@ -34,6 +34,8 @@ PLACE = re.compile(rf"\$({'|'.join(LINK_LABELS)})\b")
 _OF_NAMESPACE = re.compile(r"namespace=(&quot;)\$namespace")
 _OTHER = re.compile(rf"{re.escape(OTHER_LABEL)}(?!__)[A-Za-z_][A-Za-z0-9_]{{0,63}}")
 ALL_ENGINES = "all"
+MOST_OTHERS = 8
+"""Labels beside the cluster in one link: each is written into every query, and `sidecar export` is given one or two."""
 
 _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
     CLUSTER: (
@@ -74,11 +76,19 @@ def asked(
     closed = {"lane": lanes, "model": models, "engine": (*ENGINES, ALL_ENGINES)}
     given: dict[str, str] = {}
     refused: list[str] = []
-    others = dict.fromkeys(name for name, _ in query if _OTHER.fullmatch(name))
-    for name in (*LINK_LABELS, *others, "engine"):
-        values = [value for key, value in query if key == name and value]
-        if not values:
+    by_name: dict[str, list[str]] = {}
+    for name, value in query:
+        if value:
+            by_name.setdefault(name, []).append(value)
+    others = [name for name in by_name if _OTHER.fullmatch(name)]
+    if len(others) > MOST_OTHERS:
+        refused.append(
+            f"Of the parameters {OTHER_LABEL}NAME the first {MOST_OTHERS} were taken; {len(others)} were given."
+        )
+    for name in (*LINK_LABELS, *others[:MOST_OTHERS], "engine"):
+        if name not in by_name:
             continue
+        values = by_name[name]
         wrong = _wrong(name, values, closed.get(name))
         if wrong:
             refused.append(wrong)

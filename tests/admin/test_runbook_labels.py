@@ -1,8 +1,10 @@
 """The labels in a link to a runbook: closed sets and names of Kubernetes are taken, everything else is refused."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from sidecar.admin.runbook_labels import Asked, asked, filled
+from sidecar.admin.runbook_labels import MOST_OTHERS, Asked, asked, filled
 
 
 LANES = ("chat", "batch", "other")
@@ -134,3 +136,23 @@ def test_a_placement_that_is_no_name_of_kubernetes_is_not_filled_in() -> None:
     placement = {"pod": 'x"} or up{', "namespace": "llm"}
 
     assert asked([], LANES, MODELS, placement).values == {"namespace": "llm"}
+
+
+class Counted(list[tuple[str, str]]):
+    """A query that counts how often it is gone through."""
+
+    rounds = 0
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_however_many_labels_a_link_names_eight_are_taken_and_the_query_is_read_once() -> None:
+    """720 of them held the loop for 17 ms: each was looked for among all."""
+    query = Counted([(f"label.n{number}", "a") for number in range(720)])
+    found = asked(query, LANES, MODELS)
+
+    assert query.rounds == 1
+    assert list(found.values) == [f"label.n{number}" for number in range(MOST_OTHERS)]
+    assert found.refused == ("Of the parameters label.NAME the first 8 were taken; 720 were given.",)
