@@ -3,7 +3,7 @@
 One child's lines always stand in one slice, so a histogram on the page is consistent in itself (`_count` is the +Inf
 bucket) although the page as a whole takes many turns of the loop. Knows how long a step may be; refuses to know HTTP.
 prometheus_client's own process_* and python_* families come last, from collectors on a registry of their own; a lean page
-has no python_*.
+has no python_*, unless the whole page is asked for.
 """
 
 import asyncio
@@ -82,7 +82,8 @@ class Pages:
 
     def __init__(self, metrics: Metrics, profile: Profile = "full") -> None:
         self._metrics = metrics
-        self._process = ProcessPage(profile)
+        self._whole_process = ProcessPage()
+        self._process = self._whole_process if profile == "full" else ProcessPage(profile)
         self._families = None if profile == "full" else lean_families(metrics)
         self._protobuf = None if metrics.native_histograms == "off" else ProtobufPage(metrics)
 
@@ -106,7 +107,8 @@ class Pages:
         for part in self.slices(form, at, whole=whole):
             await _put(write, squeeze.compress(part) if squeeze else part)
         # A thread, because it reads /proc: with thousands of open files that takes milliseconds.
-        tail = await asyncio.to_thread(self._process.render, form)
+        process = self._whole_process if whole else self._process
+        tail = await asyncio.to_thread(process.render, form)
         tail += END if form is Format.OPENMETRICS else b""
         await _put(write, squeeze.compress(tail) + squeeze.flush() if squeeze else tail)
 

@@ -1,5 +1,6 @@
 """The lean page has all that the rules, their words, autoscaling and a rollout's gate read, in at most 400 series of a usual pod."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 
@@ -208,11 +209,27 @@ def test_a_sum_takes_in_what_is_made_later_and_never_falls() -> None:
 
 def test_a_lean_page_ends_with_the_process_alone() -> None:
     """Rules read when it began; of hundreds of pods no reader wants the garbage collector's counters."""
-    names = {
-        family.name
-        for family in text_string_to_metric_families(Pages(busy(), "lean")._process.render(Format.TEXT).decode())
-    }
+    lean = of_the_process(Pages(busy(), "lean"), whole=False)
 
-    assert "process_start_time_seconds" in names
-    assert len(names) == PROCESS_SERIES
-    assert not any(name.startswith("python_") for name in names)
+    assert "process_start_time_seconds" in lean
+    assert len(lean) == PROCESS_SERIES
+    assert not any(name.startswith("python_") for name in lean)
+
+
+def test_the_whole_page_of_a_lean_pod_is_that_of_any_other() -> None:
+    pages = Pages(busy(), "lean")
+
+    assert of_the_process(pages, whole=True) == of_the_process(Pages(busy()), whole=False)
+    assert {"python_info", "python_gc_collections"} <= of_the_process(pages, whole=True)
+
+
+def of_the_process(pages: Pages, *, whole: bool) -> set[str]:
+    """The families from prometheus_client on the page."""
+    written: list[bytes] = []
+
+    async def write(data: bytes) -> None:
+        written.append(data)
+
+    asyncio.run(pages.write(write, Format.TEXT, gzip=False, at=0.0, whole=whole))
+    families = text_string_to_metric_families(b"".join(written).decode())
+    return {family.name for family in families if family.name.startswith(("process_", "python_"))}
