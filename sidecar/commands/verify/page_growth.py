@@ -1,7 +1,8 @@
 """How far the histograms on an engine's page grew around one probe. Pure; bytes in, seconds out.
 
 The engine's kind names them (`StateNames.times`). Sums are added up over all series: one request adds to one series of each front end's
-histogram. If more than one request was counted as whole meanwhile, other clients use the engine, and the growth is not the probe's.
+histogram. If any histogram counted more than one request meanwhile, other clients use the engine, or each rank counts, and the mean is not
+the probe's time.
 """
 
 import math
@@ -19,7 +20,7 @@ _LABELS_AND_VALUE = rb"(?:\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++([0
 
 class Growth(NamedTuple):
     requests: int
-    """Requests that the page counted as whole, or whose first token it counted, between two readings."""
+    """Most requests that a histogram counted between two readings."""
     times: Mapping[PageTime, float]
     """Seconds of that one request; empty unless it was one."""
 
@@ -37,12 +38,12 @@ def growth(before: Sums, after: Sums) -> Growth:
         for name in after
         if name in before
     }
-    ends = [grown[name][1] for name in (PageTime.WHOLE, PageTime.FIRST_TOKEN) if name in grown]
-    requests = max(ends, default=0)
-    if requests != 1 or any(count < 0 or seconds < 0 for seconds, count in grown.values()):
-        return Growth(max(0, requests), {})
-    # Ranks that work on the same request each count it: the mean is that request's time.
-    return Growth(1, {name: seconds / count for name, (seconds, count) in grown.items() if count})
+    requests = max((count for _, count in grown.values()), default=0)
+    fell = any(count < 0 or seconds < 0 for seconds, count in grown.values())
+    ended = any(grown[name][1] for name in (PageTime.WHOLE, PageTime.FIRST_TOKEN) if name in grown)
+    if requests != 1 or fell or not ended:
+        return Growth(max(0, requests) if ended else 0, {})
+    return Growth(1, {name: seconds for name, (seconds, count) in grown.items() if count})
 
 
 def _total(page: bytes, name: str) -> float | None:

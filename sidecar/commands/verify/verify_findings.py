@@ -274,8 +274,9 @@ def _page(evidence: Evidence) -> Iterator[Found]:
             "page-counts", State.DIFFERS, said, "it is another process's page, or a proxy answers in the engine's place"
         )
     elif others or none:
-        said = f"in {others} of {len(grown)} probes the page counted other requests too, in {none} none"
-        yield Found("page-counts", State.UNKNOWN, said, "run it while nothing else asks this engine")
+        said = f"not compared: in {others} of {len(grown)} probes the page counted more than the probe, in {none} none"
+        do = "run it while nothing else asks this engine, and with one rank that counts"
+        yield Found("page-counts", State.UNKNOWN, said, do)
 
 
 # --- hops ----------------------------------------------------------------------------------------------------------------

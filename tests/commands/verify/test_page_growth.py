@@ -41,10 +41,24 @@ def test_only_one_request_has_times(after: tuple[float, float], expected: Growth
     assert growth({PageTime.WHOLE: (1.5, 4.0)}, {PageTime.WHOLE: after, PageTime.FIRST_TOKEN: (1.0, 1.0)}) == expected
 
 
-def test_ranks_that_count_the_same_request_are_not_taken_for_several() -> None:
-    before = {PageTime.WHOLE: (0.0, 0.0), PageTime.QUEUE: (0.0, 0.0)}
+def test_a_request_that_has_only_begun_meanwhile_is_another_one_too() -> None:
+    """It was scheduled and is not over: the mean of the queue is not the probe's, nor is it where each rank counts."""
+    before = dict.fromkeys((PageTime.WHOLE, PageTime.FIRST_TOKEN, PageTime.QUEUE), (0.0, 0.0))
+    after = {PageTime.WHOLE: (1.0, 1.0), PageTime.FIRST_TOKEN: (0.5, 1.0), PageTime.QUEUE: (0.4, 2.0)}
 
-    assert growth(before, {PageTime.WHOLE: (1.0, 1.0), PageTime.QUEUE: (0.4, 2.0)}).times[PageTime.QUEUE] == 0.2
+    assert growth(before, after) == Growth(2, {})
+    assert growth(before, {**after, PageTime.QUEUE: (0.2, 1.0)}).times == {
+        PageTime.WHOLE: 1.0,
+        PageTime.FIRST_TOKEN: 0.5,
+        PageTime.QUEUE: 0.2,
+    }
+
+
+def test_a_queue_that_is_counted_before_the_end_is_no_answer_yet() -> None:
+    """The page is read again until the end is counted."""
+    before = dict.fromkeys((PageTime.WHOLE, PageTime.QUEUE), (0.0, 0.0))
+
+    assert growth(before, {PageTime.WHOLE: (0.0, 0.0), PageTime.QUEUE: (0.4, 1.0)}) == Growth(0, {})
 
 
 def test_engines_that_have_such_histograms_name_a_whole_request_or_a_first_token() -> None:
