@@ -106,7 +106,7 @@ def collected(name: str, *fields: tuple[str, str]) -> Probed:
     return Probed(probe, answer(exchange([(at, body)], ("content-type", "application/json"), *fields), probe))
 
 
-def cut(name: str) -> Probed:
+def cut_short(name: str) -> Probed:
     """A probe for a stream whose second half is missing, although the framing ends well."""
     probe = BY_NAME[name]
     at = every(0.01, max(1, probe.max_tokens // 2), SENT_AT + 0.2)

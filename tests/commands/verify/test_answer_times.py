@@ -10,7 +10,7 @@ from tests.commands.verify.played import (
     BY_NAME,
     SENT_AT,
     answer,
-    cut,
+    cut_short,
     document,
     event,
     every,
@@ -145,4 +145,4 @@ def test_nothing_said_of_a_200_repeats_its_text(content_type: str, probe: str) -
 
 
 def test_a_cut_stream_is_not_good_however_well_its_framing_ends() -> None:
-    assert "ends in the middle" in cut("chat-short-64").answer.failure
+    assert "ends in the middle" in cut_short("chat-short-64").answer.failure

@@ -10,7 +10,7 @@ from tests.commands.verify.played import (
     SENT_AT,
     answer,
     collected,
-    cut,
+    cut_short,
     document,
     every,
     exchange,
@@ -70,7 +70,7 @@ def test_why_there_is_no_pattern_is_said_for_each_stream() -> None:
         exchange([(SENT_AT + 1, document(64))], ("content-type", "application/json")), BY_NAME["chat-whole-64"]
     )
     names = ("chat-short-1", "chat-short-32", "chat-medium-64", "chat-short-64", "chat-whole-64")
-    answers = (probed(names[0]).answer, cut(names[1]).answer, cut(names[2]).answer, busy, whole)
+    answers = (probed(names[0]).answer, cut_short(names[1]).answer, cut_short(names[2]).answer, busy, whole)
     found = pattern(list(zip(names, answers, strict=True)))
 
     assert (found.arrival, found.judged) == (Arrival.UNKNOWN, 0)

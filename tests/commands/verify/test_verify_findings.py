@@ -187,7 +187,7 @@ def test_a_hop_that_collects_streams_into_documents_is_named() -> None:
 
 
 def test_streams_that_are_cut_fail_and_are_not_called_short() -> None:
-    entry = [played.cut(name) for name in STREAMED]
+    entry = [played.cut_short(name) for name in STREAMED]
     seen = found(*all_probed(), entry=entry)
 
     assert f"0 of {len(entry)} probes have a whole, good answer" in seen["entry-answers"].said
