@@ -25,7 +25,7 @@ LEAST_PROBES = 3
 CLUMP_EVENTS = 4.0
 """Events in a read, on average, from which on they are gathered: an engine that is read as it writes gives one or two."""
 MOST_ANSWERS = 0.5
-FAILED, NOT_STREAMED, TOO_SHORT, TOO_BUSY = (
+STREAM_FAILED, NOT_STREAMED, TOO_SHORT, TOO_BUSY = (
     "failed",
     "were not streamed",
     "were too short",
@@ -67,7 +67,7 @@ def _seen(answer: Answer) -> tuple[Arrival, str]:
     if answer.collected:
         return Arrival.AT_ONCE, ""
     if not answer.good:
-        return Arrival.UNKNOWN, FAILED
+        return Arrival.UNKNOWN, STREAM_FAILED
     if marks.first_token_at is None:
         return Arrival.UNKNOWN, NOT_STREAMED
     if max(marks.output_events, answer.tokens or 0) <= MOST_TOKENS_AN_EVENT:
