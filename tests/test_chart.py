@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import tarfile
@@ -250,12 +251,34 @@ def test_autoscaling_is_the_shipped_object_with_each_workloads_own_words(kind: s
     assert {value for key, value in other["spec"].items() if key.startswith(("min", "max"))} == {2, 9}
     assert "mistral" not in json.dumps(other)
     assert queries([other]) == [
-        query.replace('namespace="default",pod=~"mistral-7b-.*"', 'namespace="monitoring",pod=~"qwen-3-.*"').replace(
+        query.replace('namespace="default",pod=~"mistral-7b-', 'namespace="monitoring",pod=~"qwen-3-').replace(
             "/ 32", "/ 8"
         )
         for query in queries([shipped])
     ]
     assert refused(shipped) == refused(other) == []
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "place"), [([], "monitoring"), (["inference"], "inference"), (["chat", "code"], None), (["*"], None)]
+)
+def test_a_workload_is_looked_for_where_the_engines_are(namespaces: list[str], place: str | None, helm: Helm) -> None:
+    """Of a single namespace; where there are several it must be said, because a wrong one would be asked in silence."""
+    workload = {"name": "llama", "requestsPerReplica": 8, "maxReplicas": 9}
+    values = {
+        **OFF,
+        "engines": {"namespaces": namespaces},
+        "autoscaling": {"as": "ScaledObject", "workloads": [workload]},
+    }
+
+    if place is None:
+        with pytest.raises(RefusedByHelmError, match=r"autoscaling\.workloads: llama has no namespace"):
+            helm.objects(CHART, values)
+    else:
+        (one,) = helm.objects(CHART, values)
+        (query,) = queries([one])
+        assert one["metadata"]["namespace"] == place
+        assert set(re.findall(r'namespace="([^"]*)"', query)) == {place}
 
 
 def queries(objects: list[Any]) -> list[str]:

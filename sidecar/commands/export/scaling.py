@@ -5,7 +5,9 @@ Only one fault is mended by replicas: more work than the fleet has room for. The
 misses whose root is not decided yet do not count for it. While anything else burns (an engine that is down, a slow node, a slow hop, a
 sidecar without CPU) it is the number of replicas that there are: no replica is added, and none is taken away from a fleet in
 trouble. Else it may fall, to what the requests in flight need. A replica whose engine does not answer, as while it loads its model,
-has no room: its arrival is waited for before another one is asked for, and it is never taken for idle.
+or whose sidecar cannot be scraped, has no room: its arrival is waited for before another one is asked for, and it is never taken for
+idle. So the replicas that there are are the pods that Prometheus finds, those whose scrape fails too; sidecars are counted only where
+Prometheus keeps no `up`.
 
 No series, no number: an autoscaler then keeps what it has. Knows PromQL, and no autoscaler.
 """
@@ -27,8 +29,21 @@ SCALING_WINDOW = "2m"
 """Long enough for two scrapes a minute apart, and for the 15 s in which a root may be undecided."""
 LEAST_MISSES, LEAST_BURN = 3, 2
 """Misses in the window, and their multiple of what the targets allow, from which on an objective burns: the burn of a ticket."""
+_SCRAPED = "up"
+"""Prometheus' own series of each target, 0 while its scrape fails. A pod may be several targets."""
 LEAST_SHARE = 0.6
 """Share of the misses whose root is the queue, as in the alerts."""
+
+
+_OF_A_NAME = "[bcdf-hj-np-tv-xz2456789]"
+"""A character of the names that Kubernetes makes up: `alphanums` of apimachinery's `pkg/util/rand`."""
+
+
+def pods_of(workload: str) -> str:
+    """Regular expression for the pods of one workload, and of none whose name begins alike: NAME-HASH-XXXXX of a Deployment of at most
+    46 characters (a longer name is cut in its pods' names), NAME-ORDINAL of a StatefulSet.
+    """
+    return f"{workload}-({_OF_A_NAME}{{1,10}}-{_OF_A_NAME}{{5}}|[0-9]+)"
 
 
 def replicas_wanted(selector: str, requests_per_replica: int) -> str:
@@ -44,7 +59,7 @@ def replicas_wanted(selector: str, requests_per_replica: int) -> str:
     def grown(name: str, *matchers: str) -> str:
         return f"sum(increase({of(name, *matchers)}[{SCALING_WINDOW}]))"
 
-    replicas = f"count({of(SIDECAR_BUILD_INFO.name)})"
+    replicas = f"(count(count by (pod) ({of(_SCRAPED)})) or count({of(SIDECAR_BUILD_INFO.name)}))"
     working = f"(count({of(ENGINE_UP.name)} == 1) or vector(0))"
     before_output = of(REQUESTS_IN_FLIGHT.name, 'state="waiting"')  # where the engine does not tell its queue
     waiting = f"(sum({of(ENGINE_REQUESTS_WAITING.name)}) or sum({before_output}))"

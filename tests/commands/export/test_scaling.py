@@ -3,6 +3,7 @@
 Played by a real Prometheus (promtool): hand-made stories, in one run, and incidents of the bench in virtual time.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -14,7 +15,7 @@ from bench.incidents.product import sampled
 from bench.incidents.prometheus import ask
 from bench.incidents.samples import Samples
 from bench.incidents.world import Mode
-from sidecar.commands.export.scaling import SCALING_WINDOW, replicas_wanted
+from sidecar.commands.export.scaling import SCALING_WINDOW, pods_of, replicas_wanted
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import LEAN
 from sidecar.slo.causes import ROOT_PHASES
@@ -41,6 +42,8 @@ class Story:
     replicas: int = 2
     working: int = 2
     allowed: float = 1.0
+    lost: int = 0
+    """Replicas, the last ones, that are not scraped any more from the middle of the story on: of them `up` alone is left, at 0."""
 
     every_seconds = STEP_SECONDS
     columns: Mapping[object, object] = field(default_factory=dict)
@@ -56,9 +59,19 @@ class Story:
         def gauge(name: str, value: float, pod: int = 0, labels: str = "") -> tuple[str, str]:
             return f'{name}{{namespace="{self.name}",pod="p-{pod}"{labels}}}', f"{value:g}+0x{steps}"
 
-        for pod in range(self.replicas):
+        for pod in range(self.replicas - self.lost):
+            yield gauge("up", 1, pod)
+            yield gauge("up", 1, pod, ',container="engine"')
             yield gauge("llm_sidecar_build_info", 1, pod)
             yield gauge("llm_engine_up", int(pod < self.working), pod)
+        scraped = LOOKS.start
+        for pod in range(self.replicas - self.lost, self.replicas):
+            yield f'up{{namespace="{self.name}",pod="p-{pod}"}}', f"1+0x{scraped} 0+0x{steps - scraped}"
+            yield f'llm_sidecar_build_info{{namespace="{self.name}",pod="p-{pod}"}}', f"1+0x{scraped} stale"
+            yield (
+                f'llm_engine_up{{namespace="{self.name}",pod="p-{pod}"}}',
+                f"{int(pod < self.working)}+0x{scraped} stale",
+            )
         yield counter("llm_slo_misses_total", sum(self.roots.values()) + self.undecided)
         yield counter("llm_slo_allowed_misses_total", self.allowed)
         for phase in ROOT_PHASES:
@@ -69,6 +82,13 @@ class Story:
         yield gauge("llm_requests_in_flight", self.in_flight - before, labels=',state="streaming"')
         if self.waiting is not None:
             yield gauge("llm_engine_requests_waiting", self.waiting)
+
+
+class WithoutUp(Story):
+    """Scraped by what keeps no `up`."""
+
+    def written(self, edges: object) -> Iterator[tuple[str, str]]:
+        return (line for line in super().written(edges) if not line[0].startswith("up{"))
 
 
 RISES = (
@@ -84,12 +104,15 @@ HOLDS = (
     ),
     Story("one_engine_down", {"engine": 40, "queue": 20}, waiting=48, in_flight=20, working=1),
     Story("undecided", {"queue": 6}, undecided=30, waiting=48, in_flight=112),
+    Story("engine_and_not_scraped", {"engine": 40}, in_flight=60, replicas=4, working=4, lost=2),
+    Story("queue_and_not_scraped", {"queue": 40}, waiting=24, in_flight=60, replicas=4, working=3, lost=2),
+    Story("busy_and_not_scraped", in_flight=128, replicas=4, working=4, lost=2),
     Story("being_added", {"queue": 30}, waiting=20, in_flight=90, replicas=3, working=2),
     Story("busy_and_well", {"queue": 0.2}, waiting=30, in_flight=112),
     Story("within_budget", {"queue": 4}, allowed=4, waiting=30, in_flight=112),
 )
-"""Faults that replicas do not mend, at night's few requests and at the day's many; a replica that still loads its model; a queue within
-the objectives."""
+"""Faults that replicas do not mend, at night's few requests and at the day's many; replicas whose scrape fails; a replica that still
+loads its model; a queue within the objectives."""
 FALLS = (
     (Story("quiet", in_flight=20), 20 / ROOM),
     (Story("quiet_and_one_loads", in_flight=20, replicas=4, working=3), 20 / ROOM + 1),
@@ -130,7 +153,7 @@ def test_the_manifests_ask_with_this_query() -> None:
     keda = read_yaml((DEPLOY / "components/scaling/keda/scaled-object.yaml").read_text())["spec"]
     (rule,) = read_yaml((DEPLOY / "components/scaling/hpa/prometheus-adapter.yml").read_text())["rules"]["external"]
     hpa = read_yaml((DEPLOY / "components/scaling/hpa/horizontal-pod-autoscaler.yaml").read_text())["spec"]
-    query = replicas_wanted('namespace="default",pod=~"mistral-7b-.*"', ROOM)
+    query = replicas_wanted(f'namespace="default",pod=~"{pods_of("mistral-7b")}"', ROOM)
 
     assert keda["triggers"][0]["metadata"]["query"] == rule["metricsQuery"] == query
     assert hpa["metrics"][0]["external"]["metric"]["name"] == rule["name"]["as"]
@@ -138,6 +161,33 @@ def test_the_manifests_ask_with_this_query() -> None:
     assert hpa["behavior"] == keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
     assert (keda["triggers"][0]["metadata"]["ignoreNullValues"], "fallback" in keda) == ("false", False)
     assert {name for name in names_in(query) if name not in {metric.name for metric in LEAN}} == set()
+
+
+@pytest.mark.parametrize(
+    ("pod", "counts"),
+    [
+        ("llama-6f9c7d4b5-x2x4z", True),
+        ("llama-7-x2x4z", True),
+        ("llama-0", True),
+        ("llama-12", True),
+        ("llama-large-6f9c7d4b5-x2x4z", False),
+        ("llama-2-6f9c7d4b5-x2x4z", False),
+        ("llama-large-0", False),
+        ("llama-2-0", False),
+        ("my-llama-0", False),
+    ],
+)
+def test_the_pods_of_a_workload_are_not_those_of_another_one_whose_name_begins_alike(pod: str, counts: bool) -> None:
+    assert (re.fullmatch(pods_of("llama"), pod) is not None) is counts
+
+
+def test_without_up_the_sidecars_are_counted() -> None:
+    need_tool("promtool")
+    told = ask(
+        as_samples([WithoutUp("queue", {"engine": 40}, replicas=3, working=3)]), {"": (wanted("queue"), 240.0)}, ()
+    )
+
+    assert [value for _, value in told[""]] == [3]
 
 
 def names_in(query: str) -> set[str]:
