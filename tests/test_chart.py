@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sidecar import __version__
+from sidecar.commands.export.rules.rulers import RULERS, Ruler
 from sidecar.config.quick_yaml import read_yaml
 from tests.commands.export.written import export, texts_below
 from tests.support.helm import VERSIONS, Helm, RefusedByHelmError
@@ -100,6 +101,20 @@ def test_a_package_holds_what_export_writes(version: str, helm: Helm, tmp_path: 
     assert Path(packed).name == f"{OURS}-{__version__}.tgz"
     assert read_yaml(texts.pop("Chart.yaml")) == read_yaml(exported.pop("Chart.yaml"))
     assert texts == exported == {name: text for name, text in texts_below(CHART).items() if name != "Chart.yaml"}
+
+
+@pytest.mark.parametrize("ruler", RULERS.values(), ids=lambda ruler: ruler.name)
+def test_the_chart_of_each_ruler_renders_and_has_the_object_that_the_ruler_reads(
+    ruler: Ruler, helm: Helm, tmp_path: Path
+) -> None:
+    """Google's belongs to no namespace. A ConfigMap has the files for each."""
+    export(tmp_path, "chart", f"--ruler={ruler.name}")
+    rules = [one for one in helm.objects(tmp_path) if one["kind"] in ("PrometheusRule", "ClusterRules", "Rules")]
+    (as_files,) = helm.objects(tmp_path, {**OFF, "rules": {"as": "ConfigMap"}})
+
+    assert [(one["apiVersion"], one["kind"]) for one in rules] == [ruler.rules_object] * ruler.reads_objects
+    assert [one["metadata"].get("namespace") for one in rules if one["kind"] == "ClusterRules"] in ([], [None])
+    assert set(as_files["data"]) == {"llm-recording.yml", "llm-alerts.yml"}
 
 
 def test_both_engines_render_the_same(helm: Helm) -> None:

@@ -5,7 +5,7 @@ braces of rules and messages stay. Nothing but switches, names, namespaces and l
 
 {{- define "llm.object" -}}
 {{- $labels := dict "app.kubernetes.io/managed-by" .root.Release.Service "app.kubernetes.io/instance" .root.Release.Name "helm.sh/chart" (printf "%s-%s" .root.Chart.Name (replace "+" "_" .root.Chart.Version)) -}}
-{{- $_ := set .object.metadata "namespace" .namespace -}}
+{{- with .namespace }}{{ $_ := set $.object.metadata "namespace" . }}{{ end -}}
 {{- $_ := set .object.metadata "labels" (mergeOverwrite $labels (.object.metadata.labels | default dict) (.labels | default dict)) -}}
 ---
 {{ toYaml .object }}
@@ -15,7 +15,7 @@ braces of rules and messages stay. Nothing but switches, names, namespaces and l
 {{- define "llm.file" -}}
 {{- $text := .root.Files.Get (printf "files/%s" .name) -}}
 {{- if not $text -}}
-{{- fail (printf "files/%s is empty or absent: the links of deploy/chart were not followed. `sidecar export chart --out=DIR` and `helm package deploy/chart` write the chart whole" .name) -}}
+{{- fail (printf "files/%s is empty or absent: the links of deploy/chart were not followed. `sidecar export chart --out=DIR` and `helm package deploy/chart` write the chart whole. Of a chart for a ruler that takes files alone (--ruler), rules.as is ConfigMap or none" .name) -}}
 {{- end -}}
 {{- $text -}}
 {{- end -}}

@@ -22,7 +22,7 @@ from sidecar.commands.export.manifests import (
 )
 from sidecar.commands.export.parameters import Parameters, errors
 from sidecar.commands.export.rules.evaluation import told
-from sidecar.commands.export.rules.rulers import PROMETHEUS, RULERS, Ruler
+from sidecar.commands.export.rules.rulers import RULERS, Ruler
 from sidecar.commands.export.shipped_files import NothingShippedError
 from sidecar.commands.export.substitution import UnmatchedError
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, folded, folded_command, width
@@ -56,7 +56,14 @@ EXPORTED = {
         ),
     ),
     "dashboards": Exported(placed_dashboards, ("kubectl apply{place} -k {out}/dashboards",)),
-    "chart": Exported(chart_files, ("helm lint {out}", "helm upgrade --install llm-phase-sidecar {out}{place}")),
+    "chart": Exported(
+        chart_files,
+        (
+            "helm lint {out}",
+            "helm upgrade --install llm-phase-sidecar {out}{place}",
+            f"{_LOADS_RULES}{{out}}/files",
+        ),
+    ),
     "kubernetes": Exported(
         kubernetes_files,
         (
@@ -77,7 +84,7 @@ EXPORTED = {
     ),
 }
 
-_WITH_RULES = ("rules", "kubernetes", "all")
+_WITH_RULES = ("rules", "chart", "kubernetes", "all")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -137,8 +144,8 @@ def _steps(steps: Sequence[str], ruler: Ruler) -> Iterator[str]:
         folder = step.removeprefix(_LOADS_RULES)
         if folder == step:
             yield step
-        # Beside manifests an object of prometheus-operator comes with the kustomization.
-        elif ruler.rules_object != PROMETHEUS.rules_object or folder == "{out}":
+        # Beside manifests an object comes with the kustomization or the chart.
+        elif folder == "{out}" or not ruler.reads_objects:
             yield from (load.replace("{rules}", folder) for load in ruler.load)
 
 

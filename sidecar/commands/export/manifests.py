@@ -117,7 +117,7 @@ def _manifests(given: Parameters) -> dict[str, str]:
     folder = shipped(DEPLOY)
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
     texts = {str(path.relative_to(folder)): path.read_text() for path in paths}
-    return substituted(texts, [_label(given)])
+    return substituted(texts, [_label(given), *_no_object_of_rules(given)])
 
 
 def _released(texts: dict[str, str], given: Parameters) -> dict[str, str]:
@@ -126,6 +126,13 @@ def _released(texts: dict[str, str], given: Parameters) -> dict[str, str]:
 
 def _label(given: Parameters) -> Substitution:
     return word("--release", rf"(?<=\brelease: ){re.escape(RELEASE)}(?![\w.-])", given.release)
+
+
+def _no_object_of_rules(given: Parameters) -> list[Substitution]:
+    """The chart's default where the ruler takes files alone: there is no object for it to render."""
+    if given.evaluated_by.reads_objects:
+        return []
+    return [Substitution("--ruler", r"^  as: PrometheusRule$", lambda _match: "  as: none")]
 
 
 def _below(folder: str, texts: dict[str, str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """`sidecar export` writes what the repository holds, all of it or nothing, and says what to type next."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from sidecar.cli import main
 from sidecar.commands.export import shipped_files
+from sidecar.commands.export.rules.rulers import RULERS
 from sidecar.commands.export.shipped_files import ALERT_RULES, DEPLOY, GRAFANA, shipped
+from sidecar.config.quick_yaml import read_yaml
 from tests.commands.export.written import export, texts_below
 
 
@@ -73,13 +76,39 @@ def test_for_another_ruler_it_says_what_that_costs_and_how_to_load_the_rules(
 
     assert sorted(files.splitlines()) == sorted(str(tmp_path / name) for name in texts)
     assert [name for name in texts if "kubernetes" in name] == []
-    assert [line.partition(":")[0].partition(" ")[0] for line in costs.splitlines()] == ["Azure", "Without", "Texts"]
+    assert [line.partition(":")[0].partition(" ")[0] for line in costs.splitlines()] == [
+        "Azure",
+        "Without",
+        "Texts",
+        "az-prom-rules-converter",
+        "Watchdog",
+    ]
     assert [line.split()[0] for line in steps.splitlines()[1:]] == [
         "promtool",
         *["az-prom-rules-converter"] * 2,
         "az",
         "az",
     ]
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [("all", "mimir"), ("all", "azure"), ("all", "gmp"), ("chart", "amp"), ("chart", "prometheus")]
+)
+def test_rules_that_no_object_brings_in_are_loaded_by_the_rulers_own_commands(
+    what: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With an object they come with the chart or the kustomization, and are not loaded a second time."""
+    ruler, below = RULERS[name], {"all": "alert_rules", "chart": "files"}[what]
+    texts = export(tmp_path, what, f"--ruler={name}")
+    shown = capsys.readouterr().out.partition("\n\nnext")[2].replace("\\\n", "")
+    steps = [" ".join(line.split()) for line in shown.splitlines()]
+    loads = [command.replace("{rules}", f"{tmp_path}/{below}") for command in ruler.load]
+    loaded = [step for step in steps if step in loads]
+
+    assert loaded == ([] if ruler.reads_objects else loads)
+    assert {file for step in loaded for file in re.findall(rf"{tmp_path}/(\S+)", step)} <= texts.keys()
+    values = read_yaml(texts["values.yaml" if what == "chart" else f"{DEPLOY}/chart/values.yaml"])
+    assert values["rules"]["as"] == ("PrometheusRule" if ruler.reads_objects else "none")
 
 
 def test_objects_for_a_ruler_that_reads_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,7 +155,7 @@ def latest_seconds(seconds: int) -> int:
 
 
 def told(ruler: Ruler, seconds: int, *, keep_firing: bool) -> list[str]:
-    """The cost of another ruler or interval for pages, a sentence each; empty for what is shipped."""
+    """The cost of another ruler or interval for pages, and what is otherwise there; a sentence each, empty for what is shipped."""
     said: list[str] = []
     late, shipped = latest_seconds(seconds) + ruler.lag_seconds, latest_seconds(0)
     if late != shipped:
@@ -170,4 +170,4 @@ def told(ruler: Ruler, seconds: int, *, keep_firing: bool) -> list[str]:
         said.append(
             "Texts ask no queries: no cause, size, beginning or worst pod; the runbook's page and the dashboards have them."
         )
-    return said
+    return [*said, *ruler.to_know]

@@ -37,6 +37,8 @@ class Ruler:
     """`apiVersion` and `kind` of the object."""
     reads_objects: bool = True
     """False: rules come to it as files alone."""
+    to_know: tuple[str, ...] = ()
+    """Sentences about what is otherwise there, and what to do; `sidecar export` prints them."""
 
 
 PROMETHEUS = Ruler("prometheus", "Prometheus", ("kubectl apply{place} -f {rules}/kubernetes/prometheus-rule.yaml",))
@@ -49,19 +51,25 @@ MIMIR = Ruler(
     most_rules=20,
     most_groups=70,
     lag_seconds=60,
+    reads_objects=False,
 )
 """Defaults of a tenant in Mimir's `pkg/util/validation/limits.go` (main, 2026): `ruler.max-rules-per-rule-group` 20,
 `ruler.max-rule-groups-per-tenant` 70, `ruler.evaluation-delay-duration` 1m, `ruler.min-rule-evaluation-interval` 0s."""
 GMP = Ruler(
     "gmp",
     "Google Cloud Managed Service for Prometheus",
-    ("kubectl apply{place} -f {rules}/kubernetes/prometheus-rule.yaml",),
+    ("kubectl apply -f {rules}/kubernetes/prometheus-rule.yaml",),
     interval_seconds=30,
     keeps_firing=False,
-    rules_object=("monitoring.googleapis.com/v1", "Rules"),
+    rules_object=("monitoring.googleapis.com/v1", "ClusterRules"),
+    to_know=(
+        "ClusterRules have no namespace and read the engines of the whole cluster; Google's Rules would read those of their own namespace alone.",
+        "Google's collection reads no PodMonitor of prometheus-operator: write a PodMonitoring (monitoring.googleapis.com/v1) for the port admin in each namespace of engines.",
+    ),
 )
-"""The types `RuleGroup` and `Rule` in prometheus-engine's `pkg/operator/apis/monitoring/v1/rules_types.go` (main, 2026): a group has a
-name, an interval (default 1m, no floor) and rules, a rule has no `keep_firing_for`. 30 s is ours: what a rule records is queried again
+"""The types in prometheus-engine's `pkg/operator/apis/monitoring/v1/rules_types.go` (main, 2026): `Rules` read and write the series of
+their own namespace alone, `ClusterRules` those of the cluster; a group has a name, an interval (default 1m, no floor) and rules, a rule
+has no `keep_firing_for`. 30 s is ours: what a rule records is queried again
 only after it was written to Cloud Monitoring, and every evaluation is billed by what it reads."""
 AZURE = Ruler(
     "azure",
@@ -80,6 +88,10 @@ AZURE = Ruler(
     keeps_firing=False,
     most_text_characters=1024,
     reads_objects=False,
+    to_know=(
+        "az-prom-rules-converter gives every alert severity 3 and the same action group: pages and tickets call the same people. Split llm-alerts.yml by the label severity and convert each part with an action group of its own (-a).",
+        "Watchdog always fires: take it out of llm-alerts.yml, or it calls the action group.",
+    ),
 )
 """Limits of an Azure Monitor workspace (Microsoft's page of service limits): 20 rules in a group, 500 groups, an interval of 1 to 15
 minutes. The schema `azure-prometheus-rule-group.json` of Azure's az-prom-rules-converter: a label or an annotation has at most 1,024
@@ -96,6 +108,7 @@ AMP = Ruler(
     reads_objects=False,
 )
 """Its user guide, "Create a rules file": `keep_firing_for` is taken, the interval is 60 s unless stated; "Recording rules and alerting
-rules": no order holds between groups. Its quota "Rule evaluation interval" is 30 s unless AWS raised it."""
+rules": no order holds between groups. 30 s is the shortest interval that users report; no page of AWS that we could read states it, and
+AWS may have set another one for an account."""
 
 RULERS = {ruler.name: ruler for ruler in (PROMETHEUS, MIMIR, GMP, AZURE, AMP)}

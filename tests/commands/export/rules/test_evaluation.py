@@ -11,7 +11,7 @@ import yaml
 
 from sidecar.commands.export.rules.evaluation import in_seconds, latest_seconds, told
 from sidecar.commands.export.rules.rule_files import files
-from sidecar.commands.export.rules.rulers import AMP, AZURE, MIMIR, PROMETHEUS, Ruler
+from sidecar.commands.export.rules.rulers import AMP, AZURE, GMP, MIMIR, PROMETHEUS, Ruler
 from sidecar.config.quick_yaml import read_yaml
 from tests.alert_rules.promtool import ALERTS, RECORDING, Scenario, Suite, run
 from tests.alert_rules.world import WELL, Traffic, broken, causes, engine, lane, undecided
@@ -213,7 +213,24 @@ def test_two_steps_of_an_interval_or_the_three_shipped_ones() -> None:
         (PROMETHEUS, 30, True, ["Prometheus: a page comes at most 60 s"]),
         (PROMETHEUS, 0, False, ["Without keep_firing_for"]),
         (MIMIR, 0, True, ["Grafana Mimir: a page comes at most 85 s"]),
-        (AZURE, 60, False, ["Azure Monitor managed", "Without keep_firing_for", "Texts ask no queries"]),
+        (
+            GMP,
+            30,
+            False,
+            ["Google", "Without keep_firing_for", "ClusterRules have no namespace", "Google's collection"],
+        ),
+        (
+            AZURE,
+            60,
+            False,
+            [
+                "Azure Monitor managed",
+                "Without keep_firing_for",
+                "Texts ask no queries",
+                "az-prom-rules-converter gives every alert severity 3",
+                "Watchdog always fires",
+            ],
+        ),
     ],
 )
 def test_each_cost_is_told(ruler: Ruler, seconds: int, keep_firing: bool, begin: list[str]) -> None:

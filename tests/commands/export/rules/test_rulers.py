@@ -53,7 +53,8 @@ def test_the_object_for_google_has_its_kind_and_no_other_field() -> None:
     made = yaml.safe_load(rule_texts(Parameters(ruler=GMP.name))["kubernetes/prometheus-rule.yaml"])
     groups = made["spec"]["groups"]
 
-    assert (made["apiVersion"], made["kind"]) == ("monitoring.googleapis.com/v1", "Rules")
+    assert (made["apiVersion"], made["kind"]) == ("monitoring.googleapis.com/v1", "ClusterRules")
+    assert "namespace" not in made["metadata"]
     assert {key for group in groups for key in group} == {"name", "interval", "rules"}
     assert {key for group in groups for rule in group["rules"] for key in rule} == RULES_OF_GMP
 
