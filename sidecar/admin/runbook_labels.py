@@ -4,7 +4,7 @@
 |---|---|
 | `lane`, `model` | a lane or model of this process: closed sets |
 | `cluster` | letters, digits and `. _ - / :` |
-| `namespace` | a name of 63 characters, `pod` of 253, as Kubernetes allows them (RFC 1123) |
+| `namespace` | a name of 63 characters, `pod` of 253, as Kubernetes allows them (RFC 1123); behind a pod's a port, `gpu-1:9901`, as outside Kubernetes |
 | `job` | letters, digits and `. _ - /` |
 | `label.NAME` | a label beside `cluster`, or in its place, that tells clusters apart (`sidecar export --extra-labels`), eight at most; values as of `cluster` |
 | `engine` | an engine that the tables of fixes have a column for, or `all` |
@@ -44,8 +44,8 @@ _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
     ),
     "namespace": (re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"), "a name of Kubernetes: a-z, 0-9 and -"),
     "pod": (
-        re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"),
-        "a name of Kubernetes: a-z, 0-9, - and .",
+        re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:[0-9]{1,5})?"),
+        "a name of Kubernetes: a-z, 0-9, - and ., or such a host with its port",
     ),
     "job": (re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?"), "letters, digits and . _ - /"),
 }

@@ -27,6 +27,12 @@ def test_values_of_the_closed_sets_and_names_of_kubernetes_are_taken() -> None:
     assert found == Asked({name: text for name, text in given.items() if name != "engine"}, given, "vllm", ())
 
 
+@pytest.mark.parametrize("pod", ["gpu-1:9901", "10.0.0.7:9901"])
+def test_the_address_that_is_the_pod_outside_kubernetes_is_taken(pod: str) -> None:
+    """As alert_rules/README.md advises it, for several sidecars on one host."""
+    assert asked([("pod", pod)], LANES, MODELS) == Asked({"pod": pod}, {"pod": pod})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -41,6 +47,9 @@ def test_values_of_the_closed_sets_and_names_of_kubernetes_are_taken() -> None:
         ("pod", "a" * 254),
         ("pod", "-vllm"),
         ("pod", "a..b"),
+        ("pod", "gpu-1:"),
+        ("pod", "gpu-1:admin"),
+        ("pod", "gpu-1:9901:9901"),
         ("job", 'x"} or up{'),
         ("job", "$(reboot)"),
         ("engine", "llama_cpp"),
