@@ -17,6 +17,7 @@ from sidecar import __version__
 from sidecar.commands.export.rules.rulers import RULERS, Ruler
 from sidecar.config.quick_yaml import read_yaml
 from tests.commands.export.written import export, texts_below
+from tests.support.artefacts import artefact
 from tests.support.helm import VERSIONS, Helm, RefusedByHelmError
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, keyed, made, objects_in
@@ -101,6 +102,14 @@ def test_a_package_holds_what_export_writes(version: str, helm: Helm, tmp_path: 
     assert Path(packed).name == f"{OURS}-{__version__}.tgz"
     assert read_yaml(texts.pop("Chart.yaml")) == read_yaml(exported.pop("Chart.yaml"))
     assert texts == exported == {name: text for name, text in texts_below(CHART).items() if name != "Chart.yaml"}
+
+
+@pytest.mark.release
+def test_the_chart_of_the_release_renders_as_the_checkouts(helm: Helm) -> None:
+    chart = artefact(f"{OURS}-VERSION.tgz")
+
+    assert helm.template(chart) == helm.template(CHART)
+    assert helm.template(chart, ALL_OF_IT) == helm.template(CHART, ALL_OF_IT)
 
 
 @pytest.mark.parametrize("ruler", RULERS.values(), ids=lambda ruler: ruler.name)
