@@ -391,7 +391,7 @@ class _Work:
             self._turn(routes, labels, place, engine, named_ports(pods.spec))
 
     def _lead_to_number(self, pods: Pods, routes: Sequence[Route], port: int) -> None:
-        """Where the sidecar has the port that was the engine's, what asks for it by name would follow the engine."""
+        """Put the number into what asks by name for the port that the sidecar has now: the name goes with the engine."""
         names = named_ports(pods.spec)
         for route in routes:
             try:

@@ -53,7 +53,7 @@ _VARIABLE = re.compile(r"\$[({]?(\w+)(?::?-(\w+))?[)}]?")
 """$(PORT) of Kubernetes; $PORT, ${PORT} and ${PORT:-8000} of a shell."""
 _SHELLS = ("sh", "bash", "ash", "dash", "zsh")
 _COMMANDS_OF_A_SHELL = re.compile(r"&&|\|\||[;&|]|(?<!\\)\n")
-"""What ends a command in a shell's text. A line that ends in a backslash goes on."""
+"""The end of a command in a shell's text. A line that ends in a backslash goes on."""
 
 
 class UnclearError(ValueError):

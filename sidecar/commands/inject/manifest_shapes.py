@@ -48,7 +48,7 @@ _LEADS: dict[str, Any] = {"selector": {}, "ports": [{}], "targetPorts": [{}]}
 
 
 def odd_shapes(objects: Sequence[Object], further_kinds: Mapping[str, Path]) -> list[str]:
-    """What cannot be read as it stands, a sentence each with the object, the place and what is meant."""
+    """The faults of these objects, a sentence each with the object, the place and what is meant."""
     found = []
     for one in objects:
         name = called(one) if isinstance(one.get("metadata") or {}, dict) else str(one.get("kind"))

@@ -28,7 +28,7 @@ def policy(**spec: Any) -> dict[str, Any]:
 
 
 def refused(*objects: dict[str, Any]) -> list[str]:
-    """Of a List of these objects, in JSON."""
+    """The refusals of a List of these objects, in JSON."""
     documents = read(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), "x")
     return attach_all(documents, Settings(every=True)).refused
 
