@@ -287,7 +287,7 @@ def test_autoscaling_is_the_shipped_object_with_each_workloads_own_words(kind: s
     ("namespaces", "place"), [([], "monitoring"), (["inference"], "inference"), (["chat", "code"], None), (["*"], None)]
 )
 def test_a_workload_is_looked_for_where_the_engines_are(namespaces: list[str], place: str | None, helm: Helm) -> None:
-    """Of a single namespace; where there are several it must be said, because a wrong one would be asked in silence."""
+    """A single namespace is taken; where there are several it must be said, because a wrong one would be asked in silence."""
     workload = {"name": "llama", "requestsPerReplica": 8, "maxReplicas": 9}
     values = {
         **OFF,

@@ -49,7 +49,7 @@ _LOOPBACK_HOST = re.compile(r"127(?:\.\d+){3}|localhost|\[?::1\]?")
 
 
 _ADDRESS = re.compile(r"\S+://\S+|(?<!\S)[\w.-]+:\d{2,5}(?!\S)")
-_VARIABLE = re.compile(r"\$[({]?(\w+)(?::?-(\w+))?[)}]?")
+_SHELL_VARIABLE = re.compile(r"\$[({]?(\w+)(?::?-(\w+))?[)}]?")
 """$(PORT) of Kubernetes; $PORT, ${PORT} and ${PORT:-8000} of a shell."""
 _SHELLS = ("sh", "bash", "ash", "dash", "zsh")
 _COMMANDS_OF_A_SHELL = re.compile(r"&&|\|\||[;&|]|(?<!\\)\n")
@@ -222,7 +222,7 @@ def _stated(container: Object, engine: Start | None) -> int | None:
     elsewhere = {str(each.get("name")) for each in there}
     for flag in engine.flags if engine else ("--port",):
         found = {
-            _VARIABLE.sub(
+            _SHELL_VARIABLE.sub(
                 lambda match: variables.get(match[1], match[0] if match[1] in elsewhere else match[2] or match[0]),
                 value,
             )

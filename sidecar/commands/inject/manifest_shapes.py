@@ -14,35 +14,35 @@ from sidecar.commands.inject.workload_kinds import Path, kind_of, pods_behind, p
 
 
 _MEANT: dict[type, str] = {dict: "a map", list: "a list", int: "a number", str: "a word or a number"}
-_WORDS: list[Any] = [str]
+_WORDS_SHAPE: list[Any] = [str]
 _PORTS: list[Any] = [{"containerPort": int, "hostPort": int}]
-_NEEDED = ("containerPort",)
+_REQUIRED_KEYS = ("containerPort",)
 _PROBE: dict[str, Any] = {"httpGet": {}, "tcpSocket": {}, "grpc": {}}
-_CONTAINER: dict[str, Any] = {
+_CONTAINER_SHAPE: dict[str, Any] = {
     "name": str,
     "image": str,
-    "command": _WORDS,
-    "args": _WORDS,
+    "command": _WORDS_SHAPE,
+    "args": _WORDS_SHAPE,
     "env": [{}],
     "ports": _PORTS,
-    "lifecycle": {"preStop": {"exec": {"command": _WORDS}, "sleep": {}}},
+    "lifecycle": {"preStop": {"exec": {"command": _WORDS_SHAPE}, "sleep": {}}},
     "startupProbe": _PROBE,
     "readinessProbe": _PROBE,
     "livenessProbe": _PROBE,
     "modelFormat": {},
 }
-_POD: dict[str, Any] = {
-    "containers": [_CONTAINER],
-    "initContainers": [_CONTAINER],
-    "model": _CONTAINER,
-    "mainContainer": _CONTAINER,
+_POD_SHAPE: dict[str, Any] = {
+    "containers": [_CONTAINER_SHAPE],
+    "initContainers": [_CONTAINER_SHAPE],
+    "model": _CONTAINER_SHAPE,
+    "mainContainer": _CONTAINER_SHAPE,
     "volumes": [{"name": str}],
     "terminationGracePeriodSeconds": int,
 }
 _METADATA: dict[str, Any] = {"labels": {}, "annotations": {}}
-_SELECTOR: dict[str, Any] = {"matchLabels": {}, "matchExpressions": [{}]}
-_RULES: list[Any] = [{"ports": [{}], "to": [{"podSelector": _SELECTOR}]}]
-_POLICY: dict[str, Any] = {"podSelector": _SELECTOR, "ingress": _RULES, "egress": _RULES}
+_SELECTOR_SHAPE: dict[str, Any] = {"matchLabels": {}, "matchExpressions": [{}]}
+_RULES_SHAPE: list[Any] = [{"ports": [{}], "to": [{"podSelector": _SELECTOR_SHAPE}]}]
+_POLICY: dict[str, Any] = {"podSelector": _SELECTOR_SHAPE, "ingress": _RULES_SHAPE, "egress": _RULES_SHAPE}
 _LEADS: dict[str, Any] = {"selector": {}, "ports": [{}], "targetPorts": [{}]}
 """A map lists what it may hold, as far as it is read; a list has the shape of each of its members."""
 
@@ -69,7 +69,7 @@ def _odd(one: Object, further_kinds: Mapping[str, Path]) -> Iterator[str]:
         yield from _differs(one.get("spec"), {}, "spec")
         for place in (*pods_of(one, kind), *pods_behind(one, kind)):
             yield from _differs(Edited(one).get(place.metadata), _METADATA, _place(place.metadata))
-            yield from _differs(place.spec_in(one), _POD, _place(place.spec))
+            yield from _differs(place.spec_in(one), _POD_SHAPE, _place(place.spec))
 
 
 def _place(path: Path) -> str:
@@ -86,7 +86,7 @@ def _differs(node: Any, shape: Any, at: str) -> Iterator[str]:
         yield f"{at} is {node!r:.60}, and {_MEANT[meant]} is meant"
     elif isinstance(shape, dict):
         for key, below in shape.items():
-            if key in _NEEDED and node.get(key) is None:
+            if key in _REQUIRED_KEYS and node.get(key) is None:
                 yield f"{at} has no {key}"
             yield from _differs(node.get(key), below, f"{at}.{key}")
     elif isinstance(shape, list):
