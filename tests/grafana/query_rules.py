@@ -329,7 +329,7 @@ def joins_right(dashboard: Json) -> Complaints:
                     yield f"{where(panel, target)}: by ({', '.join(sorted(lost))}), which is not there"
                 if str(node.op) == "quantile" and below == grouping(node):
                     yield f"{where(panel, target)}: a quantile over one value"
-                if str(node.op) == "count" and not {"namespace", "pod"} <= below:
+                if str(node.op) == "count" and not {"cluster", "namespace", "pod"} <= below:
                     yield f"{where(panel, target)}: what is counted are not pods"
                 if str(node.op) == "topk" and _too_many_compete(below, grouping(node)):
                     yield f"{where(panel, target)}: topk lets lanes compete with each other"
