@@ -302,11 +302,14 @@ class SseParser:
             del self._line[_LONGEST_NAME_LINE_BYTES:]  # of an event's name, or of nothing that is read
 
     def _long_line_ends(self, outline: Outline) -> None:
-        if not self._is_data and self._line[: len(_DATA)] == _DATA:
+        """Only a line of data ends with a line feed in the data: other fields between two such lines add nothing (WHATWG HTML 9.2.6)."""
+        if self._is_data or self._line == _DATA[:-1]:
+            outline.feed(b"\n")
+        elif self._line[: len(_DATA)] == _DATA:
             outline.feed(self._line[len(_DATA) :])
-        elif not self._is_data and self._line[: len(_EVENT)] == _EVENT:
+            outline.feed(b"\n")
+        elif self._line[: len(_EVENT)] == _EVENT:
             self._event = bytes(self._line[len(_EVENT) :]).removeprefix(b" ")
-        outline.feed(b"\n")
         self._line.clear()
         self._is_data = False
 

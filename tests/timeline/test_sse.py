@@ -110,6 +110,16 @@ class TestTheCap:
 
         assert (events, parser.oversized) == ([(b"", b"next")], 1)
 
+    @pytest.mark.parametrize("between", [b"id: 7\n", b"retry\n: a comment\n", b"datum: x\n", b"event: e\n"])
+    @pytest.mark.parametrize("size", [1, 3, 1000])
+    def test_other_fields_between_lines_of_data_add_nothing_to_it(self, between: bytes, size: int) -> None:
+        """In a long event as in a short one: one line feed between two lines of data, and one more for `data` without a value."""
+        parser = SseParser(16)
+        stream = b'data: {"a": "one\n' + between + b"data\n" + between + b'data: two"}\n\n'
+        events = [event for at in range(0, len(stream), size) for event in parser.feed(stream[at : at + size])]
+
+        assert [said for _, said in events] == [b'{"a":"one\n\ntwo"}']
+
     @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
     @pytest.mark.parametrize("space", [b" ", b""])
     def test_json_over_the_cap_gives_its_outline(self, end: bytes, space: bytes) -> None:
