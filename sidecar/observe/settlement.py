@@ -87,7 +87,7 @@ class Settlement:
         self._over: deque[tuple[float, str]] = deque()
         """Instants at which requests ended, and the ids of their spans, which are forgotten SPAN_KEPT_SECONDS later."""
         self._probes_over: deque[float] = deque()
-        """Instants at which probes of `sidecar verify` ended on which no report came yet: no more than are believed (`verify_probes.py`)."""
+        """Instants at which probes of `sidecar verify` ended on which no report came, of the last EXCUSED_SECONDS."""
         self._in_vain = 0
         """Requests in a row for which no report came."""
         self._due_reports: deque[KeyedReport] = deque()
@@ -154,19 +154,23 @@ class Settlement:
 
     def probe_ended(self, ending: Ending) -> None:
         """A probe of `sidecar verify` is over. The engine may report on it, and no request is there for that report."""
+        self._forget_probes(ending.at)
         self._probes_over.append(ending.at)
         self.on_ended(ending)
 
     def _lost(self, lost: Lost) -> None:
         """A report was dropped. For each probe one without a request is no loss."""
         if lost is Lost.UNMATCHED:
-            probes, oldest_at = self._probes_over, self.clock() - EXCUSED_SECONDS
-            while probes and probes[0] < oldest_at:
-                probes.popleft()
-            if probes:
-                probes.popleft()
+            self._forget_probes(self.clock())
+            if self._probes_over:
+                self._probes_over.popleft()
                 return
         self._recorder.dropped(lost.value)
+
+    def _forget_probes(self, at: float) -> None:
+        """No report is expected any more on those that ended EXCUSED_SECONDS ago. An engine that reports nothing would else keep all."""
+        while self._probes_over and self._probes_over[0] < at - EXCUSED_SECONDS:
+            self._probes_over.popleft()
 
     def expire(self, at: float) -> bool:
         """End waits that have lasted long enough; call it once a second. True: more are due, so call it again after

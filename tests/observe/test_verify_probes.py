@@ -100,6 +100,18 @@ def test_a_probe_on_which_no_report_came_excuses_none_for_ever() -> None:
     assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == 1
 
 
+def test_of_probes_on_which_no_report_comes_few_are_kept() -> None:
+    """An engine that reports nothing, and a client that sends one probe in each minute, as many as are believed."""
+    walk = Walk()
+    for _ in range(60):
+        walk.client().send(PROBE)
+        play(walk)
+        passed(walk, PROBE_EVERY_SECONDS)
+
+    assert walk.value("llm_sidecar_verify_probes_total", result="apart") == 60
+    assert len(walk.settlement._probes_over) <= EXCUSED_SECONDS / PROBE_EVERY_SECONDS + 1
+
+
 def test_a_probe_beside_a_stream_is_none_that_passed_the_sidecar_by() -> None:
     """The engine's page counts both: a share of one half would stop the step model from learning."""
     walk = Walk()
