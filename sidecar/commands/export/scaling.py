@@ -12,6 +12,7 @@ Prometheus keeps no `up`.
 No series, no number: an autoscaler then keeps what it has. Knows PromQL, and no autoscaler.
 """
 
+from sidecar.commands.export.rules.burn import SLOW
 from sidecar.metrics.catalogue import (
     ENGINE_REQUESTS_WAITING,
     ENGINE_UP,
@@ -23,18 +24,15 @@ from sidecar.metrics.catalogue import (
     SLO_UNDECIDED_MISSES,
 )
 from sidecar.slo.attribution import Blame
+from sidecar.slo.page_limits import LEAST_CONFIDENCE
 
 
 SCALING_WINDOW = "2m"
 """Long enough for two scrapes a minute apart, and for the 15 s in which a root may be undecided."""
-LEAST_MISSES, LEAST_BURN = 3, 2
-"""Misses in the window, and their multiple of what the targets allow, from which on an objective burns: the burn of a ticket."""
+LEAST_MISSES = 3
+"""Misses in the window from which on an objective may burn; it does if they are the multiple of the allowed ones that is a ticket (`SLOW`)."""
 _SCRAPED = "up"
 """Prometheus' own series of each target, 0 while its scrape fails. A pod may be several targets."""
-LEAST_SHARE = 0.6
-"""Share of the misses whose root is the queue, as in the alerts."""
-
-
 _OF_A_NAME = "[bcdf-hj-np-tv-xz2456789]"
 """A character of the names that Kubernetes makes up: `alphanums` of apimachinery's `pkg/util/rand`."""
 
@@ -64,9 +62,9 @@ def replicas_wanted(selector: str, requests_per_replica: int) -> str:
     before_output = of(REQUESTS_IN_FLIGHT.name, 'state="waiting"')  # where the engine does not tell its queue
     waiting = f"(sum({of(ENGINE_REQUESTS_WAITING.name)}) or sum({before_output}))"
     misses, roots = grown(SLO_MISSES_TOTAL.name), SLO_ROOT_CAUSE_MISSES_TOTAL.name
-    burning = f"({misses} >= {LEAST_MISSES} and {misses} >= {LEAST_BURN} * {grown(SLO_ALLOWED_MISSES_TOTAL.name)})"
+    burning = f"({misses} >= {LEAST_MISSES} and {misses} >= {SLOW.at_least:g} * {grown(SLO_ALLOWED_MISSES_TOTAL.name)})"
     queue = grown(roots, f'phase="{Blame.QUEUE}"')
-    named = f"({queue} >= {LEAST_SHARE} * ({grown(roots)} + sum({of(SLO_UNDECIDED_MISSES.name)})))"
+    named = f"({queue} >= {LEAST_CONFIDENCE:g} * ({grown(roots)} + sum({of(SLO_UNDECIDED_MISSES.name)})))"
     needed = f"{working} + {waiting} / {requests_per_replica}"
     in_use = f"sum({of(REQUESTS_IN_FLIGHT.name)}) / {requests_per_replica} + {replicas} - {working}"
     return "\n".join(
