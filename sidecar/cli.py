@@ -174,7 +174,7 @@ def _command_that_asks(name: str) -> Callable[[Sequence[str]], int] | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    shared = Parser(add_help=False, allow_abbrev=False)
+    shared = Parser(add_help=False)
     group = shared.add_argument_group("config (a flag outranks the environment, and that the file)")
     group.add_argument("--config.file", metavar="FILE", help="YAML; see docs/configuration.md")
     for key in SHORT_FLAGS:
@@ -184,8 +184,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="sidecar",
         description=_ABOUT_SIDECAR,
         epilog=_EXAMPLES_OF_SIDECAR,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"sidecar {__version__} ({BUILD})")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
@@ -211,7 +209,5 @@ def _parser() -> argparse.ArgumentParser:
             description=about,
             epilog=_ENDS,
             parents=[shared],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
         )
     return parser

@@ -78,8 +78,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="sidecar baseline",
         description=_ABOUT_BASELINE,
         epilog=_EXAMPLES_OF_BASELINE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("verb", choices=("export",), metavar="export", help="the one thing that it does")
     parser.add_argument("--url", metavar="URL", default=HERE, help=f"a sidecar's admin side (default {HERE})")

@@ -4,7 +4,6 @@ Exit codes: 0 nothing is in flight any more; 1 the deadline came first, or no an
 one answer, and asks no proxy: `http.client` reads no `http_proxy`. The drain itself is `shutdown.py`.
 """
 
-import argparse
 import http.client
 import json
 import ssl
@@ -44,8 +43,6 @@ def main(argv: Sequence[str]) -> int:
         prog="sidecar drain",
         description=_ABOUT_DRAIN,
         epilog=_EXAMPLES_OF_DRAIN,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--url", default=HERE, help=f"the admin side of a sidecar on this host (default {HERE})")
     try:

@@ -7,7 +7,7 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -56,7 +56,10 @@ def folded_command(words: Sequence[str], columns: int, first: str = "") -> list[
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors fit the terminal, as its help does."""
+    """A parser whose errors fit the terminal, as its help does, which keeps the lines of its texts and takes no beginning of a flag for it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

@@ -234,8 +234,6 @@ def parser() -> argparse.ArgumentParser:
         prog="sidecar capacity",
         description=_ABOUT_CAPACITY,
         epilog=_EXAMPLES_OF_CAPACITY,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
         exit_on_error=False,
     )
     for title, flags in _GROUPS.items():

@@ -189,8 +189,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="sidecar compare",
         description=_ABOUT_COMPARE,
         epilog=_EXAMPLES_OF_COMPARE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     for name, value, words in _COMPARE_FLAGS:
         parser.add_argument(f"--{name}", dest=name, metavar=value, help=words)

@@ -81,7 +81,6 @@ def parser() -> argparse.ArgumentParser:
         " With Prometheus and Alertmanager installed, the shipped rules page at a faster pace, which is printed.",
         epilog=_EXAMPLES,
         formatter_class=_Help,
-        allow_abbrev=False,
     )
     made.add_argument(
         "--preset", choices=PRESETS, default=SMALL_CHAT.name, help="the simulated replica (default %(default)s)"

@@ -111,8 +111,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="sidecar diagnose",
         description=_ABOUT_DIAGNOSE,
         epilog=_EXAMPLES_OF_DIAGNOSE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     source = parser.add_argument_group("source to ask")
     for name, value, words in _SOURCES:

@@ -112,8 +112,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="sidecar doctor",
         description=_ABOUT_DOCTOR,
         epilog=_EXAMPLES_OF_DOCTOR,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     asked = parser.add_argument_group("sources to ask")
     for name, words in _ADDRESSES.items():

@@ -58,8 +58,6 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
         description=_ABOUT_EXPORT,
         epilog=_EXAMPLES_OF_EXPORT,
         usage=f"sidecar export {{{','.join(things)}}}\n                      --out=DIR [flags]",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("what", choices=things, metavar="WHAT", help=f"one of {', '.join(things)}")
     parser.add_argument(

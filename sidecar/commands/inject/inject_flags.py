@@ -144,6 +144,5 @@ def _parser(name: str, about: str, ends: str) -> argparse.ArgumentParser:
         prog=name,
         description=about,
         epilog=ends,
-        allow_abbrev=False,
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=width()),
     )

@@ -121,8 +121,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="sidecar verify",
         description=_ABOUT_VERIFY,
         epilog=_EXAMPLES_OF_VERIFY,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     for name, value, words in _VERIFY_FLAGS:
         parser.add_argument(f"--{name}", dest=name, metavar=value, help=words)
