@@ -84,12 +84,13 @@ def prometheus(
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
     try:
         deadline = time.monotonic() + 30
-        while process.poll() is None and time.monotonic() < deadline:
+        is_ready = False
+        while not is_ready and process.poll() is None and time.monotonic() < deadline:
             with suppress(OSError):
                 urllib.request.urlopen(f"{url}/-/ready", timeout=10).close()
-                break
+                is_ready = True
             time.sleep(0.1)
-        assert process.poll() is None, log.read_text()[-4000:]
+        assert is_ready, log.read_text()[-4000:]
         yield
     finally:
         process.kill()
