@@ -86,7 +86,7 @@ def carried() -> dict[Path, Path]:
     """The files that the wheel carries, relative to the root, each with its place in the wheel."""
     found: dict[Path, Path] = {}
     for pattern in pyproject()["tool"]["sidecar"]["carried"]:
-        # What the chart links to travels once; `sidecar export chart` puts it there again.
+        # The files to which the chart links travel once; `sidecar export chart` puts them there again.
         files = [path for path in sorted(ROOT.glob(pattern)) if path.is_file() and not path.is_symlink()]
         matched = [path.relative_to(ROOT) for path in files]
         if not matched:

@@ -115,7 +115,7 @@ def _stand_in() -> None:
     _run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE_OF_DEBIAN, str(root), mirror)
     # As in the public base: `python` and `pip` below /usr/local, and its packages apart from Debian's.
     _run("chroot", str(root), "python3", "-m", "venv", "/usr/local")
-    # What is mounted needs a place.
+    # A mount needs a folder that is there.
     for place in _headers():
         (root / place.relative_to("/")).mkdir(parents=True, exist_ok=True)
     (root / "etc/pip.conf").touch()

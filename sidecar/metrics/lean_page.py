@@ -33,8 +33,7 @@ class Shown(Protocol):
 class SummedFamily:
     """Counters of one family that differ only in labels which `metric` does not have, as one.
 
-    `children` is as of now: it takes in what has been made since, and adds up. The counters of ten lanes of three models take
-    0.2 ms.
+    `children` is as of now: it takes in what has been made since, and adds up.
     """
 
     def __init__(self, family: Family[CounterChild], metric: Metric) -> None:
