@@ -97,6 +97,19 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
     ] == []
 
 
+def test_every_folder_of_an_exported_kustomization_that_a_page_lists_exists() -> None:
+    """`llm-phase-sidecar/` is what `sidecar export kubernetes` wrote: a component that has gone would stay on a page."""
+    listed = [
+        (page.name, found)
+        for page in PAGES
+        for code in code_of(page, "yaml", "sh")
+        for found in re.findall(r"llm-phase-sidecar/(deploy/[\w/-]+)", code)
+    ]
+
+    assert {name for name, _ in listed} >= {"attach.md", "scaling.md"}
+    assert [one for one in listed if not (CHECKOUT / one[1] / "kustomization.yaml").is_file()] == []
+
+
 def test_the_walk_names_every_room_and_only_files_that_exist() -> None:
     """docs/architecture.md has each folder of `sidecar/`, and each file that it names is somewhere in the checkout."""
     page = (CHECKOUT / "docs" / "architecture.md").read_text()
