@@ -5,6 +5,7 @@ manifest. test_kustomize_component.py holds that Kustomize's objects are those o
 """
 
 import json
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,13 +79,27 @@ def counted(path: Path) -> list[Counts]:
     restarted = len([*workloads_of(strangers, Settings())])
     not_named = sum(not concerns(one, pods) for one in strangers)
     told, _ = commands(read(written(documents), "again"), back=False)
-    steps = [step for line in told for step in json.loads(line[line.index("'[") + 1 : line.rindex("'")])]
-    past = sum(not step["path"].startswith(("/spec/ports/", "/spec/targetPort")) for step in steps)
+    patched = [object_of(line, after) for line in told]
+    past = [one for one in patched if not concerns(one, pods)]
+    makes_pods = len([*workloads_of(patched, Settings())])
     return [
         Counts("inject", path.stem, 1 + labels, not_named, restarted),
         Counts("kustomize", path.stem, 2 + labels, not_named, restarted),
-        Counts("bypass", path.stem, 1, 0, past),
+        Counts("bypass", path.stem, 1, len(past), makes_pods),
     ]
+
+
+def object_of(command: str, objects: list[Any]) -> Any:
+    """The object that `kubectl patch KIND NAME ...` changes."""
+    kubectl, patch, kind, name, *_ = shlex.split(command)
+    assert (kubectl, patch) == ("kubectl", "patch")
+    (found,) = [
+        one
+        for one in objects
+        if (one["kind"].lower(), one["metadata"]["name"]) == (kind.partition(".")[0], name)
+        and one["apiVersion"].partition("/")[0] in ("v1", kind.partition(".")[2])
+    ]
+    return found
 
 
 @pytest.mark.long
