@@ -149,7 +149,7 @@ def test_a_group_that_is_not_loaded_leaves_alone_the_dashboards_that_do_not_read
 ) -> None:
     """With the group of pods alone, Fleet reads it, and the other dashboards draw what they compute."""
     ((_, query, label),) = switch(board(uid))
-    text = filled_in(query, lived, dict.fromkeys(("namespace", "pod", "prompt_bucket"), ".*"))
+    text = filled_in(query, lived, dict.fromkeys(("cluster", "namespace", "pod", "prompt_bucket"), ".*"))
     without = text.replace("job:llm_sidecar_build_info:count{", f'job:llm_sidecar_build_info:count{{part!="{absent}",')
 
     assert [one["metric"] for one in lived.answers(without, instant=True)] == [{label: computed}]

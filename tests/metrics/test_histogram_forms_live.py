@@ -165,6 +165,7 @@ def in_namespace(expr: str, namespace: str) -> str:
     chosen = {
         "__rate_interval": f"{1.5 * STANDS_SECONDS:.0f}s",
         "__range": f"{2 * STANDS_SECONDS:.0f}s",
+        "cluster": ".*",
         "namespace": namespace,
     }
     chosen |= dict(zip(("baseline", "canary"), VERSIONS, strict=True))

@@ -21,7 +21,10 @@ from tests.support.tools import need_kubectl, need_newer, need_tool
 CHECKOUT = Path(__file__).parents[3]
 RULE_FILES = tuple(str(path.relative_to(CHECKOUT)) for path in sorted((CHECKOUT / "alert_rules").glob("llm-*.yml")))
 ALERTMANAGER_FILE = f"alert_rules/{ROUTES}"
-ROUTES_FILES = {ALERTMANAGER_FILE, f"alert_rules/{ROUTES_OBJECT}"}
+ROUTES_FILES = {ALERTMANAGER_FILE, f"alert_rules/{ROUTES_OBJECT}"} | {
+    f"deploy/chart/files/{Path(path).name}" for path in (ALERTMANAGER_FILE, ROUTES_OBJECT)
+}
+"""The chart carries the same."""
 
 
 @pytest.fixture(scope="module")
