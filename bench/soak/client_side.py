@@ -50,6 +50,13 @@ class Answer(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self._ended: asyncio.Future[bool] | None = None
 
+    @property
+    def reusable(self) -> bool:
+        """Whether it takes another request. A client may leave in the very turn in which its answer ends: its transport is then closing, and
+        is told of its end a turn later.
+        """
+        return self.keep_alive and self.transport is not None and not self.transport.is_closing()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
 
@@ -177,7 +184,7 @@ class ClientSide:
         asked = 0
         while self._going and (not requests or asked < requests):
             asked += 1
-            if connection is None or connection.transport is None or not connection.keep_alive:
+            if connection is None or not connection.reusable:
                 if connection is not None and connection.transport is not None:
                     connection.transport.close()
                 connection = await self._connected()

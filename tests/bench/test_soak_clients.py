@@ -39,6 +39,39 @@ def test_a_request_on_a_connection_that_ended_before_it_is_cut(connection: Answe
     assert connection.wrong == ""
 
 
+def test_a_connection_that_its_client_left_as_the_answer_ended_is_not_asked_again() -> None:
+    """On uvloop, which runs the soak: a timer of that turn aborts what the next request would be asked on, which would count as cut."""
+
+    class Leaves(Answer):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            assert self.transport is not None
+            self.transport.abort()
+
+    async def story() -> tuple[bool, bool, bool]:
+        ended = asyncio.Event()
+
+        async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            with suppress(OSError):
+                await reader.read(-1)
+            writer.close()
+            ended.set()
+
+        server = await asyncio.start_server(peer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        _, connection = await asyncio.get_running_loop().create_connection(Leaves, "127.0.0.1", port)
+        whole = await connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"ok")
+        told = whole, connection.keep_alive, connection.reusable
+        await ended.wait()
+        server.close()
+        await server.wait_closed()
+        return told
+
+    assert uvloop.run(story()) == (True, True, False)
+
+
 def test_a_hostile_writer_ends_where_its_connection_was_reset_in_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """On uvloop, which runs the soak, a write to such a connection raises RuntimeError, and asyncio's own loop takes it."""
     steps_asked: list[str] = []
