@@ -33,7 +33,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 # Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents score bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -106,6 +106,9 @@ profile: .venv/.dev ## where the sidecar spends its time on a token and on a req
 
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)
+
+score: .venv/.dev ## does the verdict name what broke, on 20 shapes of faults that the commit draws: a quarter of an hour, and it needs promtool
+	$(BIN)/python -m bench.score $(ARGS)
 
 bench-first-page: .venv/.dev ## from `sidecar demo` to its first page, five kinds five times: an hour on a machine that does nothing else; ARGS="--runs 1": a fifth
 	$(BIN)/python -m bench.first_page $(ARGS)

@@ -24,10 +24,14 @@ from bench.checkout import commit
 from bench.incidents.bounds import BOUNDS, SAMPLE_BOUNDS, broken
 from bench.incidents.engines import ENGINES
 from bench.incidents.healthy import (
+    BUSY_MACHINES,
     DAYS,
+    DRAINS,
     QUIET_DAYS,
     RESTARTS,
     HealthyDay,
+    busy_machine,
+    drain,
     healthy_day,
     quiet_batches,
     quiet_days,
@@ -218,7 +222,13 @@ def _runs(todo: list[Job], arguments: argparse.Namespace) -> list[Done]:
 
 def _healthy(arguments: argparse.Namespace) -> list[HealthyDay]:
     days = []
-    for play, count in ((healthy_day, arguments.healthy_days), (rolling_restart, arguments.rolling_restarts)):
+    stretches = (
+        (healthy_day, arguments.healthy_days),
+        (rolling_restart, arguments.rolling_restarts),
+        (drain, arguments.drains),
+        (busy_machine, arguments.busy_machines),
+    )
+    for play, count in stretches:
         for day in _in_parallel(Kept(play, arguments.kept), list(range(count)), arguments.jobs):
             days.append(day)
             print(told(day), flush=True)
@@ -275,6 +285,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mode", nargs="*", choices=[mode.value for mode in Mode], help="default: all three")
     parser.add_argument("--healthy-days", type=int, help=f"days up to 90 %% load (default of a whole run: {DAYS})")
     parser.add_argument("--rolling-restarts", type=int, help=f"planned restarts of fleets ({RESTARTS})")
+    parser.add_argument("--drains", type=int, help=f"planned drains of a pod of a fleet ({DRAINS})")
+    parser.add_argument("--busy-machines", type=int, help=f"stretches on a machine that lacks CPU ({BUSY_MACHINES})")
     parser.add_argument("--quiet-days", type=int, help=f"days of one request a minute ({QUIET_DAYS})")
     parser.add_argument(
         "--no-notifications", dest="notifications", action="store_false", help="do not ask an Alertmanager"
@@ -288,7 +300,8 @@ def _arguments() -> argparse.Namespace:
     picked = arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds
     arguments.whole = not (picked or arguments.world or arguments.mode)
     arguments.kept = frozen() if arguments.whole else None
-    for name, usual in (("healthy_days", DAYS), ("rolling_restarts", RESTARTS), ("quiet_days", QUIET_DAYS)):
+    stretches = {"healthy_days": DAYS, "rolling_restarts": RESTARTS, "quiet_days": QUIET_DAYS}
+    for name, usual in (stretches | {"drains": DRAINS, "busy_machines": BUSY_MACHINES}).items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, 0 if picked else usual)
     if arguments.seeds is None:

@@ -64,6 +64,10 @@ class Fault:
     slow_clients: Mapping[str, SlowClients] = field(default_factory=dict)
     errors: float = 0.0
     """Share of requests, 0 to 1, that the engine answers with status 500."""
+    rejected: float = 0.0
+    """Share of requests, 0 to 1, that the engine turns away with status 429, if they are not answered with 500."""
+    tokens_a_step: float | None = None
+    """Mean tokens of a decode step, if the world's engine speculates; None: the world's."""
     transfer_seconds: float = 0.0
     """Seconds added to the transfer of each KV cache between the schedulers of a disaggregated engine."""
     throttle: Throttle | None = None

@@ -23,12 +23,13 @@ from bench.incidents.prometheus import RULE_FILES, Firing, ask, names_in, spells
 from bench.incidents.replica import of_world
 from bench.incidents.request import Run
 from bench.incidents.samples import Samples
+from bench.incidents.sampling import NO_REQUEST
 from bench.incidents.saturation import alone, fair, saturates_at
 from bench.incidents.traffic import Day
-from bench.incidents.world import Mode, World, unkind_world
+from bench.incidents.world import Mode, Throttle, World, unkind_world
 
 
-DAYS, RESTARTS, QUIET_DAYS = 7, 50, 30
+DAYS, RESTARTS, QUIET_DAYS, DRAINS, BUSY_MACHINES = 7, 50, 30, 10, 5
 """Numbers of each in a whole run."""
 DAY_SECONDS = 86_400.0
 STEP_SECONDS = 15.0
@@ -49,6 +50,12 @@ WARM_UP_SECONDS = 60.0
 WARMING = {"prefill_factor": 1.5, "decode_factor": 1.2}
 
 FIRING = 'ALERTS{alertstate="firing",severity=~"page|ticket"}'
+
+DRAIN_SEED, BUSY_SEED = 4_000_000, 5_000_000
+DRAIN_UTILISATION, BUSY_UTILISATION = 0.4, 0.6
+BUSY = Fault(merged=0.6, throttle=Throttle(0.04))
+"""Three reads of five hold the next event too, and the sidecar runs two fifths of the time."""
+BUSY_SECONDS = 1200.0
 
 QUIET_PER_SECOND = 1 / 60
 """Requests of all lanes on a quiet day."""
@@ -128,6 +135,33 @@ def rolling_restart(number: int) -> HealthyDay:
         for pod in range(pods)
     ]
     return _heard(number, engine, merged(runs), f"rolling restart of {pods} pods")
+
+
+def drain(number: int) -> HealthyDay:
+    """Take one pod out, as planned: it gets no more requests and ends those that it has; the others share its traffic."""
+    engine, world = _placed(number, DRAIN_SEED + number)
+    factor = DRAIN_UTILISATION * saturates_at(engine, world)
+    pods = RESTARTED_PODS[number % len(RESTARTED_PODS)]
+    engine = fair(engine, world, factor * pods / (pods - 1))
+    runs = [
+        play(engine, DRAIN_SEED + 100 * number + pod, _drained(engine, pod, pods), world=world, factor=factor)
+        for pod in range(pods)
+    ]
+    return _heard(number, engine, merged(runs), f"drain of one pod of {pods}")
+
+
+def busy_machine(number: int) -> HealthyDay:
+    """Other processes take the CPU that reads need: reads hold several events, and come late by less than any threshold."""
+    engine, world = _placed(number, BUSY_SEED + number)
+    factor = BUSY_UTILISATION * saturates_at(engine, world)
+    engine = fair(engine, world, factor)
+    busy = Incident((Episode(BUSY),), seconds=BUSY_SECONDS)
+    return _heard(number, engine, play(engine, BUSY_SEED + number, busy, world=world, factor=factor), "busy machine")
+
+
+def _drained(engine: EngineConfig, pod: int, pods: int) -> Incident:
+    load = NO_REQUEST if pod == 0 else pods / (pods - 1)
+    return Incident((Episode(Fault(load={each.lane: load for each in engine.lanes})),))
 
 
 def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[HealthyDay]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from bench.incidents import shapes
 from bench.incidents.drawn import drawn
 from bench.incidents.engines import BY_NAME as ENGINES_BY_NAME
 from bench.incidents.engines import ENGINES, EngineConfig
@@ -31,6 +32,7 @@ class Job:
     """One run to do."""
 
     kind: str
+    """Name of a kind of `kinds.py`, or `shape-TEXT-NUMBER`."""
     engine: str
     """Name of an engine of `engines.py`, or `drawn-SEED-NUMBER`."""
     seed: int
@@ -93,12 +95,7 @@ def jobs(
 
 def played(job: Job) -> Played:
     """Play the run of a job, and find its truth. The same job gives the same run."""
-    kind = KINDS_BY_NAME[job.kind]
-    rng = Random(f"{job.seed}/{job.kind}")
-    magnitude = rng.random()
-    world = _world(job, kind)
-    engine, factor = _placed(engine_of(job.engine), world, job.seed)
-    incident = kind.sample(engine, factor, magnitude, rng)
+    world, engine, factor, magnitude, incident = _prepared(job)
     kinds = [KINDS_BY_NAME[name] for name in incident.made_of or (job.kind,)]
 
     def with_truth() -> tuple[Run, Truth]:
@@ -107,12 +104,28 @@ def played(job: Job) -> Played:
 
     run, truth = with_truth()
     lanes = truth.lanes.values()
-    if any(lane.must_ticket for lane in lanes) and not any(lane.must_page for lane in lanes):
+    lasts = incident.seconds < SLOW_INCIDENT_SECONDS and any(each.ends is None for each in incident.episodes)
+    if lasts and any(lane.must_ticket for lane in lanes) and not any(lane.must_page for lane in lanes):
         # It burns too slowly to page: play the hour within which a ticket must come.
         incident = replace(incident, seconds=SLOW_INCIDENT_SECONDS)
         run, truth = with_truth()
     front_end = any(each.front_end for each in kinds)
     return Played(engine, world, factor, magnitude, incident, run, truth, front_end, len(kinds) > 1)
+
+
+def _prepared(job: Job) -> tuple[World, EngineConfig, float, float, Incident]:
+    """World, engine with objectives, load factor, magnitude and incident of a job."""
+    rng, engine = Random(f"{job.seed}/{job.kind}"), engine_of(job.engine)
+    if job.kind.startswith(shapes.PREFIX):
+        shape = shapes.named(job.kind)
+        world = shapes.world_of(shape, f"{job.seed}/{job.kind}")
+        engine, factor = _placed(shapes.engine_of(shape, engine), world, job.seed)
+        return world, engine, factor, shape.magnitude, shapes.incident_of(shape, engine, factor, rng, world)
+    kind = KINDS_BY_NAME[job.kind]
+    magnitude = rng.random()
+    world = _world(job, kind)
+    engine, factor = _placed(engine, world, job.seed)
+    return world, engine, factor, magnitude, kind.sample(engine, factor, magnitude, rng)
 
 
 def _world(job: Job, kind: Kind) -> World:

@@ -48,8 +48,8 @@ Roots = Mapping[str, Labels]
 """Objective to its right phases."""
 
 
-def _roots(ttft: str, tpot: str, e2e: str) -> Roots:
-    """Roots from text: the phases of each objective, separated by spaces."""
+def roots(ttft: str, tpot: str, e2e: str) -> Roots:
+    """Right phases from text: the phases of each objective, separated by spaces."""
     return {name: frozenset(phases.split()) for name, phases in (("ttft", ttft), ("tpot", tpot), ("e2e", e2e))}
 
 
@@ -100,13 +100,18 @@ class Kind:
         return frozenset(right)
 
 
-_LOAD = _roots("queue", "decode queue", "queue decode")
-_PREFILL = _roots("prefill", "decode prefill", "prefill decode")
-_ENGINE = _roots("engine", "engine", "engine")
-_STREAM = _roots("stream", "stream", "stream")
-_INTERFERENCE = _roots("queue", "decode", "queue decode")
-_EITHER = _roots("", "", "")
-_SIDECAR = _roots("sidecar stream unattributed", "sidecar stream unattributed", "sidecar stream unattributed")
+_LOAD = roots("queue", "decode queue", "queue decode")
+_PREFILL = roots("prefill", "decode prefill", "prefill decode")
+_ENGINE = roots("engine", "engine", "engine")
+_STREAM = roots("stream", "stream", "stream")
+_INTERFERENCE = roots("queue", "decode", "queue decode")
+_DECODE = roots("queue decode", "decode", "decode queue")
+_LONG_PROMPTS = roots("queue", "decode", "queue decode prefill")
+_OF_LONG_PROMPTS = roots("prefill", "decode", "queue decode prefill")
+"""In the lane that they belong to."""
+_COLD = roots("engine prefill", "engine decode prefill", "engine prefill")
+_EITHER = roots("", "", "")
+_SIDECAR = roots("sidecar stream unattributed", "sidecar stream unattributed", "sidecar stream unattributed")
 _BEHIND_THE_ENGINE = frozenset({Blame.STREAM.value, SIDECAR})
 
 KINDS = (
@@ -133,9 +138,9 @@ KINDS = (
         "long-tail",
         "very long prompts arrive in the batch lane",
         sampling.long_tail,
-        _roots("queue", "decode", "queue decode prefill"),
+        _LONG_PROMPTS,
         causes=(Cause.PROMPT_MIX,),
-        own_lane={"batch": _roots("prefill", "decode", "queue decode prefill")},
+        own_lane={"batch": _OF_LONG_PROMPTS},
     ),
     Kind(
         "cache-lost",
@@ -158,14 +163,14 @@ KINDS = (
         "decode-slow",
         "decoding takes longer (bandwidth, placement)",
         sampling.decode_slow,
-        _roots("queue decode", "decode", "decode queue"),
+        _DECODE,
         causes=(Cause.DECODE_COST,),
     ),
     Kind(
         "preemption",
         "running requests are thrown out of a full KV pool",
         sampling.preemption,
-        _roots("engine queue", "engine", "engine queue"),
+        roots("engine queue", "engine", "engine queue"),
         causes=(Cause.PREEMPTION,),
         kv=True,
     ),
@@ -175,7 +180,7 @@ KINDS = (
         "cold-start",
         "a new process takes over at full traffic",
         sampling.cold_start,
-        _roots("engine prefill", "engine decode prefill", "engine prefill"),
+        _COLD,
         causes=(Cause.RESTART,),
     ),
     Kind(
@@ -190,7 +195,7 @@ KINDS = (
         "tokeniser",
         "the serial front end is slow",
         sampling.tokeniser,
-        _roots("first_token", "first_token decode", "first_token unattributed"),
+        roots("first_token", "first_token decode", "first_token unattributed"),
         causes=(Cause.FRONT_END,),
         front_end=True,
     ),
@@ -245,7 +250,7 @@ KINDS = (
         "kv-transfer",
         "KV caches take longer from the prefill worker to the decode worker",
         sampling.kv_transfer,
-        _roots("decode", "decode", "decode"),
+        roots("decode", "decode", "decode"),
         causes=(Cause.KV_TRANSFER,),
         topologies=frozenset({Topology.DISAGGREGATED}),
     ),
@@ -270,4 +275,58 @@ KINDS = (
         _EITHER,
     ),
 )
-BY_NAME = {kind.name: kind for kind in KINDS}
+MORE = (
+    Kind(
+        "rejections",
+        "the engine turns requests away",
+        sampling.rejections,
+        roots("queue", "queue", "queue"),
+        causes=(Cause.REJECTED,),
+    ),
+    Kind(
+        "acceptance-falls",
+        "an engine that speculates accepts fewer tokens a step",
+        sampling.acceptance_falls,
+        _DECODE,
+        causes=(Cause.DECODE_COST,),
+    ),
+    Kind(
+        "gpu-neighbour",
+        "prompts and decodes take longer together: heat, or another process on the GPU; either phase is right",
+        sampling.gpu_neighbour,
+        _EITHER,
+    ),
+    Kind(
+        "short-stalls",
+        "the engine stands still for seconds, again and again",
+        sampling.short_stalls,
+        _ENGINE,
+        causes=(Cause.SILENCE,),
+    ),
+    Kind("slow-network", "the way to all clients is slow", sampling.slow_network, _STREAM, causes=(Cause.CLIENT,)),
+    Kind(
+        "lane-of-long-prompts",
+        "prompts of 30,000 tokens arrive in one lane",
+        sampling.lane_of_long_prompts,
+        _LONG_PROMPTS,
+        causes=(Cause.PROMPT_MIX,),
+        own_lane={"batch": _OF_LONG_PROMPTS},
+    ),
+    Kind(
+        "scale-in",
+        "other pods leave, and their requests come here",
+        sampling.scale_in,
+        _LOAD,
+        causes=(Cause.LOAD,),
+        kv=True,
+    ),
+    Kind(
+        "scale-out",
+        "a fresh pod takes its whole share at once",
+        sampling.scale_out,
+        _COLD,
+        causes=(Cause.RESTART,),
+    ),
+)
+"""Kinds that drawn shapes alone have (`shapes.py`)."""
+BY_NAME = {kind.name: kind for kind in (*KINDS, *MORE)}

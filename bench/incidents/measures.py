@@ -77,6 +77,9 @@ class Figure(StrEnum):
     NOTIFICATIONS = "new notifications per incident"
     NOTIFICATIONS_OF_TWO = "new notifications per incident of two faults"
     PAGES_SENT = "new notifications of pages per incident"
+    PAGES_RIGHT = "new notifications of pages at the right receiver"
+    PAGES_WRONG = "new notifications of pages at a wrong receiver"
+    UNPAGED = "incidents that burn at page speed without any page"
     WOKEN_AFTER_HEAL = "receivers woken by another phase after the heal, per incident"
     CHANGED_AGAIN = "lanes whose page changed its phase more than once"
     RIGHT_POD = "right pod"
@@ -99,6 +102,9 @@ class Woken(NamedTuple):
     """Those of receivers of pages."""
     after_heal: int
     """Those receivers that another phase woke after the heal (`notifications.py` says which)."""
+    right_pages: int = 0
+    wrong_pages: int = 0
+    """The part of `new_pages` at the receiver of a right phase and of another one."""
 
 
 class Band(NamedTuple):
@@ -184,6 +190,9 @@ def figures(cases: Iterable[Case], woken: Iterable[Woken] = ()) -> dict[Figure, 
         Figure.NOTIFICATIONS: _mean([each for each in told if not each.two_faults], lambda each: each.new),
         Figure.NOTIFICATIONS_OF_TWO: _mean([each for each in told if each.two_faults], lambda each: each.new),
         Figure.PAGES_SENT: _mean([each for each in told if not each.two_faults], lambda each: each.new_pages),
+        Figure.PAGES_RIGHT: _of_pages(told, lambda each: each.right_pages),
+        Figure.PAGES_WRONG: _of_pages(told, lambda each: each.wrong_pages),
+        Figure.UNPAGED: unpaged(burning),
         Figure.WOKEN_AFTER_HEAL: _mean(told, lambda each: each.after_heal),
         Figure.CHANGED_AGAIN: measured([(case.run, float(case.changes > 1)) for case in burning]),
         Figure.RIGHT_POD: right_pod(owed),
@@ -194,6 +203,21 @@ def figures(cases: Iterable[Case], woken: Iterable[Woken] = ()) -> dict[Figure, 
 
 def _mean(told: Iterable[Woken], value: Callable[[Woken], int]) -> Measure:
     return measured([((each.kind, each.seed), float(value(each))) for each in told])
+
+
+def _of_pages(told: Iterable[Woken], counted: Callable[[Woken], int]) -> Measure:
+    """Share of the new notifications of pages that are counted, over all of them."""
+    return measured(
+        [((each.kind, each.seed), float(number < counted(each))) for each in told for number in range(each.new_pages)]
+    )
+
+
+def unpaged(cases: Iterable[Case]) -> Measure:
+    """Share of the runs with a burning lane in which no lane has a page."""
+    paged: dict[RunKey, bool] = defaultdict(bool)
+    for case in pages_of(cases):
+        paged[case.run] |= case.said is not None
+    return measured([(run, float(not each)) for run, each in paged.items()])
 
 
 def right_pod(cases: Iterable[Case]) -> Measure:

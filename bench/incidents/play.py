@@ -38,6 +38,11 @@ class Incident:
 
 
 NO_INCIDENT = Incident(())
+LUNCH_SECONDS = 1200.0
+"""Time in which the load rises to its highest; a quarter of it is left when the fault begins."""
+LUNCH_BEGINS_WITH = 0.45
+"""Load before that, as a share of the highest."""
+LUNCH_STEP_SECONDS = 60.0
 
 
 def load_factor(seed: int) -> float:
@@ -114,7 +119,13 @@ class _Fleet:
         seed = str(self._seed) if number == 0 else f"{self._seed}/{number}"
         active = Active(self._episodes(number), self._blank, self._incident.setup)
         pod = Pod(self._engine, seed, self._world, number=number, active=active, blank=self._blank)
-        return pod.run(factor, day, late=self._late)
+        return pod.run(factor, self._lunch() if self._world.lunch else day, late=self._late)
+
+    def _lunch(self) -> Day:
+        begins = self._blank.fault_at - 0.75 * LUNCH_SECONDS
+        minutes = range(int(self._blank.ends_at / LUNCH_STEP_SECONDS) + 1)
+        risen = (min(1.0, max(0.0, (LUNCH_STEP_SECONDS * minute - begins) / LUNCH_SECONDS)) for minute in minutes)
+        return Day([LUNCH_BEGINS_WITH + (1.0 - LUNCH_BEGINS_WITH) * share for share in risen], LUNCH_STEP_SECONDS)
 
     def merged(self, runs: Sequence[Run]) -> Run:
         """The runs of all pods as one. Its requests are numbered in the order in which they were received."""

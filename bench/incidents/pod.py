@@ -82,8 +82,11 @@ class Pod:
         for edge in self._active.edges():
             self._expect(edge, "edge", None)
         self._expect(0.0, "state", None)
-        sigma = self._world.length_sigma
-        for asked in arrivals(self._engine, factor, self._seed, self._active, day, length_sigma=sigma):
+        world = self._world
+        asked_for = arrivals(
+            self._engine, factor, self._seed, self._active, day, length_sigma=world.length_sigma, herd=world.herd
+        )
+        for asked in asked_for:
             # A sidecar with a quota takes requests when it runs, in the order in which they came.
             self._received_at = max(self._received_at, self._quota.runs_at(asked.at))
             if self._received_at < run.ends_at:
@@ -124,9 +127,9 @@ class Pod:
         replica.advance(at - self._born_at)  # tokens made until now are in the list of each request
         prompt = min(asked.prompt_tokens, self._engine.limits.max_model_len - asked.output_tokens)
         request.prompt_tokens = prompt
-        # Other digits of its luck than those that decide whether its client gives up.
-        if any((asked.luck * 15_485_863) % 1.0 < episode.fault.errors for episode in self._active.at(at)):
-            self._fails(request, at + ERROR_SECONDS, Outcome.ENGINE_ERROR)
+        refused = self._refused(asked.luck, at)
+        if refused is not None:
+            self._fails(request, at + ERROR_SECONDS, refused)
             return
         size = self._engine.limits.block_size
         blocks = min(asked.shared_tokens, prompt) // size if asked.prefix else 0
@@ -141,6 +144,16 @@ class Pod:
                 patience = 1.0 + 7.0 * asked.luck / GIVE_UP_SHARE
                 # A sidecar that stood still for longer than that hears at once that its client has left.
                 self._expect(max(at, asked.at + aim.threshold_seconds + patience), "give up", admitted)
+
+    def _refused(self, luck: float, at: float) -> Outcome | None:
+        """The outcome of a request that the engine does not serve; None if it does."""
+        faults = [episode.fault for episode in self._active.at(at)]
+        errors, rejected = (max(getattr(fault, name) for fault in faults) for name in ("errors", "rejected"))
+        # Other digits of its luck than those that decide whether its client gives up.
+        drawn = (luck * 15_485_863) % 1.0
+        if drawn < errors:
+            return Outcome.ENGINE_ERROR
+        return Outcome.REJECTED if drawn < errors + (1.0 - errors) * rejected else None
 
     def _fails(self, request: Request, at: float, outcome: Outcome) -> None:
         request.ended_at = request.flushed_at = self._quota.runs_at(at)
@@ -180,7 +193,8 @@ class Pod:
     def _adjust(self, at: float, faults: Sequence[Fault]) -> None:
         assert self._replica is not None
         transfer_seconds = sum(fault.transfer_seconds for fault in faults)
-        self._replica.adjust(at - self._born_at, self._knobs(faults), transfer_seconds)
+        own = [fault.tokens_a_step for fault in faults if fault.tokens_a_step is not None]
+        self._replica.adjust(at - self._born_at, self._knobs(faults), transfer_seconds, own[-1] if own else None)
 
     def _knobs(self, faults: Sequence[Fault]) -> dict[str, Any]:
         knobs: dict[str, Any] = {

@@ -110,14 +110,19 @@ class Replica:
         """`seed`: of the noise of its steps and of its speculation."""
         self._engine = engine
         self._topology = world.topology
+        self._tokens_a_step = world.tokens_a_step
+        schedulers = _schedulers(engine, world.topology)
+        self._accepted = [
+            Accepted(world.tokens_a_step, Random(f"{seed}/{number}/accepted")) for number in range(len(schedulers))
+        ]
         self._simulations = [
             Simulation(
                 limits,
                 costs,
                 noise_of(world.step_noise, Random(f"{seed}/{number}/steps")),
-                accepted_of(world.tokens_a_step, Random(f"{seed}/{number}/accepted")),
+                self._accepted[number] if world.tokens_a_step > 1.0 else None,
             )
-            for number, (limits, costs) in enumerate(_schedulers(engine, world.topology))
+            for number, (limits, costs) in enumerate(schedulers)
         ]
         self._order = count()
         self._prefilling: dict[SimulatedRequest, Served] = {}
@@ -166,10 +171,16 @@ class Replica:
         if served.second is not None:
             self._simulations[1].abort(at, served.second)
 
-    def adjust(self, at: float, knobs: dict[str, Any], transfer_seconds: float = 0.0) -> None:
-        """Change knobs of all schedulers. `transfer_seconds`: added to each transfer of a KV cache from now on."""
+    def adjust(
+        self, at: float, knobs: dict[str, Any], transfer_seconds: float = 0.0, tokens_a_step: float | None = None
+    ) -> None:
+        """Change knobs of all schedulers. `transfer_seconds`: added to each transfer of a KV cache from now on.
+        `tokens_a_step`: of an engine that speculates, from now on; None: the world's.
+        """
         self.advance(at)
         self._transfer_seconds = transfer_seconds
+        for accepted in self._accepted:
+            accepted.mean = self._tokens_a_step if tokens_a_step is None else tokens_a_step
         for number, simulation in enumerate(self._simulations):
             simulation.adjust(at, **self._own(number, knobs))
 
@@ -261,14 +272,24 @@ def noise_of(sigma: float, rng: Random) -> Callable[[], float] | None:
     return None if sigma <= 0.0 else lambda: rng.lognormvariate(-sigma * sigma / 2, sigma)
 
 
-def accepted_of(mean: float, rng: Random) -> Callable[[], int] | None:
-    """Draws the tokens of a decode step: 1 and a binomial number of the drafted ones. None if the mean is 1.
+class Accepted:
+    """Draws the tokens of a decode step: 1 and a binomial number of the drafted ones."""
 
-    `mean`: 1 to 1 + DRAFTED.
-    """
-    if mean <= 1.0:
-        return None
-    share = (mean - 1.0) / DRAFTED
-    odds = [comb(DRAFTED, hits) * share**hits * (1 - share) ** (DRAFTED - hits) for hits in range(DRAFTED)]
-    below = list(accumulate(odds))
-    return lambda: 1 + bisect_right(below, rng.random())
+    def __init__(self, mean: float, rng: Random) -> None:
+        self._rng = rng
+        self.mean = mean
+
+    @property
+    def mean(self) -> float:
+        """Mean tokens of a step, 1 to 1 + DRAFTED."""
+        return self._mean
+
+    @mean.setter
+    def mean(self, mean: float) -> None:
+        self._mean = mean
+        share = (mean - 1.0) / DRAFTED
+        odds = (comb(DRAFTED, hits) * share**hits * (1 - share) ** (DRAFTED - hits) for hits in range(DRAFTED))
+        self._below = list(accumulate(odds))
+
+    def __call__(self) -> int:
+        return 1 + bisect_right(self._below, self._rng.random())

@@ -11,13 +11,14 @@ from bench.incidents.engines import EngineConfig
 from bench.incidents.grade import Case, FalsePage, Who, graded
 from bench.incidents.job import Job, played
 from bench.incidents.measures import Woken
-from bench.incidents.notifications import counted, replay
+from bench.incidents.notifications import COUNTED_SECONDS, PAGE_SUFFIX, Told, counted, new_of, replay
 from bench.incidents.product import sampled
 from bench.incidents.prometheus import Heard, Spell, hear, names_in
 from bench.incidents.request import Run
 from bench.incidents.truth import Truth
 from bench.incidents.world import Mode, World
 from sidecar.metrics.declaration import Profile
+from sidecar.slo.attribution import Blame
 
 
 @dataclass(slots=True)
@@ -74,8 +75,21 @@ def woken(finished: Sequence[Done]) -> list[Woken]:
     for (number, mode), notifications in told.items():
         of = finished[number]
         counts = counted(notifications, of.fault_at, of.truth.heals_at)
-        found.append(Woken(of.job.kind, of.job.seed, mode, of.two_faults, *counts))
+        phases = frozenset[str]().union(*(lane.phases for lane in of.truth.lanes.values()))
+        pages = judged(notifications, of.fault_at, of.truth.heals_at, phases)
+        found.append(Woken(of.job.kind, of.job.seed, mode, of.two_faults, *counts, *pages))
     return found
+
+
+def judged(told: Sequence[Told], fault_at: float, heals_at: float, phases: frozenset[str]) -> tuple[int, int]:
+    """The new notifications of pages at a receiver of these phases, and those at another one; `unattributed` is neither."""
+    said = [
+        each.receiver.removesuffix(PAGE_SUFFIX)
+        for each in new_of(told)
+        if fault_at <= each.at <= heals_at + COUNTED_SECONDS and each.receiver.endswith(PAGE_SUFFIX)
+    ]
+    right = sum(phase in phases for phase in said)
+    return right, len(said) - right - said.count(Blame.UNATTRIBUTED.value)
 
 
 def listened(

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.incidents.engines import HIGHEST_LOAD, PREFIXES, EngineConfig
 from bench.incidents.fault import NOTHING, Episode, Fault, Hop, SlowClients, Stranger
-from bench.incidents.play import INCIDENT_SECONDS, Incident
+from bench.incidents.play import HEALTHY_SECONDS, INCIDENT_SECONDS, Incident
 from bench.incidents.world import Throttle
 
 
@@ -28,6 +28,8 @@ MODERATE = 0.6
 """Share of saturation up to which a set-up may load an engine by more requests; the load itself may be higher."""
 LONGEST_ANSWERS = 0.8
 """Share of saturation up to which a set-up may load an engine by longer answers."""
+NO_REQUEST = 1e-9
+"""Factor of arrivals that leaves none over."""
 RAMP_STEPS = 10
 STEP_SECONDS = 60.0
 
@@ -383,6 +385,67 @@ def restart_to_few_slots(engine: EngineConfig, factor: float, magnitude: float, 
     slow = {"prefill_factor": 2.0, "decode_factor": 1.3}
     restart = (Episode(Fault(fresh=True)), Episode(Fault(knobs=slow), 0.0, rng.uniform(5.0, 60.0)))
     return replace(found, episodes=(*restart, *found.episodes), made_of=(_kind(few_slots),))
+
+
+# --- those that drawn shapes alone have (`shapes.py`) ------------------------------------------------------------------
+
+
+def rejections(_engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
+    """The engine turns 0.1 to 1 of the requests away with status 429."""
+    return _always(Fault(rejected=_between(0.1, 1.0, magnitude)))
+
+
+def acceptance_falls(_engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
+    """A step of an engine that speculates gives 1.7 tokens, and at worst 1: the world gives more."""
+    return _always(Fault(tokens_a_step=_between(1.7, 1.0, magnitude)))
+
+
+def gpu_neighbour(_engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
+    """Another process, or heat, takes of the GPU: prompts and decodes take 1.4 to 4 times as long."""
+    slower = _between(1.4, 4.0, magnitude)
+    fault = Fault(knobs={"prefill_factor": slower, "decode_factor": slower})
+    return Incident((Episode(fault),), made_of=(_kind(prefill_slow), _kind(decode_slow)))
+
+
+def short_stalls(_engine: EngineConfig, _factor: float, magnitude: float, rng: Random) -> Incident:
+    """No step ends for 2 to 7 s, again and again: each stall is too short for an engine to be called silent."""
+    lasts, episodes, begins = _between(2.0, 7.0, magnitude), [], 0.0
+    while begins + lasts < INCIDENT_SECONDS:
+        episodes.append(Episode(Fault(knobs={"hung": True}), begins, begins + lasts))
+        begins += lasts + rng.uniform(8.0, 25.0)
+    return Incident(tuple(episodes))
+
+
+def slow_network(engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
+    """The way to all clients takes fewer tokens a second than a TPOT that is just met."""
+    paces = {
+        load.lane: _between(0.85, 0.3, magnitude) / load.aims.tpot.threshold_seconds
+        for load in engine.lanes
+        if load.aims.tpot is not None
+    }
+    return _always(Fault(slow_clients={lane: SlowClients(1.0, pace) for lane, pace in paces.items()}))
+
+
+def lane_of_long_prompts(engine: EngineConfig, factor: float, magnitude: float, _rng: Random) -> Incident:
+    """Prompts of some 30,000 tokens in one lane: together they take 0.4 to 1.2 of the engine's spare time."""
+    longest = engine.limits.max_model_len - 600
+    share = _spare(engine, factor) * _between(0.4, 1.2, magnitude)
+    cost = engine.costs.chunk(round(0.95 * longest), 0)
+    return _always(Fault(strangers=(Stranger("batch", share / cost, (round(0.9 * longest), longest), (50, 200)),)))
+
+
+def scale_in(engine: EngineConfig, _factor: float, magnitude: float, _rng: Random) -> Incident:
+    """One to two pods of four leave: the others get 1.33 to 2 times the load, and for a minute half of the new prompts find no prefix."""
+    load = _everywhere(engine, _between(1.33, 2.0, magnitude))
+    return Incident((Episode(Fault(load=load)), Episode(Fault(uncached=_everywhere(engine, 0.5)), 0.0, 60.0)))
+
+
+def scale_out(engine: EngineConfig, _factor: float, magnitude: float, rng: Random) -> Incident:
+    """A pod that had no request takes its whole share at once: its cache is empty, and its kernels are still being compiled."""
+    warm_up = rng.uniform(60.0, 240.0)
+    slow = {"prefill_factor": _between(2.0, 8.0, magnitude), "decode_factor": _between(1.3, 3.0, magnitude)}
+    before = Episode(Fault(load=_everywhere(engine, NO_REQUEST)), -HEALTHY_SECONDS, 0.0)
+    return Incident((before, Episode(Fault(fresh=True)), Episode(Fault(knobs=slow), 0.0, warm_up)))
 
 
 def two(engine: EngineConfig, factor: float, magnitude: float, rng: Random) -> Incident:

@@ -52,8 +52,8 @@ def healthy_run(engine: EngineConfig, seed: int, seconds: float, world: World, f
 
 
 def alone(world: World) -> World:
-    """The same world with one pod, whose sidecar never restarts."""
-    return replace(world, pods=1, at_fault=1, utilisation=None, sidecar_restarts_after_seconds=None)
+    """The same world with one pod, whose sidecar never restarts, at a load that stays."""
+    return replace(world, pods=1, at_fault=1, utilisation=None, sidecar_restarts_after_seconds=None, lunch=False)
 
 
 def patient(engine: EngineConfig) -> EngineConfig:

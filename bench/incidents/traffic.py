@@ -14,6 +14,7 @@ from statistics import NormalDist
 from bench.incidents.engines import MODEL, PREFIXES, EngineConfig, LaneLoad
 from bench.incidents.fault import NOTHING, Episode, Fault, Stranger
 from bench.incidents.request import Run
+from bench.incidents.world import HERD_SECONDS
 
 
 _NORMAL = NormalDist()
@@ -98,16 +99,17 @@ def arrivals(
     day: "Day | None" = None,
     *,
     length_sigma: float | None = None,
+    herd: int = 1,
 ) -> Iterator[Asked]:
     """All requests of a run in order.
 
     `factor`: multiplies every lane's rate. `length_sigma`: standard deviation of the logarithm of lengths, which keep
-    their mean; None: lengths are uniform in the lane's spread.
+    their mean; None: lengths are uniform in the lane's spread. `herd`: usual requests of a lane that come together.
     """
     lengths = _Lengths(engine, length_sigma)
     streams = []
     for load in engine.lanes:
-        streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, lengths, day=day))
+        streams.append(_usual(load, factor, Random(f"{seed}/{load.lane}"), active, lengths, day=day, herd=herd))
         streams.append(_more(load, factor, Random(f"{seed}/{load.lane}/more"), active, lengths))
     for number, (begins, ends, episode) in enumerate(active.spans()):
         for stranger in episode.fault.strangers:
@@ -128,15 +130,25 @@ class Day:
 
 
 def _usual(
-    load: LaneLoad, factor: float, rng: Random, active: Active, lengths: _Lengths, *, day: "Day | None"
+    load: LaneLoad, factor: float, rng: Random, active: Active, lengths: _Lengths, *, day: "Day | None", herd: int
 ) -> Iterator[Asked]:
-    at = rng.expovariate(load.per_second * factor)
-    while at < active.ends_at:
+    for at in _herds(load.per_second * factor, rng, active.ends_at, herd):
         episodes = active.at(at)
         asked = _asked(load, at, rng, episodes, lengths)
         if (day is None or rng.random() < day.at(at)) and _stays(asked, episodes):
             yield asked
-        at += rng.expovariate(load.per_second * factor)
+
+
+def _herds(per_second: float, rng: Random, ends_at: float, herd: int) -> Iterator[float]:
+    """Instants in order, so many a second in the mean. `herd`: number of those that come within `HERD_SECONDS`."""
+    at = rng.expovariate(per_second / herd)
+    while at < ends_at:
+        last = at
+        for each in sorted(at + rng.uniform(0.0, HERD_SECONDS) for _ in range(herd)) if herd > 1 else (at,):
+            if each < ends_at:
+                yield each
+            last = each
+        at = last + rng.expovariate(per_second / herd)
 
 
 def _more(load: LaneLoad, factor: float, rng: Random, active: Active, lengths: _Lengths) -> Iterator[Asked]:

@@ -67,6 +67,10 @@ class World:
     estimated_lengths: bool = False
     """The product estimates each prompt's tokens from its bytes until usage states them, instead of knowing them."""
     topology: Topology = Topology.ONE
+    herd: int = 1
+    """Number of usual requests of a lane that come within `HERD_SECONDS`: an agent's calls, or a nightly job's. The rates stay."""
+    lunch: bool = False
+    """Whether the load rises to its highest in the quarter of an hour before the fault, and in the minutes after it."""
     pods: int = 1
     at_fault: int = 1
     """Number of pods that the fault hits: the first ones."""
@@ -78,6 +82,7 @@ class World:
             raise ValueError("at least one pod is at fault, and at most all")
 
 
+HERD_SECONDS = 0.5
 KIND_WORLD = World()
 """The world of the bench before November 2026: kinder than any real one."""
 

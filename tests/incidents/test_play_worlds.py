@@ -11,7 +11,16 @@ import pytest
 
 from bench.incidents.engines import CHUNKS_2048, DECODE_HEAVY
 from bench.incidents.fault import Episode, Fault, Hop
-from bench.incidents.play import NO_INCIDENT, Incident, healthy, pair_of, play, play_both
+from bench.incidents.play import (
+    HEALTHY_SECONDS,
+    LUNCH_SECONDS,
+    NO_INCIDENT,
+    Incident,
+    healthy,
+    pair_of,
+    play,
+    play_both,
+)
 from bench.incidents.pod import ERROR_SECONDS
 from bench.incidents.replica import SECOND_MODEL
 from bench.incidents.request import Request, Run
@@ -223,6 +232,26 @@ def test_a_share_of_requests_fails_at_once_with_an_error() -> None:
     assert {(each.phases, len(each.reads), each.report) for each in failed} == {(None, 0, None)}
     took = [each.ended_at - each.received_at for each in failed if each.ended_at]
     assert took == pytest.approx([ERROR_SECONDS] * len(failed))
+
+
+def test_a_share_of_requests_is_turned_away_and_is_none_of_those_that_fail() -> None:
+    run = play(CHUNKS_2048, 5, incident(Fault(errors=0.3, rejected=0.5)), factor=QUIET)
+
+    outcomes = Counter(each.outcome for each in during(run))
+    assert outcomes[Outcome.ENGINE_ERROR] / len(during(run)) == pytest.approx(0.3, abs=0.05)
+    assert outcomes[Outcome.REJECTED] / len(during(run)) == pytest.approx(0.35, abs=0.05)
+
+
+def test_at_lunch_the_load_rises_until_the_fault_has_begun_and_stays() -> None:
+    run, steady = (play(CHUNKS_2048, 5, NO_INCIDENT, world=World(lunch=lunch), factor=QUIET) for lunch in (True, False))
+
+    def arrived(of: Run, begins: float, ends: float) -> int:
+        return sum(begins <= each.received_at < ends for each in of.requests)
+
+    early = 0.75 * LUNCH_SECONDS
+    assert arrived(run, 0.0, HEALTHY_SECONDS - early) < 0.65 * arrived(steady, 0.0, HEALTHY_SECONDS - early)
+    late = (HEALTHY_SECONDS + 0.25 * LUNCH_SECONDS + 60.0, run.ends_at)
+    assert arrived(run, *late) == pytest.approx(arrived(steady, *late), rel=0.2)
 
 
 # --- the way from engine to client ------------------------------------------------------------------------------------

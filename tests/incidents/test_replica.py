@@ -15,9 +15,9 @@ from bench.incidents.replica import (
     SECOND_MODEL,
     SECOND_MODEL_COST,
     TRANSFER_TOKEN_SECONDS,
+    Accepted,
     Replica,
     Served,
-    accepted_of,
     noise_of,
     of_world,
 )
@@ -215,16 +215,34 @@ def test_a_request_whose_kv_cache_is_on_its_way_is_waiting_until_its_client_leav
 
 
 def test_noise_has_a_mean_of_one_and_speculation_its_own() -> None:
-    noise, accepted = noise_of(0.2, Random(1)), accepted_of(2.6, Random(1))
+    noise, accepted = noise_of(0.2, Random(1)), Accepted(2.6, Random(1))
     assert noise is not None
-    assert accepted is not None
 
     factors, tokens = [noise() for _ in range(20_000)], [accepted() for _ in range(20_000)]
 
     assert (fmean(factors), pstdev(factors)) == pytest.approx((1.0, 0.2), abs=0.01)
     assert fmean(tokens) == pytest.approx(2.6, abs=0.03)
     assert set(tokens) == set(range(1, DRAFTED + 2))
-    assert (noise_of(0.0, Random(1)), accepted_of(1.0, Random(1))) == (None, None)
+    assert noise_of(0.0, Random(1)) is None
+
+
+def test_acceptance_falls_while_a_fault_says_so_and_is_the_worlds_again() -> None:
+    engine = Replica(CHUNKS_2048, World(tokens_a_step=2.6), "seed")
+
+    def paces() -> float:
+        served = engine.arrive(engine_now[0], "code", 500, 200)
+        engine_now[0] += 100.0
+        engine.advance(engine_now[0])
+        return served.token_instants[-1] - served.token_instants[0]
+
+    engine_now = [0.0]
+    usual = paces()
+    engine.adjust(engine_now[0], {}, 0.0, 1.0)
+    slow = paces()
+    engine.adjust(engine_now[0], {})
+
+    assert slow > 2.2 * usual
+    assert paces() < 1.2 * usual
 
 
 def test_schedulers_of_one_engine_have_noise_of_their_own() -> None:

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from statistics import fmean
 
 from bench.incidents.engines import CHUNKS_2048, EngineConfig
 from bench.incidents.fault import NOTHING, Episode, Fault, Stranger
 from bench.incidents.request import Run
 from bench.incidents.traffic import Active, Asked, arrivals
+from bench.incidents.world import HERD_SECONDS
 
 
 def asked(
@@ -16,11 +18,12 @@ def asked(
     *,
     sigma: float | None = None,
     engine: EngineConfig = CHUNKS_2048,
+    herd: int = 1,
 ) -> list[Asked]:
     """One hour at twice the usual rate; the fault lasts from minute 20 to minute 40."""
     episodes = () if fault is None else (Episode(fault),)
     active = Active(episodes, Run([], [], 1200.0, 2400.0, 3600.0), setup)
-    return list(arrivals(engine, 2.0, 5, active, length_sigma=sigma))
+    return list(arrivals(engine, 2.0, 5, active, length_sigma=sigma, herd=herd))
 
 
 @cache
@@ -116,3 +119,13 @@ def test_a_request_asks_its_lanes_model() -> None:
     assert {(each.lane, each.model) for each in models} == {
         (lane, f"{lane}-model") for lane in ("interactive", "batch", "code")
     }
+
+
+def test_herds_come_together_and_are_no_more_requests() -> None:
+    alone, herds = ([each.at for each in run if each.lane == "code"] for run in (usual(), asked(herd=6)))
+
+    assert 0.85 < len(herds) / len(alone) < 1.15
+    near = [sum(other - one < HERD_SECONDS for one, other in pairwise(run)) / len(run) for run in (alone, herds)]
+    assert near[0] < 0.7
+    assert near[1] > 0.8
+    assert herds == sorted(herds)
