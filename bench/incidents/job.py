@@ -110,7 +110,12 @@ def played(job: Job) -> Played:
         incident = replace(incident, seconds=SLOW_INCIDENT_SECONDS)
         run, truth = with_truth()
     front_end = any(each.front_end for each in kinds)
-    return Played(engine, world, factor, magnitude, incident, run, truth, front_end, len(kinds) > 1)
+    return Played(engine, world, factor, magnitude, incident, run, truth, front_end, two_faults(job, len(kinds)))
+
+
+def two_faults(job: Job, kinds: int) -> bool:
+    """Whether two things broke. A shape says so itself: one fault of it may have the causes of two kinds."""
+    return shapes.named(job.kind).other is not None if job.kind.startswith(shapes.PREFIX) else kinds > 1
 
 
 def _prepared(job: Job) -> tuple[World, EngineConfig, float, float, Incident]:

@@ -192,7 +192,7 @@ def figures(cases: Iterable[Case], woken: Iterable[Woken] = ()) -> dict[Figure, 
         Figure.PAGES_SENT: _mean([each for each in told if not each.two_faults], lambda each: each.new_pages),
         Figure.PAGES_RIGHT: _of_pages(told, lambda each: each.right_pages),
         Figure.PAGES_WRONG: _of_pages(told, lambda each: each.wrong_pages),
-        Figure.UNPAGED: unpaged(burning),
+        Figure.UNPAGED: unpaged(owed),
         Figure.WOKEN_AFTER_HEAL: _mean(told, lambda each: each.after_heal),
         Figure.CHANGED_AGAIN: measured([(case.run, float(case.changes > 1)) for case in burning]),
         Figure.RIGHT_POD: right_pod(owed),
@@ -213,7 +213,7 @@ def _of_pages(told: Iterable[Woken], counted: Callable[[Woken], int]) -> Measure
 
 
 def unpaged(cases: Iterable[Case]) -> Measure:
-    """Share of the runs with a burning lane in which no lane has a page."""
+    """Share of the runs of these cases in which no lane has a page."""
     paged: dict[RunKey, bool] = defaultdict(bool)
     for case in pages_of(cases):
         paged[case.run] |= case.said is not None

@@ -13,7 +13,7 @@ process, an empty cache, merged reads, a late event loop. *Place*: one lane, or 
 request a minute in each lane.
 
 What is right stays the phase of the injected fault. A companion is none: who pages a restart for slots that a restart cut is wrong.
-It knows how parts are put together. It refuses to know engines, and what the product makes of a shape.
+It knows how parts are put together. It refuses to know what the product makes of a shape.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.incidents import sampling
 from bench.incidents.engines import EngineConfig
-from bench.incidents.fault import Episode, Fault
+from bench.incidents.fault import NOTHING, Episode, Fault
 from bench.incidents.kinds import BY_NAME, Kind
 from bench.incidents.play import Incident
 from bench.incidents.world import Throttle, Topology, World, unkind_world
@@ -249,7 +249,9 @@ def incident_of(shape: Shape, engine: EngineConfig, factor: float, rng: Random, 
     if shape.onset is not Onset.STEP:
         seconds, episodes = _setting_in(shape, episodes, first, engine, world)
     episodes += tuple(each for other in others for each in other.episodes)
-    setup = replace(first.setup, **_traffic(shape, engine, factor, first.setup))
+    # As in `sampling.two`: of two faults, the set-up of the first that needs one.
+    needed = next((each.setup for each in samples if each.setup != NOTHING), NOTHING)
+    setup = replace(needed, **_traffic(shape, engine, factor, needed))
     made_of = tuple(
         name for kind, each in zip(shape.kinds, samples, strict=True) for name in each.made_of or (kind.name,)
     )

@@ -169,3 +169,10 @@ def test_shares_are_lenient_and_modes_come_in_their_order() -> None:
 
     assert (share([RIGHT, WRONG], "right"), share([], "right")) == (0.5, 1.0)
     assert modes_of([blind, RIGHT]) == (Mode.REPORTS, Mode.BLIND)
+
+
+def test_an_incident_without_any_page_is_one_that_had_to_page() -> None:
+    """A lane that burned and was owed no page leaves no incident without one; and one lane's page is the incident's."""
+    found = figures([*of_seeds(RIGHT, MISSED, WELCOME), replace(MISSED, seed=0)])
+
+    assert (found[Figure.UNPAGED].value, found[Figure.UNPAGED].size) == (1 / 2, 2)

@@ -9,8 +9,8 @@ import pytest
 
 from bench.incidents import sampling, shapes
 from bench.incidents.engines import ENGINES, UNCHUNKED
-from bench.incidents.fault import Episode, Fault, Hop, SlowClients, Stranger
-from bench.incidents.job import DRAWN_PREFIX, Job, played
+from bench.incidents.fault import NOTHING, Episode, Fault, Hop, SlowClients, Stranger
+from bench.incidents.job import DRAWN_PREFIX, Job, played, two_faults
 from bench.incidents.kinds import BY_NAME
 from bench.incidents.play import HEALTHY_SECONDS, Incident
 from bench.incidents.shapes import Companion, Onset, Shape, Traffic, drawn, incident_of, partly
@@ -172,6 +172,17 @@ def test_few_long_conversations_are_a_quarter_of_the_requests_with_longer_answer
     assert setup.outputs == {"interactive": 4.0, "code": 4.0}
 
 
+def test_of_two_faults_the_set_up_of_the_one_that_needs_it_is_kept() -> None:
+    """Few slots are few on a day with many streams only; slow decodes need no set-up."""
+    both, alone = (
+        made(replace(PLAIN, fault=fault, other=other))
+        for fault, other in (("decode-slow", "few-slots"), ("few-slots", None))
+    )
+
+    assert both.made_of == ("decode-slow", "few-slots")
+    assert both.setup == alone.setup != NOTHING
+
+
 def test_sparse_traffic_is_a_request_a_minute_in_each_lane() -> None:
     setup = made(replace(PLAIN, traffic=Traffic.SPARSE)).setup
 
@@ -222,6 +233,20 @@ def test_either_phase_is_right_for_a_slower_gpu() -> None:
     made_of = sampling.gpu_neighbour(ENGINES[0], FACTOR, 0.5, Random(3)).made_of
 
     assert {phase for name in made_of for phase in BY_NAME[name].phases} == {"prefill", "decode"}
+
+
+def test_a_slower_gpu_is_one_fault_although_two_kinds_have_its_causes() -> None:
+    alone, pair = (
+        next(number for number in range(2000) if fits(drawn("two", number)))
+        for fits in (
+            lambda shape: (shape.fault, shape.other) == ("gpu-neighbour", None),
+            lambda shape: shape.other is not None,
+        )
+    )
+
+    assert not two_faults(Job(f"shape-two-{alone}", "unchunked", 1), 2)
+    assert two_faults(Job(f"shape-two-{pair}", "unchunked", 1), 2)
+    assert two_faults(Job("two-faults", "unchunked", 1), 2)
 
 
 @pytest.mark.bench
