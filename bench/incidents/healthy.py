@@ -1,4 +1,4 @@
-"""Plays healthy stretches on which no page is allowed: busy days, rolling restarts, and days with hardly any request.
+"""Plays healthy stretches on which no page is allowed: busy days, rolling restarts, drains, busy machines, and days with hardly any request.
 
 The engines are the named ones and drawn ones in turn, each in an unkind world: noisy steps, odd lengths, merged reads.
 At noon a busy day reaches 90 % of what the engine can do there. Objectives are fair ones (`saturation.py`). The product
@@ -25,8 +25,9 @@ from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.sampling import NO_REQUEST
 from bench.incidents.saturation import alone, fair, saturates_at
+from bench.incidents.shapes import LATE
 from bench.incidents.traffic import Day
-from bench.incidents.world import Mode, Throttle, World, unkind_world
+from bench.incidents.world import Mode, World, unkind_world
 
 
 DAYS, RESTARTS, QUIET_DAYS, DRAINS, BUSY_MACHINES = 7, 50, 30, 10, 5
@@ -53,7 +54,7 @@ FIRING = 'ALERTS{alertstate="firing",severity=~"page|ticket"}'
 
 DRAIN_SEED, BUSY_SEED = 4_000_000, 5_000_000
 DRAIN_UTILISATION, BUSY_UTILISATION = 0.4, 0.6
-BUSY = Fault(merged=0.6, throttle=Throttle(0.04))
+BUSY = Fault(merged=0.6, throttle=LATE)
 """Three reads of five hold the next event too, and the sidecar runs two fifths of the time."""
 BUSY_SECONDS = 1200.0
 
@@ -144,7 +145,7 @@ def drain(number: int) -> HealthyDay:
     pods = RESTARTED_PODS[number % len(RESTARTED_PODS)]
     engine = fair(engine, world, factor * pods / (pods - 1))
     runs = [
-        play(engine, DRAIN_SEED + 100 * number + pod, _drained(engine, pod, pods), world=world, factor=factor)
+        play(engine, DRAIN_SEED + 100 * number + pod, drained(engine, pod, pods), world=world, factor=factor)
         for pod in range(pods)
     ]
     return _heard(number, engine, merged(runs), f"drain of one pod of {pods}")
@@ -159,7 +160,8 @@ def busy_machine(number: int) -> HealthyDay:
     return _heard(number, engine, play(engine, BUSY_SEED + number, busy, world=world, factor=factor), "busy machine")
 
 
-def _drained(engine: EngineConfig, pod: int, pods: int) -> Incident:
+def drained(engine: EngineConfig, pod: int, pods: int) -> Incident:
+    """The drain of the first pod, as one of so many pods meets it."""
     load = NO_REQUEST if pod == 0 else pods / (pods - 1)
     return Incident((Episode(Fault(load={each.lane: load for each in engine.lanes})),))
 

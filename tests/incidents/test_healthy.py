@@ -1,9 +1,16 @@
 """Healthy stretches: how pods become one run, what a line says, and no page while nothing is broken."""
 
+from dataclasses import replace
+
 import pytest
 
+from bench.incidents.engines import UNCHUNKED
+from bench.incidents.fault import NOTHING
 from bench.incidents.healthy import (
+    BUSY,
+    RESTARTED_PODS,
     HealthyDay,
+    drained,
     healthy_day,
     merged,
     quiet_batches,
@@ -30,6 +37,26 @@ def test_the_pods_of_a_rolling_restart_become_one_run() -> None:
     assert [(each.received_at, each.pod, each.number) for each in whole.requests] == [(1, 0, 0), (2, 1, 1), (4, 0, 2)]
     assert [state.pod for state in whole.states] == [0, 1]
     assert (whole.pods, whole.at_fault, whole.ends_at) == (2, (0, 1), 9.0)
+
+
+@pytest.mark.parametrize("pods", RESTARTED_PODS)
+def test_in_a_drain_the_others_take_all_that_one_pod_had(pods: int) -> None:
+    """One pod gets next to nothing from then on, to the end, and the traffic of all pods together stays."""
+    found = [drained(UNCHUNKED, pod, pods) for pod in range(pods)]
+    loads = [each.episodes[0].fault.load for each in found]
+
+    assert {len(each.episodes) for each in found} == {1}
+    assert {(each.episodes[0].begins, each.episodes[0].ends) for each in found} == {(0.0, None)}
+    assert max(loads[0].values()) < 1e-6
+    for lane in ("interactive", "batch", "code"):
+        assert sum(load[lane] for load in loads) == pytest.approx(pods)
+
+
+def test_on_a_busy_machine_reads_are_merged_and_late_and_the_engine_is_well() -> None:
+    assert replace(BUSY, merged=0.0, throttle=None) == NOTHING
+    assert BUSY.merged > 0.5
+    assert BUSY.throttle is not None
+    assert BUSY.throttle.run_seconds < 0.5 * BUSY.throttle.period_seconds
 
 
 def test_a_line_counts_pages_and_tickets() -> None:
