@@ -1,4 +1,4 @@
-"""`make score`: does the verdict name what broke, on engines and shapes of faults that no rule was made for? One page, in a quarter of an hour.
+"""`make score`: does the verdict name what broke, on engines and shapes of faults that no rule was made for? One page.
 
 A change of the decision is judged by this number, and not by the story that asked for it: 60 mode-runs, which are 20 shapes
 (`incidents/shapes.py`), each with reports, with the estimator only, and blind. The commit's hash draws shapes, engines and seeds, so that

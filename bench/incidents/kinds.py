@@ -48,7 +48,7 @@ Roots = Mapping[str, Labels]
 """Objective to its right phases."""
 
 
-def roots(ttft: str, tpot: str, e2e: str) -> Roots:
+def _roots(ttft: str, tpot: str, e2e: str) -> Roots:
     """Right phases from text: the phases of each objective, separated by spaces."""
     return {name: frozenset(phases.split()) for name, phases in (("ttft", ttft), ("tpot", tpot), ("e2e", e2e))}
 
@@ -100,18 +100,18 @@ class Kind:
         return frozenset(right)
 
 
-_LOAD = roots("queue", "decode queue", "queue decode")
-_PREFILL = roots("prefill", "decode prefill", "prefill decode")
-_ENGINE = roots("engine", "engine", "engine")
-_STREAM = roots("stream", "stream", "stream")
-_INTERFERENCE = roots("queue", "decode", "queue decode")
-_DECODE = roots("queue decode", "decode", "decode queue")
-_LONG_PROMPTS = roots("queue", "decode", "queue decode prefill")
-_OF_LONG_PROMPTS = roots("prefill", "decode", "queue decode prefill")
+_LOAD = _roots("queue", "decode queue", "queue decode")
+_PREFILL = _roots("prefill", "decode prefill", "prefill decode")
+_ENGINE = _roots("engine", "engine", "engine")
+_STREAM = _roots("stream", "stream", "stream")
+_INTERFERENCE = _roots("queue", "decode", "queue decode")
+_DECODE = _roots("queue decode", "decode", "decode queue")
+_LONG_PROMPTS = _roots("queue", "decode", "queue decode prefill")
+_OF_LONG_PROMPTS = _roots("prefill", "decode", "queue decode prefill")
 """In the lane that they belong to."""
-_COLD = roots("engine prefill", "engine decode prefill", "engine prefill")
-_EITHER = roots("", "", "")
-_SIDECAR = roots("sidecar stream unattributed", "sidecar stream unattributed", "sidecar stream unattributed")
+_COLD = _roots("engine prefill", "engine decode prefill", "engine prefill")
+_EITHER = _roots("", "", "")
+_SIDECAR = _roots("sidecar stream unattributed", "sidecar stream unattributed", "sidecar stream unattributed")
 _BEHIND_THE_ENGINE = frozenset({Blame.STREAM.value, SIDECAR})
 
 KINDS = (
@@ -170,7 +170,7 @@ KINDS = (
         "preemption",
         "running requests are thrown out of a full KV pool",
         sampling.preemption,
-        roots("engine queue", "engine", "engine queue"),
+        _roots("engine queue", "engine", "engine queue"),
         causes=(Cause.PREEMPTION,),
         kv=True,
     ),
@@ -195,7 +195,7 @@ KINDS = (
         "tokeniser",
         "the serial front end is slow",
         sampling.tokeniser,
-        roots("first_token", "first_token decode", "first_token unattributed"),
+        _roots("first_token", "first_token decode", "first_token unattributed"),
         causes=(Cause.FRONT_END,),
         front_end=True,
     ),
@@ -250,7 +250,7 @@ KINDS = (
         "kv-transfer",
         "KV caches take longer from the prefill worker to the decode worker",
         sampling.kv_transfer,
-        roots("decode", "decode", "decode"),
+        _roots("decode", "decode", "decode"),
         causes=(Cause.KV_TRANSFER,),
         topologies=frozenset({Topology.DISAGGREGATED}),
     ),
@@ -280,7 +280,7 @@ MORE = (
         "rejections",
         "the engine turns requests away",
         sampling.rejections,
-        roots("queue", "queue", "queue"),
+        _roots("queue", "queue", "queue"),
         causes=(Cause.REJECTED,),
     ),
     Kind(
