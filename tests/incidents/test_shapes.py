@@ -236,13 +236,9 @@ def test_either_phase_is_right_for_a_slower_gpu() -> None:
 
 
 def test_a_slower_gpu_is_one_fault_although_two_kinds_have_its_causes() -> None:
-    alone, pair = (
-        next(number for number in range(2000) if fits(drawn("two", number)))
-        for fits in (
-            lambda shape: (shape.fault, shape.other) == ("gpu-neighbour", None),
-            lambda shape: shape.other is not None,
-        )
-    )
+    found = [drawn("two", number) for number in range(2000)]
+    alone = next(number for number, shape in enumerate(found) if (shape.fault, shape.other) == ("gpu-neighbour", None))
+    pair = next(number for number, shape in enumerate(found) if shape.other is not None)
 
     assert not two_faults(Job(f"shape-two-{alone}", "unchunked", 1), 2)
     assert two_faults(Job(f"shape-two-{pair}", "unchunked", 1), 2)
