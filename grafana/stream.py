@@ -21,7 +21,8 @@ _CONFIRM = Row(
             "tpot",
             "llm_time_per_output_token_seconds",
             "Time per output token",
-            "What the objective is about: one number for each answer. A stall of seconds in a long answer hardly shows in it.",
+            "What the objective is about: one number for each answer. A gap of seconds in a long answer hardly shows in it: the"
+            " objective stall is on the longest one.",
             TPOTS,
         ),
         waited_in("tpot"),

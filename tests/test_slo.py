@@ -4,12 +4,13 @@ import pytest
 
 from sidecar.ledger.account import Reason
 from sidecar.ledger.report import EngineReport, KeyedReport, span_key
-from sidecar.slo.objective import Objectives
+from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS
 from tests.support.slo_walk import (
     BUCKETS,
     GENEROUS,
+    LAST,
     TOKEN,
     USAGE,
     answer,
@@ -68,6 +69,43 @@ def test_a_miss_is_seen_while_the_request_still_waits() -> None:
 
     assert (verdicts(walk, "ttft"), walk.value("llm_requests_overdue")) == ((1, 1), 0)
     assert votes(walk) == {"ttft": "unattributed"}
+
+
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_a_stream_that_stands_still_is_a_miss_while_it_does(tokens: int) -> None:
+    """Its next output, its end and a client that leaves come later. Before its first output, it stands still for no one."""
+    walk = promising(Aims(stall=Aim(2.0, 0.99)))
+    client = ask(walk, stream=True)
+    stream(walk)
+    tick(walk, 10.0)
+    for _ in range(tokens):
+        walk.engine.send(event(TOKEN))
+        tick(walk, 0.1)
+    tick(walk, 1.8)
+    assert verdicts(walk, "stall") == (0, 0)
+    tick(walk, 0.2)
+    assert verdicts(walk, "stall") == (1, 1)
+
+    client.end()
+
+    assert (verdicts(walk, "stall"), votes(walk)) == ((1, 1), {"stall": "unattributed"})
+
+
+@pytest.mark.parametrize("tokens", [1, 5])
+@pytest.mark.parametrize("marked", [True, False])
+def test_behind_its_end_mark_a_stream_stands_still_for_no_one(*, tokens: int, marked: bool) -> None:
+    """The engine holds the message open for ten seconds. Without an end mark, the client waits for it."""
+    walk = promising(Aims(stall=Aim(2.0, 0.99)))
+    ask(walk, stream=True)
+    stream(walk)
+    for _ in range(tokens):
+        walk.clock.later(0.1)
+        walk.engine.send(event(TOKEN))
+    walk.engine.send(event(LAST) + event(USAGE) + (event(b"[DONE]") if marked else b""))
+    tick(walk, 10.0)
+    walk.engine.send(b"0\r\n\r\n")
+
+    assert verdicts(walk, "stall") == (1, 0 if marked else 1)
 
 
 def test_a_client_that_leaves_in_time_is_in_neither_counter() -> None:

@@ -22,6 +22,7 @@ from sidecar.config.schema import (
     LaneRule,
     LanesConfig,
     PromptBucketsConfig,
+    StallAimConfig,
     TokenAimConfig,
 )
 from sidecar.config.section import Section
@@ -48,6 +49,7 @@ def blocks() -> tuple[Block, ...]:
     for key, model in (
         ("ttft", AimConfig),
         ("tpot", TokenAimConfig),
+        ("stall", StallAimConfig),
         ("encode_e2e", EncodeAimConfig),
         ("blame_shares", BlameSharesConfig),
     ):
@@ -133,4 +135,4 @@ def _preset_rows(labels: tuple[str, ...]) -> Iterator[_Row]:
         for objective in Objective:
             cells = [f"{aim.threshold_seconds:g} s" for each in aims if (aim := each.aim(objective))]
             if cells:
-                yield f"`{name}`", str(objective), f"{preset.target:g}", *cells
+                yield f"`{name}`", str(objective), f"{preset.target_of(objective):g}", *cells

@@ -73,8 +73,7 @@ def _within(aim: Aim | None, threshold_seconds: float) -> Aim | None:
 
 def _changed(aims: Aims, to: Mapping[Objective, Aim | None]) -> Aims:
     """The aims with some objectives replaced."""
-    ttft, tpot, e2e = (to.get(each, aims.aim(each)) for each in Objective)
-    return Aims(ttft, tpot, e2e, aims.shares)
+    return Aims(shares=aims.shares, **{str(each): to.get(each, aims.aim(each)) for each in Objective})
 
 
 # --- how much ---------------------------------------------------------------------------------------------------------

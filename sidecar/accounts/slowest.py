@@ -1,7 +1,7 @@
 """The question: what are the slowest one percent of a lane's requests made of? Exactly, from the ring of closed accounts.
 
-Three latencies are asked for apart, those of the objectives: the time to first token and the time per output token of streamed
-requests, and the whole answer of the others. Each of the slowest requests is taken apart into phases that add up to its latency.
+Three latencies are asked for apart: the time to first token and the time per output token of streamed
+requests, and the whole answer of the others. The gaps within an answer are not kept. Each of the slowest requests is taken apart into phases that add up to its latency.
 Only requests with a ledger count, which are those with outcome ok, except where an instant of them is not known. Below LEAST_REQUESTS it says how many there are, and
 nothing else: one percent of fewer is no request. Pure, and in slices: the ring may be overwritten between two of them.
 """
@@ -15,7 +15,6 @@ from sidecar.accounts.account_ring import AccountRing
 from sidecar.accounts.account_row import (
     LATENCIES,
     NO_REASON,
-    OBJECTIVES_KEPT,
     ONE_CHOICE,
     STREAMED,
     UNKNOWN_TOKENS,
@@ -24,9 +23,11 @@ from sidecar.accounts.account_row import (
 from sidecar.history.slices import Sliced
 from sidecar.ledger.account import Phase, Reason
 from sidecar.slo.latency_parts import latency_parts
-from sidecar.slo.objective import TPOT, Objective
+from sidecar.slo.objective import E2E, TPOT, TTFT, Objective
 
 
+_TAKEN_APART = (TTFT, TPOT, E2E)
+"""The latencies, in the order of an answer."""
 LEAST_REQUESTS = 100
 ONE_IN = 100
 """The slowest one in so many: one percent, rounded up."""
@@ -122,7 +123,7 @@ class _Lane:
     """The latencies of one lane."""
 
     def __init__(self) -> None:
-        self.of = {objective: _Latency() for objective in OBJECTIVES_KEPT}
+        self.of = {objective: _Latency() for objective in _TAKEN_APART}
         self.tell = tuple(append for one in self.of.values() for append in (one.seconds.append, one.numbers.append))
         """Bound once: in the order of the objectives, what takes a value, and what takes its number."""
 

@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.model_size import ModelSize, model_size
-from sidecar.config.schema import AimConfig, BucketObjectivesConfig, Config, LaneObjectivesConfig, TokenAimConfig
+from sidecar.config.schema import (
+    AimConfig,
+    BucketObjectivesConfig,
+    Config,
+    LaneObjectivesConfig,
+    StallAimConfig,
+    TokenAimConfig,
+)
 from sidecar.ledger.account import Phase
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
@@ -75,7 +82,7 @@ def lane_objective(
     threshold_seconds = _first(own.threshold_seconds if own else None, preset.threshold_seconds(objective))
     if own is None and threshold_seconds is None:
         return NO_OBJECTIVE
-    return ObjectiveSetting(threshold_seconds, _first(own.target if own else None, preset.target))
+    return ObjectiveSetting(threshold_seconds, _first(own.target if own else None, preset.target_of(objective)))
 
 
 def bucket_objectives(
@@ -106,14 +113,14 @@ def _bucket_objective(
     own = None if said is None else _own(said, objective)
     if own is None:
         return inherited
-    target = _first(own.target, inherited.target)
-    return ObjectiveSetting(_first(own.threshold_seconds, inherited.threshold_seconds), _first(target, preset.target))
+    target = _first(own.target, inherited.target, preset.target_of(objective))
+    return ObjectiveSetting(_first(own.threshold_seconds, inherited.threshold_seconds), target)
 
 
 def _stretched(
     objective: Objective, threshold_seconds: float, ttft_seconds: float | None, preset: Preset, tokens: int
 ) -> float:
-    if objective is Objective.TPOT or ttft_seconds is None:
+    if objective in (Objective.TPOT, Objective.STALL) or ttft_seconds is None:
         return threshold_seconds
     extra = preset.extra_seconds(ttft_seconds, tokens)
     return rounded(threshold_seconds + extra) if extra else threshold_seconds
@@ -124,8 +131,17 @@ def _is_off(said: BucketObjectivesConfig, objective: Objective) -> bool:
     return objective.value in said.model_fields_set and _own(said, objective) is None
 
 
-def _own(said: BucketObjectivesConfig, objective: Objective) -> AimConfig | TokenAimConfig | None:
-    return {Objective.TTFT: said.ttft, Objective.TPOT: said.tpot, Objective.E2E: said.e2e}[objective]
+_AimConfig = AimConfig | TokenAimConfig | StallAimConfig
+
+
+def _own(said: BucketObjectivesConfig, objective: Objective) -> _AimConfig | None:
+    own: Mapping[Objective, _AimConfig | None] = {
+        Objective.TTFT: said.ttft,
+        Objective.TPOT: said.tpot,
+        Objective.E2E: said.e2e,
+        Objective.STALL: said.stall,
+    }
+    return own[objective]
 
 
 def _first(*values: float | None) -> float | None:
@@ -133,9 +149,10 @@ def _first(*values: float | None) -> float | None:
 
 
 def _aims(lane: str, said: LaneObjectivesConfig, edges: Sequence[int], size: ModelSize | None) -> dict[str, Aims]:
-    ttft, tpot, e2e = (bucket_objectives(each, lane, said, edges, size) for each in Objective)
+    of = {str(each): bucket_objectives(each, lane, said, edges, size) for each in Objective}
     shares = TTFT_SHARES
     if said.blame_shares is not None:
         own = said.blame_shares
         shares = {Phase.QUEUE: own.queue, Phase.PREFILL: own.prefill, Phase.FIRST_TOKEN: own.first_token}
-    return {label: Aims(ttft[label].aim, tpot[label].aim, e2e[label].aim, shares) for label in ttft}
+    labels = (*bucket_labels(edges), UNKNOWN)
+    return {label: Aims(shares=shares, **{name: found[label].aim for name, found in of.items()}) for label in labels}

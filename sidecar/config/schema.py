@@ -291,6 +291,15 @@ class TokenAimConfig(Section):
     """As for ttft and e2e."""
 
 
+class StallAimConfig(Section):
+    """As AimConfig, for the longest gap of a stream; its threshold does not grow with the prompt."""
+
+    threshold_seconds: Threshold | None = None
+    """A request whose output stood still for longer is a miss; time in which its client did not read is taken off. It should be above the time between two events of an engine that sends several tokens in each."""
+    target: Target | None = None
+    """As for ttft and e2e; the preset `interactive` has one of its own."""
+
+
 class BucketObjectivesConfig(Section):
     """Objectives for requests. `none` switches one off; one that is left out is the lane's, or the preset's."""
 
@@ -300,6 +309,8 @@ class BucketObjectivesConfig(Section):
     """Streamed requests: time per output token after the first. Apart from ttft, because it has other causes."""
     e2e: Annotated[AimConfig | None, Before(none_is_off), OR_NONE] = None
     """Requests that are not streamed: from the request's last byte to the answer's. They have no first token."""
+    stall: Annotated[StallAimConfig | None, Before(none_is_off), OR_NONE] = None
+    """Streamed requests: the longest gap between two outputs, or from the last one to the end. A mean, such as tpot, hides one long gap."""
 
 
 class BlameSharesConfig(Section):
@@ -323,7 +334,7 @@ class LaneObjectivesConfig(BucketObjectivesConfig):
     prompt_buckets: Annotated[
         Mapping[BucketLabel, Annotated[BucketObjectivesConfig, Before(empty_is_unsaid)]], Limits(max_length=17)
     ] = NO_KEYS
-    """ttft, tpot and e2e of a prompt bucket that differs: long prompts cannot be as fast as short ones."""
+    """ttft, tpot, e2e and stall of a prompt bucket that differs: long prompts cannot be as fast as short ones."""
     blame_shares: BlameSharesConfig | None = None
     """A miss is blamed on the phase that is furthest above its share of the threshold; unset: queue 0.28, prefill 0.69, first_token 0.03."""
 

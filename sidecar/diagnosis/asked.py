@@ -79,7 +79,7 @@ def _too_little(m: Measured) -> list[Missing]:
     samples = m.ttft.samples or 0
     if not m.load.arrivals_per_second and not samples:
         return [Missing("No request within the window", questions()["traffic"].how, few_samples=True)]
-    if max(latency.judged or 0.0 for latency in (m.ttft, m.inter_token, m.e2e)) >= FEWEST_SAMPLES:
+    if max(latency.judged or 0.0 for latency in (m.ttft, m.inter_token, m.e2e, m.stall)) >= FEWEST_SAMPLES:
         # An objective of the lane's own was judged, whatever the other latencies lack.
         return []
     if not samples and m.e2e.misses is not None:

@@ -60,6 +60,7 @@ def measured(
         ttft=_latency(windows, who, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS, until),
         inter_token=_latency(windows, who, Objective.TPOT, c.INTER_TOKEN_SECONDS, until),
         e2e=_latency(windows, who, Objective.E2E, None, until),
+        stall=_latency(windows, who, Objective.STALL, None, until),
         phases=_phases(shown, who),
         verdicts=verdicts,
         rejected=shown.counted(c.REQUESTS_TOTAL, *who, Outcome.REJECTED),

@@ -142,6 +142,8 @@ class Measured:
     whole answers. A person may give seconds per output token instead."""
     e2e: Latency = field(default_factory=Latency)
     """Whole requests: streamed ones if a person gave the number, else those that are not streamed and have an objective."""
+    stall: Latency = field(default_factory=Latency)
+    """The longest gap of each streamed answer: only its misses are known, and only where the lane has that objective."""
     phases: Mapping[Blame, PhaseTime] = field(default_factory=dict)
     verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
     """Objective to the roots of its misses, of the objectives that have any within the window."""

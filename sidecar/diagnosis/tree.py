@@ -34,6 +34,7 @@ CANDIDATES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TTFT: (Blame.QUEUE, Blame.PREFILL),
     Objective.TPOT: (Blame.DECODE, Blame.STREAM),
     Objective.E2E: (Blame.QUEUE, Blame.PREFILL, Blame.DECODE),
+    Objective.STALL: (Blame.ENGINE, Blame.STREAM),
 }
 """Objective to the phases in which unattributed time is mostly spent, where no root is a candidate."""
 _SHARES = {Blame(phase.value): share for phase, share in TTFT_SHARES.items()}
@@ -76,11 +77,12 @@ def contained(told: Measured, failed: Callable[[Measured, Exception], None] = la
 def diagnose(told: Measured) -> Diagnosis:
     """The diagnosis of one lane. The first call reads the texts from files."""
     m = _with_thresholds(told)
-    # Time to first token and whole answers are judged at their deadline, the time between tokens when the answer ends.
+    # The time between tokens is judged when the answer ends, all else at its deadline.
     numbers = {
         Objective.TTFT: judged(m.ttft),
         Objective.TPOT: judged(m.inter_token, unfinished=bool(m.load.lane_streaming)),
         Objective.E2E: judged(m.e2e) if m.source != "hand" else Number(m.e2e, State.UNKNOWN, None),
+        Objective.STALL: judged(m.stall),
     }
     ttft, inter_token = numbers[Objective.TTFT], numbers[Objective.TPOT]
     first = _first(m, numbers)

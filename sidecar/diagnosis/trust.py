@@ -6,7 +6,7 @@ numbers were given by hand, or its lane has no objective.
 
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
-from sidecar.diagnosis.why import of_window, shares
+from sidecar.diagnosis.why import latency_of, of_window, shares
 from sidecar.diagnosis.wording import digits, percent
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Unknown
@@ -68,8 +68,7 @@ def _without_roots(m: Measured, first: Objective, verdict: Verdict | None) -> li
         where = "No miss of the window is decided yet."
     else:
         where = "No miss is decided, so the means of the phases decided."
-    assumed = m.ttft if first is Objective.TTFT else m.inter_token
-    return [where, *(["The threshold is an assumption."] if assumed.threshold_assumed else [])]
+    return [where, *(["The threshold is an assumption."] if latency_of(m, first).threshold_assumed else [])]
 
 
 def _about_splits(m: Measured) -> list[str]:

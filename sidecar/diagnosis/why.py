@@ -35,7 +35,7 @@ _CAUSES = {
     Cause.CLIENT: "Clients read more slowly than tokens come.",
     Cause.DOWN: "The engine's process is gone, or refuses connections.",
     Cause.RESTART: "A new process warms up: its cache is empty.",
-    Cause.SILENCE: "The engine was silent for longer than the work explains that was pending.",
+    Cause.SILENCE: "The engine sent nothing, to one stream or to all, for longer than the work explains that was pending.",
     Cause.ERRORS: "The engine answers with errors, or breaks off answers.",
     Cause.SIDECAR_LATE: "The sidecar itself ran late, because it lacked CPU: its times are no evidence against the engine.",
     Cause.SIDECAR_BUDGET: "The sidecar reached a limit of its own: files, memory or connections.",
@@ -48,7 +48,12 @@ _COSTS = {Cause.PREFILL_COST: "prefill", Cause.DECODE_COST: "decode"}
 """Cause to the part of the engine's work that has an interval for its cost."""
 WORTH_A_WORD = 0.01
 """Share of the decided misses below which a root is not listed."""
-NAMES = {Objective.TTFT: "time to first token", Objective.TPOT: "time between tokens", Objective.E2E: "whole answer"}
+NAMES = {
+    Objective.TTFT: "time to first token",
+    Objective.TPOT: "time between tokens",
+    Objective.E2E: "whole answer",
+    Objective.STALL: "longest gap of an answer",
+}
 
 
 def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
@@ -252,7 +257,8 @@ def _ago(age_seconds: float) -> str:
 
 
 def latency_of(m: Measured, objective: Objective) -> Latency:
-    return {Objective.TTFT: m.ttft, Objective.TPOT: m.inter_token, Objective.E2E: m.e2e}[objective]
+    own = {Objective.TTFT: m.ttft, Objective.TPOT: m.inter_token, Objective.E2E: m.e2e, Objective.STALL: m.stall}
+    return own[objective]
 
 
 def state(m: Measured) -> list[str]:

@@ -408,9 +408,9 @@ ESTIMATOR_VERDICTS_TOTAL = Counter(
 SLO_REQUESTS_TOTAL = Counter(
     "llm_slo_requests_total",
     "Inference requests that count for an objective, counted when it is decided whether they meet it: at the first token or the"
-    " deadline (ttft), at the end (tpot), at the end or the deadline (e2e). A client's error or cancel counts only if the"
+    " deadline (ttft), at the end (tpot), at the end or the deadline (e2e, stall). A client's error or cancel counts only if the"
     " deadline had passed before. An answer that cannot be read (compressed) does not count. The prompt bucket is the one"
-    " estimated at arrival.",
+    " estimated at arrival. Of the gaps in a stream's output, docs/configuration.md says which count for stall.",
     (*PER_LENGTH, OBJECTIVE),
 )
 SLO_UNJUDGED_REQUESTS_TOTAL = Counter(
@@ -446,7 +446,7 @@ SLO_MISSED_PHASE_SECONDS_TOTAL = Counter(
     "llm_slo_missed_phase_seconds_total",
     "Seconds of each phase within the latency that missed, of requests with outcome ok that missed their objective, counted when"
     " the request's ledger is closed: of ttft the time to the first token, of tpot the time from the first to the last token, of"
-    " e2e the whole answer. The phases of one objective add up to that latency, and sums over pods are exact: a phase's share is"
+    " e2e the whole answer; of stall none, because no ledger divides one gap. The phases of one objective add up to that latency, and sums over pods are exact: a phase's share is"
     " its seconds over those of all phases. Requests that failed have no ledger and are not in it.",
     (*PER_LANE, OBJECTIVE, PHASE),
     together=MISSED_TOGETHER,

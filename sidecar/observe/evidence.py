@@ -14,7 +14,8 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.step_costs import StepCosts
-from sidecar.slo.attribution import SecondOutput
+from sidecar.slo.attribution import FEWEST_PASSED_BY, SecondOutput
+from sidecar.slo.judge import Stood
 from sidecar.slo.learner import Learner
 from sidecar.slo.prefill_cost import Length
 from sidecar.slo.prefill_work import FirstToken, PrefillWork
@@ -28,6 +29,8 @@ from sidecar.timeline.outcome import ENDED_WELL
 
 _REPORTED_TOKENS, _IDLE = "tokens", "tokens, idle"
 """Names of length measures: costs learned from engines' reports and from the TTFT of idle requests are kept apart."""
+STOP_TOGETHER = 0.9
+"""Share of the threshold of a stall for which no stream had output, from which on all stood still: they do not stop in the same step."""
 _PREFILL, _ESTIMATED = Phase.PREFILL, Source.ESTIMATED
 
 
@@ -248,6 +251,18 @@ class Evidence:
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
         excused_seconds = EXCUSE * silent.expected_seconds
         return Inside(silent.seconds, excused_seconds, self._work.waiting, self._work.streaming, silent.unseen_seconds)
+
+    def stood(self, key: Hashable, began_at: float, at: float, threshold_seconds: float) -> Stood:
+        """Whether this stream stood still in a gap that lasts until now and is above its threshold, by the other streams."""
+        steps = self._rebuilt
+        passed_by = steps.passed_by(key)
+        if passed_by is None:
+            return Stood.ALL
+        if passed_by >= FEWEST_PASSED_BY:
+            return Stood.ALONE
+        ended_seconds = steps.after_gap_seconds if steps.after_gap_at > began_at else 0.0
+        quiet_seconds = max(at - steps.last_at, ended_seconds)
+        return Stood.ALL if quiet_seconds >= STOP_TOGETHER * threshold_seconds else Stood.WENT_ON
 
     def flow(self, at: float) -> Flow:
         """The silence at this instant, and the streams that show the engine's output or do not."""

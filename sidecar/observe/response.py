@@ -121,6 +121,8 @@ class StreamedResponse:
             if stream_event.done:
                 self.done = True
                 self._timeline.done(at)
+                if self._slo.gaps:
+                    self._slo.done(self._key, at)
         if self._awaits_output:
             self._quiet_events += len(stream_events)
             many = self._quiet_events > MOST_QUIET_EVENTS

@@ -17,9 +17,9 @@ from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
 from sidecar.slo.attribution import Blame, SecondOutput, client_held, waited_between
 from sidecar.slo.causes import Cause
-from sidecar.slo.judge import Case
+from sidecar.slo.judge import Case, TokenDeadlines
 from sidecar.slo.learner import Learner
-from sidecar.slo.objective import E2E, TPOT, Aims, Objective
+from sidecar.slo.objective import E2E, STALL, TPOT, Aims, Objective
 from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.slo.root.incident import Incident
@@ -30,6 +30,7 @@ from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.root.weigh import COLLECTED, Facts, Failed, Root, Weighed, has_grown, weigh
+from sidecar.slo.stall import stall_of
 from sidecar.timeline.outcome import Outcome
 
 
@@ -68,11 +69,13 @@ class Roots:
         self._signs = Signs()
         self._silent_seconds = 0.0
         """The engine's silence at the last look: signs are some seconds older."""
+        self._explained: tuple[float, bool] = float("-inf"), False
+        """Instant of the last look at a silence that no output interrupts in passing, and whether pending prompts explained it."""
         self.long_prompts = LongPrompts(evidence.prefill_seconds)
         """Told of each request by the caller."""
         self._backlog = Backlog()
         self._weighed: dict[Facts, Weighed] = {}
-        self._held_up: dict[tuple[int, float | None], bool] = {}
+        self._held_up: dict[tuple[int, float, float | None], bool] = {}
         self._lateness = Lateness()
         self._late: dict[tuple[int, int], float] = {}
         self._decided: dict[tuple[RequestLabels, Objective, Facts], int] = {}
@@ -92,12 +95,14 @@ class Roots:
         """A miss was counted."""
         self.incident.missed(at)
         timed_from_at, _ = case.timed(objective, at)
-        ttft_seconds = _ttft_seconds(case.aims)
-        self._open.missed(key, Miss(case.labels, objective, case.received_at, at, timed_from_at, ttft_seconds))
+        miss = Miss(case.labels, objective, case.received_at, at, timed_from_at, _ttft_seconds(case.aims))
+        if objective is STALL and case.tokens is not None and case.aims.stall is not None:
+            miss.deadlines, miss.threshold_seconds = case.tokens, case.aims.stall.threshold_seconds
+        self._open.missed(key, miss)
 
     def waited(self, key: Hashable, objective: Objective, phase: Blame, at: float) -> None:
         """The ledger of a miss was closed."""
-        if objective is not TPOT:
+        if objective is not TPOT and objective is not STALL:
             self._pod.waited(at, phase)
         for miss in self._open.of(key):
             if miss.objective is objective:
@@ -148,6 +153,8 @@ class Roots:
         self._log(at)
         inside = self._evidence.inside(at)
         self._silent_seconds = max(inside.silent_seconds, inside.unseen_seconds)
+        if inside.silent_seconds >= LOOK_SECONDS:
+            self._explained = at, inside.silent_seconds <= inside.excused_seconds
         self._backlog.tick(at, inside.waiting, calm=learn)
         if at >= self._next_slice_at:
             last_at, self._next_slice_at = self._next_slice_at - READING_SECONDS, at + READING_SECONDS
@@ -240,17 +247,14 @@ class Roots:
         self._held_up.clear()
         self._late.clear()
 
-    def _decide(self, miss: Miss, at: float) -> bool:
+    def _facts(self, miss: Miss, at: float) -> Facts:
         since = self._backlog.since(miss.received_at)
-        faults = self._signs.faults
-        fault = next((each for each in faults if each.overlaps(since, at)), None) if faults else None
-        late_ratio = self._late_ratio(miss.timed_from_at, miss.missed_at)
         queued_since = self._backlog.began(miss.received_at)
-        facts = Facts(
+        return Facts(
             waited_in=miss.waited_in,
             failed=miss.failed,
             paused=miss.paused,
-            fault=None if fault is None else fault.cause,
+            fault=self._fault(since, at),
             behind_long_prompt=self._behind_long_prompt(round(since), at, miss.threshold_seconds),
             tpot=miss.objective is TPOT,
             held_too_shortly=self._held_too_shortly(miss.threshold_seconds),
@@ -259,8 +263,43 @@ class Roots:
             transferred=miss.transferred,
             left_behind=self.incident.left_behind(queued_since, at),
             evicted=self.incident.evicted(queued_since, at),
-            late_ratio=max(late_ratio, self._late_ratio(at - LATE_SECONDS, at)),
+            late_ratio=self._late_until(miss, at),
         )
+
+    def _facts_of_stall(self, miss: Miss, deadlines: TokenDeadlines, at: float) -> Facts:
+        """The life of such a miss is its gap: what broke before or after it, or waited then, broke something else."""
+        stall = stall_of(deadlines, at)
+        held = stall.paused or stall.held
+        explained_at, explained = self._explained
+        return Facts(
+            waited_in=Blame.STREAM if held else miss.waited_in,
+            failed=miss.failed,
+            paused=stall.paused,
+            fault=self._fault(stall.began_at, stall.ended_at),
+            behind_long_prompt=self._behind_long_prompt(
+                floor(stall.began_at), ceil(stall.ended_at), miss.threshold_seconds
+            ),
+            tpot=True,
+            held_too_shortly=self._held_too_shortly(miss.threshold_seconds),
+            transferred=stall.before_second and deadlines.alone,
+            stalled=not stall.slow,
+            alone=deadlines.alone,
+            explained=explained and explained_at > stall.began_at,
+            late_ratio=self._late_until(miss, at),
+        )
+
+    def _fault(self, began_at: float, ended_at: float) -> Cause | None:
+        """The oldest fault of the engine that shares an instant with this time."""
+        faults = self._signs.faults
+        return next((each.cause for each in faults if each.overlaps(began_at, ended_at)), None) if faults else None
+
+    def _late_until(self, miss: Miss, at: float) -> float:
+        late_ratio = self._late_ratio(miss.timed_from_at, miss.missed_at)
+        return max(late_ratio, self._late_ratio(at - LATE_SECONDS, at))
+
+    def _decide(self, miss: Miss, at: float) -> bool:
+        deadlines = miss.deadlines
+        facts = self._facts(miss, at) if deadlines is None else self._facts_of_stall(miss, deadlines, at)
         found = self._weighed.get(facts)
         if found is None:
             found = self._weighed[facts] = weigh(facts, self._signs, self.incident.shown_lead)
@@ -307,12 +346,12 @@ class Roots:
             known = self._late[asked] = round(self._lateness.ratio(*asked), 2)
         return known
 
-    def _behind_long_prompt(self, since: int, at: float, threshold_seconds: float | None) -> bool:
-        """Whether long prompts held up a request since then; asked once a look for each second and threshold."""
-        asked = since, threshold_seconds
+    def _behind_long_prompt(self, since: int, until: float, threshold_seconds: float | None) -> bool:
+        """Whether long prompts held up a request between these instants; asked once a look for each second and threshold."""
+        asked = since, until, threshold_seconds
         known = self._held_up.get(asked)
         if known is None:
-            known = self._held_up[asked] = self.long_prompts.hold_up(since, at, threshold_seconds)
+            known = self._held_up[asked] = self.long_prompts.hold_up(since, until, threshold_seconds)
         return known
 
 

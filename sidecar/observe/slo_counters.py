@@ -22,8 +22,9 @@ from sidecar.slo.baseline import Baseline
 from sidecar.slo.judge import Case, Judge, TokenDeadlines, UnknownLength
 from sidecar.slo.learner import Learner
 from sidecar.slo.learning import Came, Learning
-from sidecar.slo.objective import Aim, Aims, Objective, Objectives
+from sidecar.slo.objective import STALL, Aim, Aims, Objective, Objectives
 from sidecar.slo.silence import Flow
+from sidecar.slo.stall import blame_of_stall, stall_of
 from sidecar.slo.steps import Stream
 from sidecar.slo.tokens_per_byte import TokensPerByte
 from sidecar.timeline.outcome import ENDED_WELL
@@ -34,8 +35,10 @@ class Slo:
 
     def __init__(self, metrics: Metrics, objectives: Objectives) -> None:
         self._metrics = metrics
-        self._judge = Judge(self._decided, self._unjudged)
         self._evidence = Evidence(metrics)
+        self._judge = Judge(self._decided, self._unjudged, self._evidence.stood)
+        self.gaps = self._judge.gaps
+        """Streams that are told of their end mark (`done`), by the key of their requests."""
         self.roots = Roots(metrics, self._evidence)
         self._long_prompts = self.roots.long_prompts
         self._closing: dict[Hashable, Case] = {}
@@ -130,6 +133,8 @@ class Slo:
         if unknown is not None and labels.lane not in self.objectives.unknown:
             case.shortest = aims = self.objectives.aims(labels.lane, unknown.shortest)
             case.aims, case.unknown_because = self.objectives.aims(labels.lane, unknown.longest), unknown.because
+        if pauses:  # while a tool runs on the server, the stream stands still as it should
+            case.aims = Aims(case.aims.ttft, case.aims.tpot, case.aims.e2e, case.aims.shares)
         self._judge.received(key, case)
         self._evidence.received(
             key,
@@ -175,14 +180,22 @@ class Slo:
 
     def paused(self, key: Hashable, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""
+        self._judge.paused(key, at)
         self._evidence.paused(key, at)
 
     def resumed(self, key: Hashable, at: float) -> None:
         """Reading from the engine goes on."""
+        self._judge.resumed(key, at)
         self._evidence.resumed(key, at)
+
+    def done(self, key: Hashable, at: float) -> None:
+        """The client has the API's own end mark: the engine may hold the message open behind it, and nothing stands still."""
+        self._judge.finished(key, at)
 
     def finished(self, key: Hashable, at: float) -> None:
         """The engine has sent the whole answer; the client may still be reading it."""
+        if key in self.gaps:
+            self._judge.finished(key, at)
         self._evidence.finished(key, at)
 
     def tick(self, at: float, *, apart: int = 0) -> bool:
@@ -202,6 +215,8 @@ class Slo:
         """The request is over. Missed objectives vote now if no ledger will be closed for them. Returns those. Never raises."""
         self._now = at
         second = self._evidence.second_outputs.get(key)
+        if key in self.gaps:
+            self._contained(self._judge.ends, key, at)
         try:
             if account.teaches:
                 self._evidence.ended(account, at)
@@ -246,7 +261,7 @@ class Slo:
             if not account.teaches:
                 self._unpromised(account)
             return ()
-        if case.tokens is not None and case.tokens.deadlines:
+        if case.tokens is not None and case.aims.ttft is not None and case.aims.tpot is not None:
             self._count_deadlines(case.labels, case.tokens)
         if case.missed:
             self.roots.ended(key, account, case.aims, second)
@@ -283,6 +298,8 @@ class Slo:
         timed = case.timed(objective, account.marks.ended_at or self._now)
         if self.roots.explained_by_lateness(*timed, self._now):
             return Blame.UNATTRIBUTED
+        if objective is STALL and case.tokens is not None:
+            return blame_of_stall(stall_of(case.tokens, self._now))
         return blame_of_ledger(objective, account.ledger, account.marks, case.aims)
 
     def _vote(self, case: Case, account: Account, votes: Mapping[Objective, Blame]) -> None:

@@ -42,6 +42,7 @@ VOTES: Mapping[Objective, tuple[Blame, ...]] = {
     ),
     Objective.TPOT: (Blame.DECODE, Blame.STREAM, Blame.UNATTRIBUTED, Blame.ENGINE),
     Objective.E2E: (*(Blame.QUEUE, Blame.PREFILL, Blame.DECODE, Blame.UNATTRIBUTED), Blame.ENGINE),
+    Objective.STALL: (Blame.DECODE, Blame.STREAM, Blame.UNATTRIBUTED, Blame.ENGINE),
 }
 """Votes that a miss of each objective can cast. Their counter children exist from the start, at 0."""
 
@@ -84,7 +85,9 @@ def blame_of_outcome(outcome: Outcome) -> Blame:
 
 
 def blame_of_ledger(objective: Objective, ledger: Ledger | None, marks: Marks, aims: Aims) -> Blame:
-    """The vote of a request that ended well and missed this objective; `aims` holds its threshold."""
+    """The vote of a request that ended well and missed this objective; `aims` holds its threshold. A stall has votes of its own
+    (`stall.py`), because no ledger holds a gap.
+    """
     aim = aims.aim(objective)
     if ledger is None or aim is None:
         return Blame.UNATTRIBUTED

@@ -46,7 +46,7 @@ class Cause(StrEnum):
     RESTART = "restart"
     """A new process warms up: its cache is empty, its kernels are compiled."""
     SILENCE = "silence"
-    """The engine is up and sends nothing, and its work does not explain that."""
+    """The engine is up and sends nothing, to one stream or to all, and its work does not explain that."""
     ERRORS = "errors"
     """The engine answers with errors, or breaks off answers."""
     SIDECAR_LATE = "sidecar_late"

@@ -8,7 +8,7 @@ the ledger comes from: an account that closes now, or a row that was kept.
 from collections.abc import Mapping
 
 from sidecar.ledger.account import Phase
-from sidecar.slo.objective import E2E, TTFT, Objective
+from sidecar.slo.objective import E2E, STALL, TTFT, Objective
 
 
 BEFORE_FIRST_TOKEN = (Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN, Phase.UNATTRIBUTED)
@@ -19,8 +19,9 @@ PARTS: Mapping[Objective, tuple[Phase, ...]] = {
     Objective.TTFT: (*BEFORE_FIRST_TOKEN, Phase.STREAM),
     Objective.TPOT: (Phase.DECODE, Phase.STREAM, Phase.UNATTRIBUTED),
     Objective.E2E: tuple(Phase),
+    Objective.STALL: (),
 }
-"""Phases that can lie within the latency of each objective."""
+"""Phases that can lie within the latency of each objective. A ledger does not tell in which phase one gap of an answer was."""
 _ROUNDING = 1e-6
 """A remainder below this share of a latency is the rounding of a float32, and no phase."""
 
@@ -50,7 +51,7 @@ def add_latency_parts(
             sums[phase] = sums.get(phase, 0.0) + (part if part > 0 else 0.0)
         return
     latency = ttft_seconds if objective is TTFT else output_seconds
-    if latency is None:
+    if latency is None or objective is STALL:
         return
     left, is_split = latency, False
     for phase in BEFORE_FIRST_TOKEN if objective is TTFT else FROM_FIRST_TOKEN:

@@ -20,10 +20,12 @@ class Objective(StrEnum):
     """Seconds per output token after the first, of a streamed request."""
     E2E = "e2e"
     """Seconds from the body's last byte to the answer's, of a request that is not streamed."""
+    STALL = "stall"
+    """Seconds of the longest gap between outputs of a streamed answer, without the time in which its client did not read."""
 
 
-TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
-"""The same three, for code that runs for each request: Python 3.11 takes ten times as long to find `Objective.TTFT`."""
+TTFT, TPOT, E2E, STALL = Objective.TTFT, Objective.TPOT, Objective.E2E, Objective.STALL
+"""The same four, for code that runs for each request: Python 3.11 takes ten times as long to find `Objective.TTFT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,17 @@ class Aims:
     e2e: Aim | None = None
     shares: Mapping[Phase, float] = field(default_factory=lambda: TTFT_SHARES)
     """Phase to its share of the TTFT threshold: queue, prefill, first_token; they add up to 1."""
+    stall: Aim | None = None
 
     def aim(self, objective: Objective) -> Aim | None:
         if objective is TTFT:
             return self.ttft
-        return self.tpot if objective is TPOT else self.e2e
+        if objective is TPOT:
+            return self.tpot
+        return self.e2e if objective is E2E else self.stall
 
     def __bool__(self) -> bool:
-        return self.ttft is not None or self.tpot is not None or self.e2e is not None
+        return self.ttft is not None or self.tpot is not None or self.e2e is not None or self.stall is not None
 
 
 NO_AIMS = Aims()

@@ -27,7 +27,7 @@ class Preset:
     """Objectives of one kind of traffic where the config leaves them open. None: no objective."""
 
     target: float | None = None
-    """A ratio between 0 and 1, for every objective."""
+    """A ratio between 0 and 1, for every objective but `stall`."""
     ttft_seconds: float | None = None
     """For prompts of at most ORDINARY_TOKENS, and for prompts of unknown length."""
     tpot_seconds: float | None = None
@@ -38,6 +38,10 @@ class Preset:
     """For large models."""
     e2e_seconds: float | None = None
     """As `ttft_seconds`. A longer prompt gets as many additional seconds as its TTFT threshold does."""
+    stall_seconds: float | None = None
+    """For the longest gap of a stream. Neither the prompt nor the size of the model has an effect on it."""
+    stall_target: float | None = None
+    """The target of `stall` alone. None: `target`."""
     doubling_tokens: int | None = None
     """Tokens beyond ORDINARY_TOKENS that double the TTFT threshold; twice as many treble it. None: length has no
     effect."""
@@ -48,8 +52,15 @@ class Preset:
             Objective.TTFT: self.ttft_seconds,
             Objective.TPOT: self.tpot_seconds,
             Objective.E2E: self.e2e_seconds,
+            Objective.STALL: self.stall_seconds,
         }
         return thresholds[objective]
+
+    def target_of(self, objective: Objective) -> float | None:
+        """The target of one objective, a ratio between 0 and 1. None: this preset has none."""
+        if objective is Objective.STALL and self.stall_target is not None:
+            return self.stall_target
+        return self.target
 
     def for_size(self, billions: float | None) -> "Preset":
         """The same with the `tpot` threshold for a model of this size. None: not known."""
@@ -74,6 +85,8 @@ INTERACTIVE = Preset(
     small_tpot_seconds=0.05,
     large_tpot_seconds=0.12,
     e2e_seconds=30.0,
+    stall_seconds=2.0,
+    stall_target=0.99,
     doubling_tokens=4096,
 )
 """A person reads the answer while it is written.
@@ -87,6 +100,13 @@ INTERACTIVE = Preset(
 - e2e: 350 tokens after that first token at the pace of a model between small and large. Size has no effect on it: an answer
   that is not streamed has 240 tokens at the pace of a large one. MLPerf gives a whole answer of GPT-J 20 s.
 - target: 0.95, so that ten times the allowed misses is half of all requests: a burn rate of 10 can be reached.
+- stall: a reader notices a text that stands still for 2 s. A step that holds a part of a long prompt, a block of 32 tokens and an event of
+  ten speculated tokens take less than one second at the slowest pace above (0.12 s a token, of which a step makes several). Its target
+  is 0.99 and not 0.95, because a healthy engine hardly ever stands still for so long: at 0.95, a stream in ten that does would be no
+  more than twice what is allowed, which pages no person.
+
+Only this preset has it. No person sees the gaps of a batch or of a program that takes the whole answer, and one line of code is short. A
+synthesiser of speech has some sentences in reserve, which last for seconds or for none: who knows how many, sets the objective.
 """
 
 BATCH = Preset(

@@ -117,6 +117,9 @@ class Stream:
 class Steps:
     """All requests of one engine. A call is some dictionary steps; the end of a group is some for each of its streams."""
 
+    after_gap_seconds = 0.0
+    """Seconds without any output before `after_gap_at`."""
+
     def __init__(self) -> None:
         self.last_at = float("-inf")
         """Instant of the last output of any stream."""
@@ -271,7 +274,7 @@ class Steps:
     def late_output(self, stream: Stream, at: float) -> None:
         """A stream that is paused was read: it tells the engine's life, and no step."""
         if at - self.last_at > GAP_SECONDS:
-            self.after_gap_at = at
+            self.after_gap_at, self.after_gap_seconds = at, at - self.last_at
         self.last_at = at
         if not stream.held:
             stream.paused = False
@@ -302,7 +305,7 @@ class Steps:
     def end_group(self, at: float) -> None:
         """End the group; the next one begins at `at`."""
         if at - self.last_at > GAP_SECONDS:
-            self.after_gap_at = at
+            self.after_gap_at, self.after_gap_seconds = at, at - self.last_at
         began_at, before_at = self._began_at, self._before_at
         if began_at is not None and before_at is not None and len(self._ended) < KEPT_ENDED_STEPS:
             self._end_step(began_at, before_at)

@@ -62,6 +62,7 @@ of its requests:
     ttft       0.95    1.5    1.5     6       24       48    1.5
     tpot       0.95    0.08   0.08    0.08    0.08     0.08  0.08
     e2e        0.95    30     30      35      53       77    30
+    stall      0.99    2      2       2       2        2     2
   other      no objective, so it never pages
   The presets' tpot is that for 70 billion parameters, from the name llama-70b;
   docs/configuration.md has the sources of these values: reading speed, and

@@ -35,6 +35,7 @@ def test_a_config_that_says_nothing_promises_by_the_lane_names(tmp_path: Path) -
     assert thresholds(config, "default", Objective.TTFT) == thresholds(config, "interactive", Objective.TTFT)
     assert thresholds(config, "interactive", Objective.TPOT) == [0.08] * 6
     assert thresholds(config, "interactive", Objective.E2E) == [30.0, 30.0, 35.0, 53.0, 77.0, 30.0]
+    assert thresholds(config, "interactive", Objective.STALL) == [2.0] * 6
     assert thresholds(config, "batch", Objective.TTFT) == [30.0, 30.0, 36.0, 59.0, 89.0, 30.0]
     assert thresholds(config, "code", Objective.TTFT) == [0.5, 0.5, 2.0, 8.0, 16.0, 0.5]
     assert objectives.aims("code", "unknown") == Aims(Aim(0.5, 0.9), Aim(0.04, 0.9), Aim(5.0, 0.9), TTFT_SHARES)
@@ -102,6 +103,23 @@ def test_none_switches_one_objective_off_and_the_others_stay(tmp_path: Path) -> 
     assert thresholds(config, "interactive", Objective.TPOT) == [0.08] * 6
     assert thresholds(config, "interactive", Objective.E2E) == [30.0] * 6
     assert thresholds(config, "code", Objective.E2E) == [5.0, 5.0, 5.0, 5.0, 7.0, 5.0]
+
+
+def test_a_stall_has_a_target_of_its_own_where_its_preset_has_one(tmp_path: Path) -> None:
+    """Its threshold is the same for every length; a lane may change it, switch it off, or have one where its preset has none."""
+    said = """\
+  interactive: {stall: {threshold_seconds: 3}, prompt_buckets: {64k+: {stall: {threshold_seconds: 20}}}}
+  default: {stall: none}
+  batch: {stall: {threshold_seconds: 30}}
+"""
+    config = config_with(tmp_path, said)
+    objectives = objectives_of(config)
+
+    assert thresholds(config, "interactive", Objective.STALL) == [3.0, 3.0, 3.0, 3.0, 20.0, 3.0]
+    assert objectives.aims("interactive", "64k+").stall == Aim(20.0, 0.99)
+    assert objectives.aims("interactive", "64k+").tpot == Aim(0.08, 0.95)
+    assert objectives.aims("default", "0-512").stall is None
+    assert objectives.aims("batch", "0-512").stall == Aim(30.0, 0.9)
 
 
 def test_a_bucket_may_promise_what_its_lane_does_not(tmp_path: Path) -> None:

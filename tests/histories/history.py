@@ -38,8 +38,8 @@ SCRAPE_EVERY = 250
 """Requests between two scrapes; the whole page is written."""
 AIMS = (
     Aims(ttft=Aim(0.2, 0.9), tpot=Aim(0.05, 0.9), e2e=Aim(2.0, 0.9)),
-    Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.1, 0.9), e2e=Aim(8.0, 0.9)),
-    Aims(ttft=Aim(5.0, 0.95)),
+    Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.1, 0.9), e2e=Aim(8.0, 0.9), stall=Aim(0.5, 0.9)),
+    Aims(ttft=Aim(5.0, 0.95), stall=Aim(0.05, 0.99)),
 )
 LANES = (
     {"default": "interactive", "header": "x-lane", "names": ["batch"]},

@@ -42,6 +42,6 @@ def test_a_history_holds_every_kind_of_end_report_and_miss() -> None:
     assert [outcome for outcome in outcomes if not told.value("llm_requests_total", outcome=outcome)] == []
     reasons = ("in_band", "late_report", "no_report", "report_exceeds_wire", "report_incomplete", "no_token")
     assert [why for why in reasons if not told.value("llm_phase_attribution_total", reason=why)] == []
-    objectives = ("ttft", "tpot", "e2e")
+    objectives = ("ttft", "tpot", "e2e", "stall")
     assert [each for each in objectives if not told.value("llm_slo_misses_total", objective=each)] == []
     assert told.value("llm_slo_root_cause_misses_total") > 0

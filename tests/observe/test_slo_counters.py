@@ -10,7 +10,7 @@ from sidecar.metrics.catalogue import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
 from sidecar.observe.evidence import Evidence
 from sidecar.slo.attribution import VOTES
 from sidecar.slo.judge import Judge
-from sidecar.slo.objective import Aims, Objectives
+from sidecar.slo.objective import Aims, Objective, Objectives
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.support.slo_harness import AIMS, BUCKETS, LOOSE, SloHarness
@@ -387,7 +387,10 @@ def test_every_series_that_a_rule_reads_stands_at_0_before_it_happens() -> None:
         assert {*found} == {(model, "chat", *rest) for model in models for rest in declared}
         assert {child.value for child in found.values()} == {0}
     assert {*counters(c.SLO_BLAMED_MISSES_TOTAL).children} == {
-        (model, "chat", objective, phase) for model in models for objective, phases in VOTES.items() for phase in phases
+        (model, "chat", of, phase)
+        for model in models
+        for of in {of for _, of in declared}
+        for phase in VOTES[Objective(of)]
     }
     assert {*counters(c.GOOD_REQUESTS_TOTAL).children} == {("llama", "chat", bucket) for bucket in BUCKETS}
     assert {*counters(c.REQUESTS_RECEIVED_TOTAL).children} == {("llama", lane) for lane in ("chat", "batch")}

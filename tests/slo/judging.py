@@ -2,14 +2,14 @@
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.slo.judge import Case, Judge
+from sidecar.slo.judge import Case, Judge, Stood
 from sidecar.slo.objective import Aim, Aims, Objective
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 
 
-TTFT, TPOT, E2E = Objective.TTFT, Objective.TPOT, Objective.E2E
+TTFT, TPOT, E2E, STALL = Objective.TTFT, Objective.TPOT, Objective.E2E, Objective.STALL
 AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.9), e2e=Aim(8.0, 0.99))
 START = 100.0
 """Instant at which every request of these scenarios was received, unless it is given another."""
@@ -24,7 +24,9 @@ class JudgeHarness:
         self.judge = Judge(
             lambda case, objective, _aim, missed: self.decided.append((case.labels.lane, objective, missed)),
             lambda case, objective: self.unjudged.append((case.labels.lane, objective)),
+            lambda key, _began_at, _ended_at, _threshold_seconds: self.stood.get(str(key), Stood.ALONE),
         )
+        self.stood: dict[str, Stood] = {}
 
     def received(
         self,
@@ -46,6 +48,11 @@ class JudgeHarness:
 
     def answering(self, key: str, at: float, *, streaming: bool | None) -> None:
         self.judge.answering(key, START + at, streaming=streaming)
+
+    def paused(self, key: str, at: float, until: float) -> None:
+        """Its client does not take what it gets until then."""
+        self.judge.paused(key, START + at)
+        self.judge.resumed(key, START + until)
 
     def tick(self, at: float) -> bool:
         return self.judge.tick(START + at)
@@ -72,4 +79,5 @@ class JudgeHarness:
             usage=Usage(completion_tokens=completion),
         )
         account = Account(RequestLabels("m", key, "0-512"), streaming, outcome, marks, None)
+        self.judge.ends(key, START + at)
         return self.judge.ended(key, account, START + at)

@@ -32,6 +32,11 @@ def test_a_whole_answer_is_its_ledger(phases: dict[Phase, float]) -> None:
     assert parts == {phase: max(0.0, part) for phase, part in phases.items()}
 
 
+@given(LEDGERS, DURATIONS, DURATIONS)
+def test_a_gap_has_no_parts(phases: dict[Phase, float], ttft: float, output: float) -> None:
+    assert latency_parts(Objective.STALL, phases, ttft, output) == {}
+
+
 @pytest.mark.parametrize("objective", [Objective.TTFT, Objective.TPOT])
 def test_a_request_without_this_latency_has_no_parts(objective: Objective) -> None:
     assert latency_parts(objective, {Phase.QUEUE: 1.0, Phase.DECODE: 1.0}, None, None) == {}

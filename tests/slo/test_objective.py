@@ -6,7 +6,7 @@ from sidecar.slo.objective import NO_AIMS, TTFT_SHARES, Aim, Aims, Objective, Ob
 
 
 SHORT = Aims(ttft=Aim(1.0, 0.99), e2e=Aim(30.0, 0.95))
-LONG = Aims(ttft=Aim(10.0, 0.99))
+LONG = Aims(ttft=Aim(10.0, 0.99), stall=Aim(2.0, 0.99))
 
 
 def test_a_lane_and_a_length_have_promises_of_their_own() -> None:
@@ -22,11 +22,17 @@ def test_where_nothing_is_promised_nothing_is_held(lane: str, bucket: str) -> No
 
 
 def test_aims_are_true_if_anything_is_promised() -> None:
-    assert [bool(aims) for aims in (NO_AIMS, SHORT, Aims(tpot=Aim(0.1, 0.9)))] == [False, True, True]
+    assert [bool(aims) for aims in (NO_AIMS, SHORT, Aims(tpot=Aim(0.1, 0.9)), Aims(stall=Aim(2.0, 0.99)))] == [
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_each_objective_has_its_aim() -> None:
-    assert [SHORT.aim(objective) for objective in Objective] == [SHORT.ttft, None, SHORT.e2e]
+    assert [SHORT.aim(objective) for objective in Objective] == [SHORT.ttft, None, SHORT.e2e, None]
+    assert [LONG.aim(objective) for objective in Objective] == [LONG.ttft, None, None, LONG.stall]
 
 
 def test_a_target_allows_the_rest() -> None:

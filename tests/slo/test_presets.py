@@ -51,15 +51,15 @@ def test_none_promises_nothing() -> None:
     """`none` has not even a target: a config that sets objectives for such a lane must state all of them."""
     nothing = OBJECTIVE_PRESETS["none"]
 
-    assert [nothing.threshold_seconds(objective) for objective in Objective] == [None, None, None]
-    assert nothing.target is None
+    assert [nothing.threshold_seconds(objective) for objective in Objective] == [None, None, None, None]
+    assert [nothing.target_of(objective) for objective in Objective] == [None, None, None, None]
     assert nothing.extra_seconds(3.0, 1_000_000) == 0.0
 
 
 @pytest.mark.parametrize("preset", PROMISING)
-def test_every_preset_promises_every_objective(preset: Preset) -> None:
+def test_every_preset_promises_every_objective_but_a_stall(preset: Preset) -> None:
     """Each has a threshold and a target, and a whole answer has more time than a first token."""
-    ttft, tpot, e2e = (preset.threshold_seconds(objective) for objective in Objective)
+    ttft, tpot, e2e, _ = (preset.threshold_seconds(objective) for objective in Objective)
     assert ttft is not None
     assert tpot is not None
     assert e2e is not None
@@ -72,7 +72,7 @@ def test_every_preset_promises_every_objective(preset: Preset) -> None:
 @pytest.mark.parametrize("billions", [None, 8.0, 70.0, 405.0])
 def test_code_is_tighter_than_chat_and_chat_than_batch(billions: float | None) -> None:
     """The three kinds of traffic are ordered by how long their users wait for them, in every objective, for any model."""
-    for objective in Objective:
+    for objective in (Objective.TTFT, Objective.TPOT, Objective.E2E):
         sized = [preset.for_size(billions) for preset in (CODE, INTERACTIVE, BATCH)]
         order = [preset.threshold_seconds(objective) or 0.0 for preset in sized]
         assert order == sorted(set(order))
@@ -119,6 +119,20 @@ def test_the_target_of_interactive_lets_a_burn_of_ten_be_reached() -> None:
     """If half of the requests miss, the burn rate is ten: no rule could ever see a tier above that."""
     assert INTERACTIVE.target is not None
     assert 0.5 / (1 - INTERACTIVE.target) == pytest.approx(10.0)
+
+
+def test_only_a_reader_sees_a_text_that_stands_still() -> None:
+    """A stream in ten that does is ten times what is allowed. The other targets of a preset, and a stall without one, are its own."""
+    stalls = {name: preset.stall_seconds for name, preset in OBJECTIVE_PRESETS.items() if preset.stall_seconds}
+    assert stalls == {"interactive": 2.0}
+    assert 0.1 / (1 - (INTERACTIVE.target_of(Objective.STALL) or 0)) == pytest.approx(10.0)
+    assert [INTERACTIVE.target_of(Objective.TPOT), BATCH.target_of(Objective.STALL)] == [0.95, 0.9]
+
+
+@pytest.mark.parametrize(("tokens", "tokens_a_second"), [(1, 5.3), (10, 8.3), (16, 8.3), (32, 20.0)])
+def test_an_engine_that_sends_several_tokens_at_once_does_not_stand_still(tokens: int, tokens_a_second: float) -> None:
+    """Reading speed, and the slowest paces of large and small models: speculated tokens, and blocks of a diffusion model."""
+    assert tokens / tokens_a_second < (INTERACTIVE.stall_seconds or 0)
 
 
 def test_an_ordinary_prompt_has_the_threshold_as_it_stands() -> None:

@@ -69,6 +69,7 @@ anything = st.builds(
     ttft=latencies,
     inter_token=latencies,
     e2e=latencies,
+    stall=latencies,
     phases=st.dictionaries(
         st.sampled_from([Blame(phase) for phase in ("queue", "prefill", "first_token", "decode")]), times
     ),

@@ -85,6 +85,7 @@ class SloHarness:
         tables = {
             "cases": self.slo._judge._cases,
             "due": self.slo._judge._due,
+            "gaps": self.slo.gaps,
             "overdue": self.slo._judge.overdue,
             "closing": self.slo._closing,
             "seen": evidence._seen,

@@ -21,7 +21,8 @@ _WITH_DELIVERY = (
     " does not read, its answer stands still."
 )
 _BEFORE_DELIVERY = (
-    "Single gaps between output events, when they are read from the engine, before delivery. No objective is on these."
+    "Single gaps between output events, when they are read from the engine, before delivery. The objective `stall` is on the longest"
+    " gap of each answer."
 )
 
 
@@ -29,12 +30,14 @@ def two_numbers(anatomy: Anatomy) -> str:
     budgets = {(budget.lane, budget.objective): budget for budget in anatomy.budgets}
     ttft = _rows([(one.lane, one.ttft) for one in anatomy.ends], "request", budgets, Objective.TTFT)
     tpot = _rows([(one.lane, one.tpot) for one in anatomy.ends], "answer", budgets, Objective.TPOT)
-    gaps = _rows([(one.lane, one.inter_token) for one in anatomy.ends], "gap")
+    gaps = _rows([(one.lane, one.inter_token) for one in anatomy.ends], "gap", budgets, Objective.STALL)
     first = _table("Time to first token by lane", ttft, "missed") or plain("No streamed request got a token.")
     between = _table("Time between tokens by lane", tpot, "missed")
     between = f'{between}<p class="quiet">{_WITH_DELIVERY}</p>' if between else plain(_no_pace(gaps=bool(gaps)))
     if gaps:
-        single = f'{_table("Single gaps by lane", gaps)}<p class="quiet">{_BEFORE_DELIVERY}</p>'
+        single = (
+            f'{_table("Single gaps by lane", gaps, "answers that stood still")}<p class="quiet">{_BEFORE_DELIVERY}</p>'
+        )
         between += f'<details id="single-gaps"><summary>single gaps, before delivery</summary>{single}</details>'
     body = (
         f'<div class="two"><div class="card"><h3>Time to first token</h3>{first}</div>'
@@ -52,22 +55,22 @@ def _no_pace(*, gaps: bool) -> str:
 def _rows(
     lanes: Iterable[tuple[str, Quantiles]],
     of: str,
-    budgets: Mapping[tuple[str, Objective], Budget] | None = None,
-    objective: Objective = Objective.TTFT,
+    budgets: Mapping[tuple[str, Objective], Budget],
+    objective: Objective,
 ) -> list[list[str]]:
-    """One row per lane with samples. `of`: one sample, as a word; `budgets`: None if no objective is on this number."""
+    """One row per lane with samples. `of`: one sample, as a word; `objective`: the one on this number."""
     rows = []
     for lane, quantiles in lanes:
         if quantiles.count:
             count = f"{quantiles.count:,} {of}{'' if quantiles.count == 1 else 's'}"
-            missed = [] if budgets is None else [kept(budgets.get((lane, objective)))]
-            rows.append([f"{escape(lane)} <small>{count}</small>", *quantile_cells(quantiles), *missed])
+            missed = kept(budgets.get((lane, objective)))
+            rows.append([f"{escape(lane)} <small>{count}</small>", *quantile_cells(quantiles), missed])
     return rows
 
 
-def _table(caption: str, rows: list[list[str]], *more: str) -> str:
-    """The table; empty without rows. `more`: heads of further columns."""
-    return table(caption, ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), *more], rows) if rows else ""
+def _table(caption: str, rows: list[list[str]], missed: str) -> str:
+    """The table; empty without rows. `missed`: head of the last column."""
+    return table(caption, ["lane", *(f"p{q * 100:.0f}" for q in SAMPLES_FOR), missed], rows) if rows else ""
 
 
 def kept(budget: Budget | None) -> str:

@@ -15,7 +15,7 @@ from sidecar.admin.page.picture import BLAME_ORDER, stacked
 from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.verdict import MANY_MISSES
-from sidecar.diagnosis.why import NAMES, healed
+from sidecar.diagnosis.why import NAMES, healed, latency_of
 from sidecar.diagnosis.wording import listed, phase_name
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
@@ -52,17 +52,17 @@ def _doubt(d: Diagnosis) -> tuple[bool, bool]:
 def has_objective(d: Diagnosis) -> bool:
     """Whether the lane has an objective: only such a lane can page."""
     m = d.measured
-    return any(latency.misses is not None for latency in (m.ttft, m.inter_token, m.e2e))
+    return any(latency.misses is not None for latency in (m.ttft, m.inter_token, m.e2e, m.stall))
 
 
 def _missed(d: Diagnosis) -> float | None:
-    latency = {Objective.TTFT: d.measured.ttft, Objective.TPOT: d.measured.inter_token}.get(d.first or Objective.E2E)
-    return (latency or d.measured.e2e).misses
+    return latency_of(d.measured, d.first or Objective.E2E).misses
 
 
 def _over(d: Diagnosis) -> float:
-    number = {Objective.TTFT: d.ttft, Objective.TPOT: d.inter_token}.get(d.first or Objective.E2E)
-    over = d.measured.e2e.burn if number is None else number.over
+    first = d.first or Objective.E2E
+    number = {Objective.TTFT: d.ttft, Objective.TPOT: d.inter_token}.get(first)
+    over = latency_of(d.measured, first).burn if number is None else number.over
     return over or 0.0
 
 

@@ -84,6 +84,8 @@ OBJECTIVE_OF = {
     Asked.E2E_MISSES: Objective.E2E,
 }
 """The questions that only a lane with this objective can answer."""
+STALL_MISSES, STALL_QUESTION = "stall-misses", _misses(Objective.STALL)
+"""A question beside the gate as well: an answer that stood still is no good one, so that goodput fails such a rollout."""
 GATE_QUESTIONS = {
     **{asked: _misses(objective) for asked, objective in OBJECTIVE_OF.items()},
     Asked.ERRORS: Question(Counted(REQUESTS_TOTAL.name, ERRORS), Counted(REQUESTS_TOTAL.name, ANSWERED)),

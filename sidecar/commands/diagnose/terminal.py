@@ -24,7 +24,12 @@ _NUMBERS = {"time_to_first_token": "time to first token", "inter_token": "betwee
 _SAMPLES = {"time_to_first_token": "first tokens", "inter_token": "gaps"}
 _BEGINNING = re.compile(r" *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?")
 """The beginning of a line before its text: a mark, a number, or the name and the state of a latency."""
-_OBJECTIVES = {"ttft": "time to first token", "tpot": "between tokens", "e2e": "whole answer, not streamed"}
+_OBJECTIVES = {
+    "ttft": "time to first token",
+    "tpot": "between tokens",
+    "e2e": "whole answer, not streamed",
+    "stall": "longest gap of an answer",
+}
 
 
 def text(document: Mapping[str, Any], columns: int = WIDTH) -> str:

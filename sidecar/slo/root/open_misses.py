@@ -11,6 +11,7 @@ from itertools import islice
 
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.slo.attribution import Blame
+from sidecar.slo.judge import TokenDeadlines
 from sidecar.slo.objective import Objective
 from sidecar.slo.root.weigh import Failed
 
@@ -31,7 +32,9 @@ class Miss:
     timed_from_at: float
     """Beginning of the time that the objective measures."""
     threshold_seconds: float | None = None
-    """Threshold of the TTFT objective of its lane; None without one."""
+    """Threshold of the TTFT objective of its lane, or of a stall; None without one."""
+    deadlines: TokenDeadlines | None = None
+    """The gaps of the stream; None for a miss of another objective than a stall."""
     waited_in: Blame | None = None
     failed: Failed | None = None
     turned_away: bool = False

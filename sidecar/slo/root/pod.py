@@ -203,6 +203,7 @@ class Pod(Learner):
             reports=reports,
             kv_full=self._kv_full(soon),
             preempts=self._preempts(at - RECENT_SECONDS),
+            preempted=self._preempted(self._recent(at - RECENT_SECONDS)) >= 1.0,
             front_end=not reports and self._in_front(soon, costs.doing),
             computes_ratio=None if costs.doing is None else costs.doing.computes,
             decode_share=costs.decode_share,
@@ -320,12 +321,16 @@ class Pod(Learner):
         recent = self._recent(since)
         if len(recent) < 2:
             return False
-        first, last = recent[0], recent[-1]
-        preempted = last.preemptions - first.preemptions
+        first, last, preempted = recent[0], recent[-1], self._preempted(recent)
         arrived = sum(each.arrivals for each in last.lanes.values()) - sum(
             each.arrivals for each in first.lanes.values()
         )
         return preempted >= FEWEST_PREEMPTED and preempted >= PREEMPTED * arrived
+
+    @staticmethod
+    def _preempted(recent: list[Reading]) -> float:
+        """Requests that lost their KV blocks from the first of these readings to the last."""
+        return recent[-1].preemptions - recent[0].preemptions if recent else 0.0
 
     def _outside(self, since: float) -> bool:
         """Whether most of the waiting requests are not in the engine, by its own numbers."""

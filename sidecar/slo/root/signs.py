@@ -43,6 +43,8 @@ class Signs:
     """Requests wait in the engine, and its KV cache has no room for them."""
     preempts: bool = False
     """At least one request in twenty is preempted."""
+    preempted: bool = False
+    """At least one request was preempted in the last minute: that stream stands still, however few there are."""
     front_end: bool = False
     """Requests wait although the engine has free slots and computes no prompt."""
     computes_ratio: float | None = None

@@ -1,6 +1,6 @@
 """The root of one miss: how much speaks for each cause, as weights that add up to 1. Pure.
 
-In order: what the request itself shows (its engine failed, it was turned away, its output was held back), what happened on its pod during its
+In order: what the request itself shows (its engine failed, it was turned away, its output was held back or stood still), what happened on its pod during its
 life (a fault of the engine, a sidecar that was late), then what has grown on the pod, the most grown first. A queue needs
 no cause that has grown: where requests wait and nothing has become dearer, it is the load or a limit, as far as anything
 tells what the engine's work costs. What is not decided goes to the incident that is open on the pod, or to `unattributed`.
@@ -64,6 +64,12 @@ class Facts(NamedTuple):
     evicted: float | None = None
     """So many times the usual share of the prompt tokens was not cached because of a fault that is over, and in whose backlog
     it waited; None for another miss."""
+    stalled: bool = False
+    """It is a stream that stood still for many times as long as it usually takes to its next output."""
+    alone: bool = False
+    """Other streams had output while it stood still."""
+    explained: bool = False
+    """The prompts that were pending explain for how long no stream had output."""
     late_ratio: float = 0.0
     """Share of its time until it was missed, or of the last seconds if that is more, by which the sidecar's own loop was
     late."""
@@ -202,6 +208,16 @@ def _give_held(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
         given.give(Cause.CLIENT, SURE)
     elif waited_in is Blame.STREAM:
         given.give(Cause.HOP, SURE)
+    if facts.stalled:
+        _give_stalled(given, facts, signs)
+
+
+def _give_stalled(given: _Given, facts: Facts, signs: Signs) -> None:
+    """Give what a stream shows by standing still: no dearer step and no longer prompt takes so long, unless pending prompts explain it."""
+    if facts.alone and signs.preempted:
+        given.give(Cause.PREEMPTION, WAITS)
+    if facts.alone or not (facts.explained or facts.behind_long_prompt):
+        given.give(Cause.SILENCE, WAITS)
 
 
 def _give_merged(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs) -> None:

@@ -118,18 +118,20 @@ def test_a_quantile_beyond_the_last_edge_or_without_ground_is_no_number() -> Non
 
 
 def test_between_tokens_stands_the_number_that_the_objective_is_on() -> None:
-    """The pace of whole answers, with delivery, stands beside its misses; single gaps, before delivery, have none beside them."""
+    """The pace of whole answers, with delivery, stands beside its misses; single gaps, before delivery, beside those of the longest."""
     slow = Quantiles(9, {0.5: 0.08, 0.95: None, 0.99: None}, last_edge=10.0)
     fast = Quantiles(700, {0.5: 0.011, 0.95: 0.013, 0.99: 0.019}, last_edge=10.0)
     budget = Budget("chat", Objective.TPOT, (0.05, 0.05), (0.9, 0.9), Tally(9, 8, 0.9), Tally(9, 8, 0.9))
 
-    page = read(status(replace(anatomy(tpot=slow, inter_token=fast), budgets=(budget,))))
+    stall = Budget("chat", Objective.STALL, (2.0, 2.0), (0.99, 0.99), Tally(20, 3, 0.2), Tally(20, 3, 0.2))
+
+    page = read(status(replace(anatomy(tpot=slow, inter_token=fast), budgets=(budget, stall))))
 
     between = page.text.partition("Time between tokens")[2].partition("Verdict")[0]
     promised, _, single = between.partition("single gaps, before delivery")
     assert "chat 9 answers 80.0 ms too few too few ✗ 89 % 90 % ≤ 50.0 ms" in promised
     assert "with delivery: the objective is on this number" in promised
-    assert "chat 700 gaps 11.0 ms 13.0 ms 19.0 ms Single gaps" in single
+    assert "chat 700 gaps 11.0 ms 13.0 ms 19.0 ms ✗ 15 % 99 % ≤ 2.00 s Single gaps" in single
     assert ("11.0 ms" in promised, "missed" in single) == (False, False)
 
 

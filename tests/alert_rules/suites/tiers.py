@@ -101,6 +101,13 @@ for told in (
     ("misses-before-no-request-came", "A lane without requests does not burn.", LOOSE, ((2.75, 1.0, 2), (2.25, 0, 0))),
     ("ten-times-the-budget", "Fast, over five minutes and still.", STRICT, ((5, 0.102, 120),), "fast"),
     ("less-than-ten-times-the-budget", "None.", STRICT, ((5, 0.098, 120),)),
+    (
+        "one-stream-of-ten-that-stands-still",
+        "It pages before half an hour is over, and sooner if a few more happen to be among five minutes'.",
+        STRICT,
+        ((20, 0.099, 60),),
+        "steady",
+    ),
     ("ten-times-with-ten-misses", "They are enough.", STRICT, ((5, 0.2, 10.2),), "fast"),
     ("ten-times-with-nine-misses", "They are too few.", STRICT, ((5, 0.2, 9.8),)),
     ("ten-times-that-goes-on", "The last two minutes burn as fast.", STRICT, ((3, 0.13, 120), (2, 0.102, 120)), "fast"),

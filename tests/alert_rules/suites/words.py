@@ -22,6 +22,7 @@ TICKET = "twice what the target allows for half an hour, or all of it for six ho
 MEANINGS = {
     "LLMPrefillBurn": "Prompts take longer to compute than they did, or more of them has to be computed.",
     "LLMQueueBurn": "There is more work than room, or room is held for longer; the engine works at its usual pace.",
+    "LLMEngineBurn": "The engine is down, restarts, is silent or fails requests.",
     "LLMUnattributedBurn": "No root has 60 % of the decided misses, so no phase is named.",
 }
 ONLY_POD = "worst pod engine-0 (100% of the misses)"
@@ -147,6 +148,18 @@ def a_load_whose_size_is_not_known(scenario: Scenario) -> None:
     summary = f"more load arrives; interactive misses E2E 16.0x, waited in queue, {ONLY_POD}"
     rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
     told(scenario, 12, "LLMQueueBurn page", summary, rest, objective="e2e", cause="load")
+
+
+@SUITE.scenario(6, 6)
+def streams_that_stand_still(scenario: Scenario) -> None:
+    """An eighth of the answers: the page says which objective, and that the engine may send to the others."""
+    spans = (WELL, Traffic(0.12, {"engine": 1}, waited="decode"))
+    lane(scenario, *spans, objective="stall", target=0.99)
+    causes(scenario, *spans, engine="silence")
+
+    summary = f"the engine sends nothing, to some streams or to all; interactive misses STALL 12.0x, waited in decode, {ONLY_POD}"
+    rest = "29 misses in 2m. Confidence: 100% of the decided misses say engine."
+    told(scenario, 12, "LLMEngineBurn page", summary, rest, objective="stall", cause="silence")
 
 
 @SUITE.scenario(6, 6)

@@ -158,6 +158,7 @@ def test_an_engine_preempts_if_it_does_so_with_one_request_in_twenty() -> None:
     assert not Story().reads(13, preemptions=0.2).preempts
     assert not Story().reads(13, requests=0.1, preemptions=0.2).preempts
     assert not Story().reads(13).preempts
+    assert [Story().reads(13, preemptions=each).preempted for each in (0.0, 0.2)] == [False, True]
 
 
 @pytest.mark.parametrize("gap", [0.02, 0.2])

@@ -38,7 +38,7 @@ SAID: Mapping[str, str] = {
     Cause.CLIENT: "clients read slowly",
     Cause.DOWN: "the engine is down",
     Cause.RESTART: "the engine restarted",
-    Cause.SILENCE: "the engine is silent",
+    Cause.SILENCE: "the engine sends nothing, to some streams or to all",
     Cause.ERRORS: "the engine fails requests",
     Cause.SIDECAR_LATE: "the sidecar lacks CPU",
     Cause.SIDECAR_BUDGET: "a limit of the sidecar is reached",
@@ -62,7 +62,8 @@ MEANING: Mapping[str, str] = {
     SIDECAR: "The sidecar itself is late or at a limit, so its measurements say nothing about the engine.",
 }
 OBJECTIVES = (
-    '{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT{{ else }}E2E{{ end }}'
+    '{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT'
+    '{{ else if eq $labels.objective "stall" }}STALL{{ else }}E2E{{ end }}'
 )
 _OF_CLUSTER = f"{{{{ with $labels.{CLUSTER} }}}} of cluster {{{{ . }}}}{{{{ end }}}}"
 _CLUSTER_FIRST = f"{{{{ with $labels.{CLUSTER} }}}}%s{CLUSTER}={{{{ . | urlquery }}}}&{{{{ end }}}}"
