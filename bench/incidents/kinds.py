@@ -49,8 +49,9 @@ Roots = Mapping[str, Labels]
 
 
 def _roots(ttft: str, tpot: str, e2e: str) -> Roots:
-    """Right phases from text: the phases of each objective, separated by spaces."""
-    return {name: frozenset(phases.split()) for name, phases in (("ttft", ttft), ("tpot", tpot), ("e2e", e2e))}
+    """Right phases from text: the phases of each objective, separated by spaces. A stall is missed between tokens, as a TPOT is."""
+    told = (("ttft", ttft), ("tpot", tpot), ("e2e", e2e), ("stall", tpot))
+    return {name: frozenset(phases.split()) for name, phases in told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Kind:
             right |= {Blame.QUEUE.value, Blame.ENGINE.value}
         if self.own_lane and lane not in self.own_lane:
             right.add(Blame.QUEUE.value)
-        if objective == Objective.TPOT and not right & _BEHIND_THE_ENGINE:
+        if objective in (Objective.TPOT, Objective.STALL) and not right & _BEHIND_THE_ENGINE:
             right.add(Blame.DECODE.value)
         return frozenset(right)
 

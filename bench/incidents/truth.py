@@ -13,6 +13,7 @@ neither owed nor false. In all other lanes a page is false.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bench.incidents.burn import SPARSE_PER_MINUTE, Tiers, Verdict, tiers_of
 from bench.incidents.engines import BUCKETS, EngineConfig
@@ -147,6 +148,8 @@ def _verdict(request: Request, objective: Objective, threshold: float, ends_at: 
     if request.streaming == (objective is Objective.E2E):
         return None
     first, ended = request.first_token_at, request.ended_at
+    if objective is Objective.STALL:
+        return _stall(request, threshold, ends_at)
     if objective is Objective.TPOT:
         if first is None or ended is None:
             return None
@@ -162,6 +165,21 @@ def _verdict(request: Request, objective: Objective, threshold: float, ends_at: 
     if ended is not None and ended <= due and done is None:
         return None if request.outcome is Outcome.CLIENT_CANCELLED else Verdict(ended, missed=True)
     return Verdict(due, missed=True) if due <= ends_at else None
+
+
+def _stall(request: Request, threshold: float, ends_at: float) -> Verdict | None:
+    """A miss once a stream has stood still for longer than the threshold, while its client read; else its good end decides."""
+    ended = ends_at if request.ended_at is None else request.ended_at
+    for last, following in pairwise([*request.reads, ended]):
+        stands, since = 0.0, last
+        for paused_at, resumed_at in [*request.pauses, (following, following)]:
+            began_at = min(max(paused_at, last), following)
+            stands += max(0.0, began_at - since)
+            if stands > threshold:
+                return Verdict(began_at - (stands - threshold), missed=True)
+            since = max(since, min(resumed_at, following))
+    good = request.reads and request.ended_at is not None and request.outcome is Outcome.OK
+    return Verdict(ended, missed=False) if good else None
 
 
 # --- phases of waiting ------------------------------------------------------------------------------------------------

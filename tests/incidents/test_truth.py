@@ -5,12 +5,13 @@ from random import Random
 
 import pytest
 
-from bench.incidents.engines import CHUNKS_2048, EngineConfig
+from bench.incidents.engines import BUCKETS, CHUNKS_2048, EngineConfig
 from bench.incidents.fault import Episode, Fault
 from bench.incidents.kinds import BY_NAME, KINDS, MORE
 from bench.incidents.play import Incident, pair_of, play
 from bench.incidents.request import Request, Run, State, TruePhases
-from bench.incidents.truth import Truth, truth_of
+from bench.incidents.truth import Truth, truth_of, verdicts
+from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.outcome import Outcome
 
 
@@ -251,6 +252,24 @@ def test_a_known_delay_is_found_in_its_phase(fault: Fault, objective: str, phase
     assert (found.proximate, found.must_page) == (phase, True)
 
 
+def test_a_stream_that_stands_still_is_missed_at_its_threshold_without_the_pauses_of_its_client() -> None:
+    """Each of four stands still for 5 s behind its sixth output, or at its end; two of their clients pause meanwhile."""
+    objectives = Objectives({"interactive": dict.fromkeys(BUCKETS.labels, Aims(stall=Aim(2.0, 0.99)))})
+    stands = [request(number, 100.0 * number, 0.1) for number in range(5)]
+    for made in stands[1:4]:
+        made.reads[6:] = [at + 5.0 for at in made.reads[6:]]
+        made.ended_at = made.reads[-1]
+    began = [made.received_at + 0.15 for made in stands]
+    stands[2].pauses = [(began[2] + 1.0, began[2] + 3.5), (began[2] + 4.0, began[2] + 4.9)]
+    stands[3].pauses = [(began[3] + 1.0, began[3] + 3.5)]
+    stands[4].ended_at = stands[4].reads[-1] + 5.0
+
+    found = verdicts(run_of(stands), objectives)["interactive", "stall"]
+
+    assert [each.missed for each in found] == [False, True, False, True, True]
+    assert [found[1].at - began[1], found[3].at - began[3]] == pytest.approx([2.0, 4.5])
+
+
 def test_every_kind_says_what_is_right_for_every_objective_in_words_of_one_closed_set() -> None:
     phases = {"queue", "prefill", "first_token", "unattributed", "decode", "stream", "engine", "sidecar"}
 
@@ -260,5 +279,5 @@ def test_every_kind_says_what_is_right_for_every_objective_in_words_of_one_close
             # It is made of other kinds.
             continue
         for roots in (kind.roots, *kind.own_lane.values()):
-            assert set(roots) == {"ttft", "tpot", "e2e"}
+            assert set(roots) == {"ttft", "tpot", "e2e", "stall"}
             assert all(labels and labels <= phases for labels in roots.values())
