@@ -125,6 +125,13 @@ class Roots:
             if miss.objective is TPOT and second is not None:
                 miss.transferred = waited_between(account.marks, aims, second)
         self._open.ended(key)
+    def answered(self, account: Account) -> None:
+        """A request ended well: its events and tokens tell how many tokens a step gives."""
+        marks = account.marks
+        tokens = None if marks.usage is None else marks.usage.completion_tokens
+        if account.streaming and marks.choices == 1 and tokens is not None and tokens > 1:
+            self._pod.answered(marks.output_events, tokens)
+
 
     # --- time -----------------------------------------------------------------------------------------------------------
 

@@ -225,6 +225,8 @@ class Slo:
         if self._long_prompts.open:
             self._long_prompts.computed(key, at)
         try:
+            if account.outcome is ENDED_WELL:
+                self.roots.answered(account)
             return self._ended(key, account, at, second)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()

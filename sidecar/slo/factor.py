@@ -8,7 +8,7 @@ they come from (`step_model.py`).
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from math import erf, log, sqrt
+from math import erf, exp, log, sqrt
 from typing import NamedTuple
 
 
@@ -16,6 +16,9 @@ Z = 1.96
 LEAST_MARGIN = 0.03
 """Steps of one minute are not independent: no interval is narrower than this share to each side."""
 LEAST_RATIO = 1e-6
+GROWS, GROWN_BY = 0.1, 0.7
+"""The chance that a ratio has grown, before it is looked at, and the width of the logarithm of those that have: two of three by less than 2.
+"""
 
 
 class Factor(NamedTuple):
@@ -42,6 +45,29 @@ def chance(factor: Factor, threshold: float) -> float:
     low, value, high = (max(each, LEAST_RATIO) for each in (factor.low, factor.value, factor.high))
     spread = max(log(high / low) / (2 * Z), 1e-3)
     return 0.5 * (1.0 + erf(log(value / threshold) / spread / sqrt(2)))
+
+
+def has_grown(factor: Factor, worth: float) -> float:
+    """The chance, 0 to 1, that a ratio has grown, and to this value or more: at most times it has not.
+
+    Before it was looked at, a ratio is 1 with the chance 1 - `GROWS`; else its logarithm is normal about 0, as wide as `GROWN_BY`, and above
+    0. What is measured is the true logarithm and a normal error, as wide as the interval says. So a ratio of 1.3 in an interval from 0.9 to
+    1.9 is chance, while the same ratio between 1.2 and 1.4 has grown.
+    """
+    low, value, high = (max(each, LEAST_RATIO) for each in (factor.low, factor.value, factor.high))
+    error, found = max(log(high / low) / (2 * Z), 1e-3), log(value)
+    both = sqrt(error * error + GROWN_BY * GROWN_BY)
+    # Density of what was found if it has grown, over that if it has not; the first one is normal times the chance that the true one is above 0.
+    shrunk, left = found * (GROWN_BY / both) ** 2, error * GROWN_BY / both
+    above = 2.0 * _normal(shrunk / left)
+    ratio = error / both * exp(min(700.0, 0.5 * found * found * (1.0 / error**2 - 1.0 / both**2))) * above
+    grown = GROWS * ratio / (GROWS * ratio + 1.0 - GROWS)
+    return grown * min(1.0, _normal((shrunk - log(worth)) / left) / max(_normal(shrunk / left), 1e-12))
+
+
+def _normal(z: float) -> float:
+    """The share of a normal distribution below z."""
+    return 0.5 * (1.0 + erf(z / sqrt(2)))
 
 
 def between(value: float, low: float, high: float) -> float:

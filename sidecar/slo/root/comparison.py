@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from math import exp, inf, sqrt
 from typing import Any, ClassVar
 
-from sidecar.slo.factor import LEAST_MARGIN, Factor, Z
+from sidecar.slo.factor import LEAST_MARGIN, Factor, Z, has_grown
 from sidecar.slo.learner import Amount, Learner
 
 
@@ -29,6 +29,10 @@ KEPT_SLICES = 60
 """Slices that are kept to compare: five minutes of slices of 5 s."""
 TOGETHER = 1.3
 """Neighbouring slices are not independent: the interval is wider by this factor."""
+GUARD, GUARD_SECONDS = 1.25, 120.0
+"""A guarded quantity teaches nothing while its ratio over the last so many seconds has grown to this value, or fallen to one over it."""
+LASTING_SECONDS = 7 * 86_400.0
+"""After so long off the usual without a burning objective, what is now is the usual."""
 MOST_MARGIN = 20.0
 """Largest margin of a logarithm. After hours without traffic, a ratio to the usual traffic may be anything."""
 
@@ -44,7 +48,12 @@ class Comparison(Learner):
         "_count": Amount(),
     }
 
-    def __init__(self) -> None:
+    def __init__(self, *, guarded: bool = False) -> None:
+        """`guarded`: while it is well off the usual, it teaches nothing, although no objective burns: a fault that burns nothing yet
+        must not become usual. Traffic changes by itself, a cost does not.
+        """
+        self._guarded = guarded
+        self._off_since: float | None = None
         self.calm_after_seconds = CALM_AFTER_SECONDS
         self._slices: deque[tuple[float, float, float]] = deque(maxlen=KEPT_SLICES)
         """Instant of its end, value, expected value."""
@@ -67,7 +76,7 @@ class Comparison(Learner):
         """A slice ended at this instant. Nothing was expected in it if `expected` is 0. `calm`: no objective burns."""
         if expected > 0.0:
             self._slices.append((at, value, expected))
-        if not calm:
+        if not calm or (self._guarded and self._is_off(at)):
             self._waiting.clear()
             return
         if expected > 0.0:
@@ -75,6 +84,17 @@ class Comparison(Learner):
         while self._waiting and self._waiting[0][0] <= at - self.calm_after_seconds:
             _, *taught = self._waiting.popleft()
             self._learn(*taught)
+
+    def _is_off(self, at: float) -> bool:
+        """Whether it is well off the usual now, and not for so long that this is the usual one."""
+        now = self.since(at - GUARD_SECONDS)
+        off = now is not None and max(has_grown(each, GUARD) for each in (now, _inverse(now))) > 0.5
+        self._off_since = None if not off else at if self._off_since is None else self._off_since
+        if self._off_since is None or at - self._off_since < LASTING_SECONDS:
+            return off
+        self._off_since, self._learned = None, 0
+        self._value = self._expected = self._squares = self._count = 0.0
+        return False
 
     def _learn(self, value: float, expected: float) -> None:
         if self._learned >= FEWEST_SLICES and self._value > 0.0:
@@ -90,17 +110,25 @@ class Comparison(Learner):
         if self.young or self._count < 2.0:
             return None
         value = expected = 0.0
+        count = 0
         for ended_at, one, expectation in reversed(self._slices):
             if ended_at <= at:
                 break
             value += one
             expected += expectation
+            count += 1
         if expected <= 0.0:
             return None
         usual = self._value / self._expected
         scatter = self._squares / self._count
         spread = TOGETHER * sqrt(scatter * (1.0 / expected + 1.0 / self._expected)) / usual
+        # The sum of few unequal terms has a longer tail than one of many: 1.2 times as wide with two slices, 1.04 with twelve.
+        spread *= sqrt(1.0 + 1.0 / count)
         ratio = max(value / expected / usual, 1e-6)
         # The scatter of a sum that is larger than usual is larger too; of logarithms it stays the same.
         margin = min(max(Z * spread / max(1.0, sqrt(ratio)), LEAST_MARGIN), MOST_MARGIN)
         return Factor(ratio, ratio * exp(-margin), ratio * exp(margin))
+
+
+def _inverse(factor: Factor) -> Factor:
+    return Factor(1.0 / factor.value, 1.0 / factor.high, 1.0 / max(factor.low, 1e-9))

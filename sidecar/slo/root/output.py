@@ -42,9 +42,10 @@ class Output(Learner):
         self._unexpected_events = 0.0 if brought.work > 0.0 else sent_events
         self._sent.add(at, sent_events, brought.usual_sent_events, calm=calm)
 
-    def longer(self, at: float, queued_since: float | None) -> Factor | None:
+    def longer(self, at: float, queued_since: float | None, events_a_token: float = 1.0) -> Factor | None:
         """Output tokens of an answer, over the usual ones: by answers that have ended or, sooner, by output that is clearly
         more than the requests that came usually bring. `queued_since`: beginning of the oldest backlog of the last minute.
+        `events_a_token`: so many times the usual events that a token takes: more events are then no more tokens.
 
         An engine that is slow sends no more, and one that works off a backlog sends what came since the backlog began. Where
         fewer requests come than before, or more of them as streams, it sends no more than the streams that end usually bring.
@@ -56,7 +57,7 @@ class Output(Learner):
         ]
         if min(starts) < at - KEPT_SLICES * READING_SECONDS:
             return ended
-        sent = (_at_most(self._sent.since(start), self._per_stream(start)) for start in starts)
+        sent = (_at_most(self._sent.since(start), self._per_stream(start), events_a_token) for start in starts)
         clear = [each for each in sent if each is not None and each.low > 1.0]
         return clearest([ended, *clear], WORTH_NAMING[Cause.LONGER_OUTPUTS])
 
@@ -70,5 +71,5 @@ class Output(Learner):
         return sum(each.sent_events for each in recent) / usual if usual > 0.0 else 0.0
 
 
-def _at_most(factor: Factor | None, value: float) -> Factor | None:
-    return None if factor is None else Factor(*(min(each, value) for each in factor))
+def _at_most(factor: Factor | None, value: float, events_a_token: float) -> Factor | None:
+    return None if factor is None else Factor(*(min(each, value) / events_a_token for each in factor))

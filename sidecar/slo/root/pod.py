@@ -7,13 +7,14 @@ burns.
 
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import inf, prod
 from typing import ClassVar, NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
-from sidecar.slo.factor import Factor, chance, clearest
+from sidecar.slo.factor import Factor, chance, clearest, has_grown
 from sidecar.slo.learner import Inner, Learner
 from sidecar.slo.root.backlog import FEWEST_WAITING
 from sidecar.slo.root.comparison import COMPARED_SECONDS, FADES, RECENT_SECONDS, SOON_SECONDS, Comparison
@@ -64,11 +65,13 @@ class Costs(NamedTuple):
 class Pod(Learner):
     """The signs of one process's engine and of its traffic."""
 
-    COMPARED: ClassVar = ("_load", "_mix", "_uncached", "_reported", "_together", "_pace", "_typical")
+    COSTS: ClassVar = ("_reported", "_together", "_pace", "_typical", "_a_token")
+    TRAFFIC: ClassVar = ("_load", "_mix", "_uncached")
     KEPT: ClassVar = {
         "_lanes": Inner(Lanes),
         "_output": Inner(Output),
-        **dict.fromkeys(COMPARED, Inner(Comparison)),
+        **dict.fromkeys(TRAFFIC, Inner(Comparison)),
+        **dict.fromkeys(COSTS, Inner(partial(Comparison, guarded=True))),
     }
 
     def __init__(self) -> None:
@@ -80,10 +83,13 @@ class Pod(Learner):
         self._mix = Comparison()
         self._uncached = Comparison()
         self._output = Output()
-        self._reported = Comparison()
-        self._together = Comparison()
-        self._pace = Comparison()
-        self._typical = Comparison()
+        self._reported = Comparison(guarded=True)
+        self._together = Comparison(guarded=True)
+        self._pace = Comparison(guarded=True)
+        self._typical = Comparison(guarded=True)
+        self._a_token = Comparison(guarded=True)
+        self._answered_events = self._answered_tokens = 0
+        """Of the answers that ended since the last reading."""
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / READING_SECONDS) + 1)
         self._most_running = 0.0
         """The most requests that usually run at once: the batch limit is that or higher. It fades as what is usual does,
@@ -97,6 +103,11 @@ class Pod(Learner):
         """The ledger of a TTFT or E2E miss was closed: it waited in this phase."""
         self._waited.append((at, phase))
 
+    def answered(self, events: int, tokens: int) -> None:
+        """A stream of so many output events and tokens ended well."""
+        self._answered_events += events
+        self._answered_tokens += tokens
+
     @property
     def young(self) -> bool:
         """Whether no usual values are known yet."""
@@ -108,7 +119,7 @@ class Pod(Learner):
 
     def teach_after(self, calm_seconds: float) -> None:
         """A slice teaches once it stayed calm for so long after its end: CALM_AFTER_SECONDS unless told."""
-        for name in self.COMPARED:
+        for name in (*self.TRAFFIC, *self.COSTS):
             getattr(self, name).calm_after_seconds = calm_seconds
         self._output.teach_after(calm_seconds)
 
@@ -122,7 +133,7 @@ class Pod(Learner):
             return
         if now.restarts > last.restarts:
             # The cost of prompts is learned anew (`PrefillWork.forget`): the usual ratio to it is another one.
-            self._reported = Comparison()
+            self._reported = Comparison(guarded=True)
         dearer = any(_dearer(each) for each in (*costs.decode, *costs.prefill)) or self._cold_cache(now.at)
         self._faults.note(last, now, dearer=dearer)
         if calm:
@@ -149,8 +160,10 @@ class Pod(Learner):
             (self._together, brought.events, brought.usual_events),
             (self._pace, told.gap_seconds, told.usual_gap_seconds),
             (self._typical, told.typical_seconds, told.usual_typical_seconds),
+            (self._a_token, self._answered_events, self._answered_tokens),
         ):
             comparison.add(now.at, value, expected, calm=calm)
+        self._answered_events = self._answered_tokens = 0
 
     def _cold_cache(self, at: float) -> bool:
         """Whether prompts are computed that the cache usually holds, and no more of them than usually: where load has grown,
@@ -179,8 +192,10 @@ class Pod(Learner):
         None: unknown.
         """
         soon = at - SOON_SECONDS
-        stepwise, longer_outputs = clearest(costs.decode, DEARER), self._output.longer(at, queued_since)
-        decode = stepwise or self._paced(at, longer_outputs)
+        events = self._a_token.since(at - RECENT_SECONDS)
+        longer_outputs = self._output.longer(at, queued_since, 1.0 if events is None else events.value)
+        stepwise = clearest(costs.decode, DEARER)
+        decode = _for_a_token(stepwise or self._paced(at, longer_outputs), events)
         found = {
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
@@ -376,6 +391,18 @@ class Pod(Learner):
             phase for when, phase in self._waited if when > at - RECENT_SECONDS and phase is not Blame.UNATTRIBUTED
         ]
         return {phase: recent.count(phase) / len(recent) for phase in dict.fromkeys(recent)}
+
+
+def _for_a_token(step: Factor | None, events: Factor | None) -> Factor | None:
+    """The cost of a token: that of a step, or of the gap between two events, for so many times the usual events a token. An engine
+    that speculates needs more steps for as many tokens when fewer of its guesses are right. Where the number of events may be the usual one,
+    nothing is said of it.
+    """
+    if events is None or events.low <= 1.0 <= events.high:
+        return step
+    if step is None:
+        return events if has_grown(events, DEARER) > 0.5 else None
+    return Factor(*(one * other for one, other in zip(step, events, strict=True)))
 
 
 def _lower(one: Factor | None, other: Factor | None) -> Factor | None:

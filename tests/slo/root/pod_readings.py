@@ -21,8 +21,10 @@ SHORTEST_GAP = 0.0001
 class Story:
     """Readings of a pod with ten requests in each, of 100 prompt tokens (40 cached) and 50 output tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens_an_event: float = 1.0) -> None:
+        """`tokens_an_event`: usual tokens of an output event, more than one where the engine speculates."""
         self.pod = Pod()
+        self._tokens_an_event = tokens_an_event
         self.costs = Costs((USUAL, USUAL), (USUAL, USUAL))
         self.last = Reading(0.0, engine_up=True)
         self._counts = LaneCounts()
@@ -45,11 +47,12 @@ class Story:
         gap: float = 0.02,
         typical: float | None = None,
         reported: bool = True,
+        tokens_an_event: float | None = None,
         **stated: float | bool | None,
     ) -> Signs:
         """So many readings; returns the signs at the last one. `own`: prefill seconds; `arriving`: share of the requests
         that come now, and not before; `together`: output events per read;
-        `sent`: output events, and `ended`: streams that end, times the usual; `typical`: geometric mean of the gaps, the mean unless told; `stated`: fields of `Reading`, in which
+        `tokens_an_event`: of the answers that end, the usual ones unless told; `sent`: output events, and `ended`: streams that end, times the usual; `typical`: geometric mean of the gaps, the mean unless told; `stated`: fields of `Reading`, in which
         counters state their growth.
         """
         for number in range(count):
@@ -86,6 +89,7 @@ class Story:
                 unreported=self.last.unreported + (0.0 if reported else came),
                 **{**stated, **counted},
             )
+            self.pod.answered(1000, round(1000 * (tokens_an_event or self._tokens_an_event)))
             self.pod.read(self.last, self.costs, calm=calm)
         return self.pod.signs(self.last.at, self.costs)
 

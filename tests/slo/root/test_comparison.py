@@ -1,9 +1,12 @@
 """A quantity is compared with its usual self, which only calm times teach."""
 
-from math import inf
+from math import exp, inf
+from random import Random
 
-from sidecar.slo.factor import Factor
-from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES, Comparison
+import pytest
+
+from sidecar.slo.factor import Factor, has_grown
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES, LASTING_SECONDS, Comparison
 
 
 SLICE = 5.0
@@ -79,3 +82,61 @@ def test_after_a_day_without_traffic_the_ratio_may_be_anything() -> None:
     nothing = known(comparison.since(at - 60.0))
 
     assert 0.0 < nothing.low < nothing.value < 1.0 < nothing.high < inf
+
+
+# --- what chance makes of few requests ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_minute", [2.0, 12.0, 60.0, 240.0])
+@pytest.mark.parametrize("sigma", [0.4, 1.0])
+def test_chance_is_named_in_less_than_a_look_of_a_hundred_whatever_the_traffic(per_minute: float, sigma: float) -> None:
+    """Prompt tokens of random requests, as lognormal as in life, beside the usual ones: a day of looks at the last minute."""
+    rng, comparison, named, looks = Random(f"{per_minute}/{sigma}"), Comparison(), 0, 0
+    arrives = rng.expovariate(per_minute / 60.0)
+    for number in range(1, 8_640):
+        at, requests, tokens = number * SLICE, 0, 0.0
+        while arrives < at:
+            requests += 1
+            tokens += 1000.0 * exp(rng.gauss(0.0, sigma) - sigma**2 / 2)
+            arrives += rng.expovariate(per_minute / 60.0)
+        comparison.add(at, tokens, 1000.0 * requests, calm=True)
+        found = comparison.since(at - 60.0)
+        if number > 720 and found is not None:
+            looks += 1
+            named += has_grown(found, 1.12) > 0.5
+
+    assert looks > 1000
+    assert named / looks < 0.01
+
+
+# --- the guard ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_guarded_quantity_does_not_learn_what_is_well_off_the_usual_although_nothing_burns() -> None:
+    """A fault that no objective notices yet: after an hour it is as far off as in its first minute."""
+    guarded, plain = Comparison(guarded=True), Comparison()
+    for comparison in (guarded, plain):
+        at = played([9.0, 11.0] * 300, comparison=comparison)
+        played([18.0, 22.0] * 360, comparison=comparison, at=at)
+
+    at += 720 * SLICE
+    assert known(guarded.since(at - 60.0)).value > 1.9
+    assert known(plain.since(at - 60.0)).value < 1.5
+
+
+def test_a_guarded_quantity_learns_on_once_it_is_back_and_small_changes_at_once() -> None:
+    comparison = Comparison(guarded=True)
+    at = played([9.0, 11.0] * 300, comparison=comparison)
+    at = played([20.0] * 60, comparison=comparison, at=at)
+    at = played([10.5, 11.5] * 700, comparison=comparison, at=at)
+
+    assert 0.97 < known(comparison.since(at - 60.0)).value < 1.05
+
+
+def test_another_value_that_lasted_for_a_week_is_the_usual_one() -> None:
+    comparison = Comparison(guarded=True)
+    at = played([9.0, 11.0] * 300, comparison=comparison)
+    at = played([20.0, 22.0] * 60, comparison=comparison, at=at)
+    at = played([20.0, 22.0] * 60, comparison=comparison, at=at + LASTING_SECONDS)
+
+    assert 0.95 < known(comparison.since(at - 60.0)).value < 1.05

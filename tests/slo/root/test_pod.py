@@ -126,6 +126,23 @@ def test_dearer_steps_are_taken_out_of_reported_prefills_where_steps_do_not_tell
     assert grown(story.reads(20, own=6.0)) == {Cause.DECODE_COST, Cause.PREFILL_COST}
 
 
+def test_where_fewer_guesses_are_right_a_token_is_dearer_and_answers_are_no_longer() -> None:
+    """An engine that speculates gave 2.4 tokens a step, and now one: it takes 2.4 times the steps, which cost as much as ever."""
+    found = Story(tokens_an_event=2.4).reads(12, tokens_an_event=1.0, sent=2.4).grown
+
+    dearer = found[Cause.DECODE_COST]
+    assert dearer.low > 2.0
+    assert dearer.value == pytest.approx(2.4, rel=0.05)
+    assert found[Cause.LONGER_OUTPUTS].value < 1.1
+
+
+def test_dearer_steps_and_more_of_them_for_a_token_multiply() -> None:
+    story = Story(tokens_an_event=2.0)
+    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL))
+
+    assert story.reads(12, tokens_an_event=1.0).grown[Cause.DECODE_COST].value == pytest.approx(4.0, rel=0.05)
+
+
 def test_the_clearer_of_a_short_and_a_long_window_counts() -> None:
     story = Story()
     story.costs = Costs((DEAR, USUAL), (None, USUAL))
