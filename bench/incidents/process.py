@@ -29,6 +29,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
 from sidecar.observe.instruments import Instruments
+from sidecar.observe.roots import Roots
 from sidecar.slo.prefill_cost import lengths_of
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
@@ -95,6 +96,11 @@ class Process:
         self._gaps = {lane: self._recorder.gaps[labels].observe for lane, labels in unknown.items()}
         self._per_read = {lane: self._recorder.per_read[labels].observe for lane, labels in unknown.items()}
         self._last_state: State | None = None
+
+    @property
+    def roots(self) -> Roots:
+        """The roots of this process's misses."""
+        return self._slo.roots
 
     # --- one event ----------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,14 @@ that `rules.py` states in Python. Samples are kept too, so that a call without a
   python -m bench.roots --show decode-slow/20/estimator          one run in detail, every 15 s
   python -m bench.roots --world unkind --quick                   fleets, without their healthy pods
   python -m bench.roots play --seeds 20-24 --world both          play only: fill the cache
+  python -m bench.roots --shapes 40 --draw fit --again           drawn shapes, decided anew from what was recorded
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from multiprocessing import Pool
 from pathlib import Path
@@ -27,7 +29,8 @@ from bench.roots.cache import CACHE, Cache
 from bench.roots.passage import BLAMED, ROOTS
 from bench.roots.report import line, report
 from bench.roots.show import shown
-from bench.roots.verdicts import Told, told
+from bench.roots.verdicts import Told, told, told_again
+from bench.score import todo as todo_of
 
 
 VOTES = {"roots": ROOTS, "blamed": BLAMED}
@@ -47,7 +50,11 @@ def main() -> int:
         for number, words in enumerate(_in_parallel(partial(_play, cache), todo, arguments.jobs), 1):
             print(f"{number}/{len(todo)} {words}", file=sys.stderr, flush=True)
         return 0
-    grade = partial(told, cache, votes=VOTES[arguments.votes], minute=arguments.minute, quick=arguments.quick)
+    grade: Callable[[Job], list[Told]] = partial(
+        told, cache, votes=VOTES[arguments.votes], minute=arguments.minute, quick=arguments.quick
+    )
+    if arguments.again:
+        grade = partial(told_again, cache)
     found: list[Told] = []
     todo.sort(key=lambda job: _size(cache, job), reverse=True)
     for number, each in enumerate(_in_parallel(grade, todo, arguments.jobs), 1):
@@ -102,6 +109,9 @@ def _in_parallel(do: Callable[[_I], _O], todo: list[_I], processes: int) -> Iter
 
 def _todo(arguments: argparse.Namespace) -> list[Job]:
     worlds = {"unkind": (True,), "kind": (False,), "both": (False, True)}[arguments.world]
+    if arguments.shapes:
+        modes = tuple(arguments.modes)
+        return [replace(job, modes=modes) for job in todo_of(arguments.draw, arguments.shapes)]
     kinds, seeds = arguments.kinds, arguments.seeds
     if arguments.show:
         kinds, seeds = [arguments.show[0]], [arguments.show[1]]
@@ -138,7 +148,11 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench.roots", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "what", nargs="?", choices=("grade", "play"), default="grade", help="play: only fill the cache; default: grade"
+        "what",
+        nargs="?",
+        choices=("grade", "play"),
+        default="grade",
+        help="play: only fill the cache; default: grade",
     )
     parser.add_argument("--kinds", nargs="*", choices=kinds, default=kinds, metavar="KIND", help=", ".join(kinds))
     parser.add_argument("--seeds", type=_seeds, default=[20, 21], help="such as 20-24 or 3,5 (default: 20-21)")
@@ -159,6 +173,9 @@ def _arguments() -> argparse.Namespace:
         help="in fleets, only the pods at fault pass through the product; the others' misses are counted from the run,"
         " without roots: a third of the time in the unkind world",
     )
+    parser.add_argument("--shapes", type=int, default=0, help="number of drawn shapes instead of kinds")
+    parser.add_argument("--draw", default="fit", help="text that draws them (default: fit)")
+    parser.add_argument("--again", action="store_true", help="decide anew what was recorded, with the present decision")
     parser.add_argument("--jobs", type=int, default=2, help="number of processes (default: 2)")
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="DIR", help=f"default: {CACHE}")
     parser.add_argument(

@@ -27,8 +27,10 @@ PLAYED_WITH = ("bench.incidents.", "sidecar.commands.simulator.")
 SAMPLED_WITH = (
     "sidecar",
     *(f"bench/incidents/{name}.py" for name in ("product", "process", "samples", "loop_lag")),
-    "bench/roots/passage.py",
+    *(f"bench/roots/{name}.py" for name in ("passage", "record")),
 )
+DECIDED_BY = tuple(f"sidecar/slo/root/{name}.py" for name in ("decision", "incident", "weigh"))
+"""Sources of the decision, on which what it was decided from does not depend."""
 FASTEST = 1
 
 
@@ -38,7 +40,10 @@ class Cache:
     def __init__(self, folder: Path, checkout: Path = CHECKOUT) -> None:
         self._folder = folder
         self._plays = hash_of(playing_sources(checkout), checkout)
-        self._samples = hash_of((path for each in SAMPLED_WITH for path in _python(checkout / each)), checkout)
+        sampled = [path for each in SAMPLED_WITH for path in _python(checkout / each)]
+        self._samples = hash_of(sampled, checkout)
+        deciding = {checkout / each for each in DECIDED_BY}
+        self._evidence = hash_of((path for path in sampled if path not in deciding), checkout)
         folder.mkdir(parents=True, exist_ok=True)
 
     def run_path(self, job: Job) -> Path:
@@ -57,6 +62,10 @@ class Cache:
     def samples(self, job: Job, name: str, make: Callable[[], T]) -> T:
         """The samples of a run, from the file or made now. `name`: one file for each."""
         return _kept(self.run_path(job).with_suffix(f".{name}"), self._samples, make)
+
+    def evidence(self, job: Job, name: str, make: Callable[[], T]) -> T:
+        """What the roots of a run were decided from, from the file or recorded now."""
+        return _kept(self.run_path(job).with_suffix(f".{name}-evidence"), self._evidence, make)
 
 
 def playing_sources(checkout: Path = CHECKOUT) -> list[Path]:

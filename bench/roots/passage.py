@@ -58,7 +58,7 @@ def scraped(
                 pods.append(_counted(engine, run.of_pod(pod), scrapes))
                 continue
             product = Product(engine, run, mode=mode, pod=pod, estimated_lengths=estimated_lengths)
-            pods.append(_filled(product.play(NAMES).columns, scrapes))
+            pods.append(filled(product.play(NAMES).columns, scrapes))
     finally:
         gc.enable()
         gc.collect()
@@ -82,7 +82,7 @@ def _counted(engine: EngineConfig, run: Run, scrapes: int) -> Columns:
     return found
 
 
-def _filled(columns: Columns, scrapes: int) -> Columns:
+def filled(columns: Columns, scrapes: int) -> Columns:
     """The columns, each as long as there were scrapes, without those that were always 0 or absent."""
     found: Columns = {}
     for key, column in columns.items():

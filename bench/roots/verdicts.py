@@ -6,7 +6,7 @@ grading (`grade.py`).
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bench.incidents.grade import Case, FalsePage, Who, graded, pod_name
@@ -16,7 +16,9 @@ from bench.incidents.world import Mode
 from bench.roots.cache import Cache
 from bench.roots.growth import Growth, by, together
 from bench.roots.passage import BLAMED, CAUSES, MISSES, ROOTS, Scraped, scraped
+from bench.roots.record import Recorded, recorded, replayed
 from bench.roots.rules import FAST_SCRAPES, LaneKey, Page, Rules
+from sidecar.slo.root.decision import Decision
 
 
 AFTER_SCRAPES = 4
@@ -57,6 +59,22 @@ def told(cache: Cache, job: Job, *, votes: str = ROOTS, minute: bool = False, qu
         seconds = time.perf_counter() - began
         rules = Rules(scrape, votes=votes, minute=minute)
         found.append(replace(graded_in(job, play, scrape, mode, rules), product_seconds=seconds))
+    return found
+
+
+def recorded_of(cache: Cache, job: Job, play: Played, mode: Mode) -> Recorded:
+    """What the roots of a run were decided from in one mode, kept or recorded now."""
+    lengths = play.world.estimated_lengths
+    return cache.evidence(job, str(mode), lambda: recorded(play.engine, play.run, mode, estimated_lengths=lengths))
+
+
+def told_again(cache: Cache, job: Job, *, decision: Callable[[], Decision] = Decision) -> list[Told]:
+    """The grades of a job in each of its modes, if this decision decides what was recorded."""
+    play = cache.run(job, lambda: played(job))
+    found = []
+    for mode in job.modes:
+        scrape = replayed(recorded_of(cache, job, play, mode), decision)
+        found.append(graded_in(job, play, scrape, mode, Rules(scrape)))
     return found
 
 

@@ -22,14 +22,14 @@ from sidecar.slo.learner import Learner
 from sidecar.slo.objective import E2E, STALL, TPOT, Aims, Objective
 from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
+from sidecar.slo.root.decision import Decision
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.lateness import Lateness
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import READING_SECONDS
-from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import COLLECTED, Facts, Failed, Root, Weighed, has_grown, weigh
+from sidecar.slo.root.weigh import COLLECTED, Facts, Failed, Root
 from sidecar.slo.stall import stall_of
 from sidecar.timeline.outcome import Outcome
 
@@ -64,9 +64,9 @@ class Roots:
         self.incidents = IncidentLog()
         self._reader = PodReader(metrics)
         self._pod = Pod()
-        self.incident = Incident()
+        self.decision = Decision()
+        """Its own part, which knows no counter."""
         self._open = OpenMisses(self._decide)
-        self._signs = Signs()
         self._silent_seconds = 0.0
         """The engine's silence at the last look: signs are some seconds older."""
         self._explained: tuple[float, bool] = float("-inf"), False
@@ -74,7 +74,6 @@ class Roots:
         self.long_prompts = LongPrompts(evidence.prefill_seconds)
         """Told of each request by the caller."""
         self._backlog = Backlog()
-        self._weighed: dict[Facts, Weighed] = {}
         self._held_up: dict[tuple[int, float, float | None], bool] = {}
         self._lateness = Lateness()
         self._late: dict[tuple[int, int], float] = {}
@@ -93,7 +92,7 @@ class Roots:
 
     def missed(self, key: Hashable, case: Case, objective: Objective, at: float) -> None:
         """A miss was counted."""
-        self.incident.missed(at)
+        self.decision.missed(at)
         timed_from_at, _ = case.timed(objective, at)
         miss = Miss(case.labels, objective, case.received_at, at, timed_from_at, _ttft_seconds(case.aims))
         if objective is STALL and case.tokens is not None and case.aims.stall is not None:
@@ -125,13 +124,13 @@ class Roots:
             if miss.objective is TPOT and second is not None:
                 miss.transferred = waited_between(account.marks, aims, second)
         self._open.ended(key)
+
     def answered(self, account: Account) -> None:
         """A request ended well: its events and tokens tell how many tokens a step gives."""
         marks = account.marks
         tokens = None if marks.usage is None else marks.usage.completion_tokens
         if account.streaming and marks.choices == 1 and tokens is not None and tokens > 1:
             self._pod.answered(marks.output_events, tokens)
-
 
     # --- time -----------------------------------------------------------------------------------------------------------
 
@@ -156,7 +155,7 @@ class Roots:
     def _look(self, at: float, *, burning: bool, learn: bool, hurried: bool) -> None:
         self._looked_at = at
         self._lateness.add(at, self._reader.late_seconds)
-        self.incident.tick(at, burning=burning)
+        self.decision.tick(at, burning=burning)
         self._log(at)
         inside = self._evidence.inside(at)
         self._silent_seconds = max(inside.silent_seconds, inside.unseen_seconds)
@@ -175,6 +174,11 @@ class Roots:
             self._see(at, costs)
         elif len(self._open):
             self._see(at, self._costs(at))
+
+    @property
+    def incident(self) -> Incident:
+        """The incident of this pod."""
+        return self.decision.incident
 
     @property
     def learners(self) -> dict[str, Learner]:
@@ -207,7 +211,7 @@ class Roots:
         for (labels, objective), count in Counter((miss.labels, miss.objective) for miss in self._open).items():
             self._undecided.of[labels, objective].inc(count)
         for cause in c.EVIDENCE_RATIO.labels[0].values:
-            factor = next((each for name, each in self._signs.grown.items() if name == cause), None)
+            factor = next((each for name, each in self.decision.signs.grown.items() if name == cause), None)
             self._ratios.child(cause).set(None if factor is None else factor.value)
         for child in self._began.children.values():
             child.set(None)
@@ -223,14 +227,14 @@ class Roots:
         if began_at is None:
             self.incidents.closed(self.unix_of(at))
         elif root is not None:
-            ratios = {str(cause): factor.value for cause, factor in self._signs.grown.items()}
+            ratios = {str(cause): factor.value for cause, factor in self.decision.signs.grown.items()}
             self.incidents.goes_on(
                 self.unix_of(at),
                 root,
                 began_at_unix=self.unix_of(began_at),
                 votes=self.incident.votes,
                 ratios=ratios,
-                signs=self._signs.direct(began_at),
+                signs=self.decision.signs.direct(began_at),
             )
 
     # --- one miss -------------------------------------------------------------------------------------------------------
@@ -240,23 +244,19 @@ class Roots:
 
     def _see(self, at: float, costs: Costs) -> None:
         queued_since = self._backlog.stood_since(at - RECENT_SECONDS)
-        self._signs = self._pod.signs(
+        signs = self._pod.signs(
             at,
             costs,
             queued_since=queued_since,
             stands=self._backlog.stands(at),
             engine_waiting=self._reader.engine_waiting,
         )
-        lead, uncached = self.incident.lead, self._signs.grown.get(Cause.UNCACHED)
-        grown = None if lead is None else has_grown(lead, self._signs)
-        self.incident.saw(at, grown=grown, uncached=1.0 if uncached is None else uncached.low)
-        self._weighed.clear()
+        self.decision.see(at, signs)
         self._held_up.clear()
         self._late.clear()
 
     def _facts(self, miss: Miss, at: float) -> Facts:
         since = self._backlog.since(miss.received_at)
-        queued_since = self._backlog.began(miss.received_at)
         return Facts(
             waited_in=miss.waited_in,
             failed=miss.failed,
@@ -268,8 +268,6 @@ class Roots:
             turned_away=miss.turned_away,
             whole=miss.objective is E2E,
             transferred=miss.transferred,
-            left_behind=self.incident.left_behind(queued_since, at),
-            evicted=self.incident.evicted(queued_since, at),
             late_ratio=self._late_until(miss, at),
         )
 
@@ -297,7 +295,7 @@ class Roots:
 
     def _fault(self, began_at: float, ended_at: float) -> Cause | None:
         """The oldest fault of the engine that shares an instant with this time."""
-        faults = self._signs.faults
+        faults = self.decision.signs.faults
         return next((each.cause for each in faults if each.overlaps(began_at, ended_at)), None) if faults else None
 
     def _late_until(self, miss: Miss, at: float) -> float:
@@ -306,19 +304,19 @@ class Roots:
 
     def _decide(self, miss: Miss, at: float) -> bool:
         deadlines = miss.deadlines
-        facts = self._facts(miss, at) if deadlines is None else self._facts_of_stall(miss, deadlines, at)
-        found = self._weighed.get(facts)
-        if found is None:
-            found = self._weighed[facts] = weigh(facts, self._signs, self.incident.shown_lead)
+        if deadlines is None:
+            facts = self.decision.facts(self._facts(miss, at), self._backlog.began(miss.received_at), at)
+        else:
+            facts = self._facts_of_stall(miss, deadlines, at)
         over = miss.over or at >= miss.missed_at + WAIT_SECONDS
-        if not over and not self._is_clear(found.weights):
+        if not over and not self._is_clear(self.decision.weighed(facts).weights):
             return False
         kind = miss.labels, miss.objective, facts
         self._decided[kind] = self._decided.get(kind, 0) + 1
         return True
 
     def _held_too_shortly(self, threshold_seconds: float | None) -> bool:
-        collected = self._signs.collected_seconds
+        collected = self.decision.signs.collected_seconds
         return collected is not None and threshold_seconds is not None and collected < COLLECTED * threshold_seconds
 
     def _is_clear(self, weights: Mapping[Root, float]) -> bool:
@@ -332,11 +330,9 @@ class Roots:
         """Count the roots of the misses that were decided."""
         decided, self._decided = self._decided, {}
         for (labels, objective, facts), times in decided.items():
-            found = self._weighed[facts]
-            for root, weight in found.weights.items():
+            for root, weight in self.decision.decided(facts, at, times=times).weights.items():
                 self._roots.of[labels, objective, root.phase].inc(times * weight)
                 self._causes.of[labels, *root].inc(times * weight)
-            self.incident.voted(found.weights, at, times=times, inherited=found.inherited, behind=facts.left_behind)
 
     def explained_by_lateness(self, began_at: float, ended_at: float, at: float) -> bool:
         """Whether the sidecar's own loop was so late in this time that what was measured in it tells nothing.

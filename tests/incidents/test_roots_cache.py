@@ -1,5 +1,6 @@
 """The cache of played runs: a source that playing depends on makes it anew, any other source does not."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ SOURCES = {
     "bench/incidents/grade.py": "RIGHT = 1\n",
     "sidecar/commands/simulator/physics.py": "G = 9.81\n",
     "sidecar/slo/judge.py": "KEPT = True\n",
+    "sidecar/slo/root/weigh.py": "SURE = 1.0\n",
 }
 
 
@@ -27,19 +29,21 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("product", "process", "samples", "loop_lag"):
         (tmp_path / f"checkout/bench/incidents/{name}.py").write_text("")
     (tmp_path / "checkout/bench/roots").mkdir()
-    (tmp_path / "checkout/bench/roots/passage.py").write_text("")
+    for name in ("passage", "record"):
+        (tmp_path / f"checkout/bench/roots/{name}.py").write_text("")
     return tmp_path / "checkout"
 
 
-def made(cache: Cache, *, samples: bool = False) -> bool:
-    """Whether the run, or its samples, had to be made."""
+def made(cache: Cache, *, samples: bool = False, evidence: bool = False) -> bool:
+    """Whether the run, its samples, or what it was decided from had to be made."""
     calls: list[int] = []
 
     def make() -> int:
         calls.append(1)
         return 7
 
-    assert (cache.samples(JOB, "blind", make) if samples else cache.run(JOB, make)) == 7
+    keep = partial(cache.evidence, JOB, "blind") if evidence else partial(cache.samples, JOB, "blind")
+    assert (keep(make) if samples or evidence else cache.run(JOB, make)) == 7
     return bool(calls)
 
 
@@ -81,6 +85,17 @@ def test_a_change_of_the_product_takes_samples_again_and_one_of_the_grades_does_
     (checkout / "sidecar/slo/judge.py").write_text("KEPT = False\n")
     assert made(Cache(tmp_path / "cache", checkout), samples=True)
     assert not made(Cache(tmp_path / "cache", checkout), samples=True)
+
+
+def test_another_decision_needs_no_other_evidence_while_another_product_does(tmp_path: Path, checkout: Path) -> None:
+    made(Cache(tmp_path / "cache", checkout), samples=True)
+    assert made(Cache(tmp_path / "cache", checkout), evidence=True)
+    (checkout / "sidecar/slo/root/weigh.py").write_text("SURE = 0.9\n")
+    assert not made(Cache(tmp_path / "cache", checkout), evidence=True)
+    assert made(Cache(tmp_path / "cache", checkout), samples=True)
+
+    (checkout / "sidecar/slo/judge.py").write_text("KEPT = False\n")
+    assert made(Cache(tmp_path / "cache", checkout), evidence=True)
 
 
 def test_a_run_of_another_world_or_engine_is_another_run(tmp_path: Path, checkout: Path) -> None:

@@ -14,6 +14,7 @@ from sidecar.observe.evidence import Evidence
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import ROOT_PHASES, Cause
 from sidecar.slo.objective import E2E, Objective
+from sidecar.slo.root.decision import Decision
 from sidecar.slo.root.open_misses import WAIT_SECONDS
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.signs import Signs
@@ -362,7 +363,7 @@ def test_a_backlog_is_the_roots_of_the_fault_that_left_it_until_it_is_worked_off
 
 
 @pytest.mark.long
-def test_a_miss_in_a_left_backlog_is_weighed_with_what_was_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_miss_in_a_left_backlog_is_weighed_with_what_was_evicted() -> None:
     """Twice as many requests came for some minutes, and then those that waited left the cache: 100 tokens of each prompt
     are computed and no longer 60. Once that is over, the misses of what still waits know it.
     """
@@ -372,9 +373,9 @@ def test_a_miss_in_a_left_backlog_is_weighed_with_what_was_evicted(monkeypatch: 
         weighed.append(facts)
         return weigh(facts, signs, lead)
 
-    monkeypatch.setattr("sidecar.observe.roots.weigh", noted)
     pod = PodStory().calm()
     waiting = [pod.harness.comes() for _ in range(3)]
+    pod.harness.slo.roots.decision = Decision(noted)
     for number in range(100):
         waiting += [pod.harness.comes(), pod.harness.comes()]
         pod.second(cached=0 if number > 40 else CACHED_TOKENS)
