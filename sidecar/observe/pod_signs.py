@@ -16,6 +16,7 @@ from sidecar.metrics.children import CounterChild, GaugeChild
 from sidecar.metrics.registry import Family, Metrics
 from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS, LANE
 from sidecar.observe.evidence import Inside
+from sidecar.slo.root.lateness import Lags
 from sidecar.slo.root.reading import LaneCounts, Reading
 
 
@@ -93,10 +94,10 @@ class PodReader:
         return self._gauge(self._engine_waiting)
 
     @property
-    def late_seconds(self) -> float:
-        """Sum of the seconds by which the loop's timer has fired late."""
+    def lags(self) -> Lags:
+        """The seconds by which the loop's timers have fired late."""
         child = next(iter(self._late.children.values()), None)  # it has no labels
-        return 0.0 if child is None else child.sum
+        return Lags() if child is None else Lags(child.sum, child.count)
 
     def _splits(self, *, reported: bool) -> float:
         sources = (Source.ENGINE, Source.DERIVED)

@@ -24,7 +24,7 @@ from sidecar.slo.root.backlog import Backlog
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.slo.root.decision import Decision
 from sidecar.slo.root.incident import Incident
-from sidecar.slo.root.lateness import Lateness
+from sidecar.slo.root.lateness import Late, Lateness
 from sidecar.slo.root.long_prompts import LongPrompts
 from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.slo.root.pod import Costs, Pod
@@ -76,7 +76,7 @@ class Roots:
         self._backlog = Backlog()
         self._held_up: dict[tuple[int, float, float | None], bool] = {}
         self._lateness = Lateness()
-        self._late: dict[tuple[int, int], float] = {}
+        self._late: dict[tuple[int, int], Late] = {}
         self._decided: dict[tuple[RequestLabels, Objective, Facts], int] = {}
         """Misses that this turn decided: in a storm most are alike, and each kind is written once."""
         self._next_slice_at = self._looked_at = float("-inf")
@@ -154,7 +154,7 @@ class Roots:
 
     def _look(self, at: float, *, burning: bool, learn: bool, hurried: bool) -> None:
         self._looked_at = at
-        self._lateness.add(at, self._reader.late_seconds)
+        self._lateness.add(at, self._reader.lags)
         self.decision.tick(at, burning=burning)
         self._log(at)
         inside = self._evidence.inside(at)
@@ -299,8 +299,10 @@ class Roots:
         return next((each.cause for each in faults if each.overlaps(began_at, ended_at)), None) if faults else None
 
     def _late_until(self, miss: Miss, at: float) -> float:
-        late_ratio = self._late_ratio(miss.timed_from_at, miss.missed_at)
-        return max(late_ratio, self._late_ratio(at - LATE_SECONDS, at))
+        """Share by which the loop was late while the miss was measured, or of the last seconds, if its stops can have delayed that miss."""
+        measured_seconds = miss.missed_at - miss.timed_from_at
+        times = (miss.timed_from_at, miss.missed_at), (at - LATE_SECONDS, at)
+        return max(self._late_in(*each).within(measured_seconds) for each in times)
 
     def _decide(self, miss: Miss, at: float) -> bool:
         deadlines = miss.deadlines
@@ -339,14 +341,15 @@ class Roots:
 
         As far as the loop knows by `at`: lateness that ends in this very turn is known in the next one.
         """
-        return self._lateness.explains(began_at, ended_at, (at, self._reader.late_seconds)) > 0.5
+        return self._lateness.explains(began_at, ended_at, (at, self._reader.lags)) > 0.5
 
-    def _late_ratio(self, began_at: float, ended_at: float) -> float:
-        """Share of this time by which the loop was late, in steps of a hundredth; asked once a look for each pair of seconds."""
+    def _late_in(self, began_at: float, ended_at: float) -> Late:
+        """How late the loop was in this time, the ratio in steps of a hundredth; asked once a look for each pair of seconds."""
         asked = floor(began_at), ceil(ended_at)
         known = self._late.get(asked)
         if known is None:
-            known = self._late[asked] = round(self._lateness.ratio(*asked), 2)
+            late = self._lateness.late(*asked)
+            known = self._late[asked] = late._replace(ratio=round(late.ratio, 2))
         return known
 
     def _behind_long_prompt(self, since: int, until: float, threshold_seconds: float | None) -> bool:

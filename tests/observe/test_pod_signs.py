@@ -49,7 +49,7 @@ def test_the_engines_numbers_are_those_of_the_page() -> None:
     found = reader.read(7.0, INSIDE, long_prompts=False)
 
     assert (found.engine_up, found.kv_usage, found.engine_waiting, found.engine_running) == (False, 0.25, 2.0, 3.0)
-    assert (found.preemptions, found.restarts, found.stalled_seconds, reader.late_seconds) == (4.0, 5.0, 6.0, 0.75)
+    assert (found.preemptions, found.restarts, found.stalled_seconds, reader.lags) == (4.0, 5.0, 6.0, (0.75, 2))
 
 
 def test_each_number_of_a_lane_is_summed_over_models() -> None:

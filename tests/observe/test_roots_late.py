@@ -115,3 +115,17 @@ def test_lateness_after_the_end_of_a_request_changes_nothing() -> None:
     request.settles(ended, EngineReport(8.0, 0.5))
 
     assert pod.harness.votes() == {("e2e", Blame.QUEUE): 1}
+
+
+def test_a_loop_that_is_often_late_by_little_hides_no_dear_decode() -> None:
+    """It stands still for 50 ms at once, four times a second: too shortly to delay a token by its threshold times the answer."""
+    pod = calm_pod()
+    for _ in range(4):
+        pod.harness.comes()
+    for _ in range(30):
+        for _ in range(4):
+            pod.metrics.histogram(EVENT_LOOP_LAG_SECONDS).child().observe(0.05)
+        decodes_dearly(pod)
+
+    assert pod.misses("ttft") >= 1
+    assert leader(pod.roots("ttft")) == Blame.DECODE

@@ -72,7 +72,7 @@ class Facts(NamedTuple):
     """The prompts that were pending explain for how long no stream had output."""
     late_ratio: float = 0.0
     """Share of its time until it was missed, or of the last seconds if that is more, by which the sidecar's own loop was
-    late."""
+    late; 0 if it stood still too shortly at once to delay what was missed."""
 
 
 WORTH_NAMING = {
