@@ -55,6 +55,27 @@ class Cause(StrEnum):
     """A limit of the sidecar was reached: files, memory, connections."""
 
 
+class Per(StrEnum):
+    """The unit of the work of which a size says how many times its usual value it is."""
+
+    SECOND = "second"
+    REQUEST = "request"
+    TOKEN = "token"  # noqa: S105  a token of text
+    STEP = "step"
+    """A step of the engine, where nothing tells how many tokens it gives."""
+
+
+SIZED_PER: Mapping[Cause, tuple[Per, ...]] = {
+    Cause.LOAD: (Per.SECOND,),
+    Cause.PROMPT_MIX: (Per.REQUEST,),
+    Cause.UNCACHED: (Per.REQUEST,),
+    Cause.LONGER_OUTPUTS: (Per.REQUEST,),
+    Cause.PREFILL_COST: (Per.TOKEN,),
+    Cause.DECODE_COST: (Per.TOKEN, Per.STEP),
+}
+"""Each cause that is a ratio to a usual value, with the units of it."""
+
+
 NO_CAUSE = "none"
 """Value of the label `cause` where nothing stands out."""
 
@@ -82,6 +103,8 @@ CAUSES_BY_PHASE: Mapping[str, tuple[Cause, ...]] = {
 
 PHASE_OF: Mapping[Cause, str] = {cause: phase for phase, causes in CAUSES_BY_PHASE.items() for cause in causes}
 
+SIZED_ROOTS = tuple((str(PHASE_OF[cause]), str(cause), str(per)) for cause, units in SIZED_PER.items() for per in units)
+"""Every phase, cause and unit that a size can have."""
 
 ROOT_PHASES = (*(blame.value for blame in Blame), SIDECAR)
 """The closed set of the label `phase` of roots: seven phases of a fault, and `unattributed`."""

@@ -2,16 +2,22 @@
 
 A look at the pod brings new signs. A miss is weighed by them (`weigh.py`); its weights are votes on the lead of the incident
 (`incident.py`), which in turn may explain a miss that waited in the backlog that it left behind. So the same looks and misses in the same
-order give the same roots: what they were decided from can be kept, and decided anew. It knows no counter, and not how long a miss may
-wait for more evidence.
+order give the same roots: what they were decided from can be kept, and decided anew. A cause that has grown too little to be named is
+not named, and what is told of the root (size, confidence, since when) is told by the incident alone. It knows no counter, and not how
+long a miss may wait for more evidence.
 """
 
 from collections.abc import Callable
 
-from sidecar.slo.causes import Cause
+from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause, Unknown
 from sidecar.slo.root.incident import Incident
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import Facts, Root, Weighed, has_grown, weigh
+from sidecar.slo.root.size import RootSize, sizes_of
+from sidecar.slo.root.weigh import Facts, Root, Weighed, has_grown, root_of, unknown, weigh
+
+
+_LONG_PROMPTS = root_of(Cause.PROMPT_MIX)
 
 
 class Decision:
@@ -21,6 +27,8 @@ class Decision:
         self._weigh = weigh
         self.incident = Incident()
         self.signs = Signs()
+        self._sizes: dict[Root, RootSize] = {}
+        """The sizes of the roots whose cause has grown enough at the last look to be named."""
         self._weighed: dict[Facts, Weighed] = {}
         """In a storm most misses are alike: each kind is weighed once a look."""
 
@@ -34,7 +42,7 @@ class Decision:
 
     def see(self, at: float, signs: Signs) -> None:
         """Take in the signs of a look."""
-        self.signs = signs
+        self.signs, self._sizes = signs, sizes_of(signs)
         lead, uncached = self.incident.lead, signs.grown.get(Cause.UNCACHED)
         grown = None if lead is None else has_grown(lead, signs)
         self.incident.saw(at, grown=grown, uncached=1.0 if uncached is None else uncached.low)
@@ -52,11 +60,32 @@ class Decision:
         """The weights of a miss with these facts, at the last look."""
         found = self._weighed.get(facts)
         if found is None:
-            found = self._weighed[facts] = self._weigh(facts, self.signs, self.incident.shown_lead)
+            found = self._weigh(facts, self.signs, self.incident.shown_lead)
+            found = self._weighed[facts] = self._named(found, facts)
         return found
 
     def decided(self, facts: Facts, at: float, *, times: int = 1) -> Weighed:
         """So many misses with these facts are decided now: they vote."""
         found = self.weighed(facts)
-        self.incident.voted(found.weights, at, times=times, inherited=found.inherited, behind=facts.left_behind)
+        self.incident.voted(
+            found.weights, at, times=times, inherited=found.inherited, behind=facts.left_behind, sizes=self._sizes
+        )
         return found
+
+    def _named(self, found: Weighed, facts: Facts) -> Weighed:
+        """The weights without causes that have grown too little to be named: what these had is unclear."""
+        small = [root for root in found.weights if self._is_too_small(root, facts)]
+        if not small:
+            return found
+        weights = dict(found.weights)
+        unclear = unknown(Unknown.UNCLEAR)
+        weights[unclear] = sum(map(weights.pop, small)) + weights.get(unclear, 0.0)
+        return Weighed(weights, 0.0 if self.incident.lead in small else found.inherited)
+
+    def _is_too_small(self, root: Root, facts: Facts) -> bool:
+        """Whether its ratio is surely below the one from which it may be named. In the backlog of a fault, the ratio of the fault counts;
+        a prompt that is long by itself holds requests up whatever the mean is.
+        """
+        if root == _LONG_PROMPTS and (facts.behind_long_prompt or facts.waited_in is Blame.PREFILL):
+            return False
+        return has_grown(root, self.signs) is False and self.incident.size_of(root) is None

@@ -10,8 +10,10 @@ refuses to know how a root is decided (`weigh.py`).
 from collections import deque
 from collections.abc import Mapping
 from math import exp
+from typing import NamedTuple
 
 from sidecar.slo.attribution import Blame
+from sidecar.slo.root.size import RootSize, Sizes
 from sidecar.slo.root.weigh import Root
 
 
@@ -34,6 +36,15 @@ LEAST_VOTES = 0.5
 BEFORE_SECONDS = 60.0
 """An incident began with the oldest miss of this time before it was noticed."""
 REMEMBERED_MISSES = 256
+_NO_SIZES: Mapping[Root, RootSize] = {}
+
+
+class Shown(NamedTuple):
+    """The state of a root when evidence of a miss's own last showed it."""
+
+    at: float
+    confidence: float
+    """Share, 0 to 1, that the root's phase had in the recently decided misses of the pod, those of unknown root included."""
 
 
 class Incident:
@@ -46,6 +57,8 @@ class Incident:
         self._given: dict[Root, float] = {}
         """Votes since this incident was noticed or, without one, since the last one was. They do not fade."""
         self._votes: dict[Root, float] = {}
+        self._decided: dict[str, float] = {}
+        """Phase to its weights in the decided misses, inherited ones included. They fade as votes do."""
         self._faded_at = 0.0
         self._challenger: tuple[str, float] | None = None
         """A phase that is ahead of the lead, and since when."""
@@ -56,16 +69,27 @@ class Incident:
         self._evicted: float | None = None
         """None: the lead was not present at any look."""
         self._misses: deque[float] = deque(maxlen=REMEMBERED_MISSES)
+        self._sizes: dict[Root, Sizes] = {}
+        self._told: dict[str, Shown] = {}
+        """By phase."""
 
     def missed(self, at: float) -> None:
         """An objective was missed."""
         self._misses.append(at)
 
     def voted(
-        self, weights: Mapping[Root, float], at: float, *, times: int = 1, inherited: float = 0.0, behind: bool = False
+        self,
+        weights: Mapping[Root, float],
+        at: float,
+        *,
+        times: int = 1,
+        inherited: float = 0.0,
+        behind: bool = False,
+        sizes: Mapping[Root, RootSize] = _NO_SIZES,
     ) -> None:
         """So many misses were decided alike. `inherited`: part of the lead's weight that no evidence speaks for: it is
-        no vote. Of misses that waited `behind` what the lead left, and that show less by themselves, it keeps the lead.
+        no vote. Of misses that waited `behind` what the lead left, and that show less by themselves, it keeps the lead. `sizes`: of the
+        roots whose cause has grown enough to be named.
         """
         self._fade(at)
         own = {root: weight - inherited if root == self.lead else weight for root, weight in weights.items()}
@@ -74,11 +98,14 @@ class Incident:
             self._votes[self.lead] = max(self._votes.get(self.lead, 0.0), FEWEST_VOTES)
         for root, weight in weights.items():
             self._given[root] = self._given.get(root, 0.0) + times * weight
+            self._decided[root.phase] = self._decided.get(root.phase, 0.0) + times * weight
+        for root in weights:
             if root.phase != Blame.UNATTRIBUTED:
                 if shows_more or not behind:
                     self._votes[root] = self._votes.get(root, 0.0) + times * own[root]
                 if own[root] > SHOWN:
                     self._show(root.phase, at)
+                    self._tell(root, at, sizes)
 
     @property
     def votes(self) -> dict[str, float]:
@@ -96,6 +123,21 @@ class Incident:
         if self.began_at is None:
             return None
         return self.lead or max(self._given, key=self._given.__getitem__, default=None)
+
+    @property
+    def size(self) -> RootSize | None:
+        """The size of the root; None where it has none, and where its cause had not grown enough to be named when misses showed it."""
+        return None if self.root is None else self.size_of(self.root)
+
+    def size_of(self, root: Root) -> RootSize | None:
+        """The size that this root has or had in this incident."""
+        sizes = self._sizes.get(root)
+        return None if sizes is None else sizes.told
+
+    @property
+    def shown(self) -> Shown | None:
+        """The last state of the root that is told; None before evidence of a miss's own has shown its phase, and where it is not known."""
+        return None if self.root is None else self._told.get(self.root.phase)
 
     @property
     def shown_lead(self) -> Root | None:
@@ -138,6 +180,8 @@ class Incident:
         if not burning:
             self.began_at = self.lead = self._challenger = self._shown = None
             self._present, self._evicted = False, None
+            self._sizes.clear()
+            self._told.clear()
             return
         if self.began_at is None:
             recent = (each for each in self._misses if each >= at - BEFORE_SECONDS)
@@ -150,6 +194,12 @@ class Incident:
             self._shown = phase, self._shown[1], at
         elif self.lead is None or phase == self.lead.phase:
             self._shown = phase, at, at
+
+    def _tell(self, root: Root, at: float, sizes: Mapping[Root, RootSize]) -> None:
+        """Evidence of a miss's own shows this root."""
+        self._told[root.phase] = Shown(at, self._decided[root.phase] / sum(self._decided.values()))
+        if root in sizes:
+            self._sizes.setdefault(root, Sizes()).add(at, sizes[root])
 
     def _lead(self, at: float) -> None:
         phases: dict[str, float] = {}
@@ -177,4 +227,5 @@ class Incident:
         if at > self._faded_at:
             faded = exp((self._faded_at - at) / VOTES_SECONDS)
             self._votes = {root: votes * faded for root, votes in self._votes.items() if votes * faded > 0.01}
+            self._decided = {phase: votes * faded for phase, votes in self._decided.items() if votes * faded > 0.01}
             self._faded_at = at

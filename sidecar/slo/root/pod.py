@@ -212,6 +212,7 @@ class Pod(Learner):
         return Signs(
             at=at,
             grown={cause: factor for cause, factor in found.items() if factor is not None},
+            per_step=events is None,
             together=self._together.since(soon) or self._together.since(at - RECENT_SECONDS),
             collected_seconds=self._collected_seconds(soon),
             faults=self._faults.since(at - 10 * RECENT_SECONDS),

@@ -32,6 +32,8 @@ class Signs:
     at: float = 0.0
     grown: Mapping[Cause, Factor] = field(default_factory=dict)
     """Each cause that is a ratio to its usual value, as far as it is known."""
+    per_step: bool = False
+    """The cost of decode, if it is known, is that of a step: nothing tells how many tokens a step gives."""
     together: Factor | None = None
     """Output events per read, over the usual number: something collects tokens if it is well above 1."""
     collected_seconds: float | None = None

@@ -85,6 +85,13 @@ WORTH_NAMING = {
 }
 """A cause below this many times its usual value explains no miss. Lengths are counted, and costs are estimated from
 models with errors of their own."""
+
+
+def is_worth_naming(cause: Cause, ratio: float) -> bool:
+    """Whether a cause with this number over its usual one may be named. One that is not in `WORTH_NAMING` has no such number."""
+    return ratio > WORTH_NAMING.get(cause, 0.0)
+
+
 COLD = (Cause.DECODE_COST, Cause.PREFILL_COST, Cause.UNCACHED)
 """Causes that have grown while a new process warms up."""
 DEARER = 1.2

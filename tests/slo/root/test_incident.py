@@ -49,6 +49,26 @@ def test_a_lead_needs_three_votes_and_no_vote_for_an_unknown_root() -> None:
     assert incident.lead == QUEUE
 
 
+def test_the_confidence_is_the_share_of_the_recent_misses_when_one_last_showed_the_root() -> None:
+    """Every second miss shows nothing; then misses inherit the root for five minutes, and tell nothing new of it."""
+    incident = Incident()
+    for second in range(240):
+        incident.voted({PREFILL: 1.0}, second + 0.0)
+        incident.voted({unknown(Unknown.UNCLEAR): 1.0}, second + 0.5)
+        incident.tick(second + 0.5, burning=True)
+    shown = incident.shown
+    for second in range(240, 540):
+        incident.voted({PREFILL: 1.0}, float(second), inherited=1.0, behind=True)
+        incident.tick(float(second), burning=True)
+
+    assert shown is not None
+    assert shown.at == 239.0
+    assert shown.confidence == pytest.approx(0.5, abs=0.02)
+    assert (incident.root, incident.shown) == (PREFILL, shown)
+    incident.tick(540.0, burning=False)
+    assert incident.shown is None
+
+
 def test_misses_that_are_too_few_for_a_lead_have_a_root_all_the_same() -> None:
     """One every half minute: votes fade before there are three, and the little that is unclear in each is not the root."""
     incident = Incident()
