@@ -35,6 +35,8 @@ class Incident:
     """Phase of the root to its misses, from the beginning on."""
     ratios: dict[str, float] = field(default_factory=dict)
     """Cause to its number over the usual one: the largest that was seen."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """Size and confidence of the leading root, as told last."""
     signs: set[str] = field(default_factory=set)
     """Signs that are no ratio, of all that were seen."""
 
@@ -53,9 +55,11 @@ class IncidentLog:
         votes: Mapping[str, float],
         ratios: Mapping[str, float],
         signs: Iterable[str] = (),
+        told: Mapping[str, Any] | None = None,
     ) -> None:
         """An incident is open. `root`: leading phase and cause; `votes`: phase to misses since it began; `ratios`: cause to
-        its number over the usual one; `signs`: names of those that are no ratio.
+        its number over the usual one; `signs`: names of those that are no ratio; `told`: size and confidence of the root, as JSON has
+        them.
         """
         live = self._live
         if live is None:
@@ -68,6 +72,7 @@ class IncidentLog:
         for name, ratio in ratios.items():
             live.ratios[str(name)] = max(ratio, live.ratios.get(str(name), 0.0))
         live.signs.update(map(str, signs))
+        live.told = dict(told or {})
 
     def closed(self, at_unix: float) -> None:
         """The open incident ends. Nothing happens without one."""
@@ -87,6 +92,8 @@ def _written(one: Incident) -> dict[str, Any]:
         "ended_timestamp_seconds": one.ended_at_unix,
         "phase": lead.phase,
         "cause": lead.cause,
+        "size": one.told.get("size"),
+        "confidence": one.told.get("confidence"),
         "leads": [{"timestamp_seconds": each.at_unix, "phase": each.phase, "cause": each.cause} for each in one.leads],
         "votes": dict(one.votes),
         "evidence_ratios": dict(one.ratios),

@@ -146,8 +146,13 @@ def _of_histogram(
     return read
 
 
-def gauge(metric: Gauge | Info, *by: str, only: Mapping[str, str] | None = None) -> Reader:
-    """A gauge as it is now; over all labels but `by` it is combined as the table of series says."""
+def gauge(
+    metric: Gauge | Info,
+    *by: str,
+    only: Mapping[str, str] | None = None,
+    absent: str = "this pod does not know this number now",
+) -> Reader:
+    """A gauge as it is now; over all labels but `by` it is combined as the table of series says. `absent`: the reason, where it has no value."""
     names = _HELD_BY[metric.name]
     places = [names.index(name) for name in by]
     allowed = _places(names, only or {})
@@ -160,7 +165,7 @@ def gauge(metric: Gauge | Info, *by: str, only: Mapping[str, str] | None = None)
             if all(key[place] in texts for place, texts in allowed):
                 found.setdefault(tuple(key[place] for place in places), []).append(value)
         if not found:
-            raise NotKnownError("this pod does not know this number now")
+            raise NotKnownError(absent)
         return {key: combined(values) for key, values in found.items()}
 
     return read

@@ -38,6 +38,7 @@ from sidecar.metrics.vocabulary import (
     OUTCOME,
     OVERFLOWING,
     OVERHEAD_BUCKETS,
+    PER,
     PER_LANE,
     PER_LENGTH,
     PER_OBJECTIVE,
@@ -61,7 +62,7 @@ from sidecar.metrics.vocabulary import (
 )
 from sidecar.proxy.errors import Failure
 from sidecar.slo import cost_names
-from sidecar.slo.causes import ROOTS
+from sidecar.slo.causes import ROOTS, SIZED_ROOTS
 from sidecar.slo.learning import Came
 from sidecar.slo.prefill_cost import Refusal
 from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES
@@ -583,6 +584,46 @@ INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(
     together=ROOTS,
     used=1,  # one at a time
 )
+INCIDENT_SHOWN_TIMESTAMP_SECONDS = Gauge(
+    "llm_incident_shown_timestamp_seconds",
+    "Unix time at which a miss last showed the root of the present incident by evidence of its own. Misses after it only wait behind what the"
+    " root left, or have another root. Absent without an incident, and while its root is not known.",
+    (ROOT_PHASE, ROOT_CAUSE),
+    together=ROOTS,
+    used=1,
+)
+INCIDENT_CONFIDENCE_RATIO = Gauge(
+    "llm_incident_confidence_ratio",
+    "Share, 0 to 1, that the phase of the present incident's root has in the decided misses of this pod, mostly of the minute before"
+    " llm_incident_shown_timestamp_seconds, whose value it keeps. Absent without an incident, and while its root is not known.",
+    (ROOT_PHASE, ROOT_CAUSE),
+    together=ROOTS,
+    used=1,
+)
+INCIDENT_SIZE_RATIO = Gauge(
+    "llm_incident_size_ratio",
+    "How many times its usual value the cause of the present incident's root was while misses showed it: the upper quartile of"
+    " llm_evidence_ratio over the last 5 minutes in which they did. So it stays as it is while a backlog drains, until the incident is over."
+    " per: the unit of the work; step instead of token where nothing tells how many tokens a step gives. Absent for a cause that is no"
+    " ratio, and below the ratio from which a cause is named (1.12 to 1.2).",
+    (ROOT_PHASE, ROOT_CAUSE, PER),
+    together=SIZED_ROOTS,
+    used=1,
+)
+INCIDENT_SIZE_RATIO_LOW = Gauge(
+    "llm_incident_size_ratio_low",
+    "Lower end of the interval of llm_incident_size_ratio, an estimate of 95 %.",
+    (ROOT_PHASE, ROOT_CAUSE, PER),
+    together=SIZED_ROOTS,
+    used=1,
+)
+INCIDENT_SIZE_RATIO_HIGH = Gauge(
+    "llm_incident_size_ratio_high",
+    "Upper end of the interval of llm_incident_size_ratio, an estimate of 95 %.",
+    (ROOT_PHASE, ROOT_CAUSE, PER),
+    together=SIZED_ROOTS,
+    used=1,
+)
 BASELINE_INFO = Info(
     "llm_baseline_info",
     "Always 1. source: where the usual values of this pod came from: process (learned by this process), state (an earlier"
@@ -782,7 +823,8 @@ LEAN: tuple[Metric, ...] = (
     ),
     *(ENGINE_TRAFFIC_SEEN_RATIO, ENGINE_REPORT_AGREEMENT_RATIO),
     *(SLO_REQUESTS_TOTAL, SLO_MISSES_TOTAL, SLO_ALLOWED_MISSES_TOTAL, SLO_BLAMED_MISSES_TOTAL),
-    *(SLO_ROOT_MISSES_TOTAL, SLO_ROOT_CAUSE_MISSES_TOTAL, EVIDENCE_RATIO, INCIDENT_BEGAN_TIMESTAMP_SECONDS),
+    *(SLO_ROOT_MISSES_TOTAL, SLO_ROOT_CAUSE_MISSES_TOTAL),
+    *(INCIDENT_BEGAN_TIMESTAMP_SECONDS, INCIDENT_CONFIDENCE_RATIO, INCIDENT_SIZE_RATIO),
     *(SIDECAR_BUILD_INFO, EVENT_LOOP_CHECKS_TOTAL, TIMED_READS_TOTAL, CONFIG_LAST_RELOAD_SUCCESSFUL),
     *(DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL),
     # read by autoscaling (docs/scaling.md)
@@ -791,6 +833,8 @@ LEAN: tuple[Metric, ...] = (
     *(ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, GOOD_REQUESTS_TOTAL),
     # one series each, or two: what runs, what changed, and what a header took out of the lanes
     *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, READY, VERIFY_PROBES_TOTAL),
+    # what has grown beside the root, for a person
+    EVIDENCE_RATIO,
 )
 """The metrics of `metrics.profile: lean`. A test derives what the rules and the others need, and holds this to it."""
 LEAN_SUMS_OVER = (PROMPT_BUCKET,)

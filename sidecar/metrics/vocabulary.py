@@ -11,7 +11,7 @@ from sidecar.ledger.pending import Lost
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Label
 from sidecar.slo.attribution import VOTES, Blame
-from sidecar.slo.causes import ROOT_PHASES, ROOTS, Cause
+from sidecar.slo.causes import ROOT_PHASES, ROOTS, SIZED_PER, Per
 from sidecar.slo.latency_parts import PARTS
 from sidecar.slo.objective import Objective
 from sidecar.timeline.finish import Finish
@@ -88,15 +88,8 @@ MISSED_TOGETHER = tuple((objective, phase) for objective, phases in PARTS.items(
 BLAMED_TOGETHER = tuple((objective, phase) for objective, phases in VOTES.items() for phase in phases)
 ROOT_PHASE = Label("phase", ROOT_PHASES)
 ROOT_CAUSE = Label("cause", tuple(cause for _, cause in ROOTS))
-RATIO_CAUSES = tuple(
-    map(
-        str,
-        (
-            *(Cause.LOAD, Cause.PROMPT_MIX, Cause.UNCACHED),
-            *(Cause.LONGER_OUTPUTS, Cause.PREFILL_COST, Cause.DECODE_COST),
-        ),
-    )
-)
+PER = Label("per", tuple(Per))
+RATIO_CAUSES = tuple(map(str, SIZED_PER))
 """Causes that are a ratio to a usual value."""
 
 PHASES_TOGETHER = (
@@ -176,6 +169,7 @@ OVERFLOWING = (
         "part",
         "budget",
         "cause",
+        "per",
         "finish_reason",
         "series",
     ),

@@ -7,6 +7,7 @@ weight belongs to which counter, and how old the signs of the pod may be. It ref
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from math import ceil, floor
+from typing import Any
 
 from sidecar.history.incident_log import IncidentLog
 from sidecar.ledger.account import Account
@@ -60,7 +61,7 @@ class Roots:
     def __init__(self, metrics: Metrics, evidence: Evidence) -> None:
         self._evidence = evidence
         self.unix_of: Callable[[float], float] | None = None
-        """Unix time of an instant; None: incidents are neither exported nor written down."""
+        """Unix time of an instant; None: no instant of an incident is exported, and none is written down."""
         self.incidents = IncidentLog()
         self._reader = PodReader(metrics)
         self._pod = Pod()
@@ -87,6 +88,11 @@ class Roots:
         self._undecided = metrics.gauge(c.SLO_UNDECIDED_MISSES)
         self._ratios = metrics.gauge(c.EVIDENCE_RATIO)
         self._began = metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
+        self._shown = metrics.gauge(c.INCIDENT_SHOWN_TIMESTAMP_SECONDS)
+        self._confidence = metrics.gauge(c.INCIDENT_CONFIDENCE_RATIO)
+        self._size = tuple(
+            metrics.gauge(one) for one in (c.INCIDENT_SIZE_RATIO, c.INCIDENT_SIZE_RATIO_LOW, c.INCIDENT_SIZE_RATIO_HIGH)
+        )
 
     # --- misses ---------------------------------------------------------------------------------------------------------
 
@@ -213,11 +219,25 @@ class Roots:
         for cause in c.EVIDENCE_RATIO.labels[0].values:
             factor = next((each for name, each in self.decision.signs.grown.items() if name == cause), None)
             self._ratios.child(cause).set(None if factor is None else factor.value)
-        for child in self._began.children.values():
-            child.set(None)
+        self._set_incident()
+
+    def _set_incident(self) -> None:
+        """Set what is told of the incident: one root at a time."""
+        for family in (self._began, self._shown, self._confidence, *self._size):
+            for child in family.children.values():
+                child.set(None)
         root, began_at = self.incident.root, self.incident.began_at
-        if root is not None and began_at is not None and self.unix_of is not None:
+        if root is None or began_at is None:
+            return
+        shown, size = self.incident.shown, self.incident.size
+        if self.unix_of is not None:
             self._began.child(*root).set(self.unix_of(began_at))
+            self._shown.child(*root).set(None if shown is None else self.unix_of(shown.at))
+        if shown is not None:
+            self._confidence.child(*root).set(shown.confidence)
+        if size is not None:
+            for family, value in zip(self._size, size.ratio, strict=True):
+                family.child(*root, size.per).set(value)
 
     def _log(self, at: float) -> None:
         """Write down the incident that is open, or that it is over."""
@@ -235,6 +255,7 @@ class Roots:
                 votes=self.incident.votes,
                 ratios=ratios,
                 signs=self.decision.signs.direct(began_at),
+                told=_told(self.incident),
             )
 
     # --- one miss -------------------------------------------------------------------------------------------------------
@@ -359,6 +380,15 @@ class Roots:
         if known is None:
             known = self._held_up[asked] = self.long_prompts.hold_up(since, until, threshold_seconds)
         return known
+
+
+def _told(incident: Incident) -> dict[str, Any]:
+    """Size and confidence of the root as values that JSON has."""
+    size, shown = incident.size, incident.shown
+    return {
+        "size": None if size is None else size.as_json(),
+        "confidence": None if shown is None else shown.confidence,
+    }
 
 
 def _ttft_seconds(aims: Aims) -> float | None:

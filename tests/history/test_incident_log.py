@@ -21,6 +21,8 @@ def test_an_incident_has_its_beginning_its_roots_and_its_votes() -> None:
     tell(log, 5, ("queue", "load"))
     tell(log, 45, DEAR)
     tell(log, 715, DEAR)
+    told = {"size": {"ratio": 2.2, "low": 2.0, "high": 2.4, "per": "token"}, "confidence": 0.9}
+    log.goes_on(NOON + 715, DEAR, began_at_unix=NOON, votes={"prefill": 715}, ratios={}, told=told)
     (live,) = log.as_json()
     log.closed(NOON + 720)
 
@@ -32,6 +34,8 @@ def test_an_incident_has_its_beginning_its_roots_and_its_votes() -> None:
         "ended_timestamp_seconds": NOON + 720,
         "phase": "prefill",
         "cause": "prefill_cost",
+        "size": {"ratio": 2.2, "low": 2.0, "high": 2.4, "per": "token"},
+        "confidence": 0.9,
         "leads": [
             {"timestamp_seconds": NOON + 5, "phase": "queue", "cause": "load"},
             {"timestamp_seconds": NOON + 45, "phase": "prefill", "cause": "prefill_cost"},

@@ -51,6 +51,7 @@ READ_BESIDE = {
     c.ENGINE_INFO: "the dashboards' notes on deploys",
     c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS: "the dashboards' notes on reloads",
     c.READY: "a person",
+    c.EVIDENCE_RATIO: "a person, who sees what has grown beside the root",
     c.VERIFY_PROBES_TOTAL: "a person, who sees what a header takes out of the lanes",
 }
 """Metrics on the lean page that no rule reads, with their reader."""
@@ -112,8 +113,8 @@ def busy() -> Metrics:
         models=["llama"],
     )
     for family in metrics.families:
-        if family.metric == c.INCIDENT_BEGAN_TIMESTAMP_SECONDS:
-            family.child("queue", "load").set(1.0)
+        if family.metric.name.startswith("llm_incident_"):
+            family.child(*family.metric.together[0])
         elif family.metric in (c.SIDECAR_BUILD_INFO, c.ENGINE_INFO):
             family.child(*(label.values[0] if label.values else "1" for label in family.metric.labels))
         else:

@@ -27,6 +27,44 @@ def test_an_incident_is_on_the_page_with_its_beginning_while_it_is_open() -> Non
     assert open_ones(pod) == {}
 
 
+TOLD = (
+    *(c.INCIDENT_SIZE_RATIO_LOW, c.INCIDENT_SIZE_RATIO, c.INCIDENT_SIZE_RATIO_HIGH),
+    *(c.INCIDENT_CONFIDENCE_RATIO, c.INCIDENT_SHOWN_TIMESTAMP_SECONDS),
+)
+
+
+def told(pod: PodStory) -> list[dict[tuple[str, ...], float]]:
+    """Label values to the value of each series that tells of the incident."""
+    pod.harness.page()
+    families = (pod.metrics.gauge(metric) for metric in TOLD)
+    return [
+        {key: child.value for key, child in family.children.items() if child.value is not None} for family in families
+    ]
+
+
+@pytest.mark.long
+def test_one_root_is_told_with_its_size_for_as_long_as_the_incident_lasts() -> None:
+    """Steps are dear for a minute; another minute later no ratio shows it, and misses still stand in the windows that burn."""
+    pod = calm_pod()
+    pod.harness.slo.roots.unix_of = lambda at: 1_000_000.0 + at
+    for _ in range(60):
+        decodes_dearly(pod)
+    during = told(pod)
+    pod.calm(60)
+    after, ratio = told(pod), pod.metrics.gauge(c.EVIDENCE_RATIO).child(Cause.DECODE_COST).value
+    pod.calm(700)
+
+    low, size, high, confidence, _ = during
+    assert [set(one) for one in during] == [{("decode", "decode_cost", "step")}] * 3 + [{("decode", "decode_cost")}] * 2
+    assert [*size.values()] == [pytest.approx(3.0, rel=0.2)]
+    assert [*low.values()] < [*size.values()] < [*high.values()]
+    assert 0.6 < next(iter(confidence.values())) <= 1.0
+    assert ratio == pytest.approx(1.0, abs=0.15)
+    assert open_ones(pod) == {}
+    assert after == during
+    assert told(pod) == [{}] * 5
+
+
 def test_an_incident_of_unknown_root_has_a_beginning_and_a_log_too() -> None:
     """A process that knows nothing usual yet: its page says since when, and why no root is known."""
     pod = PodStory()
@@ -61,4 +99,7 @@ def test_the_log_of_incidents_has_each_with_its_root_and_its_votes() -> None:
     assert leader(over["votes"]) == Blame.DECODE
     assert open_one["votes"][Blame.DECODE] > 0.0
     assert over["evidence_ratios"][Cause.DECODE_COST] == pytest.approx(3.0, rel=0.2)
+    assert over["size"]["ratio"] == pytest.approx(3.0, rel=0.2)
+    assert over["size"]["low"] <= over["size"]["ratio"] <= over["size"]["high"]
+    assert 0.6 < over["confidence"] <= 1.0
     assert over["began_timestamp_seconds"] < over["leads"][0]["timestamp_seconds"]
