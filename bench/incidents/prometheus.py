@@ -103,10 +103,10 @@ class Heard:
 
 
 def names_in(rule_files: Iterable[Path] = RULE_FILES) -> frozenset[str]:
-    """Names of all the sidecar's metrics that a rule or the words of an alert ask for, as written in the rules."""
+    """Names of all the sidecar's metrics that a rule or the words of an alert ask for, as written in the rules, or the bench itself."""
     rules = _rules(tuple(rule_files))
     texts = (text for rule in rules for text in (rule["expr"], *rule.get("annotations", {}).values()))
-    return frozenset(name for text in texts for name in _NAME.findall(text))
+    return frozenset(name for text in (*texts, *_ASKED.values()) for name in _NAME.findall(text))
 
 
 def edges_in(rule_files: Iterable[Path] = RULE_FILES) -> dict[str, frozenset[str]]:
@@ -184,7 +184,7 @@ def hear(
 
 FIRES = "fires"
 CONFIDENCE = "confidence"
-"""Annotation of each alert that names a root: the share of the decided misses that say so, 0 to 1."""
+"""Annotation of each alert that names a root: the confidence of the pods' incidents or, without one, the share of the decided misses, 0 to 1."""
 _ASKED = {
     FIRES: 'ALERTS{alertstate="firing"}',
     "waited": f'topk by ({WHO}) (1, {WAITED_IN.name}) and on ({WHO}) ALERTS{{alertstate="firing",severity="page"}}',

@@ -35,7 +35,7 @@ SIGNS = "\\\"'`{}[]()<>&|%$#@!*_~?=+;:,./- \n\r\t\x07\x00é\u202e\u6a21\N{GRINNI
 drawn_names = st.lists(st.text(SIGNS, min_size=1, max_size=30), min_size=12, max_size=12, unique=True)
 LABELS = (*ONE_PROCESS, "model", "lane", "objective", "phase")
 QUEUE_PAGE = next(rule for rule in rules() if str(rule) == "LLMQueueBurn{page,queue}")
-FOUND = {"cause": "slots", "size": "unknown", "since": "37000", "window": "5m", "rank": "first"}
+FOUND = {"cause": "load", "size": "2.0", "since": "37000", "confidence": "0.80", "window": "5m", "rank": "first"}
 """The text that each annotation gets from its query; the worst pod has the name itself."""
 
 
@@ -49,7 +49,7 @@ def series(name: str) -> list[dict[str, str]]:
     who = {label: name for label in told if label not in ("phase", "instance")}
     of_lane = {label: name for label in who if label != "pod"}
     of_pod = {label: name for label in who if label not in ("lane", "objective")}
-    root = {"phase": "queue", "cause": "slots"}
+    root = {"phase": "queue", "cause": "load"}
     page: dict[str, tuple[Mapping[str, str], str]] = {
         "up": (told, "0x5"),
         "lane:llm_slo_root:share": ({**of_lane, "phase": "queue", "window": "5m"}, "0.9x5"),
@@ -57,6 +57,8 @@ def series(name: str) -> list[dict[str, str]]:
         "llm_slo_misses_total": (who, "0+60x5"),
         "llm_slo_root_cause_misses_total": ({**of_pod, **root}, "0+60x5"),
         "llm_incident_began_timestamp_seconds": ({**of_pod, **root}, "37000x5"),
+        "llm_incident_confidence_ratio": ({**of_pod, **root}, "0.8x5"),
+        "llm_incident_size_ratio": ({**of_pod, **root, "per": "second"}, "2x5"),
     }
     return [{"series": f"{metric}{{{written(labels)}}}", "values": text} for metric, (labels, text) in page.items()]
 

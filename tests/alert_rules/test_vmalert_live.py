@@ -33,6 +33,7 @@ from tests.support.tools import need_tool
 pytestmark = [pytest.mark.live, pytest.mark.timed]
 
 LANE = 'namespace="vm",job="llm",model="small",lane="chat",objective="ttft"'
+ROOT = 'namespace="vm",job="llm",pod="a",phase="prefill",cause="prefill_cost"'
 HEALTHY_SECONDS, BROKEN_SECONDS, PATIENCE_SECONDS = 15, 30, 60
 """Together below the time limit of a test: what never comes fails by itself, and not as a machine that was busy."""
 PAGER = "/prefill/page"
@@ -101,7 +102,8 @@ def _push(store: str, second: int, misses: float) -> None:
         f'llm_slo_root_misses_total{{{LANE},pod="a",phase="prefill"}}': misses,
         f'llm_slo_root_misses_total{{{LANE},pod="a",phase="queue"}}': 0,
         'llm_slo_root_cause_misses_total{namespace="vm",job="llm",model="small",pod="a",phase="prefill",cause="prefill_cost"}': misses,
-        'llm_evidence_ratio{namespace="vm",job="llm",pod="a",cause="prefill_cost"}': 2.2,
+        f'llm_incident_size_ratio{{{ROOT},per="token"}}': 2.2,
+        f"llm_incident_confidence_ratio{{{ROOT}}}": 0.9,
         'llm_sidecar_build_info{namespace="vm",job="llm",pod="a",instance="a:9901",version="1"}': 1,
     }
     body = "\n".join(f"{series} {value}" for series, value in values.items())
@@ -140,8 +142,8 @@ def test_vmalert_pages_the_root_in_words_once_and_tells_its_end(servers: Servers
 
     (page,) = pages.values()
     assert page["labels"]["alertname"] == "LLMPrefillBurn"
-    assert page["annotations"]["summary"].startswith("prefill costs 2.2x, confidence ")
-    assert (page["annotations"]["cause"], page["annotations"]["confidence"]) == ("prefill_cost", "1.00")
+    assert page["annotations"]["summary"].startswith("prefill costs 2.2x, confidence 90%")
+    assert (page["annotations"]["cause"], page["annotations"]["confidence"]) == ("prefill_cost", "0.90")
     assert [told.body["status"] for told in servers.sink.at(PAGER)] == ["firing", "resolved"]
     others = {told.path for told in servers.sink.notifications if told.path.endswith("/page")} - {PAGER}
     assert others == set()

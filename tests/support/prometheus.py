@@ -26,6 +26,7 @@ REASONS = (
     "llm_slo_root_cause_misses_total > 0",
     "llm_slo_undecided_misses",
     "llm_evidence_ratio",
+    "llm_incident_size_ratio",
     "llm_engine_cost_ratio",
     "pod:llm_slo:odd",
 )

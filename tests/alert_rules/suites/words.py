@@ -21,7 +21,7 @@ TICKET = "twice what the target allows for half an hour, or all of it for six ho
 
 MEANINGS = {
     "LLMPrefillBurn": "Prompts take longer to compute than they did, or more of them has to be computed.",
-    "LLMQueueBurn": "There is more work than room, or room is held for longer; the engine works at its usual pace.",
+    "LLMQueueBurn": "There is more work than room, or room is held for longer.",
     "LLMEngineBurn": "The engine is down, restarts, is silent or fails requests.",
     "LLMUnattributedBurn": "No root has 60 % of the decided misses, so no phase is named.",
 }
@@ -37,9 +37,14 @@ def told(scenario: Scenario, minute: float, one: str, summary: str, rest: str, *
     description = f"{MEANINGS[name]} {lane_of} ({PAGE if severity == 'page' else TICKET}). {rest}"
     plain = {"cause": "none", "size": "unknown", "since": "unknown", "confidence": "1.00", "worst_pod": "engine-0"}
     plain |= {"window": "2m", "rank": "first"}
-    if sure := re.search(r"Confidence: (\S+%)", rest):
+    if ", confidence " not in summary and (sure := re.search(r"(\S+%) of the decided misses", rest)):
         summary = summary.replace(";", f", confidence {sure[1]};", 1)
     scenario.reads(minute, one, summary, description, **{**plain, **annotations})
+
+
+def sized(scenario: Scenario, *values: float | None, phase: str = "prefill", **labels: str) -> None:
+    """The size of a pod's incident. None: it is over."""
+    scenario.shows("llm_incident_size_ratio", *values, phase=phase, **labels)
 
 
 # --- pages of a phase ------------------------------------------------------------------------------------------------------
@@ -53,12 +58,17 @@ def dear_prompts(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("prefill", 0.6, queue=0.2), pod="engine-1")
     lane(scenario, WELL, broken("prefill", 0.4), pod="engine-2")
     causes(scenario, *spans)
-    scenario.shows("llm_evidence_ratio", 2.2, cause="prefill_cost")
-    scenario.shows("llm_evidence_ratio", 1.9, cause="prefill_cost", pod="engine-1")
+    sized(scenario, 2.2, cause="prefill_cost", per="token")
+    sized(scenario, 1.9, cause="prefill_cost", per="token", pod="engine-1")
+    for pod, sure in (("engine-0", 0.91), ("engine-1", 0.88)):
+        scenario.shows("llm_incident_confidence_ratio", sure, phase="prefill", cause="prefill_cost", pod=pod)
     scenario.shows("llm_incident_began_timestamp_seconds", None, 37_000, phase="prefill", cause="prefill_cost")
 
-    summary = "prefill costs 2.2x since 10:16 UTC; interactive misses TTFT 12.0x, waited in queue, worst pod engine-0 (44.44% of the misses)"
-    rest = "432 misses in 2m. Confidence: 84.44% of the decided misses say prefill."
+    summary = (
+        "prefill costs 2.2x since 10:16 UTC, confidence 88%; interactive misses TTFT 12.0x, waited in queue,"
+        " worst pod engine-0 (44.44% of the misses)"
+    )
+    rest = "432 misses in 2m. 84.44% of the decided misses say prefill."
     told(
         scenario,
         12,
@@ -68,7 +78,7 @@ def dear_prompts(scenario: Scenario) -> None:
         cause="prefill_cost",
         size="2.2",
         since="37000",
-        confidence="0.84",
+        confidence="0.88",
     )
 
 
@@ -81,7 +91,7 @@ def a_queue_of_one_cluster(scenario: Scenario) -> None:
             lane(scenario, *spans, pod=pod)
             causes(scenario, *spans, pod=pod)
 
-    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    rest = "192 misses in 2m. 100% of the decided misses say queue."
     summary = f"more load arrives; interactive misses TTFT 16.0x, {ONLY_POD}"
     told(scenario, 12, "LLMQueueBurn page", summary, rest, cause="load", cluster="us")
 
@@ -94,7 +104,7 @@ def a_model_that_is_a_path_of_windows(scenario: Scenario) -> None:
     causes(scenario, WELL, Traffic(0.8, {"queue": 1}), model=model)
 
     where = f"Lane interactive of model {model} in namespace {scenario.name} misses its TTFT objective"
-    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    rest = "192 misses in 2m. 100% of the decided misses say queue."
     summary = f"more load arrives, confidence 100%; interactive misses TTFT 16.0x, {ONLY_POD}"
     plain = {"size": "unknown", "since": "unknown", "confidence": "1.00", "window": "2m", "rank": "first"}
     scenario.reads(
@@ -113,7 +123,7 @@ def an_engine_that_rejects(scenario: Scenario) -> None:
     causes(scenario, WELL, Traffic(0.8, {"queue": 1}), queue="rejected")
     scenario.counts("llm_requests_total", 0, 6, outcome="rejected", model=MODEL, lane=LANE, prompt_bucket="0-512")
 
-    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    rest = "192 misses in 2m. 100% of the decided misses say queue."
     summary = f"30 requests were rejected in 5m; interactive misses TTFT 16.0x, {ONLY_POD}"
     told(scenario, 12, "LLMQueueBurn page", summary, rest, cause="rejected")
 
@@ -123,19 +133,33 @@ def a_queue_without_evidence(scenario: Scenario) -> None:
     """Unknown things are left out: size, beginning, cause; the numbers stand."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}))
 
-    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    rest = "192 misses in 2m. 100% of the decided misses say queue."
     told(scenario, 12, "LLMQueueBurn page", f"the root is queue; interactive misses TTFT 16.0x, {ONLY_POD}", rest)
 
 
+@SUITE.scenario(6, 5, 1)
+def a_fault_that_is_over(scenario: Scenario) -> None:
+    """The page stands while the incident is closed already: it tells the size that was told last, and not a ratio of now."""
+    spans = (WELL, broken("prefill", 0.8), broken("prefill", 0.8))
+    lane(scenario, *spans)
+    causes(scenario, *spans)
+    sized(scenario, None, 6, None, cause="prefill_cost", per="token")
+    scenario.shows("llm_evidence_ratio", 1, cause="prefill_cost")
+
+    summary = f"prefill costs 6.0x; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
+    rest = "192 misses in 2m. 100% of the decided misses say prefill."
+    told(scenario, 12, "LLMPrefillBurn page", summary, rest, cause="prefill_cost", size="6.0")
+
+
 @SUITE.scenario(6, 6)
-def a_cause_whose_growth_is_over(scenario: Scenario) -> None:
-    """A ratio below what may be named is no size: the plain words, and nothing for programs."""
+def a_cause_without_a_size(scenario: Scenario) -> None:
+    """Below what may be named no size is told: the plain words, nothing for programs, and no number of now."""
     lane(scenario, WELL, broken("prefill", 0.8))
     causes(scenario, WELL, broken("prefill", 0.8))
-    scenario.shows("llm_evidence_ratio", 6, 1.19, cause="prefill_cost")
+    scenario.shows("llm_evidence_ratio", 1.19, cause="prefill_cost")
 
     summary = f"prefill costs more; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
-    rest = "192 misses in 2m. Confidence: 100% of the decided misses say prefill."
+    rest = "192 misses in 2m. 100% of the decided misses say prefill."
     told(scenario, 12, "LLMPrefillBurn page", summary, rest, cause="prefill_cost")
 
 
@@ -146,7 +170,7 @@ def a_load_whose_size_is_not_known(scenario: Scenario) -> None:
     causes(scenario, WELL, broken("queue"))
 
     summary = f"more load arrives; interactive misses E2E 16.0x, waited in queue, {ONLY_POD}"
-    rest = "192 misses in 2m. Confidence: 100% of the decided misses say queue."
+    rest = "192 misses in 2m. 100% of the decided misses say queue."
     told(scenario, 12, "LLMQueueBurn page", summary, rest, objective="e2e", cause="load")
 
 
@@ -169,7 +193,7 @@ def a_lane_that_burns_less_than_another(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("prefill", 0.9), lane="batch")
 
     summary = f"the root is queue; interactive misses TTFT 12.0x, waited in queue, {ONLY_POD}"
-    rest = "144 misses in 2m. Confidence: 100% of the decided misses say queue."
+    rest = "144 misses in 2m. 100% of the decided misses say queue."
     told(scenario, 12, "LLMQueueBurn page", summary, rest, rank="other")
 
 
@@ -210,7 +234,7 @@ def a_ticket(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue", 0.15))
 
     summary = f"the root is queue; interactive misses TTFT 3.0x, waited in queue, {ONLY_POD}"
-    rest = "90 misses in 5m. Confidence: 100% of the decided misses say queue."
+    rest = "90 misses in 5m. 100% of the decided misses say queue."
     told(scenario, 66, "LLMQueueBurn ticket", summary, rest, window="5m")
 
 
@@ -221,8 +245,9 @@ def one_pod_of_two(scenario: Scenario) -> None:
     lane(scenario, *spans, pod="engine-1")
     lane(scenario, WELL, WELL)
     causes(scenario, *spans, pod="engine-1")
-    scenario.shows("llm_evidence_ratio", 2.5, cause="decode_cost", pod="engine-1")
-    scenario.shows("llm_evidence_ratio", 9, cause="decode_cost")
+    sized(scenario, 2.5, phase="decode", cause="decode_cost", per="step", pod="engine-1")
+    sized(scenario, 9, phase="decode", cause="decode_cost", per="token")
+    scenario.shows("llm_incident_confidence_ratio", 0.86, phase="decode", cause="decode_cost", pod="engine-1")
     scenario.shows(
         "llm_incident_began_timestamp_seconds", None, 390, phase="decode", cause="decode_cost", pod="engine-1"
     )
@@ -230,7 +255,7 @@ def one_pod_of_two(scenario: Scenario) -> None:
     scenario.reads(
         9,
         "LLMPodBurn page",
-        "engine-1 misses more than other pods: decode costs 2.5x since 00:06 UTC, confidence 100%; most misses: interactive, TTFT",
+        "engine-1 misses more than other pods: decode costs 2.5x since 00:06 UTC, confidence 86%; most misses: interactive, TTFT",
         "This pod misses half of its requests, or ten times what the target allows, and at least three times as much as the"
         " other pods of its model together, with the same lanes. Lane alerts leave its misses out. Phase: decode, by this pod's"
         " decided misses of 2 minutes.",
@@ -239,7 +264,7 @@ def one_pod_of_two(scenario: Scenario) -> None:
         cause="decode_cost",
         size="2.5",
         since="390",
-        confidence="1.00",
+        confidence="0.86",
         worst_pod="engine-1",
         window="2m",
     )
@@ -318,19 +343,19 @@ def a_lane_beside_an_odd_pod(scenario: Scenario) -> None:
     for pod in ("engine-1", "engine-2", "engine-3", "engine-4"):
         lane(scenario, Traffic(per_minute=30), broken("prefill", 0.34 - 0.01 * int(pod[-1]), 30), pod=pod, target=0.97)
         causes(scenario, Traffic(per_minute=30), broken("prefill", 0.3, 30), pod=pod)
-        scenario.shows("llm_evidence_ratio", 2.2, cause="prefill_cost", pod=pod)
+        sized(scenario, 2.2, cause="prefill_cost", per="token", pod=pod)
         scenario.shows(
             "llm_incident_began_timestamp_seconds", None, 400, phase="prefill", cause="prefill_cost", pod=pod
         )
     other = Traffic(per_minute=300), broken("prefill", 1.0, 300)
     lane(scenario, *other, target=0.97)
     causes(scenario, *other, prefill="uncached")
-    scenario.shows("llm_evidence_ratio", 9, cause="prefill_cost")
+    sized(scenario, 9, cause="prefill_cost", per="token")
     scenario.shows("llm_incident_began_timestamp_seconds", None, 300, phase="prefill", cause="uncached")
 
     worst = "worst pod engine-1 (26.19% of the misses)"
     summary = f"prefill costs 2.2x since 00:06 UTC; interactive misses TTFT 10.5x, waited in queue, {worst}"
-    rest = "76 misses in 2m. Confidence: 100% of the decided misses say prefill."
+    rest = "76 misses in 2m. 100% of the decided misses say prefill."
     told(
         scenario,
         12,

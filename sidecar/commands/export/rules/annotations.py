@@ -1,7 +1,8 @@
 """The words of a page: summary, description, links, and plain values for programs, with numbers in human units.
 
 Templates are Prometheus's own and run in 2.42 and in vmalert: `query` asks for cause, size, beginning and worst pod when the alert
-fires. Where a query is empty, its words are left out or a plain phrase stands instead.
+fires. Size and confidence are those that each pod tells of its incident, and not ratios of this instant: a page is about the past minutes.
+Where a query is empty, its words are left out or a plain phrase stands instead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,6 @@ from sidecar.commands.export.rules.burn import POD_LABELS, without_odd_pods
 from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
-from sidecar.slo.root.weigh import DEARER
 
 
 RUNBOOKS = "http://llm-phase-sidecar:9901/runbooks"
@@ -26,13 +26,13 @@ SIZED = {
     Cause.PROMPT_MIX: ("prompts are {}x as long", "prompts are longer"),
     Cause.DECODE_COST: ("decode costs {}x", "decode costs more"),
 }
-"""Causes of which `llm_evidence_ratio` gives the size: the words with it, and without."""
+"""Causes of which `llm_incident_size_ratio` gives the size: the words with it, and without."""
 SAID: Mapping[str, str] = {
     Cause.REJECTED: "requests are rejected",
     Cause.SLOTS: "all slots are taken",
     Cause.KV: "the KV cache is full",
     Cause.PREEMPTION: "running requests are preempted",
-    Cause.FRONT_END: "requests wait in the front end while slots are free",
+    Cause.FRONT_END: "requests wait in the front end",
     Cause.KV_TRANSFER: "the KV cache moves slowly to the decode worker",
     Cause.HOP: "something on the way collects tokens",
     Cause.CLIENT: "clients read slowly",
@@ -52,12 +52,12 @@ WOULD_TELL = {
 }
 
 MEANING: Mapping[str, str] = {
-    Blame.QUEUE: "There is more work than room, or room is held for longer; the engine works at its usual pace.",
+    Blame.QUEUE: "There is more work than room, or room is held for longer.",
     Blame.PREFILL: "Prompts take longer to compute than they did, or more of them has to be computed.",
     Blame.FIRST_TOKEN: "Time is lost before the scheduler or behind it: tokenising, templates, the API server, the network.",
     Blame.UNATTRIBUTED: "No root has 60 % of the decided misses, so no phase is named.",
-    Blame.DECODE: "A step of the same sequences takes longer than it did.",
-    Blame.STREAM: "The engine made the tokens; something on their way held them back: a slow client, or a hop that buffers.",
+    Blame.DECODE: "Tokens of the same sequences take longer than they did, or the KV cache takes longer to the decode worker.",
+    Blame.STREAM: "Something on the way of the tokens held them back: a slow client, or a hop that buffers.",
     Blame.ENGINE: "The engine is down, restarts, is silent or fails requests.",
     SIDECAR: "The sidecar itself is late or at a limit, so its measurements say nothing about the engine.",
 }
@@ -74,6 +74,7 @@ _MODEL = (*ONE_ENGINE, "model")
 _LANE_LABELS = (*_MODEL, "lane", "objective")
 _FIRST_VALUE = "{{ . | first | value | %s }}"
 _TENTHS = 'printf "%.1f"'
+_HUNDREDTHS = 'printf "%.2f"'
 
 
 def _query(metric: str, labels: tuple[str, ...], *more: str) -> str:
@@ -126,9 +127,21 @@ def _of_these(selected: str, labels: tuple[str, ...]) -> str:
     return selected if "pod" in labels else f"{selected} unless on ({POD_LABELS}) max_over_time(pod:llm_slo:odd[5m])"
 
 
-def _largest(ratio: str, labels: tuple[str, ...]) -> str:
-    """The ratio of the pod that shows most, if it is one to name: a cause whose growth is over by now is no "1.0x"."""
-    return f"max({_of_these(ratio, labels)}) >= {DEARER:g}"
+def _largest(size: str, labels: tuple[str, ...]) -> str:
+    """The size on the pod that shows most. An incident that is over by now was open in the minutes that the page is about."""
+    return f"max({_of_these(_told(size), labels)})"
+
+
+def _told(series: str) -> str:
+    """The values that the incidents of the last minutes told last."""
+    return f"last_over_time({series}[5m])"
+
+
+def _confidence(phase: str, labels: tuple[str, ...], form: str) -> str:
+    """The confidence in the root on the pod that is least sure of it; where no pod tells any, the share of the lane's or the pod's misses."""
+    own = tuple(label for label in (labels if phase else (*labels, "phase")) if label != "model")
+    told = _told(_query("llm_incident_confidence_ratio", own, *([f'phase="{phase}"'] if phase else [])))
+    return _asked(f"min({_of_these(told, labels)})", _names(own), _FIRST_VALUE % form, f"{{{{ $value | {form} }}}}")
 
 
 def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> str:
@@ -143,19 +156,19 @@ def _cause(phase: str, labels: tuple[str, ...], then: str, otherwise: str) -> st
 def _size(phase: str, labels: tuple[str, ...]) -> str:
     """`2.2`, of the leading cause if it has a size; else `unknown`."""
     where = tuple(label for label in labels if label != "model")
-    largest = _largest(_query("llm_evidence_ratio", (*where, "cause")), labels)
+    largest = _largest(_query("llm_incident_size_ratio", (*where, "cause")), labels)
     return _cause(
         phase, labels, _asked(largest, f"{_names(where)} $cause", _FIRST_VALUE % _TENTHS, "unknown"), "unknown"
     )
 
 
 def _said(phases: tuple[str, ...], labels: tuple[str, ...]) -> str:
-    """The words for $cause; of sized ones with `llm_evidence_ratio` of the worst pod."""
+    """The words for $cause; of sized ones with `llm_incident_size_ratio` of the worst pod."""
     causes = [cause for phase in phases for cause in CAUSES_BY_PHASE.get(phase, ())]
     text = ""
     if any(cause in SIZED for cause in causes):
         where = tuple(label for label in labels if label != "model")
-        size = _query("llm_evidence_ratio", (*where, "cause"))
+        size = _query("llm_incident_size_ratio", (*where, "cause"))
         names = f"{_names(where)} $cause"
         text = f'{{{{ $size := printf "{_largest(size, labels)}" {names} | query }}}}'
     branches: list[tuple[str, str]] = []
@@ -242,7 +255,7 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
     unattributed = phase == Blame.UNATTRIBUTED
     own = _query("lane:llm_slo_root:share", _LANE_LABELS, f'phase="{phase}"')
     burn = _query("lane:llm_slo_burn:ratio_rate5m", _LANE_LABELS)
-    confidence = '{{ $value | printf "%.2f" }}'
+    confidence = _confidence(phase, _MODEL, _HUNDREDTHS)
     if unattributed:
         confidence = _asked(own, _names(_LANE_LABELS), _FIRST_VALUE % 'printf "%.2f"', "unknown")
     waited = _asked(
@@ -261,9 +274,9 @@ def burn_annotations(name: str, phase: str, windows: str, bases: tuple[str, str]
         )
         + "."
         if unattributed
-        else f"Confidence: {{{{ $value | humanizePercentage }}}} of the decided misses say {phase}."
+        else f"{{{{ $value | humanizePercentage }}}} of the decided misses say {phase}."
     )
-    sure = "" if unattributed else ", confidence {{ $value | humanizePercentage }}"
+    sure = "" if unattributed else f", confidence {_confidence(phase, _MODEL, 'humanizePercentage')}"
     counted = _of_window(
         "lane:llm_slo_misses:increase%s", phase, " " + _FIRST_VALUE % 'printf "%.0f"' + " misses in {{ $window }}."
     )
@@ -332,7 +345,7 @@ def pod_annotations(
         '; most misses: {{ . | first | label "lane" }}, {{ $objective := . | first | label "objective" }}'
         + OBJECTIVES.replace("$labels.objective", "$objective"),
     )
-    sure = "" if phase else ", confidence {{ $value | humanizePercentage }}"
+    sure = "" if phase else f", confidence {_confidence(phase, pod, 'humanizePercentage')}"
     tell = _cause(phase, pod, " " + _chosen(tuple(WOULD_TELL.items())), "") if phase == Blame.UNATTRIBUTED else ""
     return {
         "summary": f"{{{{ $labels.pod }}}} misses more than other pods: {_headline(phase, pod)}{sure}{worst}",
@@ -343,7 +356,7 @@ def pod_annotations(
         "cause": _cause(phase, pod, "{{ $cause }}", NO_CAUSE),
         "size": _size(phase, pod),
         "since": _since_at(phase, pod),
-        "confidence": '{{ $value | printf "%.2f" }}',
+        "confidence": _confidence(phase, pod, _HUNDREDTHS),
         "worst_pod": "{{ $labels.pod }}",
         "window": window.replace(" minutes", "m"),
         **links(name, bases, pod, shown=("namespace", "pod"), dashboard="llm-fleet"),

@@ -93,7 +93,7 @@ def _is_page(rule: Record | Alert) -> bool:
 _ACTION = re.compile(r"\{\{-? (?:(?P<word>with|if|range|else|end)\b)?(?P<rest>.*?) -?\}\}")
 _OPENS_A_BLOCK = frozenset({"with", "if", "range"})
 _KEPT_TEXTS = ("summary", "description")
-"""Texts that say something without their queries. Of the others nothing would be left, or a word that is not true."""
+"""Texts that say something without their queries, as those do that have the alert's own value. Of the others nothing would be left, or a word that is not true."""
 
 
 def without_questions(groups: Groups) -> Groups:
@@ -106,9 +106,9 @@ def without_questions(groups: Groups) -> Groups:
 
 def _plain(alert: Alert) -> Alert:
     texts = {
-        name: _unasked(text, otherwise=name == "summary")
+        name: _unasked(text, otherwise=name != "description")
         for name, text in alert.annotations.items()
-        if name in _KEPT_TEXTS or name.endswith("_url") or "| query }}" not in text
+        if name in _KEPT_TEXTS or name.endswith("_url") or "| query }}" not in text or "$value" in text
     }
     return replace(alert, annotations=texts)
 

@@ -169,9 +169,7 @@ def test_a_text_that_asks_nothing_says_the_root_the_lane_and_the_confidence() ->
     texts = texts_of(AZURE, "LLMQueueBurn", "queue")
 
     assert texts["summary"] == f'{sure}; {{{{ $labels.lane }}}} misses {objective}{{{{ $window := "5m" }}}}'
-    assert texts["description"].endswith(
-        "Confidence: {{ $value | humanizePercentage }} of the decided misses say queue."
-    )
+    assert texts["description"].endswith(" {{ $value | humanizePercentage }} of the decided misses say queue.")
     assert {*texts} == {"summary", "description", "confidence", "runbook_url", "dashboard_url"}
 
 
