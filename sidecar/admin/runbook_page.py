@@ -16,7 +16,7 @@ from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.interventions import CHAPTERS, ENGINES
 from sidecar.diagnosis.measured import EngineDown
-from sidecar.diagnosis.wording import phase_name
+from sidecar.diagnosis.wording import phase_name, times
 from sidecar.engines.kinds import KINDS
 
 
@@ -132,7 +132,8 @@ def present(name: str, d: Diagnosis | None, lane: str | None, down: EngineDown |
         return f"{who} is well: it meets what is promised."
     if d.outcome is Outcome.REFUSED or d.phase is None:
         return f"{who} has no verdict: {prose(d.missing[0].what)}." if d.missing else f"{who} has no verdict."
-    cause = "its cause is not known" if d.cause is None else f"cause <strong>{d.cause}</strong>"
+    size = "" if d.size is None else f" ({times(d.size.ratio.value)} the usual)"
+    cause = "its cause is not known" if d.cause is None else f"cause <strong>{d.cause}</strong>{size}"
     sure = "" if d.confidence is None else f", confidence {percent(d.confidence)}"
     runbook = CHAPTERS[d.phase]
     path = escape(runbook_path(runbook, d))

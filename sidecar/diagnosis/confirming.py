@@ -18,6 +18,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Histogram
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import Cause
+from sidecar.slo.root.weigh import is_worth_naming
 from sidecar.timeline.outcome import Outcome
 
 
@@ -45,7 +46,8 @@ class Check:
     beside: tuple[Reader, Callable[[float], str]] | None = None
     """One more number that belongs to it, where it is known."""
     usual: Cause | None = None
-    """The cause of which this number is a sign: what it is over its usual value is said too, where it is known."""
+    """The cause of which this number is a sign: the size that an open incident has of it is said too, else its number over the usual one, or
+    that it has not grown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,14 @@ class Answer:
 def _misses(*by: str, phase: str = "", of: tuple[str, ...] = _OF_MODEL) -> Reader:
     only = {"phase": phase} if phase else {}
     return r.above_zero(r.growth(c.SLO_ROOT_CAUSE_MISSES_TOTAL, *by, of=of, only=only))
+
+
+def _size(phase: Blame) -> Check:
+    """The size of the open incident's root, if the root is of this phase."""
+    read = r.gauge(
+        c.INCIDENT_SIZE_RATIO, "cause", only={"phase": phase}, absent=f"no incident with a size is open for {phase}"
+    )
+    return Check(read=read, by=("cause",), say=lambda ratio: f"{times(ratio)} the usual")
 
 
 def _slowest(q: float, metric: Histogram, *of: str) -> Check:
@@ -84,9 +94,6 @@ CHECKS: Mapping[str, Check] = {
     "missed-share": Check(
         read=r.over(r.growth(c.SLO_MISSES_TOTAL, of=_OF_MODEL), r.growth(c.SLO_REQUESTS_TOTAL, of=_OF_MODEL)),
         say=percent,
-    ),
-    "grown-causes": Check(
-        read=r.gauge(c.EVIDENCE_RATIO, "cause"), by=("cause",), say=lambda ratio: f"{times(ratio)} the usual"
     ),
     "usual-values-from": Check(
         read=r.gauge(c.BASELINE_INFO, "source", "provisional"),
@@ -207,12 +214,8 @@ CHECKS: Mapping[str, Check] = {
         say=percent,
         usual=Cause.UNCACHED,
     ),
-    "decode-cost": Check(
-        read=r.gauge(c.ENGINE_COST_RATIO, only={"part": "decode"}), say=lambda ratio: f"{times(ratio)} the usual"
-    ),
-    "prefill-cost": Check(
-        read=r.gauge(c.ENGINE_COST_RATIO, only={"part": "prefill"}), say=lambda ratio: f"{times(ratio)} the usual"
-    ),
+    "decode-cost": _size(Blame.DECODE),
+    "prefill-cost": _size(Blame.PREFILL),
     "kv-transfer-slowest-twentieth": _slowest(0.95, c.KV_TRANSFER_SECONDS, *_OF_MODEL),
     "connect-slowest-percent": _slowest(0.99, c.ENGINE_CONNECT_SECONDS, "lane"),
     "engine-state": Check(
@@ -321,5 +324,10 @@ def _beside(check: Check, moment: Moment) -> list[str]:
 def _usual(check: Check, moment: Moment) -> list[str]:
     if check.usual is None:
         return []
-    ratio = moment.now.gauges[c.EVIDENCE_RATIO.name].get((str(check.usual),))
-    return [] if ratio is None else [f"`{check.usual}` is {times(ratio)} the usual"]
+    gauges, cause = moment.now.gauges, check.usual
+    told = [size for key, size in gauges[c.INCIDENT_SIZE_RATIO.name].items() if key[1] == cause]
+    ratio = told[0] if told else gauges[c.EVIDENCE_RATIO.name].get((str(cause),))
+    if ratio is None:
+        return []
+    grown = is_worth_naming(cause, ratio)
+    return [f"`{cause}` is {times(ratio)} the usual" if grown else f"`{cause}` has not grown"]

@@ -4,7 +4,7 @@ A ratio whose divisor is 0 or unknown is None, and so is a quantile from too few
 only ever divided by one of the whole engine.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, Regime
@@ -13,6 +13,7 @@ from sidecar.diagnosis.verdict import (
     ModelLane,
     RootPhase,
     Verdict,
+    of_largest,
     root_cause,
     root_phase,
 )
@@ -20,12 +21,14 @@ from sidecar.history.growth import Growth, Total, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.declaration import Counter, Histogram
+from sidecar.metrics.declaration import Counter, Gauge, Histogram
 from sidecar.proxy.errors import Failure
 from sidecar.slo.attribution import VOTES, Blame
-from sidecar.slo.causes import ROOT_PHASES, Cause, Unknown
+from sidecar.slo.causes import ROOT_PHASES, Cause, Per, Unknown
+from sidecar.slo.factor import Factor
 from sidecar.slo.objective import Objective
 from sidecar.slo.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
+from sidecar.slo.root.size import RootSize
 from sidecar.timeline.outcome import Outcome
 
 
@@ -132,9 +135,6 @@ def _verdict(windows: Windows, window: Growth, who: LaneObjective) -> Verdict | 
         return None
     votes = _by_phase(windows.growth[SHOWN_SECONDS], c.SLO_BLAMED_MISSES_TOTAL, who, VOTES[who.objective])
     split = {Blame(phase): count for phase, count in votes.items() if phase != Blame.UNATTRIBUTED}
-    began: dict[RootPhase, float] = {}
-    for (phase, _), at in windows.all_of(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).items():
-        began[root_phase(phase)] = min(at, began.get(root_phase(phase), at))
     return Verdict(
         roots={root_phase(phase): count for phase, count in roots.items()},
         seconds=window.seconds,
@@ -142,7 +142,26 @@ def _verdict(windows: Windows, window: Growth, who: LaneObjective) -> Verdict | 
         undecided=undecided,
         causes=_causes(window, who.model),
         waited_in={phase: count / sum(split.values()) for phase, count in split.items()},
-        began=began,
+        began=_by_root(windows, c.INCIDENT_BEGAN_TIMESTAMP_SECONDS, min),
+        shown=_by_root(windows, c.INCIDENT_SHOWN_TIMESTAMP_SECONDS, max),
+        confidences=_by_root(windows, c.INCIDENT_CONFIDENCE_RATIO, min),
+        sizes=_sizes(windows),
+    )
+
+
+def _by_root(windows: Windows, metric: Gauge, chosen: Callable[[float, float], float]) -> dict[RootPhase, float]:
+    """Phase to a number of the open incidents with this root."""
+    found: dict[RootPhase, float] = {}
+    for (phase, _), value in windows.all_of(metric).items():
+        found[root_phase(phase)] = chosen(value, found.get(root_phase(phase), value))
+    return found
+
+
+def _sizes(windows: Windows) -> dict[Cause, RootSize]:
+    low, high = windows.all_of(c.INCIDENT_SIZE_RATIO_LOW), windows.all_of(c.INCIDENT_SIZE_RATIO_HIGH)
+    return of_largest(
+        (Cause(key[1]), RootSize(Factor(ratio, low.get(key, ratio), high.get(key, ratio)), Per(key[2])))
+        for key, ratio in windows.all_of(c.INCIDENT_SIZE_RATIO).items()
     )
 
 

@@ -11,6 +11,7 @@ from sidecar.diagnosis.measured import Latency, Measured, Regime
 from sidecar.diagnosis.verdict import RootPhase
 from sidecar.slo.causes import Cause, Unknown
 from sidecar.slo.objective import Objective
+from sidecar.slo.root.size import RootSize
 
 
 class Outcome(StrEnum):
@@ -94,8 +95,12 @@ class Diagnosis:
     cause: Cause | None = None
     reason: Unknown | None = None
     """The reason for which an unattributed one has no root, if the sidecar states one."""
+    size: RootSize | None = None
+    """The size of the cause, as its incident tells it; None for a cause without one, or if none of it is open."""
     since_at: float | None = None
     """Unix time since which the incident is open; None if unknown."""
+    shown_at: float | None = None
+    """Unix time at which a miss last showed its root by evidence of its own; None if unknown."""
     evidence: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     """Numbers of now beside the usual ones, in sentences."""
@@ -106,7 +111,8 @@ class Diagnosis:
     questions: tuple[Question, ...] = ()
     missing: tuple[Missing, ...] = ()
     confidence: float | None = None
-    """Share of the decided misses of the window that have the leading root, 0 to 1; None if no miss is decided."""
+    """The confidence in the phase, 0 to 1, as its incident tells it, else the leading root's share of the decided misses of the window; None
+    if no miss is decided."""
     because: tuple[str, ...] = ()
     """The number behind the confidence, what lowers it, and what would tell more."""
 

@@ -24,7 +24,7 @@ from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
 from sidecar.slo.objective import TTFT_SHARES, Objective
 from sidecar.slo.presets import INTERACTIVE
 from sidecar.slo.root.pod import KV_FULL_RATIO
-from sidecar.slo.root.weigh import DEARER
+from sidecar.slo.root.weigh import is_worth_naming
 
 
 SMALL_BATCH = 8.0
@@ -121,7 +121,9 @@ def diagnose(told: Measured) -> Diagnosis:
         candidates=candidates,
         cause=cause,
         reason=None if verdict is None else verdict.reason,
+        size=None if verdict is None else verdict.size,
         since_at=None if verdict is None else verdict.since_at,
+        shown_at=None if verdict is None else verdict.shown_at,
         evidence=(
             *(
                 why.of_verdict(m, first, verdict)
@@ -130,7 +132,7 @@ def diagnose(told: Measured) -> Diagnosis:
             ),
             *why.healed(m),
         ),
-        changes=tuple(why.changes(m)),
+        changes=tuple(why.changes(m, cause)),
         second=second,
         regime=m.regime,
         steps=tuple(_steps(m, phase, candidates, cause, second)),
@@ -282,7 +284,7 @@ def _ranked(m: Measured, phase: RootPhase, cause: Cause | None) -> list[Interven
 
 def _not_grown(m: Measured) -> frozenset[str]:
     """Causes whose number has not grown; with any number also the transfer between GPUs, which most engines do not have."""
-    still = {str(cause) for cause, ratio in m.ratios.items() if 0 < ratio < DEARER}
+    still = {str(cause) for cause, ratio in m.ratios.items() if ratio > 0 and not is_worth_naming(cause, ratio)}
     return frozenset({*still, str(Cause.KV_TRANSFER)} if still else ())
 
 

@@ -1,13 +1,13 @@
 """The confidence in a phase, as a number, with what lowers it and what would tell more.
 
-The number is the leading root's share of the decided misses of the window. A diagnosis without decided misses has none: its
-numbers were given by hand, or its lane has no objective.
+The number is what the open incident tells of its root, as on a page; without such an incident, the leading root's share of the decided
+misses of the window. A diagnosis without decided misses has none: its numbers were given by hand, or its lane has no objective.
 """
 
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
 from sidecar.diagnosis.why import latency_of, of_window, shares
-from sidecar.diagnosis.wording import digits, percent
+from sidecar.diagnosis.wording import digits, instant, percent
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Unknown
 from sidecar.slo.cost_names import Reason
@@ -33,21 +33,26 @@ _COST_REASONS = {
 def confidence(
     m: Measured, first: Objective, phase: str, verdict: Verdict | None
 ) -> tuple[float | None, tuple[str, ...]]:
-    """The leading root's share, 0 to 1, and at least one sentence on it."""
+    """The confidence in the leading root, 0 to 1, and at least one sentence on it."""
     if verdict is None or not verdict.roots:
         return None, (*_without_roots(m, first, verdict), *_about_splits(m), *_about_sources(m))
-    value, count = verdict.confidence, verdict.counted
+    share, count = verdict.confidence, verdict.counted
     of = f"{digits(count)} decided misses{of_window(verdict)}"
     if phase == Blame.UNATTRIBUTED:
         said = [
             f"No known root has {percent(LEAST_CONFIDENCE)} of the {of}: {shares(verdict)}.",
             *_would_tell(m, verdict),
         ]
+    elif phase in verdict.confidences:
+        when = "" if verdict.shown_at is None else f", at {instant(verdict.shown_at)}"
+        said = [
+            f"This is the incident's, as misses last showed its root{when}. Of {of}, {percent(share)} have this root."
+        ]
     else:
         said = [f"This is the root's share of {of}."]
     if count < MANY_MISSES:
         said.append(f"Only {digits(count)} misses are decided: their shares may be chance.")
-    return value, (*said, *_about_sources(m))
+    return verdict.sure, (*said, *_about_sources(m))
 
 
 def _would_tell(m: Measured, verdict: Verdict) -> list[str]:

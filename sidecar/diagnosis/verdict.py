@@ -6,7 +6,7 @@ A sidecar decides for each miss what broke (`sidecar/slo/`). This module adds an
 a fleet, and decides nothing itself: below `LEAST_CONFIDENCE` the phase is `unattributed`, and `candidates` names the roots.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import CAUSES_BY_PHASE, Cause, Unknown
 from sidecar.slo.objective import Objective
 from sidecar.slo.page_limits import LEAST_CONFIDENCE
-from sidecar.slo.root.weigh import DEARER
+from sidecar.slo.root.size import RootSize
+from sidecar.slo.root.weigh import is_worth_naming
 
 
 WORTH_LISTING = 0.15
@@ -59,6 +60,12 @@ class Verdict:
     """Shares of the ledgers of missed requests that closed within the window and split the time, 0 to 1."""
     began: Mapping[RootPhase, float] = field(default_factory=dict)
     """Phase to the Unix time since which an incident with this root is open."""
+    shown: Mapping[RootPhase, float] = field(default_factory=dict)
+    """Phase to the Unix time at which a miss last showed this root of an open incident by evidence of its own."""
+    confidences: Mapping[RootPhase, float] = field(default_factory=dict)
+    """Phase to the confidence, 0 to 1, in this root of an open incident; of a fleet, on the pod that is least sure of it."""
+    sizes: Mapping[Cause, RootSize] = field(default_factory=dict)
+    """Cause to its size, where it is the root of an open incident; of a fleet, on the pod that shows most."""
 
     def __post_init__(self) -> None:
         """Raises ValueError without a miss: an objective that nothing missed has no verdict."""
@@ -108,6 +115,23 @@ class Verdict:
         return cause if isinstance(cause, Cause) else None
 
     @property
+    def size(self) -> RootSize | None:
+        """The size of the cause, as its incident tells it; None without an incident of it, and for a cause without a size."""
+        return None if self.cause is None else self.sizes.get(self.cause)
+
+    @property
+    def sure(self) -> float:
+        """The confidence as the incident of this root tells it; without one, its share of the decided misses."""
+        return (
+            self.confidence if self.phase == Blame.UNATTRIBUTED else self.confidences.get(self.phase, self.confidence)
+        )
+
+    @property
+    def shown_at(self) -> float | None:
+        """Unix time at which a miss last showed this root of an open incident; None if no pod has one."""
+        return self.shown.get(self.phase)
+
+    @property
     def reason(self) -> Unknown | None:
         """The leading reason of an unattributed phase; None if each miss has a known root."""
         reason = self.causes.get(Blame.UNATTRIBUTED) if self.phase == Blame.UNATTRIBUTED else None
@@ -117,6 +141,15 @@ class Verdict:
     def since_at(self) -> float | None:
         """Unix time since which the incident is open: of this root, else of any; None if no pod has one."""
         return self.began.get(self.phase, min(self.began.values(), default=None))
+
+
+def of_largest(sizes: Iterable[tuple[Cause, RootSize]]) -> dict[Cause, RootSize]:
+    """Cause to its largest size: pods may have it in several units."""
+    found: dict[Cause, RootSize] = {}
+    for cause, size in sizes:
+        if cause not in found or size.ratio.value > found[cause].ratio.value:
+            found[cause] = size
+    return found
 
 
 def root_phase(name: str) -> RootPhase:
@@ -130,7 +163,7 @@ def root_cause(name: str) -> Cause | Unknown:
 
 
 def top(ratios: Mapping[Cause, float], phase: RootPhase) -> Cause | None:
-    """The cause of this phase that has grown most; None if none has grown by DEARER."""
+    """The cause of this phase that has grown most; None if none has grown enough to be named."""
     causes = CAUSES_BY_PHASE.get(phase, ())
-    worth = {cause: ratio for cause, ratio in ratios.items() if ratio >= DEARER and cause in causes}
+    worth = {cause: ratio for cause, ratio in ratios.items() if cause in causes and is_worth_naming(cause, ratio)}
     return max(worth, key=worth.__getitem__) if worth else None

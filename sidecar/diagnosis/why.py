@@ -3,7 +3,7 @@
 This module knows which number bears on which phase. An unknown number has no sentence.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import isinf
 
 from sidecar.diagnosis import bound
@@ -14,21 +14,22 @@ from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
 from sidecar.diagnosis.wording import digits, instant, percent, phase_name, seconds, times
 from sidecar.history.series import LONG_SECONDS
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause, Unknown
+from sidecar.slo.causes import Cause, Per, Unknown
 from sidecar.slo.objective import Objective
+from sidecar.slo.root.weigh import is_worth_naming
 
 
 _CAUSES = {
     Cause.REJECTED: "Requests are turned away, so they wait for nothing: look at the limit that turns them away before the queue.",
-    Cause.LOAD: "More work arrives than the engine can serve; the same work costs as much as before.",
-    Cause.SLOTS: "Requests wait although the KV cache has room: the batch has no free slot.",
+    Cause.LOAD: "More work arrives than usually.",
+    Cause.SLOTS: "Requests wait for a free slot of the batch.",
     Cause.KV: "Requests wait for room in the KV cache.",
     Cause.PREEMPTION: "Running requests are preempted: they lose their KV blocks, and are computed again.",
     Cause.LONGER_OUTPUTS: "Answers are longer, so each keeps its slot and its KV blocks for longer.",
     Cause.PREFILL_COST: "The same uncached prompt tokens take longer to compute.",
     Cause.UNCACHED: "Less of the same prompts is cached, so more of them is computed.",
     Cause.PROMPT_MIX: "Prompts are longer than they were.",
-    Cause.FRONT_END: "Requests wait while slots are free: in the tokeniser, the API server or the network to the engine.",
+    Cause.FRONT_END: "Requests wait in front of the engine: in the tokeniser, the API server or the network to it.",
     Cause.DECODE_COST: "A step of the same sequences and contexts takes longer.",
     Cause.KV_TRANSFER: "The KV cache takes longer from the prefill worker to the decode worker.",
     Cause.HOP: "Something between the engine and the sidecar collects tokens and passes them on together.",
@@ -44,8 +45,12 @@ _REASONS = {
     Unknown.YOUNG: "There is no baseline yet to compare the present with.",
     Unknown.UNCLEAR: "There is evidence for nothing, or for several causes alike.",
 }
-_COSTS = {Cause.PREFILL_COST: "prefill", Cause.DECODE_COST: "decode"}
-"""Cause to the part of the engine's work that has an interval for its cost."""
+_SIZES_OF = {
+    Per.SECOND: "load of a second",
+    Per.REQUEST: "tokens of a request",
+    Per.TOKEN: "cost of a token",
+    Per.STEP: "cost of a step",
+}
 WORTH_A_WORD = 0.01
 """Share of the decided misses below which a root is not listed."""
 NAMES = {
@@ -61,7 +66,7 @@ def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]
     return [
         *rejections(m),
         *_roots(verdict),
-        *_cause(m, verdict),
+        *_cause(verdict),
         *_waited(verdict),
         *_began(verdict),
         *_pods(m, objective),
@@ -106,20 +111,16 @@ def _roots(verdict: Verdict) -> list[str]:
     return said
 
 
-def _cause(m: Measured, verdict: Verdict) -> list[str]:
+def _cause(verdict: Verdict) -> list[str]:
     if verdict.reason is not None:
         return [_REASONS[verdict.reason]]
     if verdict.cause is None:
         return []
-    return [f"{_CAUSES[verdict.cause]}{''.join(f' It is {size}.' for size in size_of(m, verdict.cause))}"]
-
-
-def size_of(m: Measured, cause: Cause) -> list[str]:
-    """The size of a cause in words, with the interval where one is known; empty for a cause without a number."""
-    cost, ratio = m.costs.get(_COSTS.get(cause, "")), m.ratios.get(cause)
-    if cost is not None:
-        return [f"{times(cost.ratio)} the usual cost, between {times(cost.low)} and {times(cost.high)}"]
-    return [] if ratio is None else [f"{times(ratio)} the usual"]
+    size = verdict.size
+    if size is None:
+        return [_CAUSES[verdict.cause]]
+    between = f"between {times(size.ratio.low)} and {times(size.ratio.high)}"
+    return [f"{_CAUSES[verdict.cause]} It is {times(size.ratio.value)} the usual {_SIZES_OF[size.per]}, {between}."]
 
 
 def _waited(verdict: Verdict) -> list[str]:
@@ -131,7 +132,10 @@ def _waited(verdict: Verdict) -> list[str]:
 
 
 def _began(verdict: Verdict) -> list[str]:
-    return [] if verdict.since_at is None else [f"The incident began at {instant(verdict.since_at)}."]
+    if verdict.since_at is None:
+        return []
+    shown = "" if verdict.shown_at is None else f" Misses last showed this root at {instant(verdict.shown_at)}."
+    return [f"The incident began at {instant(verdict.since_at)}.{shown}"]
 
 
 def _pods(m: Measured, objective: Objective) -> list[str]:
@@ -158,13 +162,28 @@ def _delivery(m: Measured, objective: Objective, phase: str) -> list[str]:
     ]
 
 
-def changes(m: Measured) -> list[str]:
-    """Numbers of now beside the usual ones: every known ratio, largest first, and the slots in use."""
+def changes(m: Measured, cause: Cause | None = None) -> list[str]:
+    """Sentences on what has grown over its usual value now, largest first, on what has not, and on the slots in use. `cause`: that of the root, whose size is
+    told with it.
+    """
+    grown, still = beside(m.ratios, cause)
     said = []
-    if m.ratios:
-        ordered = sorted(m.ratios.items(), key=lambda item: -item[1])
-        said.append(f"Against the usual values: {', '.join(f'{cause} {times(ratio)}' for cause, ratio in ordered)}.")
+    if grown:
+        said.append(f"Grown beside the usual values now: {', '.join(grown)}.")
+    if still:
+        said.append(f"Not grown now: {', '.join(still)}.")
     return said + in_use(m)
+
+
+def beside(ratios: Mapping[Cause, float], cause: Cause | None) -> tuple[list[str], list[str]]:
+    """The causes that have grown now, with their numbers, largest first, and the names of what has not grown enough to be named. Without the root's
+    cause: its size is that of its incident, and not that of now.
+    """
+    ordered = sorted(((each, ratio) for each, ratio in ratios.items() if each != cause), key=lambda item: -item[1])
+    return (
+        [f"{each} {times(ratio)}" for each, ratio in ordered if is_worth_naming(each, ratio)],
+        [str(each) for each, ratio in ordered if not is_worth_naming(each, ratio)],
+    )
 
 
 def in_use(m: Measured) -> list[str]:

@@ -27,6 +27,20 @@ def test_a_queue_is_told_with_its_size_and_how_many_times_the_usual_it_is() -> N
     ]
 
 
+def test_a_cause_is_told_with_the_size_of_its_incident_and_one_that_has_not_grown_without_a_number() -> None:
+    pod = Pod()
+    for gauge, value in ((c.ENGINE_KV_CACHE_USAGE_RATIO, 0.98), (c.ENGINE_REQUESTS_WAITING, 12.0)):
+        pod.metrics.gauge(gauge).child().set(value)
+    pod.metrics.gauge(c.EVIDENCE_RATIO).child("load").set(1.09)
+    still = run_now(answered("kv-usage-while-waiting", pod.moment()))
+    pod.metrics.gauge(c.INCIDENT_SIZE_RATIO).child("queue", "load", "second").set(4.1)
+
+    assert [still, run_now(answered("kv-usage-while-waiting", pod.moment()))] == [
+        Answer(True, ("98 % full, 12 waiting, `load` has not grown",)),
+        Answer(True, ("98 % full, 12 waiting, `load` is 4.1 x the usual",)),
+    ]
+
+
 def test_rows_are_told_largest_first_and_the_last_are_counted() -> None:
     pod = Pod().passes(SHOWN_SECONDS)
     for number, (phase, cause) in enumerate(ROOTS[: LINES_SHOWN + 2], 1):

@@ -1,21 +1,35 @@
 """The diagnosis of one process: its counters of now and of before become the numbers of a lane."""
 
+import re
+
 import pytest
 
+from sidecar.admin.page.anatomy import Anatomy
+from sidecar.admin.page.first_facts import Around, facts_of_lane
+from sidecar.admin.page.verdicts import verdicts
+from sidecar.admin.runbook_page import present
+from sidecar.commands.diagnose.terminal import text
+from sidecar.diagnosis.confirming import answered
+from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Outcome, State
 from sidecar.diagnosis.live import missed_since
 from sidecar.diagnosis.measured import EngineDown, Regime
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import LaneObjective
 from sidecar.diagnosis.why import healed, state
+from sidecar.history.rows import Moment
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import Cause, Per
+from sidecar.slo.factor import Factor
 from sidecar.slo.objective import Objective
+from sidecar.slo.root.size import RootSize
 from tests.diagnosis.life import LANE, MODEL, STEP_SECONDS, Life
+from tests.support.page_reader import Reader
 
 
+EMPTY = Anatomy(300.0, ever=True, bars=(), ends=(), budgets=())
 CHAT = LaneObjective(MODEL, LANE, Objective.TTFT)
 
 
@@ -60,6 +74,9 @@ def test_a_root_is_read_with_its_share_its_place_its_size_and_since_when() -> No
     life = Life()
     life.minutes(15)
     life.metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
+    life.metrics.gauge(c.INCIDENT_SHOWN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_120.0)
+    life.metrics.gauge(c.INCIDENT_CONFIDENCE_RATIO).child("prefill", "uncached").set(0.93)
+    life.metrics.gauge(c.INCIDENT_SIZE_RATIO).child("prefill", "uncached", "request").set(5.2)
     life.metrics.gauge(c.EVIDENCE_RATIO).child("uncached").set(4.8)
     life.metrics.gauge(c.ENGINE_COST_RATIO).child("decode").set(1.1)
     life.metrics.gauge(c.ENGINE_COST_RATIO_LOW).child("decode").set(1.0)
@@ -72,12 +89,65 @@ def test_a_root_is_read_with_its_share_its_place_its_size_and_since_when() -> No
     one = found.measured.verdicts[Objective.TTFT]
 
     assert (found.phase, found.cause, found.since_at) == (Blame.PREFILL, Cause.UNCACHED, 1_790_000_000.0)
-    assert found.confidence == pytest.approx(0.8)
+    assert (found.shown_at, found.size) == (1_790_000_120.0, RootSize(Factor(5.2, 5.2, 5.2), Per.REQUEST))
+    assert found.confidence == 0.93
+    assert one.confidence == pytest.approx(0.8)
     assert one.undecided == 3.0
     assert one.waited_in == {Blame.QUEUE: 1.0}
     assert found.measured.ratios == {Cause.UNCACHED: 4.8}
     assert found.measured.costs == {"decode": (1.1, 1.0, 1.1)}
     assert found.measured.unknown_costs == {"prefill": "few"}
+
+
+SAID = re.compile(r"([0-9.]+) x the usual|confidence (?:of )?([0-9.]+) %", re.IGNORECASE)
+"""A size, or a confidence, in any text."""
+
+
+def test_every_place_tells_the_size_and_the_confidence_of_the_incident() -> None:
+    """One text had "7 x" in its head, "1.76 x, between 1.54 and 4.7" below and 1.09x in its runbook: ratios of three instants."""
+    life = Life()
+    life.minutes(15)
+    for metric, value in (
+        (c.INCIDENT_SIZE_RATIO, 7.0),
+        (c.INCIDENT_SIZE_RATIO_LOW, 6.1),
+        (c.INCIDENT_SIZE_RATIO_HIGH, 8.0),
+    ):
+        life.metrics.gauge(metric).child("decode", "decode_cost", "token").set(value)
+    life.metrics.gauge(c.INCIDENT_CONFIDENCE_RATIO).child("decode", "decode_cost").set(0.91)
+    life.metrics.gauge(c.EVIDENCE_RATIO).child("decode_cost").set(1.09)
+    for metric, value in (
+        (c.ENGINE_COST_RATIO, 1.76),
+        (c.ENGINE_COST_RATIO_LOW, 1.54),
+        (c.ENGINE_COST_RATIO_HIGH, 4.7),
+    ):
+        life.metrics.gauge(metric).child("decode").set(value)
+    life.minutes(5, missing=0.5, queue=2.0, root="decode", cause="decode_cost", certain=0.8)
+    d = diagnose(life.now())
+    moment = Moment(history=life.history, now=run_now(life.history.now(life.at)), at_unix=1000.0)
+
+    places = {
+        "the evidence": " ".join(d.evidence),
+        "the terminal": text(document([d])),
+        "the first screen": facts_of_lane(d, (d,), EMPTY, Around(at_unix=1000.0, uptime_seconds=900.0)),
+        "the card": verdicts([d]),
+        "the runbook": present("LLMDecodeBurn", d, LANE, None),
+        "its check": " ".join(run_now(answered("decode-cost", moment)).lines),
+    }
+
+    told = {
+        place: {number for pair in SAID.findall(Reader(said).text) for number in pair if number}
+        for place, said in places.items()
+    }
+    assert told == {
+        "the evidence": {"7"},
+        "the terminal": {"7"},
+        "the first screen": {"7", "91"},
+        "the card": {"7", "91"},
+        "the runbook": {"7", "91"},
+        "its check": {"7"},
+    }
+    assert document([d])["diagnoses"][0]["size"] == {"ratio": 7.0, "low": 6.1, "high": 8.0, "per": "token"}
+    assert "1.09" not in " ".join(places.values())
 
 
 def test_of_two_incidents_the_live_one_is_the_headline() -> None:

@@ -13,8 +13,10 @@ from sidecar.diagnosis.levers import LoadLevel
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Machine, Measured, PhaseTime, PodShare
 from sidecar.diagnosis.tree import SMALL_BATCH, contained, diagnose, load_level
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import ROOT_PHASES, Cause
+from sidecar.slo.causes import ROOT_PHASES, Cause, Per
+from sidecar.slo.factor import Factor
 from sidecar.slo.objective import Objective
+from sidecar.slo.root.size import RootSize
 from tests.support.measured import BROKEN, WELL, anything, live, verdict
 
 
@@ -146,6 +148,9 @@ def test_a_root_stands_with_its_size_since_when_where_it_waited_and_the_worst_po
         Cause.PREFILL_COST,
         waited_in={Blame.QUEUE: 0.92, Blame.PREFILL: 0.08},
         began={Blame.PREFILL: 1_795_170_900.0},
+        shown={Blame.PREFILL: 1_795_171_020.0},
+        confidences={Blame.PREFILL: 0.93},
+        sizes={Cause.PREFILL_COST: RootSize(Factor(2.2, 2.0, 2.4), Per.TOKEN)},
     )
     pods = {Objective.TTFT: (PodShare("llm-3", 55.0, 0.92, 0.13, True), PodShare("llm-1", 5.0, 0.08, 0.87, False))}
 
@@ -153,23 +158,24 @@ def test_a_root_stands_with_its_size_since_when_where_it_waited_and_the_worst_po
         live(
             one,
             window_seconds=300.0,
-            ratios={Cause.PREFILL_COST: 2.1, Cause.LOAD: 1.0},
-            costs={"prefill": CostRatio(2.2, 2.0, 2.4)},
+            ratios={Cause.PREFILL_COST: 1.09, Cause.UNCACHED: 1.3, Cause.LOAD: 1.05},
+            costs={"prefill": CostRatio(1.76, 1.54, 4.7)},
             pods=pods,
             load=Load(running=3.1, running_peak=9.0, waiting=12.2),
         )
     )
 
-    assert found.since_at == 1_795_170_900.0
+    assert (found.since_at, found.shown_at, found.confidence) == (1_795_170_900.0, 1_795_171_020.0, 0.93)
     assert found.evidence[:5] == (
         "The root of 40 of 60 misses of the last 5 min is decided: prefill 100 %.",
-        "The same uncached prompt tokens take longer to compute. It is 2.2 x the usual cost, between 2 x and 2.4 x.",
+        "The same uncached prompt tokens take longer to compute. It is 2.2 x the usual cost of a token, between 2 x and 2.4 x.",
         "The requests that missed waited in queue 92 %, prefill 8 %.",
-        "The incident began at 2026-11-20 10:35 UTC.",
+        "The incident began at 2026-11-20 10:35 UTC. Misses last showed this root at 2026-11-20 10:37 UTC.",
         "The worst of 2 pods is llm-3, with 92 % of the misses and 13 % of the requests. It has a page of its own.",
     )
     assert found.changes == (
-        "Against the usual values: prefill_cost 2.1 x, load 1 x.",
+        "Grown beside the usual values now: uncached 1.3 x.",
+        "Not grown now: load.",
         "Running stands at 3, and was up to 9 in the last half hour; 12 wait.",
     )
 
@@ -354,7 +360,7 @@ def test_a_lane_without_objectives_is_told_where_its_time_goes_and_no_root() -> 
     found = diagnose(lane)
 
     assert (found.phase, found.cause, found.confidence) == (Blame.QUEUE, None, None)
-    assert found.changes == ("Against the usual values: prefill_cost 2 x, load 1 x.",)
+    assert found.changes == ("Grown beside the usual values now: prefill_cost 2 x.", "Not grown now: load.")
 
 
 def test_an_objective_without_a_decided_miss_is_unattributed_whatever_its_parts() -> None:

@@ -23,6 +23,25 @@ def test_a_clear_root_states_its_share_of_how_many_misses_of_which_window() -> N
     assert found.because == ("This is the root's share of 56 decided misses of the last 5 min.",)
 
 
+def test_the_confidence_is_that_of_the_incident_while_one_is_open() -> None:
+    """The page tells this number; the share of the window stands beside it."""
+    one = Verdict(
+        roots={Blame.QUEUE: 42.0, Blame.UNATTRIBUTED: 14.0},
+        seconds=300.0,
+        shown={Blame.QUEUE: 1_795_171_020.0},
+        confidences={Blame.QUEUE: 0.9},
+    )
+
+    found = of(one)
+
+    assert (found.confidence, one.confidence) == (0.9, 0.75)
+    (said,) = found.because
+    assert said == (
+        "This is the incident's, as misses last showed its root, at 2026-11-20 10:37 UTC."
+        " Of 56 decided misses of the last 5 min, 75 % have this root."
+    )
+
+
 def test_votes_never_exceed_the_misses_of_the_stated_window() -> None:
     """A miss of the seconds before the window may be decided within it: 75 decisions, 60 misses."""
     found = of(verdict(Blame.QUEUE, Cause.LOAD, votes=75.0))

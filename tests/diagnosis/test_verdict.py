@@ -6,7 +6,7 @@ from sidecar.diagnosis.verdict import RootPhase, Verdict, root_cause, root_phase
 from sidecar.slo.attribution import SIDECAR, Blame
 from sidecar.slo.causes import ROOT_PHASES, ROOTS, Cause, Unknown
 from sidecar.slo.page_limits import LEAST_CONFIDENCE
-from sidecar.slo.root.weigh import DEARER
+from sidecar.slo.root.weigh import WORTH_NAMING
 
 
 def test_the_confidence_is_the_leading_roots_share() -> None:
@@ -69,7 +69,8 @@ def test_every_phase_and_cause_of_a_root_can_be_read() -> None:
         root_phase("elsewhere")
 
 
-def test_what_has_grown_by_less_than_a_fifth_or_belongs_to_another_phase_is_not_named() -> None:
-    found = [top({Cause.UNCACHED: ratio, Cause.LOAD: 9.0}, Blame.PREFILL) for ratio in (DEARER - 0.01, DEARER)]
+def test_what_has_grown_too_little_to_be_named_or_belongs_to_another_phase_is_not_named() -> None:
+    worth = WORTH_NAMING[Cause.UNCACHED]
+    found = [top({Cause.UNCACHED: ratio, Cause.LOAD: 9.0}, Blame.PREFILL) for ratio in (worth, worth + 0.01)]
 
     assert found == [None, Cause.UNCACHED]

@@ -11,8 +11,10 @@ from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, Phase
 from sidecar.diagnosis.verdict import RootPhase, Verdict, root_phase
 from sidecar.metrics.vocabulary import RATIO_CAUSES
 from sidecar.slo.attribution import VOTES, Blame
-from sidecar.slo.causes import CAUSES_BY_PHASE, ROOT_PHASES, Cause, Unknown
+from sidecar.slo.causes import CAUSES_BY_PHASE, ROOT_PHASES, Cause, Per, Unknown
+from sidecar.slo.factor import Factor
 from sidecar.slo.objective import Objective
+from sidecar.slo.root.size import RootSize
 
 
 RATIOS = tuple(map(Cause, RATIO_CAUSES))
@@ -40,6 +42,10 @@ times = st.builds(
     sources=st.sampled_from([{}, {"engine": 1.0}, {"estimated": 0.7, "engine": 0.3}]),
 )
 
+sizes = st.builds(
+    lambda ratio, per: RootSize(Factor(ratio, 0.8 * ratio, 1.2 * ratio), per), st.floats(1.1, 20), st.sampled_from(Per)
+)
+
 
 @st.composite
 def verdicts(draw: st.DrawFn) -> dict[Objective, Verdict]:
@@ -56,6 +62,9 @@ def verdicts(draw: st.DrawFn) -> dict[Objective, Verdict]:
             causes={phase: draw(st.sampled_from(CAUSES_BY_PHASE.get(phase, tuple(Unknown)))) for phase in roots},
             waited_in={} if waited is None else {waited: 1.0},
             began=draw(st.dictionaries(st.sampled_from(phases), st.floats(1.7e9, 1.8e9), max_size=2)),
+            shown=draw(st.dictionaries(st.sampled_from(phases), st.floats(1.7e9, 1.8e9), max_size=2)),
+            confidences=draw(st.dictionaries(st.sampled_from(phases), st.floats(0, 1), max_size=2)),
+            sizes=draw(st.dictionaries(st.sampled_from(RATIOS), sizes, max_size=2)),
         )
     return found
 

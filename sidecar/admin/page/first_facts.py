@@ -17,13 +17,12 @@ from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import EngineDown
-from sidecar.diagnosis.why import NAMES, in_use, latency_of, of_window, rejections
+from sidecar.diagnosis.why import NAMES, beside, in_use, latency_of, of_window, rejections
 from sidecar.diagnosis.wording import digits, listed, phase_name, times, to_the_second
 from sidecar.history.ring import MINUTE_SECONDS
 from sidecar.history.series import LONG_SECONDS
 from sidecar.slo.attribution import Blame
 from sidecar.slo.objective import Objective
-from sidecar.slo.root.weigh import DEARER
 
 
 GROWN = 3
@@ -152,8 +151,7 @@ def _root(d: Diagnosis) -> str:
 
 def _cause(d: Diagnosis) -> str:
     cause = "Cause not known" if d.cause is None else f"Cause {d.cause}"
-    ratio = None if d.cause is None else d.measured.ratios.get(d.cause)
-    size = "" if ratio is None else f", {times(ratio)} the usual"
+    size = "" if d.size is None else f", {times(d.size.ratio.value)} the usual"
     return f"{cause}{size}{_confidence(d)}."
 
 
@@ -162,15 +160,15 @@ def _confidence(d: Diagnosis) -> str:
     if d.confidence is None or d.first is None:
         return ""
     verdict = d.measured.verdicts[d.first]
-    return f", confidence {percent(d.confidence)} (of {digits(verdict.counted)} misses{of_window(verdict)})"
+    misses = f"{digits(verdict.counted)} misses{of_window(verdict)}"
+    count = f"{misses} are decided" if d.phase in verdict.confidences else f"of {misses}"
+    return f", confidence {percent(d.confidence)} ({count})"
 
 
 def _changed(d: Diagnosis | None, around: Around) -> Iterable[str]:
     """Numbers that have grown over the usual ones and numbers that have not, and what happened within the last half hour."""
     ratios = {} if d is None else d.measured.ratios
-    ordered = sorted(ratios.items(), key=lambda item: -item[1])
-    grown = [f"{cause} {times(ratio)}" for cause, ratio in ordered if ratio >= DEARER]
-    still = [f"{cause} {times(ratio)}" for cause, ratio in ordered if ratio < DEARER]
+    grown, still = beside(ratios, None if d is None else d.cause)
     if not ratios:
         yield "Nothing usual is known yet to compare with."
     for name, found in (("Grown", grown), ("Not grown", still)):

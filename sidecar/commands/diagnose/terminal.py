@@ -148,8 +148,8 @@ def _headline(d: Mapping[str, Any]) -> str:
         named += f", perhaps {listed([phase_name(one) for one in d['candidates']])}"
     about = [f"{_OBJECTIVES[d['first']]} first"]
     if d["cause"] is not None:
-        ratio = d["measured"]["evidence_ratios"].get(d["cause"])
-        about.append(f"cause {d['cause']}{'' if ratio is None else f' {times(ratio)} the usual'}")
+        size = "" if d["size"] is None else f" {times(d['size']['ratio'])} the usual"
+        about.append(f"cause {d['cause']}{size}")
     if d["since_timestamp_seconds"] is not None:
         about.append(f"since {instant(d['since_timestamp_seconds'])}")
     return f"{named}  ({', '.join(about)})  {subject}"

@@ -13,8 +13,10 @@ from sidecar.diagnosis.measured import EngineDown, Latency, Load, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
 from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import Cause, Per
+from sidecar.slo.factor import Factor
 from sidecar.slo.objective import Objective
+from sidecar.slo.root.size import RootSize
 from tests.support.page_reader import Reader
 
 
@@ -28,7 +30,16 @@ ANATOMY = Anatomy(
     ends=(),
     budgets=(Budget("chat", Objective.TTFT, (1.0, 1.0), (0.95, 0.95), TALLY, TALLY),),
 )
-GROWN = {Cause.SLOTS: 6.0, Cause.LOAD: 1.0, Cause.PREFILL_COST: 1.04, Cause.DECODE_COST: 0.9, Cause.UNCACHED: 0.8}
+GROWN = {
+    Cause.LOAD: 1.02,
+    Cause.PROMPT_MIX: 2.0,
+    Cause.PREFILL_COST: 1.04,
+    Cause.DECODE_COST: 0.9,
+    Cause.UNCACHED: 0.8,
+    Cause.LONGER_OUTPUTS: 0.7,
+}
+"""Ratios of now: the load of the incident has gone already."""
+SIZE = RootSize(Factor(6.0, 5.0, 7.0), Per.SECOND)
 
 
 def broken(
@@ -36,7 +47,7 @@ def broken(
     *,
     began_at: float | None = NOW - 97.0,
     phase: Blame = Blame.QUEUE,
-    cause: Cause = Cause.SLOTS,
+    cause: Cause = Cause.LOAD,
     ratios: dict[Cause, float] | None = None,
 ) -> Diagnosis:
     verdict = Verdict(
@@ -46,6 +57,8 @@ def broken(
         causes={phase: cause},
         waited_in={Blame.QUEUE: 1.0},
         began={} if began_at is None else {phase: began_at},
+        confidences={} if began_at is None else {phase: 0.9},
+        sizes={Cause.LOAD: SIZE},
     )
     ttft = Latency(p99_seconds=9.0, samples=200, threshold_seconds=1.0, misses=60.0, judged=200.0, burn=6.0)
     return diagnose(
@@ -82,11 +95,14 @@ def test_the_lines_answer_what_is_asked_first_and_in_this_order() -> None:
         ("Objective", "time to first token, 95 % ≤ 1.00 s"),
         ("Since", "2026-11-20 10:35:03 UTC, 97 s ago"),
         ("Burn", "6 x the allowed misses: 60 of 200 requests, 30 %, in the last 5 min"),
-        ("Root", "Cause slots, 6 x the usual, confidence 100 % (of 60 misses of the last 2 min). Waited in queue."),
+        (
+            "Root",
+            "Cause load, 6 x the usual, confidence 90 % (60 misses of the last 2 min are decided). Waited in queue.",
+        ),
         (
             "Changed",
             (
-                "Grown: slots 6 x. Not grown: prefill_cost 1.04 x, load 1 x, decode_cost 0.9 x and 1 more."
+                "Grown: prompt_mix 2 x. Not grown: prefill_cost, decode_cost, uncached and 1 more."
                 " No restart and no new config in the last 30 min."
             ),
         ),

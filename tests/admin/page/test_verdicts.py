@@ -19,8 +19,10 @@ from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
 from sidecar.slo.attribution import SIDECAR, VOTES, Blame
-from sidecar.slo.causes import Cause
+from sidecar.slo.causes import Cause, Per
+from sidecar.slo.factor import Factor
 from sidecar.slo.objective import Objective
+from sidecar.slo.root.size import RootSize
 from tests.support.measured import anything
 from tests.support.page_reader import Reader
 
@@ -99,9 +101,14 @@ def test_where_it_broke_and_where_it_shows_are_both_said() -> None:
         Blame.PREFILL,
         cause=Cause.PREFILL_COST,
         waited_in={Blame.QUEUE: 0.78, Blame.PREFILL: 0.22},
-        ratios={Cause.PREFILL_COST: 2.2, Cause.LOAD: 1.0},
+        ratios={Cause.PREFILL_COST: 1.09, Cause.LOAD: 1.0},
     )
-    verdict = replace(broken.measured.verdicts[Objective.TTFT], began={Blame.PREFILL: 1_795_170_900.0})
+    size = RootSize(Factor(2.2, 2.0, 2.4), Per.TOKEN)
+    verdict = replace(
+        broken.measured.verdicts[Objective.TTFT],
+        began={Blame.PREFILL: 1_795_170_900.0},
+        sizes={Cause.PREFILL_COST: size},
+    )
 
     page = said(diagnose(replace(broken.measured, verdicts={Objective.TTFT: verdict})))
 

@@ -69,7 +69,12 @@ PAGE: Answers = {
         ({"model": "llama", "phase": "queue", "cause": "load"}, 50.0),
     ],
     "llm_slo_blamed_misses_total{": [({**WHO, "phase": "queue"}, 200.0), ({**WHO, "phase": "prefill"}, 50.0)],
-    "llm_evidence_ratio{": [({"cause": "prefill_cost"}, 2.2)],
+    "llm_evidence_ratio{": [({"cause": "prefill_cost"}, 1.09)],
+    "llm_incident_size_ratio{": [({"phase": "prefill", "cause": "prefill_cost", "per": "token"}, 2.2)],
+    "llm_incident_size_ratio_low{": [({"phase": "prefill", "cause": "prefill_cost", "per": "token"}, 2.0)],
+    "llm_incident_size_ratio_high{": [({"phase": "prefill", "cause": "prefill_cost", "per": "token"}, 2.4)],
+    "llm_incident_confidence_ratio{": [({"phase": "prefill", "cause": "prefill_cost"}, 0.9)],
+    "llm_incident_shown_timestamp_seconds{": [({"phase": "prefill", "cause": "prefill_cost"}, 1_790_000_120.0)],
     "llm_incident_began_timestamp_seconds{": [({"phase": "prefill", "cause": "prefill_cost"}, 1_790_000_000.0)],
     "max_over_time((sum(llm_engine_requests_running": [({}, 9.0)],
     "llm_engine_requests_running{": [({}, 3.0)],
@@ -128,8 +133,10 @@ def test_the_roots_of_a_fleet_are_added_up_and_its_worst_pod_is_named() -> None:
 
     (found,) = answer["diagnoses"]
     assert (found["source"], found["namespace"], found["engine"]) == ("prometheus", "llm", "sglang")
-    assert (found["phase"], found["cause"], found["confidence"]) == ("prefill", "prefill_cost", 0.8)
+    assert (found["phase"], found["cause"], found["confidence"]) == ("prefill", "prefill_cost", 0.9)
     assert found["since_timestamp_seconds"] == 1_790_000_000.0
+    assert found["shown_timestamp_seconds"] == 1_790_000_120.0
+    assert found["size"] == {"ratio": 2.2, "low": 2.0, "high": 2.4, "per": "token"}
     assert found["measured"]["verdicts"]["ttft"] == {
         "window_seconds": 120.0,
         "misses": 300.0,
@@ -149,7 +156,6 @@ def test_the_roots_of_a_fleet_are_added_up_and_its_worst_pod_is_named() -> None:
     }
     assert [sentence for sentence in found["evidence"] if sentence.startswith("The worst of 2 pods is b, with 90 %")]
     assert found["changes"] == [
-        "Against the usual values: prefill_cost 2.2 x.",
         "Running stands at 3, and was up to 9 in the last half hour.",
     ]
 

@@ -46,7 +46,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("prometheus")
     life = Written(time.time(), 25)  # noqa: TID251  Prometheus keeps wall-clock time
     life.minutes(15)
-    life.metrics.gauge(c.EVIDENCE_RATIO).child("uncached").set(2.0)
+    life.metrics.gauge(c.EVIDENCE_RATIO).child("uncached").set(1.1)
+    for metric, value in (
+        (c.INCIDENT_SIZE_RATIO, 2.0),
+        (c.INCIDENT_SIZE_RATIO_LOW, 1.8),
+        (c.INCIDENT_SIZE_RATIO_HIGH, 2.2),
+    ):
+        life.metrics.gauge(metric).child("prefill", "uncached", "request").set(value)
+    life.metrics.gauge(c.INCIDENT_CONFIDENCE_RATIO).child("prefill", "uncached").set(0.93)
     life.metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
     life.minutes(10, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.9)
     with backfilled(folder, life.lines) as url:
@@ -63,8 +70,9 @@ def test_a_real_prometheus_tells_the_same_as_the_ring(prometheus: str) -> None:
     assert (found["phase"], found["cause"], found["first"]) == ("prefill", "uncached", "ttft")
     assert measured["verdicts"]["ttft"]["waited_in"] == {"queue": 1.0}
     assert (found["job"], found["since_timestamp_seconds"]) == ("vllm", 1_790_000_000.0)
-    assert found["confidence"] == pytest.approx(0.9, rel=0.01)
-    assert measured["evidence_ratios"] == {"uncached": 2.0}
+    assert (found["confidence"], found["size"]) == (0.93, {"ratio": 2.0, "low": 1.8, "high": 2.2, "per": "request"})
+    assert measured["verdicts"]["ttft"]["confidence"] == pytest.approx(0.9, rel=0.01)
+    assert measured["evidence_ratios"] == {"uncached": 1.1}
     assert [pod["pod"] for pod in measured["pods"]["ttft"]] == ["a", "b"]
     assert measured["pods"]["ttft"][0]["share"] == pytest.approx(0.5)
     assert measured["load"]["arrivals_per_second"] == pytest.approx(8.0, rel=0.1)
