@@ -1,0 +1,66 @@
+"""What a run's roots were decided from is enough to decide them anew, as the product did or otherwise."""
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from bench.incidents.engines import CHUNKS_2048
+from bench.incidents.request import Request, Run
+from bench.incidents.world import Mode
+from bench.roots.passage import ROOTS, Scraped, scraped
+from bench.roots.record import Began, decided, recorded, replayed
+from sidecar.slo.attribution import Blame
+from sidecar.slo.causes import Cause
+from sidecar.slo.root.decision import Decision
+from sidecar.slo.root.signs import Signs
+from sidecar.slo.root.weigh import Facts, Root, Weighed, root_of
+from tests.incidents.made_up_runs import answered, run_of
+
+
+def late(number: int, at: float, seconds: float) -> Request:
+    """A request whose answer comes so much later than usual."""
+    request = answered(number, at)
+    request.reads = [each + seconds for each in request.reads]
+    request.ended_at, request.flushed_at = (at + seconds + 1.0 for _ in range(2))
+    return request
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return run_of([late(number, 2.0 * number, 20.0 if number % 3 == 0 else 0.0) for number in range(40)])
+
+
+def phases(found: Scraped) -> Counter[str]:
+    """The misses of each phase at the last scrape."""
+    counts: Counter[str] = Counter()
+    for key, column in found.pods[0].items():
+        if key[0] == ROOTS:
+            counts[dict(key[1])["phase"]] += column[-1]
+    return counts
+
+
+def test_the_recorded_misses_are_those_of_the_product(run: Run) -> None:
+    product = phases(scraped(CHUNKS_2048, run, Mode.BLIND))
+    again = phases(replayed(recorded(CHUNKS_2048, run, Mode.BLIND)))
+
+    assert product.total() > 10
+    assert again.total() == pytest.approx(product.total(), rel=0.05)
+    assert max(again, key=again.__getitem__) == max(product, key=product.__getitem__)
+
+
+def test_another_decision_has_its_own_roots_of_the_same_misses(run: Run) -> None:
+    def slots(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:  # noqa: ARG001  the interface
+        return Weighed({root_of(Cause.SLOTS): 1.0})
+
+    kept = recorded(CHUNKS_2048, run, Mode.BLIND)
+    found = phases(replayed(kept, partial(Decision, slots)))
+
+    assert +found == {Blame.QUEUE: pytest.approx(phases(replayed(kept)).total())}
+
+
+def test_each_recorded_miss_comes_once_in_the_order_of_time(run: Run) -> None:
+    events = [each.event for each in decided(recorded(CHUNKS_2048, run, Mode.BLIND).pods[0], Decision)]
+
+    assert isinstance(events[0], Began)
+    assert [event.at for event in events] == sorted(event.at for event in events)
