@@ -217,9 +217,7 @@ class Evidence:
             self._expected.of[account.labels].inc(work.expected_seconds)
 
     def forget(self) -> None:
-        """The engine process was replaced: forget what prompts cost the old one. The cost of its steps stays, so that
-        the new process is compared with it.
-        """
+        """The engine process was replaced. What steps and prompts cost stays, so that the new process is compared with the old one."""
         self.steps.forget()
         self._work.forget()
 

@@ -353,7 +353,7 @@ class Slo:
         return self._evidence.flow(at)
 
     def engine_restarted(self) -> None:
-        """Forget what was learned about the old engine process."""
+        """Forget what the old engine process was doing; what it cost stays."""
         self._evidence.forget()
 
     # --- what is written -------------------------------------------------------------------------------------------------

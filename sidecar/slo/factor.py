@@ -47,7 +47,7 @@ def chance(factor: Factor, threshold: float) -> float:
     return 0.5 * (1.0 + erf(log(value / threshold) / spread / sqrt(2)))
 
 
-def has_grown(factor: Factor, worth: float) -> float:
+def chance_grown(factor: Factor, worth: float) -> float:
     """The chance, 0 to 1, that a ratio has grown, and to this value or more: at most times it has not.
 
     Before it was looked at, a ratio is 1 with the chance 1 - `GROWS`; else its logarithm is normal about 0, as wide as `GROWN_BY`, and above

@@ -160,9 +160,7 @@ class PrefillWork(Learner):
         return Work(self._take(began_at, seen.first_token_at), expected)
 
     def forget(self) -> None:
-        """The engine was restarted or replaced: the costs of the old one are dropped."""
-        self._curves.clear()
-        self._learned_at.clear()
+        """The engine's process was replaced. The costs stay: a new process of the same model is compared with the old one."""
         self._recent.clear()
         self._recent_idle = 0
         self._most_streaming = 0

@@ -311,7 +311,7 @@ def test_a_restart_claims_the_misses_of_its_cold_minute() -> None:
     pod.harness.slo.engine_restarted()
     for _ in range(40):
         pod.harness.comes()
-        pod.second()
+        pod.second(prefill=3.0, decode=3.0)
 
     assert leader(pod.roots()) == Blame.ENGINE
     assert pod.causes()["engine", "restart"] >= 0.9 * sum(pod.causes().values())

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from sidecar.slo.factor import GROWS, LEAST_MARGIN, Excess, Factor, densest_of, has_grown, median_of, ratio_of
+from sidecar.slo.factor import GROWS, LEAST_MARGIN, Excess, Factor, chance_grown, densest_of, median_of, ratio_of
 
 
 def test_the_interval_of_a_median_holds_the_truth_in_nineteen_cases_of_twenty() -> None:
@@ -52,21 +52,21 @@ def test_a_ratio_is_told_against_its_usual_value() -> None:
     assert ratio_of(stretches, 1.2).value == pytest.approx(2.0)
 
 
-def test_the_same_ratio_has_grown_in_a_narrow_interval_and_is_chance_in_a_wide_one() -> None:
-    narrow, middle, wide = (has_grown(Factor(1.3, 1.3 / by, 1.3 * by), 1.15) for by in (1.08, 1.25, 1.5))
+def test_the_same_ratio_chance_grown_in_a_narrow_interval_and_is_chance_in_a_wide_one() -> None:
+    narrow, middle, wide = (chance_grown(Factor(1.3, 1.3 / by, 1.3 * by), 1.15) for by in (1.08, 1.25, 1.5))
 
     assert narrow > 0.95
     assert narrow > middle > wide
     assert wide < GROWS
 
 
-def test_a_ratio_that_is_known_well_has_grown_if_it_is_worth_naming() -> None:
+def test_a_ratio_that_is_known_well_chance_grown_if_it_is_worth_naming() -> None:
     """However well it is known, a ratio below the threshold is none to name; one that fell has not grown."""
-    assert has_grown(Factor(1.05, 1.04, 1.06), 1.15) < 0.01
-    assert has_grown(Factor(0.5, 0.45, 0.55), 1.15) < 0.01
-    assert has_grown(Factor(7.0, 5.0, 9.0), 1.15) > 0.99
+    assert chance_grown(Factor(1.05, 1.04, 1.06), 1.15) < 0.01
+    assert chance_grown(Factor(0.5, 0.45, 0.55), 1.15) < 0.01
+    assert chance_grown(Factor(7.0, 5.0, 9.0), 1.15) > 0.99
 
 
-def test_a_ratio_that_may_be_anything_has_grown_as_often_as_any() -> None:
+def test_a_ratio_that_may_be_anything_chance_grown_as_often_as_any() -> None:
     """Without information the chance is the one of before, less that of a growth too small to name."""
-    assert has_grown(Factor(1.0, 1e-6, 1e6), 1.0) == pytest.approx(GROWS, abs=0.06)
+    assert chance_grown(Factor(1.0, 1e-6, 1e6), 1.0) == pytest.approx(GROWS, abs=0.06)

@@ -121,24 +121,16 @@ def test_a_slower_engine_shows_in_the_ratio() -> None:
     assert own / expected == pytest.approx(2.5, rel=0.1)
 
 
-def test_another_engine_is_learned_anew() -> None:
+def test_a_new_process_is_compared_with_the_old_one() -> None:
     harness = PrefillWorkHarness().taught()
+    before = harness.expects(1000)
 
     harness.work.forget()
 
-    assert (harness.expects(1000), harness.alone(1000)) == (None, None)
-
-
-def test_another_engine_is_learned_as_fast_as_the_first() -> None:
-    """Samples of the old engine do not slow down the sampling of the new one."""
-    harness = PrefillWorkHarness()
-    for _ in range(REMEMBERED_SAMPLES + 10):
-        harness.alone(1000)
-    harness.work.forget()
-    for _ in range(2 * READY_SAMPLES):
-        harness.alone(1000, seconds=0.05, after=0.1)
-
-    assert harness.expects(1000) == pytest.approx(0.05)
+    assert harness.expects(1000) == before
+    slower = harness.alone(1000, seconds=3.0 * cost(1000), learn=False)
+    assert slower is not None
+    assert slower.own_seconds / slower.expected_seconds == pytest.approx(3.0, rel=0.1)
 
 
 # --- which requests are samples ------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from math import exp, inf, sqrt
 from typing import Any, ClassVar
 
-from sidecar.slo.factor import LEAST_MARGIN, Factor, Z, has_grown
+from sidecar.slo.factor import LEAST_MARGIN, Factor, Z, chance_grown
 from sidecar.slo.learner import Amount, Learner
 
 
@@ -88,7 +88,7 @@ class Comparison(Learner):
     def _is_off(self, at: float) -> bool:
         """Whether it is well off the usual now, and not for so long that this is the usual one."""
         now = self.since(at - GUARD_SECONDS)
-        off = now is not None and max(has_grown(each, GUARD) for each in (now, _inverse(now))) > 0.5
+        off = now is not None and max(chance_grown(each, GUARD) for each in (now, _inverse(now))) > 0.5
         self._off_since = None if not off else at if self._off_since is None else self._off_since
         if self._off_since is None or at - self._off_since < LASTING_SECONDS:
             return off

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
-from sidecar.slo.factor import Factor, chance, clearest, has_grown
+from sidecar.slo.factor import Factor, chance, chance_grown, clearest
 from sidecar.slo.learner import Inner, Learner
 from sidecar.slo.root.backlog import FEWEST_WAITING
 from sidecar.slo.root.comparison import COMPARED_SECONDS, FADES, RECENT_SECONDS, SOON_SECONDS, Comparison
@@ -23,7 +23,7 @@ from sidecar.slo.root.lanes import Brought, Lanes
 from sidecar.slo.root.output import Output
 from sidecar.slo.root.reading import READING_SECONDS, Reading
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import COMPUTES, DEARER, WORTH_NAMING
+from sidecar.slo.root.weigh import COMPUTES, DEARER, UNSEEN_DEARER, WORTH_NAMING
 from sidecar.slo.silence import STALL_SECONDS
 from sidecar.slo.waits import Doing
 
@@ -131,9 +131,6 @@ class Pod(Learner):
         self._readings.append(now)
         if last is None:
             return
-        if now.restarts > last.restarts:
-            # The cost of prompts is learned anew (`PrefillWork.forget`): the usual ratio to it is another one.
-            self._reported = Comparison(guarded=True)
         dearer = any(_dearer(each) for each in (*costs.decode, *costs.prefill)) or self._cold_cache(now.at)
         self._faults.note(last, now, dearer=dearer)
         if calm:
@@ -234,6 +231,7 @@ class Pod(Learner):
             restart_unseen=not self._numbers_read,
             costs_unseen=self._costs_unseen(soon, decode, costs),
             unsure=costs.unsure,
+            cold=self._cold(at, decode, costs),
             cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),
             young=self.young,
         )
@@ -275,7 +273,7 @@ class Pod(Learner):
         explained = prod(
             max(1.0, each.value) ** 2
             for cause, each in more.items()
-            if each is not None and chance(each, WORTH_NAMING[cause]) > 0.5
+            if each is not None and chance_grown(each, WORTH_NAMING[cause]) > 0.5
         )
         found = [
             _lower(self._pace.since(since), self._typical.since(since))
@@ -307,6 +305,19 @@ class Pod(Learner):
         if self._reports():
             return measured if dearer else clearest((measured, stepwise), DEARER)
         return Factor(measured.value, measured.low / IDLE_SPREAD, measured.high * IDLE_SPREAD)
+
+    def _cold(self, at: float, decode: Factor | None, costs: Costs) -> float:
+        """See `Signs.cold`. Where steps do not tell a cost, the gaps between tokens tell how dear a decode is at most, and the prefills of
+        requests how dear a prompt is.
+        """
+        if self.young:
+            return 1.0
+        decode_most = decode or self._now(self._pace, at, Cause.DECODE_COST)
+        prefill_most = clearest(costs.prefill, DEARER) or self._now(self._reported, at, Cause.PREFILL_COST)
+        most = decode_most, prefill_most
+        if not any(most):
+            return 1.0  # nothing was computed since
+        return min(UNSEEN_DEARER if each is None else chance_grown(each, DEARER) for each in most)
 
     def _reports(self) -> bool:
         """Whether the engine reported the phases of most answers of the last minute."""
@@ -402,7 +413,7 @@ def _for_a_token(step: Factor | None, events: Factor | None) -> Factor | None:
     if events is None or events.low <= 1.0 <= events.high:
         return step
     if step is None:
-        return events if has_grown(events, DEARER) > 0.5 else None
+        return events if chance_grown(events, DEARER) > 0.5 else None
     return Factor(*(one * other for one, other in zip(step, events, strict=True)))
 
 

@@ -73,6 +73,9 @@ class Signs:
     """Requests in the engine's own queue; None if unknown."""
     restart_unseen: bool = False
     """The engine's own numbers are not read, so that nothing tells a new process from an old one."""
+    cold: float = 1.0
+    """The chance, at most, that all work of the engine costs more than usually: decodes and prompts alike. 1 while no usual values are known.
+    """
     costs_unseen: int = 0
     """How many of the engine's two costs, that of decodes and that of prompts, nothing tells now: 0 to 2. 0 where the
     engine's own numbers are read: they tell no cost, but they tell who waits inside the engine, and a restart."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import PHASE_OF, Cause, Unknown
-from sidecar.slo.factor import Factor, between, chance
+from sidecar.slo.factor import Factor, between, chance, chance_grown
 from sidecar.slo.root.lateness import explained_by
 from sidecar.slo.root.signs import Signs
 from sidecar.slo.step_model import WORST_RESIDUAL
@@ -92,8 +92,6 @@ def is_worth_naming(cause: Cause, ratio: float) -> bool:
     return ratio > WORTH_NAMING.get(cause, 0.0)
 
 
-COLD = (Cause.DECODE_COST, Cause.PREFILL_COST, Cause.UNCACHED)
-"""Causes that have grown while a new process warms up."""
 DEARER = 1.2
 """The same for a cost, whatever it is needed for."""
 MOST_CACHED = 0.75
@@ -115,7 +113,7 @@ CLEARLY = 0.8, 0.975
 """Chances that a cause has grown: below the first it takes nothing from what the request itself shows; the second is that of
 an interval which begins at the threshold."""
 UNSEEN_DEARER = 0.5
-"""The chance that decodes are dearer, where prompts are and nothing tells the cost of decodes."""
+"""The chance that a cost has grown where nothing tells it."""
 MAYBE_HANGS = 0.5
 """Weight of `unclear` where the engine hangs, or is busy with a request whose output is not seen."""
 MOST_WAIT = 0.5
@@ -294,7 +292,7 @@ def _grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
 def _chances(facts: Facts, signs: Signs, phase: Blame | None = None) -> dict[Cause, float]:
     """Each cause that may have grown, with the chance that it has; `phase`: those of this phase alone."""
     return {
-        cause: chance(factor, WORTH_NAMING[cause] * _consequence(cause, facts))
+        cause: chance_grown(factor, WORTH_NAMING[cause] * _consequence(cause, facts))
         for cause, factor in signs.grown.items()
         # However many requests come, and however long their answers are, an engine sends output, and it computes a
         # prompt in the time that the prompt takes.
@@ -348,7 +346,7 @@ def _dearer_than_load_explains(facts: Facts, signs: Signs) -> float:
     more = 0.0 if load is None else max(0.0, load.value - 1.0)
     explained = (1.0 + more / (1.0 - MOST_CACHED)) / (1.0 + more)
     threshold = WORTH_NAMING[Cause.PREFILL_COST] * _consequence(Cause.PREFILL_COST, facts)
-    return chance(Factor(*(each / explained for each in cost)), threshold)
+    return chance_grown(Factor(*(each / explained for each in cost)), threshold)
 
 
 def _may_be_new_process(signs: Signs) -> float:
@@ -411,12 +409,10 @@ def _may_lead(lead: Root, waited_in: Blame | None, facts: Facts, signs: Signs) -
 
 
 def _claims(fault: Cause, signs: Signs) -> float:
-    """The chance that a fault broke the requests whose life it overlaps. A new process breaks those that wait for a slot only
-    while it is cold: that it has fewer slots is a setting, for which it was started.
+    """The chance that a fault broke the requests whose life it overlaps. A new process breaks those that wait only while it is cold, and then
+    all its work costs more: one cost, an empty cache or fewer slots alone are what changed with it, such as a setting.
     """
-    if fault is not Cause.RESTART or not signs.fewer_slots:
-        return 1.0
-    return _any({each: chance(signs.grown[each], WORTH_NAMING[each]) for each in COLD if each in signs.grown})
+    return signs.cold if fault is Cause.RESTART else 1.0
 
 
 def _outlasts(lead: Root, signs: Signs) -> bool:

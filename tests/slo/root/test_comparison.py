@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from sidecar.slo.factor import Factor, has_grown
+from sidecar.slo.factor import Factor, chance_grown
 from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES, LASTING_SECONDS, Comparison
 
 
@@ -103,7 +103,7 @@ def test_chance_is_named_in_less_than_a_look_of_a_hundred_whatever_the_traffic(p
         found = comparison.since(at - 60.0)
         if number > 720 and found is not None:
             looks += 1
-            named += has_grown(found, 1.12) > 0.5
+            named += chance_grown(found, 1.12) > 0.5
 
     assert looks > 1000
     assert named / looks < 0.01

@@ -7,6 +7,7 @@ import pytest
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import Cause
+from sidecar.slo.factor import Factor
 from sidecar.slo.root.pod import Costs, Pod
 from sidecar.slo.root.reading import LaneCounts, Reading
 from sidecar.slo.root.signs import Fault, Signs
@@ -399,17 +400,40 @@ def test_faults_are_signs_with_their_beginning_and_a_restart_lasts_while_work_is
     assert cold.faults[1].ended_at > story.last.at
 
 
-def test_after_a_restart_prefills_are_compared_with_those_of_the_new_process() -> None:
-    """The cost of prompts is learned anew: a usual ratio to the old one would look like dearer or cheaper prompts for as long as
-    it is remembered."""
+def test_after_a_restart_prefills_are_compared_with_those_of_the_old_process() -> None:
+    """A restart is no reason to forget: a setting that came with it may be what makes prompts dearer, and calm times do not hide that."""
     story = Story()
     story.costs = Costs()
     story.reads(1, restarts=1)
 
-    assert Cause.PREFILL_COST not in story.reads(24, own=1.4).grown
+    assert story.reads(24, own=1.4).grown[Cause.PREFILL_COST].value == pytest.approx(1.4, rel=0.01)
     story.reads(CALM, calm=True, own=1.4)
-    assert story.reads(12, own=1.4).grown[Cause.PREFILL_COST].value == pytest.approx(1.0, rel=0.01)
-    assert story.reads(12, own=2.8).grown[Cause.PREFILL_COST].value == pytest.approx(2.0, rel=0.01)
+    assert story.reads(12, own=1.4).grown[Cause.PREFILL_COST].value == pytest.approx(1.4, rel=0.05)
+
+
+def test_a_new_process_is_cold_only_as_far_as_all_its_work_costs_more() -> None:
+    """Steps tell both costs, or gaps and reported prefills tell how much they are at most."""
+
+    def cold(decode: Factor | None, prefill: Factor | None, **how: float) -> float:
+        story = Story()
+        story.costs = Costs((decode, decode), (prefill, prefill))
+        return story.reads(12, **how).cold
+
+    assert cold(DEAR, DEAR) > 0.95
+    assert cold(DEAR, USUAL) < 0.05
+    assert cold(USUAL, DEAR) < 0.05
+    assert cold(None, None) < 0.05, "gaps and prefills are as usual"
+    assert cold(None, None, gap=0.06, own=3.0) > 0.95
+    assert cold(None, None, gap=0.06) < 0.05
+    assert cold(None, None, own=3.0) < 0.05
+
+
+def test_a_process_that_computed_nothing_yet_or_knows_no_usual_values_may_be_cold() -> None:
+    story = Story()
+    story.costs = Costs()
+
+    assert Pod().signs(0.0, Costs()).cold == 1.0
+    assert story.reads(24, requests=0.0).cold == 1.0
 
 
 def test_a_restart_lasts_while_its_cache_is_cold_and_no_more_requests_come_than_usually() -> None:

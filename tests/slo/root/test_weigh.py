@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sidecar.slo.attribution import Blame
 from sidecar.slo.causes import ROOTS, Cause, Unknown
-from sidecar.slo.factor import Factor, chance
+from sidecar.slo.factor import Factor, chance, chance_grown
 from sidecar.slo.root.signs import Fault, Signs
 from sidecar.slo.root.weigh import WAITS, WORTH_NAMING, Facts, Failed, Root, has_grown, root_of, unknown, weigh
 from tests.slo.root.weighing import WAITED, leader, sharp
@@ -121,7 +121,8 @@ def test_a_cost_that_is_as_usual_gets_nothing_for_the_seconds_that_it_takes() ->
 def test_an_interval_that_covers_the_threshold_decides_nothing() -> None:
     """Prefill costs 1.3 times its usual value, or anything from 0.4 to 4.2 times: that is no evidence."""
     vague = Signs(grown={Cause.PREFILL_COST: Factor(1.3, 0.4, 4.2)})
-    assert max(weigh(WAITED, vague).weights.values()) < 0.6
+    found = weigh(WAITED, vague).weights
+    assert max(share for root, share in found.items() if root.phase != Blame.UNATTRIBUTED) < 0.25
 
 
 def test_where_requests_wait_and_nothing_is_dearer_a_limit_that_shows_is_the_root() -> None:
@@ -135,7 +136,7 @@ def test_a_queue_without_a_cause_is_one_only_as_far_as_the_engines_costs_are_kno
     """Dearer prompts and dearer decodes make requests wait as a queue does: where nothing tells the costs, it is a guess."""
 
     vague = {Cause.LOAD: Factor(1.2, 0.9, 1.6)}
-    grown = chance(vague[Cause.LOAD], WORTH_NAMING[Cause.LOAD])
+    grown = chance_grown(vague[Cause.LOAD], WORTH_NAMING[Cause.LOAD])
 
     def queue(unseen: int, lead: Root | None = None, facts: Facts = WAITED) -> float:
         """The share of what the growth itself does not explain."""

@@ -36,9 +36,8 @@ def test_a_backlog_that_does_not_drain_once_the_load_is_usual_again_has_another_
     assert leader(behind, Signs(limited=True, stands=True), root_of(Cause.PREFILL_COST)) == root_of(Cause.PREFILL_COST)
 
 
-_COLD_CAUSES = (Cause.DECODE_COST, Cause.PREFILL_COST, Cause.UNCACHED)
 _fewer = Signs(
-    grown={Cause.LOAD: sharp(1.0), **dict.fromkeys(_COLD_CAUSES, sharp(1.0))},
+    grown=dict.fromkeys((Cause.LOAD, Cause.DECODE_COST, Cause.PREFILL_COST, Cause.UNCACHED), sharp(1.0)),
     limited=True,
     fewer_slots=True,
     computes_ratio=0.1,
@@ -62,18 +61,18 @@ def test_a_restart_explains_no_backlog_that_fewer_slots_keep(cause: Cause, *, re
 
 
 @pytest.mark.parametrize("lead", [None, root_of(Cause.RESTART)])
-def test_a_restart_claims_where_slots_are_fewer_only_while_the_new_process_is_cold(lead: Root | None) -> None:
+def test_a_restart_claims_only_while_all_work_of_the_new_process_costs_more(lead: Root | None) -> None:
     soon = WAITED._replace(fault=Cause.RESTART, left_behind=lead is not None)
 
-    assert leader(soon, _fewer, lead) == root_of(Cause.SLOTS)
-    assert leader(soon, replace(_fewer, fewer_slots=False), lead) == root_of(Cause.RESTART)
-    for cause in _COLD_CAUSES:
-        cold = replace(_fewer, grown={**_fewer.grown, cause: sharp(2.0)})
-        assert leader(soon, cold, lead) == root_of(Cause.RESTART)
-    loaded = replace(_fewer, grown={**_fewer.grown, Cause.LOAD: sharp(2.0)})
-    assert leader(soon, loaded, lead) == root_of(Cause.LOAD)
+    warm = replace(_fewer, cold=0.0)
+
+    assert leader(soon, warm, lead) == root_of(Cause.SLOTS)
+    assert leader(soon, replace(warm, cold=1.0), lead) == root_of(Cause.RESTART)
+    for cause in (Cause.DECODE_COST, Cause.LOAD):
+        grown = replace(warm, grown={**warm.grown, cause: sharp(2.0)})
+        assert leader(soon, grown, lead) == root_of(cause), "it came with the restart, and is what holds requests up"
     for fault in (Cause.SILENCE, Cause.DOWN):
-        assert leader(soon._replace(fault=fault), _fewer, lead) == root_of(fault), "it broke this request itself"
+        assert leader(soon._replace(fault=fault), warm, lead) == root_of(fault), "it broke this request itself"
 
 
 def test_what_a_fault_evicted_from_the_cache_is_no_cause_of_the_backlog_that_it_left() -> None:
