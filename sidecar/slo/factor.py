@@ -8,7 +8,7 @@ they come from (`step_model.py`).
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from math import erf, exp, log, sqrt
+from math import erf, exp, hypot, log, sqrt
 from typing import NamedTuple
 
 
@@ -73,6 +73,18 @@ def _normal(z: float) -> float:
 def between(value: float, low: float, high: float) -> float:
     """How far a value is from `low` (0) to `high` (1), with a weight of 0 below and of 1 above."""
     return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+def wider(factor: Factor, share: float) -> Factor:
+    """The interval with a further error that is independent of its own. `share`: half of that error's interval, over the value."""
+    if factor.value <= 0.0:
+        return factor  # a difference of costs, below 0 by noise
+    low, further = max(factor.low, LEAST_RATIO), log(1.0 + share)
+    return Factor(
+        factor.value,
+        min(factor.low, factor.value * exp(-hypot(log(factor.value / low), further))),
+        factor.value * exp(hypot(log(factor.high / factor.value), further)),
+    )
 
 
 def clearest(factors: Sequence[Factor | None], threshold: float) -> Factor | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from math import pi
 from typing import NamedTuple
 
-from sidecar.slo.factor import LEAST_MARGIN, Factor
+from sidecar.slo.factor import LEAST_MARGIN, Factor, wider
 from sidecar.slo.least_squares import LeastSquares
 from sidecar.slo.linear_costs import Compared, seconds_of
 
@@ -53,15 +53,16 @@ class PossibleFits:
         self._fits = learned.possible(LEAST_MARGIN**2 + AS_WELL * SQUARED * error**2)
         return next(iter(self._fits), None)
 
-    def told(self, compared: Compared) -> Told:
-        """A factor over the best fit, as all fits tell it."""
+    def told(self, compared: Compared, wrong: float = 0.0) -> Told:
+        """A factor over the best fit, as all fits tell it. `wrong`: the share by which a fit may be wrong of itself."""
         least, most = self._over_best(compared.terms)
         value, low, high = compared.factor
         values = sorted((value / least, value / most))  # negative ones, which noise makes, the other way round
         unchanged = min(max(1.0, values[0]), values[1])
         ends = [end / share for end in (low, high) for share in (least, most)]
         scale = unchanged / value if value else 1.0
-        return Told(Factor(unchanged, scale * low, scale * high), Factor(unchanged, min(ends), max(ends)), values[1])
+        found, widest = Factor(unchanged, scale * low, scale * high), Factor(unchanged, min(ends), max(ends))
+        return Told(wider(found, wrong), wider(widest, wrong), values[1])
 
     def nearest(self, seconds: float, expected: float, terms: Sequence[float]) -> float:
         """The usual seconds of this work by the fit that says most nearly `seconds`. `expected`: by the best one."""

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from sidecar.slo.factor import GROWS, LEAST_MARGIN, Excess, Factor, chance_grown, densest_of, median_of, ratio_of
+from sidecar.slo.factor import GROWS, LEAST_MARGIN, Excess, Factor, chance_grown, densest_of, median_of, ratio_of, wider
 
 
 def test_the_interval_of_a_median_holds_the_truth_in_nineteen_cases_of_twenty() -> None:
@@ -70,3 +70,19 @@ def test_a_ratio_that_is_known_well_chance_grown_if_it_is_worth_naming() -> None
 def test_a_ratio_that_may_be_anything_chance_grown_as_often_as_any() -> None:
     """Without information the chance is the one of before, less that of a growth too small to name."""
     assert chance_grown(Factor(1.0, 1e-6, 1e6), 1.0) == pytest.approx(GROWS, abs=0.06)
+
+
+@pytest.mark.parametrize("value", [-0.5, 0.0, 0.4, 1.0, 3.0])
+def test_a_further_error_widens_an_interval_and_moves_no_value(value: float) -> None:
+    factor = Factor(value, value - 0.05, value + 0.05)
+    found = wider(factor, 0.2)
+
+    assert found.value == value
+    assert found.low <= factor.low
+    assert found.high >= factor.high
+    assert wider(factor, 0.0) == pytest.approx(factor)
+
+
+def test_independent_errors_add_up_as_squares_and_a_large_one_hides_a_small_one() -> None:
+    assert wider(Factor(2.0, 2.0, 2.0), 0.2) == pytest.approx((2.0, 2.0 / 1.2, 2.0 * 1.2))
+    assert wider(Factor(2.0, 1.0, 4.0), 0.05).low == pytest.approx(1.0, rel=0.01)
