@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from math import exp, inf, sqrt
 from typing import Any, ClassVar
 
+from sidecar.slo.cost_guard import LASTING_SECONDS
 from sidecar.slo.factor import LEAST_MARGIN, Factor, Z, chance_grown
 from sidecar.slo.learner import Amount, Learner
 
@@ -31,8 +32,6 @@ TOGETHER = 1.3
 """Neighbouring slices are not independent: the interval is wider by this factor."""
 GUARD, GUARD_SECONDS = 1.25, 120.0
 """A guarded quantity teaches nothing while its ratio over the last so many seconds has grown to this value, or fallen to one over it."""
-LASTING_SECONDS = 7 * 86_400.0
-"""After so long off the usual without a burning objective, what is now is the usual."""
 MOST_MARGIN = 20.0
 """Largest margin of a logarithm. After hours without traffic, a ratio to the usual traffic may be anything."""
 

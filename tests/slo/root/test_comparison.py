@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
+from sidecar.slo.cost_guard import LASTING_SECONDS
 from sidecar.slo.factor import Factor, chance_grown
-from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES, LASTING_SECONDS, Comparison
+from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES, Comparison
 
 
 SLICE = 5.0
