@@ -414,10 +414,10 @@ def test_after_a_restart_prefills_are_compared_with_those_of_the_old_process() -
 def test_a_new_process_is_cold_only_as_far_as_all_its_work_costs_more() -> None:
     """Steps tell both costs, or gaps and reported prefills tell how much they are at most."""
 
-    def cold(decode: Factor | None, prefill: Factor | None, **how: float) -> float:
+    def cold(decode: Factor | None, prefill: Factor | None, gap: float = 0.02, own: float = 1.0) -> float:
         story = Story()
         story.costs = Costs((decode, decode), (prefill, prefill))
-        return story.reads(12, **how).cold
+        return story.reads(12, gap=gap, own=own).cold
 
     assert cold(DEAR, DEAR) > 0.95
     assert cold(DEAR, USUAL) < 0.05
