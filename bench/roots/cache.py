@@ -64,7 +64,7 @@ class Cache:
         return _kept(self.run_path(job).with_suffix(f".{name}"), self._samples, make)
 
     def evidence(self, job: Job, name: str, make: Callable[[], T]) -> T:
-        """What the roots of a run were decided from, from the file or recorded now."""
+        """The evidence that the roots of a run were decided from, from the file or recorded now."""
         return _kept(self.run_path(job).with_suffix(f".{name}-evidence"), self._evidence, make)
 
 

@@ -63,7 +63,7 @@ def told(cache: Cache, job: Job, *, votes: str = ROOTS, minute: bool = False, qu
 
 
 def recorded_of(cache: Cache, job: Job, play: Played, mode: Mode) -> Recorded:
-    """What the roots of a run were decided from in one mode, kept or recorded now."""
+    """The evidence that the roots of a run were decided from in one mode, kept or recorded now."""
     lengths = play.world.estimated_lengths
     return cache.evidence(job, str(mode), lambda: recorded(play.engine, play.run, mode, estimated_lengths=lengths))
 

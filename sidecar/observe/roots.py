@@ -136,7 +136,8 @@ class Roots:
         marks = account.marks
         tokens = None if marks.usage is None else marks.usage.completion_tokens
         if account.streaming and marks.choices == 1 and tokens is not None and tokens > 1:
-            self._pod.answered(marks.output_events, tokens)
+            self._pod.answered_events += marks.output_events
+            self._pod.answered_tokens += tokens
 
     # --- time -----------------------------------------------------------------------------------------------------------
 

@@ -182,6 +182,8 @@ class Learner:
     __slots__ = ()
     KEPT: ClassVar[Mapping[str, Shape]] = {}
     """Attribute to its shape."""
+    SINCE: ClassVar[Sequence[str]] = ()
+    """Attributes that older states lack: they stay as they are then."""
 
     def state(self) -> dict[str, Any]:
         """A copy of all that was learned, in values that JSON knows."""
@@ -211,10 +213,16 @@ class Learner:
         if not isinstance(state, dict):
             raise OddStateError(f"{place}: {_shown(state)} is no mapping")
         names = {_name(name) for name in self.KEPT}
-        odd = sorted({str(name) for name in state} ^ names)
+        odd = sorted(
+            ({str(name) for name in state} ^ names) - {_name(name) for name in self.SINCE if _name(name) not in state}
+        )
         if odd:
             raise OddStateError(f"{place}.{odd[0][:LONGEST_TEXT]}: {'missing' if odd[0] in names else 'unknown'}")
-        found = {name: shape.read(state[_name(name)], f"{place}.{_name(name)}") for name, shape in self.KEPT.items()}
+        found = {
+            name: shape.read(state[_name(name)], f"{place}.{_name(name)}")
+            for name, shape in self.KEPT.items()
+            if _name(name) in state
+        }
         problem = self.problem(found)
         if problem is not None:
             raise OddStateError(f"{place}: {problem}")

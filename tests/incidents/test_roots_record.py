@@ -1,4 +1,4 @@
-"""What a run's roots were decided from is enough to decide them anew, as the product did or otherwise."""
+"""The evidence of a run is enough to decide its roots anew, as the product did or otherwise."""
 
 from functools import partial
 

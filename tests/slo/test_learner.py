@@ -316,3 +316,12 @@ def test_a_number_may_be_whole_where_any_number_is_expected() -> None:
     read = Amount().read(3, "value")
 
     assert (read, type(read)) == (3.0, float)
+
+
+def test_a_state_of_before_lacks_only_what_is_kept_since() -> None:
+    state = Pod().state()
+    of_before = {name: each for name, each in state.items() if name != "a_token"}
+
+    Pod().restore(of_before)
+    with pytest.raises(OddStateError, match="load: missing"):
+        Pod().restore({name: each for name, each in state.items() if name != "load"})

@@ -67,6 +67,7 @@ class Pod(Learner):
 
     COSTS: ClassVar = ("_reported", "_together", "_pace", "_typical", "_a_token")
     TRAFFIC: ClassVar = ("_load", "_mix", "_uncached")
+    SINCE: ClassVar = ("_a_token",)
     KEPT: ClassVar = {
         "_lanes": Inner(Lanes),
         "_output": Inner(Output),
@@ -88,8 +89,8 @@ class Pod(Learner):
         self._pace = Comparison(guarded=True)
         self._typical = Comparison(guarded=True)
         self._a_token = Comparison(guarded=True)
-        self._answered_events = self._answered_tokens = 0
-        """Of the answers that ended since the last reading."""
+        self.answered_events = self.answered_tokens = 0
+        """Output events and tokens of streams that ended well since the last reading: the caller counts them."""
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / READING_SECONDS) + 1)
         self._most_running = 0.0
         """The most requests that usually run at once: the batch limit is that or higher. It fades as what is usual does,
@@ -102,11 +103,6 @@ class Pod(Learner):
     def waited(self, at: float, phase: Blame) -> None:
         """The ledger of a TTFT or E2E miss was closed: it waited in this phase."""
         self._waited.append((at, phase))
-
-    def answered(self, events: int, tokens: int) -> None:
-        """A stream of so many output events and tokens ended well."""
-        self._answered_events += events
-        self._answered_tokens += tokens
 
     @property
     def young(self) -> bool:
@@ -157,10 +153,10 @@ class Pod(Learner):
             (self._together, brought.events, brought.usual_events),
             (self._pace, told.gap_seconds, told.usual_gap_seconds),
             (self._typical, told.typical_seconds, told.usual_typical_seconds),
-            (self._a_token, self._answered_events, self._answered_tokens),
+            (self._a_token, self.answered_events, self.answered_tokens),
         ):
             comparison.add(now.at, value, expected, calm=calm)
-        self._answered_events = self._answered_tokens = 0
+        self.answered_events = self.answered_tokens = 0
 
     def _cold_cache(self, at: float) -> bool:
         """Whether prompts are computed that the cache usually holds, and no more of them than usually: where load has grown,

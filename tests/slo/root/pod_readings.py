@@ -89,7 +89,8 @@ class Story:
                 unreported=self.last.unreported + (0.0 if reported else came),
                 **{**stated, **counted},
             )
-            self.pod.answered(1000, round(1000 * (tokens_an_event or self._tokens_an_event)))
+            self.pod.answered_events += 1000
+            self.pod.answered_tokens += round(1000 * (tokens_an_event or self._tokens_an_event))
             self.pod.read(self.last, self.costs, calm=calm)
         return self.pod.signs(self.last.at, self.costs)
 

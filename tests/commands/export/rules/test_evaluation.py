@@ -162,9 +162,7 @@ def texts_of(ruler: Ruler, one: str, phase: str) -> dict[str, str]:
 
 
 def test_a_text_that_asks_nothing_says_the_root_the_lane_and_the_confidence() -> None:
-    objective = (
-        r'{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT{{ else }}E2E{{ end }}'
-    )
+    objective = r'{{ if eq $labels.objective "ttft" }}TTFT{{ else if eq $labels.objective "tpot" }}TPOT{{ else if eq $labels.objective "stall" }}STALL{{ else }}E2E{{ end }}'
     sure = "the root is queue, confidence {{ $value | humanizePercentage }}"
     texts = texts_of(AZURE, "LLMQueueBurn", "queue")
 
