@@ -48,10 +48,12 @@ WORST_RESIDUAL = 0.25
 """Mean relative error of pure steps while learning, above which the cost is not that of one scheduler's steps."""
 WORST_STRETCH = 0.5
 """The same for the work of stretches with prompts, which are fewer."""
-DECODE_WRONG, PREFILL_WRONG = 0.13, 0.2
-"""Shares by which a fit is wrong of itself, in nineteen of twenty times, however many steps are counted: its terms are not all that a step
-costs, and the wire is not all that the engine does (`bench/step_costs.py`).
+OF_RESIDUAL = 0.75
+"""Share of the mean error of calm steps by which a fit is wrong of itself, in nineteen of twenty times, however many steps are counted: its terms
+are not all that a step costs, and the wire is not all that the engine does (`bench/step_costs.py`).
 """
+PREFILL_WRONG = 0.08
+"""By this share the fit of prompts is wrong beyond that."""
 LEAST_EXCESS = 0.5
 """Share of that work by which steps with prompts take longer. Below it, prompts share no steps with decodes."""
 LEAST_COVERAGE = 0.8
@@ -169,7 +171,7 @@ class StepModel(Learner):
     def decode_told(self, at: float, seconds: float) -> Told | Reason:
         """The decode factor as all fits tell it."""
         found = self._decode(at, seconds)
-        return found if isinstance(found, Reason) else self._decode_fits.told(found, DECODE_WRONG)
+        return found if isinstance(found, Reason) else self._decode_fits.told(found, OF_RESIDUAL * self._residual)
 
     def prefill_told(self, at: float, seconds: float) -> Told | Reason:
         """The prefill factor as all fits tell it."""
@@ -184,7 +186,11 @@ class StepModel(Learner):
         if parts := self._open_parts(at, at - seconds):
             so_far = self._prefill([*recent, *parts], self._per_token)
             found = max(filter(None, (found, so_far)), key=lambda each: each.factor.value, default=None)
-        return Reason.FEW if found is None else self._prefill_fits.told(found, PREFILL_WRONG)
+        return (
+            Reason.FEW
+            if found is None
+            else self._prefill_fits.told(found, PREFILL_WRONG + OF_RESIDUAL * self._residual)
+        )
 
     def _open_parts(self, at: float, since: float) -> list[EndedStretch]:
         """The parts of the open stretch, unless dear decodes may explain them. A fault that fills the steps with prompts may not let it

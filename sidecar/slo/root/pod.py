@@ -224,7 +224,6 @@ class Pod(Learner):
             stands=stands,
             waited=self._shares(at),
             engine_waiting=engine_waiting,
-            restart_unseen=not self._numbers_read,
             costs_unseen=self._costs_unseen(soon, decode, costs),
             unsure=costs.unsure,
             cold=self._cold(at, decode, costs),

@@ -71,8 +71,6 @@ class Signs:
     """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
     engine_waiting: float | None = None
     """Requests in the engine's own queue; None if unknown."""
-    restart_unseen: bool = False
-    """The engine's own numbers are not read, so that nothing tells a new process from an old one."""
     cold: float = 1.0
     """The chance, at most, that all work of the engine costs more than usually: decodes and prompts alike. 1 while no usual values are known.
     """

@@ -245,18 +245,13 @@ def _may_be_held(waited_in: Blame | None, facts: Facts, signs: Signs) -> bool:
 
 
 def _give_grown(given: _Given, facts: Facts, signs: Signs) -> None:
-    grown, given_up = _grown(facts, signs), 0.0
+    grown = _grown(facts, signs)
     if facts.behind_long_prompt and not signs.kv_full:
         # The mean hardly grows by some very long prompts, and each of them holds up all others: the gaps between their
         # tokens too.
         surer = sum(share for cause, share in grown.items() if not (signs.paced and cause is Cause.DECODE_COST))
         given.give(Cause.PROMPT_MIX, WAITS * _computes(signs) * (1.0 - surer))
-    new_process = _may_be_new_process(signs)
-    for cause in (Cause.DECODE_COST, Cause.PREFILL_COST):
-        share = grown.get(cause, 0.0)
-        grown[cause] = share * (1.0 - new_process)
-        given_up += share * new_process
-    given.give_all({**{root_of(cause): share for cause, share in grown.items()}, unknown(Unknown.UNCLEAR): given_up})
+    given.give_all({root_of(cause): share for cause, share in grown.items()})
 
 
 def _own_prompt(facts: Facts, signs: Signs) -> bool:
@@ -346,19 +341,7 @@ def _dearer_than_load_explains(facts: Facts, signs: Signs) -> float:
     more = 0.0 if load is None else max(0.0, load.value - 1.0)
     explained = (1.0 + more / (1.0 - MOST_CACHED)) / (1.0 + more)
     threshold = WORTH_NAMING[Cause.PREFILL_COST] * _consequence(Cause.PREFILL_COST, facts)
-    return chance_grown(Factor(*(each / explained for each in cost)), threshold)
-
-
-def _may_be_new_process(signs: Signs) -> float:
-    """The chance, 0 to 1, that all work of the engine is dearer, where a restart would not be seen.
-
-    A fault of decodes leaves the cost of prompts as it was, and the other way round. A new process that warms up makes
-    both dearer, and so does a slower clock: costs do not tell one from the other.
-    """
-    decode, prefill = signs.grown.get(Cause.DECODE_COST), signs.grown.get(Cause.PREFILL_COST)
-    if not signs.restart_unseen or prefill is None:
-        return 0.0
-    return min(chance(prefill, DEARER), UNSEEN_DEARER if decode is None else chance(decode, DEARER))
+    return chance(Factor(*(each / explained for each in cost)), threshold)
 
 
 def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs, lead: Root | None) -> float:

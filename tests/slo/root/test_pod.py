@@ -317,21 +317,14 @@ def test_an_engine_may_be_mute_while_it_answers_a_request_unseen() -> None:
     assert (signs.maybe_mute, signs.mute) == (True, False)
 
 
-def test_without_the_engines_own_numbers_a_restart_would_not_be_seen() -> None:
-    story = Story()
-
-    assert (story.reads().restart_unseen, story.reads(engine_waiting=0.0).restart_unseen) == (True, False)
-
-
 def test_one_failed_scrape_hides_nothing() -> None:
-    """The numbers of the last minute count: after a minute without any, they are no longer read."""
+    """The numbers of the last minute count: after a minute without any, they are no longer read. No request tells a cost meanwhile."""
     story = Story()
     story.costs = Costs()
-    story.reads(engine_waiting=0.0)
 
-    failed = story.reads(1, engine_waiting=None)
-    assert (failed.restart_unseen, failed.costs_unseen) == (False, 0)
-    assert story.reads(13, engine_waiting=None).restart_unseen
+    assert story.reads(24, requests=0.0, engine_waiting=0.0).costs_unseen == 0
+    assert story.reads(1, requests=0.0, engine_waiting=None).costs_unseen == 0
+    assert story.reads(13, requests=0.0, engine_waiting=None).costs_unseen == 2
 
 
 def test_a_cost_is_unseen_where_neither_steps_nor_requests_of_now_tell_it() -> None:
