@@ -37,7 +37,7 @@ SUMMARY = "prefill costs 2.2x since 10:16 UTC, confidence 84.44%; {lane} misses 
 DESCRIPTION = (
     "Prompts take longer to compute than they did, or more of them has to be computed. Lane {lane} of model {model} in namespace {namespace}"
     " misses its TTFT objective (at least half of the requests, or a third and twice what the target allows, or ten times that, or six times"
-    " for half an hour). 432 misses in 2m. Confidence: 84.44% of the decided misses say prefill."
+    " for half an hour). 432 misses in 2m. 84.44% of the decided misses say prefill."
 )
 USUAL = {
     "alertname": "LLMUnattributedBurn",

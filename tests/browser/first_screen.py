@@ -45,7 +45,7 @@ class Truth:
     began_at_unix: float
     cause: str
     grown: bool
-    """Whether the cause is a number that grows, which the line `Changed` names as the one that has grown."""
+    """Whether the cause is a number that grows: the line `Root` says by how much, and the line `Changed` that nothing else has grown."""
 
 
 def lacks(screen: Mapping[str, Any], truth: Truth) -> list[str]:
@@ -58,8 +58,9 @@ def lacks(screen: Mapping[str, Any], truth: Truth) -> list[str]:
         "since": any(abs(at - truth.began_at_unix) <= NEAR_SECONDS for at in _instants(lines.get("Since", ""))),
         "ago": re.search(r"\d (s|min) ago", lines.get("Since", "")),
         "burn": re.match(r"[\d.,]+ x the allowed misses: \d+ of \d+ requests, \d+ %", lines.get("Burn", "")),
-        "root": re.match(rf"Cause {truth.cause}\b.*, confidence \d+ % \(of \d+ misses", lines.get("Root", "")),
-        "grown": _grown(lines.get("Changed", "")) == ([truth.cause] if truth.grown else []),
+        "root": re.match(rf"Cause {truth.cause}\b.*, confidence \d+ % \((of )?\d+ misses", lines.get("Root", "")),
+        "grown": bool(re.search(r", [\d.]+ x the usual,", lines.get("Root", ""))) is truth.grown
+        and _grown(lines.get("Changed", "")) == [],
         "changed": re.search(r"This sidecar began \d+ (s|min) ago\.$", lines.get("Changed", "")),
         "fix": any(lines.get("Do first", "").startswith(fix) for fix in _fixes(truth.phase)),
         "runbook": screen["runbook"].startswith("/runbooks/LLM"),

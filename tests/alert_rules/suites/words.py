@@ -182,7 +182,7 @@ def streams_that_stand_still(scenario: Scenario) -> None:
     causes(scenario, *spans, engine="silence")
 
     summary = f"the engine sends nothing, to some streams or to all; interactive misses STALL 12.0x, waited in decode, {ONLY_POD}"
-    rest = "29 misses in 2m. Confidence: 100% of the decided misses say engine."
+    rest = "29 misses in 2m. 100% of the decided misses say engine."
     told(scenario, 12, "LLMEngineBurn page", summary, rest, objective="stall", cause="silence")
 
 
