@@ -442,6 +442,17 @@ def test_where_all_work_is_dearer_the_costs_that_were_measured_are_named() -> No
     assert leader(WAITED, Signs(grown=both, decode_share=0.2)) == root_of(Cause.PREFILL_COST)
 
 
+def test_sessions_that_a_scale_in_brings_are_load_although_their_prompts_are_not_cached_here() -> None:
+    """Half as many requests more, and twice the usual share of their prompt tokens has to be computed. A cache that is lost without them, or beyond
+    what they explain, is the cause.
+    """
+    came = {Cause.LOAD: sharp(1.5), Cause.UNCACHED: sharp(1.9)}
+
+    assert leader(WAITED, Signs(grown=came)) == root_of(Cause.LOAD)
+    assert leader(WAITED, Signs(grown=came | {Cause.LOAD: sharp(1.0)})) == root_of(Cause.UNCACHED)
+    assert leader(WAITED, Signs(grown=came | {Cause.UNCACHED: sharp(4.0)})) == root_of(Cause.UNCACHED)
+
+
 def test_prompts_that_came_on_top_may_be_less_cached_and_are_then_no_dearer() -> None:
     """Twice the requests, and prompts seem to cost twice as much: without a cache to see, the load is what is known."""
     both = {Cause.LOAD: sharp(1.5), Cause.PREFILL_COST: sharp(2.0)}
