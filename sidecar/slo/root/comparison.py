@@ -75,6 +75,8 @@ class Comparison(Learner):
         """A slice ended at this instant. Nothing was expected in it if `expected` is 0. `calm`: no objective burns."""
         if expected > 0.0:
             self._slices.append((at, value, expected))
+        if not calm:
+            self._off_since = None
         if not calm or (self._guarded and self._is_off(at)):
             self._waiting.clear()
             return
@@ -87,7 +89,9 @@ class Comparison(Learner):
     def _is_off(self, at: float) -> bool:
         """Whether it is well off the usual now, and not for so long that this is the usual one."""
         now = self.since(at - GUARD_SECONDS)
-        off = now is not None and max(chance_grown(each, GUARD) for each in (now, _inverse(now))) > 0.5
+        if now is None:
+            return False  # nothing was there to compare: that ends no time off the usual
+        off = max(chance_grown(each, GUARD) for each in (now, _inverse(now))) > 0.5
         self._off_since = None if not off else at if self._off_since is None else self._off_since
         if self._off_since is None or at - self._off_since < LASTING_SECONDS:
             return off

@@ -89,6 +89,8 @@ class Pod(Learner):
         self._pace = Comparison(guarded=True)
         self._typical = Comparison(guarded=True)
         self._a_token = Comparison(guarded=True)
+        self._restarted_at = -inf
+        """Instant of the reading that told of the engine's last restart."""
         self.answered_events = self.answered_tokens = 0
         """Output events and tokens of streams that ended well since the last reading: the caller counts them."""
         self._readings: deque[Reading] = deque(maxlen=round(RECENT_SECONDS / READING_SECONDS) + 1)
@@ -127,6 +129,8 @@ class Pod(Learner):
         self._readings.append(now)
         if last is None:
             return
+        if now.restarts > last.restarts:
+            self._restarted_at = now.at
         dearer = any(_dearer(each) for each in (*costs.decode, *costs.prefill)) or self._cold_cache(now.at)
         self._faults.note(last, now, dearer=dearer)
         if calm:
@@ -185,17 +189,17 @@ class Pod(Learner):
         None: unknown.
         """
         soon = at - SOON_SECONDS
-        events = self._a_token.since(at - RECENT_SECONDS)
+        events = _other_than_usual(self._a_token.since(at - RECENT_SECONDS))
         longer_outputs = self._output.longer(at, queued_since, 1.0 if events is None else events.value)
         stepwise = clearest(costs.decode, DEARER)
-        decode = _for_a_token(stepwise or self._paced(at, longer_outputs), events)
+        step = stepwise or self._paced(at, longer_outputs)
         found = {
             Cause.LOAD: self._load.since(at - RECENT_SECONDS),
             Cause.PROMPT_MIX: self._now(self._mix, at, Cause.PROMPT_MIX),
             Cause.UNCACHED: self._now(self._uncached, at, Cause.UNCACHED),
             Cause.LONGER_OUTPUTS: longer_outputs,
-            Cause.DECODE_COST: decode,
-            Cause.PREFILL_COST: self._prefill(at, decode, costs),
+            Cause.DECODE_COST: _for_a_token(step, events),
+            Cause.PREFILL_COST: self._prefill(at, step, costs),
         }
         now = self._last
         reports = bool(self._readings) and self._reports()
@@ -224,9 +228,9 @@ class Pod(Learner):
             stands=stands,
             waited=self._shares(at),
             engine_waiting=engine_waiting,
-            costs_unseen=self._costs_unseen(soon, decode, costs),
+            costs_unseen=self._costs_unseen(soon, step, costs),
             unsure=costs.unsure,
-            cold=self._cold(at, decode, costs),
+            cold=self._cold(at, step, costs),
             cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),
             young=self.young,
         )
@@ -307,8 +311,11 @@ class Pod(Learner):
         """
         if self.young:
             return 1.0
-        decode_most = decode or self._now(self._pace, at, Cause.DECODE_COST)
-        prefill_most = clearest(costs.prefill, DEARER) or self._now(self._reported, at, Cause.PREFILL_COST)
+        starts = [
+            max(at - each, self._restarted_at) for each in COMPARED_SECONDS
+        ]  # those of before tell of the old process
+        decode_most = decode or clearest([self._pace.since(each) for each in starts], DEARER)
+        prefill_most = clearest([*costs.prefill, *(self._reported.since(each) for each in starts)], DEARER)
         most = decode_most, prefill_most
         if not any(most):
             return 1.0  # nothing was computed since
@@ -400,12 +407,16 @@ class Pod(Learner):
         return {phase: recent.count(phase) / len(recent) for phase in dict.fromkeys(recent)}
 
 
+def _other_than_usual(events: Factor | None) -> Factor | None:
+    """None where the number of events a token may be the usual one: nothing is said of it then."""
+    return None if events is None or events.low <= 1.0 <= events.high else events
+
+
 def _for_a_token(step: Factor | None, events: Factor | None) -> Factor | None:
     """The cost of a token: that of a step, or of the gap between two events, for so many times the usual events a token. An engine
-    that speculates needs more steps for as many tokens when fewer of its guesses are right. Where the number of events may be the usual one,
-    nothing is said of it.
+    that speculates needs more steps for as many tokens when fewer of its guesses are right.
     """
-    if events is None or events.low <= 1.0 <= events.high:
+    if events is None:
         return step
     if step is None:
         return events if chance_grown(events, DEARER) > 0.5 else None

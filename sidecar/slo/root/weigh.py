@@ -262,12 +262,16 @@ def _own_prompt(facts: Facts, signs: Signs) -> bool:
 def _grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
     """Shares of the causes that have grown; in sum, the chance that any of them has."""
     chances = _chances(facts, signs)
-    if Cause.UNCACHED in chances:
-        chances[Cause.UNCACHED] = chance_grown(*_beyond_load(Cause.UNCACHED, facts, signs))
-    if signs.cache_unseen and Cause.PREFILL_COST in chances:
-        chances[Cause.PREFILL_COST] = chance(*_beyond_load(Cause.PREFILL_COST, facts, signs))
+    ratios = dict(signs.grown)
+    for cause, unseen, chance_of in (
+        (Cause.UNCACHED, True, chance_grown),
+        (Cause.PREFILL_COST, signs.cache_unseen, chance),
+    ):
+        if unseen and cause in chances:
+            ratios[cause] = _beyond_load(cause, signs)
+            chances[cause] = chance_of(ratios[cause], WORTH_NAMING[cause] * _consequence(cause, facts))
     # A cause that has grown much more than another explains much more of the waiting: queues are not linear.
-    size = {cause: chances[cause] * log(max(signs.grown[cause].value, 1.0)) ** 2 for cause in chances}
+    size = {cause: chances[cause] * log(max(ratios[cause].value, 1.0)) ** 2 for cause in chances}
     size.update(_costs_by_their_seconds(size, chances, signs))
     total = sum(size.values())
     if total <= 0.0:
@@ -333,18 +337,17 @@ def _costs_by_their_seconds(
     return {cause: both * each / total for cause, each in more.items()} if total > 0.0 else {}
 
 
-def _beyond_load(cause: Cause, facts: Facts, signs: Signs) -> tuple[Factor, float]:
-    """The ratio of this cause beyond what the load explains, and the threshold above which it is named.
+def _beyond_load(cause: Cause, signs: Signs) -> Factor:
+    """The ratio of this cause beyond what the load explains.
 
     Prompts that come on top may have nothing in the cache, as those of a pod that was scaled in, while `MOST_CACHED` of the usual ones
     is. At a load of L a mean over prompts then is (1 + (L - 1) / (1 - MOST_CACHED)) / L times the usual: the uncached share and, where no
     cache is seen, the cost of a prompt.
     """
     load = signs.grown.get(Cause.LOAD)
-    more = 0.0 if load is None else max(0.0, load.value - 1.0)
+    more = 0.0 if load is None else max(0.0, load.value - 1.0) * chance_grown(load, 1.0)
     explained = (1.0 + more / (1.0 - MOST_CACHED)) / (1.0 + more)
-    beyond = Factor(*(each / explained for each in signs.grown[cause]))
-    return beyond, WORTH_NAMING[cause] * _consequence(cause, facts)
+    return Factor(*(each / explained for each in signs.grown[cause]))
 
 
 def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Signs, lead: Root | None) -> float:

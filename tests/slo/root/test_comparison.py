@@ -134,6 +134,20 @@ def test_a_guarded_quantity_learns_on_once_it_is_back_and_small_changes_at_once(
     assert 0.97 < known(comparison.since(at - 60.0)).value < 1.05
 
 
+def test_a_burn_ends_the_time_off_the_usual_and_a_time_without_requests_does_not() -> None:
+    def lasted(*, burns: bool) -> bool:
+        comparison = Comparison(guarded=True)
+        at = played([9.0, 11.0] * 300, comparison=comparison)
+        at = played([20.0, 22.0] * 60, comparison=comparison, at=at)
+        comparison.add(at + 300.0, 20.0 if burns else 0.0, 10.0 if burns else 0.0, calm=not burns)
+        played([20.0, 22.0] * 60, comparison=comparison, at=at + LASTING_SECONDS)
+        found = comparison.since(at + LASTING_SECONDS + 540.0)
+        return found is not None and found.value < 1.1
+
+    assert lasted(burns=False)
+    assert not lasted(burns=True)
+
+
 def test_another_value_that_lasted_for_a_week_is_the_usual_one() -> None:
     comparison = Comparison(guarded=True)
     at = played([9.0, 11.0] * 300, comparison=comparison)

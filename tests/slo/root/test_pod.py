@@ -421,6 +421,25 @@ def test_a_new_process_is_cold_only_as_far_as_all_its_work_costs_more() -> None:
     assert cold(None, None, own=3.0) < 0.05
 
 
+def test_gaps_of_the_old_process_say_nothing_of_the_new_one() -> None:
+    """It compiles, and sends nothing yet."""
+    story = Story()
+    story.costs = Costs()
+
+    assert story.reads(2).cold < 0.05
+    assert story.reads(1, restarts=1.0, requests=0.0).cold == 1.0
+
+
+def test_events_a_token_that_may_be_the_usual_ones_change_no_answer_and_no_prompt() -> None:
+    """Speculation that scatters makes no answers longer; and steps that cost the usual leave a dear prompt dear, however many a token takes."""
+    story = Story(tokens_an_event=2.0)
+    story.costs = Costs((USUAL, USUAL), (None, None))
+    dear = story.reads(12, own=2.0, tokens_an_event=1.0).grown
+
+    assert dear[Cause.DECODE_COST].value == pytest.approx(2.0, rel=0.1)
+    assert dear[Cause.PREFILL_COST].value == pytest.approx(2.0, rel=0.1)
+
+
 def test_a_process_that_computed_nothing_yet_or_knows_no_usual_values_may_be_cold() -> None:
     story = Story()
     story.costs = Costs()

@@ -451,6 +451,18 @@ def test_sessions_that_a_scale_in_brings_are_load_although_their_prompts_are_not
     assert leader(WAITED, Signs(grown=came)) == root_of(Cause.LOAD)
     assert leader(WAITED, Signs(grown=came | {Cause.LOAD: sharp(1.0)})) == root_of(Cause.UNCACHED)
     assert leader(WAITED, Signs(grown=came | {Cause.UNCACHED: sharp(4.0)})) == root_of(Cause.UNCACHED)
+    by_chance = came | {Cause.LOAD: Factor(1.3, 0.8, 2.1)}
+    assert leader(WAITED, Signs(grown=by_chance)) == root_of(Cause.UNCACHED), (
+        "a load that may be chance explains nothing"
+    )
+
+
+def test_load_and_what_it_does_not_explain_share_by_what_is_left() -> None:
+    """Three times the usual share is uncached, and half of that follows from the load: neither is the larger one."""
+    both = {Cause.LOAD: sharp(1.5), Cause.UNCACHED: sharp(3.0)}
+    weights = weigh(WAITED, Signs(grown=both)).weights
+
+    assert weights[root_of(Cause.LOAD)] == pytest.approx(weights[root_of(Cause.UNCACHED)], rel=0.2)
 
 
 def test_prompts_that_came_on_top_may_be_less_cached_and_are_then_no_dearer() -> None:
