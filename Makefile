@@ -107,7 +107,7 @@ profile: .venv/.dev ## where the sidecar spends its time on a token and on a req
 bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)
 
-score: .venv/.dev ## does the verdict name what broke, on 20 shapes of faults that the commit draws: a quarter of an hour by an estimate, and it needs promtool
+score: .venv/.dev ## does the verdict name what broke, on 20 shapes of faults that the commit draws: 15 to 17 minutes on two cores, and it needs promtool
 	$(BIN)/python -m bench.score $(ARGS)
 
 bench-first-page: .venv/.dev ## from `sidecar demo` to its first page, five kinds five times: an hour on a machine that does nothing else; ARGS="--runs 1": a fifth
