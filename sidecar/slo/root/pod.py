@@ -189,7 +189,8 @@ class Pod(Learner):
         None: unknown.
         """
         soon = at - SOON_SECONDS
-        events = _other_than_usual(self._a_token.since(at - RECENT_SECONDS))
+        a_token = self._a_token.since(at - RECENT_SECONDS)
+        events = _other_than_usual(a_token)
         longer_outputs = self._output.longer(at, queued_since, 1.0 if events is None else events.value)
         stepwise = clearest(costs.decode, DEARER)
         step = stepwise or self._paced(at, longer_outputs)
@@ -209,7 +210,7 @@ class Pod(Learner):
         return Signs(
             at=at,
             grown={cause: factor for cause, factor in found.items() if factor is not None},
-            per_step=events is None,
+            per_step=a_token is None,
             together=self._together.since(soon) or self._together.since(at - RECENT_SECONDS),
             collected_seconds=self._collected_seconds(soon),
             faults=self._faults.since(at - 10 * RECENT_SECONDS),

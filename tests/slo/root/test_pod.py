@@ -137,6 +137,15 @@ def test_where_fewer_guesses_are_right_a_token_is_dearer_and_answers_are_no_long
     assert found[Cause.LONGER_OUTPUTS].value < 1.1
 
 
+def test_the_cost_of_decode_is_that_of_a_token_where_answers_tell_their_tokens_be_they_the_usual_ones() -> None:
+    story = Story(tokens_an_event=2.0)
+    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL))
+
+    assert not story.reads(12).per_step
+    assert Story().pod.signs(0.0, Costs()).per_step is False
+    assert Pod().signs(0.0, Costs()).per_step, "no answer has told its tokens"
+
+
 def test_dearer_steps_and_more_of_them_for_a_token_multiply() -> None:
     story = Story(tokens_an_event=2.0)
     story.costs = Costs((DEAR, DEAR), (USUAL, USUAL))
