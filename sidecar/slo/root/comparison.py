@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from math import exp, inf, sqrt
 from typing import Any, ClassVar
 
-from sidecar.slo.cost_guard import LASTING_SECONDS
+from sidecar.slo.cost_guard import LASTING_SECONDS, USUAL
 from sidecar.slo.factor import LEAST_MARGIN, Factor, Z, chance_grown
 from sidecar.slo.learner import Amount, Learner
 
@@ -30,8 +30,8 @@ KEPT_SLICES = 60
 """Slices that are kept to compare: five minutes of slices of 5 s."""
 TOGETHER = 1.3
 """Neighbouring slices are not independent: the interval is wider by this factor."""
-GUARD, GUARD_SECONDS = 1.25, 120.0
-"""A guarded quantity teaches nothing while its ratio over the last so many seconds has grown to this value, or fallen to one over it."""
+GUARD_SECONDS = 120.0
+"""A guarded quantity teaches nothing while its ratio over the last so many seconds has grown to `USUAL`, or fallen to one over it."""
 MOST_MARGIN = 20.0
 """Largest margin of a logarithm. After hours without traffic, a ratio to the usual traffic may be anything."""
 
@@ -91,7 +91,7 @@ class Comparison(Learner):
         now = self.since(at - GUARD_SECONDS)
         if now is None:
             return False  # nothing was there to compare: that ends no time off the usual
-        off = max(chance_grown(each, GUARD) for each in (now, _inverse(now))) > 0.5
+        off = max(chance_grown(each, USUAL) for each in (now, _inverse(now))) > 0.5
         self._off_since = None if not off else at if self._off_since is None else self._off_since
         if self._off_since is None or at - self._off_since < LASTING_SECONDS:
             return off

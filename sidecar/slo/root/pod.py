@@ -23,7 +23,7 @@ from sidecar.slo.root.lanes import Brought, Lanes
 from sidecar.slo.root.output import Output
 from sidecar.slo.root.reading import READING_SECONDS, Reading
 from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import COMPUTES, DEARER, UNSEEN_DEARER, WORTH_NAMING
+from sidecar.slo.root.weigh import COMPUTES, DEARER, WORTH_NAMING
 from sidecar.slo.silence import STALL_SECONDS
 from sidecar.slo.waits import Doing
 
@@ -45,6 +45,8 @@ FEWER_SLOTS = 0.9
 """Share of the most requests that usually run at once, below which a full batch shows a lower limit."""
 COMPUTES_LITTLE, LITTLE_FULL = 0.4, 0.5
 """Below these shares of the time in which requests wait, they wait for neither compute nor a slot."""
+UNSEEN_DEARER = 0.5
+"""The chance that a cost has grown where nothing tells it."""
 
 
 class Costs(NamedTuple):

@@ -112,8 +112,6 @@ MAYBE_WAITS = 0.7
 CLEARLY = 0.8, 0.975
 """Chances that a cause has grown: below the first it takes nothing from what the request itself shows; the second is that of
 an interval which begins at the threshold."""
-UNSEEN_DEARER = 0.5
-"""The chance that a cost has grown where nothing tells it."""
 MAYBE_HANGS = 0.5
 """Weight of `unclear` where the engine hangs, or is busy with a request whose output is not seen."""
 MOST_WAIT = 0.5
