@@ -1,9 +1,8 @@
 """The root of one miss: how much speaks for each cause, as weights that add up to 1. Pure.
 
 In order: what the request itself shows (its engine failed, it was turned away, its output was held back or stood still), what happened on its pod during its
-life (a fault of the engine, a sidecar that was late), then what has grown on the pod, the most grown first. A queue needs
-no cause that has grown: where requests wait and nothing has become dearer, it is the load or a limit, as far as anything
-tells what the engine's work costs. What is not decided goes to the incident that is open on the pod, or to `unattributed`.
+life (a fault of the engine, a sidecar that was late), then what has grown on the pod, the most grown first. Where requests wait and
+nothing has become dearer, it is a limit, or the load if that has grown, as far as anything tells what the engine's work costs. What is not decided goes to the incident that is open on the pod, or to `unattributed`.
 
 It knows the signs of a pod (`signs.py`) and the facts of one miss. It refuses to know counters and the order of misses.
 """
@@ -370,7 +369,7 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
     elif signs.young:
         given.give_all({unknown(Unknown.YOUNG): 1.0})
         return 0.0
-    elif waits_inside or has_grown(root_of(Cause.LOAD), signs):
+    elif waits_inside or _load_has_grown(signs):
         root = root_of(Cause.SLOTS if waits_inside else Cause.LOAD)
         share = (WAITS if waits_inside or waited_in is Blame.QUEUE else MAYBE_WAITS) * _seen(signs)
     else:
@@ -378,6 +377,11 @@ def _give_rest(given: _Given, waited_in: Blame | None, facts: Facts, signs: Sign
         return 0.0
     given.give_all({root: share, unknown(Unknown.UNCLEAR): 1.0 - share})
     return inherited
+
+
+def _load_has_grown(signs: Signs) -> bool:
+    load = signs.grown.get(Cause.LOAD)
+    return load is not None and chance_grown(load, WORTH_NAMING[Cause.LOAD]) > 0.5
 
 
 def _may_lead(lead: Root, waited_in: Blame | None, facts: Facts, signs: Signs) -> bool:
