@@ -26,7 +26,7 @@ from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.history.ring import History
 from sidecar.history.slices import run_now
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 BOUND = 0.98

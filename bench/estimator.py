@@ -20,7 +20,7 @@ from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import PRESETS, Preset
 from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.engines.estimator import Estimator
-from sidecar.slo.prefill_cost import Refusal, lengths_of
+from sidecar.pod.costs.prefill_cost import Refusal, lengths_of
 
 
 LATE_SECONDS = 0.002

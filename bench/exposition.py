@@ -27,8 +27,8 @@ from sidecar.metrics.negotiation import Format
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
+from sidecar.pod.liveness.progress import Progress, State
 from sidecar.shutdown import Drained
-from sidecar.slo.progress import Progress, State
 
 
 CLIENT = """

@@ -20,7 +20,7 @@ from typing import Any
 import sidecar
 from sidecar.config.schema import LogConfig
 from sidecar.logs.setup import Logs
-from sidecar.slo.objective import Objectives
+from sidecar.objectives.objective import Objectives
 from tests.support.slo_walk import BUCKETS, LAST, TOKEN, event
 from tests.support.walk import AIMS, HEAD, REQUEST, Walk
 from tests.support.walk import TOKEN as LONG_TOKEN

@@ -24,9 +24,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from sidecar.slo.attribution import VOTES
-from sidecar.slo.causes import ROOT_PHASES, ROOTS
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import VOTES
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import ROOT_PHASES, ROOTS
 from tests.alert_rules.syntax import FILES, FOLDER
 from tests.support.ports import free_port
 from tests.support.tools import need_newer, need_tool

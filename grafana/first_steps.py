@@ -7,7 +7,7 @@ and nothing else. Refuses to know panels.
 from collections.abc import Mapping
 
 from sidecar.diagnosis.interventions import CHAPTERS, chapters, ranked
-from sidecar.slo.causes import NO_CAUSE, PHASE_OF, ROOTS, Cause
+from sidecar.pod.causes import NO_CAUSE, PHASE_OF, ROOTS, Cause
 
 
 def first_step(phase: str, cause: str) -> str:

@@ -4,7 +4,7 @@ from grafana.colours import RED, WARN
 from grafana.panel import RATIO, Board, Kind, Panel, Row
 from grafana.query import Query, gauge
 from grafana.shapes import ENDED, ENGINE, INSIDE, OK, engine_cost, evidence, phase_tail, waited_in
-from sidecar.slo.cost_names import Part
+from sidecar.pod.costs.cost_names import Part
 
 
 _CONFIRM = Row(

@@ -8,8 +8,8 @@ from grafana.panel import Kind, Panel
 from grafana.query import LANE, PODS_NAME, Query, lane_quantile, promised, rate_of, samples_behind
 from sidecar.commands.export.rules.dashboard_rules import NOW, SPLIT
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
-from sidecar.slo.attribution import E2E_SHARES
-from sidecar.slo.cost_names import Part
+from sidecar.objectives.attribution import E2E_SHARES
+from sidecar.pod.costs.cost_names import Part
 
 
 OK = "inference requests with outcome ok"

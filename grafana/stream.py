@@ -6,7 +6,7 @@ from grafana.query import LANE, PODS_NAME, Query, distribution, lane_quantile, s
 from grafana.shapes import GAPS, OK, POINT_AT_IT, TPOTS, engine_cost, phase_tail, tail, waited_in
 from sidecar.commands.export.rules.dashboard_rules import NOW
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
-from sidecar.slo.cost_names import Part
+from sidecar.pod.costs.cost_names import Part
 
 
 _READS = "reads from the engine that brought output events, of streamed inference requests"

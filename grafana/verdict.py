@@ -15,9 +15,9 @@ from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.rules.burn import ENGINE_LABELS, PAGING, POD_LABELS, WHICH_POD, WHO
 from sidecar.commands.export.rules.dashboard_rules import NOW
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import NO_CAUSE
-from sidecar.slo.page_limits import FEWEST_DECIDED, LEAST_CONFIDENCE
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.objectives.page_limits import FEWEST_DECIDED, LEAST_CONFIDENCE
+from sidecar.pod.causes import NO_CAUSE
 
 
 INSTANT = "dateTimeAsIsoNoDateIfToday"

@@ -40,9 +40,9 @@ from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.in_flight import InFlight
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import Spans
+from sidecar.pod.liveness.progress import Progress
 from sidecar.serving import Serving, shown
 from sidecar.shutdown import Drained, Shutdown
-from sidecar.slo.progress import Progress
 
 
 log = structlog.get_logger()

@@ -3,7 +3,7 @@
 Pure; instants are passed in. Readiness latches once the engine has answered. After that it drops only if several health
 checks in a row (3) have failed *and* no byte has come from the engine for some time (15 s): an engine that streams to a
 hundred clients and is too busy for `/health` is not down, and removing its pod would only move the overload to the next
-one. It drops as well while the engine is stalled: silent for longer than its pending work explains (`slo/progress.py`).
+one. It drops as well while the engine is stalled: silent for longer than its pending work explains (`pod/liveness/progress.py`).
 """
 
 from enum import StrEnum

@@ -7,7 +7,7 @@ end says about its health plays no part: it says that all is well.
 from sidecar.engines.engine import Engine
 from sidecar.lifecycle import Readiness
 from sidecar.observe.engine_progress import EngineProgress
-from sidecar.slo.progress import State
+from sidecar.pod.liveness.progress import State
 from tests.support.slo_walk import TOKEN, answer, ask, event, promising, stream
 from tests.support.walk import Walk
 

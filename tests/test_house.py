@@ -36,7 +36,7 @@ HALLWAY = (
     ),
 )
 """The root of the package holds these files and no others."""
-HEART = ("timeline", "classify", "ledger", "slo")
+HEART = ("timeline", "classify", "ledger", "objectives", "pod", "pod/costs", "pod/usual", "pod/liveness")
 LOOP_CLOCK_AND_SOCKETS = (
     *("asyncio", "time", "datetime", "socket", "selectors", "ssl", "threading", "subprocess", "os", "random"),
     *("aiohttp", "uvloop", "httptools", "grpc", "structlog", "logging", "prometheus_client"),
@@ -274,10 +274,10 @@ TESTED_THROUGH = {
     "commands/simulator/vllm_metrics.py": "commands/simulator/test_http_face.py",
     "proxy/observer.py": "proxy/test_guard.py",
     "proxy/unobserved.py": "proxy/test_guard.py",
-    "slo/cost_names.py": "observe/test_step_costs.py",
-    "slo/page_limits.py": "diagnosis/test_verdict.py",
-    "slo/root/reading.py": "slo/root/test_pod.py",
-    "slo/root/signs.py": "slo/root/test_pod.py",
+    "pod/costs/cost_names.py": "observe/test_step_costs.py",
+    "objectives/page_limits.py": "diagnosis/test_verdict.py",
+    "pod/reading.py": "pod/test_pod.py",
+    "pod/signs.py": "pod/test_pod.py",
     "timeline/dialects/": "timeline/test_dialects.py",
     "timeline/events.py": "timeline/test_timeline.py",
     "timeline/marks.py": "timeline/test_timeline.py",
@@ -298,11 +298,14 @@ def test_the_heart_is_pure(room: str) -> None:
 
 
 def test_the_heart_follows_the_walk() -> None:
-    """Timeline does not import ledger, ledger does not import slo, and objectives come as numbers, not as a config."""
-    assert importers("sidecar.config", among=modules("timeline", "ledger", "slo")) == []
-    assert importers("sidecar.ledger", "sidecar.slo", "sidecar.classify", among=modules("timeline")) == []
-    assert importers("sidecar.slo", "sidecar.classify", among=modules("ledger")) == []
-    assert importers("sidecar.classify", among=modules("slo")) == []
+    """Timeline does not import ledger, ledger not objectives, these not the pod, and objectives come as numbers, not as a config."""
+    walk = ("timeline", "ledger", "objectives", "pod")
+    assert (
+        importers("sidecar.config", "sidecar.classify", among=modules(*(room for room in HEART if room != "classify")))
+        == []
+    )
+    for at, room in enumerate(walk):
+        assert importers(*(f"sidecar.{later}" for later in walk[at + 1 :]), among=modules(room)) == []
 
 
 def test_what_an_engine_says_is_read_without_io() -> None:
@@ -346,7 +349,7 @@ def test_only_the_command_line_knows_the_commands() -> None:
 
 
 def test_the_rules_know_nothing_of_the_diagnosis() -> None:
-    """The numbers that both share stand in `slo/page_limits.py`."""
+    """The numbers that both share stand in `objectives/page_limits.py`."""
     rules = [path for path in modules("commands/export") if path.parent.name == "rules"]
 
     assert len(rules) > 5

@@ -18,7 +18,7 @@ import pytest
 
 from sidecar.commands.inject.engine_in_pod import HOOKS
 from sidecar.health.watchdog import STUCK_SECONDS
-from sidecar.slo.progress import KEPT_SECONDS
+from sidecar.pod.liveness.progress import KEPT_SECONDS
 from tests.support.certificates import Authority
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DOCUMENTED, attached

@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.ledger.account import Reason
 from sidecar.ledger.report import EngineReport, KeyedReport, span_key
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import LIMITS
 from tests.support.slo_walk import (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.slo.objective import Aim
+from sidecar.objectives.objective import Aim
 from tests.support.slo_walk import AIMS, TOKEN, answer, ask, event, promising, stream, tick
 
 

@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 import pytest
 
 import sidecar
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from tests.support.walk import HEAD, LAST, OBJECTIVES, REQUEST, TOKEN, Walk
 
 

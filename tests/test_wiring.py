@@ -6,9 +6,9 @@ from sidecar.budgets.machine import Machine
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.metrics.catalogue import DROPPED_TOTAL, FAILURES_TOTAL
+from sidecar.objectives.objective import Objectives
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.errors import Failure
-from sidecar.slo.objective import Objectives
 from sidecar.wiring import RandomHex, budgets_of, metrics_of, observers_of, reload, road_of, via_of
 from tests.support.memory import Clock
 

@@ -26,8 +26,8 @@ from sidecar.config.schema import (
     TokenAimConfig,
 )
 from sidecar.config.section import Section
-from sidecar.slo.objective import Objective
-from sidecar.slo.presets import LARGE_BILLIONS, OBJECTIVE_PRESETS, SMALL_BILLIONS
+from sidecar.objectives.objective import Objective
+from sidecar.objectives.presets import LARGE_BILLIONS, OBJECTIVE_PRESETS, SMALL_BILLIONS
 from tools.markdown import Block, table
 
 

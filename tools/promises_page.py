@@ -17,12 +17,12 @@ from bench.idle_edge import POSTS, RESTART_SECONDS
 from bench.soak.__main__ import SOAKED_STREAMS
 from bench.soak.invariants import LEFT_BY_MANY_MIB, LEFT_MIB, OF_THE_LIMIT, SETTLE_SECONDS
 from sidecar.health.watchdog import STUCK_SECONDS
+from sidecar.pod.liveness.progress import PROVEN_SECONDS
+from sidecar.pod.liveness.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES
 from sidecar.proxy.parser_check import READ_ANSWERS, READ_REQUESTS, REFUSED_ANSWERS, REFUSED_REQUESTS
 from sidecar.proxy.read_limit import MOST_FED_BYTES, PARSE_SECONDS, TURN_BYTES
-from sidecar.slo.progress import PROVEN_SECONDS
-from sidecar.slo.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS
 from tests.fuzz.__main__ import AN_HOUR_SECONDS
 from tests.garden.chains import NOT_FOR
 from tests.garden.garden import request_sequences
@@ -291,12 +291,12 @@ CHAPTERS = (
             Promise(
                 "An engine whose count of output tokens is read (vLLM, SGLang), and that is busy, idle, loading, or whose clients do not read, is not taken for one that hangs.",
                 "0 claims",
-                ("tests/slo/test_progress.py", "tests/real/test_vllm_stalls.py"),
+                ("tests/pod/liveness/test_progress.py", "tests/real/test_vllm_stalls.py"),
             ),
             Promise(
                 "An engine without such a count is never restarted for a stall, and each first output has time, for instance to load a model.",
                 f"0 proofs; {UNKNOWN_ANSWER_SECONDS:g} s",
-                ("tests/slo/test_progress.py", "tests/test_engine_stalls.py"),
+                ("tests/pod/liveness/test_progress.py", "tests/test_engine_stalls.py"),
             ),
             Promise(
                 "`/-/engine` answers 503 only for a silence that is proven beyond the pending work, in which a stream that had begun stands still, and the sidecar's absence does not spend the probe's budget. The probe fails too if the engine's `/health` does.",

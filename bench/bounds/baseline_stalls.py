@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import repeat
 
 from bench.bounds.bound import Bound, longest_step, spread
-from sidecar.slo.prefill_work import MAX_CURVES
+from sidecar.pod.costs.prefill_work import MAX_CURVES
 from tests.support.baseline_process import CALM_SECONDS, Process
 
 

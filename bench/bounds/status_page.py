@@ -23,9 +23,9 @@ from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Aim, Aims, Objective, Objectives
 from sidecar.observe.slo_counters import Slo
-from sidecar.slo.attribution import Blame
-from sidecar.slo.objective import Aim, Aims, Objective, Objectives
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 

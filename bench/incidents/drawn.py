@@ -29,7 +29,7 @@ from random import Random
 
 from bench.incidents.engines import PREFIXES, EngineConfig, LaneLoad
 from sidecar.commands.simulator.physics import Costs, Limits
-from sidecar.slo.objective import Aim, Aims
+from sidecar.objectives.objective import Aim, Aims
 
 
 Range = tuple[float, float]

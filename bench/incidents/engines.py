@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sidecar.commands.simulator.physics import Costs, Limits
 from sidecar.config.buckets import PromptBuckets
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 
 
 MODEL = "llama"

@@ -27,7 +27,7 @@ rule was run, with a reason for each set of more than one phase.
 
 These are the *lenient* sets (`Kind.root`); the phase of the injected cause is in each of them, whatever a lane waited in.
 The *strict* ones (`Kind.strict`) are the phases of the injected causes
-(`sidecar/slo/causes.py`), with the three accept-sets of issue 4: queue or engine when the KV pool ran full, either of two
+(`sidecar/pod/causes.py`), with the three accept-sets of issue 4: queue or engine when the KV pool ran full, either of two
 faults, and queue in the lanes that long prompts do not belong to. A TPOT is missed in decode, whatever broke, unless
 tokens come late after the engine has made them.
 """
@@ -38,9 +38,9 @@ from dataclasses import dataclass, field
 from bench.incidents import sampling
 from bench.incidents.sampling import Sampler
 from bench.incidents.world import Topology
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import PHASE_OF, Cause
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import PHASE_OF, Cause
 
 
 Labels = frozenset[str]

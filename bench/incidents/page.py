@@ -76,7 +76,7 @@ def _how() -> str:
         "- *With reports*: the engine reports on each request. *Estimator only*: no reports, but cached tokens and the engine's metrics."
         " *Blind*: neither.\n"
         "- *Lenient* accepts each phase whose owner can mend the fault, *S2* only the phase of the injected cause"
-        " (`sidecar/slo/causes.py`), *S1* that phase, decode for TPOT, and three further sets. In S1 and S2 a lane that burns without a page"
+        " (`sidecar/pod/causes.py`), *S1* that phase, decode for TPOT, and three further sets. In S1 and S2 a lane that burns without a page"
         " counts as missed. `unattributed` is neither right nor wrong.\n"
         f"- {GIVE_UP_SHARE:.0%} of the victims give up some seconds past their threshold; {LOST_REPORTS_SHARE:.0%} of the reports are lost; in"
         f" {LATE_RUNS_SHARE:.0%} of the runs all reports come {LATE_SECONDS[0]:.0f} to {LATE_SECONDS[1]:.0f} s late.\n"

@@ -30,7 +30,7 @@ from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
 from sidecar.observe.instruments import Instruments
 from sidecar.observe.roots import Roots
-from sidecar.slo.prefill_cost import lengths_of
+from sidecar.pod.costs.prefill_cost import lengths_of
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

@@ -18,7 +18,7 @@ from bench.incidents.request import Run
 from bench.incidents.truth import Truth
 from bench.incidents.world import Mode, World
 from sidecar.metrics.declaration import Profile
-from sidecar.slo.attribution import Blame
+from sidecar.objectives.attribution import Blame
 
 
 @dataclass(slots=True)

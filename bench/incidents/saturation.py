@@ -15,7 +15,7 @@ from bench.incidents.request import Request, Run
 from bench.incidents.sampling import MODERATE
 from bench.incidents.traffic import Day
 from bench.incidents.world import World
-from sidecar.slo.objective import Aim, Aims, Objective
+from sidecar.objectives.objective import Aim, Aims, Objective
 from sidecar.timeline.outcome import Outcome
 
 

@@ -19,7 +19,7 @@ from bench.incidents.burn import SPARSE_PER_MINUTE, Tiers, Verdict, tiers_of
 from bench.incidents.engines import BUCKETS, EngineConfig
 from bench.incidents.kinds import Kind, Labels
 from bench.incidents.request import Request, Run, State
-from sidecar.slo.objective import Objective, Objectives
+from sidecar.objectives.objective import Objective, Objectives
 from sidecar.timeline.outcome import Outcome
 
 

@@ -14,7 +14,7 @@ from bench.incidents.request import Run
 from bench.incidents.samples import Column, Labels
 from bench.incidents.truth import verdicts
 from bench.incidents.world import Mode
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 MISSES, REQUESTS, ALLOWED = "llm_slo_misses_total", "llm_slo_requests_total", "llm_slo_allowed_misses_total"

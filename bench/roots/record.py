@@ -5,7 +5,7 @@ never names a root: it notes each look with its signs, and each miss with its fa
 `replayed` gives these to another decision in the same order, and counts its roots as the product does. What the recorded passage cannot
 show: a miss that is clear is decided up to 15 s sooner in the product.
 
-It knows the seam between `observe/roots.py` and `slo/root/decision.py`. It refuses to know how a root is decided, and the truth.
+It knows the seam between `observe/roots.py` and `pod/decision.py`. It refuses to know how a root is decided, and the truth.
 """
 
 import gc
@@ -22,10 +22,10 @@ from bench.incidents.samples import Labels
 from bench.incidents.world import Mode
 from bench.roots.passage import CAUSES, NAMES, ROOTS, Columns, Scraped, filled
 from sidecar.observe.roots import Roots
-from sidecar.slo.causes import Unknown
-from sidecar.slo.root.decision import Decision
-from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import Facts, Weighed, unknown
+from sidecar.pod.causes import Unknown
+from sidecar.pod.decision import Decision
+from sidecar.pod.signs import Signs
+from sidecar.pod.weigh import Facts, Weighed, unknown
 
 
 class Missed(NamedTuple):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from bench.incidents.grade import UNATTRIBUTED
 from bench.roots.growth import NOTHING_GROWS, Growth, by, together
 from bench.roots.passage import ALLOWED, MISSES, REQUESTS, ROOTS, Columns, Scraped
-from sidecar.slo.page_limits import FEWEST_DECIDED, LEAST_CONFIDENCE
+from sidecar.objectives.page_limits import FEWEST_DECIDED, LEAST_CONFIDENCE
 
 
 MINUTE_SCRAPES = 4

@@ -18,7 +18,7 @@ from bench.roots.growth import Growth, by, together
 from bench.roots.passage import BLAMED, CAUSES, MISSES, ROOTS, Scraped, scraped
 from bench.roots.record import Recorded, recorded, replayed
 from bench.roots.rules import FAST_SCRAPES, LaneKey, Page, Rules
-from sidecar.slo.root.decision import Decision
+from sidecar.pod.decision import Decision
 
 
 AFTER_SCRAPES = 4

@@ -28,7 +28,7 @@ from sidecar.accounts.account_row import (
 )
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import OTHER
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 from sidecar.timeline.events import NO_USAGE
 
 

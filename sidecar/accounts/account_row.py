@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from sidecar.ledger.account import Phase, Reason
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 from sidecar.timeline.outcome import Outcome
 
 

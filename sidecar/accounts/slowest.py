@@ -22,8 +22,8 @@ from sidecar.accounts.account_row import (
 )
 from sidecar.history.slices import Sliced
 from sidecar.ledger.account import Phase, Reason
-from sidecar.slo.latency_parts import latency_parts
-from sidecar.slo.objective import E2E, TPOT, TTFT, Objective
+from sidecar.objectives.latency_parts import latency_parts
+from sidecar.objectives.objective import E2E, TPOT, TTFT, Objective
 
 
 _TAKEN_APART = (TTFT, TPOT, E2E)

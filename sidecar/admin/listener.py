@@ -6,13 +6,13 @@
 | `/metrics` | GET | the page of metrics: text 0.0.4, OpenMetrics 1.0 or protobuf, gzipped where accepted; `?profile=full` is the whole page of a lean pod; 400 for any other profile |
 | `/-/healthy` | GET | 200 while the process can work, else 503 and why |
 | `/-/ready` | GET | 200 while traffic may come, else 503 and why |
-| `/-/engine` | GET | for a probe of the engine's container: 503 once its stall is proven, else 200: JSON (`slo/progress.py`) |
+| `/-/engine` | GET | for a probe of the engine's container: 503 once its stall is proven, else 200: JSON (`pod/liveness/progress.py`) |
 | `/-/reload` | POST, PUT | loopback only: 200, or 500 and the config's errors |
 | `/-/drain` | POST, PUT | loopback only: drains, and answers when nothing is in flight, or at the deadline with 503: JSON (`shutdown.py`) |
 | `/runbooks/`, `/runbooks/NAME` | GET | the runbooks (`runbooks.py`) |
 | `/config` | GET | the config in force, with the source of each value and secrets masked: YAML (`config/in_force.py`) |
 | `/diagnosis` | GET | what is wrong, lane by lane, and what to do: JSON (`diagnosis.py`) |
-| `/baseline.json` | GET | the usual values of this pod, for other pods: JSON (`slo/baseline.py`); 503 while there are none |
+| `/baseline.json` | GET | the usual values of this pod, for other pods: JSON (`pod/usual/baseline.py`); 503 while there are none |
 | `/workload.jsonl` | GET | the closed requests, a line each, without text: JSON, or `?format=mooncake` (`workload_download.py`); 400 for any other format |
 | `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
@@ -49,9 +49,9 @@ from sidecar.metrics.declaration import Profile
 from sidecar.metrics.exposition import Pages
 from sidecar.metrics.negotiation import accepts_gzip
 from sidecar.metrics.registry import Metrics
+from sidecar.pod.liveness.progress import Progress
+from sidecar.pod.usual.baseline import RefusedError
 from sidecar.shutdown import Drained
-from sidecar.slo.baseline import RefusedError
-from sidecar.slo.progress import Progress
 
 
 SERVER = "llm-phase-sidecar"

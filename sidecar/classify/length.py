@@ -1,12 +1,12 @@
 """The bucket of a prompt's length: from the engine's usage if stated, else from a calibrated estimate, else `unknown`.
 
-Knows bucket edges in tokens; the tokens in a byte of text are learned in `slo/tokens_per_byte.py`. Refuses to guess: before
+Knows bucket edges in tokens; the tokens in a byte of text are learned in `pod/costs/tokens_per_byte.py`. Refuses to guess: before
 the engine has counted enough prompts, or if the text of the body could not be measured, the bucket is `unknown`.
 """
 
 from sidecar.config.buckets import PromptBuckets
 from sidecar.ledger.request_labels import UNKNOWN
-from sidecar.slo.tokens_per_byte import TokensPerByte
+from sidecar.pod.costs.tokens_per_byte import TokensPerByte
 
 
 class PromptLengthEstimator:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text
 from sidecar.config.values import is_http_address
-from sidecar.slo.baseline import RefusedError, parsed
+from sidecar.pod.usual.baseline import RefusedError, parsed
 
 
 _ABOUT_BASELINE = """\

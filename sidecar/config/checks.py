@@ -18,7 +18,7 @@ from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import Address, parse_address, parse_engine_url
 from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 Known = Callable[[Path], object]

@@ -21,7 +21,7 @@ from sidecar.config.schema import Config, LaneObjectivesConfig
 from sidecar.config.series_count import series_ceiling, series_in_use
 from sidecar.config.values import MASK, may_authenticate
 from sidecar.ledger.request_labels import UNKNOWN
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 def explained(config: Config, environment: Mapping[str, str], columns: int = WIDTH) -> str:

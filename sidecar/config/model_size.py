@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sidecar.slo.presets import SMALL_BILLIONS
+from sidecar.objectives.presets import SMALL_BILLIONS
 
 
 _BEGIN = r"(?<![a-z0-9.])"

@@ -10,7 +10,7 @@ from sidecar.config.environment import mistaken
 from sidecar.config.objectives import lanes_without_objectives
 from sidecar.config.schema import Config, LaneObjectivesConfig
 from sidecar.ledger.request_labels import OTHER
-from sidecar.slo.presets import OBJECTIVE_PRESETS
+from sidecar.objectives.presets import OBJECTIVE_PRESETS
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from sidecar.config.schema import (
 )
 from sidecar.ledger.account import Phase
 from sidecar.ledger.request_labels import UNKNOWN
-from sidecar.slo.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
-from sidecar.slo.presets import OBJECTIVE_PRESETS, Preset, longest_tokens, preset_for, rounded
+from sidecar.objectives.objective import TTFT_SHARES, Aim, Aims, Objective, Objectives
+from sidecar.objectives.presets import OBJECTIVE_PRESETS, Preset, longest_tokens, preset_for, rounded
 
 
 class ObjectiveSetting(NamedTuple):

@@ -10,7 +10,7 @@ from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config
 from sidecar.metrics import catalogue
 from sidecar.metrics.declaration import Profile
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 SeriesInUse = Callable[[Config], int]

@@ -13,9 +13,9 @@ from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Missing, Number, Question, State
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import BEFORE_THE_FIRST_TOKEN, RootPhase, Verdict
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause
 
 
 FEWEST_SAMPLES = 20

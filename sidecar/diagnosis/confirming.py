@@ -16,9 +16,9 @@ from sidecar.history.series import LONG_SECONDS
 from sidecar.history.slices import Sliced, run_now
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Histogram
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import Cause
-from sidecar.slo.root.weigh import is_worth_naming
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.pod.causes import Cause
+from sidecar.pod.weigh import is_worth_naming
 from sidecar.timeline.outcome import Outcome
 
 

@@ -22,13 +22,13 @@ from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Counter, Gauge, Histogram
+from sidecar.objectives.attribution import VOTES, Blame
+from sidecar.objectives.objective import Objective
+from sidecar.objectives.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
+from sidecar.pod.causes import ROOT_PHASES, Cause, Per, Unknown
+from sidecar.pod.factor import Factor
+from sidecar.pod.size import RootSize
 from sidecar.proxy.errors import Failure
-from sidecar.slo.attribution import VOTES, Blame
-from sidecar.slo.causes import ROOT_PHASES, Cause, Per, Unknown
-from sidecar.slo.factor import Factor
-from sidecar.slo.objective import Objective
-from sidecar.slo.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
-from sidecar.slo.root.size import RootSize
 from sidecar.timeline.outcome import Outcome
 
 

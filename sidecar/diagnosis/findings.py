@@ -9,9 +9,9 @@ from enum import StrEnum
 from sidecar.diagnosis.interventions import Intervention, Unhelpful
 from sidecar.diagnosis.measured import Latency, Measured, Regime
 from sidecar.diagnosis.verdict import RootPhase
-from sidecar.slo.causes import Cause, Unknown
-from sidecar.slo.objective import Objective
-from sidecar.slo.root.size import RootSize
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause, Unknown
+from sidecar.pod.size import RootSize
 
 
 class Outcome(StrEnum):

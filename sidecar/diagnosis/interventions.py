@@ -6,7 +6,7 @@ One file per runbook, of the same name. A fix is a mapping of
 |---|---|
 | `name` | unique among all files; or `same_as`, the name of a fix that stands elsewhere (with `targets` of its own, if they differ) |
 | `fix` | what to do, in one line |
-| `targets` | the causes (`sidecar/slo/causes.py`) or phases that it works against |
+| `targets` | the causes (`sidecar/pod/causes.py`) or phases that it works against |
 | `cost` | `minutes`, `restart`, `replicas` or `project` |
 | `works_when` | `spike`, `steady` or `both` |
 | a kind of engine (`ENGINES`) | the engine's own flag; absent: it has none, or the fix is made elsewhere |
@@ -36,8 +36,8 @@ from sidecar.config.quick_yaml import read_yaml
 from sidecar.diagnosis.levers import BOTH, TARGETS, Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
 from sidecar.engines.kinds import KINDS
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import Cause
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.pod.causes import Cause
 
 
 ENGINES = tuple(

@@ -5,8 +5,8 @@ Knows the names and their meaning. Refuses to know which fix pulls which lever: 
 
 from enum import StrEnum
 
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import Cause
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.pod.causes import Cause
 
 
 class Lever(StrEnum):

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from sidecar.diagnosis.verdict import Verdict
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause
 
 
 COMING_UP_SECONDS = 1800.0

@@ -25,8 +25,8 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.histogram_forms import buckets, of_any_form
 from sidecar.metrics.target_labels import ONE_PROCESS
-from sidecar.slo.causes import ROOT_PHASES, ROOTS
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import ROOT_PHASES, ROOTS
 
 
 LONG_TIMES = 6

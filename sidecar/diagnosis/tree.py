@@ -19,12 +19,12 @@ from sidecar.diagnosis.judging import judged
 from sidecar.diagnosis.levers import Cost, LoadLevel
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.verdict import RootPhase, Verdict, top
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
-from sidecar.slo.objective import TTFT_SHARES, Objective
-from sidecar.slo.presets import INTERACTIVE
-from sidecar.slo.root.pod import KV_FULL_RATIO
-from sidecar.slo.root.weigh import is_worth_naming
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import TTFT_SHARES, Objective
+from sidecar.objectives.presets import INTERACTIVE
+from sidecar.pod.causes import CAUSES_BY_PHASE, Cause
+from sidecar.pod.pod import KV_FULL_RATIO
+from sidecar.pod.weigh import is_worth_naming
 
 
 SMALL_BATCH = 8.0

@@ -8,11 +8,11 @@ from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
 from sidecar.diagnosis.why import latency_of, of_window, shares
 from sidecar.diagnosis.wording import digits, instant, percent
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Unknown
-from sidecar.slo.cost_names import Reason
-from sidecar.slo.objective import Objective
-from sidecar.slo.page_limits import LEAST_CONFIDENCE
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.objectives.page_limits import LEAST_CONFIDENCE
+from sidecar.pod.causes import Unknown
+from sidecar.pod.costs.cost_names import Reason
 
 
 COUNTS_AGREE = (0.9, 1.1)

@@ -2,7 +2,7 @@
 
 The window is that of the alert rules: the shorter one (two minutes) while it burns, else the one of all numbers.
 
-A sidecar decides for each miss what broke (`sidecar/slo/`). This module adds and divides what was decided, on a pod or over
+A sidecar decides for each miss what broke (`sidecar/pod/`). This module adds and divides what was decided, on a pod or over
 a fleet, and decides nothing itself: below `LEAST_CONFIDENCE` the phase is `unattributed`, and `candidates` names the roots.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import CAUSES_BY_PHASE, Cause, Unknown
-from sidecar.slo.objective import Objective
-from sidecar.slo.page_limits import LEAST_CONFIDENCE
-from sidecar.slo.root.size import RootSize
-from sidecar.slo.root.weigh import is_worth_naming
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.objectives.objective import Objective
+from sidecar.objectives.page_limits import LEAST_CONFIDENCE
+from sidecar.pod.causes import CAUSES_BY_PHASE, Cause, Unknown
+from sidecar.pod.size import RootSize
+from sidecar.pod.weigh import is_worth_naming
 
 
 WORTH_LISTING = 0.15

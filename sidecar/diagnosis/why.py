@@ -13,10 +13,10 @@ from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
 from sidecar.diagnosis.wording import digits, instant, percent, phase_name, seconds, times
 from sidecar.history.series import LONG_SECONDS
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause, Per, Unknown
-from sidecar.slo.objective import Objective
-from sidecar.slo.root.weigh import is_worth_naming
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause, Per, Unknown
+from sidecar.pod.weigh import is_worth_naming
 
 
 _CAUSES = {

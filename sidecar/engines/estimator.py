@@ -23,7 +23,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from math import inf
 
-from sidecar.slo.prefill_cost import Curve, Lengths, Refusal
+from sidecar.pod.costs.prefill_cost import Curve, Lengths, Refusal
 
 
 EARLIEST = 0.9

@@ -96,7 +96,7 @@ class Account(msgspec.Struct, frozen=True):
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between workers, where the engine reports it."""
     prompt_lengths: Sequence[tuple[float, str]] = ()
-    """The length of its prompt in each measure that is known, tokens or bytes, the best first (`slo/prefill_cost.py`)."""
+    """The length of its prompt in each measure that is known, tokens or bytes, the best first (`pod/costs/prefill_cost.py`)."""
     estimated_prefill_seconds: float | None = None
     """The estimator's prefill; used only if there is no report, else compared with the report."""
     key: Hashable = None

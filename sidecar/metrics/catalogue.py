@@ -60,12 +60,12 @@ from sidecar.metrics.vocabulary import (
     USAGE_RESULTS,
     VERY_LATE_TIMER_SECONDS,
 )
+from sidecar.pod.causes import ROOTS, SIZED_ROOTS
+from sidecar.pod.costs import cost_names
+from sidecar.pod.costs.prefill_cost import Refusal
+from sidecar.pod.costs.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES
+from sidecar.pod.usual.learning import Came
 from sidecar.proxy.errors import Failure
-from sidecar.slo import cost_names
-from sidecar.slo.causes import ROOTS, SIZED_ROOTS
-from sidecar.slo.learning import Came
-from sidecar.slo.prefill_cost import Refusal
-from sidecar.slo.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES
 from sidecar.timeline.apis import API_NAMES
 from sidecar.timeline.proof import Proof
 

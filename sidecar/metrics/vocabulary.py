@@ -10,10 +10,10 @@ from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.pending import Lost
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Label
-from sidecar.slo.attribution import VOTES, Blame
-from sidecar.slo.causes import ROOT_PHASES, ROOTS, SIZED_PER, Per
-from sidecar.slo.latency_parts import PARTS
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import VOTES, Blame
+from sidecar.objectives.latency_parts import PARTS
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import ROOT_PHASES, ROOTS, SIZED_PER, Per
 from sidecar.timeline.finish import Finish
 from sidecar.timeline.outcome import Outcome, Stage
 

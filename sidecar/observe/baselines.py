@@ -1,7 +1,7 @@
 """The usual values of this pod's engine on disk: read once the engine is known, written every minute and at the end.
 
 A restart in mid-fault would otherwise take the fault for the usual, or know nothing for minutes. First what this process
-learned itself counts, then `state.directory` (one file per engine, `slo/baseline.py`), then `baseline.file` (another
+learned itself counts, then `state.directory` (one file per engine, `pod/usual/baseline.py`), then `baseline.file` (another
 pod's, by `sidecar baseline export`). Files are touched in threads, and a document is made in slices, so that no stream
 waits. An error is logged once, counted, and affects nothing else.
 """
@@ -21,8 +21,8 @@ from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.observe.slo_counters import Slo
-from sidecar.slo.baseline import MOST_BYTES, Baseline, Key, RefusedError, checked, head
-from sidecar.slo.learning import Came
+from sidecar.pod.usual.baseline import MOST_BYTES, Baseline, Key, RefusedError, checked, head
+from sidecar.pod.usual.learning import Came
 
 
 SAVE_SECONDS = 60.0

@@ -1,6 +1,6 @@
 """The engine's forward progress: asks whether it is stalled, and tells the metrics page and readiness.
 
-Stands between the observers of one process and `slo/progress.py`, which decides. It knows the reasons for which no claim
+Stands between the observers of one process and `pod/liveness/progress.py`, which decides. It knows the reasons for which no claim
 can be made here: the process shuts down, or the engine has not come up. It refuses to measure anything itself. An error
 here is counted as `observer_error`, and nothing is claimed.
 """
@@ -14,8 +14,8 @@ from sidecar.lifecycle import Life, Readiness
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.slo.progress import ForwardProgress, Progress, State
-from sidecar.slo.silence import Flow
+from sidecar.pod.liveness.progress import ForwardProgress, Progress, State
+from sidecar.pod.liveness.silence import Flow
 
 
 log = structlog.get_logger()

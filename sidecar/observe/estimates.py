@@ -13,7 +13,7 @@ from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
-from sidecar.slo.prefill_cost import Lengths, Refusal
+from sidecar.pod.costs.prefill_cost import Lengths, Refusal
 from sidecar.timeline.held_back import first_token_seen
 from sidecar.timeline.marks import Marks
 

@@ -1,7 +1,7 @@
 """The evidence on the metrics page: prefills against their expected seconds, the engine's silences, its steps' costs.
 
-Stands between `slo_counters.py`, which passes on each event of a request, and the pure modules `slo/prefill_work.py`
-and `slo/silence.py`. Knows which value belongs to which metric, and when a sample may be learned from: not while
+Stands between `slo_counters.py`, which passes on each event of a request, and the pure modules `pod/costs/prefill_work.py`
+and `pod/liveness/silence.py`. Knows which value belongs to which metric, and when a sample may be learned from: not while
 objectives are being missed.
 """
 
@@ -13,16 +13,16 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.attribution import FEWEST_PASSED_BY, SecondOutput
+from sidecar.objectives.judge import Stood
+from sidecar.objectives.whole_answers import WholeAnswers
 from sidecar.observe.step_costs import StepCosts
-from sidecar.slo.attribution import FEWEST_PASSED_BY, SecondOutput
-from sidecar.slo.judge import Stood
-from sidecar.slo.learner import Learner
-from sidecar.slo.prefill_cost import Length
-from sidecar.slo.prefill_work import FirstToken, PrefillWork
-from sidecar.slo.root.pod import Costs
-from sidecar.slo.silence import EXCUSE, Flow, Silence, guessed_seconds
-from sidecar.slo.steps import Stream
-from sidecar.slo.whole_answers import WholeAnswers
+from sidecar.pod.costs.prefill_cost import Length
+from sidecar.pod.costs.prefill_work import FirstToken, PrefillWork
+from sidecar.pod.costs.steps import Stream
+from sidecar.pod.liveness.silence import EXCUSE, Flow, Silence, guessed_seconds
+from sidecar.pod.pod import Costs
+from sidecar.pod.usual.learner import Learner
 from sidecar.timeline.held_back import first_token_seen, held_back
 from sidecar.timeline.outcome import ENDED_WELL
 

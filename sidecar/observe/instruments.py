@@ -9,11 +9,11 @@ from typing import Self
 
 from sidecar.accounts.account_ring import AccountRing
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.objective import Objectives
 from sidecar.observe.estimates import Estimates
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
 from sidecar.observe.slo_counters import Slo
-from sidecar.slo.objective import Objectives
 
 
 @dataclass(frozen=True, slots=True)

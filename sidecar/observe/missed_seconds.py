@@ -10,8 +10,8 @@ from sidecar.ledger.account import Account, Phase
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.catalogue import SLO_MISSED_PHASE_SECONDS_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.slo.latency_parts import add_latency_parts
-from sidecar.slo.objective import Objective
+from sidecar.objectives.latency_parts import add_latency_parts
+from sidecar.objectives.objective import Objective
 
 
 class MissedSeconds:

@@ -1,7 +1,7 @@
 """Readings of this pod for the roots of misses: its own counters, as they stand on the metrics page.
 
 Knows which metric holds which number; so nothing is counted a second time on the hot path. Refuses to compare them
-(`slo/root/`).
+(`pod/`).
 """
 
 from collections import defaultdict
@@ -16,8 +16,8 @@ from sidecar.metrics.children import CounterChild, GaugeChild
 from sidecar.metrics.registry import Family, Metrics
 from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS, LANE
 from sidecar.observe.evidence import Inside
-from sidecar.slo.root.lateness import Lags
-from sidecar.slo.root.reading import LaneCounts, Reading
+from sidecar.pod.lateness import Lags
+from sidecar.pod.reading import LaneCounts, Reading
 
 
 _LOGS = (

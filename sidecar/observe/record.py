@@ -15,8 +15,8 @@ from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import UNCACHED_PROMPT_TOKENS_TOTAL
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.judge import pace_seconds
 from sidecar.observe.plain_counts import PlainCounts
-from sidecar.slo.judge import pace_seconds
 from sidecar.timeline.events import Usage
 from sidecar.timeline.finish import FROM_THE_START
 from sidecar.timeline.held_back import held_back

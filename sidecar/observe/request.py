@@ -30,6 +30,7 @@ from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
 from sidecar.metrics.vocabulary import NotAsked
+from sidecar.objectives.judge import UnknownLength
 from sidecar.observe.beside import in_a_thread
 from sidecar.observe.record import Recorder
 from sidecar.observe.response import StreamedResponse, WholeResponse
@@ -37,12 +38,11 @@ from sidecar.observe.settlement import Settlement
 from sidecar.observe.unknown_model import REFUSES_MODEL, UnknownModel
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.observe.verify_probes import VERIFY_HEADER, ProbeBucket, ProbeObserver
+from sidecar.pod.costs.prefill_cost import Lengths, lengths_of
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
 from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
 from sidecar.proxy.unobserved import Unobserved
-from sidecar.slo.judge import UnknownLength
-from sidecar.slo.prefill_cost import Lengths, lengths_of
 from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, model_in_path, told_by_body
 from sidecar.timeline.events import UnreadableEvent
 from sidecar.timeline.marks import Marks

@@ -10,10 +10,10 @@ from collections.abc import Callable, Hashable, Sequence
 from sidecar.budgets.budgets import Budget
 from sidecar.engines.estimator import Estimator
 from sidecar.metrics.children import HistogramChild
+from sidecar.objectives.judge import TokenDeadlines
 from sidecar.observe.slo_counters import Slo
 from sidecar.observe.usage_chunk import UsageCut
-from sidecar.slo.judge import TokenDeadlines
-from sidecar.slo.steps import Stream
+from sidecar.pod.costs.steps import Stream
 from sidecar.timeline.events import StreamEvent
 from sidecar.timeline.outline import Outline
 from sidecar.timeline.reader import ONE_TOKEN, EventReader

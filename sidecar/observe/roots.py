@@ -1,6 +1,6 @@
 """The root of each miss on the metrics page: decided on this pod, once, at the latest 15 s after the miss.
 
-Stands between `slo_counters.py`, which tells each miss and each end, and the pure rooms of `slo/root/`. It knows which
+Stands between `slo_counters.py`, which tells each miss and each end, and the pure rooms of `pod/`. It knows which
 weight belongs to which counter, and how old the signs of the pod may be. It refuses to know how a miss is weighed.
 """
 
@@ -14,30 +14,30 @@ from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.attribution import Blame, SecondOutput, client_held, waited_between
+from sidecar.objectives.judge import Case, TokenDeadlines
+from sidecar.objectives.objective import E2E, STALL, TPOT, Aims, Objective
+from sidecar.objectives.stall import stall_of
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
-from sidecar.slo.attribution import Blame, SecondOutput, client_held, waited_between
-from sidecar.slo.causes import Cause
-from sidecar.slo.judge import Case, TokenDeadlines
-from sidecar.slo.learner import Learner
-from sidecar.slo.objective import E2E, STALL, TPOT, Aims, Objective
-from sidecar.slo.root.backlog import Backlog
-from sidecar.slo.root.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
-from sidecar.slo.root.decision import Decision
-from sidecar.slo.root.incident import Incident
-from sidecar.slo.root.lateness import Late, Lateness
-from sidecar.slo.root.long_prompts import LongPrompts
-from sidecar.slo.root.open_misses import WAIT_SECONDS, Miss, OpenMisses
-from sidecar.slo.root.pod import Costs, Pod
-from sidecar.slo.root.reading import READING_SECONDS
-from sidecar.slo.root.weigh import COLLECTED, Facts, Failed, Root
-from sidecar.slo.stall import stall_of
+from sidecar.pod.backlog import Backlog
+from sidecar.pod.causes import Cause
+from sidecar.pod.decision import Decision
+from sidecar.pod.incident import Incident
+from sidecar.pod.lateness import Late, Lateness
+from sidecar.pod.long_prompts import LongPrompts
+from sidecar.pod.open_misses import WAIT_SECONDS, Miss, OpenMisses
+from sidecar.pod.pod import Costs, Pod
+from sidecar.pod.reading import READING_SECONDS
+from sidecar.pod.usual.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
+from sidecar.pod.usual.learner import Learner
+from sidecar.pod.weigh import COLLECTED, Facts, Failed, Root
 from sidecar.timeline.outcome import Outcome
 
 
 YOUNG_CALM_SECONDS = 30.0
 """A process without usual values learns from slices that stayed calm for so long: any usual value is better than none,
-and in its first ten minutes it learns nothing while misses are many (`slo/learning.py`)."""
+and in its first ten minutes it learns nothing while misses are many (`pod/usual/learning.py`)."""
 LOOK_SECONDS = 0.5
 CLEAR = 0.92
 """A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a

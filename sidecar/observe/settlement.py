@@ -18,8 +18,8 @@ from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.pending import Lost, Pending
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
+from sidecar.objectives.objective import Objective
 from sidecar.observe.instruments import Instruments
-from sidecar.slo.objective import Objective
 from sidecar.timeline.outcome import ENDED_WELL
 
 

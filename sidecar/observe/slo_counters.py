@@ -1,6 +1,6 @@
 """Objectives on the metrics page: requests that count, misses, votes on their cause, overdue requests, and evidence.
 
-Stands between the observers, which call it with each event of a request, and the pure modules of `slo/`, and writes
+Stands between the observers, which call it with each event of a request, and the pure modules of `objectives/`, and writes
 what these decide. Knows no rule and no alert: `alert_rules/` computes burn rates and verdicts from these counters.
 Nothing here may affect traffic: an error is counted as `observer_error`.
 """
@@ -14,19 +14,19 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.attribution import Blame, SecondOutput, blame_of_ledger, blame_of_outcome
+from sidecar.objectives.judge import Case, Judge, TokenDeadlines, UnknownLength
+from sidecar.objectives.objective import STALL, Aim, Aims, Objective, Objectives
+from sidecar.objectives.stall import blame_of_stall, stall_of
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.missed_seconds import MissedSeconds
 from sidecar.observe.roots import Roots
-from sidecar.slo.attribution import Blame, SecondOutput, blame_of_ledger, blame_of_outcome
-from sidecar.slo.baseline import Baseline
-from sidecar.slo.judge import Case, Judge, TokenDeadlines, UnknownLength
-from sidecar.slo.learner import Learner
-from sidecar.slo.learning import Came, Learning
-from sidecar.slo.objective import STALL, Aim, Aims, Objective, Objectives
-from sidecar.slo.silence import Flow
-from sidecar.slo.stall import blame_of_stall, stall_of
-from sidecar.slo.steps import Stream
-from sidecar.slo.tokens_per_byte import TokensPerByte
+from sidecar.pod.costs.steps import Stream
+from sidecar.pod.costs.tokens_per_byte import TokensPerByte
+from sidecar.pod.liveness.silence import Flow
+from sidecar.pod.usual.baseline import Baseline
+from sidecar.pod.usual.learner import Learner
+from sidecar.pod.usual.learning import Came, Learning
 from sidecar.timeline.outcome import ENDED_WELL
 
 

@@ -1,26 +1,26 @@
 """The cost of the engine's steps on the metrics page, and the instants of output that the engine's silence is told.
 
-Stands between `evidence.py`, which passes on each event of a request, and the pure modules `slo/steps.py`,
-`slo/step_model.py` and `slo/cached_share.py`. Output costs one call per token here; steps are priced once a second.
+Stands between `evidence.py`, which passes on each event of a request, and the pure modules `pod/costs/steps.py`,
+`pod/costs/step_model.py` and `pod/costs/cached_share.py`. Output costs one call per token here; steps are priced once a second.
 """
 
 from collections.abc import Hashable
 
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
-from sidecar.slo.cached_share import CachedShares
-from sidecar.slo.causes import Cause
-from sidecar.slo.cost_names import Part, Reason
-from sidecar.slo.decode_now import DECODE_SECONDS
-from sidecar.slo.factor import Factor
-from sidecar.slo.learner import Learner
-from sidecar.slo.possible_fits import Told
-from sidecar.slo.root.comparison import SOON_SECONDS
-from sidecar.slo.root.pod import Costs
-from sidecar.slo.root.weigh import DEARER
-from sidecar.slo.seen_share import SeenShare
-from sidecar.slo.step_model import LEAST_COVERAGE, PREFILL_SECONDS, StepModel
-from sidecar.slo.steps import Prompt, Steps
+from sidecar.pod.causes import Cause
+from sidecar.pod.costs.cached_share import CachedShares
+from sidecar.pod.costs.cost_names import Part, Reason
+from sidecar.pod.costs.decode_now import DECODE_SECONDS
+from sidecar.pod.costs.possible_fits import Told
+from sidecar.pod.costs.seen_share import SeenShare
+from sidecar.pod.costs.step_model import LEAST_COVERAGE, PREFILL_SECONDS, StepModel
+from sidecar.pod.costs.steps import Prompt, Steps
+from sidecar.pod.factor import Factor
+from sidecar.pod.pod import Costs
+from sidecar.pod.usual.comparison import SOON_SECONDS
+from sidecar.pod.usual.learner import Learner
+from sidecar.pod.weigh import DEARER
 
 
 PRICED_AT_ONCE = 96

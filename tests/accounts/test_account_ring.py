@@ -12,7 +12,7 @@ from sidecar.ledger.account import Account, Phase, Reason
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import OTHER, RequestLabels
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

@@ -14,7 +14,7 @@ from sidecar.history.slices import run_now
 from sidecar.ledger.account import Phase, Reason
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.accounts.closed import ring_of, streamed, whole

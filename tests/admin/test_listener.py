@@ -17,8 +17,8 @@ from sidecar.history.snapshot import Snapshot
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.record import Recorder
+from sidecar.pod.liveness.progress import Progress, State
 from sidecar.shutdown import Drained
-from sidecar.slo.progress import Progress, State
 from tests.support.admin import Double, Visit, metrics, visit
 from tests.support.promtool import check_metrics, samples
 

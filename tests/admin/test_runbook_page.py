@@ -10,9 +10,9 @@ from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause
 
 
 def text(html: str) -> str:

@@ -6,8 +6,8 @@ import pytest
 
 from sidecar.admin.runbook_drawing import INDEX
 from sidecar.diagnosis.interventions import CHAPTERS
-from sidecar.slo.attribution import SIDECAR
-from sidecar.slo.causes import PHASE_OF, ROOT_PHASES, ROOTS, Cause
+from sidecar.objectives.attribution import SIDECAR
+from sidecar.pod.causes import PHASE_OF, ROOT_PHASES, ROOTS, Cause
 from tests.admin.runbook_parts import NAMES, TEXTS, each_runbook, sections, tables
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
-from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.objectives.attribution import SIDECAR, Blame
 
 
 PHASES = (*(blame.value for blame in Blame), SIDECAR)

@@ -15,12 +15,12 @@ from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
 from sidecar.metrics.lines import rendered
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
 from sidecar.observe.slo_counters import Slo
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import PHASE_OF, ROOT_PHASES, Cause
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.pod.causes import PHASE_OF, ROOT_PHASES, Cause
 from tests.alert_rules.alert_table import ALERTS, PHASES
 from tests.alert_rules.syntax import FOLDER, KNOWN, OF_ALERTS, Labels, recorded, rules, selectors
 

@@ -16,7 +16,7 @@ from sidecar.commands.export.rules.pages import BURN_ALERTS
 from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD, ONE_PROCESS
-from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.objectives.attribution import SIDECAR, Blame
 from tests.alert_rules.syntax import (
     FILES,
     FOLDER,

@@ -6,9 +6,9 @@ Knows the names and labels of the metrics (sidecar/metrics/catalogue.py), and th
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sidecar.slo.attribution import VOTES
-from sidecar.slo.causes import CAUSES_BY_PHASE, ROOT_PHASES, Unknown
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import VOTES
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import CAUSES_BY_PHASE, ROOT_PHASES, Unknown
 from tests.alert_rules.promtool import LANE, MODEL, POD, Rate, Scenario
 
 

@@ -13,7 +13,7 @@ from sidecar.classify.inflate import zstd_library
 from sidecar.classify.lane import LaneRules
 from sidecar.config.schema import EnginePathsConfig, LanesConfig, ProxyConfig
 from sidecar.engines.engine import Engine
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.timeline.apis import Apis
 from sidecar.timeline.outcome import Outcome
 from tests.answers.spoken import CHAT, COMPLETIONS, RESPONSES, SPOKEN, Api, event

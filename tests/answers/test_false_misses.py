@@ -14,7 +14,7 @@ import pytest
 
 from sidecar.classify.inflate import zstd_library
 from sidecar.config.schema import ProxyConfig
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from tests.answers.spoken import CHAT, event
 from tests.support.vllm_stream import chunk
 from tests.support.walk import Walk

@@ -16,12 +16,12 @@ from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
 from sidecar.observe.slo_counters import Slo
+from sidecar.pod.liveness.progress import Progress, State
 from sidecar.shutdown import Drained
-from sidecar.slo.objective import Aim, Aims, Objectives
-from sidecar.slo.progress import Progress, State
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

@@ -9,8 +9,9 @@ import sys
 from sidecar.admin import listener
 from sidecar.cli import main
 from sidecar.observe import roots
-from sidecar.slo import step_model
-from sidecar.slo.root import comparison, lanes
+from sidecar.pod import lanes
+from sidecar.pod.costs import step_model
+from sidecar.pod.usual import comparison
 
 
 LOOK_SECONDS = 1.0

@@ -3,7 +3,7 @@
 from sidecar.classify.length import PromptLengthEstimator
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import PromptBucketsConfig
-from sidecar.slo.tokens_per_byte import COUNTED_PROMPTS, TokensPerByte
+from sidecar.pod.costs.tokens_per_byte import COUNTED_PROMPTS, TokensPerByte
 
 
 BUCKETS = PromptBuckets(PromptBucketsConfig().edges)

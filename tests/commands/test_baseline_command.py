@@ -12,7 +12,7 @@ import pytest
 from sidecar.admin.listener import AdminListener
 from sidecar.cli import main
 from sidecar.history.slices import Sliced
-from sidecar.slo.baseline import Key, RefusedError, head
+from sidecar.pod.usual.baseline import Key, RefusedError, head
 from tests.support.admin import Double, Visit, metrics, visit
 
 

@@ -13,7 +13,7 @@ from sidecar.config.file import ConfigErrors, load
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, restart_needed
 from sidecar.ledger.account import Phase
-from sidecar.slo.objective import NO_AIMS, TTFT_SHARES, Aim, Aims, Objective
+from sidecar.objectives.objective import NO_AIMS, TTFT_SHARES, Aim, Aims, Objective
 from tests.support.configs import LANES, config_with, few
 
 

@@ -6,7 +6,7 @@ from sidecar.diagnosis.confirming import LINES_SHOWN, Answer, answered
 from sidecar.history.series import SHOWN_SECONDS
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
-from sidecar.slo.causes import ROOTS
+from sidecar.pod.causes import ROOTS
 from tests.support.ticked import Pod
 
 

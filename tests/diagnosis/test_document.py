@@ -10,8 +10,8 @@ from sidecar.cli import main
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.measured import Latency
 from sidecar.diagnosis.tree import diagnose
-from sidecar.slo.attribution import Blame
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
 from tests.support.measured import live, verdict
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sidecar.diagnosis.findings import Diagnosis, Number, Outcome, State
 from sidecar.diagnosis.measured import Latency, Measured
-from sidecar.slo.attribution import Blame
+from sidecar.objectives.attribution import Blame
 
 
 def test_a_record_without_evidence_cannot_be_made() -> None:

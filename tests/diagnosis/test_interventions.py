@@ -10,8 +10,8 @@ from sidecar.admin.runbooks import read
 from sidecar.diagnosis.interventions import CHAPTERS, Intervention, chapters, chapters_of, errors, ranked
 from sidecar.diagnosis.levers import Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import PHASE_OF, ROOT_PHASES, Cause
+from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import PHASE_OF, ROOT_PHASES, Cause
 
 
 RUNBOOKS = {name: text for name, text in read().items() if name != INDEX}

@@ -20,11 +20,11 @@ from sidecar.diagnosis.why import healed, state
 from sidecar.history.rows import Moment
 from sidecar.history.slices import run_now
 from sidecar.metrics import catalogue as c
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause, Per
-from sidecar.slo.factor import Factor
-from sidecar.slo.objective import Objective
-from sidecar.slo.root.size import RootSize
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause, Per
+from sidecar.pod.factor import Factor
+from sidecar.pod.size import RootSize
 from tests.diagnosis.life import LANE, MODEL, STEP_SECONDS, Life
 from tests.support.page_reader import Reader
 

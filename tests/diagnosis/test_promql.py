@@ -11,7 +11,7 @@ from sidecar.diagnosis import promql
 from sidecar.diagnosis.measured import EngineDown, PodShare
 from sidecar.diagnosis.promql import Fleet, Samples
 from sidecar.metrics.catalogue import CATALOGUE
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 _ENDS = ("_bucket", "_sum", "_count")

@@ -12,11 +12,11 @@ from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.levers import LoadLevel
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Machine, Measured, PhaseTime, PodShare
 from sidecar.diagnosis.tree import SMALL_BATCH, contained, diagnose, load_level
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import ROOT_PHASES, Cause, Per
-from sidecar.slo.factor import Factor
-from sidecar.slo.objective import Objective
-from sidecar.slo.root.size import RootSize
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import ROOT_PHASES, Cause, Per
+from sidecar.pod.factor import Factor
+from sidecar.pod.size import RootSize
 from tests.support.measured import BROKEN, WELL, anything, live, verdict
 
 

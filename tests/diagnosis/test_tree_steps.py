@@ -11,9 +11,9 @@ from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.levers import Cost
 from sidecar.diagnosis.measured import Latency, Load, Measured, Regime
 from sidecar.diagnosis.tree import diagnose
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause
 from tests.support.measured import BROKEN, RATIOS, WELL, live, verdict
 
 

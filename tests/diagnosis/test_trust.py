@@ -6,9 +6,9 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause, Unknown
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause, Unknown
 from tests.support.measured import live, verdict
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from sidecar.diagnosis.verdict import RootPhase, Verdict, root_cause, root_phase, top
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import ROOT_PHASES, ROOTS, Cause, Unknown
-from sidecar.slo.page_limits import LEAST_CONFIDENCE
-from sidecar.slo.root.weigh import WORTH_NAMING
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.objectives.page_limits import LEAST_CONFIDENCE
+from sidecar.pod.causes import ROOT_PHASES, ROOTS, Cause, Unknown
+from sidecar.pod.weigh import WORTH_NAMING
 
 
 def test_the_confidence_is_the_leading_roots_share() -> None:

@@ -11,9 +11,9 @@ from sidecar.commands.diagnose.terminal import MOST_STEPS
 from sidecar.diagnosis.findings import Diagnosis, Outcome, State, Step
 from sidecar.diagnosis.levers import Cost, Lever
 from sidecar.diagnosis.tree import DEFERRED, diagnose
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import CAUSES_BY_PHASE, Cause
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import CAUSES_BY_PHASE, Cause
 
 
 SLOW_FIRST = {"e2e-p99": "8s", "ttft-p99": "7s", "tpot-p99": "50ms"}

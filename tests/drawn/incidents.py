@@ -13,8 +13,8 @@ from bench.incidents.kinds import BY_NAME as KINDS
 from bench.incidents.play import load_factor, play
 from bench.incidents.request import Run
 from bench.incidents.world import World
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import Cause
 
 
 ENGINE = "chunks-2048"

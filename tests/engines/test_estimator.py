@@ -11,7 +11,7 @@ from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import LLAMA_13B
 from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
 from sidecar.engines.estimator import MAX_MODELS, Estimator, Visit
-from sidecar.slo.prefill_cost import REACH, READY_SAMPLES, Length, Lengths, Refusal, lengths_of
+from sidecar.pod.costs.prefill_cost import REACH, READY_SAMPLES, Length, Lengths, Refusal, lengths_of
 
 
 NUMBERS = count()

@@ -10,7 +10,7 @@ from grafana.colours import RED, STACKED, WARN
 from grafana.first_steps import first_steps
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
-from sidecar.slo.causes import ROOTS
+from sidecar.pod.causes import ROOTS
 from tests.grafana import picture_rules, rules
 from tests.grafana.boards import UIDS, Json, board, panels
 from tests.grafana.picture_rules import GRAFANAS, PICTURE_RULES, Rule

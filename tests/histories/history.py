@@ -25,7 +25,7 @@ from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import run_now
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key
 from sidecar.logs.setup import Logs
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from tests.support.memory import LIMITS, Socket
 from tests.support.slo_walk import BUCKETS, EVENT_STREAM, event
 from tests.support.walk import Walk

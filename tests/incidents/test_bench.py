@@ -12,7 +12,7 @@ from bench.incidents.page import page
 from bench.incidents.report import line
 from bench.incidents.run import done
 from bench.incidents.world import Mode
-from sidecar.slo.attribution import Blame
+from sidecar.objectives.attribution import Blame
 from tests.support.tools import need_tool
 
 

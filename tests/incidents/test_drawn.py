@@ -12,7 +12,7 @@ from bench.incidents.drawn import (
 )
 from bench.incidents.engines import ENGINES, EngineConfig
 from sidecar.commands.simulator.simulation import Simulation
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 MANY = [drawn("tests", number) for number in range(200)]

@@ -5,7 +5,7 @@ import pytest
 from bench.incidents.engines import ENGINES, HIGHEST_LOAD, EngineConfig
 from bench.incidents.play import NO_INCIDENT, play
 from bench.incidents.truth import verdicts
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 @pytest.mark.bench

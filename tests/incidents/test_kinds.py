@@ -8,7 +8,7 @@ from bench.incidents.engines import CHUNKS_2048, ENGINES
 from bench.incidents.kinds import BY_NAME, KINDS, Kind
 from bench.incidents.sampling import PAIRS
 from bench.incidents.world import Topology
-from sidecar.slo.causes import PHASE_OF, Cause
+from sidecar.pod.causes import PHASE_OF, Cause
 
 
 BREAKS = {

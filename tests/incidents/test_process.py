@@ -12,7 +12,7 @@ from bench.incidents.product import Product
 from bench.incidents.request import Run
 from bench.incidents.samples import Samples
 from bench.incidents.world import Mode
-from sidecar.slo.tokens_per_byte import COUNTED_PROMPTS
+from sidecar.pod.costs.tokens_per_byte import COUNTED_PROMPTS
 from tests.incidents.made_up_runs import answered, run_of
 
 

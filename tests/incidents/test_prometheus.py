@@ -22,8 +22,8 @@ from sidecar.commands.export.rules.annotations import most_on
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.catalogue import SLO_MISSES_TOTAL
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.objective import Objectives
 from sidecar.observe.slo_counters import Slo
-from sidecar.slo.objective import Objectives
 from tests.support.tools import need_tool
 
 

@@ -11,12 +11,12 @@ from bench.roots.cache import Cache, playing_sources
 
 JOB = Job("crash", "chunks-2048", 20, unkind=False)
 SOURCES = {
-    "bench/incidents/job.py": "from bench.incidents.play import play\nfrom sidecar.slo import judge\n",
+    "bench/incidents/job.py": "from bench.incidents.play import play\nfrom sidecar.objectives import judge\n",
     "bench/incidents/play.py": "from sidecar.commands.simulator import physics\n",
     "bench/incidents/grade.py": "RIGHT = 1\n",
     "sidecar/commands/simulator/physics.py": "G = 9.81\n",
-    "sidecar/slo/judge.py": "KEPT = True\n",
-    "sidecar/slo/root/weigh.py": "SURE = 1.0\n",
+    "sidecar/objectives/judge.py": "KEPT = True\n",
+    "sidecar/pod/weigh.py": "SURE = 1.0\n",
 }
 
 
@@ -63,7 +63,7 @@ def test_a_run_is_played_once(tmp_path: Path, checkout: Path) -> None:
         ("bench/incidents/play.py", True),
         ("sidecar/commands/simulator/physics.py", True),
         ("bench/incidents/grade.py", False),
-        ("sidecar/slo/judge.py", False),
+        ("sidecar/objectives/judge.py", False),
     ],
 )
 def test_a_change_of_a_source_plays_again_only_if_playing_reads_it(
@@ -82,7 +82,7 @@ def test_a_change_of_the_product_takes_samples_again_and_one_of_the_grades_does_
     (checkout / "bench/incidents/grade.py").write_text("RIGHT = 2\n")
     assert not made(Cache(tmp_path / "cache", checkout), samples=True)
 
-    (checkout / "sidecar/slo/judge.py").write_text("KEPT = False\n")
+    (checkout / "sidecar/objectives/judge.py").write_text("KEPT = False\n")
     assert made(Cache(tmp_path / "cache", checkout), samples=True)
     assert not made(Cache(tmp_path / "cache", checkout), samples=True)
 
@@ -90,11 +90,11 @@ def test_a_change_of_the_product_takes_samples_again_and_one_of_the_grades_does_
 def test_another_decision_needs_no_other_evidence_while_another_product_does(tmp_path: Path, checkout: Path) -> None:
     made(Cache(tmp_path / "cache", checkout), samples=True)
     assert made(Cache(tmp_path / "cache", checkout), evidence=True)
-    (checkout / "sidecar/slo/root/weigh.py").write_text("SURE = 0.9\n")
+    (checkout / "sidecar/pod/weigh.py").write_text("SURE = 0.9\n")
     assert not made(Cache(tmp_path / "cache", checkout), evidence=True)
     assert made(Cache(tmp_path / "cache", checkout), samples=True)
 
-    (checkout / "sidecar/slo/judge.py").write_text("KEPT = False\n")
+    (checkout / "sidecar/objectives/judge.py").write_text("KEPT = False\n")
     assert made(Cache(tmp_path / "cache", checkout), evidence=True)
 
 

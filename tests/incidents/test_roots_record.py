@@ -9,11 +9,11 @@ from bench.incidents.request import Request, Run
 from bench.incidents.world import Mode
 from bench.roots.passage import ROOTS, Scraped, scraped
 from bench.roots.record import Began, decided, recorded, replayed
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
-from sidecar.slo.root.decision import Decision
-from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import Facts, Root, Weighed, root_of
+from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import Cause
+from sidecar.pod.decision import Decision
+from sidecar.pod.signs import Signs
+from sidecar.pod.weigh import Facts, Root, Weighed, root_of
 from tests.incidents.made_up_runs import answered, run_of
 
 

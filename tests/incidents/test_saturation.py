@@ -10,7 +10,7 @@ from bench.incidents.request import Request, Run
 from bench.incidents.saturation import alone, fair, healthy_run, latencies, patient, saturates_at, two_digits_up
 from bench.incidents.truth import verdicts
 from bench.incidents.world import KIND_WORLD, Topology, World
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 UNKIND = World(step_noise=0.12, length_sigma=0.4, coalesced=0.2, pods=4, at_fault=2, utilisation=0.8)

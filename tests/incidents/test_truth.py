@@ -11,7 +11,7 @@ from bench.incidents.kinds import BY_NAME, KINDS, MORE
 from bench.incidents.play import Incident, pair_of, play
 from bench.incidents.request import Request, Run, State, TruePhases
 from bench.incidents.truth import Truth, truth_of, verdicts
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.timeline.outcome import Outcome
 
 

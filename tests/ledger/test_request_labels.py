@@ -48,7 +48,7 @@ CHANGES = {
 SCENARIO = """
 import json
 from prometheus_client.parser import text_string_to_metric_families
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from tests.support.walk import Walk
 
 aims = Aims(ttft=Aim(0.1, 0.9), tpot=Aim(1.0, 0.9))
@@ -107,7 +107,7 @@ def test_few_modules_name_a_label_of_requests() -> None:
     bar for each prompt length."""
     declares = {"ledger/request_labels.py", "metrics/vocabulary.py", "metrics/declaration.py"}
     fills = {"observe/request.py"}
-    objectives = {"slo/objective.py", "observe/slo_counters.py"}
+    objectives = {"objectives/objective.py", "observe/slo_counters.py"}
     draws = {f"admin/page/{name}.py" for name in ("anatomy", "failure_table", "phases", "picture")} | {
         "history/series.py",
         "diagnosis/confirming.py",

@@ -16,7 +16,7 @@ from sidecar.metrics.exposition import Pages
 from sidecar.metrics.lean_page import lean_families
 from sidecar.metrics.negotiation import Format
 from sidecar.metrics.registry import Metrics
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from tests.alert_rules.syntax import OF_ALERTS, Labels, asked_in, exposed, inside, recorded, rules, selectors
 from tests.support.promtool import check_metrics, samples
 from tests.support.vllm_stream import post

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from sidecar.history.slices import run_now
 from sidecar.observe.baselines import FREED_AT_ONCE, MOST_FILES, _freed
-from sidecar.slo.baseline import RefusedError
-from sidecar.slo.learning import Came
+from sidecar.pod.usual.baseline import RefusedError
+from sidecar.pod.usual.learning import Came
 from tests.support.baseline_process import CALM_SECONDS, Process
 
 

@@ -8,9 +8,9 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_progress import EngineProgress
-from sidecar.slo.progress import State
-from sidecar.slo.silence import Flow
-from tests.slo.silent_engine import Engine as Silent
+from sidecar.pod.liveness.progress import State
+from sidecar.pod.liveness.silence import Flow
+from tests.pod.liveness.silent_engine import Engine as Silent
 from tests.support.memory import Clock
 
 

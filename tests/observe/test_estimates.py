@@ -8,12 +8,12 @@ import pytest
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.ledger.account import Phase, Reason, Source
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
+from sidecar.pod.costs.prefill_cost import READY_SAMPLES
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.observer import End
-from sidecar.slo.objective import Aim, Aims, Objectives
-from sidecar.slo.prefill_cost import READY_SAMPLES
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Socket
 from tests.support.walk import Walk

@@ -11,10 +11,10 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.whole_answers import REMEMBERED_ANSWERS
 from sidecar.observe.evidence import Evidence
-from sidecar.slo.prefill_cost import READY_SAMPLES
-from sidecar.slo.silence import UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS
-from sidecar.slo.whole_answers import REMEMBERED_ANSWERS
+from sidecar.pod.costs.prefill_cost import READY_SAMPLES
+from sidecar.pod.liveness.silence import UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

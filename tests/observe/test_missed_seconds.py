@@ -2,8 +2,8 @@
 
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
+from sidecar.objectives.latency_parts import PARTS
 from sidecar.observe.missed_seconds import MissedSeconds
-from sidecar.slo.latency_parts import PARTS
 from sidecar.timeline.outcome import Outcome
 from tests.support.slo_harness import SloHarness
 

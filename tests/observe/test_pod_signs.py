@@ -11,7 +11,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS
 from sidecar.observe.evidence import Inside
 from sidecar.observe.pod_signs import PodReader
-from sidecar.slo.root.reading import LaneCounts, Reading
+from sidecar.pod.reading import LaneCounts, Reading
 
 
 INSIDE = Inside(silent_seconds=3.0, excused_seconds=1.0, waiting=4, streaming=5, unseen_seconds=2.0)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.slo_counters import Slo
-from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.marks import Marks
 from tests.support.memory import Socket

@@ -10,15 +10,15 @@ from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.objectives.objective import E2E, Objective
 from sidecar.observe.evidence import Evidence
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import ROOT_PHASES, Cause
-from sidecar.slo.objective import E2E, Objective
-from sidecar.slo.root.decision import Decision
-from sidecar.slo.root.open_misses import WAIT_SECONDS
-from sidecar.slo.root.pod import Costs, Pod
-from sidecar.slo.root.signs import Signs
-from sidecar.slo.root.weigh import Facts, Root, Weighed, root_of, weigh
+from sidecar.pod.causes import ROOT_PHASES, Cause
+from sidecar.pod.decision import Decision
+from sidecar.pod.open_misses import WAIT_SECONDS
+from sidecar.pod.pod import Costs, Pod
+from sidecar.pod.signs import Signs
+from sidecar.pod.weigh import Facts, Root, Weighed, root_of, weigh
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.observe.pod_story import (

@@ -3,8 +3,8 @@
 import pytest
 
 from sidecar.metrics import catalogue as c
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause
+from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import Cause
 from tests.observe.pod_story import PodStory, calm_pod, decodes_dearly, leader
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics.catalogue import EVENT_LOOP_LAG_SECONDS
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.root.open_misses import WAIT_SECONDS
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.pod.open_misses import WAIT_SECONDS
 from tests.observe.pod_story import OUTPUT_TOKENS, PodStory, calm_pod, decodes_dearly, leader
 
 

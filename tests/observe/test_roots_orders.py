@@ -13,8 +13,8 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.declaration import Counter
-from sidecar.slo.objective import Objectives
-from sidecar.slo.root.open_misses import WAIT_SECONDS
+from sidecar.objectives.objective import Objectives
+from sidecar.pod.open_misses import WAIT_SECONDS
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.support.slo_harness import AIMS, LOOSE, Request, SloHarness

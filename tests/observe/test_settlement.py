@@ -6,9 +6,9 @@ from sidecar.engines.kinds import KINDS
 from sidecar.engines.vllm import VLLM
 from sidecar.ledger.account import Phase, Reason
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
+from sidecar.objectives.objective import Objective
 from sidecar.observe import settlement as settlement_module
 from sidecar.observe.settlement import SPAN_KEPT_SECONDS
-from sidecar.slo.objective import Objective
 from sidecar.timeline.outcome import Outcome
 from tests.support.vllm_stream import DONE, STREAM, TOKEN, chunk, play, post
 from tests.support.walk import OBJECTIVES, Walk

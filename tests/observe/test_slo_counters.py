@@ -7,10 +7,10 @@ from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL
+from sidecar.objectives.attribution import VOTES
+from sidecar.objectives.judge import Judge
+from sidecar.objectives.objective import Aims, Objective, Objectives
 from sidecar.observe.evidence import Evidence
-from sidecar.slo.attribution import VOTES
-from sidecar.slo.judge import Judge
-from sidecar.slo.objective import Aims, Objective, Objectives
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.support.slo_harness import AIMS, BUCKETS, LOOSE, SloHarness

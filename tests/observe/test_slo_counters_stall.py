@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from tests.support.slo_harness import Request, SloHarness
 
 

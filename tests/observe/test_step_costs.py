@@ -11,10 +11,10 @@ from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.step_costs import PRICED_AT_ONCE, StepCosts
-from sidecar.slo.causes import Cause
-from sidecar.slo.cost_names import Part, Reason
-from sidecar.slo.decode_now import DECODE_SECONDS
-from sidecar.slo.step_model import FEWEST_STEPS
+from sidecar.pod.causes import Cause
+from sidecar.pod.costs.cost_names import Part, Reason
+from sidecar.pod.costs.decode_now import DECODE_SECONDS
+from sidecar.pod.costs.step_model import FEWEST_STEPS
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

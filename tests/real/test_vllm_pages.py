@@ -17,8 +17,8 @@ import pytest
 
 from sidecar.commands.demo.load import Load
 from sidecar.commands.simulator.workload import Shape, Workload
-from sidecar.slo.root.reading import READING_SECONDS
-from sidecar.slo.step_model import PREFILL_SECONDS
+from sidecar.pod.costs.step_model import PREFILL_SECONDS
+from sidecar.pod.reading import READING_SECONDS
 from tests.real import cpu_share
 from tests.real.clients import TWELVE_TOKENS, ask_again_and_again
 from tests.real.server import SLOTS, RunningEngine

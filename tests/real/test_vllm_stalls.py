@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.slo.progress import PROVEN_SECONDS, YOUNG_SECONDS
-from sidecar.slo.silence import STALL_SECONDS
+from sidecar.pod.liveness.progress import PROVEN_SECONDS, YOUNG_SECONDS
+from sidecar.pod.liveness.silence import STALL_SECONDS
 from tests.real import cpu_share
 from tests.real.environment import Environment, Say
 from tests.real.server import SLOTS, RunningEngine, running_vllm, warm_up

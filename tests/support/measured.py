@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, PodShare, Regime
 from sidecar.diagnosis.verdict import RootPhase, Verdict, root_phase
 from sidecar.metrics.vocabulary import RATIO_CAUSES
-from sidecar.slo.attribution import VOTES, Blame
-from sidecar.slo.causes import CAUSES_BY_PHASE, ROOT_PHASES, Cause, Per, Unknown
-from sidecar.slo.factor import Factor
-from sidecar.slo.objective import Objective
-from sidecar.slo.root.size import RootSize
+from sidecar.objectives.attribution import VOTES, Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import CAUSES_BY_PHASE, ROOT_PHASES, Cause, Per, Unknown
+from sidecar.pod.factor import Factor
+from sidecar.pod.size import RootSize
 
 
 RATIOS = tuple(map(Cause, RATIO_CAUSES))

@@ -13,9 +13,9 @@ from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
 from sidecar.metrics.exposition import slices
+from sidecar.objectives.objective import Objectives
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.server import Traffic
-from sidecar.slo.objective import Objectives
 from sidecar.wiring import budgets_of, metrics_of, observers_of, road_of
 from tests.support.promtool import samples
 

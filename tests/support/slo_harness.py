@@ -15,8 +15,8 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.registry import Metrics
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.slo_counters import Slo
-from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome

@@ -6,7 +6,7 @@ It knows one lane with objectives, and one without. It refuses to know what the 
 import json
 
 from sidecar.metrics.catalogue import SLO_BLAMED_MISSES_TOTAL
-from sidecar.slo.objective import Aim, Aims, Objectives
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from tests.support.memory import LIMITS, Socket
 from tests.support.walk import Walk
 

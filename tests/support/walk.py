@@ -16,8 +16,8 @@ from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
 from sidecar.logs.sanitise import allowed_headers
 from sidecar.metrics.exposition import slices
+from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.instruments import Instruments
-from sidecar.slo.objective import Aim, Aims, Objectives
 from sidecar.wiring import metrics_of, observers_of
 from tests.support.memory import LIMITS, Road
 

@@ -9,7 +9,7 @@ from sidecar.config.file import load
 from sidecar.config.objectives import objectives_of
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import Config, PromptBucketsConfig
-from sidecar.slo.objective import Aim
+from sidecar.objectives.objective import Aim
 from tools.configuration_tables import blocks, reasons
 
 

@@ -12,7 +12,7 @@ from sidecar.history.snapshot import Snapshot, counted
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Gauge
 from sidecar.metrics.registry import Metrics
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from sidecar.diagnosis.why import NAMES, beside, in_use, latency_of, of_window, 
 from sidecar.diagnosis.wording import digits, listed, phase_name, times, to_the_second
 from sidecar.history.ring import MINUTE_SECONDS
 from sidecar.history.series import LONG_SECONDS
-from sidecar.slo.attribution import Blame
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
 
 
 GROWN = 3

@@ -16,7 +16,7 @@ from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.measured import EngineDown
 from sidecar.diagnosis.why import NAMES
 from sidecar.diagnosis.wording import listed
-from sidecar.slo.attribution import Blame
+from sidecar.objectives.attribution import Blame
 
 
 def headline(

@@ -13,7 +13,7 @@ from sidecar.admin.page.budget import Budget
 from sidecar.admin.page.html import percent, plain, quiet, section, span, table
 from sidecar.admin.page.picture import seconds
 from sidecar.diagnosis.judging import MISSES_BEYOND_CHANCE
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 
 
 _WITH_DELIVERY = (

@@ -6,7 +6,7 @@ read too. Unattributed is grey, because its cause is unknown. Refuses to know pa
 
 from collections.abc import Mapping
 
-from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.objectives.attribution import SIDECAR, Blame
 
 
 PHASE_COLOURS: Mapping[str, str] = {

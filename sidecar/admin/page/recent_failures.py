@@ -12,8 +12,8 @@ from typing import NamedTuple
 from sidecar.ledger.account import Account, Phase
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.logs.request_line import SPOILED
-from sidecar.slo.attribution import Blame
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
 from sidecar.timeline.outcome import Outcome, Stage
 
 

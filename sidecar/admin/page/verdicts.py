@@ -17,8 +17,8 @@ from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.verdict import MANY_MISSES
 from sidecar.diagnosis.why import NAMES, healed, latency_of
 from sidecar.diagnosis.wording import listed, phase_name
-from sidecar.slo.attribution import Blame
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
 
 
 STEPS = 3

@@ -23,7 +23,7 @@ from sidecar.metrics.catalogue import (
     SLO_REQUESTS_TOTAL,
 )
 from sidecar.metrics.histogram_forms import of_any_form
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 from sidecar.timeline.finish import Finish
 
 

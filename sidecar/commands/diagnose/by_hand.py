@@ -15,7 +15,7 @@ from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.measured import Latency, Load, Machine, Measured, PhaseTime, Regime
 from sidecar.diagnosis.wording import listed
 from sidecar.engines.kinds import KINDS
-from sidecar.slo.attribution import Blame
+from sidecar.objectives.attribution import Blame
 
 
 class WrongValueError(ValueError):

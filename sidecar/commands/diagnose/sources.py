@@ -45,7 +45,7 @@ async def one_sidecar(url: str) -> dict[str, Any]:
 
 
 async def one_baseline(url: str) -> Any:
-    """The usual values of another sidecar, as it answers (`slo/baseline.py`). Raises AskingError."""
+    """The usual values of another sidecar, as it answers (`pod/usual/baseline.py`). Raises AskingError."""
     async with _asker() as asker:
         return await _get(asker, URL(url).with_path("/baseline.json"), {})
 

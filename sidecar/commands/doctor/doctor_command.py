@@ -26,7 +26,7 @@ from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, fol
 from sidecar.config.notes import notes
 from sidecar.config.schema import Config, ProxyConfig
 from sidecar.config.values import is_http_address, parse_engine_url
-from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.objectives.attribution import SIDECAR, Blame
 
 
 DOCTOR_VERSION = 1

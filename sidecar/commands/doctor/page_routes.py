@@ -18,7 +18,7 @@ from sidecar.commands.doctor.scraped_targets import own_targets
 from sidecar.config.values import is_http_address
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.metrics.target_labels import ONE_ENGINE
-from sidecar.slo.attribution import SIDECAR, Blame
+from sidecar.objectives.attribution import SIDECAR, Blame
 
 
 PAGE = "page"

@@ -23,8 +23,8 @@ from sidecar.metrics.catalogue import (
     SLO_ROOT_CAUSE_MISSES_TOTAL,
     SLO_UNDECIDED_MISSES,
 )
-from sidecar.slo.attribution import Blame
-from sidecar.slo.page_limits import LEAST_CONFIDENCE
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.page_limits import LEAST_CONFIDENCE
 
 
 SCALING_WINDOW = "2m"

@@ -7,7 +7,7 @@ from sidecar.admin.page.budget import Budget, Tally
 from sidecar.admin.page.error_budget import error_budget
 from sidecar.history.ring import History
 from sidecar.history.slices import run_now
-from sidecar.slo.objective import Objective, Objectives
+from sidecar.objectives.objective import Objective, Objectives
 from tests.support.page_reader import Reader
 from tests.support.slo_harness import SloHarness
 

@@ -12,11 +12,11 @@ from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import EngineDown, Latency, Load, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import Cause, Per
-from sidecar.slo.factor import Factor
-from sidecar.slo.objective import Objective
-from sidecar.slo.root.size import RootSize
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause, Per
+from sidecar.pod.factor import Factor
+from sidecar.pod.size import RootSize
 from tests.support.page_reader import Reader
 
 

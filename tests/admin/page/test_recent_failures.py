@@ -9,8 +9,8 @@ from sidecar.ledger.account import Account
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.slo.attribution import Blame
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome, Stage
 from tests.support.page_reader import Reader

@@ -3,7 +3,7 @@
 from sidecar.accounts.slowest import Slowest, SlowestRequests
 from sidecar.admin.page.slowest_table import slowest_section
 from sidecar.ledger.account import Phase
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 from tests.support.page_reader import Reader
 
 

@@ -18,11 +18,11 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
-from sidecar.slo.attribution import SIDECAR, VOTES, Blame
-from sidecar.slo.causes import Cause, Per
-from sidecar.slo.factor import Factor
-from sidecar.slo.objective import Objective
-from sidecar.slo.root.size import RootSize
+from sidecar.objectives.attribution import SIDECAR, VOTES, Blame
+from sidecar.objectives.objective import Objective
+from sidecar.pod.causes import Cause, Per
+from sidecar.pod.factor import Factor
+from sidecar.pod.size import RootSize
 from tests.support.measured import anything
 from tests.support.page_reader import Reader
 

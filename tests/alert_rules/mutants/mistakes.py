@@ -11,7 +11,7 @@ from functools import cache
 import promql_parser as promql
 
 from sidecar.commands.export.rules.pages import BURN_ALERTS
-from sidecar.slo.attribution import Blame
+from sidecar.objectives.attribution import Blame
 from tests.alert_rules.syntax import Shipped, inside, operator, rules
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sidecar.slo.causes import PHASE_OF, Cause
+from sidecar.pod.causes import PHASE_OF, Cause
 from tests.alert_rules.promtool import LANE, MODEL, Scenario, Suite
 from tests.alert_rules.world import NOTHING, WELL, Traffic, broken, lane
 

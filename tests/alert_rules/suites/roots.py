@@ -1,6 +1,6 @@
 """The phase of pages and tickets: the root that leads in the window that burns, and when none does (alert_rules/roots.py)."""
 
-from sidecar.slo.causes import ROOT_PHASES
+from sidecar.pod.causes import ROOT_PHASES
 from tests.alert_rules.promtool import JOB, LANE, MODEL, Happens, Scenario, Suite
 from tests.alert_rules.world import WELL, Traffic, broken, causes, lane, undecided
 

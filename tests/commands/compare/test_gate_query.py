@@ -23,7 +23,7 @@ from sidecar.commands.compare.gate_query import (
     gate_query,
 )
 from sidecar.commands.compare.sequential import BLOCK_MINUTES, Block, Side, always_valid_p
-from sidecar.slo.objective import Objective
+from sidecar.objectives.objective import Objective
 from tests.support.backfilled import backfilled, sample_line
 
 

@@ -14,10 +14,10 @@ from sidecar.commands.demo.incidents import (
     acts,
 )
 from sidecar.commands.simulator.physics import Knobs
+from sidecar.objectives.attribution import Blame
 from sidecar.observe.roots import YOUNG_CALM_SECONDS
-from sidecar.slo.attribution import Blame
-from sidecar.slo.root.comparison import FEWEST_SLICES
-from sidecar.slo.root.reading import READING_SECONDS
+from sidecar.pod.reading import READING_SECONDS
+from sidecar.pod.usual.comparison import FEWEST_SLICES
 
 
 def test_each_is_called_as_the_phase_that_it_is_to_page() -> None:

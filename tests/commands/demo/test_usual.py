@@ -9,7 +9,7 @@ from sidecar.commands.demo.usual import BASELINE, LEARNED_BY, usual_file, variab
 from sidecar.commands.simulator.http_face import VLLM_VERSION
 from sidecar.commands.simulator.replica_presets import PRESETS
 from sidecar.config.file import load
-from sidecar.slo.baseline import Key, checked
+from sidecar.pod.usual.baseline import Key, checked
 from tests.support.slo_harness import SloHarness
 
 

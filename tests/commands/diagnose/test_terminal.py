@@ -15,8 +15,8 @@ from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
 from sidecar.diagnosis.tree import diagnose
 from sidecar.ledger.account import Phase
-from sidecar.slo.attribution import Blame
-from sidecar.slo.objective import Objective
+from sidecar.objectives.attribution import Blame
+from sidecar.objectives.objective import Objective
 from tests.support.measured import WELL, anything, live, verdict
 
 

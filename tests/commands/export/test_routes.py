@@ -20,7 +20,7 @@ from sidecar.commands.export.rules.operator import SECRET
 from sidecar.commands.export.rules.rule_files import files
 from sidecar.commands.export.rules.severity import Severities
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.slo.causes import ROOT_PHASES
+from sidecar.pod.causes import ROOT_PHASES
 from tests.alert_rules.alert_table import PHASES
 from tests.commands.export.receiver_sets import NEEDS_NEWER, SETS, SHIPPED_AND_SETS, URL, flags_of
 from tests.commands.export.walk import PRUNED, disagreements

@@ -18,7 +18,7 @@ from bench.incidents.world import Mode
 from sidecar.commands.export.scaling import SCALING_WINDOW, pods_of, replicas_wanted
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import LEAN
-from sidecar.slo.causes import ROOT_PHASES
+from sidecar.pod.causes import ROOT_PHASES
 from tests.support.kustomize import DEPLOY
 from tests.support.tools import need_tool
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from sidecar.commands.export.rules.burn import POD_LABELS, without_odd_pods
 from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.pod.causes import CAUSES_BY_PHASE, NO_CAUSE, Cause, Unknown
 
 
 RUNBOOKS = "http://llm-phase-sidecar:9901/runbooks"

@@ -16,8 +16,8 @@ from sidecar.commands.export.rules.root_rules import (
     pod_roots,
 )
 from sidecar.commands.export.rules.rule import Alert
-from sidecar.slo.attribution import SIDECAR, Blame
-from sidecar.slo.page_limits import FEWEST_DECIDED, LEAST_CONFIDENCE
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.objectives.page_limits import FEWEST_DECIDED, LEAST_CONFIDENCE
 
 
 BURN_ALERTS = {

@@ -1,6 +1,6 @@
 """The roots as the pods decided them: sums of roots, shares of a lane, and the pod that misses more than the others.
 
-Each sidecar decides the root of each miss (`sidecar/slo/`); these rules add and divide. They refuse to weigh evidence.
+Each sidecar decides the root of each miss (`sidecar/pod/`); these rules add and divide. They refuse to weigh evidence.
 """
 
 from sidecar.commands.export.rules.burn import (
@@ -16,8 +16,8 @@ from sidecar.commands.export.rules.burn import (
 )
 from sidecar.commands.export.rules.rule import Record
 from sidecar.metrics.catalogue import ENGINE_RESTARTS_TOTAL, SLO_ROOT_CAUSE_MISSES_TOTAL, SLO_ROOT_MISSES_TOTAL
-from sidecar.slo.causes import PHASE_OF, Cause
-from sidecar.slo.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
+from sidecar.objectives.page_limits import BURNS_RATIO, BURNS_TIMES, FEWEST_DECIDED
+from sidecar.pod.causes import PHASE_OF, Cause
 
 
 ODD_TIMES = 3

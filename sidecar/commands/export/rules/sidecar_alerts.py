@@ -10,8 +10,8 @@ from sidecar.commands.export.rules.rule import Alert
 from sidecar.commands.export.rules.severity import NO_SEVERITY
 from sidecar.commands.export.rules.state_alerts import MUTING_KEPT, Bases, state_alert
 from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD
-from sidecar.slo.attribution import SIDECAR
-from sidecar.slo.causes import Cause
+from sidecar.objectives.attribution import SIDECAR
+from sidecar.pod.causes import Cause
 
 
 def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:

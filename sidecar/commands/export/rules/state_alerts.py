@@ -1,7 +1,7 @@
 """Alerts about what stands still, fills up or drifts: the engine pod by pod, and the traffic lane by lane.
 
 Pod alerts carry `namespace`, `job` and `pod`, so that Alertmanager can mute by them; lane alerts carry no pod. The phase of an
-alert is that of its cause in the closed table (`sidecar/slo/causes.py`). Gauges are read through
+alert is that of its cause in the closed table (`sidecar/pod/causes.py`). Gauges are read through
 `min_over_time` or `max_over_time`: one failed scrape must neither raise nor clear an alert.
 """
 
@@ -10,8 +10,8 @@ from sidecar.commands.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, P
 from sidecar.commands.export.rules.root_rules import ODD
 from sidecar.commands.export.rules.rule import Alert
 from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
-from sidecar.slo.attribution import Blame
-from sidecar.slo.causes import PHASE_OF, Cause
+from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import PHASE_OF, Cause
 
 
 Bases = tuple[str, str]

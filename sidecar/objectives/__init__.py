@@ -1,0 +1,1 @@
+"""Objectives (threshold and target per lane and prompt length), the decision on each request, votes, whether they burn. Pure."""

@@ -1,0 +1,1 @@
+"""The work of the engine, and the seconds that it costs now beside the usual ones: steps, decodes, prompts. Pure."""

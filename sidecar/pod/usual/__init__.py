@@ -1,0 +1,1 @@
+"""The usual values of this pod: when they are learned, how they are kept, and the present beside them. Pure."""

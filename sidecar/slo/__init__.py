@@ -1,1 +1,0 @@
-"""Objectives (threshold and target per lane and prompt length), the decision on each request, votes. Pure."""
