@@ -33,7 +33,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 # Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents score bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents score ablate bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -109,6 +109,9 @@ bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours;
 
 score: .venv/.dev ## does the verdict name what broke, on 20 shapes of faults that the commit draws: 15 to 17 minutes on two cores, and it needs promtool
 	$(BIN)/python -m bench.score $(ARGS)
+
+ablate: .venv/.dev ## what the verdict loses without each of its rules, on evidence that is recorded once: half an hour on two cores
+	$(BIN)/python -m bench.roots ablate --shapes 24 --draw held $(ARGS)
 
 bench-first-page: .venv/.dev ## from `sidecar demo` to its first page, five kinds five times: an hour on a machine that does nothing else; ARGS="--runs 1": a fifth
 	$(BIN)/python -m bench.first_page $(ARGS)

@@ -28,8 +28,8 @@ from bench.incidents.samples import Samples
 from bench.incidents.saturation import fair, saturates_at
 from bench.incidents.world import Mode, Throttle, Topology, World
 from sidecar.metrics import catalogue as c
+from sidecar.pod.causes import DEARER
 from sidecar.pod.costs.cost_names import Part
-from sidecar.pod.weigh import DEARER
 
 
 WORLDS = {

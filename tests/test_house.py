@@ -276,6 +276,7 @@ TESTED_THROUGH = {
     "proxy/unobserved.py": "proxy/test_guard.py",
     "pod/costs/cost_names.py": "observe/test_step_costs.py",
     "objectives/page_limits.py": "diagnosis/test_verdict.py",
+    "pod/life.py": "pod/test_reasons.py",
     "pod/reading.py": "pod/test_pod.py",
     "pod/signs.py": "pod/test_pod.py",
     "timeline/dialects/": "timeline/test_dialects.py",

@@ -9,6 +9,8 @@ that `rules.py` states in Python. Samples are kept too, so that a call without a
   python -m bench.roots --world unkind --quick                   fleets, without their healthy pods
   python -m bench.roots play --seeds 20-24 --world both          play only: fill the cache
   python -m bench.roots --shapes 40 --draw fit --again           drawn shapes, decided anew from what was recorded
+  python -m bench.roots fit --shapes 60 --draw fit               weights of the reasons, from these shapes
+  python -m bench.roots ablate --shapes 24 --draw held           what the verdict loses without each reason and each ratio
 """
 
 import argparse
@@ -25,12 +27,16 @@ from bench.incidents.engines import ENGINES
 from bench.incidents.job import DRAWN_PREFIX, Job, jobs, played
 from bench.incidents.kinds import KINDS
 from bench.incidents.world import Mode
+from bench.roots.ablation import ALL, table, told_without
 from bench.roots.cache import CACHE, Cache
+from bench.roots.fit import Row, cost, fitted, rows_of, together
 from bench.roots.passage import BLAMED, ROOTS
-from bench.roots.report import line, report
+from bench.roots.report import line, report, scoreboard
 from bench.roots.show import shown
-from bench.roots.verdicts import Told, told, told_again
+from bench.roots.verdicts import Told, recorded_of, told, told_again
 from bench.score import todo as todo_of
+from sidecar.pod.reasons import Reason
+from sidecar.pod.weigh import WEIGHTS
 
 
 VOTES = {"roots": ROOTS, "blamed": BLAMED}
@@ -46,6 +52,10 @@ def main() -> int:
     if arguments.show:
         return _show(cache, todo, arguments)
     began = time.perf_counter()
+    if arguments.what == "fit":
+        return _fit(cache, todo, arguments.jobs)
+    if arguments.what == "ablate":
+        return _ablate(cache, todo, arguments.jobs)
     if arguments.what == "play":
         for number, words in enumerate(_in_parallel(partial(_play, cache), todo, arguments.jobs), 1):
             print(f"{number}/{len(todo)} {words}", file=sys.stderr, flush=True)
@@ -62,6 +72,34 @@ def main() -> int:
         for one in each:
             print(f"{number}/{len(todo)} {line(one)}", file=sys.stderr, flush=True)
     print(f"\n{len(todo)} runs in {time.perf_counter() - began:.0f} s, votes: {arguments.votes}\n\n{report(found)}")
+    return 0
+
+
+def _fit(cache: Cache, todo: list[Job], processes: int) -> int:
+    rows = together(part for parts in _in_parallel(partial(_rows, cache), todo, processes) for part in parts)
+    found = fitted(rows)
+    print(f"{len(todo)} runs, {len(rows)} kinds of misses, cost {cost(rows, found)[0]:.3f}\n")
+    for reason, weight in sorted(found.items(), key=lambda item: -item[1]):
+        print(f"    Reason.{reason.name}: {weight:.1f},    # now {WEIGHTS[reason]}")
+    print(f"\nnot in these runs: {', '.join(each for each in Reason if each not in found) or 'none'}")
+    return 0
+
+
+def _rows(cache: Cache, job: Job) -> list[dict[Row, float]]:
+    play = cache.run(job, lambda: played(job))
+    return [rows_of(play, recorded_of(cache, job, play, mode)) for mode in job.modes]
+
+
+def _ablate(cache: Cache, todo: list[Job], processes: int) -> int:
+    began = time.perf_counter()
+    parts = []
+    for number, part in enumerate(_in_parallel(partial(told_without, cache), todo, processes), 1):
+        parts.append(part)
+        print(f"{number}/{len(todo)} {part[ALL][0].job.kind}", file=sys.stderr, flush=True)
+    print(
+        f"{len(todo)} runs in {time.perf_counter() - began:.0f} s\n\n{scoreboard([one for part in parts for one in part[ALL]], todo[0].modes)}\n"
+    )
+    print(table(parts))
     return 0
 
 
@@ -150,9 +188,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("grade", "play"),
+        choices=("grade", "play", "fit", "ablate"),
         default="grade",
-        help="play: only fill the cache; default: grade",
+        help="play: only fill the cache; fit: weights of the reasons; ablate: each rule left out in turn; default: grade",
     )
     parser.add_argument("--kinds", nargs="*", choices=kinds, default=kinds, metavar="KIND", help=", ".join(kinds))
     parser.add_argument("--seeds", type=_seeds, default=[20, 21], help="such as 20-24 or 3,5 (default: 20-21)")

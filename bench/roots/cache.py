@@ -29,9 +29,9 @@ SAMPLED_WITH = (
     *(f"bench/incidents/{name}.py" for name in ("product", "process", "samples", "loop_lag")),
     *(f"bench/roots/{name}.py" for name in ("passage", "record")),
 )
-DECIDED_BY = tuple(f"sidecar/pod/{name}.py" for name in ("decision", "incident", "weigh"))
-"""Sources of the decision, on which what it was decided from does not depend, but for the constants of `weigh.py` that signs are read with
-(`WORTH_NAMING`, `DEARER`, `COMPUTES`, `COLLECTED`): after a change of one of these, delete the cache."""
+DECIDED_BY = tuple(f"sidecar/pod/{name}.py" for name in ("decision", "incident", "reasons", "weigh"))
+"""Sources of the decision, on which what it was decided from does not depend, but for the constants of `reasons.py` that signs are read with
+(`COMPUTES`, `COLLECTED`): after a change of one of these, delete the cache."""
 FASTEST = 1
 
 

@@ -22,10 +22,11 @@ from bench.incidents.samples import Labels
 from bench.incidents.world import Mode
 from bench.roots.passage import CAUSES, NAMES, ROOTS, Columns, Scraped, filled
 from sidecar.observe.roots import Roots
-from sidecar.pod.causes import Unknown
+from sidecar.pod.causes import Unknown, unknown
 from sidecar.pod.decision import Decision
+from sidecar.pod.life import Facts
 from sidecar.pod.signs import Signs
-from sidecar.pod.weigh import Facts, Weighed, unknown
+from sidecar.pod.weigh import Weighed
 
 
 class Missed(NamedTuple):

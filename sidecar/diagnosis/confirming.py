@@ -17,8 +17,7 @@ from sidecar.history.slices import Sliced, run_now
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Histogram
 from sidecar.objectives.attribution import SIDECAR, Blame
-from sidecar.pod.causes import Cause
-from sidecar.pod.weigh import is_worth_naming
+from sidecar.pod.causes import Cause, is_worth_naming
 from sidecar.timeline.outcome import Outcome
 
 

@@ -22,9 +22,8 @@ from sidecar.diagnosis.verdict import RootPhase, Verdict, top
 from sidecar.objectives.attribution import Blame
 from sidecar.objectives.objective import TTFT_SHARES, Objective
 from sidecar.objectives.presets import INTERACTIVE
-from sidecar.pod.causes import CAUSES_BY_PHASE, Cause
+from sidecar.pod.causes import CAUSES_BY_PHASE, Cause, is_worth_naming
 from sidecar.pod.pod import KV_FULL_RATIO
-from sidecar.pod.weigh import is_worth_naming
 
 
 SMALL_BATCH = 8.0

@@ -12,7 +12,7 @@ from sidecar.objectives.attribution import Blame
 from sidecar.objectives.objective import Objective
 from sidecar.objectives.page_limits import LEAST_CONFIDENCE
 from sidecar.pod.causes import Unknown
-from sidecar.pod.costs.cost_names import Reason
+from sidecar.pod.costs.cost_names import Unpriced
 
 
 COUNTS_AGREE = (0.9, 1.1)
@@ -23,10 +23,10 @@ _YOUNG = (
     "The usual values are learned while no objective burns, in the first minutes with traffic: then roots can be told."
 )
 _COST_REASONS = {
-    Reason.YOUNG: "too few steps or prompts to know the usual cost",
-    Reason.RESIDUALS: "steps of the same shape take different times",
-    Reason.COVERAGE: "the streams that are seen do not speak at each step",
-    Reason.FEW: "too little traffic now",
+    Unpriced.YOUNG: "too few steps or prompts to know the usual cost",
+    Unpriced.RESIDUALS: "steps of the same shape take different times",
+    Unpriced.COVERAGE: "the streams that are seen do not speak at each step",
+    Unpriced.FEW: "too little traffic now",
 }
 
 
@@ -58,9 +58,9 @@ def confidence(
 def _would_tell(m: Measured, verdict: Verdict) -> list[str]:
     said = [_YOUNG] if verdict.reason is Unknown.YOUNG else []
     said += [
-        f"The cost of {part} is not known: {_COST_REASONS[Reason(why)]}."
+        f"The cost of {part} is not known: {_COST_REASONS[Unpriced(why)]}."
         for part, why in m.unknown_costs.items()
-        if why in {*Reason}
+        if why in {*Unpriced}
     ]
     said += [f"It would tell: {hint}." for hint in m.hints]
     return said or ["More traffic would tell: in few requests several causes look alike."]

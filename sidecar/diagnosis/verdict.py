@@ -13,9 +13,8 @@ from typing import NamedTuple
 from sidecar.objectives.attribution import SIDECAR, Blame
 from sidecar.objectives.objective import Objective
 from sidecar.objectives.page_limits import LEAST_CONFIDENCE
-from sidecar.pod.causes import CAUSES_BY_PHASE, Cause, Unknown
+from sidecar.pod.causes import CAUSES_BY_PHASE, Cause, Unknown, is_worth_naming
 from sidecar.pod.size import RootSize
-from sidecar.pod.weigh import is_worth_naming
 
 
 WORTH_LISTING = 0.15

@@ -15,8 +15,7 @@ from sidecar.diagnosis.wording import digits, instant, percent, phase_name, seco
 from sidecar.history.series import LONG_SECONDS
 from sidecar.objectives.attribution import Blame
 from sidecar.objectives.objective import Objective
-from sidecar.pod.causes import Cause, Per, Unknown
-from sidecar.pod.weigh import is_worth_naming
+from sidecar.pod.causes import Cause, Per, Unknown, is_worth_naming
 
 
 _CAUSES = {

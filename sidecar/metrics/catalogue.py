@@ -659,7 +659,7 @@ ENGINE_COST_UNKNOWN = Gauge(
     " residuals: steps of the same shape take different times, or prompts share no steps with decodes; coverage: streams do"
     " not speak at each step (several schedulers behind one port, several tokens in an event), or the engine runs more requests"
     " than the sidecar has sent it (less than 80 % of them pass it); few: too few steps or prompts now, or prompts in all steps.",
-    (_PART, Label("reason", tuple(cost_names.Reason))),
+    (_PART, Label("reason", tuple(cost_names.Unpriced))),
 )
 ENGINE_STEP_COST_SECONDS = Gauge(
     "llm_engine_step_cost_seconds",

@@ -21,17 +21,18 @@ from sidecar.objectives.stall import stall_of
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
 from sidecar.pod.backlog import Backlog
-from sidecar.pod.causes import Cause
+from sidecar.pod.causes import Cause, Root
 from sidecar.pod.decision import Decision
 from sidecar.pod.incident import Incident
 from sidecar.pod.lateness import Late, Lateness
+from sidecar.pod.life import Facts, Failed
 from sidecar.pod.long_prompts import LongPrompts
 from sidecar.pod.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.pod.pod import Costs, Pod
 from sidecar.pod.reading import READING_SECONDS
+from sidecar.pod.reasons import COLLECTED
 from sidecar.pod.usual.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
 from sidecar.pod.usual.learner import Learner
-from sidecar.pod.weigh import COLLECTED, Facts, Failed, Root
 from sidecar.timeline.outcome import Outcome
 
 
@@ -270,7 +271,6 @@ class Roots:
             at,
             costs,
             queued_since=queued_since,
-            stands=self._backlog.stands(at),
             engine_waiting=self._reader.engine_waiting,
         )
         self.decision.see(at, signs)

@@ -8,9 +8,9 @@ from collections.abc import Hashable
 
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
-from sidecar.pod.causes import Cause
+from sidecar.pod.causes import DEARER, Cause
 from sidecar.pod.costs.cached_share import CachedShares
-from sidecar.pod.costs.cost_names import Part, Reason
+from sidecar.pod.costs.cost_names import Part, Unpriced
 from sidecar.pod.costs.decode_now import DECODE_SECONDS
 from sidecar.pod.costs.possible_fits import Told
 from sidecar.pod.costs.seen_share import SeenShare
@@ -20,7 +20,6 @@ from sidecar.pod.factor import Factor
 from sidecar.pod.pod import Costs
 from sidecar.pod.usual.comparison import SOON_SECONDS
 from sidecar.pod.usual.learner import Learner
-from sidecar.pod.weigh import DEARER
 
 
 PRICED_AT_ONCE = 96
@@ -106,7 +105,7 @@ class StepCosts:
             if any(isinstance(each, Told) and each.least_changed.value <= DEARER < each.dearest for each in found)
         )
         is_open = model.unknown is None and not model.decodes_known(at)
-        return Costs(decode, prefill, model.while_waiting(at), model.decode_share, unsure, is_open)
+        return Costs(decode, prefill, model.while_waiting(at), unsure, is_open)
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""
@@ -115,6 +114,6 @@ class StepCosts:
             self._ratio.child(part).set(None if known is None else known.value)
             self._low.child(part).set(None if known is None else known.low)
             self._high.child(part).set(None if known is None else known.high)
-            for reason in Reason:
+            for reason in Unpriced:
                 self._unknown.child(part, reason).set(int(found is reason))
         self._step_seconds.set(self._model.step_seconds(at))

@@ -6,6 +6,7 @@ the same. It refuses to know evidence: which cause it was is decided elsewhere.
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 from sidecar.objectives.attribution import SIDECAR, Blame
 
@@ -76,6 +77,25 @@ SIZED_PER: Mapping[Cause, tuple[Per, ...]] = {
 """Each cause that is a ratio to a usual value, with the units of it."""
 
 
+WORTH_NAMING: Mapping[Cause, float] = {
+    Cause.LOAD: 1.15,
+    Cause.PROMPT_MIX: 1.12,
+    Cause.UNCACHED: 1.15,
+    Cause.LONGER_OUTPUTS: 1.2,
+    Cause.PREFILL_COST: 1.2,
+    Cause.DECODE_COST: 1.2,
+}
+"""A cause below this many times its usual value explains no miss. Lengths are counted, and costs are estimated from
+models with errors of their own."""
+DEARER = 1.2
+"""The same for a cost, whatever it is needed for."""
+
+
+def is_worth_naming(cause: Cause, ratio: float) -> bool:
+    """Whether a cause with this number over its usual one may be named. One that is not in `WORTH_NAMING` has no such number."""
+    return ratio > WORTH_NAMING.get(cause, 0.0)
+
+
 NO_CAUSE = "none"
 """Value of the label `cause` where nothing stands out."""
 
@@ -113,6 +133,23 @@ ROOTS = (
     *((Blame.UNATTRIBUTED.value, str(reason)) for reason in Unknown),
 )
 """Every phase and cause that a miss can be decided for."""
+
+
+class Root(NamedTuple):
+    """Phase and cause, both label values."""
+
+    phase: str
+    cause: str
+
+
+def root_of(cause: Cause) -> Root:
+    """The root with this cause."""
+    return Root(str(PHASE_OF[cause]), str(cause))
+
+
+def unknown(reason: Unknown) -> Root:
+    """The root of a miss that cannot be told, for this reason."""
+    return Root(Blame.UNATTRIBUTED.value, str(reason))
 
 
 def receiver(phase: str, severity: str) -> str:

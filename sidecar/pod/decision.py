@@ -10,11 +10,12 @@ long a miss may wait for more evidence.
 from collections.abc import Callable
 
 from sidecar.objectives.attribution import Blame
-from sidecar.pod.causes import Cause, Unknown
+from sidecar.pod.causes import Cause, Root, Unknown, root_of, unknown
 from sidecar.pod.incident import Incident
+from sidecar.pod.life import Facts
 from sidecar.pod.signs import Signs
 from sidecar.pod.size import RootSize, sizes_of
-from sidecar.pod.weigh import Facts, Root, Weighed, has_grown, root_of, unknown, weigh
+from sidecar.pod.weigh import Weighed, weigh
 
 
 _LONG_PROMPTS = root_of(Cause.PROMPT_MIX)
@@ -44,7 +45,7 @@ class Decision:
         """Take in the signs of a look."""
         self.signs, self._sizes = signs, sizes_of(signs)
         lead, uncached = self.incident.lead, signs.grown.get(Cause.UNCACHED)
-        grown = None if lead is None else has_grown(lead, signs)
+        grown = None if lead is None else signs.has_grown(lead)
         self.incident.saw(at, grown=grown, uncached=1.0 if uncached is None else uncached.low)
         self._weighed.clear()
 
@@ -88,4 +89,4 @@ class Decision:
         """
         if root == _LONG_PROMPTS and (facts.behind_long_prompt or facts.waited_in is Blame.PREFILL):
             return False
-        return has_grown(root, self.signs) is False and self.incident.size_of(root) is None
+        return self.signs.has_grown(root) is False and self.incident.size_of(root) is None

@@ -13,8 +13,8 @@ from math import exp
 from typing import NamedTuple
 
 from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import Root
 from sidecar.pod.size import RootSize, Sizes
-from sidecar.pod.weigh import Root
 
 
 VOTES_SECONDS = 60.0

@@ -13,7 +13,7 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.objectives.attribution import Blame
 from sidecar.objectives.judge import TokenDeadlines
 from sidecar.objectives.objective import Objective
-from sidecar.pod.weigh import Failed
+from sidecar.pod.life import Failed
 
 
 WAIT_SECONDS = 15.0

@@ -7,13 +7,12 @@ traffic of slices (`lanes.py`). It refuses to know what else has grown (`pod.py`
 from collections import deque
 from typing import ClassVar
 
-from sidecar.pod.causes import Cause
+from sidecar.pod.causes import WORTH_NAMING, Cause
 from sidecar.pod.factor import Factor, clearest
 from sidecar.pod.lanes import Brought
 from sidecar.pod.reading import READING_SECONDS
 from sidecar.pod.usual.comparison import COMPARED_SECONDS, KEPT_SLICES, RECENT_SECONDS, Comparison
 from sidecar.pod.usual.learner import Inner, Learner
-from sidecar.pod.weigh import WORTH_NAMING
 
 
 class Output(Learner):

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 
 from sidecar.objectives.attribution import Blame
 from sidecar.pod.backlog import FEWEST_WAITING
-from sidecar.pod.causes import Cause
+from sidecar.pod.causes import DEARER, WORTH_NAMING, Cause
 from sidecar.pod.costs.waits import Doing
 from sidecar.pod.factor import Factor, chance, chance_grown, clearest
 from sidecar.pod.faults import Faults
@@ -22,10 +22,10 @@ from sidecar.pod.lanes import Brought, Lanes
 from sidecar.pod.liveness.silence import STALL_SECONDS
 from sidecar.pod.output import Output
 from sidecar.pod.reading import READING_SECONDS, Reading
+from sidecar.pod.reasons import COMPUTES
 from sidecar.pod.signs import Signs
 from sidecar.pod.usual.comparison import COMPARED_SECONDS, FADES, RECENT_SECONDS, SOON_SECONDS, Comparison
 from sidecar.pod.usual.learner import Inner, Learner
-from sidecar.pod.weigh import COMPUTES, DEARER, WORTH_NAMING
 
 
 EMPTY_SECONDS = 300.0
@@ -56,8 +56,6 @@ class Costs(NamedTuple):
     """In a short window and in a long one; alike where only the last seconds speak for now."""
     prefill: tuple[Factor | None, ...] = ()
     doing: Doing | None = None
-    decode_share: float | None = None
-    """Share, 0 to 1, that decodes usually have in the seconds of the recent steps."""
     unsure: frozenset[Cause] = frozenset()
     """The costs that are dear by some fit of what was learned, and not dear by another one, which is told here."""
     is_open: bool = False
@@ -183,11 +181,9 @@ class Pod(Learner):
         costs: Costs,
         *,
         queued_since: float | None = None,
-        stands: bool = False,
         engine_waiting: float | None = None,
     ) -> Signs:
-        """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute; `stands`: one does not
-        drain; `engine_waiting`: requests in the engine's own queue as it last stated them, which may be after the last reading;
+        """All signs at this instant. `queued_since`: beginning of the oldest backlog of the last minute; `engine_waiting`: requests in the engine's own queue as it last stated them, which may be after the last reading;
         None: unknown.
         """
         soon = at - SOON_SECONDS
@@ -222,38 +218,17 @@ class Pod(Learner):
             preempted=self._preempted(self._recent(at - RECENT_SECONDS)) >= 1.0,
             front_end=not reports and self._in_front(soon, costs.doing),
             computes_ratio=None if costs.doing is None else costs.doing.computes,
-            decode_share=costs.decode_share,
-            paced=stepwise is None,
             mute=self._is_mute(),
             maybe_mute=self._may_be_mute(),
             limited=limited,
             fewer_slots=waits and self._runs_fewer(at - RECENT_SECONDS),
-            stands=stands,
             waited=self._shares(at),
             engine_waiting=engine_waiting,
-            costs_unseen=self._costs_unseen(soon, step, costs),
             unsure=costs.unsure,
             cold=self._cold(at, step, costs),
             cache_unseen=now is None or not any(each.cached_tokens for each in now.lanes.values()),
             young=self.young,
         )
-
-    def _costs_unseen(self, since: float, decode: Factor | None, costs: Costs) -> int:
-        """See `Signs.costs_unseen`. `since`: gaps and first tokens of before tell nothing of now."""
-        if self._numbers_read:
-            return 0
-        pace = self._pace.since(since)
-        usual_pace = pace is not None and chance(pace, DEARER) < 0.5
-        told = (any(costs.prefill) and Cause.PREFILL_COST not in costs.unsure) or self._reported.since(
-            since
-        ) is not None
-        unknown = decode is None or Cause.DECODE_COST in costs.unsure
-        return (unknown and not usual_pace) + (not told)
-
-    @property
-    def _numbers_read(self) -> bool:
-        """Whether the engine's own numbers are read: in the last minute, as one scrape may fail."""
-        return any(each.engine_waiting is not None for each in self._readings)
 
     def _now(self, comparison: Comparison, at: float, cause: Cause) -> Factor | None:
         """The present ratio, over the window in which it is clearer: what has just changed is clear in the short one."""

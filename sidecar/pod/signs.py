@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from sidecar.objectives.attribution import Blame
-from sidecar.pod.causes import Cause
+from sidecar.pod.causes import WORTH_NAMING, Cause, Root
 from sidecar.pod.factor import Factor
 
 
@@ -51,10 +51,6 @@ class Signs:
     """Requests wait although the engine has free slots and computes no prompt."""
     computes_ratio: float | None = None
     """Share of the time in which requests waited that the engine spent in steps with prompts in them; None: unknown."""
-    decode_share: float | None = None
-    """Share, 0 to 1, that decodes usually have in the seconds of the recent steps, and prompts the rest; None: unknown."""
-    paced: bool = False
-    """The cost of decode, if it is known, is an estimate from the gaps between tokens: nothing is known of steps."""
     mute: bool = False
     """Requests wait, and no output came to any for as long as a stall takes: an engine that works off a queue would begin
     some answers."""
@@ -65,8 +61,6 @@ class Signs:
     """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
     fewer_slots: bool = False
     """Requests wait in the engine, and for a minute it ran fewer at once than it usually did: its batch limit was lowered."""
-    stands: bool = False
-    """More requests wait than usually, for a minute and more, and they do not get fewer."""
     waited: Mapping[Blame, float] = field(default_factory=dict)
     """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
     engine_waiting: float | None = None
@@ -74,9 +68,6 @@ class Signs:
     cold: float = 1.0
     """The chance, at most, that all work of the engine costs more than usually: decodes and prompts alike. 1 while no usual values are known.
     """
-    costs_unseen: int = 0
-    """How many of the engine's two costs, that of decodes and that of prompts, nothing tells now: 0 to 2. 0 where the
-    engine's own numbers are read: they tell no cost, but they tell who waits inside the engine, and a restart."""
     unsure: frozenset[Cause] = frozenset()
     """The costs in `grown` that have not grown by a fit of what was learned, and have by another one that explains it as
     well: the present work has a shape that calm times did not have."""
@@ -84,6 +75,13 @@ class Signs:
     """No answer has stated that tokens of its prompt were cached."""
     young: bool = False
     """No usual values are known yet."""
+
+    def has_grown(self, root: Root) -> bool | None:
+        """Whether the cause of this root has grown enough to be named; None: its ratio is not known, or not surely below that."""
+        factor = next((factor for cause, factor in self.grown.items() if cause == root.cause), None)
+        if factor is None:
+            return None
+        return factor.value > WORTH_NAMING[Cause(root.cause)] or (None if root.cause in self.unsure else False)
 
     def direct(self, since: float) -> tuple[str, ...]:
         """Names of the signs that are no ratio: those that are there now, and the faults of the time since this instant."""

@@ -12,10 +12,9 @@ It knows ratios. It refuses to know which root leads (`incident.py`), and to tel
 from collections import deque
 from typing import NamedTuple
 
-from sidecar.pod.causes import SIZED_PER, Cause, Per
+from sidecar.pod.causes import SIZED_PER, WORTH_NAMING, Cause, Per, Root, root_of
 from sidecar.pod.factor import Factor
 from sidecar.pod.signs import Signs
-from sidecar.pod.weigh import WORTH_NAMING, Root, root_of
 
 
 SIZE_SECONDS = 300.0

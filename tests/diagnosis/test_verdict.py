@@ -5,8 +5,7 @@ import pytest
 from sidecar.diagnosis.verdict import RootPhase, Verdict, root_cause, root_phase, top
 from sidecar.objectives.attribution import SIDECAR, Blame
 from sidecar.objectives.page_limits import LEAST_CONFIDENCE
-from sidecar.pod.causes import ROOT_PHASES, ROOTS, Cause, Unknown
-from sidecar.pod.weigh import WORTH_NAMING
+from sidecar.pod.causes import ROOT_PHASES, ROOTS, WORTH_NAMING, Cause, Unknown
 
 
 def test_the_confidence_is_the_leading_roots_share() -> None:

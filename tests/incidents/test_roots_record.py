@@ -10,10 +10,11 @@ from bench.incidents.world import Mode
 from bench.roots.passage import ROOTS, Scraped, scraped
 from bench.roots.record import Began, decided, recorded, replayed
 from sidecar.objectives.attribution import Blame
-from sidecar.pod.causes import Cause
+from sidecar.pod.causes import Cause, Root, root_of
 from sidecar.pod.decision import Decision
+from sidecar.pod.life import Facts
 from sidecar.pod.signs import Signs
-from sidecar.pod.weigh import Facts, Root, Weighed, root_of
+from sidecar.pod.weigh import Weighed
 from tests.incidents.made_up_runs import answered, run_of
 
 

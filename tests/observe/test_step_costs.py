@@ -12,7 +12,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.step_costs import PRICED_AT_ONCE, StepCosts
 from sidecar.pod.causes import Cause
-from sidecar.pod.costs.cost_names import Part, Reason
+from sidecar.pod.costs.cost_names import Part, Unpriced
 from sidecar.pod.costs.decode_now import DECODE_SECONDS
 from sidecar.pod.costs.step_model import FEWEST_STEPS
 from sidecar.timeline.events import Usage
@@ -84,7 +84,7 @@ class Page:
     def unknown(self) -> list[str]:
         self.metrics.refresh(self.now)
         family = self.metrics.gauge(c.ENGINE_COST_UNKNOWN)
-        return [reason for reason in Reason if family.child(Part.DECODE, reason).value == 1]
+        return [reason for reason in Unpriced if family.child(Part.DECODE, reason).value == 1]
 
 
 def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
@@ -95,7 +95,7 @@ def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
 
     low, value, high = page.ratio()
 
-    assert before == ((None, None, None), [Reason.YOUNG])
+    assert before == ((None, None, None), [Unpriced.YOUNG])
     assert page.unknown() == []
     assert low is not None
     assert value == pytest.approx(1.0)
@@ -231,7 +231,7 @@ def test_an_engine_that_runs_requests_of_others_has_no_cost_and_teaches_none() -
         return page.unknown()
 
     assert runs(1.0) == []
-    assert runs(1.3) == [Reason.COVERAGE]
+    assert runs(1.3) == [Unpriced.COVERAGE]
     assert not page.evidence.steps._model.learning
     assert runs(1.2) == []
     assert page.evidence.steps._model.learning
@@ -331,4 +331,4 @@ def test_steps_among_which_most_answers_arrive_whole_have_no_cost() -> None:
             page.whole(200)
         page.ticks(learn=True)
 
-    assert (before, page.unknown()) == ([], [Reason.COVERAGE])
+    assert (before, page.unknown()) == ([], [Unpriced.COVERAGE])

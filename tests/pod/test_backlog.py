@@ -66,29 +66,3 @@ def test_the_oldest_backlog_of_a_stretch_of_time_is_told_while_it_stands_and_aft
 
     assert [backlog.stood_since(at) for at in (90.0, 110.0, 111.0, 134.0)] == [100.0, 100.0, 130.0, 130.0]
     assert after(*[1] * 100).stood_since(0.0) is None
-
-
-def test_a_backlog_stands_where_after_a_minute_hardly_fewer_requests_wait() -> None:
-    """One of 40 that stays, one that grows, and one that loses a third in a minute."""
-    usual = [1] * 100
-
-    def stands(*waiting: int) -> bool:
-        return after(*waiting, calm=False, backlog=after(*usual), at=100.0).stands(100.0 + len(waiting) - 1)
-
-    assert stands(*[40, 38] * 40)
-    assert stands(*range(10, 90))
-    assert not stands(*(80 - second // 2 for second in range(90)))
-
-
-def test_a_backlog_of_less_than_a_minute_is_not_said_to_stand() -> None:
-    assert not after(*[40] * 50, calm=False, backlog=after(*[1] * 100), at=100.0).stands(149.0)
-    assert not after(*[1] * 100).stands(99.0)
-
-
-def test_a_backlog_stands_also_where_scrapes_make_further_looks() -> None:
-    """Two looks a second, of which a minute has more than of one."""
-    backlog = after(*[1] * 100)
-    for look in range(180):
-        backlog.tick(100.0 + look / 2, 40, calm=False)
-
-    assert backlog.stands(189.5)

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import pytest
 
 from sidecar.objectives.attribution import Blame
-from sidecar.pod.causes import Cause, Per, Unknown
+from sidecar.pod.causes import WORTH_NAMING, Cause, Per, Root, Unknown, root_of, unknown
 from sidecar.pod.decision import Decision
 from sidecar.pod.factor import Factor
+from sidecar.pod.life import Facts
 from sidecar.pod.signs import Signs
 from sidecar.pod.size import RootSize
-from sidecar.pod.weigh import WORTH_NAMING, Facts, Root, root_of, unknown
 from tests.pod.weighing import sharp
 
 

@@ -4,7 +4,7 @@ from math import ceil, exp
 
 import pytest
 
-from sidecar.pod.causes import Cause, Unknown
+from sidecar.pod.causes import Cause, Unknown, root_of, unknown
 from sidecar.pod.incident import (
     FEWEST_VOTES,
     LEFT_SECONDS,
@@ -13,7 +13,6 @@ from sidecar.pod.incident import (
     VOTES_SECONDS,
     Incident,
 )
-from sidecar.pod.weigh import root_of, unknown
 
 
 QUEUE, PREFILL = root_of(Cause.LOAD), root_of(Cause.PREFILL_COST)

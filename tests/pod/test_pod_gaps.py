@@ -17,7 +17,6 @@ def test_where_steps_say_nothing_gaps_tell_dear_decodes_from_dear_prompts() -> N
     story.costs = Costs()
     decode = story.reads(gap=0.1, own=3.0)
     assert grown(decode) >= {Cause.DECODE_COST}
-    assert decode.paced
     assert decode.grown[Cause.DECODE_COST].value == pytest.approx(5.0, rel=0.2)
 
     story = Story()
@@ -130,10 +129,8 @@ def test_gaps_say_nothing_until_a_queue_is_worked_off(before: dict[str, Any]) ->
 
 def test_where_steps_are_known_the_cost_of_decode_is_no_estimate_from_gaps() -> None:
     story = Story()
-    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL), decode_share=0.75)
+    story.costs = Costs((DEAR, DEAR), (USUAL, USUAL))
 
     found = story.reads(gap=0.2)
 
     assert found.grown[Cause.DECODE_COST] == DEAR
-    assert not found.paced
-    assert found.decode_share == 0.75

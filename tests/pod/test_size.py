@@ -2,11 +2,10 @@
 
 import pytest
 
-from sidecar.pod.causes import Cause, Per
+from sidecar.pod.causes import WORTH_NAMING, Cause, Per, root_of
 from sidecar.pod.factor import Factor
 from sidecar.pod.signs import Signs
 from sidecar.pod.size import SIZE_SECONDS, RootSize, Sizes, sizes_of
-from sidecar.pod.weigh import WORTH_NAMING, root_of
 from tests.pod.weighing import sharp
 
 

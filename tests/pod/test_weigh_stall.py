@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from sidecar.objectives.attribution import Blame
-from sidecar.pod.causes import Cause
+from sidecar.pod.causes import Cause, root_of
+from sidecar.pod.life import Facts, Failed
 from sidecar.pod.signs import Signs
-from sidecar.pod.weigh import Facts, Failed, root_of, weigh
+from sidecar.pod.weigh import weigh
 from tests.pod.weighing import leader, sharp
 
 

@@ -1,9 +1,11 @@
-"""Helpers for stories of a miss's root: a request that waited, ratios with narrow intervals, and the root that leads."""
+"""Helpers for stories of a miss's root: a request that waited, ratios with narrow intervals, and the largest weight."""
 
 from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import Root
 from sidecar.pod.factor import Factor
+from sidecar.pod.life import Facts
 from sidecar.pod.signs import Signs
-from sidecar.pod.weigh import Facts, Root, weigh
+from sidecar.pod.weigh import weigh
 
 
 def sharp(value: float) -> Factor:

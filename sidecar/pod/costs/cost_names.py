@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Reason(StrEnum):
+class Unpriced(StrEnum):
     """Why there is no factor."""
 
     YOUNG = "young"

@@ -17,7 +17,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from sidecar.pod.costs.alike_steps import LIKE_USUAL
-from sidecar.pod.costs.cost_names import Reason
+from sidecar.pod.costs.cost_names import Unpriced
 from sidecar.pod.costs.decode_now import DECODE_SECONDS, DecodeNow
 from sidecar.pod.costs.least_squares import LeastSquares
 from sidecar.pod.costs.linear_costs import Compared, Costs, decode_terms, prompt_terms, seconds_of
@@ -25,7 +25,6 @@ from sidecar.pod.costs.possible_fits import PossibleFits, Told
 from sidecar.pod.costs.steps import Prompt, Step
 from sidecar.pod.costs.stretch import EndedStretch, Stretch
 from sidecar.pod.costs.waits import Doing, Waits
-from sidecar.pod.costs.work_parts import WorkParts
 from sidecar.pod.factor import Excess, Factor, ratio_of
 from sidecar.pod.usual.cost_guard import CostGuard
 from sidecar.pod.usual.learner import Amount, Inner, Learner, Maybe, Row, Table
@@ -110,7 +109,6 @@ class StepModel(Learner):
         self._decode_fits = PossibleFits()
         self._prefill_fits = PossibleFits()
         self._now = DecodeNow()
-        self._parts = WorkParts()
         self._stretch: Stretch | None = None
         self._near: tuple[float, float] = (float("-inf"), 1.0)  # instant and decode factor, as last computed
         self._waits = Waits()
@@ -121,8 +119,6 @@ class StepModel(Learner):
     def step(self, step: Step) -> None:
         """Take in one step."""
         self._coverage += (step.coverage - self._coverage) * COVERAGE_WEIGHT
-        if step.counted:
-            self._count(step)
         if step.seconds is None or not step.sequences or not step.counted:
             self._stretch = None
             return
@@ -144,50 +140,49 @@ class StepModel(Learner):
     def forget(self) -> None:
         """The engine was replaced. The costs stay: a new process of the same engine is compared with the old one."""
         self._now.forget()
-        self._parts.forget()
         self._stretches.clear()
         self._waits.forget()
         self._stretch = None
 
     @property
-    def unknown(self) -> Reason | None:
+    def unknown(self) -> Unpriced | None:
         """The reason for which there are no factors; None if there may be some."""
         if min(self._coverage, self.seen) < LEAST_COVERAGE:
-            return Reason.COVERAGE
+            return Unpriced.COVERAGE
         if self.costs is None:
-            return Reason.YOUNG
-        return Reason.RESIDUALS if self._residual > WORST_RESIDUAL else None
+            return Unpriced.YOUNG
+        return Unpriced.RESIDUALS if self._residual > WORST_RESIDUAL else None
 
-    def decode(self, at: float, seconds: float = DECODE_SECONDS) -> Factor | Reason:
+    def decode(self, at: float, seconds: float = DECODE_SECONDS) -> Factor | Unpriced:
         """The decode factor at this instant, from the steps of the last so many seconds, as wide as the possible fits leave it."""
         found = self.decode_told(at, seconds)
-        return found if isinstance(found, Reason) else found.widest
+        return found if isinstance(found, Unpriced) else found.widest
 
-    def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Reason:
+    def prefill(self, at: float, seconds: float = PREFILL_SECONDS) -> Factor | Unpriced:
         """The same for prefill, from the prompts of the last so many seconds."""
         found = self.prefill_told(at, seconds)
-        return found if isinstance(found, Reason) else found.widest
+        return found if isinstance(found, Unpriced) else found.widest
 
-    def decode_told(self, at: float, seconds: float) -> Told | Reason:
+    def decode_told(self, at: float, seconds: float) -> Told | Unpriced:
         """The decode factor as all fits tell it."""
         found = self._decode(at, seconds)
-        return found if isinstance(found, Reason) else self._decode_fits.told(found, OF_RESIDUAL * self._residual)
+        return found if isinstance(found, Unpriced) else self._decode_fits.told(found, OF_RESIDUAL * self._residual)
 
-    def prefill_told(self, at: float, seconds: float) -> Told | Reason:
+    def prefill_told(self, at: float, seconds: float) -> Told | Unpriced:
         """The prefill factor as all fits tell it."""
         if (unknown := self.unknown) is not None:
             return unknown
         if self._per_token is None:
-            return Reason.YOUNG
+            return Unpriced.YOUNG
         if self._prefill_error > WORST_STRETCH:
-            return Reason.RESIDUALS
+            return Unpriced.RESIDUALS
         recent = [each for each in self._stretches if each.ended_at >= at - seconds]
         found = self._prefill(recent, self._per_token)
         if parts := self._open_parts(at, at - seconds):
             so_far = self._prefill([*recent, *parts], self._per_token)
             found = max(filter(None, (found, so_far)), key=lambda each: each.factor.value, default=None)
         return (
-            Reason.FEW
+            Unpriced.FEW
             if found is None
             else self._prefill_fits.told(found, PREFILL_WRONG + OF_RESIDUAL * self._residual)
         )
@@ -213,12 +208,12 @@ class StepModel(Learner):
         terms = tuple(sum(each) for each in zip(*(each.terms for each in stretches), strict=True))
         return Compared(ratio_of(found, self._usual_excess), terms)
 
-    def _decode(self, at: float, seconds: float) -> Compared | Reason:
+    def _decode(self, at: float, seconds: float) -> Compared | Unpriced:
         """The decode factor by the best fit."""
         unknown, costs = self.unknown, self.costs
         if unknown is not None or costs is None:
-            return unknown or Reason.YOUNG
-        return self._now.factor(at, seconds, costs, self._usual_excess) or Reason.FEW
+            return unknown or Unpriced.YOUNG
+        return self._now.factor(at, seconds, costs, self._usual_excess) or Unpriced.FEW
 
     def prefill_seconds(self, tokens: float) -> float | None:
         """Seconds that an uncached prompt of so many tokens usually adds to the steps; None if unknown."""
@@ -230,11 +225,6 @@ class StepModel(Learner):
         ):
             return None
         return seconds_of(self._per_token, terms)
-
-    @property
-    def decode_share(self) -> float | None:
-        """Share of decodes in the usual seconds of the recent steps, 0 to 1; prompts have the rest. None: unknown."""
-        return None if self.unknown is not None or self._per_token is None else self._parts.decode_share()
 
     def while_waiting(self, at: float) -> Doing | None:
         """The work of the engine while requests wait; None if they hardly do, or if its steps are unknown or hide it."""
@@ -255,16 +245,10 @@ class StepModel(Learner):
             self._decode(at, DECODE_SECONDS),
             decode_terms(TYPICAL_SEQUENCES, TYPICAL_SEQUENCES * TYPICAL_CONTEXT),
         )
-        if self.costs is None or isinstance(now, Reason):
+        if self.costs is None or isinstance(now, Unpriced):
             return None
         known = self._decode_fits.agree(shape, 1.0 + WORST_RESIDUAL, beside=now.terms)
         return now.factor.value * seconds_of(astuple(self.costs), shape) if known else None
-
-    def _count(self, step: Step) -> None:
-        costs = self.costs
-        if costs is not None:
-            decodes = step.steps * costs.decode_seconds(step.sequences, step.context_tokens) if step.sequences else 0.0
-            self._parts.add(step.ended_at, decodes, self._usual_excess * self._usual_work(step.prompts))
 
     def _take_pure(self, step: Step, seconds: float) -> None:
         expected = nearest = seconds

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from sidecar.pod.costs.cost_names import Part, Reason
+from sidecar.pod.costs.cost_names import Part, Unpriced
 from sidecar.pod.costs.decode_now import FEWEST_NEAR, DecodeNow
 from sidecar.pod.costs.linear_costs import Costs as StepCosts
 from sidecar.pod.costs.steps import Prompt, Step
@@ -144,7 +144,7 @@ def test_steps_that_all_hold_a_full_chunk_of_a_prompt_tell_no_cost_of_decode() -
 
     decode, prefill = model.decode(LATER, 20.0), model.prefill(LATER)
 
-    assert decode is Reason.FEW or (isinstance(decode, Factor) and decode.low <= 1.0)
+    assert decode is Unpriced.FEW or (isinstance(decode, Factor) and decode.low <= 1.0)
     assert isinstance(prefill, Factor)
     assert prefill.value == pytest.approx(1.0, abs=0.25)
 
@@ -225,7 +225,7 @@ def test_one_prompt_that_takes_many_seconds_makes_no_decode_dear(after_seconds: 
     assert engine.steps._waiting, "the long prompt is not over"
     assert all(not step.pure for step in engine.seen if step.ended_at > FAULT_AT + 1.0)
     for found in (model.decode(at, 20.0), model.decode(at)):
-        assert found is Reason.FEW or (isinstance(found, Factor) and found.low <= 1.1)
+        assert found is Unpriced.FEW or (isinstance(found, Factor) and found.low <= 1.1)
     assert model._decode_of_seconds(at) == pytest.approx(1.0, abs=0.2)
 
 
@@ -266,7 +266,7 @@ def test_dear_prompts_that_fill_all_steps_make_no_decode_dear(seed: int) -> None
 
     for after in range(1, 30):
         now = engine.until(FAULT_AT + after).decode(FAULT_AT + after, 20.0)
-        assert now is Reason.FEW or (isinstance(now, Factor) and now.low <= 1.2), after
+        assert now is Unpriced.FEW or (isinstance(now, Factor) and now.low <= 1.2), after
 
 
 @pytest.mark.long

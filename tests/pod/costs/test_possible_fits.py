@@ -5,12 +5,12 @@ from random import Random
 
 import pytest
 
+from sidecar.pod.causes import DEARER
 from sidecar.pod.costs.least_squares import LeastSquares
 from sidecar.pod.costs.linear_costs import Compared, decode_terms, seconds_of
 from sidecar.pod.costs.possible_fits import PossibleFits
 from sidecar.pod.costs.step_model import StepModel
 from sidecar.pod.factor import Factor
-from sidecar.pod.weigh import DEARER
 from tests.pod.costs.stepping import CALM_SECONDS, COSTS, LIMITS, Arrival, SteppedEngine, lognormal, traffic
 
 

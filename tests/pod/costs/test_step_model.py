@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.pod.costs.cost_names import Part, Reason
+from sidecar.pod.costs.cost_names import Part, Unpriced
 from sidecar.pod.costs.step_model import TYPICAL_CONTEXT, TYPICAL_SEQUENCES, StepModel
-from sidecar.pod.costs.steps import Step
 from sidecar.pod.costs.waits import Doing
 from sidecar.pod.factor import Factor
 from tests.pod.costs.stepping import (
@@ -100,23 +99,6 @@ def test_more_load_or_less_room_makes_nothing_dearer(knobs: dict[str, int]) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("prompt_tokens", "output_tokens", "shares"), [(20, 120, (0.95, 1.0)), (4000, 4, (0.0, 0.4))])
-def test_it_knows_whether_decodes_or_prompts_take_the_engines_time(
-    prompt_tokens: int, output_tokens: int, shares: tuple[float, float]
-) -> None:
-    calm = traffic(FAULT_AT)
-    now = [
-        one._replace(at=one.at + FAULT_AT, prompt_tokens=prompt_tokens, output_tokens=output_tokens)
-        for one in traffic(LATER + 60 - FAULT_AT, 1.0, seed=2)
-    ]
-
-    found = SteppedEngine([*calm, *now]).until(LATER).decode_share
-
-    assert found is not None
-    assert shares[0] <= found <= shares[1]
-
-
-@pytest.mark.long
 def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None:
     """A third of the answers is not streamed: their prompts take part in the steps that others wait for."""
     model = SteppedEngine(traffic(LATER + 60, unseen=0.33)).until(LATER)
@@ -138,7 +120,7 @@ def test_where_many_answers_arrive_whole_it_says_nothing(held: float) -> None:
     """Most sequences of a step are not seen then."""
     model = SteppedEngine(traffic(LATER + 60, held=held)).until(LATER)
 
-    assert (model.decode(LATER), model.prefill(LATER)) == (Reason.COVERAGE, Reason.COVERAGE)
+    assert (model.decode(LATER), model.prefill(LATER)) == (Unpriced.COVERAGE, Unpriced.COVERAGE)
 
 
 @pytest.mark.long
@@ -173,29 +155,29 @@ def test_a_stream_that_speaks_at_every_fourth_step_says_nothing() -> None:
 
     model = SteppedEngine(traffic(LATER + 60), deliver=every_fourth).until(LATER)
 
-    assert (model.decode(LATER), model.prefill(LATER)) == (Reason.COVERAGE, Reason.COVERAGE)
+    assert (model.decode(LATER), model.prefill(LATER)) == (Unpriced.COVERAGE, Unpriced.COVERAGE)
 
 
 @pytest.mark.long
 def test_steps_without_a_pattern_say_nothing() -> None:
     model = SteppedEngine(traffic(LATER + 60), noise=lognormal(0.9)).until(LATER)
 
-    assert model.decode(LATER) is Reason.RESIDUALS
+    assert model.decode(LATER) is Unpriced.RESIDUALS
 
 
 def test_a_young_process_and_an_idle_one_say_so() -> None:
     engine = SteppedEngine(traffic(CALM_SECONDS))
 
-    assert engine.until(0.5).decode(0.5) is Reason.YOUNG
-    assert engine.until(1000.0).decode(1000.0) is Reason.FEW
-    assert engine.until(1000.0).prefill(1000.0) is Reason.FEW
+    assert engine.until(0.5).decode(0.5) is Unpriced.YOUNG
+    assert engine.until(1000.0).decode(1000.0) is Unpriced.FEW
+    assert engine.until(1000.0).prefill(1000.0) is Unpriced.FEW
 
 
 def test_nothing_is_learned_from_a_fault() -> None:
     """Decode has been dear from the start, and objectives burn: what is seen now never becomes the usual cost."""
     model = SteppedEngine(traffic(LATER), adjust=[(0.0, {"decode_factor": 3.0})], learns_until=0.0).until(LATER)
 
-    assert model.decode(LATER) is Reason.YOUNG
+    assert model.decode(LATER) is Unpriced.YOUNG
 
 
 @pytest.mark.long
@@ -266,7 +248,7 @@ def test_a_new_process_of_the_engine_is_compared_with_the_old_one() -> None:
     engine.steps.forget()
     engine.model.forget()
 
-    assert engine.model.decode(FAULT_AT) is Reason.FEW
+    assert engine.model.decode(FAULT_AT) is Unpriced.FEW
     assert factors(engine.until(LATER), LATER)[Part.DECODE].value == pytest.approx(2.0, rel=0.05)
 
 
@@ -296,19 +278,6 @@ def test_contexts_that_are_not_counted_yet_make_no_decode_dearer() -> None:
 
     assert len(known) > 20
     assert max(each.low for each in known) < 1.1
-
-
-def test_steps_that_had_an_unknown_amount_to_do_say_nothing_of_the_share_of_decodes() -> None:
-    """Their prompts would count as no work at all."""
-    usual = SteppedEngine(traffic(CALM_SECONDS)).until(CALM_SECONDS)
-    share = usual.decode_share
-    assert share is not None
-    for number in range(1000):
-        usual.step(
-            Step(CALM_SECONDS + number * 0.01, 0.01, 1, 2, 10.0, 1.0, pure=True, waiting=0, prompts=(), counted=False)
-        )
-
-    assert usual.decode_share == share
 
 
 @pytest.mark.long
@@ -358,7 +327,7 @@ def test_prompts_whose_cost_scatters_are_not_hidden_from_the_steps() -> None:
     model = SteppedEngine(short, adjust=broken(slots=3), noise=lognormal(0.3)).until(LATER)
 
     doing = model.while_waiting(LATER)
-    assert model.prefill(LATER) is Reason.RESIDUALS
+    assert model.prefill(LATER) is Unpriced.RESIDUALS
     assert doing is not None
     assert doing.computes < 0.5
     assert (doing.full or 0.0) > 0.9
@@ -374,5 +343,5 @@ def test_on_an_engine_that_is_well_hardly_a_request_waits() -> None:
 def test_without_costs_no_step_tells_what_requests_wait_for() -> None:
     model = SteppedEngine(traffic(30.0, 6.0)).until(30.0)
 
-    assert model.unknown is Reason.YOUNG
+    assert model.unknown is Unpriced.YOUNG
     assert model.while_waiting(30.0) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.pod.costs.cost_names import Reason
+from sidecar.pod.costs.cost_names import Unpriced
 from sidecar.pod.factor import Factor
 from tests.pod.costs.stepping import FAULT_AT, SteppedEngine, broken, lognormal, traffic
 
@@ -47,5 +47,5 @@ def test_an_open_stretch_grows_old_too() -> None:
     model = engine.until(at)
 
     assert isinstance(model.prefill(at, 20.0), Factor)
-    assert model.prefill(engine.seen[-1].ended_at + 21.0, 20.0) is Reason.FEW
-    assert model.prefill(engine.seen[-1].ended_at + 91.0) is Reason.FEW
+    assert model.prefill(engine.seen[-1].ended_at + 21.0, 20.0) is Unpriced.FEW
+    assert model.prefill(engine.seen[-1].ended_at + 91.0) is Unpriced.FEW
