@@ -5,6 +5,10 @@ A change of the decision is judged by this number, and not by the story that ask
 no rule can have been tuned on them; `--draw TEXT` plays those of another tree again, to compare two trees on the same runs. Definitions are
 those of the incident bench (`incidents/measures.py`): S2 counts each lane that burned, and a lane without a page is missed.
 
+`--floors` plays a few shapes that are the same on each tree, in three to four minutes, and fails where S2 is below its floor or wrong pages
+are above theirs: `.ci/run` does it, so that a change cannot lose the verdict in silence. It says whether something broke, and not how good
+the verdict is.
+
 `--record` writes the figures into docs/evidence/score.json; each later page shows them beside its own. They are of other draws, unless the
 text is the same, and the page says so.
 
@@ -34,6 +38,13 @@ from bench.incidents.world import Mode
 
 
 SHAPES = 20
+FLOOR_DRAW, FLOOR_SHAPES = "floors", 4
+FLOORS: Mapping[Mode, tuple[float, float]] = {
+    Mode.REPORTS: (0.75, 0.25),
+    Mode.ESTIMATOR: (0.75, 0.25),
+    Mode.BLIND: (0.6, 0.3),
+}
+"""Least S2 and most wrong lanes on these shapes."""
 LOW = 0.7
 """Classes below it are named."""
 RECORD = Path(__file__).parents[1] / "docs" / "evidence" / "score.json"
@@ -145,6 +156,21 @@ def _run(run: Done) -> str:
     return f"{run.job.kind.rpartition('-')[2]}: {shape.says} ({shape.magnitude:.2f}). {'|'.join(phases)}; {told or 'nothing burns'}"
 
 
+def below(found: Sequence[Score]) -> list[str]:
+    """Each figure that breaks its floor, in words."""
+    broken = []
+    for each in found:
+        least, most = FLOORS[each.mode]
+        s2, wrong = each.figures[Figure.S2].value, each.figures[Figure.WRONG].value
+        if not s2 >= least:
+            broken.append(f"{MODE_TITLES[each.mode]}: S2 is {s2:.0%}, and at least {least:.0%} is the floor")
+        if not wrong <= most:
+            broken.append(
+                f"{MODE_TITLES[each.mode]}: {wrong:.0%} of the lanes are wrong, and at most {most:.0%} may be"
+            )
+    return broken
+
+
 def recorded(found: Sequence[Score], draw: str) -> dict[str, Any]:
     """The figures as they are kept."""
     kept = {
@@ -164,14 +190,19 @@ def main() -> int:
     parser.add_argument(
         "--shapes", type=int, default=SHAPES, help=f"number of shapes, three mode-runs each (default: {SHAPES})"
     )
+    parser.add_argument(
+        "--floors",
+        action="store_true",
+        help=f'{FLOOR_SHAPES} shapes of "{FLOOR_DRAW}", against the floors: four minutes',
+    )
     parser.add_argument("--record", action="store_true", help="keep the figures in docs/evidence/score.json")
     parser.add_argument("--jobs", type=int, default=2, help="number of processes (default: 2)")
     asked = parser.parse_args()
     if shutil.which("promtool") is None:
         print("promtool is missing: install the Debian package prometheus", file=sys.stderr)
         return 2
-    draw = (asked.draw or commit()).replace("-", "_")
-    runs = todo(draw, asked.shapes)
+    draw = FLOOR_DRAW if asked.floors else (asked.draw or commit()).replace("-", "_")
+    runs = todo(draw, FLOOR_SHAPES if asked.floors else asked.shapes)
     began, finished = time.perf_counter(), list[Done]()
     with Pool(asked.jobs) as pool:
         for each in pool.imap_unordered(Kept(done, frozen()), runs):
@@ -187,7 +218,9 @@ def main() -> int:
     if asked.record:
         RECORD.write_text(json.dumps(recorded(found, draw), indent=1) + "\n")
         print(f"written to {RECORD}")
-    return 0
+    broken = below(found) if asked.floors else []
+    print("".join(f"\nbelow the floor: {each}" for each in broken))
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

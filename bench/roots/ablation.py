@@ -82,7 +82,7 @@ def table(parts: Sequence[Mapping[str, Sequence[Told]]]) -> str:
     }
     lines = [f"{'without':36}" + "".join(f"{f'{mode}: S2 lost':>30}{'wrong':>8}" for mode in modes)]
     for name, each in sorted(lost.items(), key=lambda item: -sum(s2.value for s2, _ in item[1])):
-        cells = (f"{_points(s2):>30}{-wrong.value * 100:>+8.1f}" for s2, wrong in each)
+        cells = (f"{_points(s2):>30}{0.0 - wrong.value * 100:>+8.1f}" for s2, wrong in each)
         lines.append(f"{name:36}{''.join(cells)}")
     return "\n".join(lines)
 

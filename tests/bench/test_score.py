@@ -7,7 +7,7 @@ from bench.incidents.job import Job
 from bench.incidents.measures import Figure, Woken
 from bench.incidents.run import Done
 from bench.incidents.world import KIND_WORLD, Mode
-from bench.score import SHAPES, page, recorded, scores, todo
+from bench.score import FLOORS, SHAPES, below, page, recorded, scores, todo
 from tests.incidents.made_up_cases import BURNS, case_of, fired, truth
 
 
@@ -55,6 +55,17 @@ def test_the_page_has_each_figure_beside_that_of_then_and_each_run() -> None:
     assert "0.97 is 1.00 of 2" in text
     assert "with reports: queue; estimator only: queue; blind: no page" in text
     assert "then" not in page(RUNS, found, None)
+
+
+def test_each_figure_that_breaks_its_floor_is_told() -> None:
+    good, bad = [run(0, "queue", "queue", "queue")], [run(0, "queue", "prefill", "")]
+
+    assert below(scores(good, [])) == []
+    assert below(scores(bad, [])) == [
+        f"estimator only: S2 is 0%, and at least {FLOORS[Mode.ESTIMATOR][0]:.0%} is the floor",
+        f"estimator only: 100% of the lanes are wrong, and at most {FLOORS[Mode.ESTIMATOR][1]:.0%} may be",
+        f"blind: S2 is 0%, and at least {FLOORS[Mode.BLIND][0]:.0%} is the floor",
+    ]
 
 
 def test_classes_that_the_decision_gets_wrong_are_named() -> None:
