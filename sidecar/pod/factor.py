@@ -117,6 +117,19 @@ def densest_of(ratios: Sequence[float], fewest: int) -> Factor:
     return median_of(low[best : best + size])
 
 
+def without_hiccups(found: Sequence[Excess], outlier: float) -> list[Excess]:
+    """The stretches, each with at most so many times the excess that the middle of all work took: an engine that stood still
+    in some of them makes no prompt dearer, and one on which prompts are dear spends most of its work so. Those without work stay as they are.
+    """
+    ratios = sorted((each.excess / each.work, each.work) for each in found if each.work > 0.0)
+    sums = list(accumulate(work for _, work in ratios))
+    most = outlier * max(0.0, ratios[bisect_right(sums, sums[-1] / 2)][0]) if ratios else 0.0
+    return [
+        each._replace(excess=min(each.excess, most * each.work)) if each.work > 0.0 and most > 0.0 else each
+        for each in found
+    ]
+
+
 def ratio_of(found: Sequence[Excess], usual: float) -> Factor:
     """Ratio of two sums over stretches to its usual value, with the interval of a ratio estimator."""
     work = usual * sum(each.work for each in found)

@@ -25,7 +25,7 @@ from sidecar.pod.costs.possible_fits import PossibleFits, Told
 from sidecar.pod.costs.steps import Prompt, Step
 from sidecar.pod.costs.stretch import EndedStretch, Stretch
 from sidecar.pod.costs.waits import Doing, Waits
-from sidecar.pod.factor import Excess, Factor, ratio_of
+from sidecar.pod.factor import Excess, Factor, ratio_of, without_hiccups
 from sidecar.pod.usual.cost_guard import CostGuard
 from sidecar.pod.usual.learner import Amount, Inner, Learner, Maybe, Row, Table
 
@@ -62,6 +62,8 @@ CALM_MEMORY = 0.998
 TYPICAL_SEQUENCES, TYPICAL_CONTEXT = 8, 2000
 OUTLIER = 3.0
 """A step of this many times its cost is a hiccup: it teaches nothing, and one alone does not speak for now."""
+STRETCH_OUTLIER = 2.0
+"""So many times the cost of the middle one a stretch of prompts counts at most: hiccups there are long beside it or none."""
 MATURE_STEPS, MATURE_STRETCHES = 1200, 100
 """Before so many were learned from (some minutes), the usual cost is not known well enough to refuse anything."""
 MATURE_BATCH_STEPS = 200
@@ -205,6 +207,7 @@ class StepModel(Learner):
         found = [Excess(each.ended_at, each.excess, seconds_of(per_token, each.terms)) for each in stretches]
         if sum(each.work > 0.0 for each in found) < FEWEST_STRETCHES_NOW:
             return None
+        found = without_hiccups(found, STRETCH_OUTLIER)
         terms = tuple(sum(each) for each in zip(*(each.terms for each in stretches), strict=True))
         return Compared(ratio_of(found, self._usual_excess), terms)
 

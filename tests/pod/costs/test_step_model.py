@@ -1,5 +1,6 @@
 """The model names what has become dearer, decode or prefill, and how sure it is; or it says why it cannot."""
 
+import itertools
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -104,6 +105,18 @@ def test_prompts_whose_answers_cannot_be_seen_are_counted_all_the_same() -> None
     model = SteppedEngine(traffic(LATER + 60, unseen=0.33)).until(LATER)
 
     assert holds(factors(model, LATER)[Part.PREFILL], 1.0)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_engine_that_stands_still_now_and_then_makes_no_prompt_dearer(seed: int) -> None:
+    """One step in 800 takes a second and a half: some stretches of prompts hold one, and most hold none."""
+    rng, steps = Random(seed), itertools.count()
+    stalls = lambda: 150.0 if next(steps) > 20_000 and rng.random() < 1 / 800 else 1.0  # noqa: E731
+    model = SteppedEngine(traffic(LATER + 60), noise=stalls).until(LATER)
+
+    found = factors(model, LATER)
+    assert found[Part.DECODE].low < 1.1
+    assert found[Part.PREFILL].low < 1.1
 
 
 @pytest.mark.long

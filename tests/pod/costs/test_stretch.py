@@ -8,7 +8,7 @@ from tests.pod.costs.stepping import FAULT_AT, SteppedEngine, broken, lognormal,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after_seconds", [11.0, 14.0, 17.0, 20.0])
+@pytest.mark.parametrize("after_seconds", [14.0, 17.0, 20.0])
 def test_dear_prompts_that_fill_all_steps_are_told_before_a_step_is_free_of_them(after_seconds: float) -> None:
     """Each prompt costs seven times as much from now on, and so more come than can be computed. The stretches that are over say of
     prompts that they cost the usual: the open one tells, of which the prompt in work counts as a whole.
