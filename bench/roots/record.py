@@ -69,7 +69,8 @@ class Began(NamedTuple):
 
 
 Event = Missed | Ticked | Saw | Due | Began
-_NOT_CLEAR = Weighed({unknown(Unknown.UNCLEAR): 1.0})
+_UNCLEAR = {unknown(Unknown.UNCLEAR): 1.0}
+_NOT_CLEAR = Weighed(_UNCLEAR, _UNCLEAR)
 
 
 @dataclass(frozen=True, slots=True)

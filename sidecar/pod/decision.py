@@ -30,8 +30,8 @@ class Decision:
         self.signs = Signs()
         self._sizes: dict[Root, RootSize] = {}
         """The sizes of the roots whose cause has grown enough at the last look to be named."""
-        self._weighed: dict[Facts, Weighed] = {}
-        """In a storm most misses are alike: each kind is weighed once a look."""
+        self._weighed: dict[tuple[Facts, Root | None], Weighed] = {}
+        """In a storm most misses are alike: each kind is weighed once a look, and again with another lead."""
 
     def missed(self, at: float) -> None:
         """An objective was missed."""
@@ -59,29 +59,29 @@ class Decision:
 
     def weighed(self, facts: Facts) -> Weighed:
         """The weights of a miss with these facts, at the last look."""
-        found = self._weighed.get(facts)
+        lead = self.incident.shown_lead
+        found = self._weighed.get((facts, lead))
         if found is None:
-            found = self._weigh(facts, self.signs, self.incident.shown_lead)
-            found = self._weighed[facts] = self._named(found, facts)
+            found = self._weigh(facts, self.signs, lead)
+            found = Weighed(*(self._named(each, facts) for each in found))
+            self._weighed[facts, lead] = found
         return found
 
     def decided(self, facts: Facts, at: float, *, times: int = 1) -> Weighed:
         """So many misses with these facts are decided now: they vote."""
         found = self.weighed(facts)
-        self.incident.voted(
-            found.weights, at, times=times, inherited=found.inherited, behind=facts.left_behind, sizes=self._sizes
-        )
+        self.incident.voted(found.weights, at, times=times, own=found.own, behind=facts.left_behind, sizes=self._sizes)
         return found
 
-    def _named(self, found: Weighed, facts: Facts) -> Weighed:
-        """The weights without causes that have grown too little to be named: what these had is unclear."""
-        small = [root for root in found.weights if self._is_too_small(root, facts)]
+    def _named(self, weights: dict[Root, float], facts: Facts) -> dict[Root, float]:
+        """The weights without causes that have grown too little to be named: what these had is not known."""
+        small = [root for root in weights if self._is_too_small(root, facts)]
         if not small:
-            return found
-        weights = dict(found.weights)
-        unclear = unknown(Unknown.UNCLEAR)
-        weights[unclear] = sum(map(weights.pop, small)) + weights.get(unclear, 0.0)
-        return Weighed(weights, 0.0 if self.incident.lead in small else found.inherited)
+            return weights
+        rest = unknown(Unknown.YOUNG if self.signs.young else Unknown.UNCLEAR)
+        named = dict(weights)
+        named[rest] = sum(map(named.pop, small)) + named.get(rest, 0.0)
+        return named
 
     def _is_too_small(self, root: Root, facts: Facts) -> bool:
         """Whether its ratio is surely below the one from which it may be named. In the backlog of a fault, the ratio of the fault counts;

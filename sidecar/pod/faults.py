@@ -1,6 +1,6 @@
 """Faults of the engine that have a beginning and an end: down, restart, silence. Pure.
 
-It knows readings of one pod. It refuses to know misses: a fault claims those whose life it overlaps (`weigh.py`).
+It knows readings of one pod. It refuses to know misses: a fault claims those whose life it overlaps (`reasons.py`).
 """
 
 from collections import deque

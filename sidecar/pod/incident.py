@@ -75,7 +75,8 @@ class Incident:
 
     def missed(self, at: float) -> None:
         """An objective was missed."""
-        self._misses.append(at)
+        if not self._misses or at >= self._misses[-1] + 1.0:  # one a second: in a storm the oldest is still there
+            self._misses.append(at)
 
     def voted(
         self,
@@ -83,28 +84,32 @@ class Incident:
         at: float,
         *,
         times: int = 1,
-        inherited: float = 0.0,
+        own: Mapping[Root, float] | None = None,
         behind: bool = False,
         sizes: Mapping[Root, RootSize] = _NO_SIZES,
     ) -> None:
-        """So many misses were decided alike. `inherited`: part of the lead's weight that no evidence speaks for: it is
-        no vote. Of misses that waited `behind` what the lead left, and that show less by themselves, it keeps the lead. `sizes`: of the
-        roots whose cause has grown enough to be named.
+        """So many misses were decided alike. `own`: their weights from evidence of their own, without what the incident gives: their votes;
+        None: all of `weights`. Of misses that waited `behind` what the lead left, and that show less by themselves, it keeps the lead.
+        `sizes`: of the roots whose cause has grown enough to be named.
         """
         self._fade(at)
-        own = {root: weight - inherited if root == self.lead else weight for root, weight in weights.items()}
+        own = {root: each for root, each in (weights if own is None else own).items() if _is_known(root)}
+        inherited = 0.0 if self.lead is None else weights.get(self.lead, 0.0) - own.get(self.lead, 0.0)
         shows_more = max(own.values(), default=0.0) > inherited
         if behind and self.lead is not None and not shows_more:
             self._votes[self.lead] = max(self._votes.get(self.lead, 0.0), FEWEST_VOTES)
         for root, weight in weights.items():
             self._given[root] = self._given.get(root, 0.0) + times * weight
             self._decided[root.phase] = self._decided.get(root.phase, 0.0) + times * weight
-        for root in weights:
-            if root.phase != Blame.UNATTRIBUTED:
-                if shows_more or not behind:
-                    self._votes[root] = self._votes.get(root, 0.0) + times * own[root]
-                if own[root] > SHOWN:
-                    self._show(root.phase, at)
+        shown = dict.fromkeys((root.phase for root in own), 0.0)
+        for root, vote in own.items():
+            shown[root.phase] += vote
+            if shows_more or not behind:
+                self._votes[root] = self._votes.get(root, 0.0) + times * vote
+        for root in own:
+            if shown[root.phase] > SHOWN:
+                self._show(root.phase, at)
+                if root in weights:
                     self._tell(root, at, sizes)
 
     @property
@@ -229,3 +234,7 @@ class Incident:
             self._votes = {root: votes * faded for root, votes in self._votes.items() if votes * faded > 0.01}
             self._decided = {phase: votes * faded for phase, votes in self._decided.items() if votes * faded > 0.01}
             self._faded_at = at
+
+
+def _is_known(root: Root) -> bool:
+    return root.phase != Blame.UNATTRIBUTED

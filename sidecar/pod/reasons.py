@@ -9,7 +9,6 @@ It knows the facts of a miss and the signs of its pod. It refuses to know how mu
 
 from collections.abc import Callable
 from enum import StrEnum
-from math import prod
 
 from sidecar.objectives.attribution import Blame
 from sidecar.pod.causes import PHASE_OF, WORTH_NAMING, Cause, Root
@@ -84,6 +83,8 @@ OF_INCIDENT = (Reason.BACKLOG, Reason.LEADS)
 Reasons = dict[Cause, dict[Reason, float]]
 _Say = Callable[[Cause, Reason, float], None]
 _OF_PROMPTS = (Cause.PREFILL_COST, Cause.UNCACHED, Cause.PROMPT_MIX)
+_WITHOUT_BACKLOG = (Cause.REJECTED, Cause.ERRORS, Cause.CLIENT, Cause.HOP, Cause.SIDECAR_BUDGET)
+"""Leads that leave no backlog: who was let in, and answered, waited for something else."""
 _EITHER = 0.5
 
 
@@ -117,13 +118,12 @@ def reasons(facts: Facts, signs: Signs, lead: Root | None = None) -> Reasons:
 
 def grown(facts: Facts, signs: Signs) -> dict[Cause, float]:
     """Each cause that is a ratio to its usual value, with the chance that it has grown and can have held up this miss."""
-    chances = {
-        cause: chance_grown(_beyond_load(cause, signs), WORTH_NAMING[cause] * _consequence(cause, facts))
-        for cause in signs.grown
-    }
+    chances = {cause: _beyond_load(cause, facts, signs) for cause in signs.grown}
     if not facts.tpot:
         for cause in chances.keys() & set(_OF_PROMPTS):
-            chances[cause] *= computes(signs)
+            # Longer prompts that the cache has no room for wait for blocks, and not for compute.
+            if cause is not Cause.PROMPT_MIX or not signs.kv_full:
+                chances[cause] *= computes(signs)
     if signs.preempts:
         chances.pop(Cause.PREFILL_COST, None)  # prompts that are computed a second time look like dearer ones
     # However many requests come, and however long their answers are, an engine sends output, and it computes a prompt in the time
@@ -143,7 +143,6 @@ def computes(signs: Signs) -> float:
 
 def _of_traffic_and_costs(chances: dict[Cause, float], facts: Facts, signs: Signs, say: _Say) -> None:
     for cause, each in chances.items():
-        # Longer prompts that the cache has no room for wait for blocks, and not for compute.
         say(Cause.KV if cause is Cause.PROMPT_MIX and signs.kv_full else cause, Reason.GROWN, each)
     if facts.behind_long_prompt and not signs.kv_full:
         # The mean hardly grows by some very long prompts, and each of them holds up all others: the gaps between their tokens too.
@@ -153,19 +152,22 @@ def _of_traffic_and_costs(chances: dict[Cause, float], facts: Facts, signs: Sign
 
 
 def _of_limits(facts: Facts, signs: Signs, say: _Say) -> None:
-    if not signs.mute:
+    waited_in = _waited_in(facts, signs)
+    if not (signs.mute or facts.tpot) and waited_in in (None, Blame.QUEUE, Blame.UNATTRIBUTED):
         say(Cause.KV if signs.kv_full else Cause.SLOTS, Reason.FEWER_SLOTS, LIKELY * signs.fewer_slots)
     say(Cause.KV, Reason.KV_FULL, LIKELY * signs.kv_full)
     say(Cause.PREEMPTION, Reason.PREEMPTS, LIKELY * signs.preempts)
     say(Cause.FRONT_END, Reason.LEDGER, float(facts.waited_in is Blame.FIRST_TOKEN))
-    if signs.front_end and facts.waited_in in (None, Blame.QUEUE, Blame.FIRST_TOKEN):
+    if signs.front_end and waited_in in (None, Blame.QUEUE, Blame.FIRST_TOKEN, Blame.UNATTRIBUTED):
         say(Cause.FRONT_END, Reason.IN_FRONT, LIKELY)
 
 
 def _of_delivery(chances: dict[Cause, float], facts: Facts, signs: Signs, say: _Say) -> None:
     """Reasons to believe that something held back output between the engine and the client."""
     if _waited_in(facts, signs) is Blame.STREAM:
-        say(Cause.CLIENT if facts.paused else Cause.HOP, Reason.LEDGER, 1.0)
+        # Of a miss whose ledger is open, the ledgers of the others speak, as far as they agree.
+        said = 1.0 if facts.waited_in is Blame.STREAM else signs.waited[Blame.STREAM]
+        say(Cause.CLIENT if facts.paused else Cause.HOP, Reason.LEDGER, said)
     if signs.together is not None and _may_be_held(facts, signs):
         # That reads are merged is true of the whole pod, and a busy machine merges them too. But costs that the engine does not report
         # are estimated from the instants of its output, which a hop holds back. The mean pace of an answer hardly changes by that.
@@ -175,15 +177,16 @@ def _of_delivery(chances: dict[Cause, float], facts: Facts, signs: Signs, say: _
     # Until usual values are known, such a pause may be normal here, for example while another rank of the same engine computes a long
     # prompt. A queue before a decode worker stands in the same place.
     if facts.transferred and facts.waited_in is not Blame.STREAM and not signs.young:
-        queues = (each for cause, each in chances.items() if PHASE_OF[cause] == Blame.QUEUE)
-        say(Cause.KV_TRANSFER, Reason.TRANSFERRED, LIKELY * prod(1.0 - between(each, *CLEARLY) for each in queues))
+        queues = max((each for cause, each in chances.items() if PHASE_OF[cause] == Blame.QUEUE), default=0.0)
+        say(Cause.KV_TRANSFER, Reason.TRANSFERRED, LIKELY * (1.0 - _EITHER * between(queues, *CLEARLY)))
 
 
 def _of_faults(facts: Facts, signs: Signs, say: _Say) -> None:
-    if facts.fault is Cause.RESTART and not facts.turned_away:
+    if facts.fault is Cause.RESTART:
         # A new process breaks those that wait only while it is cold, and then all its work costs more: one cost, an empty cache or
         # fewer slots alone are what changed with it, such as a setting.
         say(Cause.RESTART, Reason.COLD, signs.cold)
+        say(Cause.REJECTED, Reason.FAULT, facts.turned_away * (1.0 - signs.cold))
     elif facts.fault is not None:
         say(facts.fault, Reason.FAULT, 1.0)
     if facts.stalled:
@@ -198,9 +201,9 @@ def _of_faults(facts: Facts, signs: Signs, say: _Say) -> None:
 def _of_incident(lead: Cause, found: Reasons, facts: Facts, signs: Signs, say: _Say) -> None:
     if lead in found:
         say(lead, Reason.LEADS, max(found[lead].values()))
-    # A queue of requests is no reason where none gets output, and who was let in waited for something else.
+    # A queue of requests is no reason where none gets output.
     mute = signs.mute and PHASE_OF[lead] == Blame.QUEUE
-    say(lead, Reason.BACKLOG, LIKELY * (facts.left_behind and not mute and lead is not Cause.REJECTED))
+    say(lead, Reason.BACKLOG, LIKELY * (facts.left_behind and not mute and lead not in _WITHOUT_BACKLOG))
 
 
 def _waited_in(facts: Facts, signs: Signs) -> Blame | None:
@@ -217,7 +220,8 @@ def _may_be_held(facts: Facts, signs: Signs) -> bool:
     comes in one piece.
     """
     reported = signs.reports and _waited_in(facts, signs) in (Blame.QUEUE, Blame.PREFILL)
-    queued = not facts.tpot and signs.limited and (signs.engine_waiting or 0.0) >= 1.0
+    full = signs.limited or signs.kv_full or signs.computes_ratio is None
+    queued = not facts.tpot and full and (signs.engine_waiting or 0.0) >= 1.0
     return not (facts.whole or facts.held_too_shortly or reported or queued)
 
 
@@ -237,17 +241,25 @@ def _consequence(cause: Cause, facts: Facts) -> float:
     return {Cause.UNCACHED: facts.evicted, Cause.PREFILL_COST: 1.0 + WORST_RESIDUAL}.get(cause, 1.0)
 
 
-def _beyond_load(cause: Cause, signs: Signs) -> Factor:
-    """The ratio of this cause beyond what the load explains.
+def _beyond_load(cause: Cause, facts: Facts, signs: Signs) -> float:
+    """The chance that this cause has grown beyond what the load explains, as far as load has grown.
 
     Prompts that come on top may have nothing in the cache, as those of a pod that was scaled in, while `MOST_CACHED` of the usual ones
     is. At a load of L a mean over prompts then is (1 + (L - 1) / (1 - MOST_CACHED)) / L times the usual: the uncached share and, where no
     cache is seen, the cost of a prompt.
     """
-    factor, load = signs.grown[cause], signs.grown.get(Cause.LOAD)
-    unseen = cause is Cause.UNCACHED or (cause is Cause.PREFILL_COST and signs.cache_unseen)
-    if load is None or not unseen:
-        return factor
-    more = max(0.0, load.value - 1.0) * chance_grown(load, 1.0)
-    explained = (1.0 + more / (1.0 - MOST_CACHED)) / (1.0 + more)
-    return Factor(*(each / explained for each in factor))
+    factor, load, worth = (
+        signs.grown[cause],
+        signs.grown.get(Cause.LOAD),
+        WORTH_NAMING[cause] * _consequence(cause, facts),
+    )
+    alone = chance_grown(factor, worth)
+    if (
+        load is None
+        or load.value <= 1.0
+        or not (cause is Cause.UNCACHED or (cause is Cause.PREFILL_COST and signs.cache_unseen))
+    ):
+        return alone
+    explained = (1.0 + (load.value - 1.0) / (1.0 - MOST_CACHED)) / load.value
+    loaded = chance_grown(load, 1.0)
+    return loaded * chance_grown(Factor(*(each / explained for each in factor)), worth) + (1.0 - loaded) * alone

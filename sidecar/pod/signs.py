@@ -1,6 +1,6 @@
 """The signs of a fault on one pod at one instant: what has grown, what is full, what failed. Pure data.
 
-`pod.py` collects them, and `weigh.py` decides by them. It refuses to know requests.
+`pod.py` collects them, and `reasons.py` reads them. It refuses to know requests.
 """
 
 from collections.abc import Mapping

@@ -53,7 +53,7 @@ class Sizes:
     def told(self) -> RootSize:
         """The size. Raises IndexError before the first look."""
         ordered = sorted((size for _, size in self._looks), key=lambda size: size.ratio.value)
-        return ordered[int(_QUARTILE * len(ordered))]
+        return ordered[int(_QUARTILE * (len(ordered) - 1))]
 
 
 def sizes_of(signs: Signs) -> dict[Root, RootSize]:

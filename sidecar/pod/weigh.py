@@ -5,8 +5,8 @@ Reasons (`reasons.py`) are chances. That no cause has one is the product of what
     left = product of (1 - the largest reason of a cause) over all causes
 
 The causes share the rest by their odds, `exp(sum of weight x reason) - 1`: 0 without a reason, and each further one multiplies them. The
-weight of a reason is data (`WEIGHTS`): it says how direct the reason is. What the answer or its ledger shows counts for more than what is
-true of the whole pod at the same time. The weights were fitted to drawn faults that no score plays (`python -m bench.roots fit`); a weight
+weight of a reason is data (`WEIGHTS`): it says how direct the reason is. What the request or a fault of its engine shows counts for more than
+what has grown or is full on the pod at the same time. The weights were fitted to drawn faults that no score plays (`python -m bench.roots fit`); a weight
 of one cause alone fitted those no better that were left out of the fit, and so each reason has one weight, whatever it speaks for.
 
 It refuses to know how a reason is found, and the order of misses.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from sidecar.pod.causes import Cause, Root, Unknown, root_of, unknown
 from sidecar.pod.life import Facts
-from sidecar.pod.reasons import OF_INCIDENT, Reason, Reasons, reasons, stated
+from sidecar.pod.reasons import Reason, Reasons, reasons, stated
 from sidecar.pod.signs import Signs
 
 
@@ -28,10 +28,10 @@ WEIGHTS: Weights = {
     Reason.MERGED: 7.1,
     Reason.LEDGER: 6.4,
     Reason.FAULT: 4.6,
-    Reason.STOOD: 2.8,
     Reason.COLD: 3.6,
     Reason.PREEMPTS: 3.4,
     Reason.TRANSFERRED: 3.0,
+    Reason.STOOD: 2.8,
     Reason.OWN_PROMPT: 2.7,
     Reason.GROWN: 2.4,
     Reason.KV_FULL: 1.0,
@@ -50,8 +50,8 @@ class Weighed(NamedTuple):
     """The weights of a miss, which add up to 1."""
 
     weights: dict[Root, float]
-    inherited: float = 0.0
-    """Share of the lead's weight that it has only because it leads: no evidence of this miss speaks for it."""
+    own: dict[Root, float]
+    """The same from reasons of the miss's own alone, without those that the incident gives: its votes."""
 
 
 def weigh(facts: Facts, signs: Signs, lead: Root | None = None, weights: Weights = WEIGHTS) -> Weighed:
@@ -61,13 +61,15 @@ def weigh(facts: Facts, signs: Signs, lead: Root | None = None, weights: Weights
     """
     cause = stated(facts)
     if cause is not None:
-        return Weighed({root_of(cause): 1.0})
-    found = reasons(facts, signs, lead)
+        return Weighed({root_of(cause): 1.0}, {root_of(cause): 1.0})
+    rest = unknown(Unknown.YOUNG if signs.young else Unknown.UNCLEAR)
+    own = _shares(reasons(facts, signs), rest, weights)
+    return Weighed(own if lead is None else _shares(reasons(facts, signs, lead), rest, weights), own)
+
+
+def _shares(found: Reasons, rest: Root, weights: Weights) -> dict[Root, float]:
     given, left = chances(found, weights)
-    shares = {root_of(each): share for each, share in given.items()}
-    if left > 0.0:
-        shares[unknown(Unknown.YOUNG if signs.young else Unknown.UNCLEAR)] = left
-    return Weighed(shares, _inherited(found, given, weights, lead))
+    return {root_of(cause): share for cause, share in given.items()} | ({rest: left} if left > 0.0 else {})
 
 
 def odds(of: Mapping[Reason, float], weights: Weights = WEIGHTS) -> float:
@@ -83,13 +85,3 @@ def chances(found: Reasons, weights: Weights = WEIGHTS) -> tuple[dict[Cause, flo
     )
     total = sum(each.values())
     return {cause: (1.0 - left) * one / total for cause, one in each.items()}, left
-
-
-def _inherited(found: Reasons, given: Mapping[Cause, float], weights: Weights, lead: Root | None) -> float:
-    """The part of the lead's chance that no reason of the miss's own gives it: it is no vote for the lead."""
-    cause = next((each for each in given if lead is not None and each == lead.cause), None)
-    if cause is None:
-        return 0.0
-    own = {reason: value for reason, value in found[cause].items() if reason not in OF_INCIDENT}
-    others = {each: of for each, of in found.items() if each != cause}
-    return max(0.0, given[cause] - chances(others | ({cause: own} if own else {}), weights)[0].get(cause, 0.0))

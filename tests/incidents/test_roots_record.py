@@ -52,7 +52,7 @@ def test_the_recorded_misses_are_those_of_the_product(run: Run) -> None:
 
 def test_another_decision_has_its_own_roots_of_the_same_misses(run: Run) -> None:
     def slots(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:  # noqa: ARG001  the interface
-        return Weighed({root_of(Cause.SLOTS): 1.0})
+        return Weighed({root_of(Cause.SLOTS): 1.0}, {root_of(Cause.SLOTS): 1.0})
 
     kept = recorded(CHUNKS_2048, run, Mode.BLIND)
     found = phases(replayed(kept, partial(Decision, slots)))

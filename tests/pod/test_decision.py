@@ -116,3 +116,17 @@ def test_of_two_causes_in_turn_each_has_its_own_size() -> None:
     assert shown.at == story.at - 1.0
     assert shown.confidence == pytest.approx(1.0, abs=0.15)
     assert story.decision.incident.size_of(PREFILL) == RootSize(sharp(2.5), Per.TOKEN)
+
+
+def test_a_new_lead_counts_before_the_next_look() -> None:
+    """Both costs have grown alike, and the lead decides. It changes between two looks."""
+    decision, both = Decision(), {Cause.DECODE_COST: sharp(2.0), Cause.PREFILL_COST: sharp(2.0)}
+    decision.see(0.0, Signs(grown=both, reports=True))
+    led = []
+    for at, lead in ((1.0, DECODE), (200.0, PREFILL)):
+        decision.incident.voted({lead: 1.0}, at, times=50)
+        decision.tick(at, burning=True)
+        weights = decision.weighed(MISS).weights
+        led.append(max(weights, key=weights.__getitem__))
+
+    assert led == [DECODE, PREFILL]

@@ -57,7 +57,7 @@ def test_the_confidence_is_the_share_of_the_recent_misses_when_one_last_showed_t
         incident.tick(second + 0.5, burning=True)
     shown = incident.shown
     for second in range(240, 540):
-        incident.voted({PREFILL: 1.0}, float(second), inherited=1.0, behind=True)
+        incident.voted({PREFILL: 1.0}, float(second), own={}, behind=True)
         incident.tick(float(second), burning=True)
 
     assert shown is not None
@@ -137,7 +137,7 @@ def test_inherited_votes_keep_no_lead() -> None:
     voted(incident, root_of(Cause.RESTART), 0, 60)
     for second in range(60, 900):
         if incident.lead is not None:
-            incident.voted({incident.lead: 0.9}, float(second), inherited=0.9)
+            incident.voted({incident.lead: 0.9}, float(second), own={})
         incident.tick(float(second), burning=True)
 
     assert incident.lead is None
@@ -209,7 +209,7 @@ def test_misses_behind_what_the_lead_left_keep_it_and_show_nothing() -> None:
     voted(incident, PREFILL, 0, 90)
     for second in range(90, 510):
         behind = incident.left_behind(30.0, float(second))
-        incident.voted({PREFILL: 0.9, QUEUE: 0.1}, float(second), inherited=0.9, behind=behind)
+        incident.voted({PREFILL: 0.9, QUEUE: 0.1}, float(second), own={QUEUE: 0.1}, behind=behind)
         incident.tick(float(second), burning=True)
 
     assert incident.lead == PREFILL
@@ -224,7 +224,7 @@ def test_a_lead_gets_no_vote_of_the_misses_that_only_inherit_from_it(behind_seco
     voted(incident, root_of(Cause.RESTART), 0, 90)
     until = 90 + behind_seconds
     for second in range(90, until):
-        incident.voted({root_of(Cause.RESTART): 0.9}, float(second), times=50, inherited=0.9, behind=True)
+        incident.voted({root_of(Cause.RESTART): 0.9}, float(second), times=50, own={}, behind=True)
         incident.tick(float(second), burning=True)
     assert incident.lead == root_of(Cause.RESTART)
     own_votes = max(FEWEST_VOTES, _votes(1.0, 0, 89, until))
@@ -239,7 +239,7 @@ def test_a_miss_behind_the_lead_that_shows_more_by_itself_votes_for_that() -> No
     voted(incident, root_of(Cause.RESTART), 0, 90)
     for second in range(90, 400):
         weights = {root_of(Cause.RESTART): 0.4, QUEUE: 0.6}
-        incident.voted(weights, float(second), inherited=0.4, behind=True)
+        incident.voted(weights, float(second), own={QUEUE: 0.6}, behind=True)
         incident.tick(float(second), burning=True)
 
     assert incident.lead == QUEUE
@@ -289,3 +289,25 @@ def test_a_fault_of_prompts_explains_no_eviction() -> None:
     incident.saw(401.0, grown=False)
     assert incident.lead == QUEUE
     assert incident.evicted(380.0, 401.0) == 1.0
+
+
+def test_causes_of_one_phase_show_it_together() -> None:
+    """None of them has a third of any miss."""
+    incident = Incident()
+    queue = {root_of(cause): 0.3 for cause in (Cause.LOAD, Cause.SLOTS, Cause.PREEMPTION)}
+    for second in range(10):
+        incident.voted(queue, float(second))
+        incident.tick(float(second), burning=True)
+
+    assert incident.shown_lead == incident.lead
+    assert incident.shown is not None
+
+
+def test_the_beginning_of_an_incident_is_known_in_a_storm_too() -> None:
+    """A thousand misses in the minute before it is noticed."""
+    incident = Incident()
+    for number in range(1000):
+        incident.missed(100.0 + number * 0.06)
+    incident.tick(160.0, burning=True)
+
+    assert incident.began_at == 100.0

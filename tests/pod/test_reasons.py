@@ -184,7 +184,8 @@ def test_a_restart_is_a_reason_only_while_all_work_costs_more() -> None:
 
     assert said(restarted, Signs(cold=1.0)) == {Cause.RESTART: {Reason.COLD}}
     assert said(restarted, Signs(cold=0.0)) == {}
-    assert said(restarted._replace(turned_away=True), Signs(cold=0.0)) == {Cause.RESTART: {Reason.FAULT}}
+    assert said(restarted._replace(turned_away=True), Signs(cold=1.0)) == {Cause.RESTART: {Reason.COLD}}
+    assert said(restarted._replace(turned_away=True), Signs(cold=0.0)) == {Cause.REJECTED: {Reason.FAULT}}
 
 
 def test_a_fault_that_overlaps_its_life_is_a_reason() -> None:
