@@ -124,8 +124,9 @@ def test_a_new_lead_counts_before_the_next_look() -> None:
     decision.see(0.0, Signs(grown=both, reports=True))
     led = []
     for at, lead in ((1.0, DECODE), (200.0, PREFILL)):
-        decision.incident.voted({lead: 1.0}, at, times=50)
-        decision.tick(at, burning=True)
+        for second in (at, at + 1.0):
+            decision.incident.voted({lead: 1.0}, second, times=50)
+            decision.tick(second, burning=True)
         weights = decision.weighed(MISS).weights
         led.append(max(weights, key=weights.__getitem__))
 
