@@ -1,10 +1,10 @@
 """`make bench-incidents`: plays every kind of incident against the shipped rules and grades the pages.
 
 See docs/evidence/incidents.md. Without arguments it does a whole run: every kind in unkind worlds and in the kind one, on
-the named engines and on twenty others, then healthy days, rolling restarts and quiet days: hours on two cores. The commit's
-own hash draws engines and seeds, so that nothing can have been tuned on them. What has been played of a whole run is kept
-in .cache/incidents: the same command on the same commit goes on from there. `make thorough` runs `--sample`, one run per kind in the
-kind world.
+the named engines and on twenty others, then healthy days, deploys and quiet days: hours on two cores. The commit's
+own hash draws engines and seeds, so that nothing can have been tuned on them. What has been played of a whole run, or of `--health`, is
+kept in .cache/incidents: the same command on the same commit goes on from there. `make thorough` runs `--sample`, one run per kind in
+the kind world, and `--health`, the stretches on which nothing is broken.
 """
 
 import argparse
@@ -18,26 +18,26 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import Pool
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench.checkout import commit
 from bench.incidents.bounds import BOUNDS, SAMPLE_BOUNDS, broken
 from bench.incidents.engines import ENGINES
+from bench.incidents.growth import Growth, failures, growth, limits, told_growth
 from bench.incidents.healthy import (
-    BUSY_MACHINES,
-    DAYS,
-    DRAINS,
-    QUIET_DAYS,
-    RESTARTS,
+    HEALTH,
     HealthyDay,
     busy_machine,
     drain,
+    fleet_day,
     healthy_day,
     quiet_batches,
     quiet_days,
     rolling_restart,
+    summed,
     told,
 )
+from bench.incidents.healthy import WHOLE as WHOLE_HEALTH
 from bench.incidents.job import DRAWN_PREFIX, EVERY_MODE, Job, engine_for, jobs
 from bench.incidents.kept import Kept, frozen
 from bench.incidents.kinds import KINDS
@@ -91,8 +91,20 @@ SAMPLE = {
     "two-faults": 24,
 }
 """Kind to one of the reported seeds, chosen so that at least one lane must page."""
+STRETCHES = {
+    "healthy_days": "days up to 90 %% load",
+    "fleet_days": "days of a fleet of 20 pods with its highest load at lunch",
+    "rolling_restarts": "planned deploys: restarts, new pods, and a pod more",
+    "drains": "planned drains of a pod of a fleet",
+    "busy_machines": "stretches on a machine that lacks CPU",
+    "quiet_days": "days of one request a minute",
+    "growths": "two days in which prompts grow until an objective burns",
+}
+"""Name of the argument to its words, for all that is played besides incidents."""
 PROFILES: Mapping[str, tuple[Profile, ...]] = {"full": ("full",), "lean": ("lean",), "both": ("full", "lean")}
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "incidents.md"
+Piece = tuple[Callable[[Any], HealthyDay | list[HealthyDay] | Growth], Any]
+"""A function that plays something healthy, and its argument."""
 _I = TypeVar("_I")
 _O = TypeVar("_O")
 
@@ -105,7 +117,7 @@ def main() -> int:
     began = time.perf_counter()
     todo = whole(arguments.drawn_seed, _engines(arguments)) if arguments.whole else _todo(arguments)
     finished = _runs([replace(job, profiles=PROFILES[arguments.profile]) for job in todo], arguments)
-    days = _healthy(arguments)
+    days, grown = _healthy(arguments)
     heard = {
         unkind: woken([each for each in finished if each.job.unkind is unkind])
         for unkind in WORLDS
@@ -118,13 +130,27 @@ def main() -> int:
     if arguments.out is not None:
         arguments.out.write_text("".join(f"{json.dumps(each)}\n" for each in _cases(finished)))
     not_kept = _not_kept(finished, days, arguments)
+    not_kept += [f"{words}: {told_growth(each)}" for each in grown for words in failures(each)]
     _print(finished, heard)
     if arguments.report:
         PAGE.write_text(page(finished, days, heard, not_kept, played))
         print(f"written to {PAGE}")
     for words in not_kept:
         print(f"BOUND NOT KEPT: {words}", file=sys.stderr)
+    if arguments.health:
+        print(f"{summed(days)}\n{health(days, grown)}", flush=True)
     return 1 if not_kept else 0
+
+
+def health(days: Sequence[HealthyDay], grown: Sequence[Growth]) -> str:
+    """A run of `--health` as one line."""
+    pages, tickets = sum(len(day.pages) for day in days), sum(len(day.tickets) for day in days)
+    requests = sum(day.requests for day in days)
+    healthy = f"{len(days)} healthy stretches, {requests:,} requests: {pages} pages, {tickets} tickets"
+    known = [" (a known limit)" if each.wrong and limits(each) else "" for each in grown]
+    return "; ".join(
+        [healthy, *(told_growth(each).partition(";")[0] + words for each, words in zip(grown, known, strict=True))]
+    )
 
 
 def _cases(finished: Sequence[Done]) -> Iterator[dict[str, object]]:
@@ -171,6 +197,8 @@ def _not_kept(finished: Sequence[Done], days: Sequence[HealthyDay], arguments: a
 
 
 def _todo(arguments: argparse.Namespace) -> list[Job]:
+    if arguments.health:
+        return []
     worlds = {"unkind": (True,), "kind": (False,), "both": (False, True)}[arguments.world]
     if arguments.sample:
         sample = list(SAMPLE.items())
@@ -220,22 +248,40 @@ def _runs(todo: list[Job], arguments: argparse.Namespace) -> list[Done]:
     return sorted(finished, key=lambda each: (each.job.seed, each.job.kind))
 
 
-def _healthy(arguments: argparse.Namespace) -> list[HealthyDay]:
-    days = []
-    stretches = (
-        (healthy_day, arguments.healthy_days),
-        (rolling_restart, arguments.rolling_restarts),
-        (drain, arguments.drains),
-        (busy_machine, arguments.busy_machines),
-    )
-    for play, count in stretches:
-        for day in _in_parallel(Kept(play, arguments.kept), list(range(count)), arguments.jobs):
-            days.append(day)
-            print(told(day), flush=True)
-    for batch in _in_parallel(Kept(quiet_days, arguments.kept), quiet_batches(arguments.quiet_days), arguments.jobs):
+def pieces(arguments: argparse.Namespace) -> list[Piece]:
+    """Everything to play that is no incident, as functions with their argument: first what takes longest, so that no core waits at the
+    end.
+    """
+    counts: dict[Callable[[int], HealthyDay | Growth], int] = {
+        fleet_day: arguments.fleet_days,
+        growth: arguments.growths,
+        healthy_day: arguments.healthy_days,
+        rolling_restart: arguments.rolling_restarts,
+        drain: arguments.drains,
+        busy_machine: arguments.busy_machines,
+    }
+    found: list[Piece] = [(play, number) for play, count in counts.items() for number in range(count)]
+    return found + [(quiet_days, batch) for batch in quiet_batches(arguments.quiet_days)]
+
+
+def _healthy(arguments: argparse.Namespace) -> tuple[list[HealthyDay], list[Growth]]:
+    days: list[HealthyDay] = []
+    grown: list[Growth] = []
+    todo: list[Piece] = [(Kept(play, arguments.kept), about) for play, about in pieces(arguments)]
+    for found in _in_parallel(_heard, todo, arguments.jobs):
+        if isinstance(found, Growth):
+            grown.append(found)
+            print(told_growth(found), *limits(found), sep="\n", flush=True)
+            continue
+        batch = found if isinstance(found, list) else [found]
         days += batch
         print(*map(told, batch), sep="\n", flush=True)
-    return sorted(days, key=lambda day: (day.stretch, day.number))
+    return sorted(days, key=lambda day: (day.stretch, day.number)), grown
+
+
+def _heard(piece: Piece) -> HealthyDay | list[HealthyDay] | Growth:
+    play, about = piece
+    return play(about)
 
 
 def _in_parallel(do: Callable[[_I], _O], todo: list[_I], processes: int) -> Iterator[_O]:
@@ -283,11 +329,14 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--tuning", action="store_true", help="seeds 0 to 9, without the engine that is held out")
     parser.add_argument("--mode", nargs="*", choices=[mode.value for mode in Mode], help="default: all three")
-    parser.add_argument("--healthy-days", type=int, help=f"days up to 90 %% load (default of a whole run: {DAYS})")
-    parser.add_argument("--rolling-restarts", type=int, help=f"planned restarts of fleets ({RESTARTS})")
-    parser.add_argument("--drains", type=int, help=f"planned drains of a pod of a fleet ({DRAINS})")
-    parser.add_argument("--busy-machines", type=int, help=f"stretches on a machine that lacks CPU ({BUSY_MACHINES})")
-    parser.add_argument("--quiet-days", type=int, help=f"days of one request a minute ({QUIET_DAYS})")
+    parser.add_argument(
+        "--health",
+        action="store_true",
+        help="no incident: the stretches on which no page is allowed and two days of growth, as in `make thorough`",
+    )
+    for name, words in STRETCHES.items():
+        default = f"default of a whole run: {WHOLE_HEALTH[name]}, of --health: {HEALTH[name]}"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=f"{words} ({default})")
     parser.add_argument(
         "--no-notifications", dest="notifications", action="store_false", help="do not ask an Alertmanager"
     )
@@ -298,12 +347,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--report", action="store_true", help="write docs/evidence/incidents.md")
     arguments = parser.parse_args()
     picked = arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds
-    arguments.whole = not (picked or arguments.world or arguments.mode)
-    arguments.kept = frozen() if arguments.whole else None
-    stretches = {"healthy_days": DAYS, "rolling_restarts": RESTARTS, "quiet_days": QUIET_DAYS}
-    for name, usual in (stretches | {"drains": DRAINS, "busy_machines": BUSY_MACHINES}).items():
+    arguments.whole = not (picked or arguments.health or arguments.world or arguments.mode)
+    arguments.kept = frozen() if arguments.whole or arguments.health else None
+    usual = HEALTH if arguments.health else dict.fromkeys(WHOLE_HEALTH, 0) if picked else WHOLE_HEALTH
+    for name in STRETCHES:
         if getattr(arguments, name) is None:
-            setattr(arguments, name, 0 if picked else usual)
+            setattr(arguments, name, usual[name])
     if arguments.seeds is None:
         arguments.seeds = [*TUNING] if arguments.tuning else [*REPORTED]
     else:

@@ -1,4 +1,4 @@
-"""Plays healthy stretches on which no page is allowed: busy days, rolling restarts, drains, busy machines, and days with hardly any request.
+"""Plays healthy stretches on which no page is allowed: busy days, a fleet's day, deploys, drains, busy machines, and days with hardly any request.
 
 The engines are the named ones and drawn ones in turn, each in an unkind world: noisy steps, odd lengths, merged reads.
 At noon a busy day reaches 90 % of what the engine can do there. Objectives are fair ones (`saturation.py`). The product
@@ -6,7 +6,8 @@ and the rules run from the first minute, and pages are not allowed in the first 
 are 15 s apart, as in production. It knows the daily curve. It refuses to judge tickets: it only counts them.
 
 A busy day costs about four minutes of CPU (50 s to play, 65 s in the product, 115 s in promtool) and 2 GB. It is asked
-in one piece: promtool's time grows with the number of evaluations, so that pieces with an overlap would cost more.
+in one piece: promtool's time grows with the number of evaluations, so that pieces with an overlap would cost more. A fleet's
+day costs some twenty minutes, more than half of it the looks of twenty products once a second.
 """
 
 from collections import Counter
@@ -17,7 +18,15 @@ from math import cos, pi
 from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES, EngineConfig
 from bench.incidents.fault import Episode, Fault
-from bench.incidents.play import Incident, healthy, play
+from bench.incidents.play import (
+    HEALTHY_SECONDS,
+    LUNCH_BEGINS_WITH,
+    LUNCH_SECONDS,
+    LUNCH_STEP_SECONDS,
+    Incident,
+    healthy,
+    play,
+)
 from bench.incidents.product import sampled
 from bench.incidents.prometheus import RULE_FILES, Firing, ask, names_in, spells
 from bench.incidents.replica import of_world
@@ -30,13 +39,25 @@ from bench.incidents.traffic import Day
 from bench.incidents.world import Mode, World, unkind_world
 
 
-DAYS, RESTARTS, QUIET_DAYS, DRAINS, BUSY_MACHINES = 7, 50, 30, 10, 5
-"""Numbers of each in a whole run."""
+WHOLE = {
+    "healthy_days": 7,
+    "fleet_days": 1,
+    "rolling_restarts": 50,
+    "drains": 10,
+    "busy_machines": 5,
+    "quiet_days": 30,
+    "growths": 1,
+}
+"""Numbers of each in a whole run. A growth is none of them (`growth.py`), but it is played beside them."""
+HEALTH = {**WHOLE, "rolling_restarts": 20, "quiet_days": 0}
+"""Numbers of each in the part `health` of `make thorough`."""
 DAY_SECONDS = 86_400.0
 STEP_SECONDS = 15.0
 LOWEST = 0.08
 """Load in the middle of the night, as a share of the highest load."""
 NOON_UTILISATION = 0.9
+LUNCH_HOURS = (11.75, 13.25)
+"""From the first requests of lunch to the last."""
 DAY_SEED, RESTART_SEED, QUIET_SEED = 1_000, 2_000_000, 3_000_000
 MODES = (Mode.REPORTS, Mode.ESTIMATOR, Mode.BLIND)
 """Modes of the product, in turn."""
@@ -49,6 +70,11 @@ BETWEEN_RESTARTS_SECONDS = 150.0
 WARM_UP_SECONDS = 60.0
 """A planned restart has warmed its engine before it takes traffic, up to the rest that these knobs last for."""
 WARMING = {"prefill_factor": 1.5, "decode_factor": 1.2}
+
+FLEET_SEED, FLEET_PODS = 6_000_000, 20
+FLEET_LANES = ("interactive", "code")
+"""Each lane more costs promtool some minutes."""
+FLEET_PROMPT_TOKENS, SHORT_ANSWER_TOKENS = 9_000, 24
 
 FIRING = 'ALERTS{alertstate="firing",severity=~"page|ticket"}'
 
@@ -74,7 +100,7 @@ class HealthyDay:
     pages: list[Firing]
     tickets: list[Firing]
     stretch: str = "healthy day"
-    """Its kind: a healthy day, a rolling restart of so many pods, or a quiet day."""
+    """Its kind, such as a healthy day or a drain of one pod of so many."""
     mode: Mode = Mode.REPORTS
 
 
@@ -102,7 +128,7 @@ def _named(fired: Sequence[Firing]) -> str:
     return f"{len(fired)}" + "".join(f", {name} {count}" for name, count in counts.most_common())
 
 
-# --- the three stretches ----------------------------------------------------------------------------------------------
+# --- the stretches ----------------------------------------------------------------------------------------------------
 
 
 def curve() -> Day:
@@ -115,32 +141,100 @@ def curve() -> Day:
 
 def healthy_day(number: int, seconds: float = DAY_SECONDS) -> HealthyDay:
     """Play one day, from midnight on."""
-    engine, world = _placed(number, DAY_SEED + number)
+    engine, world = placed(number, DAY_SEED + number)
     factor = NOON_UTILISATION * saturates_at(engine, world)
     engine = fair(engine, world, factor)
     run = healthy(engine, DAY_SEED + number, seconds, curve(), world=world, factor=factor)
     return _heard(number, engine, run, "healthy day")
 
 
-def rolling_restart(number: int) -> HealthyDay:
-    """Restart all pods of a model one after the other, as planned: each new process is warm within a minute.
+def lunch_peak() -> Day:
+    """The daily curve of a fleet, with its highest load at lunch: in twenty minutes to twice the morning's and more, for most of an hour."""
+    usual = curve()
+    return Day([_at_lunch(usual, LUNCH_STEP_SECONDS * minute) for minute in range(1440)], LUNCH_STEP_SECONDS)
 
-    Its cache is empty, and the old process finishes its requests. The other pods do not get more traffic.
+
+def _at_lunch(usual: Day, instant: float) -> float:
+    load = LUNCH_BEGINS_WITH * usual.at(instant)
+    begins, ends = LUNCH_HOURS[0] * 3600.0, LUNCH_HOURS[1] * 3600.0
+    risen = min((instant - begins) / LUNCH_SECONDS, (ends - instant) / LUNCH_SECONDS, 1.0)
+    return load + (1.0 - load) * max(0.0, risen)
+
+
+def fleet_day(number: int, seconds: float = DAY_SECONDS, pods: int = FLEET_PODS) -> HealthyDay:
+    """Play one day of a fleet, from midnight on: at lunch each pod reaches 90 % of what its engine can do."""
+    engine, world = placed(number, FLEET_SEED + number)
+    world = replace(world, pods=pods)
+    engine = of_long_prompts(engine, FLEET_PROMPT_TOKENS)
+    factor = NOON_UTILISATION * saturates_at(engine, alone(world))
+    engine = fair(engine, world, factor)
+    run = healthy(engine, FLEET_SEED + number, seconds, lunch_peak(), world=world, factor=factor)
+    return _heard(number, engine, run, f"day of a fleet of {pods} pods")
+
+
+def of_long_prompts(engine: EngineConfig, prompt_tokens: int) -> EngineConfig:
+    """The engine with two lanes, of prompts of so many tokens that share nothing, and of short answers: few requests fill it, so that
+    long stretches are cheap to play.
     """
-    engine, world = _placed(number, RESTART_SEED + number)
+    lanes = (
+        replace(load, prompt_tokens=prompt_tokens, output_tokens=SHORT_ANSWER_TOKENS, shared_tokens=0)
+        for load in engine.lanes
+        if load.lane in FLEET_LANES
+    )
+    return replace(engine, lanes=tuple(lanes))
+
+
+def rolling_restart(number: int) -> HealthyDay:
+    """Replace the processes of all pods of a model one after the other, as planned, or add a pod: one of the ways of `DEPLOYS`, in turn.
+
+    Each new process is warm within a minute, its cache is empty, and the old one finishes its requests.
+    """
+    return DEPLOYS[number // len(RESTARTED_PODS) % len(DEPLOYS)](number, RESTARTED_PODS[number % len(RESTARTED_PODS)])
+
+
+def _engines_restart(number: int, pods: int) -> HealthyDay:
+    """The engines alone: each sidecar lives on. The other pods do not get more traffic."""
+    engine, run = _in_turn(number, pods)
+    return _heard(number, engine, run, f"rolling restart of {pods} pods")
+
+
+def _pods_are_replaced(number: int, pods: int) -> HealthyDay:
+    """Each sidecar begins with its engine, and knows nothing of the usual yet."""
+    engine, run = _in_turn(number, pods)
+    restarts = {pod: run.fault_at + pod * BETWEEN_RESTARTS_SECONDS for pod in range(pods)}
+    return _heard(number, engine, replace(run, sidecar_restarts_at=restarts), f"rolling deploy of {pods} pods")
+
+
+def _in_turn(number: int, pods: int) -> tuple[EngineConfig, Run]:
+    engine, world = placed(number, RESTART_SEED + number)
     factor = RESTART_UTILISATION * saturates_at(engine, world)
     engine = fair(engine, world, factor)
-    pods = RESTARTED_PODS[number % len(RESTARTED_PODS)]
     runs = [
-        play(engine, RESTART_SEED + 100 * number + pod, _restart(pod, pods), world=world, factor=factor)
+        play(engine, RESTART_SEED + 100 * number + pod, restart(pod, pods), world=world, factor=factor)
         for pod in range(pods)
     ]
-    return _heard(number, engine, merged(runs), f"rolling restart of {pods} pods")
+    return engine, merged(runs)
+
+
+def _pod_is_added(number: int, pods: int) -> HealthyDay:
+    """One more pod takes its whole share at once, engine and sidecar both new; until then the others had its traffic."""
+    engine, world = placed(number, RESTART_SEED + number)
+    factor = DRAIN_UTILISATION * saturates_at(engine, world)
+    engine = fair(engine, world, factor * pods / (pods - 1))
+    runs = [
+        play(engine, RESTART_SEED + 100 * number + pod, added(engine, pod, pods), world=world, factor=factor)
+        for pod in range(pods)
+    ]
+    run = merged(runs)
+    return _heard(number, engine, replace(run, sidecar_restarts_at={0: run.fault_at}), f"scale-out to {pods} pods")
+
+
+DEPLOYS = (_engines_restart, _pods_are_replaced, _pod_is_added)
 
 
 def drain(number: int) -> HealthyDay:
     """Take one pod out, as planned: it gets no more requests and ends those that it has; the others share its traffic."""
-    engine, world = _placed(number, DRAIN_SEED + number)
+    engine, world = placed(number, DRAIN_SEED + number)
     factor = DRAIN_UTILISATION * saturates_at(engine, world)
     pods = RESTARTED_PODS[number % len(RESTARTED_PODS)]
     engine = fair(engine, world, factor * pods / (pods - 1))
@@ -153,7 +247,7 @@ def drain(number: int) -> HealthyDay:
 
 def busy_machine(number: int) -> HealthyDay:
     """Other processes take the CPU that reads need: reads hold several events, and come late by less than any threshold."""
-    engine, world = _placed(number, BUSY_SEED + number)
+    engine, world = placed(number, BUSY_SEED + number)
     factor = BUSY_UTILISATION * saturates_at(engine, world)
     engine = fair(engine, world, factor)
     busy = Incident((Episode(BUSY),), seconds=BUSY_SECONDS)
@@ -166,6 +260,13 @@ def drained(engine: EngineConfig, pod: int, pods: int) -> Incident:
     return Incident((Episode(Fault(load={each.lane: load for each in engine.lanes})),))
 
 
+def added(engine: EngineConfig, pod: int, pods: int) -> Incident:
+    """The coming of the first pod, as one of so many pods meets it."""
+    before = NO_REQUEST if pod == 0 else pods / (pods - 1)
+    until = Episode(Fault(load={each.lane: before for each in engine.lanes}), -HEALTHY_SECONDS, 0.0)
+    return Incident((until,) if pod else (until, _fresh(0.0)))
+
+
 def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[HealthyDay]:
     """Play these days with one request a minute, in all lanes together, at any hour.
 
@@ -174,7 +275,7 @@ def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[Hea
     """
     played, samples = [], []
     for number in numbers:
-        engine, world = _placed(number, QUIET_SEED + number)
+        engine, world = placed(number, QUIET_SEED + number)
         factor = QUIET_PER_SECOND / sum(load.per_second for load in engine.lanes)
         engine = fair(engine, world, factor)
         run = healthy(engine, QUIET_SEED + number, seconds, Day([1.0], seconds), world=world, factor=factor)
@@ -183,10 +284,10 @@ def quiet_days(numbers: Sequence[int], seconds: float = DAY_SECONDS) -> list[Hea
             _in_namespace(each, str(number))
             for each in sampled(engine, run, _mode(number), names_in(), every_seconds=STEP_SECONDS)
         ]
-    fired = _fired(samples, seconds)
+    began = fired(samples, seconds)
 
     def of(number: int) -> list[Firing]:
-        return [each for each in fired if each.labels.get("namespace", str(number)) == str(number)]
+        return [each for each in began if each.labels.get("namespace", str(number)) == str(number)]
 
     return [_day(number, name, requests, of(number), "quiet day") for number, name, requests in played]
 
@@ -211,7 +312,7 @@ def merged(runs: Sequence[Run]) -> Run:
     return replace(runs[0], requests=requests, states=states, pods=len(runs), at_fault=tuple(range(len(runs))))
 
 
-def _placed(number: int, seed: int) -> tuple[EngineConfig, World]:
+def placed(number: int, seed: int) -> tuple[EngineConfig, World]:
     """The engine of this number in the world of this seed."""
     world = _world(seed)
     return of_world(_engine(number), world), world
@@ -233,11 +334,14 @@ def _world(seed: int) -> World:
     )
 
 
-def _restart(pod: int, pods: int) -> Incident:
+def restart(pod: int, pods: int) -> Incident:
     """The restart of one pod. The incident lasts until the last pod of all is warm."""
-    begins = pod * BETWEEN_RESTARTS_SECONDS
-    fresh = Episode(Fault(fresh=True, knobs=WARMING), begins, begins + WARM_UP_SECONDS)
-    return Incident((fresh,), seconds=pods * BETWEEN_RESTARTS_SECONDS)
+    return Incident((_fresh(pod * BETWEEN_RESTARTS_SECONDS),), seconds=pods * BETWEEN_RESTARTS_SECONDS)
+
+
+def _fresh(begins: float) -> Episode:
+    """A new process with an empty cache, which still compiles its kernels for a minute."""
+    return Episode(Fault(fresh=True, knobs=WARMING), begins, begins + WARM_UP_SECONDS)
 
 
 # --- the rules --------------------------------------------------------------------------------------------------------
@@ -246,7 +350,7 @@ def _restart(pod: int, pods: int) -> Incident:
 def _heard(number: int, engine: EngineConfig, run: Run, stretch: str) -> HealthyDay:
     """Pass a run through the product and the rules."""
     samples = sampled(engine, run, _mode(number), names_in(), every_seconds=STEP_SECONDS)
-    return _day(number, engine.name, len(run.requests), _fired(samples, run.ends_at), stretch)
+    return _day(number, engine.name, len(run.requests), fired(samples, run.ends_at), stretch)
 
 
 def _mode(number: int) -> Mode:
@@ -261,7 +365,7 @@ def _in_namespace(samples: Samples, namespace: str) -> Samples:
     return samples
 
 
-def _fired(samples: Sequence[Samples], ends_at: float) -> list[Firing]:
+def fired(samples: Sequence[Samples], ends_at: float) -> list[Firing]:
     """Every beginning of a page or a ticket, from the first minute to the last."""
     instants = [STEP_SECONDS * number for number in range(int(ends_at / STEP_SECONDS) + 1)]
     got = ask(samples, {f"at {at:g}": (FIRING, at) for at in instants}, RULE_FILES)

@@ -33,7 +33,8 @@ Answer = list[tuple[Labels, float]]
 
 RULES = Path(__file__).parents[2] / "alert_rules"
 RULE_FILES = (RULES / "llm-recording.yml", RULES / "llm-alerts.yml")
-TIMEOUT_SECONDS = 1200
+TIMEOUT_SECONDS = 5400
+"""A fleet's day and two days of growth take ten minutes of the processor, and at idle priority several times as long."""
 _NAME = re.compile(r"(?<![\w:])(?:llm_\w+|up|process_\w+)\b(?![:\w])")
 _BUCKET = re.compile(r"(?<![\w:])(?P<name>llm_\w+_bucket)\b(?:\{(?P<matchers>[^{}]*)\})?")
 _EDGE = re.compile(r'(?:^|,)\s*le="(?P<le>[^"]*)"')

@@ -1,14 +1,20 @@
 """The incident bench itself: the runs that it does, the lines that it prints, and no page in a healthy hour."""
 
+import sys
+from collections import Counter
+
 import pytest
 
+from bench.incidents import __main__ as bench
 from bench.incidents.__main__ import PROFILES, REPORTED, SAMPLE, TUNING, whole
 from bench.incidents.drawn import drawn
 from bench.incidents.engines import ENGINES
-from bench.incidents.healthy import curve, healthy_day
+from bench.incidents.growth import Growth
+from bench.incidents.healthy import HealthyDay, curve, healthy_day
 from bench.incidents.job import Job, engine_for, engine_of, jobs
 from bench.incidents.kinds import BY_NAME, KINDS
 from bench.incidents.page import page
+from bench.incidents.prometheus import Firing
 from bench.incidents.report import line
 from bench.incidents.run import done
 from bench.incidents.world import Mode
@@ -106,3 +112,67 @@ def test_quiet_hours_send_no_page() -> None:
 
     assert found.requests > 300
     assert found.pages == []
+
+
+# --- --health -----------------------------------------------------------------------------------------------------------------
+
+
+PAGE = Firing(60.0, {"alertname": "LLMQueueBurn", "severity": "page", "lane": "code", "objective": "ttft"})
+TICKET = Firing(90.0, {"alertname": "LLMAttributionLow", "severity": "ticket"})
+CALM = HealthyDay(0, "unchunked", 1_234, [], [TICKET], "drain of one pod of 2")
+GROWN = Growth(0, "unchunked", 78_000, 48.0, None, (), ())
+
+
+def test_make_thorough_plays_these_stretches_and_no_incident_the_longest_ones_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "--health"])
+    arguments = bench._arguments()
+    played = [play.__name__ for play, _ in bench.pieces(arguments)]
+
+    assert bench._todo(arguments) == []
+    assert Counter(played) == {
+        "fleet_day": 1,
+        "growth": 1,
+        "healthy_day": 7,
+        "rolling_restart": 20,
+        "drain": 10,
+        "busy_machine": 5,
+    }
+    assert played[:3] == ["fleet_day", "growth", "healthy_day"]
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        pytest.param([CALM], 0, id="tickets alone"),
+        pytest.param([CALM, HealthyDay(1, "unchunked", 7, [PAGE], [], "healthy day")], 1, id="a page"),
+        pytest.param(
+            [[CALM, HealthyDay(1, "unchunked", 7, [PAGE], [], "quiet day")]], 1, id="a page among several days"
+        ),
+        pytest.param([CALM, GROWN], 1, id="a growth in which nothing burned"),
+    ],
+)
+def test_a_page_while_nothing_is_broken_is_told_and_makes_the_run_fail(
+    found: list[HealthyDay | list[HealthyDay] | Growth],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each stretch has a line, all of them a table, and the last line is the result."""
+    monkeypatch.setattr(sys, "argv", ["bench", "--health", "--jobs", "1"])
+    monkeypatch.setattr("shutil.which", lambda _: "promtool")
+    monkeypatch.setattr(bench, "frozen", lambda: None)
+    monkeypatch.setattr(
+        bench, "pieces", lambda _: [(lambda number: found[number], number) for number in range(len(found))]
+    )
+
+    assert bench.main() == status
+
+    told = capsys.readouterr()
+    assert ("NOT KEPT" in told.err) is bool(status)
+    assert told.out.splitlines()[0].startswith(
+        "drain of one pod of 2 1 on unchunked (reports): 1,234 requests, pages: 0;"
+    )
+    assert "| drain of one pod of 2 | 1 | 1,234 | 0 | 1, LLMAttributionLow 1 |" in told.out
+    assert " healthy stretches, 1,2" in told.out.splitlines()[-1]

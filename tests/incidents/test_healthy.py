@@ -1,6 +1,7 @@
 """Healthy stretches: how pods become one run, what a line says, and no page while nothing is broken."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -8,17 +9,28 @@ from bench.incidents.engines import UNCHUNKED
 from bench.incidents.fault import NOTHING
 from bench.incidents.healthy import (
     BUSY,
+    DEPLOYS,
+    FLEET_LANES,
+    HEALTH,
     RESTARTED_PODS,
+    WARMING,
     HealthyDay,
+    added,
+    curve,
     drained,
+    fleet_day,
     healthy_day,
+    lunch_peak,
     merged,
+    of_long_prompts,
     quiet_batches,
     quiet_days,
+    restart,
     rolling_restart,
     summed,
     told,
 )
+from bench.incidents.play import HEALTHY_SECONDS
 from bench.incidents.prometheus import Firing
 from bench.incidents.request import Request, Run, State
 from bench.incidents.world import Mode
@@ -50,6 +62,62 @@ def test_in_a_drain_the_others_take_all_that_one_pod_had(pods: int) -> None:
     assert max(loads[0].values()) < 1e-6
     for lane in ("interactive", "batch", "code"):
         assert sum(load[lane] for load in loads) == pytest.approx(pods)
+
+
+@pytest.mark.parametrize("pods", RESTARTED_PODS)
+def test_pods_are_replaced_one_after_the_other_each_by_a_cold_process_that_is_warm_before_the_next(pods: int) -> None:
+    """Its cache is empty, and it still compiles its kernels. The stretch lasts until the last one is warm."""
+    found = [restart(pod, pods) for pod in range(pods)]
+    turns = [(each.episodes[0].begins, each.episodes[0].ends or 0.0) for each in found]
+
+    assert [(len(each.episodes), each.episodes[0].fault.fresh) for each in found] == [(1, True)] * pods
+    assert [each.episodes[0].fault.knobs for each in found] == [WARMING] * pods
+    assert all(ends < begins for (_, ends), (begins, _) in pairwise(turns))
+    assert {each.seconds > turns[-1][1] for each in found} == {True}
+
+
+@pytest.mark.parametrize("pods", RESTARTED_PODS)
+def test_a_pod_that_is_added_is_cold_and_takes_its_share_at_once(pods: int) -> None:
+    """Until then the others had its traffic, and the traffic of all pods together stays."""
+    first, *others = [added(UNCHUNKED, pod, pods) for pod in range(pods)]
+    before, coming = first.episodes
+
+    assert (before.begins, before.ends, coming.begins) == (-HEALTHY_SECONDS, 0.0, 0.0)
+    assert (coming.fault.fresh, coming.fault.knobs, coming.fault.load) == (True, WARMING, {})
+    assert {(len(each.episodes), each.episodes[0].ends) for each in others} == {(1, 0.0)}
+    for lane in ("interactive", "batch", "code"):
+        assert sum(each.episodes[0].fault.load[lane] for each in (first, *others)) == pytest.approx(pods)
+
+
+def test_the_deploys_of_make_thorough_have_every_way_with_every_number_of_pods() -> None:
+    ways = {
+        (number // len(RESTARTED_PODS) % len(DEPLOYS), number % len(RESTARTED_PODS))
+        for number in range(HEALTH["rolling_restarts"])
+    }
+
+    assert len(ways) == len(DEPLOYS) * len(RESTARTED_PODS)
+
+
+def test_a_fleet_is_busiest_at_lunch_and_rises_to_it_in_minutes() -> None:
+    """From under half of it: before and after lunch it has the daily curve of all days, lower."""
+    day, usual = lunch_peak(), curve()
+    loads = {minute: day.at(60.0 * minute) for minute in range(1440)}
+    busiest = [minute for minute, load in loads.items() if load == max(loads.values())]
+    outside = [minute for minute in loads if not 11.5 * 60 <= minute <= 13.5 * 60]
+
+    assert max(loads.values()) == pytest.approx(1.0)
+    assert 30 <= len(busiest) == busiest[-1] - busiest[0] + 1 <= 60
+    assert 12 * 60 <= busiest[0] <= 12.5 * 60
+    assert max(loads[busiest[0] - 30], loads[busiest[-1] + 30]) < 0.5
+    assert {round(loads[minute] / usual.at(60.0 * minute), 9) for minute in outside} == {0.45}
+
+
+def test_the_lanes_of_a_fleet_have_long_prompts_and_keep_their_rates() -> None:
+    found = of_long_prompts(UNCHUNKED, 9000)
+
+    assert [load.lane for load in found.lanes] == list(FLEET_LANES)
+    assert {(load.prompt_tokens, load.shared_tokens) for load in found.lanes} == {(9000, 0)}
+    assert [load.per_second for load in found.lanes] == [UNCHUNKED.lane(lane).per_second for lane in FLEET_LANES]
 
 
 def test_on_a_busy_machine_reads_are_merged_and_late_and_the_engine_is_well() -> None:
@@ -88,13 +156,28 @@ def test_stretches_of_one_kind_are_added_up() -> None:
 
 
 @pytest.mark.bench
-def test_a_restart_of_pods_one_by_one_as_planned_sends_no_page() -> None:
+@pytest.mark.parametrize(
+    ("number", "stretch"),
+    [(0, "rolling restart of 2 pods"), (4, "rolling deploy of 2 pods"), (8, "scale-out to 2 pods")],
+)
+def test_a_deploy_as_planned_sends_no_page(number: int, stretch: str) -> None:
     need_tool("promtool")
 
-    found = rolling_restart(0)
+    found = rolling_restart(number)
 
-    assert found.stretch == "rolling restart of 2 pods"
+    assert found.stretch == stretch
     assert found.requests > 1000
+    assert found.pages == []
+
+
+@pytest.mark.bench
+def test_half_an_hour_of_a_fleet_sends_no_page() -> None:
+    need_tool("promtool")
+
+    found = fleet_day(0, 1800.0, 3)
+
+    assert found.stretch == "day of a fleet of 3 pods"
+    assert found.requests > 30
     assert found.pages == []
 
 
