@@ -68,7 +68,7 @@ wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure
 release: .venv/.dev .venv/.release ## all that a release publishes, into dist/release/, built twice, compared and tried: twenty minutes; ARGS=--check: only tried
 	@$(BIN)/python -m tools.release $(ARGS)
 
-thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes, at once or bit by bit; ARGS=--status: what is left
+thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes and what is left of the parts beside, at once or bit by bit; ARGS=--status: what is left
 	@$(BIN)/python -m tools.thorough $(ARGS)
 
 test-more: .venv/.dev ## what `make test` and `make test-long` play a part of, whole: all suites of the rules on Prometheus 3.x too, longer histories: ten minutes
@@ -104,7 +104,7 @@ bench-full: .venv/.dev ## the same beside HAProxy, Envoy, sglang-router and Lite
 profile: .venv/.dev ## where the sidecar spends its time on a token and on a request: flame graphs, a minute or so; ARGS="request --native"
 	$(BIN)/python -m bench.profile $(ARGS)
 
-bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--report: docs/evidence/incidents.md
+bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--health: an hour, while nothing is broken; ARGS=--report: docs/evidence/incidents.md
 	$(BIN)/python -m bench.incidents $(ARGS)
 
 score: .venv/.dev ## does the verdict name what broke, on 20 shapes of faults that the commit draws: 15 to 17 minutes on two cores, and it needs promtool

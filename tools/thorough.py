@@ -46,7 +46,7 @@ HELP = """\
 Runs each part whose record is not of this tree, those that measure on all cores first, and records it in
 docs/evidence/thorough/ if it passed. Commit the records. What was interrupted goes on with the next run.
 
-  make thorough                         all that is not fresh: at most 100 minutes on two idle cores
+  make thorough                         all that is not fresh: 100 minutes of clocks on two idle cores, the rest beside and after
   make thorough ARGS=--status           what is fresh, stale or missing, and what each part gave
   make thorough ARGS="--status --whole" the same, with exit code 1 unless all are fresh: before an issue is handed over as done
   make thorough ARGS="--only vllm"      one part, fresh or not; several with commas
@@ -129,6 +129,7 @@ PARTS = (
         (*PLAYED, "bench/incidents"),
         needs_clock=False,
     ),
+    Part("health", 60, "make bench-incidents ARGS=--health", (*PLAYED, "bench/incidents"), needs_clock=False),
     Part(
         "benches",
         4,
