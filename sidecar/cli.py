@@ -13,7 +13,8 @@ from functools import partial
 
 from sidecar import BUILD, __version__
 from sidecar.config.file import SHORT_FLAGS, ConfigErrors, flag_of, load
-from sidecar.config.folding import MISUSED, OK, Parser, errors_text, width
+from sidecar.config.flag_parser import Parser
+from sidecar.config.folding import MISUSED, OK, errors_text, width
 from sidecar.config.schema import Config
 
 
@@ -209,5 +210,6 @@ def _parser() -> argparse.ArgumentParser:
             description=about,
             epilog=_ENDS,
             parents=[shared],
+            strict=True,
         )
     return parser

@@ -50,7 +50,7 @@ def baseline(seconds: float = LEARNS_SECONDS) -> int:
             if url and time.monotonic() - begun_at >= seconds:
                 break
             _say(f"{time.monotonic() - begun_at:4.0f} s  {line.rstrip()}")
-        export = [*command, "baseline", "export", f"--url={url}", f"--out={BASELINE}"]
+        export = [*command, "baseline", "export", f"--sidecar.url={url}", f"--out={BASELINE}"]
         return subprocess.run(export, check=False).returncode  # noqa: S603  no shell
     finally:
         demo.terminate()

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text
+from sidecar.commands.shared_flags import SIDECAR_URL, add_flag, renamed, shared
+from sidecar.config.flag_parser import Parser
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
 from sidecar.config.values import is_http_address
 from sidecar.pod.usual.baseline import RefusedError, parsed
 
@@ -28,7 +30,8 @@ examples:
   sidecar baseline export --out=baseline.json
       Ask the sidecar on this host.
   kubectl port-forward pod/llm-0 9901 &
-  sidecar baseline export --url=http://127.0.0.1:9901 --out=baseline.json
+  sidecar baseline export --sidecar.url=http://127.0.0.1:9901 \\
+      --out=baseline.json
   kubectl create configmap llm-baseline --from-file=baseline.json
       Ask one pod, and put the file where all pods of the fleet can mount it:
       with baseline.file: /etc/llm/baseline.json in their config.
@@ -41,7 +44,6 @@ in its log which part differs. A pod that remembers its own past
 exit codes: 0 the file is written; 1 no answer, or the pod is not healthy enough
 to be the example; 2 wrong flags.
 """
-HERE = "http://127.0.0.1:9901"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -50,18 +52,19 @@ def main(argv: Sequence[str]) -> int:
         known = _parser().parse_args(list(argv))
     except SystemExit as stop:  # help: 0; a wrong flag: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
-    if not is_http_address(known.url):
-        return _said("--url is no http:// or https:// address", MISUSED)
+    url = vars(known)["sidecar.url"]
+    if not is_http_address(url):
+        return _said("--sidecar.url is no http:// or https:// address", MISUSED)
     # Sockets and a loop are loaded only if there is something to ask.
     from sidecar.commands.diagnose.sources import AskingError, one_baseline  # noqa: PLC0415
 
     try:
-        text = json.dumps(asyncio.run(one_baseline(known.url)), allow_nan=False).encode() + b"\n"
+        text = json.dumps(asyncio.run(one_baseline(url)), allow_nan=False).encode() + b"\n"
         told = parsed(text)
     except AskingError as error:
-        return _said(f"{error}\n--url says which sidecar to ask (its admin side)", FAILED)
+        return _said(f"{error}\n--sidecar.url says which sidecar to ask (its admin side)", FAILED)
     except (RefusedError, ValueError) as refused:
-        return _said(f"{known.url} answers with something else: {refused}", FAILED)
+        return _said(f"{url} answers with something else: {refused}", FAILED)
     if told["burning"] or told["provisional"]:
         why = "its objectives burn now" if told["burning"] else "it learned from a burn, for lack of calm (provisional)"
         return _said(f"this pod is no example for others: {why}; ask a healthy one", FAILED)
@@ -78,9 +81,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="sidecar baseline",
         description=_ABOUT_BASELINE,
         epilog=_EXAMPLES_OF_BASELINE,
+        old=renamed("baseline"),
     )
     parser.add_argument("verb", choices=("export",), metavar="export", help="the one thing that it does")
-    parser.add_argument("--url", metavar="URL", default=HERE, help=f"a sidecar's admin side (default {HERE})")
+    add_flag(parser, shared("sidecar.url"), SIDECAR_URL)
     parser.add_argument("--out", metavar="FILE", required=True, help="the file to write")
     return parser
 

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from sidecar.commands.baseline_command import HERE
-from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text
+from sidecar.commands.shared_flags import SIDECAR_URL, add_flag, renamed, shared, wrong_output
+from sidecar.config.flag_parser import Parser
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
 
 
 _ABOUT_DRAIN = """\
@@ -43,38 +44,62 @@ def main(argv: Sequence[str]) -> int:
         prog="sidecar drain",
         description=_ABOUT_DRAIN,
         epilog=_EXAMPLES_OF_DRAIN,
+        old=renamed("drain"),
     )
-    parser.add_argument("--url", default=HERE, help=f"the admin side of a sidecar on this host (default {HERE})")
+    add_flag(parser, shared("sidecar.url"), SIDECAR_URL)
+    add_flag(parser, shared("output"))
     try:
         known = parser.parse_args(list(argv))
-        parts = urlsplit(known.url)
-        host, port = parts.hostname, parts.port
     except SystemExit as stop:  # help: 0; a wrong flag: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
-    except ValueError:
-        host = port = None
-    if host is None or parts.scheme not in ("http", "https"):
-        sys.stderr.write(errors_text(["sidecar drain: --url is no http:// or https:// address"]))
+    told = {name: value for name, value in vars(known).items() if value is not None}
+    connection, wrong = _connection(told["sidecar.url"]), wrong_output(told)
+    if connection is None:
+        wrong = ["--sidecar.url is no http:// or https:// address", *wrong]
+    if connection is None or wrong:
+        sys.stderr.write(errors_text(f"sidecar drain: {each}" for each in wrong))
         return MISUSED
+    return _drained(connection, as_json=told.get("output") == "json")
+
+
+def _connection(url: str) -> http.client.HTTPConnection | None:
+    """A connection that is not open yet; None for what is no address."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if host is None or parts.scheme not in ("http", "https"):
+        return None
     if parts.scheme == "https":
         # Loopback, and the certificate names the pod: nothing stands between.
         context = ssl._create_unverified_context()  # noqa: S323, SLF001
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            host, port, timeout=_LONGEST_SECONDS, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(host, port, timeout=_LONGEST_SECONDS)
+        return http.client.HTTPSConnection(host, port, timeout=_LONGEST_SECONDS, context=context)
+    return http.client.HTTPConnection(host, port, timeout=_LONGEST_SECONDS)
+
+
+def _drained(connection: http.client.HTTPConnection, *, as_json: bool) -> int:
+    """Ask, wait, and print the answer."""
     try:
         connection.request("POST", "/-/drain")
         answer = connection.getresponse()
         said = answer.read(4096).decode("utf-8", "replace").strip()
-        drained = answer.status == 200 and json.loads(said)["drained"] is True
+        end = json.loads(said)
+        drained = answer.status == 200 and end["drained"] is True
+        words = _words(drained, end["in_flight"], end["waited_seconds"])
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         sys.stderr.write(
-            errors_text(["sidecar drain: no sidecar answered there; --url says which one to ask (its admin side)"])
+            errors_text(
+                ["sidecar drain: no sidecar answered there; --sidecar.url says which one to ask (its admin side)"]
+            )
         )
         return FAILED
     finally:
         connection.close()
-    sys.stdout.write(f"{said}\n")
+    sys.stdout.write(f"{said if as_json else words}\n")
     return OK if drained else FAILED
+
+
+def _words(drained: bool, in_flight: int, waited_seconds: float) -> str:
+    first = "drained: nothing is in flight" if drained else f"not drained: {in_flight} requests are in flight"
+    return f"{first}, {waited_seconds:.1f} s after the drain began"

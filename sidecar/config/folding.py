@@ -1,13 +1,10 @@
-"""The output that all commands share: lines that fit the terminal, errors of a command line, and exit statuses.
+"""The output that all commands share: lines that fit the terminal, errors, and exit statuses.
 
 Knows columns, and nothing of what is said.
 """
 
-import argparse
-import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
 
 
 OK, FAILED, MISUSED = 0, 1, 2
@@ -53,14 +50,3 @@ def folded_command(words: Sequence[str], columns: int, first: str = "") -> list[
             lines[-1] += " \\"
             lines.append(f"{first}    {word}")
     return lines
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors fit the terminal, as its help does, which keeps the lines of its texts and takes no beginning of a flag for it."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **options})
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(MISUSED, errors_text([f"{self.prog}: error: {message}"]))

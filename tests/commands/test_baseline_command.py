@@ -59,7 +59,7 @@ def served(made: Sliced[bytearray] | None) -> Iterator[str]:
 def test_a_healthy_pod_is_written_to_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "baseline.json"
     with served(document()) as url:
-        code = main(["baseline", "export", f"--url={url}", f"--out={file}"])
+        code = main(["baseline", "export", f"--sidecar.url={url}", f"--out={file}"])
 
     assert code == 0
     assert json.loads(file.read_text())["key"] == {**KEY.as_json(), "models": ["llama"]}
@@ -80,7 +80,7 @@ def test_a_pod_that_is_no_example_is_refused_and_nothing_is_written(
 ) -> None:
     file = tmp_path / "baseline.json"
     with served(made) as url:
-        code = main(["baseline", "export", f"--url={url}", f"--out={file}"])
+        code = main(["baseline", "export", f"--sidecar.url={url}", f"--out={file}"])
 
     assert (code, file.exists()) == (1, False)
     assert why in " ".join(capsys.readouterr().err.split())
@@ -88,7 +88,7 @@ def test_a_pod_that_is_no_example_is_refused_and_nothing_is_written(
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(document()) as url:
-        code = main(["baseline", "export", f"--url={url}", f"--out={tmp_path / 'none' / 'baseline.json'}"])
+        code = main(["baseline", "export", f"--sidecar.url={url}", f"--out={tmp_path / 'none' / 'baseline.json'}"])
 
     assert code == 1
     assert "No such file or directory" in capsys.readouterr().err
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.Ca
     [
         ([], "the following arguments are required: export, --out"),
         (["import", "--out=x"], "invalid choice: 'import'"),
-        (["export", "--out=x", "--url=llm-0:9901"], "is no http:// or https:// address"),
+        (["export", "--out=x", "--sidecar.url=llm-0:9901"], "is no http:// or https:// address"),
     ],
 )
 def test_wrong_flags_are_told(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,12 +108,12 @@ def test_wrong_flags_are_told(arguments: list[str], why: str, capsys: pytest.Cap
 
 
 def test_an_address_without_a_sidecar_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["baseline", "export", "--url=http://127.0.0.1:9", f"--out={tmp_path / 'x'}"])
+    code = main(["baseline", "export", "--sidecar.url=http://127.0.0.1:9", f"--out={tmp_path / 'x'}"])
 
     said = capsys.readouterr().err
     assert code == 1
     assert "127.0.0.1:9" in said
-    assert "--url" in said
+    assert "--sidecar.url" in said
 
 
 def test_the_help_teaches_the_whole_way(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_the_help_teaches_the_whole_way(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["baseline", "--help"]) == 0
 
     shown = capsys.readouterr().out
-    for word in ("--url", "--out", "baseline.file", "state.directory", "configmap", "exit codes"):
+    for word in ("--sidecar.url", "--out", "baseline.file", "state.directory", "configmap", "exit codes"):
         assert word in shown
 
 

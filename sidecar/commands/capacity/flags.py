@@ -12,7 +12,8 @@ from typing import TypeVar
 from sidecar.commands.capacity.gpus import GPUS
 from sidecar.commands.capacity.models import KNOWN_MODELS
 from sidecar.commands.capacity.units import read_bytes, read_bytes_per_second, read_count, read_rate, read_seconds
-from sidecar.config.folding import Parser
+from sidecar.commands.shared_flags import OUTPUTS, shared
+from sidecar.config.flag_parser import Parser
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import parse_engine_url
 from sidecar.engines.kinds import KINDS
@@ -131,6 +132,12 @@ class _Flag:
     several: bool = False
 
 
+def _as_elsewhere(name: str, read: Callable[[str], object], words: str | None = None) -> _Flag:
+    """A flag that other commands have too."""
+    flag = shared(name, words)
+    return _Flag(flag.name, flag.shape, read, flag.words)
+
+
 SLOTS_FLAGS = ", ".join(f"{kind.title}: {kind.slots_flag}" for kind in KINDS.values() if kind.slots_flag)
 """For each engine, the name of its own flag that corresponds to `--slots`."""
 _MODEL_NAMES, _GPU_NAMES = tuple(KNOWN_MODELS), tuple(GPUS)
@@ -177,13 +184,15 @@ _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
         _Flag("replicas.now", "N", read_count, "replicas that share the traffic now (default 1)"),
     ),
     "running systems": (
-        _Flag(
-            "sidecar.url", "URL", _url, "a sidecar's admin port, http://host:9901: load, service and queue are measured"
+        _as_elsewhere(
+            "sidecar.url", _url, "a sidecar's admin side, http://host:9901: load, service and queue are measured"
         ),
-        _Flag("engine.url", "URL", _url, "an engine, http://host:port: its cache and longest context, if it is a vLLM"),
+        _as_elsewhere(
+            "engine.url", _url, "an engine, http://host:port: its cache and longest context, if it is a vLLM"
+        ),
         _Flag("window", "TIME", read_seconds, "time to watch the sidecar (default 3m; 0: its whole life, at once)"),
     ),
-    "output": (_Flag("output", "KIND", _choice("text", "json"), "text (default) or json"),),
+    "output": (_as_elsewhere("output", _choice(*OUTPUTS)),),
 }
 _FLAGS = {flag.name: flag for group in _GROUPS.values() for flag in group}
 _GEOMETRY = ("model.layers", "model.kv-heads", "model.head-dim")
@@ -228,7 +237,7 @@ class Asked:
         return value
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The parser for --help and for splitting a command line. Values are read later, to report all errors at once."""
     made = Parser(
         prog="sidecar capacity",
@@ -246,11 +255,12 @@ def parser() -> argparse.ArgumentParser:
 
 def read_flags(argv: Sequence[str]) -> Asked:
     """Parse a command line. Raises UsageError with every error, one per line, and for --help SystemExit(0)."""
+    made = parser()
     try:
-        known, unknown = parser().parse_known_args(list(argv))
+        known, unknown = made.parse_known_args(list(argv))
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from None
-    errors = [_unknown(text) for text in unknown]
+    errors = made.unknown(unknown)
     said: dict[str, list[object]] = {}
     for name, texts in vars(known).items():
         for text in texts or ():
@@ -292,10 +302,3 @@ def _together(given: set[str]) -> list[str]:
             "no model is given: --model, --model.config, or --model.layers with --model.kv-heads and --model.head-dim"
         )
     return errors
-
-
-def _unknown(text: str) -> str:
-    name = text.partition("=")[0]
-    if not name.startswith("-"):
-        return f"{text[:80]!r} is no flag: every input is --name=value"
-    return f"{name[:80]} is no flag of sidecar capacity{did_you_mean(name.lstrip('-'), _FLAGS)}"

@@ -4,7 +4,6 @@ Exit codes, as of `sidecar diagnose`: 0 compared; 1 no answer from the Prometheu
 nothing in common to compare. It knows flags and texts and reads the clock once; `two_sides.py` computes.
 """
 
-import argparse
 import asyncio
 import json
 import re
@@ -31,7 +30,9 @@ from sidecar.commands.compare.two_sides import (
     queries,
     tail_queries,
 )
-from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, width
+from sidecar.commands.shared_flags import add_flag, shared, wrong_output
+from sidecar.config.flag_parser import Parser
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
 from sidecar.config.values import USER_OF_URL, is_http_address
 from sidecar.diagnosis.promql import quoted, ranges
 
@@ -68,7 +69,7 @@ exit codes: 0 compared; 1 no answer from the address; 2 wrong flags, or the
 sides have no lane with requests in common.
 """
 _COMPARE_FLAGS = (
-    ("prometheus.url", "URL", "a Prometheus that scrapes sidecars"),
+    shared("prometheus.url"),
     ("old", "SIDE", "the end of a window (2h ago, or a time such as 2026-11-24T14:00Z), or LABEL=VALUE"),
     ("new", "SIDE", "the same of the other side"),
     ("window", "DURATION", f"length of each window (default {_DEFAULT_WINDOW})"),
@@ -77,7 +78,7 @@ _COMPARE_FLAGS = (
     ("model", "NAME", "one model only"),
     ("lane", "NAME", "one lane only"),
     ("expect", "NAMES", f"what was expected to move, of: {', '.join(BY_NAME)}"),
-    ("output", "FORMAT", "text or json (default text)"),
+    shared("output"),
 )
 _NEEDED = ("prometheus.url", "old", "new")
 _PODS, _LANES = ("namespace", "job"), ("model", "lane")
@@ -134,12 +135,13 @@ def side(text: str, now: float) -> Side:
 def main(argv: Sequence[str]) -> int:
     """Run the command. Raises for nothing that a user can type."""
     try:
-        known, unknown = _parser().parse_known_args(list(argv))
+        parser = _parser()
+        known, unknown = parser.parse_known_args(list(argv))
     except SystemExit as stop:  # help: 0; a flag without its value: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     told = {name: value for name, value in vars(known).items() if value is not None}
     parts, errors = _parts(told, time.time())  # noqa: TID251  Prometheus keeps wall-clock time
-    errors = [*(f"{word}: there is no such flag" for word in unknown), *_errors(told), *errors]
+    errors = [*parser.unknown(unknown), *_errors(told), *errors]
     if parts is None or errors:
         lines = [f"sidecar compare: {error}" for error in errors]
         sys.stderr.write(errors_text([*lines, "`sidecar compare --help` explains, with examples."]))
@@ -184,14 +186,14 @@ async def _asked(url: str, parts: tuple[Part, Part]) -> list[Answers]:
     return answers
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="sidecar compare",
         description=_ABOUT_COMPARE,
         epilog=_EXAMPLES_OF_COMPARE,
     )
-    for name, value, words in _COMPARE_FLAGS:
-        parser.add_argument(f"--{name}", dest=name, metavar=value, help=words)
+    for flag in _COMPARE_FLAGS:
+        add_flag(parser, flag)
     return parser
 
 
@@ -203,9 +205,7 @@ def _errors(told: Mapping[str, str]) -> list[str]:
     errors += [
         f"--expect: {name!r} is none of: {', '.join(BY_NAME)}" for name in _expected(told) if name not in BY_NAME
     ]
-    if told.get("output", "text") not in ("text", "json"):
-        errors.append(f"--output: {told['output']!r} is neither text nor json")
-    return errors
+    return [*errors, *wrong_output(told)]
 
 
 def _expected(told: Mapping[str, str]) -> list[str]:

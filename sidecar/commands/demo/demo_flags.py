@@ -18,7 +18,7 @@ from sidecar.commands.demo.incidents import (
 )
 from sidecar.commands.demo.processes import DemoError, bindable
 from sidecar.commands.simulator.replica_presets import PRESETS, SMALL_CHAT
-from sidecar.config.folding import Parser
+from sidecar.config.flag_parser import Parser
 
 
 MOST_PER_SECOND = 1000.0

@@ -4,7 +4,6 @@ Exit codes, as of `sidecar capacity`: 0 a verdict, an engine that is down, or al
 flags, all of them listed, or data that allow no verdict, from any source. This module knows flags and texts; `tree.py` judges.
 """
 
-import argparse
 import asyncio
 import json
 import sys
@@ -13,13 +12,13 @@ from typing import Any
 
 from sidecar.commands.diagnose import by_hand
 from sidecar.commands.diagnose.terminal import text
-from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, width
+from sidecar.commands.shared_flags import SIDECAR_URL, add_flag, shared, wrong_output
+from sidecar.config.flag_parser import Parser
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
 from sidecar.config.values import USER_OF_URL, is_http_address
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.tree import contained
 
-
-SIDECAR_URL = "http://127.0.0.1:9901"
 
 _ABOUT_DIAGNOSE = """\
 Say what broke, and what to do: time to first token and inter-token latency
@@ -52,14 +51,14 @@ exit codes: 0 a verdict on some lane, an engine that is down, or all is well;
 or by hand, do not suffice.
 """
 _SOURCES = (
-    ("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),
-    ("prometheus.url", "URL", "a Prometheus that scrapes sidecars: a fleet in place of one pod"),
+    shared("sidecar.url"),
+    shared("prometheus.url", "a Prometheus that scrapes sidecars: a fleet in place of one pod"),
     ("namespace", "NAME", "of the fleet (Prometheus only)"),
     ("job", "NAME", "one engine of the fleet (Prometheus only)"),
     ("model", "NAME", "one model only"),
     ("lane", "NAME", "one lane only"),
     ("window", "DURATION", "how far back (Prometheus only; default 5m)"),
-    ("output", "FORMAT", "text or json (default text)"),
+    shared("output"),
 )
 _ONLY_PROMETHEUS = ("namespace", "job", "window")
 
@@ -72,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as stop:  # help: 0; a flag without its value: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     told = {name: value for name, value in vars(known).items() if value is not None}
-    errors = _errors(told, unknown)
+    errors = [*parser.unknown(unknown), *_errors(told)]
     numbers, wrong = by_hand.read(told)
     errors += wrong
     if errors:
@@ -106,23 +105,23 @@ def main(argv: Sequence[str]) -> int:
     return _print(_chosen(answer, told), told)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="sidecar diagnose",
         description=_ABOUT_DIAGNOSE,
         epilog=_EXAMPLES_OF_DIAGNOSE,
     )
     source = parser.add_argument_group("source to ask")
-    for name, value, words in _SOURCES:
-        source.add_argument(f"--{name}", dest=name, metavar=value, help=words)
+    for flag in _SOURCES:
+        add_flag(source, flag)
     hand = parser.add_argument_group("numbers by hand (then no source is asked)")
-    for flag in by_hand.BY_HAND_FLAGS:
-        hand.add_argument(f"--{flag.name}", dest=flag.name, metavar=flag.shape, help=flag.words)
+    for told in by_hand.BY_HAND_FLAGS:
+        add_flag(hand, (told.name, told.shape, told.words))
     return parser
 
 
-def _errors(told: dict[str, str], unknown: list[str]) -> list[str]:
-    errors = [f"{word}: there is no such flag" for word in unknown]
+def _errors(told: dict[str, str]) -> list[str]:
+    errors: list[str] = []
     hand = [f"--{flag.name}" for flag in by_hand.BY_HAND_FLAGS if flag.name in told]
     asked = [name for name in ("sidecar.url", "prometheus.url") if name in told]
     if len(asked) > 1:
@@ -139,8 +138,7 @@ def _errors(told: dict[str, str], unknown: list[str]) -> list[str]:
         for name in _ONLY_PROMETHEUS
         if name in told and "prometheus.url" not in told
     ]
-    if told.get("output", "text") not in ("text", "json"):
-        errors.append(f"--output: {told['output']!r} is neither text nor json")
+    errors += wrong_output(told)
     if "window" in told:
         try:
             long_enough = by_hand.duration(told["window"]) >= 60

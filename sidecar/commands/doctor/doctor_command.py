@@ -4,25 +4,24 @@ Exit codes: 0 no link is broken; 1 a link is broken, or, with --strict, not know
 knows flags and texts; the files beside it ask and judge.
 """
 
-import argparse
 import asyncio
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sidecar.commands.diagnose.diagnose_command import SIDECAR_URL
 from sidecar.commands.doctor.attached_pods import FROM_A_CLUSTER
 from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
 from sidecar.commands.doctor.links import Finding, State
 from sidecar.commands.inject.audit import audited
 from sidecar.commands.inject.manifest_text import Document, ManifestError, read
+from sidecar.commands.shared_flags import SIDECAR_URL, add_flag, renamed, shared, wrong_output
 from sidecar.config.file import ConfigErrors, load
-from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, folded, width
+from sidecar.config.flag_parser import Parser, shown_word
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, folded, width
 from sidecar.config.notes import notes
 from sidecar.config.schema import Config, ProxyConfig
 from sidecar.config.values import is_http_address, parse_engine_url
@@ -30,7 +29,7 @@ from sidecar.objectives.attribution import SIDECAR, Blame
 
 
 DOCTOR_VERSION = 1
-"""Version of the schema of `--format=json`, which is raised as that of `/diagnosis` (docs/diagnosis.md)."""
+"""Version of the schema of `--output=json`, which is raised as that of `/diagnosis` (docs/diagnosis.md)."""
 
 _ABOUT_DOCTOR = """\
 Check every link from the engine to a page, before and after attaching: engine,
@@ -57,27 +56,27 @@ A user and a password go into an address: https://USER:PASSWORD@HOST:PORT.
 exit codes: 0 no link is broken; 1 a link is broken (with --strict also: a link
 is unknown); 2 wrong flags. docs/doctor.md explains each link.
 """
-_ADDRESSES = {
-    "engine.url": "the engine's own port, or unix:/path",
-    "sidecar.url": f"a sidecar's admin side (default {SIDECAR_URL})",
-    "proxy.url": "a sidecar's traffic port (default: as in --config.file, else port 8900 of the same host)",
-    "prometheus.url": "the Prometheus that scrapes it and evaluates the rules",
-    "alertmanager.url": "Alertmanager (default: the one to which Prometheus sends)",
-    "grafana.url": "Grafana, with a user who may see the dashboards (default: as in the pages' links)",
-}
+_ASKED_URLS = (
+    shared("engine.url"),
+    shared("sidecar.url"),
+    ("proxy.url", "URL", "a sidecar's traffic port (default: as in --config.file, else port 8900 of the same host)"),
+    shared("prometheus.url", "the Prometheus that scrapes it and evaluates the rules"),
+    ("alertmanager.url", "URL", "Alertmanager (default: the one to which Prometheus sends)"),
+    ("grafana.url", "URL", "Grafana, with a user who may see the dashboards (default: as in the pages' links)"),
+)
+_ADDRESSES = tuple(name for name, _, _ in _ASKED_URLS)
 _PHASES = (*map(str, Blame), SIDECAR)
-_UP_TO_THE_USER = re.compile(r"^([^@]*?(?:://|=))?.*@", re.DOTALL)
-"""A word up to the end of its user and password. It may be no address, so that all before its last @ may be a password."""
 
 
 def main(argv: Sequence[str], check_web_config: Callable[[str], None] = lambda _file: None) -> int:
     """Run the command. Raises for nothing that a user can type. `check_web_config`: raises ConfigErrors for a bad file."""
+    parser = _parser()
     try:
-        known, unknown_flags = _parser().parse_known_args(list(argv))
+        known, unknown_flags = parser.parse_known_args(list(argv))
     except SystemExit as stop:  # help: 0; a flag without its value: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     told = {name: value for name, value in vars(known).items() if value not in (None, False)}
-    errors = _errors(told, unknown_flags)
+    errors = [*parser.unknown(unknown_flags), *_errors(told)]
     manifests, unread = _manifests(told.get("manifests"))
     if errors := [*errors, *unread]:
         lines = [f"sidecar doctor: {error}" for error in errors]
@@ -102,20 +101,21 @@ def main(argv: Sequence[str], check_web_config: Callable[[str], None] = lambda _
         grafana_url=told.get("grafana.url"),
     )
     findings = asyncio.run(examined(sources, evidence, told.get("send-test-page")))
-    sys.stdout.write(as_json(findings) if told.get("format") == "json" else as_text(findings, width()))
+    sys.stdout.write(as_json(findings) if told.get("output") == "json" else as_text(findings, width()))
     bad = {State.BROKEN, State.UNKNOWN} if "strict" in told else {State.BROKEN}
     return FAILED if any(finding.state in bad for finding in findings) else OK
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="sidecar doctor",
         description=_ABOUT_DOCTOR,
         epilog=_EXAMPLES_OF_DOCTOR,
+        old=renamed("doctor"),
     )
     asked = parser.add_argument_group("sources to ask")
-    for name, words in _ADDRESSES.items():
-        asked.add_argument(f"--{name}", dest=name, metavar="URL", help=words)
+    for flag in _ASKED_URLS:
+        add_flag(asked, flag)
     read = parser.add_argument_group("files to read on this machine")
     read.add_argument("--config.file", dest="config.file", metavar="FILE", help="the sidecar's config")
     read.add_argument(
@@ -142,20 +142,18 @@ def _parser() -> argparse.ArgumentParser:
         const=SIDECAR,
         help=f"send one page marked TEST to the receivers of this phase, and resolve it (default phase {SIDECAR})",
     )
-    test.add_argument("--format", dest="format", metavar="FORMAT", help="text or json (default text)")
+    add_flag(test, shared("output"))
     test.add_argument("--strict", dest="strict", action="store_true", help="exit 1 also if a link is unknown")
     return parser
 
 
-def _errors(told: Mapping[str, Any], unknown_flags: Sequence[str]) -> list[str]:
-    errors = [f"{_shown(word)}: there is no such flag" for word in unknown_flags]
-    errors += [
-        f"--{name}: {_shown(told[name])!r} is no http:// or https:// address"
+def _errors(told: Mapping[str, Any]) -> list[str]:
+    errors = [
+        f"--{name}: {shown_word(told[name])!r} is no http:// or https:// address"
         for name in _ADDRESSES
         if name in told and not _is_address(name, told[name])
     ]
-    if told.get("format", "text") not in ("text", "json"):
-        errors.append(f"--format: {told['format']!r} is neither text nor json")
+    errors += wrong_output(told)
     if told.get("send-test-page", SIDECAR) not in _PHASES:
         errors.append(f"--send-test-page: {told['send-test-page']!r} is no phase; the phases are {', '.join(_PHASES)}")
     if "send-test-page" in told and not {"alertmanager.url", "prometheus.url"} & told.keys():
@@ -176,11 +174,6 @@ def _manifests(file: str | None) -> tuple[list[Document], list[str]]:
         return [], [f"--manifests: {file}: {error.strerror}"]
     except (UnicodeDecodeError, ManifestError) as error:
         return [], [f"--manifests: {error}"]
-
-
-def _shown(word: str) -> str:
-    """A word that was typed, without a user and a password in it."""
-    return _UP_TO_THE_USER.sub(r"\1", word)
 
 
 def _is_address(name: str, value: str) -> bool:

@@ -14,7 +14,7 @@ from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.rules.operator import RELEASE, SECRET
 from sidecar.commands.export.rules.rulers import RULERS
 from sidecar.commands.export.rules.severity import Severities
-from sidecar.config.folding import Parser
+from sidecar.config.flag_parser import Parser
 from sidecar.metrics.declaration import Profile
 from sidecar.metrics.target_labels import CLUSTER
 

@@ -4,7 +4,8 @@ import argparse
 
 from sidecar.commands.inject.attaching import ASKED
 from sidecar.commands.inject.engine_in_pod import HOOKS
-from sidecar.config.folding import Parser, width
+from sidecar.config.flag_parser import Parser
+from sidecar.config.folding import width
 
 
 _INJECT = f"""\

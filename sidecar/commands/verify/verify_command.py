@@ -4,14 +4,15 @@ Exit codes: 0 no source contradicts another and no stream is held back; 1 one do
 all of them listed. It knows flags and texts; `verify_run.py` sends, `verify_findings.py` judges.
 """
 
-import argparse
 import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from sidecar.commands.shared_flags import add_flag, shared, wrong_output
 from sidecar.commands.verify.probe_shapes import MOST_OUTPUT_TOKENS, VERIFY_PROBES, key_variable
-from sidecar.config.folding import FAILED, MISUSED, OK, Parser, errors_text, width
+from sidecar.config.flag_parser import Parser
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
 from sidecar.config.values import USER_OF_URL, is_http_address, parse_address
 from sidecar.engines.probe.api_key import EngineApiKey
 from sidecar.engines.probe.where import unix_path
@@ -50,26 +51,27 @@ exit codes: 0 nothing differs; 1 sources contradict each other, a hop holds
 streams back, an address does not answer, or Ctrl-C; 2 wrong flags.
 """
 _VERIFY_FLAGS = (
-    ("engine.url", "URL", "the engine's own address: http://host:port, https:// or unix:/path"),
+    shared("engine.url", "the engine's own address: http://host:port, https:// or unix:/path"),
     ("entry.url", "URL", "the address that users have, in front of gateway, TLS and network"),
     ("model", "NAME", "the model to ask for (default: the first one that is listed)"),
     ("entry.model", "NAME", "its name at the entry (default: the same)"),
     ("engine.api-key-file", "FILE", "holds the API key of the engine"),
     ("entry.api-key-file", "FILE", "holds the API key of the entry"),
     ("spans.listen", "ADDRESS", "receive the engine's spans at host:port, /v1/traces (default: none are received)"),
-    ("output", "FORMAT", "text or json (default text)"),
+    shared("output"),
 )
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command. Raises for nothing that a user can type."""
     try:
-        known, unknown = _parser().parse_known_args(list(argv))
+        parser = _parser()
+        known, unknown = parser.parse_known_args(list(argv))
     except SystemExit as stop:  # help: 0; a flag without its value: 2
         return stop.code if isinstance(stop.code, int) else MISUSED
     told = {name: value for name, value in vars(known).items() if value is not None}
     keys, errors = _keys(told)
-    errors = [*(f"{word}: there is no such flag" for word in unknown), *_errors(told), *errors]
+    errors = [*parser.unknown(unknown), *_errors(told), *errors]
     if errors:
         lines = [f"sidecar verify: {error}" for error in errors]
         sys.stderr.write(errors_text([*lines, "`sidecar verify --help` explains, with examples."]))
@@ -116,14 +118,14 @@ def _tell(name: str) -> None:
         sys.stderr.flush()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="sidecar verify",
         description=_ABOUT_VERIFY,
         epilog=_EXAMPLES_OF_VERIFY,
     )
-    for name, value, words in _VERIFY_FLAGS:
-        parser.add_argument(f"--{name}", dest=name, metavar=value, help=words)
+    for flag in _VERIFY_FLAGS:
+        add_flag(parser, flag)
     return parser
 
 
@@ -150,9 +152,7 @@ def _errors(told: Mapping[str, str]) -> list[str]:
         parse_address(told.get("spans.listen", "127.0.0.1:9901"))
     except ValueError as wrong:
         errors.append(f"--spans.listen: {told['spans.listen']!r} {wrong}")
-    if told.get("output", "text") not in ("text", "json"):
-        errors.append(f"--output: {told['output']!r} is neither text nor json")
-    return errors
+    return [*errors, *wrong_output(told)]
 
 
 def _keys(told: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

@@ -16,7 +16,7 @@ def test_all_that_is_wrong_is_told_at_once_with_what_is_allowed(capsys: pytest.C
     for words in (
         'did you mean "h100"?',
         "--tokens='many' is not a whole number",
-        'did you mean "model"?',
+        'did you mean "--model"?',
         "--wait needs a load",
         "is not a share above 0",
         "'there' is no flag",

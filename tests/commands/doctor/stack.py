@@ -88,10 +88,10 @@ class Examined:
 
 
 def doctor(*flags: str) -> Examined:
-    """One run of `sidecar doctor --format=json`."""
+    """One run of `sidecar doctor --output=json`."""
     out = io.StringIO()
     with _ONE_AT_A_TIME, redirect_stdout(out):
-        code = main(["doctor", "--format=json", *flags])
+        code = main(["doctor", "--output=json", *flags])
     return Examined(code, json.loads(out.getvalue()))
 
 

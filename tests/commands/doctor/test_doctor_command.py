@@ -77,7 +77,7 @@ def test_all_sources_are_asked_by_reading_alone(capsys: pytest.CaptureFixture[st
     """Only queries are posted. The sidecar's page is asked under the doctor's name, so that it counts as no scrape."""
     double = Double()
     flags = ("sidecar.url", "prometheus.url", "alertmanager.url", "proxy.url")
-    code = play(double, lambda host: main([*(f"--{flag}=http://{host}" for flag in flags), "--format=json"]))
+    code = play(double, lambda host: main([*(f"--{flag}=http://{host}" for flag in flags), "--output=json"]))
     links = {one["link"]: one["state"] for one in json.loads(capsys.readouterr().out)["links"]}
 
     assert {path for method, path, _ in double.asked if method != "GET"} == {"/api/v1/query"}
@@ -108,7 +108,7 @@ def test_a_series_that_the_last_scrape_could_not_know_is_looked_for_in_the_next(
     double = ScrapedAgain()
     play(
         double,
-        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
+        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--output=json"]),
     )
     (found,) = [one for one in json.loads(capsys.readouterr().out)["links"] if one["link"] == "scrape"]
 
@@ -145,7 +145,7 @@ def test_a_series_is_not_called_dropped_before_a_scrape_that_could_bring_it(
     monkeypatch.setattr(gathering, "SCRAPE_SLACK_SECONDS", 0.0)
     play(
         Silent(answer),
-        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
+        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--output=json"]),
     )
     (found,) = [one for one in json.loads(capsys.readouterr().out)["links"] if one["link"] == "scrape"]
 
@@ -156,7 +156,7 @@ def test_a_series_is_not_called_dropped_before_a_scrape_that_could_bring_it(
 def test_a_password_goes_into_the_address_and_into_no_answer(
     user: str, state: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    play(Double(password=True), lambda host: main([f"--sidecar.url=http://{user}{host}", "--format=json"]))
+    play(Double(password=True), lambda host: main([f"--sidecar.url=http://{user}{host}", "--output=json"]))
     said = capsys.readouterr().out
     (found,) = [one for one in json.loads(said)["links"] if one["link"] == "sidecar"]
 
@@ -170,7 +170,7 @@ def test_an_address_with_a_password_is_shown_without_it_where_nothing_has_scrape
     assert double.evidence.page is not None
     old = double.evidence.page.body.replace(b"last_scrape_age_seconds 12", b"last_scrape_age_seconds 75")
     double.evidence.page = replace(double.evidence.page, body=old)
-    host = play(double, lambda host: (main([f"--sidecar.url=http://me:se@cret@{host}", "--format=json"]), host)[1])
+    host = play(double, lambda host: (main([f"--sidecar.url=http://me:se@cret@{host}", "--output=json"]), host)[1])
     said = capsys.readouterr().out
     (found,) = [one for one in json.loads(said)["links"] if one["link"] == "scrape"]
 
@@ -187,7 +187,7 @@ def test_an_address_with_a_password_is_shown_without_it_where_nothing_has_scrape
         ("--prometheus.url=ftp://me:secret@h", "--prometheus.url: 'ftp://h' is no http:// or https:// address"),
         ("--prometheus.url=me:se@://cret@h:9090", "--prometheus.url: 'h:9090' is no http:// or https:// address"),
         ("--engine.url=http://me:secret@h:8000", "--engine.url: 'http://h:8000' is no http:// or https:// address"),
-        ("--prometheus=http://me:secret@h", "--prometheus=h: there is no such flag"),
+        ("--proxy=http://me:secret@h", '--proxy: there is no such flag; did you mean "--proxy.url"?'),
     ],
 )
 def test_the_error_of_a_wrong_flag_repeats_no_password(
@@ -234,7 +234,7 @@ ODD_STATUS = {
 def test_no_test_page_is_sent_by_routes_that_cannot_be_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     double = Double()
     double.evidence.alertmanager = {**double.evidence.alertmanager, "status": sound_told(ODD_STATUS[name])}
-    play(double, lambda host: main([f"--alertmanager.url=http://{host}", "--send-test-page", "--format=json"]))
+    play(double, lambda host: main([f"--alertmanager.url=http://{host}", "--send-test-page", "--output=json"]))
     document = json.loads(capsys.readouterr().out)
 
     assert [path for method, path, _ in double.asked if method == "POST"] == []
@@ -251,7 +251,7 @@ def test_addresses_that_prometheus_states_may_be_none(capsys: pytest.CaptureFixt
     double.evidence.prometheus = {**double.evidence.prometheus, **odd}
     play(
         double,
-        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
+        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--output=json"]),
     )
     links = {one["link"]: (one["state"], one["said"]) for one in json.loads(capsys.readouterr().out)["links"]}
 
@@ -269,7 +269,7 @@ def test_a_package_without_rules_asks_nothing_in_vain(
     without_shipped_rules(monkeypatch)
     play(
         double,
-        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--format=json"]),
+        lambda host: main([*(f"--{one}.url=http://{host}" for one in ("sidecar", "prometheus")), "--output=json"]),
     )
 
     assert "rules" in json.loads(capsys.readouterr().out)["unknown"]
@@ -314,7 +314,7 @@ def test_all_wrong_flags_are_told_at_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
-    flags = ["--prometheus.url=here", "--format=xml", "--send-test-page=lunch", "--engine.url=nowhere", "--colour"]
+    flags = ["--prometheus.url=here", "--output=xml", "--send-test-page=lunch", "--engine.url=nowhere", "--colour"]
     code = main([*flags, f"--alertmanager.templates={tmp_path / 'none'}"])
     errors = capsys.readouterr().err.splitlines()
 
@@ -335,7 +335,7 @@ def test_the_alertmanager_that_prometheus_names_is_asked_where_none_is_given(
     def examined(host: str) -> int:
         known = {"activeAlertmanagers": [{"url": f"http://{host}/api/v2/alerts"}]}
         double.evidence.prometheus = {**double.evidence.prometheus, "alertmanagers": api(known)}
-        return main([f"--sidecar.url=http://{host}", f"--prometheus.url=http://{host}", "--format=json"])
+        return main([f"--sidecar.url=http://{host}", f"--prometheus.url=http://{host}", "--output=json"])
 
     play(double, examined)
     links = {one["link"]: one["state"] for one in json.loads(capsys.readouterr().out)["links"]}
@@ -351,7 +351,7 @@ def test_the_help_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_config_is_read_as_serve_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sidecar.yml"
     file.write_text("engine: {uri: x}\n")
-    main([f"--config.file={file}", "--sidecar.url=http://127.0.0.1:1", "--format=json"])
+    main([f"--config.file={file}", "--sidecar.url=http://127.0.0.1:1", "--output=json"])
     document = json.loads(capsys.readouterr().out)
 
     assert document["broken"] == ["config", "sidecar"]

@@ -1,0 +1,63 @@
+"""The flags that several commands take, each spelled once, and the spellings of earlier releases.
+
+Knows names, shapes, and help texts. A command may say more exactly what it asks there, and no command spells such a flag itself.
+"""
+
+import argparse
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sidecar.config.suggest import did_you_mean
+
+
+class SharedFlag(NamedTuple):
+    """A flag as help shows it; its values are kept under `name`."""
+
+    name: str
+    shape: str
+    words: str
+
+
+SIDECAR_URL = "http://127.0.0.1:9901"
+"""The admin side of the sidecar on this host."""
+OUTPUTS = ("text", "json")
+_SHARED_FLAGS = {
+    flag.name: flag
+    for flag in (
+        SharedFlag("output", "FORMAT", "text or json (default text)"),
+        SharedFlag("sidecar.url", "URL", f"a sidecar's admin side (default {SIDECAR_URL})"),
+        SharedFlag("prometheus.url", "URL", "a Prometheus that scrapes sidecars"),
+        SharedFlag("engine.url", "URL", "the engine's own port, or unix:/path"),
+    )
+}
+_RENAMED: Mapping[str, Mapping[str, str]] = {
+    "baseline": {"--url": "--sidecar.url"},
+    "drain": {"--url": "--sidecar.url"},
+    "doctor": {"--format": "--output"},
+}
+"""Command to the flags that had another name, and that name."""
+
+
+def shared(name: str, words: str | None = None) -> SharedFlag:
+    """The flag of this name. `words`: what this command asks there, in place of the usual text."""
+    flag = _SHARED_FLAGS[name]
+    return flag if words is None else flag._replace(words=words)
+
+
+def renamed(command: str) -> Mapping[str, str]:
+    """Old spellings of a command's flags to those of now, as `Parser` takes them."""
+    return _RENAMED.get(command, {})
+
+
+def add_flag(group: argparse._ActionsContainer, flag: tuple[str, str, str], default: str | None = None) -> None:
+    """Take this flag: `--name=SHAPE`, kept under its name."""
+    name, shape, words = flag
+    group.add_argument(f"--{name}", dest=name, metavar=shape, default=default, help=words)
+
+
+def wrong_output(told: Mapping[str, str]) -> list[str]:
+    """The error in `--output`, if there is one."""
+    given = told.get("output", OUTPUTS[0])
+    if given in OUTPUTS:
+        return []
+    return [f"--output: {given[:80]!r} is neither {' nor '.join(OUTPUTS)}{did_you_mean(given, OUTPUTS)}"]
