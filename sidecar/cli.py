@@ -1,6 +1,6 @@
 """The command line: what each command of `sidecar` accepts and prints, and exit codes.
 
-Exit codes: 0 success, 1 failure, 2 wrong usage or a refused config. This file contains flags and texts only. The
+Exit codes: 0 success, 1 failure, 2 wrong usage or a refused config, 141 where the reader of the output has left. This file contains flags and texts only. The
 code of each command is imported when it runs, so that `sidecar check` needs no event loop and `--help` is instant.
 """
 
@@ -10,11 +10,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TextIO
 
 from sidecar import BUILD, __version__
 from sidecar.config.file import SHORT_FLAGS, ConfigErrors, flag_of, load
 from sidecar.config.flag_parser import Parser
-from sidecar.config.folding import MISUSED, OK, errors_text, width
+from sidecar.config.folding import MISUSED, OK, READER_LEFT, errors_text, width
 from sidecar.config.schema import Config
 
 
@@ -87,7 +88,29 @@ _SERVE_FLAGS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; no command line makes it raise."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        if sys.stdout is not None:  # `>&-` closes it
+            sys.stdout.flush()  # at the end of the process it would be too late for an exit status
+    except BrokenPipeError:
+        if not (left := [stream for stream in (sys.stdout, sys.stderr) if stream is not None and _is_left(stream)]):
+            raise
+        for stream in left:  # what is still to be written, at the end of the process at the latest, goes nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return READER_LEFT
+    return code
+
+
+def _is_left(stream: TextIO) -> bool:
+    """Whether this is a pipe or a socket whose reader has left."""
+    from select import POLLERR, POLLHUP, poll  # noqa: PLC0415  only where a pipe broke
+
+    asked = poll()
+    asked.register(stream, 0)
+    return any(event & (POLLERR | POLLHUP) for _, event in asked.poll(0))
+
+
+def _run(arguments: list[str]) -> int:
     own = _command_with_flags_of_its_own(arguments[0]) if arguments else None
     if own is not None:
         return own(arguments[1:])

@@ -1,6 +1,7 @@
 """The command line: its output, and exit codes that a script can rely on."""
 
 import gc
+import os
 import re
 import subprocess
 import sys
@@ -30,6 +31,23 @@ objectives:
     ttft: none
     prompt_buckets: {4k-16k: {e2e: {threshold_seconds: 400, target: 0.95}}, 64k+: {e2e: none}}
   code: {preset: none, prompt_buckets: {0-512: {ttft: {threshold_seconds: 2, target: 0.99}}}}
+"""
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llm, labels: {app: llm}}
+spec:
+  selector: {matchLabels: {app: llm}}
+  template:
+    metadata: {labels: {app: llm}}
+    spec:
+      containers:
+        - {name: vllm, image: "vllm/vllm-openai:v0.9.1", args: [--model, llama], ports: [{containerPort: 8000}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: llm}
+spec: {selector: {app: llm}, ports: [{port: 80, targetPort: 8000}]}
 """
 
 
@@ -176,3 +194,74 @@ def test_python_m_sidecar_is_the_same_program() -> None:
     done = subprocess.run([sys.executable, "-m", "sidecar", "--version"], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (0, f"sidecar {__version__} ({BUILD})\n")
+
+
+COMMANDS_THAT_PRINT = {
+    "help": ["--help"],
+    "help of a command": ["serve", "--help"],
+    "check": ["check", URL],
+    "diagnose": ["diagnose", "--ttft-p99=5s", "--tpot-p99=40ms"],
+    "capacity": ["capacity", "--model=llama-3.1-8b"],
+    "doctor": ["doctor", "--sidecar.url=http://127.0.0.1:1"],
+    "export": ["export", "routes", "--out=written"],
+    "inject": ["inject", "--all", "deployment.yaml"],
+    "demo": ["demo", "--plain", "--port=0", "--admin-port=0"],
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("name", COMMANDS_THAT_PRINT)
+def test_a_pipe_that_closes_ends_each_command_as_sigpipe_would(name: str, buffered: bool, tmp_path: Path) -> None:
+    """`sidecar ... | head -1`: no traceback, and the exit status 141, by which shells show SIGPIPE."""
+    (tmp_path / "deployment.yaml").write_text(DEPLOYMENT)
+    left = run_without_a_reader(COMMANDS_THAT_PRINT[name], tmp_path, ["stdout"], buffered=buffered)
+
+    assert "Traceback" not in left.stderr
+    assert "Exception" not in left.stderr
+    # argparse itself drops what it cannot write
+    assert left.returncode == (0 if "help" in name and not buffered else 141)
+
+
+def test_errors_that_nobody_reads_end_the_command_too(tmp_path: Path) -> None:
+    """`sidecar serve 2>&1 | true`: the exit status is the same."""
+    assert run_without_a_reader(["serve"], tmp_path, ["stdout", "stderr"], buffered=True).returncode == 141
+
+
+def test_a_pipe_of_the_command_itself_that_breaks_is_no_reader_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake in the code is not hidden as a reader that has left."""
+
+    def demo(_argv: list[str]) -> int:
+        raise BrokenPipeError
+
+    stand_in(monkeypatch, "sidecar.commands.demo.demo", main=demo)
+    (reader, writer) = os.pipe()
+    with os.fdopen(reader), os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(sys, "stderr", stream)
+        with pytest.raises(BrokenPipeError):
+            main(["demo"])
+
+
+def run_without_a_reader(
+    arguments: list[str], folder: Path, streams: list[str], *, buffered: bool
+) -> subprocess.CompletedProcess[str]:
+    """One command whose streams go to a pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment |= {"PYTHONPATH": str(Path(cli.__file__).parents[1])} | ({} if buffered else {"PYTHONUNBUFFERED": "1"})
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "sidecar", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=writer if "stderr" in streams else subprocess.PIPE,
+            cwd=folder,
+            env=environment,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writer)

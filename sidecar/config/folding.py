@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 
 OK, FAILED, MISUSED = 0, 1, 2
 """Exit statuses: success; failure; wrong usage, a refused config, or a question that is refused for want of data."""
+READER_LEFT = 128 + 13
+"""Exit status where the pipe was closed that the output goes to, as shells show the end of a program by SIGPIPE (number 13)."""
 WIDTH = 80
 """Columns where the width is not known: in a pipe, a file, a log."""
 _NARROWEST = 40
