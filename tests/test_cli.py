@@ -112,6 +112,32 @@ def test_wrong_usage_exits_2(arguments: list[str], capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["chek"], "check"),
+        (["serve", "--engine-url=x"], "--engine.url"),
+        (["check", "--config=x"], "--config.file"),
+        (["check", "--proxy.listen_address=:1"], "--proxy.listen-address"),
+        (["demo", "--incidnt=queue"], "--incident"),
+        (["demo", "--incident=quue"], "queue"),
+        (["baseline", "exprt"], "export"),
+        (["export", "rulez"], "rules"),
+        (["inject", "--selectr=a"], "--selector"),
+        (["diagnose", "--tftt-p99=3s"], "--ttft-p99"),
+        (["compare", "--lanes=chat"], "--lane"),
+        (["verify", "--engine-url=x"], "--engine.url"),
+        (["doctor", "--send-page"], "--send-test-page"),
+        (["drain", "--sidecar-url=x"], "--sidecar.url"),
+        (["capacity", "--modle=x"], "--model"),
+    ],
+)
+def test_a_near_miss_names_what_was_meant(arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands, their flags and words out of closed sets."""
+    assert main(arguments) == 2
+    assert f'did you mean "{meant}"?' in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
     ("arguments", "taught"),
     [
         (["--help"], ["sidecar serve --engine.url=", "sidecar demo", "exit codes", "docs/configuration.md"]),

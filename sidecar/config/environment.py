@@ -72,7 +72,9 @@ def settings(environment: Mapping[str, str], lanes: Callable[[], Iterable[str]])
 
     `lanes`: asked after all others were yielded, because those may declare lanes.
     """
-    ours = sorted((name for name in environment if name.startswith(PREFIX)), key=lambda name: (name.count("__"), name))
+    ours = sorted(
+        (name for name in environment if name.upper().startswith(PREFIX)), key=lambda name: (name.count("__"), name)
+    )
     of_lanes = [name for name in ours if name.startswith(f"{PREFIX}{_tail(('objectives',))}{_BETWEEN}")]
     for name in ours:
         if name not in of_lanes:
@@ -84,6 +86,8 @@ def settings(environment: Mapping[str, str], lanes: Callable[[], Iterable[str]])
 
 def _setting(variable: str, text: str, lanes: Iterable[str]) -> Setting:
     path: Path = ()
+    if not variable.startswith(PREFIX):
+        return Setting((), None, variable, _no_key(variable))
     for step in variable.removeprefix(PREFIX).split(_BETWEEN):
         if path in _MAPPINGS:
             found = [lane for lane in lanes if _spelled(lane) == step]
@@ -126,7 +130,7 @@ def _read(path: Path, text: str, variable: str) -> Setting:
 
 
 def _no_key(variable: str) -> str:
-    tail = variable.removeprefix(PREFIX)
+    tail = variable[len(PREFIX) :]
     if tail.upper() in _FLAG_ONLY:
         return f"names no key of the config: pass {_FLAG_ONLY[tail.upper()]}"
     first, *rest = tail.upper().split(_BETWEEN)

@@ -5,6 +5,7 @@ variables for labels, then the defaults. An unknown key, a duplicate or a contra
 used at all.
 """
 
+import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path as FilePath
@@ -247,9 +248,7 @@ def say(mistake: Mistake, root: type[Section] = Config) -> str:
     """The text for a mistake, with the allowed values. `root`: the shape of the whole file."""
     path, kind, value, message = mistake
     if kind == UNKNOWN_KEY:
-        section = model_at(path[:-1], root)
-        allowed = list(section.model_fields) if section is not None else []
-        return f"unknown key{did_you_mean(str(path[-1]), allowed)}; allowed here: {', '.join(allowed)}"
+        return _unknown_key(path, root)
     if kind == MISSING_KEY:
         return f"is required, and missing: must be {expected(path, root)}"
     if root is Config and isinstance(value, str) and VARIABLE.search(value):
@@ -259,6 +258,23 @@ def say(mistake: Mistake, root: type[Section] = Config) -> str:
     if kind == REFUSED:
         return f"{'' if secret else _shown(value) + ' '}{message}: must be {expected(path, root)}"
     return f"must be {expected(path, root)}" + ("" if secret else f"; it is {_shown(value)}{quote}")
+
+
+def _unknown_key(path: Path, root: type[Section]) -> str:
+    section, name = model_at(path[:-1], root), str(path[-1])
+    allowed = list(section.model_fields) if section is not None else []
+    near = _nested(path, root) if "." in name else did_you_mean(name, allowed)
+    return f"unknown key{near}; allowed here: {', '.join(allowed)}"
+
+
+def _nested(path: Path, root: type[Section]) -> str:
+    """For a key that was written with dots, as a flag is: the same as YAML, its last step as it may have been meant."""
+    *steps, last = (step.replace("-", "_") for step in str(path[-1]).split("."))
+    section = model_at((*path[:-1], *steps), root)
+    near = [] if section is None else difflib.get_close_matches(last, list(section.model_fields), n=1)
+    if not near:
+        return ""
+    return f'; did you mean "{"{".join(f"{step}: " for step in steps)}{{{near[0]}: ...{"}" * len(steps)}"?'
 
 
 def _variable(path: Path) -> str:

@@ -153,6 +153,14 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name(file: str, variabl
     assert error.startswith(f"$SIDECAR__{variable}: {said}")
 
 
+@pytest.mark.parametrize("variable", ["sidecar__engine__url", "Sidecar__Engine__Url"])
+def test_a_variable_in_small_letters_is_refused_and_not_ignored(variable: str) -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        load(None, {"engine.url": "http://127.0.0.1:8000"}, {variable: "http://127.0.0.1:8001"})
+
+    assert caught.value.lines == (f'${variable}: names no key of the config; did you mean "SIDECAR__ENGINE__URL"?',)
+
+
 def test_two_lanes_of_one_spelling_are_set_by_the_whole_mapping(file: str) -> None:
     (error,) = refused(file, LANES__NAMES="[a-b, a.b, chat]", OBJECTIVES__A_B__PRESET="code")
 
