@@ -157,17 +157,14 @@ def _of_limits(facts: Facts, signs: Signs, say: _Say) -> None:
         say(Cause.KV if signs.kv_full else Cause.SLOTS, Reason.FEWER_SLOTS, LIKELY * signs.fewer_slots)
     say(Cause.KV, Reason.KV_FULL, LIKELY * signs.kv_full)
     say(Cause.PREEMPTION, Reason.PREEMPTS, LIKELY * signs.preempts)
-    say(Cause.FRONT_END, Reason.LEDGER, float(facts.waited_in is Blame.FIRST_TOKEN))
+    say(Cause.FRONT_END, Reason.LEDGER, _by_ledger(Blame.FIRST_TOKEN, facts, signs))
     if signs.front_end and waited_in in (None, Blame.QUEUE, Blame.FIRST_TOKEN, Blame.UNATTRIBUTED):
         say(Cause.FRONT_END, Reason.IN_FRONT, LIKELY)
 
 
 def _of_delivery(chances: dict[Cause, float], facts: Facts, signs: Signs, say: _Say) -> None:
     """Reasons to believe that something held back output between the engine and the client."""
-    if _waited_in(facts, signs) is Blame.STREAM:
-        # Of a miss whose ledger is open, the ledgers of the others speak, as far as they agree.
-        said = 1.0 if facts.waited_in is Blame.STREAM else signs.waited[Blame.STREAM]
-        say(Cause.CLIENT if facts.paused else Cause.HOP, Reason.LEDGER, said)
+    say(Cause.CLIENT if facts.paused else Cause.HOP, Reason.LEDGER, _by_ledger(Blame.STREAM, facts, signs))
     if signs.together is not None and _may_be_held(facts, signs):
         # That reads are merged is true of the whole pod, and a busy machine merges them too. But costs that the engine does not report
         # are estimated from the instants of its output, which a hop holds back. The mean pace of an answer hardly changes by that.
@@ -212,6 +209,13 @@ def _waited_in(facts: Facts, signs: Signs) -> Blame | None:
         return facts.waited_in
     phase = max(signs.waited, key=signs.waited.__getitem__, default=None)
     return phase if phase is not None and signs.waited[phase] > MOST_WAIT else None
+
+
+def _by_ledger(phase: Blame, facts: Facts, signs: Signs) -> float:
+    """Whether it waited in this phase by its own ledger; while that is open, as far as the ledgers of the last minute agree."""
+    if _waited_in(facts, signs) is not phase:
+        return 0.0
+    return 1.0 if facts.waited_in is phase else signs.waited[phase]
 
 
 def _may_be_held(facts: Facts, signs: Signs) -> bool:

@@ -119,6 +119,7 @@ def test_held_back_output_is_the_clients_if_it_paused_and_the_hops_if_not() -> N
 
 def test_while_a_ledger_is_open_a_miss_waits_as_most_others_did() -> None:
     assert said(Facts(), Signs(waited={Blame.STREAM: 0.8, Blame.QUEUE: 0.2})) == {Cause.HOP: {Reason.LEDGER}}
+    assert said(Facts(), Signs(waited={Blame.FIRST_TOKEN: 0.8, Blame.QUEUE: 0.2})) == {Cause.FRONT_END: {Reason.LEDGER}}
     assert said(Facts(), Signs(waited={Blame.STREAM: 0.5, Blame.QUEUE: 0.5})) == {}
 
 
