@@ -249,7 +249,7 @@ def test_a_pipe_that_closes_ends_each_command_as_sigpipe_would(name: str, buffer
     assert left.returncode == (0 if "help" in name and not buffered else 141)
 
 
-def test_errors_that_nobody_reads_end_the_command_too(tmp_path: Path) -> None:
+def test_errors_without_a_reader_end_the_command_too(tmp_path: Path) -> None:
     """`sidecar serve 2>&1 | true`: the exit status is the same."""
     assert run_without_a_reader(["serve"], tmp_path, ["stdout", "stderr"], buffered=True).returncode == 141
 
@@ -272,7 +272,7 @@ def test_a_pipe_of_the_command_itself_that_breaks_is_no_reader_that_left(monkeyp
 def run_without_a_reader(
     arguments: list[str], folder: Path, streams: list[str], *, buffered: bool
 ) -> subprocess.CompletedProcess[str]:
-    """One command whose streams go to a pipe that nobody reads."""
+    """One command whose streams go to a pipe without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

@@ -15,7 +15,7 @@ from sidecar.config.objectives import bucket_objectives, lane_objective, preset_
 from sidecar.config.schema import LaneObjectivesConfig, LaneRule
 from sidecar.config.section import KEY_MARK, Path
 from sidecar.config.suggest import did_you_mean
-from sidecar.config.values import Address, parse_address, parse_engine_url
+from sidecar.config.values import Address, as_seconds, parse_address, parse_engine_url
 from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
 from sidecar.objectives.objective import Objective
@@ -93,14 +93,14 @@ def _overlap(one: Address, other: Address) -> bool:
 
 
 def _limits(known: Known) -> Iterator[Finding]:
-    lame_duck, grace = known(("shutdown", "lame_duck_seconds")), known(("shutdown", "grace_seconds"))
+    lame_duck, grace = (as_seconds(known(("shutdown", key))) for key in ("lame_duck_seconds", "grace_seconds"))
     if _number(lame_duck) and _number(grace) and lame_duck >= grace and lame_duck > 0:
         text = f"must be below shutdown.grace_seconds ({grace}): the grace includes the lame duck"
         yield ("shutdown", "lame_duck_seconds"), text
     look, body = known(("proxy", "look_in_bytes")), known(("proxy", "max_body_bytes"))
     if _number(look) and _number(body) and look > body:
         yield ("proxy", "look_in_bytes"), f"must be at most proxy.max_body_bytes ({body})"
-    idle, total = known(("proxy", "tunnel_idle_timeout_seconds")), known(("proxy", "tunnel_total_timeout_seconds"))
+    idle, total = (as_seconds(known(("proxy", f"tunnel_{each}_timeout_seconds"))) for each in ("idle", "total"))
     if _number(idle) and _number(total) and idle > total:
         text = f"must be at most proxy.tunnel_total_timeout_seconds ({total})"
         yield ("proxy", "tunnel_idle_timeout_seconds"), text

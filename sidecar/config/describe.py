@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from sidecar.config.schema import Config
-from sidecar.config.section import KEY_MARK, Key, Limits, Path, Section
-from sidecar.config.values import Description, may_authenticate
+from sidecar.config.section import KEY_MARK, Before, Key, Limits, Path, Section
+from sidecar.config.values import Description, as_seconds, may_authenticate
+from sidecar.config.written_durations import DURATION_FORMS
 
 
 def dotted(path: Path) -> str:
@@ -112,7 +113,8 @@ def _words(kind: Any, notes: list[object]) -> str:
     if kind is bool:
         return "true or false"
     if kind in (int, float):
-        return ("a whole number" if kind is int else "a number") + _range(notes)
+        unit = f", or with a unit: {DURATION_FORMS}" if Before(as_seconds) in notes else ""
+        return ("a whole number" if kind is int else "a number") + _range(notes) + unit
     if isinstance(kind, type) and issubclass(kind, Section):
         return "a mapping with keys out of: " + ", ".join(kind.model_fields)
     return "text"

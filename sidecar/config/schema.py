@@ -1,7 +1,7 @@
 """The typed, frozen shape of a configuration: each key's type, range and default, and the reason for the default.
 
 Knows which keys need a restart. `file.py` knows where values come from (files, flags, the environment), `checks.py` which values
-contradict each other. Keys are the attribute names; durations are seconds, sizes are bytes. The precedents in the reasons are
+contradict each other. Keys are the attribute names; durations are seconds, or have a unit; sizes are bytes. The precedents in the reasons are
 the defaults of other proxies (nginx, HAProxy, Envoy, linkerd).
 """
 
@@ -44,6 +44,7 @@ from sidecar.config.values import (
     Tokens,
     TokenThreshold,
     WebConfigFile,
+    as_seconds,
     empty_is_unsaid,
     none_is_off,
     parse_address,
@@ -108,7 +109,7 @@ class EngineConfig(Section):
     """The first output must come within this time, whatever head, ping or role frame came before: a queue may be minutes long (nginx 60 s is too short)."""
     gap_timeout_seconds: Seconds = 300.0
     """The longest pause behind the first output (Envoy's stream idle timeout is 5 min), not a limit on the whole length of an answer."""
-    pool_idle_seconds: Annotated[float, Limits(ge=0, le=3)] = 3.0
+    pool_idle_seconds: Annotated[float, Before(as_seconds), Limits(ge=0, le=3)] = 3.0
     """Below the 5 s at which uvicorn closes idle connections, or POSTs fail on the race (linkerd 3 s); 0 keeps none."""
 
     @property
@@ -141,7 +142,7 @@ class ProxyConfig(Section):
     """Websockets at once; above it one that is silent for 60 s makes room, or 503 is answered. 0: a quarter of the requests at once."""
     tunnel_idle_timeout_seconds: Seconds = 3600.0
     """A websocket on which no byte has passed for this long is closed (Envoy's TCP proxy: 1 h)."""
-    tunnel_total_timeout_seconds: Annotated[float, Limits(gt=0, le=2_592_000)] = 86400.0
+    tunnel_total_timeout_seconds: Annotated[float, Before(as_seconds), Limits(gt=0, le=2_592_000)] = 86400.0
     """The longest life of a websocket: a day, so that none outlives its credentials for ever."""
     max_head_bytes: Annotated[int, Limits(ge=1024, le=1 << 20)] = 65536
     """Request line and headers together, above which 431 (Envoy 60 KiB, nginx 4 x 8 KiB)."""
@@ -403,9 +404,9 @@ class AccountsConfig(Section):
 class ShutdownConfig(Section):
     """Durations of a shutdown, from SIGTERM or `/-/drain`, whichever comes first."""
 
-    lame_duck_seconds: Annotated[float, Limits(ge=0, le=3600)] = 5.0
+    lame_duck_seconds: Annotated[float, Before(as_seconds), Limits(ge=0, le=3600)] = 5.0
     """Not ready but still serving, so that every load balancer notices."""
-    grace_seconds: Annotated[float, Limits(ge=0, le=86400)] = 25.0
+    grace_seconds: Annotated[float, Before(as_seconds), Limits(ge=0, le=86400)] = 25.0
     """Until the last streams are cut and the process ends, the lame duck included: Kubernetes' default of 30 s less 5."""
 
 

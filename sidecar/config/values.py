@@ -13,6 +13,7 @@ from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 from sidecar.config.section import After, Before, Limits
+from sidecar.config.written_durations import seconds_of_duration
 from sidecar.engines.probe.where import LONGEST_PATH_BYTES, UNIX, UNIX_HOST, unix_path
 from sidecar.ledger.request_labels import OTHER
 
@@ -258,6 +259,16 @@ def _token_seconds(value: object) -> object:
     return value
 
 
+def as_seconds(value: object) -> object:
+    """A duration with a unit becomes seconds; all else, also what only resembles one, stays for the key's type to judge."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return seconds_of_duration(value)
+    except ValueError:
+        return value
+
+
 def none_is_off(value: object) -> object:
     """The word `none` becomes None. An empty value is an error, because it could mean `none` or the preset's value."""
     if value is None:
@@ -319,10 +330,10 @@ Patterns = Annotated[tuple[Pattern, ...], Before(several), Limits(min_length=1, 
 Paths = Annotated[tuple[PathPattern, ...], Before(several), Limits(min_length=1, max_length=64)]
 Exact = Annotated[str, Limits(min_length=1, max_length=256), Description("text of 1 to 256 characters")]
 ExactTexts = Annotated[tuple[Exact, ...], Before(several), Limits(min_length=1, max_length=64)]
-Seconds = Annotated[float, Limits(gt=0, le=86400)]
+Seconds = Annotated[float, Before(as_seconds), Limits(gt=0, le=86400)]
 Tokens = Annotated[int, Limits(ge=1, le=2**31 - 1)]
-Threshold = Annotated[float, Limits(gt=0, le=3600)]
-TokenThreshold = Annotated[float, Before(_token_seconds), Limits(gt=0, le=_SLOWEST_TOKEN_SECONDS)]
+Threshold = Annotated[float, Before(as_seconds), Limits(gt=0, le=3600)]
+TokenThreshold = Annotated[float, Before(_token_seconds), Before(as_seconds), Limits(gt=0, le=_SLOWEST_TOKEN_SECONDS)]
 Target = Annotated[float, Before(_target), Limits(ge=0.5, le=0.9999)]
 Share = Annotated[float, Limits(ge=0, le=1)]
 DeclaredLane = Annotated[str, Description("a declared lane")]

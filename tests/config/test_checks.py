@@ -30,7 +30,7 @@ def test_a_mistake_in_one_objective_does_not_hide_a_contradiction_in_another(tmp
     said = "  interactive:\n    ttft: {threshold_seconds: 0}\n    prompt_buckets: {512-4k: {tpot: {threshold_seconds: 0.01}}}\n"
 
     assert errors_with(tmp_path, said) == [
-        "objectives.interactive.ttft.threshold_seconds: must be a number above 0 and at most 3600; it is 0",
+        "objectives.interactive.ttft.threshold_seconds: must be a number above 0 and at most 3600, or with a unit: 500ms, 2s, 5m, 1h or 1m30s; it is 0",
         "objectives.interactive.prompt_buckets.512-4k.tpot.threshold_seconds: is below the 0.08 of 0-512: longer prompts cannot have less time",
     ]
 

@@ -23,7 +23,10 @@ def test_a_path_is_written_as_a_reader_of_the_file_would(path: Path, text: str) 
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        (("engine", "connect_timeout_seconds"), "a number above 0 and at most 86400"),
+        (
+            ("engine", "connect_timeout_seconds"),
+            "a number above 0 and at most 86400, or with a unit: 500ms, 2s, 5m, 1h or 1m30s",
+        ),
         (("proxy", "max_in_flight"), "a whole number at least 1 and at most 100000"),
         (("engine", "estimate"), "one of: auto, never"),
         (("engine", "scrape_llama_cpp"), "true or false"),

@@ -6,6 +6,8 @@ Each `read_` function raises ValueError. Its message says what is accepted, word
 
 import re
 
+from sidecar.config.written_durations import DURATION_FORMS, SECONDS_OF_UNIT, seconds_of_duration
+
 
 _SIZES = {
     "B": 1.0,
@@ -18,7 +20,6 @@ _SIZES = {
     "GIB": 2.0**30,
     "TIB": 2.0**40,
 }
-_SECONDS_PER = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _NUMBER_AND_UNIT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)")
 
 
@@ -39,12 +40,11 @@ def read_bytes_per_second(text: str) -> float:
 
 
 def read_seconds(text: str) -> float:
-    """Seconds from `90ms`, `1.5s`, `2m`; 0 is accepted, without a unit too."""
-    words = "a time with a unit, such as 90ms, 1.5s or 2m"
-    value, unit = _split(text, words)
-    if unit not in _SECONDS_PER and value:
-        raise ValueError(f"is not {words}")
-    return value * _SECONDS_PER.get(unit, 0.0)
+    """Seconds from `90ms`, `1.5s`, `1m30s`; 0 is accepted, without a unit too."""
+    try:
+        return seconds_of_duration(text)
+    except ValueError:
+        raise ValueError(f"is not a time with a unit, such as {DURATION_FORMS}") from None
 
 
 def read_rate(text: str) -> float:
@@ -52,9 +52,9 @@ def read_rate(text: str) -> float:
     words = "a rate above 0, such as 60, 60/s or 90/m"
     number, _, per = text.partition("/")
     value, unit = _split(number, words)
-    if unit or not value or per not in ("", *_SECONDS_PER):
+    if unit or not value or per not in ("", *SECONDS_OF_UNIT):
         raise ValueError(f"is not {words}")
-    return value / _SECONDS_PER[per or "s"]
+    return value / SECONDS_OF_UNIT[per or "s"]
 
 
 def read_count(text: str) -> int:

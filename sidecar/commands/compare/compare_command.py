@@ -34,6 +34,7 @@ from sidecar.commands.shared_flags import add_flag, shared, wrong_output
 from sidecar.config.flag_parser import Parser
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
 from sidecar.config.values import USER_OF_URL, is_http_address
+from sidecar.config.written_durations import seconds_of_duration
 from sidecar.diagnosis.promql import quoted, ranges
 
 
@@ -84,7 +85,6 @@ _NEEDED = ("prometheus.url", "old", "new")
 _PODS, _LANES = ("namespace", "job"), ("model", "lane")
 """Flags that choose by a label, of every metric or of those of a lane."""
 _LABEL_IS = re.compile(r"(?P<label>[a-zA-Z_]\w*)(?P<sign>=~|=)(?P<value>.+)", re.DOTALL)
-_UNITS_OF_TIME = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 class WrongFlagError(Exception):
@@ -99,12 +99,11 @@ class Side(NamedTuple):
 
 
 def duration(text: str) -> float:
-    """Seconds, from `30m`, `2h`, `90s` or `1d`. Raises WrongFlagError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
-    if found is None:
-        raise WrongFlagError(f"{text!r} is no duration: write 30m or 2h")
+    """Seconds, from `30m`, `1h30m`, `90s` or `1d`. Raises WrongFlagError."""
     try:
-        return timedelta(**{_UNITS_OF_TIME[found[2]]: float(found[1])}).total_seconds()
+        return timedelta(seconds=seconds_of_duration(text)).total_seconds()
+    except ValueError as wrong:
+        raise WrongFlagError(f"{text!r} {wrong}") from None
     except OverflowError:
         raise WrongFlagError(f"{text!r} is longer than any time here") from None
 

@@ -19,6 +19,7 @@ from sidecar.commands.demo.incidents import (
 from sidecar.commands.demo.processes import DemoError, bindable
 from sidecar.commands.simulator.replica_presets import PRESETS, SMALL_CHAT
 from sidecar.config.flag_parser import Parser
+from sidecar.config.written_durations import DURATION_FORMS, seconds_of_flag
 
 
 MOST_PER_SECOND = 1000.0
@@ -106,7 +107,11 @@ def parser() -> argparse.ArgumentParser:
         help="do not give the sidecar the shipped usual values of this engine: it learns them itself, and the first"
         f" fault comes after {LEARNING_SECONDS:g} seconds (always so with another preset than {SMALL_CHAT.name})",
     )
-    made.add_argument("--duration", type=float, help="seconds until the demo ends by itself (default: until Ctrl-C)")
+    made.add_argument(
+        "--duration",
+        type=_seconds,
+        help=f"time until the demo ends by itself: seconds, or {DURATION_FORMS} (default: until Ctrl-C)",
+    )
     made.add_argument("--port", type=int, default=8900, help="the sidecar's traffic port, 0: any (default %(default)s)")
     made.add_argument(
         "--admin-port", type=int, default=9901, help="the port of its admin pages, 0: any (default %(default)s)"
@@ -120,6 +125,13 @@ def parser() -> argparse.ArgumentParser:
         "--events", metavar="FILE", help="write faults, heals and notifications to this file, as lines of JSON"
     )
     return made
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds_of_flag(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} {wrong}; a bare number is seconds") from None
 
 
 def problems(flags: argparse.Namespace) -> Iterator[str]:

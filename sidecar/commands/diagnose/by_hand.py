@@ -1,6 +1,6 @@
 """Numbers that a person gives on the command line: every flag with its unit, and every mistake at once.
 
-Values are written as `3.2s`, `80ms`, `60/s`, `13b`, `2xA100`, `95%`. A bare duration is refused: 80 could be
+Values are written as `3.2s`, `80ms`, `60/s`, `13b`, `2xA100`, `95%`. A duration without a unit is refused: 80 could be
 milliseconds or seconds, and the diagnosis would be wrong by a factor of a thousand.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from sidecar.config.written_durations import seconds_of_duration
 from sidecar.diagnosis.bound import PEAK_FLOPS
 from sidecar.diagnosis.interventions import ENGINES
 from sidecar.diagnosis.measured import Latency, Load, Machine, Measured, PhaseTime, Regime
@@ -33,11 +34,11 @@ def _number(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """Seconds, from `3.2s`, `80ms`, `250us`, `1.5m`. Raises WrongValueError."""
-    found = re.fullmatch(r"([\d.,]+)\s*(us|ms|s|m)", text.strip().lower())
-    if found is None:
-        raise WrongValueError(f"{text!r} is no duration: write 80ms, 3.2s or 2m")
-    return _number(found[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}[found[2]]
+    """Seconds, from `3.2s`, `80ms`, `250us`, `1m30s`. Raises WrongValueError."""
+    try:
+        return seconds_of_duration(text)
+    except ValueError as wrong:
+        raise WrongValueError(f"{text!r} {wrong}") from None
 
 
 def rate(text: str) -> float:

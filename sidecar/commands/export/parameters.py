@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 from sidecar.commands.export.identity_labels import SHIPPED_IDENTITY, Identity, identity_errors
 from sidecar.commands.export.rules.annotations import DASHBOARDS, RUNBOOKS
-from sidecar.commands.export.rules.evaluation import in_seconds
 from sidecar.commands.export.rules.operator import RELEASE
 from sidecar.commands.export.rules.rulers import MOST_INTERVAL_SECONDS, PROMETHEUS, RULERS, Ruler
 from sidecar.commands.export.rules.severity import NO_SEVERITY, SHIPPED_SEVERITIES, Severities
 from sidecar.config.suggest import did_you_mean
+from sidecar.config.written_durations import seconds_of_duration
 from sidecar.metrics.declaration import Profile
 
 
@@ -85,7 +85,7 @@ class Parameters:
     @property
     def interval_seconds(self) -> int:
         """No group is evaluated more often; 0: as shipped."""
-        return in_seconds(self.interval) if self.interval else self.evaluated_by.interval_seconds
+        return interval_seconds(self.interval) if self.interval else self.evaluated_by.interval_seconds
 
     @property
     def keeps_firing(self) -> bool:
@@ -104,6 +104,17 @@ class Parameters:
     def dashboards(self) -> str:
         """The base of links to dashboards."""
         return self.grafana_base.rstrip("/") + DASHBOARD_PATH
+
+
+def interval_seconds(text: str) -> int:
+    """Whole seconds of an interval such as `15s` or `1m30s`. Raises ValueError for any other form."""
+    try:
+        seconds = seconds_of_duration(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds < 1 or not seconds.is_integer():
+        raise ValueError(f"{text!r} is no interval: a whole number of seconds or minutes, such as 30s or 1m")
+    return int(seconds)
 
 
 def errors(given: Parameters) -> list[str]:
@@ -181,7 +192,7 @@ def _wrong_evaluation(given: Parameters) -> Iterator[str]:
     if not given.interval:
         return
     try:
-        seconds = in_seconds(given.interval)
+        seconds = interval_seconds(given.interval)
     except ValueError as error:
         yield f"--interval: {error}"
         return

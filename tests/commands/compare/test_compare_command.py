@@ -254,13 +254,15 @@ def test_a_side_is_a_time_or_a_label() -> None:
     assert side("pod=~a|b", NOW).matcher == 'pod=~"a|b"'
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("1d", 86_400)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("1d", 86_400), ("1h30m", 5400)]
+)
 def test_durations(text: str, seconds: float) -> None:
     assert duration(text) == seconds
 
 
 def test_a_duration_has_a_unit() -> None:
-    with pytest.raises(WrongFlagError, match="write 30m or 2h"):
+    with pytest.raises(WrongFlagError, match="write 500ms, 2s, 5m, 1h or 1m30s"):
         duration("30")
 
 

@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.commands.demo.demo import CONFIG, main
+from sidecar.commands.demo.demo_flags import parser
 from sidecar.commands.demo.load import LANE_HEADER, MIXED
 from sidecar.commands.demo.servers import programs
 from sidecar.config.file import load
@@ -193,6 +194,11 @@ def test_all_conflicts_of_ports_are_told_at_once(capsys: pytest.CaptureFixture[s
     assert f"port {ports[0]} is given to --port and to --engine-port" in said.err
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("75s", 75.0), ("75", 75.0), ("1m15s", 75.0)])
+def test_a_duration_may_have_a_unit(text: str, seconds: float) -> None:
+    assert parser().parse_args([f"--duration={text}"]).duration == seconds
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -200,6 +206,7 @@ def test_all_conflicts_of_ports_are_told_at_once(capsys: pytest.CaptureFixture[s
         ["--port=70000"],
         ["--engine-port=-1"],
         ["--duration=-1"],
+        ["--duration=soon"],
         ["--preset=405b"],
         ["--incident=rain"],
         ["--nonsense"],
