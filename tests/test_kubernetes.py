@@ -80,8 +80,11 @@ def test_a_deliberate_mismatch_is_found(mistake: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_the_config_of_every_engine_is_accepted(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`sidecar check` with the container's own arguments, and the file of the ConfigMap in place of the mounted one."""
+def test_the_config_of_every_engine_is_accepted(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sidecar check` with the container's own arguments, the file of the ConfigMap and a directory in place of those mounted."""
+    monkeypatch.setenv("SIDECAR__STATE__DIRECTORY", str(tmp_path))
     objects = documented(name)
     file = config_file(objects, tmp_path)
     arguments = [
