@@ -13,7 +13,9 @@ from sidecar.config.describe import dotted
 from sidecar.config.file import flag_of, line_of
 from sidecar.config.schema import Config
 from sidecar.config.section import Path
+from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.api_key import EngineApiKey
+from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.pod.usual.baseline import MOST_BYTES, RefusedError, parsed
 
 
@@ -29,7 +31,9 @@ def file_errors(config: Config) -> list[str]:
 def _named(config: Config) -> Iterator[tuple[Path, str, Callable[[str], str]]]:
     """Each key that names one, its value, and what looks at it: a function that returns why it cannot be used, or ""."""
     yield ("engine", "api_key_file"), config.engine.api_key_file, _key
-    yield ("engine", "sglang_metrics_dir"), config.engine.sglang_metrics_dir, _readable_directory
+    for kind in KINDS.values():  # the folders that engines export to
+        if isinstance(kind.source, ExportedFiles):
+            yield ("engine", kind.source.setting), getattr(config.engine, kind.source.setting), _readable_directory
     yield ("state", "directory"), config.state.directory, _writable_directory
     yield ("baseline", "file"), config.baseline.file, _baseline
 
