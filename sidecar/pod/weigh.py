@@ -41,7 +41,9 @@ WEIGHTS: Weights = {
     Reason.BACKLOG: 0.5,
     Reason.IN_FRONT: 0.5,
 }
-"""The logarithm by which each reason multiplies the odds of its cause."""
+"""The logarithm by which each reason multiplies the odds of its cause. Set by hand, because hardly a fitted run has them: STOOD, LEADS, BACKLOG
+and IN_FRONT.
+"""
 SURE = 0.98
 """No reason leaves less than the rest of this to `unattributed`."""
 
