@@ -4,8 +4,8 @@ Each decided miss of a pod at fault is a row: its reasons, and the causes that w
 can, in the mean over runs and not over misses, so that a storm counts once. A miss without a fault (before it, or on a pod that has none)
 is a row for which no cause is right. What is left to *not known* counts a little: "I do not know" is better than a wrong team.
 
-Each reason has one weight, whatever it speaks for. Weights of one cause each fitted runs that were left out of the fit no better (a fifth of
-the shapes at a time: 1.53 against 1.42 of this cost). Reasons of the incident are left out: they say what misses before this one showed. It
+Each reason has one weight, whatever it speaks for: a trial with weights of one cause each fitted shapes that were left out of it no better.
+Reasons of the incident are left out: they say what misses before this one showed. It
 refuses to know how a reason is found.
 """
 

@@ -6,8 +6,9 @@ Reasons (`reasons.py`) are chances. That no cause has one is the product of what
 
 The causes share the rest by their odds, `exp(sum of weight x reason) - 1`: 0 without a reason, and each further one multiplies them. The
 weight of a reason is data (`WEIGHTS`): it says how direct the reason is. What the request or a fault of its engine shows counts for more than
-what has grown or is full on the pod at the same time. The weights were fitted to drawn faults that no score plays (`python -m bench.roots fit`); a weight
-of one cause alone fitted those no better that were left out of the fit, and so each reason has one weight, whatever it speaks for.
+what has grown or is full on the pod at the same time. The weights come from a trial of the fit that `python -m bench.roots fit`
+makes, to drawn faults that no score plays; weights of one cause each fitted faults that were left out no better, and so each reason has one
+weight, whatever it speaks for.
 
 It refuses to know how a reason is found, and the order of misses.
 """
