@@ -33,7 +33,9 @@ QUIET_WEIGHT = 0.3
 ROUND = 20
 """Reasons are rounded to so many steps: rows that are alike become one."""
 FIRST, PULL = 2.0, 2e-5
-"""A weight before the fit, and how strongly it is drawn to 0, so that a reason that says nothing gets no weight."""
+"""A weight before the fit, and how strongly it is drawn back there: one that these runs do not tell stays, instead of becoming 0. Ten shapes tell
+little, because few of their reasons meet each other.
+"""
 STEPS = 300
 
 
@@ -125,5 +127,5 @@ def cost(rows: Mapping[Row, float], weights: Weights) -> tuple[float, dict[Reaso
             by = times * (1.0 - left) * (right.get(cause, 0.0) - worth) * power / whole / share
             for reason, value in of:
                 slope[reason] -= by * value
-    total = total / every + PULL * sum(weight * weight for weight in weights.values())
-    return total, {reason: each / every + 2.0 * PULL * weights[reason] for reason, each in slope.items()}
+    total = total / every + PULL * sum((weight - FIRST) ** 2 for weight in weights.values())
+    return total, {reason: each / every + 2.0 * PULL * (weights[reason] - FIRST) for reason, each in slope.items()}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.roots.fit import Row, cost, fitted, together
+from bench.roots.fit import FIRST, Row, cost, fitted, together
 from sidecar.pod.causes import Cause
 from sidecar.pod.reasons import Reason
 from sidecar.pod.weigh import SURE
@@ -38,6 +38,11 @@ def test_no_weight_is_negative() -> None:
     weights = fitted({row(Cause.SILENCE, **DIRECT): 1.0})
 
     assert weights[Reason.GROWN] == pytest.approx(0.0, abs=0.05)
+
+
+def test_a_weight_that_the_runs_do_not_tell_stays_where_it_was() -> None:
+    """It has no rival in any row: any weight explains them as well."""
+    assert fitted({row(Cause.LOAD, load=Reason.GROWN): 1.0}) == {Reason.GROWN: pytest.approx(FIRST, abs=0.05)}
 
 
 def test_the_chance_of_none_is_what_all_reasons_leave() -> None:
