@@ -66,6 +66,8 @@ class Reason(StrEnum):
     """The engine reported that its own prompt took the time, and nothing has grown."""
     FEWER_SLOTS = "fewer_slots"
     """Fewer requests run at once than usually at most, and others wait in the engine."""
+    LIMITED = "limited"
+    """Requests wait in the engine for a place in its batch, and neither cost has grown: dearer work fills a batch too."""
     KV_FULL = "kv_full"
     """The KV cache is full while requests wait."""
     PREEMPTS = "preempts"
@@ -108,7 +110,7 @@ def reasons(facts: Facts, signs: Signs, lead: Root | None = None) -> Reasons:
 
     chances = grown(facts, signs)
     _of_traffic_and_costs(chances, facts, signs, say)
-    _of_limits(facts, signs, say)
+    _of_limits(chances, facts, signs, say)
     _of_delivery(chances, facts, signs, say)
     _of_faults(facts, signs, say)
     if lead is not None and lead.phase != Blame.UNATTRIBUTED:
@@ -151,10 +153,12 @@ def _of_traffic_and_costs(chances: dict[Cause, float], facts: Facts, signs: Sign
         say(Cause.PROMPT_MIX, Reason.OWN_PROMPT, LIKELY)
 
 
-def _of_limits(facts: Facts, signs: Signs, say: _Say) -> None:
+def _of_limits(chances: dict[Cause, float], facts: Facts, signs: Signs, say: _Say) -> None:
     waited_in = _waited_in(facts, signs)
     if not (signs.mute or facts.tpot) and waited_in in (None, Blame.QUEUE, Blame.UNATTRIBUTED):
         say(Cause.KV if signs.kv_full else Cause.SLOTS, Reason.FEWER_SLOTS, LIKELY * signs.fewer_slots)
+        usual = 1.0 - max(chances.get(each, _EITHER) for each in (Cause.DECODE_COST, Cause.PREFILL_COST))
+        say(Cause.KV if signs.kv_full else Cause.SLOTS, Reason.LIMITED, LIKELY * signs.limited * usual)
     say(Cause.KV, Reason.KV_FULL, LIKELY * signs.kv_full)
     say(Cause.PREEMPTION, Reason.PREEMPTS, LIKELY * signs.preempts)
     say(Cause.FRONT_END, Reason.LEDGER, _by_ledger(Blame.FIRST_TOKEN, facts, signs))

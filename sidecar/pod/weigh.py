@@ -41,9 +41,10 @@ WEIGHTS: Weights = {
     Reason.LEADS: 0.6,
     Reason.BACKLOG: 0.5,
     Reason.IN_FRONT: 0.5,
+    Reason.LIMITED: 0.5,
 }
-"""The logarithm by which each reason multiplies the odds of its cause. Set by hand, because hardly a fitted run has them: STOOD, LEADS, BACKLOG
-and IN_FRONT.
+"""The logarithm by which each reason multiplies the odds of its cause. Set by hand, because hardly a fitted run has them: STOOD, LEADS, BACKLOG,
+IN_FRONT and LIMITED.
 """
 SURE = 0.98
 """No reason leaves less than the rest of this to `unattributed`."""

@@ -98,9 +98,22 @@ def test_a_very_long_prompt_is_a_reason_while_the_mean_hardly_grows() -> None:
 
 
 def test_slots_have_a_reason_where_fewer_requests_run_at_once_while_others_wait() -> None:
-    found = said(QUEUED, Signs(limited=True, fewer_slots=True, engine_waiting=3.0))
+    found = said(QUEUED, Signs(fewer_slots=True, engine_waiting=3.0))
 
     assert found == {Cause.SLOTS: {Reason.FEWER_SLOTS}}
+
+
+def test_a_full_batch_is_a_reason_where_the_work_costs_as_much_as_usually() -> None:
+    """From the first miss on, and not only after a minute in which fewer requests ran at once."""
+    full = replace(with_(decode_cost=1.0, prefill_cost=1.0), limited=True, engine_waiting=3.0)
+    slots, kv = (reasons(QUEUED, each) for each in (full, replace(full, kv_full=True)))
+
+    assert slots[Cause.SLOTS].keys() == {Reason.LIMITED}
+    assert kv[Cause.KV].keys() == {Reason.LIMITED, Reason.KV_FULL}
+    for dearer in (with_(decode_cost=3.0, prefill_cost=1.0), with_(decode_cost=1.0, prefill_cost=3.0)):
+        assert Cause.SLOTS not in said(QUEUED, replace(dearer, limited=True))
+    unknown = reasons(QUEUED, replace(full, grown={}))[Cause.SLOTS][Reason.LIMITED]
+    assert unknown < slots[Cause.SLOTS][Reason.LIMITED] - 0.3, "what nothing tells may be the reason"
 
 
 def test_waiting_outside_the_engine_is_the_front_end() -> None:
