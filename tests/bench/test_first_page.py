@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.first_page import Run, judged, missed, report, table, verdict
+from bench.first_page import Run, beside_busy, judged, missed, report, table, verdict, wrong
 from sidecar.config.folding import WIDTH
 
 
@@ -57,6 +57,22 @@ def test_a_run_as_it_should_be_misses_nothing() -> None:
 )
 def test_each_bound_of_the_issue_can_be_missed(events: list[Told], said: str) -> None:
     assert [problem for problem in missed([run_of(*events)]) if said in problem] != []
+
+
+def test_beside_busy_processes_a_wrong_receiver_counts_and_a_late_page_or_none_is_told() -> None:
+    runs = [
+        run_of(FAULT, notification(90.0, "queue", "rag")),
+        run_of(FAULT, notification(30.0, "unattributed", "rag")),
+        run_of(FAULT),
+        run_of(FAULT, PAGE, notification(40.0, "decode", "rag")),
+    ]
+
+    assert wrong(runs) == ["queue: decode-page for it"]
+    assert beside_busy(runs, 8) == [
+        "WRONG  queue: decode-page for it",
+        "4 runs beside 8 busy processes: the first page of 2 has the phase of the fault, of 1 no phase;",
+        "1 have no page; 1 woke the receiver of another phase",
+    ]
 
 
 def test_a_message_without_news_is_no_further_notification_and_a_ticket_is_no_page() -> None:
