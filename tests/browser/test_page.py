@@ -89,6 +89,29 @@ def test_nothing_sticks_out_overlaps_or_is_cut_off(desk: Desk, tab: Tab, width: 
     assert desk.thread.run(tab.ask(COMPLAINTS)) == []
 
 
+FOLDED = "[...document.querySelectorAll('details.folds')].filter((one) => !one.open).length"
+
+
+def test_a_phone_shows_the_whole_page_in_five_screens_and_unfolds_the_rest(desk: Desk, tab: Tab) -> None:
+    """Five lanes have traffic. A part that was unfolded stays so when the page updates; a desk has everything unfolded."""
+    open_(desk, tab, 390)
+    ask = lambda question: desk.thread.run(tab.ask(question))  # noqa: E731
+    parts = ask("document.querySelectorAll('details.folds').length")
+
+    assert ask("document.documentElement.scrollHeight") <= 5 * 844
+    assert ask(FOLDED) == parts >= 6
+    ask("document.querySelector('#budgets summary').click()")
+    changed(desk, "news for the phone")
+    desk.thread.run(
+        tab.until("document.getElementById('engine').textContent.includes('news for the phone')", PATIENCE_SECONDS)
+    )
+    assert ask(FOLDED) == parts - 1
+    assert ask("document.getElementById('budgets-part').open") is True
+
+    open_(desk, tab, 1440)
+    assert ask(FOLDED) == 0
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read_on_its_ground(desk: Desk, tab: Tab, scheme: str) -> None:
     open_(desk, tab, 1440, scheme=scheme)
@@ -123,7 +146,7 @@ def test_the_page_updates_in_place(desk: Desk, tab: Tab) -> None:
         tab.ask(
             """
             window.marker = 1;
-            const one = document.querySelector("#anatomy details");
+            const one = document.querySelector("#anatomy details:not(.folds)");
             one.open = true;
             one.querySelector("summary").focus({ preventScroll: true });
             scrollTo(0, document.getElementById("in-flight").getBoundingClientRect().top + scrollY - 30);
@@ -139,8 +162,13 @@ def test_the_page_updates_in_place(desk: Desk, tab: Tab) -> None:
     desk.thread.run(tab.until("document.getElementById('engine').textContent.includes('after')", PATIENCE_SECONDS))
 
     assert desk.thread.run(tab.ask("window.marker")) == 1
-    assert desk.thread.run(tab.ask("document.querySelector('#anatomy details').open")) is True
-    assert desk.thread.run(tab.ask("document.activeElement === document.querySelector('#anatomy summary')")) is True
+    assert desk.thread.run(tab.ask("document.querySelector('#anatomy details:not(.folds)').open")) is True
+    assert (
+        desk.thread.run(
+            tab.ask("document.activeElement === document.querySelector('#anatomy details:not(.folds) summary')")
+        )
+        is True
+    )
     assert abs(desk.thread.run(tab.ask(place)) - 30) <= 1
     assert desk.thread.run(tab.ask(COMPLAINTS)) == []
 

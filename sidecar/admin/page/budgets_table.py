@@ -25,7 +25,7 @@ def budgets_section(rows: Sequence[Budget]) -> str:
         for row in rows
     ]
     body = table("Budgets of this process", heads, cells)
-    return section("budgets", "Budgets", "now; found no room: since the start", body)
+    return section("budgets", "Budgets", "now; found no room: since the start", body, folds=True)
 
 
 def _amount(row: Budget, amount: int) -> str:

@@ -70,4 +70,4 @@ def engine_state(told: Mapping[str, str], name: str, source: str, hints: Iterabl
     split = f'<p class="quiet">Split of the time before the first token: {escape(source)}</p>' if source else ""
     more = items(f"To know more: {escape(hint)}." for hint in hints)
     body = f"<p>{escape(name)}</p>{split}{f'<div class=plain>{more}</div>' if more else ''}{state}{missing}"
-    return section("engine", "Engine", "as it reports itself", body)
+    return section("engine", "Engine", "as it reports itself", body, folds=True)

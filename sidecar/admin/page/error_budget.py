@@ -25,7 +25,7 @@ def error_budget(anatomy: Anatomy, lanes: Sequence[str], uptime_seconds: float) 
         f'{drawn}{_undecided(anatomy)}<p class="quiet">At a burn of 1 x the budget is spent as fast as it is earned. This process covers only its'
         f" own {lived} of life; ask Prometheus for the budget of a month.</p>{_never(anatomy, lanes)}"
     )
-    return section("budget", "Error budget", "", body)
+    return section("budget", "Error budget", "", body, folds=True)
 
 
 def _row(budget: Budget) -> list[str]:

@@ -28,7 +28,7 @@ def recent_failures_section(latest: Sequence[RecentFailure], at: float, *, model
     """The section. `latest`: newest first; `at`: now, on the same clock; `models`: there are several, so show them."""
     if not latest:
         body = plain("Since this process began no request missed an objective or failed.")
-        return section("table", "Slow or failed requests", "", body)
+        return section("table", "Slow or failed requests", "", body, folds=True)
     longest = max((sum(one.phases.values()) for one in latest), default=0.0) or 1.0
     rows = []
     for number, one in enumerate(latest, 1):
@@ -43,7 +43,7 @@ def recent_failures_section(latest: Sequence[RecentFailure], at: float, *, model
         f'<p class="quiet">The last {KEPT} requests that missed an objective or failed on the server side. Only timings are'
         " kept; prompts and answers are not.</p>"
     )
-    return section("table", "Slow or failed requests", f"last {len(latest)}", drawn + note)
+    return section("table", "Slow or failed requests", f"last {len(latest)}", drawn + note, folds=True)
 
 
 def _who(one: RecentFailure, at: float, *, models: bool) -> str:

@@ -18,14 +18,18 @@ def prose(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
-def section(name: str, title: str, aside: str, body: str, *, phase: str = "") -> str:
-    """A part of the page that the script replaces as a whole. `name`: its id. `aside`: quiet text after the title."""
+def section(name: str, title: str, aside: str, body: str, *, phase: str = "", folds: bool = False) -> str:
+    """A part of the page that the script replaces as a whole. `name`: its id. `aside`: quiet text after the title. `folds`: the script folds it
+    where the screen is small, and its title unfolds it.
+    """
     said = f' <span class="quiet">{escape(aside)}</span>' if aside else ""
     first = f' data-phase="{escape(phase)}"' if phase else ""
-    return (
-        f'<section id="{name}" data-live aria-labelledby="{name}-title"{first}>'
-        f'<h2 id="{name}-title">{escape(title)}{said}</h2>{body}</section>'
-    )
+    head = f'<h2 id="{name}-title">{escape(title)}{said}</h2>'
+    if folds:
+        drawn = f'<details class="folds" id="{name}-part" open><summary>{head}</summary>{body}</details>'
+    else:
+        drawn = f"{head}{body}"
+    return f'<section id="{name}" data-live aria-labelledby="{name}-title"{first}>{drawn}</section>'
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:

@@ -33,13 +33,13 @@ def in_flight(by_lane: Mapping[str, LaneInFlight], oldest: Sequence[Inside]) -> 
         for lane, inside in sorted(by_lane.items())
     ]
     if not rows:
-        return section("in-flight", "In flight", "now", plain("No request has come yet."))
+        return section("in-flight", "In flight", "now", plain("No request has come yet."), folds=True)
     heads = ["lane", "waiting", "streaming", "of these held by the client", "oldest waiting"]
     body = table("Requests in flight by lane", heads, rows)
     if oldest:
         of = [[_stage(one), escape(one.labels.lane), seconds(one.age_seconds)] for one in oldest]
         body += f"<h3>The oldest</h3>{table('The oldest requests in flight', ['stage', 'lane', 'age'], of)}"
-    return section("in-flight", "In flight", "now", body)
+    return section("in-flight", "In flight", "now", body, folds=True)
 
 
 def _stage(one: Inside) -> str:

@@ -20,7 +20,7 @@ _LETTERS = {"engine": "e", "wire": "w", "derived": "d", "estimated": "~"}
 def where_time_goes(anatomy: Anatomy) -> Sliced[str]:
     window = f"last {span(anatomy.window_seconds)}"
     if not anatomy.bars:
-        return section("anatomy", "Where the time goes", window, plain(_nothing(anatomy, window)))
+        return section("anatomy", "Where the time goes", window, plain(_nothing(anatomy, window)), folds=True)
     scale = longest(anatomy.bars)
     lanes = []
     for bar in anatomy.bars:
@@ -32,7 +32,7 @@ def where_time_goes(anatomy: Anatomy) -> Sliced[str]:
         '<p class="quiet">Requests with outcome ok. Bars are means, because means add up and quantiles do not. Sources: e the engine'
         f" reported it for each request; w the sidecar measured it; d a difference; ~ an estimate.{_lower_bounds(anatomy.bars)}</p>"
     )
-    return section("anatomy", "Where the time goes", window, body)
+    return section("anatomy", "Where the time goes", window, body, folds=True)
 
 
 def _nothing(anatomy: Anatomy, window: str) -> str:
@@ -95,7 +95,7 @@ def how_requests_ended(anatomy: Anatomy) -> str:
         if rows
         else plain("No inference request ended in this time.")
     )
-    return section("ended", "How requests ended", f"last {span(anatomy.window_seconds)}", body)
+    return section("ended", "How requests ended", f"last {span(anatomy.window_seconds)}", body, folds=True)
 
 
 def _ended(lane: LaneEnds) -> list[str]:

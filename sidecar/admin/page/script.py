@@ -1,7 +1,7 @@
 """The script of the status page: every 5 s it fetches the page and replaces changed parts. The page works without it.
 
 Knows elements marked `data-live` and their ids, and refuses to know their content. Keeps scroll position, focus,
-selection and unfolded parts. If the sidecar does not answer, the script shows for how long, so that an old page is not
+selection and unfolded parts. On a small screen it folds the parts that a person on call reads last, when the page is opened. If the sidecar does not answer, the script shows for how long, so that an old page is not
 read as a new one. Without JavaScript the page reloads itself (`page.py`).
 """
 
@@ -13,6 +13,10 @@ SCRIPT = """
   const last = new Map();
   let heard = Date.now();
   let timer = 0;
+
+  if (matchMedia("(max-width: 600px)").matches) {
+    for (const part of document.querySelectorAll("details.folds")) part.open = false;
+  }
 
   const named = (element) => element.id || element.getAttribute("href") || element.parentElement.id;
 

@@ -22,7 +22,7 @@ def slowest_section(found: SlowestRequests) -> str:
         return ""
     body = table("The slowest one percent of each lane", ("lane", "slowest", "made of"), map(_row, found.of), "ledgers")
     note = '<p class="quiet">Requests with outcome ok; each of the slowest is taken apart exactly. All requests: <a href="/workload.jsonl">/workload.jsonl</a></p>'
-    return section("slowest", HEADING, window(asdict(found)), body + note)
+    return section("slowest", HEADING, window(asdict(found)), body + note, folds=True)
 
 
 def _row(one: Slowest) -> list[str]:

@@ -49,9 +49,10 @@ thead th{font-weight:500;color:var(--quiet)}th small,td small{display:block}
 .beside small{display:inline}
 .ledgers td,.ledgers th{text-align:left;vertical-align:top}.ledgers td:last-child,.ledgers th:last-child{width:50%}.ledgers svg{margin-top:4px}
 summary{cursor:pointer;color:var(--quiet);padding:4px 0}
+.folds{margin-top:26px}.folds>summary{color:var(--fg)}.folds>summary h2{display:inline;margin:0}.folds[open]>summary{margin-bottom:6px}
 footer{margin-top:36px;color:var(--quiet)}#stale:empty{display:none}#stale{color:var(--bad)}
 @media (max-width:960px){.of-lane,dl,.sparks{grid-template-columns:minmax(0,1fr)}}
-@media (max-width:600px){svg text{display:none}th,td{padding:5px 4px;font-size:13px}.card,.plain,#headline{padding:10px 12px}h1{font-size:19px}dl{font-size:14px;line-height:1.35;gap:3px}nav a{margin-right:10px}.ledgers td:last-child{width:44%}}
+@media (max-width:600px){.folds{margin-top:6px}svg text{display:none}th,td{padding:5px 4px;font-size:13px}.card,.plain,#headline{padding:10px 12px}h1{font-size:19px}dl{font-size:14px;line-height:1.35;gap:3px}nav a{margin-right:10px}.ledgers td:last-child{width:44%}}
 @media (max-width:380px){body{padding:16px 10px 40px}.card,.plain{padding:8px}th,td{padding:4px 2px;font-size:12px}tbody th{min-width:5em}i[class^=p-]{margin-right:3px}}
 """.strip()
     + "".join(
