@@ -8,6 +8,7 @@ incident's truth.
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -17,7 +18,7 @@ from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
 from bench.incidents.kinds import KINDS
 from bench.incidents.play import load_factor, play
 from bench.incidents.product import Product
-from bench.incidents.prometheus import hear, names_in
+from bench.incidents.prometheus import Heard, hear, names_in
 from bench.incidents.world import Mode
 from sidecar.diagnosis.findings import Outcome
 from sidecar.diagnosis.interventions import CHAPTERS
@@ -55,8 +56,19 @@ class Compared:
         return self.page == self.diagnosis
 
 
-def compared(kind_name: str, seed: int, mode: Mode) -> list[Compared]:
-    """Every burn alert of one run with its diagnosis."""
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One run whose diagnosis was taken at each scrape, and the alerts that began to fire in it."""
+
+    engine: str
+    fault_at: float
+    heard: Heard
+    seen: Mapping[float, Mapping[str, Measured]]
+    """Instant of a scrape to the numbers of each lane."""
+
+
+def watched(kind_name: str, seed: int, mode: Mode) -> Watched:
+    """Play one run, and ask for the diagnosis at each scrape."""
     kind, engine = KINDS_BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed)]
     rng = Random(f"{seed}/{kind_name}")
     magnitude = rng.random()
@@ -83,16 +95,21 @@ def compared(kind_name: str, seed: int, mode: Mode) -> list[Compared]:
     samples = product.play(names_in())
     samples.without_idle()
     samples.add_target()
-    heard = hear([samples], run.fault_at, run.ends_at, run.ends_at)
+    return Watched(engine.name, run.fault_at, hear([samples], run.fault_at, run.ends_at, run.ends_at), seen)
+
+
+def compared(kind_name: str, seed: int, mode: Mode) -> list[Compared]:
+    """Every burn alert of one run with its diagnosis."""
+    run = watched(kind_name, seed, mode)
     found = []
-    for firing in heard.during:
+    for firing in run.heard.during:
         if firing.alert not in BURNS or firing.lane is None:
             continue
         lane, objective = firing.lane
         found.append(
             Compared(
                 kind_name,
-                engine.name,
+                run.engine,
                 seed,
                 mode,
                 lane,
@@ -100,7 +117,7 @@ def compared(kind_name: str, seed: int, mode: Mode) -> list[Compared]:
                 firing.at - run.fault_at,
                 firing.labels["phase"],
                 firing.labels["severity"],
-                said(seen[firing.at].get(lane), Objective(objective)),
+                said(run.seen[firing.at].get(lane), Objective(objective)),
             )
         )
     return found

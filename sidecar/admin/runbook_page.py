@@ -10,12 +10,13 @@ from urllib.parse import urlencode
 
 from sidecar.admin.page.html import items, percent, prose
 from sidecar.admin.page.style import STYLE
-from sidecar.admin.page.verdicts import runbook_path, worst_first
+from sidecar.admin.page.verdicts import runbook_path
 from sidecar.admin.runbook_labels import ALL_ENGINES, Asked
 from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.interventions import CHAPTERS, ENGINES
 from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.order import worst_first
 from sidecar.diagnosis.wording import phase_name, times
 from sidecar.engines.kinds import KINDS
 

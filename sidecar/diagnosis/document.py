@@ -13,6 +13,7 @@ from sidecar.accounts.slowest import SlowestRequests
 from sidecar.diagnosis.findings import Diagnosis, Number, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.order import worst_first
 from sidecar.diagnosis.verdict import Verdict
 
 
@@ -25,13 +26,13 @@ DOCUMENT_VERSION = 3
 def document(
     diagnoses: Iterable[Diagnosis], down: Iterable[EngineDown] = (), slowest: SlowestRequests | None = None
 ) -> dict[str, Any]:
-    """The whole document. `down`: engines that are down or stalled now, also if no lane had a request. `slowest`: only a sidecar
+    """The whole document, with the lane that a person should read about first. `down`: engines that are down or stalled now, also if no lane had a request. `slowest`: only a sidecar
     knows its slowest requests, a Prometheus does not.
     """
     return {
         "schema_version": DOCUMENT_VERSION,
         "engines_down": [_down(engine) for engine in down],
-        "diagnoses": [one(diagnosis) for diagnosis in diagnoses],
+        "diagnoses": [one(diagnosis) for diagnosis in worst_first(diagnoses)],
         "slowest": None if slowest is None else asdict(slowest),
     }
 
@@ -121,6 +122,7 @@ def _number(number: Number) -> dict[str, Any]:
         "state": number.state,
         "over": _finite(number.over),
         "misses": latency.misses,
+        "judged": latency.judged,
         "burn": latency.burn,
     }
 

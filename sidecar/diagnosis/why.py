@@ -61,15 +61,17 @@ NAMES = {
 
 
 def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
-    """Evidence for a phase that the roots name, or for none: roots, cause with its size, since when, pod, waiting place."""
+    """Evidence for a phase that the roots name, or for none, in the order in which a person asks: the cause with its size, its share of the
+    misses, where they waited, on which pod, since when; then the state of the engine.
+    """
     return [
         *rejections(m),
-        *_roots(verdict),
         *_cause(verdict),
+        *_roots(verdict),
         *_waited(verdict),
-        *_began(verdict),
         *_pods(m, objective),
         *_delivery(m, objective, verdict.phase),
+        *_began(verdict),
         *state(m),
     ]
 
@@ -106,7 +108,8 @@ def _roots(verdict: Verdict) -> list[str]:
             f"The root of {digits(verdict.counted)}{of} misses{of_window(verdict)} is decided: {shares(verdict)}."
         )
     if verdict.undecided:
-        said.append(f"{digits(verdict.undecided)} misses are not decided yet; each is within 15 s.")
+        count = "1 miss is" if verdict.undecided == 1 else f"{digits(verdict.undecided)} misses are"
+        said.append(f"{count} not decided yet; each is within 15 s.")
     return said
 
 

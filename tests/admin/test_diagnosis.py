@@ -57,7 +57,7 @@ def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch:
         page_status, _, page = await visit.ask("/")
 
         assert (status, page_status) == (200, 200)
-        failed, well = answer["diagnoses"]
+        well, failed = answer["diagnoses"]
         assert (failed["lane"], failed["outcome"], well["lane"], well["phase"]) == ("batch", "refused", "chat", "queue")
         said = "The diagnosis of this lane failed: ValueError in test_diagnosis.py:"
         assert failed["missing"][0]["what"].startswith(said)

@@ -167,11 +167,11 @@ def test_a_root_stands_with_its_size_since_when_where_it_waited_and_the_worst_po
 
     assert (found.since_at, found.shown_at, found.confidence) == (1_795_170_900.0, 1_795_171_020.0, 0.93)
     assert found.evidence[:5] == (
-        "The root of 40 of 60 misses of the last 5 min is decided: prefill 100 %.",
         "The same uncached prompt tokens take longer to compute. It is 2.2 x the usual cost of a token, between 2 x and 2.4 x.",
+        "The root of 40 of 60 misses of the last 5 min is decided: prefill 100 %.",
         "The requests that missed waited in queue 92 %, prefill 8 %.",
-        "The incident began at 2026-11-20 10:35 UTC. Misses last showed this root at 2026-11-20 10:37 UTC.",
         "The worst of 2 pods is llm-3, with 92 % of the misses and 13 % of the requests. It has a page of its own.",
+        "The incident began at 2026-11-20 10:35 UTC. Misses last showed this root at 2026-11-20 10:37 UTC.",
     )
     assert found.changes == (
         "Grown beside the usual values now: uncached 1.3 x.",

@@ -47,7 +47,7 @@ def test_votes_never_exceed_the_misses_of_the_stated_window() -> None:
     found = of(verdict(Blame.QUEUE, Cause.LOAD, votes=75.0))
 
     assert found.because == ("This is the root's share of 60 decided misses of the last 5 min.",)
-    assert found.evidence[0] == "The root of 60 of 60 misses of the last 5 min is decided: queue 100 %."
+    assert found.evidence[1] == "The root of 60 of 60 misses of the last 5 min is decided: queue 100 %."
 
 
 def test_below_six_tenths_nothing_is_named_and_what_would_tell_is_said() -> None:

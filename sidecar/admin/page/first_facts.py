@@ -12,11 +12,12 @@ from html import escape
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.html import percent, prose, quiet, span
 from sidecar.admin.page.latency_tables import objective_text
-from sidecar.admin.page.verdicts import first_steps, has_objective, runbook_path, step_words, who
+from sidecar.admin.page.verdicts import first_steps, runbook_path, step_words, who
 from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.order import has_objective
 from sidecar.diagnosis.why import NAMES, beside, in_use, latency_of, of_window, rejections
 from sidecar.diagnosis.wording import digits, listed, phase_name, times, to_the_second
 from sidecar.history.ring import MINUTE_SECONDS

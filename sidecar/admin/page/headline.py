@@ -11,9 +11,10 @@ from typing import TypeGuard
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.first_facts import Around, facts_of_engine, facts_of_lane
 from sidecar.admin.page.html import prose, quiet, span
-from sidecar.admin.page.verdicts import has_objective, phase_words, who
+from sidecar.admin.page.verdicts import phase_words, who
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.order import has_objective
 from sidecar.diagnosis.why import NAMES
 from sidecar.diagnosis.wording import listed
 from sidecar.objectives.attribution import Blame

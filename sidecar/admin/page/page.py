@@ -29,10 +29,11 @@ from sidecar.admin.page.script import SCRIPT
 from sidecar.admin.page.slowest_table import slowest_section
 from sidecar.admin.page.sparklines import half_hour
 from sidecar.admin.page.style import STYLE
-from sidecar.admin.page.verdicts import verdicts, worst_first
+from sidecar.admin.page.verdicts import verdicts
 from sidecar.budgets.budgets import Budget
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.order import worst_first
 from sidecar.diagnosis.wording import listed
 from sidecar.history.phase_points import LaneCurve
 from sidecar.history.slices import Sliced

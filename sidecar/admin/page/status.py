@@ -19,11 +19,11 @@ from sidecar.admin.page.headline import worst
 from sidecar.admin.page.in_flight_table import OLDEST
 from sidecar.admin.page.page import STATUS_HEADERS, Facts, Status, status_page
 from sidecar.admin.page.recent_failures import RecentFailures
-from sidecar.admin.page.verdicts import worst_first
 from sidecar.budgets.budgets import Budgets
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.live import missed_since
 from sidecar.diagnosis.measured import EngineDown
+from sidecar.diagnosis.order import worst_first
 from sidecar.diagnosis.verdict import LaneObjective
 from sidecar.history.phase_points import curves
 from sidecar.history.ring import History

@@ -1,9 +1,7 @@
 """The diagnosis on the status page, lane by lane, and the order of the lanes.
 
 Draws the findings of `sidecar/diagnosis/`, the same that `/diagnosis` answers, so that the page, the diagnosis and the
-alerts count the same roots over the same window. The order of broken lanes: those with an objective,
-then a failing engine, then a phase known from more than a few misses, then the highest burn; a lane with too few samples
-comes after lanes that are well. Texts of data files and names of lanes are escaped. It refuses to know the headline.
+alerts count the same roots over the same window. Texts of data files and names of lanes are escaped. It refuses to know the headline.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,56 +12,14 @@ from sidecar.admin.page.html import items, percent, plain, prose, quiet, section
 from sidecar.admin.page.picture import BLAME_ORDER, stacked
 from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
-from sidecar.diagnosis.verdict import MANY_MISSES
-from sidecar.diagnosis.why import NAMES, healed, latency_of
+from sidecar.diagnosis.order import has_objective
+from sidecar.diagnosis.why import NAMES, healed
 from sidecar.diagnosis.wording import listed, phase_name
-from sidecar.objectives.attribution import Blame
-from sidecar.objectives.objective import Objective
 
 
 STEPS = 3
 STEPS_SECOND = 1
 NOT_TO_DO = 2
-
-
-def worst_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Broken lanes by severity, then lanes without an answer, then good ones, then those with too few samples."""
-    order = {Outcome.VERDICT: 0, Outcome.REFUSED: 1, Outcome.WELL: 2}
-    return sorted(
-        diagnoses,
-        key=lambda one: (
-            3 if one.has_few_samples else order[one.outcome],
-            not has_objective(one),
-            one.phase != Blame.ENGINE,
-            *_doubt(one),
-            -_over(one),
-        ),
-    )
-
-
-def _doubt(d: Diagnosis) -> tuple[bool, bool]:
-    """Sort key for weak evidence: an unattributed verdict, and fewer than MANY_MISSES misses.
-
-    A lane with five requests may show the highest burn, but says least about the cause.
-    """
-    return d.phase == Blame.UNATTRIBUTED, (_missed(d) or 0.0) < MANY_MISSES
-
-
-def has_objective(d: Diagnosis) -> bool:
-    """Whether the lane has an objective: only such a lane can page."""
-    m = d.measured
-    return any(latency.misses is not None for latency in (m.ttft, m.inter_token, m.e2e, m.stall))
-
-
-def _missed(d: Diagnosis) -> float | None:
-    return latency_of(d.measured, d.first or Objective.E2E).misses
-
-
-def _over(d: Diagnosis) -> float:
-    first = d.first or Objective.E2E
-    number = {Objective.TTFT: d.ttft, Objective.TPOT: d.inter_token}.get(first)
-    over = latency_of(d.measured, first).burn if number is None else number.over
-    return over or 0.0
 
 
 def phase_words(d: Diagnosis) -> str:

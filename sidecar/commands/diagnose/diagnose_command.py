@@ -7,7 +7,7 @@ flags, all of them listed, or data that allow no verdict, from any source. This 
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sidecar.commands.diagnose import by_hand
@@ -60,6 +60,7 @@ _SOURCES = (
     ("window", "DURATION", "how far back (Prometheus only; default 5m)"),
     shared("output"),
 )
+_ALL = "the whole text: each lane, all evidence, all steps (default: the first lane, in one screen)"
 _ONLY_PROMETHEUS = ("namespace", "job", "window")
 
 
@@ -114,6 +115,7 @@ def _parser() -> Parser:
     source = parser.add_argument_group("source to ask")
     for flag in _SOURCES:
         add_flag(source, flag)
+    parser.add_argument("--all", action="store_true", default=None, help=_ALL)
     hand = parser.add_argument_group("numbers by hand (then no source is asked)")
     for told in by_hand.BY_HAND_FLAGS:
         add_flag(hand, (told.name, told.shape, told.words))
@@ -158,8 +160,10 @@ def _chosen(answer: dict[str, Any], told: dict[str, str]) -> dict[str, Any]:
     return {**answer, "diagnoses": kept, "slowest": slowest}
 
 
-def _print(answer: dict[str, Any], told: dict[str, str]) -> int:
+def _print(answer: dict[str, Any], told: Mapping[str, object]) -> int:
     as_json = told.get("output") == "json"
-    sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n" if as_json else text(answer, width()))
+    sys.stdout.write(
+        json.dumps(answer, indent=2, allow_nan=False) + "\n" if as_json else text(answer, width(), whole="all" in told)
+    )
     outcomes = {one["outcome"] for one in answer["diagnoses"]}
     return OK if outcomes & {"verdict", "well"} or answer.get("engines_down") else MISUSED

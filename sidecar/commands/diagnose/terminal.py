@@ -1,25 +1,32 @@
 """A diagnosis as text for a terminal, most important line first, to be read in twenty seconds.
 
 The text is written from the JSON document, so that the answer of another process can be shown too. It states nothing that
-is not in the document.
+is not in the document. Of several lanes the first one is told, and of the others one sentence; of each list as many items as find
+room in `MOST_LINES` lines, the most useful lists first. `whole`: all lanes with all that is known of them.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from sidecar.config.folding import WIDTH, folded
 from sidecar.diagnosis.slowest_text import beside, count, parts, window
 from sidecar.diagnosis.wording import digits, instant, listed, percent, phase_name, seconds, times
 
 
+MOST_LINES = 40
+"""Lines of an answer that is not asked for whole, at `WIDTH` columns: one screen, with room for the command."""
 MOST_STEPS = 4
-"""Steps that are shown of the first phase; `--output=json` has all."""
+"""Steps that are told of the first phase, unless the whole is asked for."""
 MOST_STEPS_SECOND = 1
-"""Steps that are shown of the second phase."""
+"""The same of the second phase."""
 MOST_NOT_TO_DO = 3
 QUESTIONS = 3
+ALL = "--all"
+"""The flag that asks for the whole."""
+MOST_LANES = 5
+"""Further lanes that are named; more are counted."""
 _NUMBERS = {"time_to_first_token": "time to first token", "inter_token": "between tokens"}
 _SAMPLES = {"time_to_first_token": "first tokens", "inter_token": "gaps"}
 _BEGINNING = re.compile(r" *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?")
@@ -32,16 +39,88 @@ _OBJECTIVES = {
 }
 
 
-def text(document: Mapping[str, Any], columns: int = WIDTH) -> str:
-    """Engines that are down, then all lanes, the worst first, then the slowest requests. Lines are folded at `columns`."""
-    blocks = [_down(engine) for engine in document.get("engines_down", ())]
-    blocks += [_lines(one) for one in sorted(document["diagnoses"], key=_rank)]
-    if not document["diagnoses"]:
+def text(document: Mapping[str, Any], columns: int = WIDTH, *, whole: bool = True) -> str:
+    """Engines that are down, then the lanes in the document's order, then the slowest requests. Lines are folded at `columns`."""
+    blocks = [[*_down(engine)] for engine in document.get("engines_down", ())]
+    told = document["diagnoses"]
+    if not told:
         untold = "." if document.get("engines_down") else ": there is nothing to diagnose."
         blocks.append([f"No lane had a request within the window{untold}"])
-    if document.get("slowest") is not None and document["slowest"]["of"]:
-        blocks.append(_slowest(document["slowest"]))
-    return "\n".join("".join(f"{part}\n" for line in block for part in _fold(line, columns)) for block in blocks)
+    elif whole:
+        blocks += [[*_lines(one)] for one in told]
+    else:
+        room = MOST_LINES - sum(len(_drawn(block, columns)) + 1 for block in blocks)
+        blocks.append(_in_short(told[0], told[1:], columns, room))
+    if whole and document.get("slowest") is not None and document["slowest"]["of"]:
+        blocks.append([*_slowest(document["slowest"])])
+    return "\n".join("".join(f"{part}\n" for part in _drawn(block, columns)) for block in blocks)
+
+
+def _drawn(lines: Iterable[str], columns: int) -> list[str]:
+    return [part for line in lines for part in _fold(line, columns)]
+
+
+class _Section(NamedTuple):
+    """A list of the text. Where room is short, the list with the highest `goes_first` loses items first, down to `least`."""
+
+    title: str
+    items: Sequence[str]
+    least: int = 0
+    goes_first: int = 0
+    most: int = 99
+    """Items at most, unless the whole is asked for."""
+    numbered: bool = False
+
+
+def _in_short(d: Mapping[str, Any], others: Sequence[Mapping[str, Any]], columns: int, room: int) -> list[str]:
+    """One lane within so many lines: each list loses its last items, the least useful list first, until all has room. The effects that are
+    expected of the steps are told if all steps have room with them.
+    """
+    for effects in (True, False):
+        sections = _sections(d, effects=effects)
+        kept = [[*each.items[: each.most]] for each in sections]
+        while len(_drawn(lines := _shown(d, sections, kept, others), columns)) > room:
+            long = [number for number, each in enumerate(sections) if len(kept[number]) > each.least]
+            if not long:
+                break
+            kept[max(long, key=lambda number: sections[number].goes_first)].pop()
+        if all(
+            len(items) == min(each.most, len(each.items))
+            for each, items in zip(sections, kept, strict=True)
+            if each.numbered
+        ):
+            break
+    return lines
+
+
+def _shown(
+    d: Mapping[str, Any], sections: Sequence[_Section], kept: Sequence[list[str]], others: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    told = zip(sections, kept, strict=True)
+    left_out = sum(len(each.items) for each in sections) - sum(map(len, kept))
+    more = "1 more point" if left_out == 1 else f"{left_out} more points" if left_out else ""
+    rest = " and ".join(filter(None, (more, "the other lanes" if others else "")))
+    return [
+        *_head(d),
+        *(line for each, items in told for line in _section(each.title, items, numbered=each.numbered)),
+        *_beside(others),
+        *_runbook(d),
+        *([f"  {rest[0].upper()}{rest[1:]}: `sidecar diagnose {ALL}`."] if rest else []),
+    ]
+
+
+def _beside(others: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """One sentence for the other lanes of each outcome."""
+    for outcome, words in (("verdict", "Broken too"), ("refused", "No verdict on"), ("well", "Well")):
+        named = [_named(one) for one in others if one["outcome"] == outcome]
+        more = [f"{len(named) - MOST_LANES} more"] if len(named) > MOST_LANES else []
+        if named:
+            yield f"  {words}: {listed([*named[:MOST_LANES], *more], 'and')}."
+
+
+def _named(d: Mapping[str, Any]) -> str:
+    about = ", ".join(phase_name(d[key]) for key in ("phase", "cause") if d[key])
+    return f"{d['lane']} ({about})" if about else str(d["lane"])
 
 
 def _slowest(found: Mapping[str, Any]) -> Iterable[str]:
@@ -50,22 +129,6 @@ def _slowest(found: Mapping[str, Any]) -> Iterable[str]:
         made_of = f": {parts(one)}" if one["slowest"] else ""
         facts = "".join(f" {fact}." for fact in beside(one))
         yield f"  {one['lane']}, {_OBJECTIVES[one['objective']]}: {count(one)}{made_of}.{facts}"
-
-
-def _rank(d: Mapping[str, Any]) -> tuple[int, bool, bool, float]:
-    """Sort key: broken lanes, the worst first; lanes without an answer; lanes that are well; lanes with too few samples."""
-    if d["outcome"] == "verdict":
-        return 0, d["phase"] != "engine", _first_number(d).get("misses") == 0, -float(_first_number(d).get("over") or 0)
-    if d["outcome"] == "well":
-        return 2, False, False, 0.0
-    few = all(item.get("few_samples") for item in d["missing"])
-    return (3 if few else 1), False, False, 0.0
-
-
-def _first_number(d: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The latency to be repaired first; empty for a whole answer, which has no line of its own."""
-    numbers: dict[str, Mapping[str, Any]] = {"ttft": d["time_to_first_token"], "tpot": d["inter_token"]}
-    return numbers.get(d["first"], {})
 
 
 def _down(engine: Mapping[str, Any]) -> Iterable[str]:
@@ -96,39 +159,73 @@ def _fold(line: str, columns: int) -> list[str]:
 
 
 def _lines(d: Mapping[str, Any]) -> Iterable[str]:
+    """One lane, whole."""
+    yield from _head(d)
+    for each in _sections(d, effects=True):
+        yield from _section(each.title, each.items, numbered=each.numbered)
+    yield from _runbook(d)
+
+
+def _runbook(d: Mapping[str, Any]) -> Iterable[str]:
+    if d["runbook"]:
+        yield f"  Runbook: {d['runbook']} (/runbooks/{d['runbook']} on the sidecar's admin port)"
+
+
+def _head(d: Mapping[str, Any]) -> Iterable[str]:
     yield _headline(d)
     for key, name in _NUMBERS.items():
         yield _number(name, d[key], _SAMPLES[key], delivered=key == "inter_token" and d["source"] != "hand")
         if key == "time_to_first_token" and (d["measured"]["rejected"] or 0.0) >= 1.0:
             yield f"  {'':<21}{digits(d['measured']['rejected'])} more were rejected, and have no first token"
+
+
+def _sections(d: Mapping[str, Any], *, effects: bool) -> list[_Section]:
+    """All lists of one lane, in the order of the text. `effects`: with the effect that is expected of each step."""
     if d["outcome"] == "refused":
-        yield from _section("What is missing", (f"{item['what']}: {item['how']}" for item in d["missing"]))
-        yield from _section("State", d["evidence"])
-        yield from _section("To know more", d["hints"])
-        return
+        return [
+            _Section("What is missing", [f"{item['what']}: {item['how']}" for item in d["missing"]], least=1),
+            _Section("State", d["evidence"], goes_first=2),
+            _Section("To know more", d["hints"], goes_first=1),
+        ]
     if d["outcome"] == "well":
-        yield from _section("State", d["evidence"])
-        yield from _section("Now beside the usual", d["changes"])
-        return
-    yield from _section("Why", d["evidence"])
-    yield from _section("What changed", d["changes"])
+        return [
+            _Section("State", d["evidence"], goes_first=1),
+            _Section("Now beside the usual", d["changes"], goes_first=2),
+        ]
     sure = "not known" if d["confidence"] is None else percent(d["confidence"])
-    yield from _section(f"Confidence: {sure}", d["because"])
-    if d["second"] is not None:
-        yield from _section("Second", [_second(d)])
-    steps = [step for step in d["steps"] if step["phase"] in _first_phases(d)]
-    when = {"spike": ", in this spike", "steady": ", as it is steady", None: ""}[d["regime"]]
-    yield from _section(f"Do, in this order{when}", _steps(steps[:MOST_STEPS]), numbered=True)
+    firsts = [step for step in d["steps"] if step["phase"] in _first_phases(d)]
     later = [step for step in d["steps"] if step["phase"] not in _first_phases(d)]
-    if later:
-        yield from _section("Then", _steps(later[:MOST_STEPS_SECOND]), numbered=True)
-    yield from _section("Do not", (f"{item['do']}: {item['why']}" for item in d["not_to_do"][:MOST_NOT_TO_DO]))
-    yield from _section(
-        "Still to ask", (f"{one['ask']} {one['changes']} [{one['how']}]" for one in d["questions"][:QUESTIONS])
-    )
+    when = {"spike": ", in this spike", "steady": ", as it is steady", None: ""}[d["regime"]]
     said = " ".join(d["because"])
-    yield from _section("To know more", (hint for hint in d["hints"] if hint not in said))
-    yield f"  Runbook: {d['runbook']} (/runbooks/{d['runbook']} on the sidecar's admin port)"
+    return [
+        _Section("Why", d["evidence"], least=4, goes_first=3),
+        _Section("What changed", d["changes"], least=1, goes_first=4),
+        _Section(f"Confidence: {sure}", d["because"], least=1, goes_first=8),
+        _Section("Second", [] if d["second"] is None else [_second(d)], least=1),
+        _Section(
+            f"Do, in this order{when}",
+            [*_steps(firsts, effects=effects)],
+            least=2,
+            goes_first=1,
+            most=MOST_STEPS,
+            numbered=True,
+        ),
+        _Section("Then", [*_steps(later, effects=effects)], goes_first=6, most=MOST_STEPS_SECOND, numbered=True),
+        _Section(
+            "Do not",
+            [f"{item['do']}: {item['why']}" for item in d["not_to_do"]],
+            least=1,
+            goes_first=7,
+            most=MOST_NOT_TO_DO,
+        ),
+        _Section(
+            "Still to ask",
+            [f"{one['ask']} {one['changes']} [{one['how']}]" for one in d["questions"]],
+            goes_first=5,
+            most=QUESTIONS,
+        ),
+        _Section("To know more", [hint for hint in d["hints"] if hint not in said], goes_first=9),
+    ]
 
 
 def _headline(d: Mapping[str, Any]) -> str:
@@ -156,23 +253,37 @@ def _headline(d: Mapping[str, Any]) -> str:
 
 
 def _number(name: str, number: Mapping[str, Any], samples_name: str, *, delivered: bool) -> str:
-    """The line of one latency. `delivered`: its quantiles are taken before delivery, and its misses include it."""
-    threshold = "no threshold"
-    if number["threshold_seconds"] is not None:
+    """The line of one latency: its misses beside those that may be, or its p99 beside a threshold of its kind.
+
+    `delivered`: its quantiles are taken before delivery, and its misses include it.
+    """
+    threshold, samples = number["threshold_seconds"], number["samples"]
+    many = "" if samples is None else f"{digits(samples)} {samples_name}"
+    value = _value(number)
+    if None not in (number["burn"], number["misses"], threshold):
+        before = ", before delivery" if delivered else ""
+        told = f"{_missed(number, delivered=delivered)}; {value}{f' of {many}' if many else ''}{before}"
+    else:
         assumed = ", assumed" if number["threshold_assumed"] else ""
-        threshold = f"threshold {seconds(number['threshold_seconds'])}{assumed}"
-    over = ""
-    if number["over"] not in (None, "+Inf"):
-        allowed = f"the misses that are allowed{', with delivery' if delivered else ''}"
-        of = "of the threshold" if number["burn"] is None else allowed
-        over = f", {times(number['over'])} {of}"
-    samples = "" if number["samples"] is None else f", {digits(number['samples'])} {samples_name}"
-    p99 = inf if number["p99_seconds"] == "+Inf" else number["p99_seconds"]
-    value = f"p99 {seconds(p99)}"
-    if p99 is None and number["mean_seconds"] is not None:
-        value = f"mean {seconds(number['mean_seconds'])} (too few samples for a p99)"
-    before = " before delivery" if delivered and number["misses"] is not None else ""
-    return f"  {name + ':':<21}{number['state'].upper():<8}{value}{before} ({threshold}{over}{samples})"
+        of = "no threshold" if threshold is None else f"threshold {seconds(threshold)}{assumed}"
+        over = "" if number["over"] in (None, "+Inf") else f", {times(number['over'])} of the threshold"
+        told = f"{value} ({of}{over}{f', {many}' if many else ''})"
+    return f"  {name + ':':<21}{number['state'].upper():<8}{told}"
+
+
+def _missed(number: Mapping[str, Any], *, delivered: bool) -> str:
+    """The requests that missed beside those that may: an objective is a share of requests, and no quantile."""
+    misses, judged, burn = number["misses"], number.get("judged"), number["burn"]
+    of = " a token in the mean of an answer" if delivered else ""
+    many = digits(misses) if judged is None else f"{digits(misses)} of {digits(judged)}"
+    may = f", where {digits(round(misses / burn, 1))} may be" if burn else ""
+    return f"{many} requests were above {seconds(number['threshold_seconds'])}{of}{may}"
+
+
+def _value(number: Mapping[str, Any]) -> str:
+    if number["p99_seconds"] is None and number["mean_seconds"] is not None:
+        return f"mean {seconds(number['mean_seconds'])} (too few samples for a p99)"
+    return f"p99 {seconds(inf if number['p99_seconds'] == '+Inf' else number['p99_seconds'])}"
 
 
 def _second(d: Mapping[str, Any]) -> str:
@@ -185,11 +296,12 @@ def _first_phases(d: Mapping[str, Any]) -> set[str]:
     return {d["phase"], *d["candidates"]}
 
 
-def _steps(steps: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+def _steps(steps: Sequence[Mapping[str, Any]], *, effects: bool) -> Iterable[str]:
+    """`effects`: with the effect that is expected."""
     for step in steps:
         flag = f" {step['flag']}" if step["flag"] else ""
         after = "".join(f" After: {condition}." for condition in step["after"])
-        effect = f" Expect: {step['effect']}." if step["effect"] else ""
+        effect = f" Expect: {step['effect']}." if step["effect"] and effects else ""
         yield f"{step['do']}{flag} [{phase_name(step['phase'])}, {step['cost']}, {step['works_when']}].{effect}{after}"
 
 

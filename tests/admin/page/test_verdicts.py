@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from sidecar.admin.page.anatomy import Anatomy
 from sidecar.admin.page.first_facts import Around
 from sidecar.admin.page.headline import headline, in_short
-from sidecar.admin.page.verdicts import STEPS, verdicts, worst_first
+from sidecar.admin.page.verdicts import STEPS, verdicts
 from sidecar.commands.diagnose.by_hand import BY_HAND_FLAGS
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
+from sidecar.diagnosis.order import worst_first
 from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import Verdict
 from sidecar.objectives.attribution import SIDECAR, VOTES, Blame

@@ -108,8 +108,8 @@ def test_one_lane_whose_diagnosis_fails_takes_no_other_lanes_answer(monkeypatch:
 
     answer = play(Stub({**PAGE, "(increase(llm_requests_received_total{": lanes}).handle, ask)
 
-    assert [(one["lane"], one["outcome"]) for one in answer["diagnoses"]] == [("batch", "refused"), ("chat", "verdict")]
-    assert answer["diagnoses"][0]["missing"][0]["what"].startswith("The diagnosis of this lane failed: ValueError in")
+    assert [(one["lane"], one["outcome"]) for one in answer["diagnoses"]] == [("chat", "verdict"), ("batch", "refused")]
+    assert answer["diagnoses"][1]["missing"][0]["what"].startswith("The diagnosis of this lane failed: ValueError in")
 
 
 def test_a_lane_that_promises_whole_answers_alone_needs_no_decided_miss() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.accounts.slowest import Slowest, SlowestRequests
-from sidecar.commands.diagnose.terminal import text
+from sidecar.commands.diagnose.terminal import ALL, MOST_LINES, text
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Latency, Measured
@@ -33,6 +33,27 @@ def test_every_diagnosis_can_be_written_and_read(measured: Measured, columns: in
     assert "None" not in shown
     wide = [line for line in shown.splitlines() if len(line) > columns]
     assert [line for line in wide if len(line.removeprefix(_beginning(line)).split()) > 1] == []
+
+
+@given(st.lists(anything, min_size=1, max_size=12), st.integers(80, 200))
+def test_an_answer_that_is_not_asked_for_whole_is_one_screen(measured: list[Measured], columns: int) -> None:
+    """Whatever is known of however many lanes: forty lines, both latencies of the first lane, and how to see the rest."""
+    written = document([diagnose(each) for each in measured])
+
+    shown = text(written, columns, whole=False)
+
+    assert len(shown.splitlines()) <= MOST_LINES
+    assert shown.count("time to first token:") == shown.count("between tokens:") == 1
+    assert (f"sidecar diagnose {ALL}" in shown) == (shown != text(written, columns) or len(measured) > 1)
+
+
+def test_the_lanes_beside_the_first_are_named_with_their_phase() -> None:
+    lanes = [lane("chat", 9.0), lane("code", 4.0), lane("batch", 0.0), lane("night", None, samples=14)]
+
+    shown = text(document(lanes), 200, whole=False)
+
+    assert "  Broken too: code (unattributed).\n  No verdict on: night.\n  Well: batch.\n" in shown
+    assert shown.splitlines()[0].endswith("[lane chat]")
 
 
 def _beginning(line: str) -> str:
@@ -108,14 +129,17 @@ def test_an_engine_that_is_down_is_the_first_line_also_without_a_lane() -> None:
 
 def test_gaps_are_called_before_delivery_beside_misses_with_delivery() -> None:
     """A client that reads slowly makes answers miss while the gaps stay short."""
-    missed = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=60.0, burn=5.0)
+    missed = Latency(p99_seconds=0.02, samples=5000, threshold_seconds=0.08, misses=60.0, judged=120.0, burn=5.0)
     stream = live(
         verdict(Blame.STREAM), ttft=WELL, inter_token=missed, verdicts={Objective.TPOT: verdict(Blame.STREAM)}
     )
 
     shown = text(document([diagnose(stream)]), 200)
 
-    number = "BROKEN  p99 20 ms before delivery (threshold 80 ms, 5 x the misses that are allowed, with delivery, 5,000 gaps)"
+    number = (
+        "BROKEN  60 of 120 requests were above 80 ms a token in the mean of an answer, where 12 may be;"
+        " p99 20 ms of 5,000 gaps, before delivery"
+    )
     assert f"  between tokens:      {number}" in shown
     assert "Single gaps are 20 ms at the p99: they are taken before delivery." in shown
 
