@@ -1,4 +1,4 @@
-"""Writes the parts of a runbook that come from `interventions/*.yml`: the fixes, and the list of what not to do.
+"""Writes the parts of a runbook that come from `interventions/*.yml`: the first steps, all fixes, and the list of what not to do.
 
 Knows the runbooks' headings and columns. The rest of a runbook is written by hand.
 """
@@ -6,12 +6,16 @@ Knows the runbooks' headings and columns. The rest of a runbook is written by ha
 import re
 from collections.abc import Iterator, Mapping
 
+from grafana.first_steps import first_step
 from sidecar.diagnosis.interventions import CHAPTERS, ENGINES, Chapter, Intervention
 from sidecar.diagnosis.levers import QUALITY_FLOOR, LoadLevel, QualityRisk
 from sidecar.engines.kinds import KINDS
+from sidecar.pod.causes import ROOTS
 from tools.markdown import Block, table
 
 
+FIRST_STEPS = 3
+"""Fixes at the head of a runbook that is of no phase."""
 HEAD = ("fix", "targets", "cost", "works when", *(KINDS[engine].short_title for engine in ENGINES))
 LOADS: Mapping[str, str] = {LoadLevel.LOW: ", while the batch is small", LoadLevel.HIGH: ", while the batch is full"}
 
@@ -21,10 +25,19 @@ def blocks(name: str, chapters: Mapping[str, Chapter]) -> tuple[Block, ...]:
     chapter = chapters[name]
     conditions = "".join(_conditions(chapter, _titles(name, chapters)))
     return (
+        Block("## First steps", _first_steps(name, chapter)),
         Block("## Fixes", _fixes(chapter)),
         *([Block("## Fixes", conditions)] if conditions else []),
         Block("## What not to do", _not_to_do(chapter)),
     )
+
+
+def _first_steps(name: str, chapter: Chapter) -> str:
+    """The first fix of each cause of the phase, in Markdown; the first fixes, where the runbook is of no phase."""
+    phase = next((phase for phase, runbook in CHAPTERS.items() if runbook == name), None)
+    if phase is None:
+        return "".join(f"- {fix.fix}\n" for fix in chapter.fixes[:FIRST_STEPS])
+    return "".join(f"- `{cause}`: {first_step(phase, cause)}\n" for of, cause in ROOTS if of == phase)
 
 
 def _fixes(chapter: Chapter) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 INDEX = "README"
 """Name of the file that is the index and no runbook."""
+DETAILS = "Details"
+"""The heading from which on a runbook is folded: above it stands what a person on call reads first."""
 _COLUMN_OF = {KINDS[engine].short_title: engine for engine in ENGINES}
 
 
@@ -130,7 +132,8 @@ def drawn(of: Sequence[Part], shown: Shown) -> Sliced[str]:
             html.append(_rows(part, shown))
         else:
             html.append(part)
-    return "".join(html)
+    first, mark, rest = "".join(html).partition(f"<h2>{DETAILS}</h2>")
+    return f'{first}<details class="card" id="details"><summary>{DETAILS}</summary>{rest}</details>' if mark else first
 
 
 def _answer(check: str, answers: Mapping[str, Answer]) -> str:

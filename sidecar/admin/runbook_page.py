@@ -10,14 +10,14 @@ from urllib.parse import urlencode
 
 from sidecar.admin.page.html import items, percent, prose
 from sidecar.admin.page.style import STYLE
-from sidecar.admin.page.verdicts import runbook_path
+from sidecar.admin.page.verdicts import first_steps, runbook_path, step_words
 from sidecar.admin.runbook_labels import ALL_ENGINES, Asked
 from sidecar.diagnosis.document import DOWN_RUNBOOK
 from sidecar.diagnosis.findings import Diagnosis, Outcome
 from sidecar.diagnosis.interventions import CHAPTERS, ENGINES
 from sidecar.diagnosis.measured import EngineDown
 from sidecar.diagnosis.order import worst_first
-from sidecar.diagnosis.wording import phase_name, times
+from sidecar.diagnosis.wording import instant, phase_name, times
 from sidecar.engines.kinds import KINDS
 
 
@@ -136,10 +136,12 @@ def present(name: str, d: Diagnosis | None, lane: str | None, down: EngineDown |
     size = "" if d.size is None else f" ({times(d.size.ratio.value)} the usual)"
     cause = "its cause is not known" if d.cause is None else f"cause <strong>{d.cause}</strong>{size}"
     sure = "" if d.confidence is None else f", confidence {percent(d.confidence)}"
+    since = "" if d.since_at is None else f", since {instant(d.since_at)}"
     runbook = CHAPTERS[d.phase]
     path = escape(runbook_path(runbook, d))
     more = "" if runbook == name else f' Read <a href="{path}">{runbook}</a> too.'
-    return f"{who}: phase <strong>{escape(phase_name(d.phase))}</strong>, {cause}{sure}.{more}"
+    first = f" Do first: {step_words(steps[0])}" if (steps := first_steps(d)) and runbook == name else ""
+    return f"{who}: phase <strong>{escape(phase_name(d.phase))}</strong>, {cause}{since}{sure}.{first}{more}"
 
 
 def engines_shown(asked: Asked, recognised: str | None) -> tuple[tuple[str, ...], str]:

@@ -105,3 +105,16 @@ def test_what_a_runbook_says_is_text() -> None:
 
     assert re.findall("<script|<b>|<i>", html) == []
     assert '<a href="/runbooks/">b</a> <a href="http://x/y.md">c</a>' in html
+
+
+def test_all_below_the_heading_details_is_folded_and_nothing_is_lost() -> None:
+    """A text without that heading, such as the index, is not folded."""
+    folded = run_now(
+        drawn(parts(TEXT.replace("## Fixes", "## Details\n\nMore.\n\n## Fixes")), Shown(values={}, answers={}))
+    )
+    whole = run_now(drawn(parts(TEXT), Shown(values={}, answers={})))
+
+    above, _, below = folded.partition('<details class="card" id="details"><summary>Details</summary>')
+    assert above + below.removesuffix("</details>").replace("\n<p>More.</p>\n", "", 1) == whole
+    assert "<h2>Fixes</h2>" in below
+    assert "<details" not in whole

@@ -70,8 +70,13 @@ def test_the_present_state_is_one_sentence_and_leads_to_the_runbook_that_fits() 
         around.present("LLMEngineDown", BROKEN, "chat", EngineDown(stalled=True)),
     ]
 
-    assert [text(one).replace("\u00a0", " ") for one in said] == [
-        "Now lane chat: phase queue, cause kv, confidence 100 %.",
+    first = f"Do first: {BROKEN.steps[0].what.fix.replace('`', '')}"
+    assert (
+        text(said[0])
+        .replace("\u00a0", " ")
+        .startswith(f"Now lane chat: phase queue, cause kv, confidence 100 %. {first}")
+    )
+    assert [text(one).replace("\u00a0", " ") for one in said[1:]] == [
         "Now lane chat: phase queue, cause kv, confidence 100 %. Read LLMQueueBurn too.",
         "Now lane batch is well: it meets what is promised.",
         "Now: no request of lane rag in the window.",

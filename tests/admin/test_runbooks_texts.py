@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sidecar.admin.runbook_drawing import INDEX
+from sidecar.admin.runbook_drawing import DETAILS, INDEX
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.objectives.attribution import SIDECAR
 from sidecar.pod.causes import PHASE_OF, ROOT_PHASES, ROOTS, Cause
@@ -13,18 +13,22 @@ from tests.admin.runbook_parts import NAMES, TEXTS, each_runbook, sections, tabl
 
 HEADINGS = [
     "Meaning",
+    "First steps",
+    "What not to do",
+    "What it may really be",
+    DETAILS,
     "Confirm",
     "Spike or steady state",
     "Fixes",
-    "What not to do",
     "What would prove this wrong",
-    "What it may really be",
 ]
+MOST_WORDS = 500
+"""Words above the details: three minutes at three in the morning."""
 COLUMNS = ["fix", "targets", "cost", "works when", "vLLM", "SGLang", "TensorRT-LLM", "TGI"]
 COSTS = ["minutes", "restart", "replicas", "project"]
 """Cheapest first: the order of every table of fixes."""
 REGIMES = {"spike", "steady", "both"}
-LAST = HEADINGS[-1]
+MAY_BE = "What it may really be"
 
 
 def test_there_are_runbooks() -> None:
@@ -48,7 +52,8 @@ def test_a_meaning_is_one_paragraph_and_a_runbook_is_short(name: str) -> None:
     lines = TEXTS[name].splitlines()
 
     assert "\n\n" not in sections(TEXTS[name])["Meaning"]
-    assert 40 <= len(lines) <= 110
+    assert 40 <= len(lines) <= 125
+    assert len(TEXTS[name].split(f"## {DETAILS}")[0].split()) <= MOST_WORDS
     assert [line for line in lines if "—" in line] == []
 
 
@@ -112,7 +117,7 @@ def test_every_burn_runbook_knows_flags_of_all_four_engines() -> None:
 @pytest.mark.parametrize("phase", ROOT_PHASES)
 def test_a_burn_runbook_explains_each_cause_that_its_page_can_name_and_no_other(phase: str) -> None:
     """The causes are those of the closed table, in its order; each row says where to go on."""
-    ((head, *rows),) = tables(sections(TEXTS[CHAPTERS[phase]])[LAST])
+    ((head, *rows),) = tables(sections(TEXTS[CHAPTERS[phase]])[MAY_BE])
 
     assert head == ["cause", "what it says", "go on with"]
     assert [row[0] for row in rows] == [f"`{cause}`" for of, cause in ROOTS if of == phase]
@@ -127,7 +132,7 @@ def test_a_burn_runbook_has_a_fix_for_each_of_its_causes(cause: Cause) -> None:
 
 
 def test_the_runbook_of_one_bad_pod_leads_on_by_the_phase_of_its_page() -> None:
-    ((_, *rows),) = tables(sections(TEXTS["LLMPodBurn"])[LAST])
+    ((_, *rows),) = tables(sections(TEXTS["LLMPodBurn"])[MAY_BE])
 
     assert rows == [[f"`{phase}`", f"[{CHAPTERS[phase]}]({CHAPTERS[phase]}.md)"] for phase in CHAPTERS]
 

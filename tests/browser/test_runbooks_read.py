@@ -33,6 +33,7 @@ class Reader:
     def opens(self, path: str, width: int, scheme: str = "light") -> None:
         self.thread.run(self.tab.looks(width, scheme=scheme))
         self.thread.run(self.tab.open(f"{self.url}/runbooks/{path}"))
+        self.asks("document.querySelectorAll('details').forEach((one) => { one.open = true })")
 
     def asks(self, script: str) -> object:
         return self.thread.run(self.tab.ask(script))
