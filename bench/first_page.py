@@ -271,6 +271,7 @@ def play(kind: str, seed: int, after_seconds: float = inf) -> Run:
             "demo",
             f"--incident={kind}",
             "--plain",
+            "--fast",
             "--port=0",
             "--admin-port=0",
         ]

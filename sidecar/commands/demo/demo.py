@@ -18,13 +18,13 @@ import aiohttp
 
 from sidecar.commands.demo.demo_flags import Ports, parser, problems
 from sidecar.commands.demo.event_log import EventLog
-from sidecar.commands.demo.incidents import SHARE_OF_RATE, acts
+from sidecar.commands.demo.incidents import HEALS_SECONDS, LOOK_SECONDS, SHARE_OF_RATE, acts
 from sidecar.commands.demo.load import Load
 from sidecar.commands.demo.operating_points import load_rate, shipped_point
 from sidecar.commands.demo.pager import Pager, listening
 from sidecar.commands.demo.processes import LOOPBACK, DemoError, running
 from sidecar.commands.demo.servers import INSTALL, alerting, programs
-from sidecar.commands.demo.shipped import DEMO, find
+from sidecar.commands.demo.shipped import DEMO, NAMESPACE, find
 from sidecar.commands.demo.stage import Stage
 from sidecar.commands.demo.table import screen
 from sidecar.commands.demo.usual import usual_file, variables
@@ -33,6 +33,7 @@ from sidecar.commands.simulator.http_face import SimulatedEngine
 from sidecar.commands.simulator.operating_point import describe
 from sidecar.commands.simulator.replica_presets import PRESETS, Preset
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
+from sidecar.logs.placement import FROM_KUBERNETES
 
 
 CONFIG = Path(__file__).with_name("demo.yml")
@@ -49,12 +50,13 @@ async def run(
     incident: str | None = None,
     usual: Path | None = None,
     duration_seconds: float | None = None,
+    look_seconds: float = LOOK_SECONDS,
     seed: int = 0,
     every_seconds: float = 1.0,
     terminal: bool = False,
 ) -> None:
     """Run until SIGINT, SIGTERM or the duration's end. `incident`: a name, `all` or None (none); `usual`: the file of usual
-    values that the sidecar is given; None: it learns. Raises DemoError.
+    values that the sidecar is given; None: it learns; `look_seconds`: from a page to the end of its fault. Raises DemoError.
     """
     proxy_url, web_url = f"http://{LOOPBACK}:{ports.proxy}", f"http://{LOOPBACK}:{ports.web}"
     stop = asyncio.Event()
@@ -72,6 +74,8 @@ async def run(
                 env={
                     "SIDECAR_QUANTIZATION": preset.quantization,
                     "SIDECAR_GPU_TYPE": preset.gpu_type,
+                    FROM_KUBERNETES["pod"]: POD,
+                    FROM_KUBERNETES["namespace"]: NAMESPACE,
                     **variables(usual),
                 },
                 given_up=stop,
@@ -90,7 +94,7 @@ async def run(
         print(f"load         {rate:.2f} requests per second: interactive chat, batch summaries,")
         print("             long RAG prompts; Ctrl-C ends it", flush=True)
         load = Load(proxy_url, engine.model, rate, seed=seed)
-        stage = Stage(engine, load, log, pager if alerted else None)
+        stage = Stage(engine, load, log, pager if alerted else None, look_seconds=look_seconds)
         tasks: list[asyncio.Task[object]] = [
             asyncio.create_task(load.run()),
             asyncio.create_task(
@@ -201,6 +205,7 @@ def main(argv: Sequence[str]) -> int:
                     incident=flags.incident,
                     usual=None if flags.learn else usual_file(preset.name),
                     duration_seconds=flags.duration,
+                    look_seconds=HEALS_SECONDS if flags.fast else LOOK_SECONDS,
                     seed=flags.seed,
                     every_seconds=1.0 if terminal else 5.0,
                     terminal=terminal,

@@ -14,6 +14,7 @@ from sidecar.commands.demo.incidents import (
     HEALS_SECONDS,
     INCIDENTS,
     LEARNING_SECONDS,
+    LOOK_SECONDS,
     SHARE_OF_RATE,
 )
 from sidecar.commands.demo.processes import DemoError, bindable
@@ -95,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--incident",
         choices=[*INCIDENTS, "all"],
-        help=f"after {CALM_SECONDS:g} seconds play this fault, heal it {HEALS_SECONDS:g} seconds after its page (after"
+        help=f"after {CALM_SECONDS:g} seconds play this fault, heal it {LOOK_SECONDS:g} seconds after its page (after"
         f" {FAULT_SECONDS:g} without one), and play it again once the page is resolved, until the end; all: play all"
         " faults in turn. "
         + "; ".join(f"{incident.name}: {incident.description}" for incident in INCIDENTS.values())
@@ -106,6 +107,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="do not give the sidecar the shipped usual values of this engine: it learns them itself, and the first"
         f" fault comes after {LEARNING_SECONDS:g} seconds (always so with another preset than {SMALL_CHAT.name})",
+    )
+    made.add_argument(
+        "--fast",
+        action="store_true",
+        help=f"heal each fault {HEALS_SECONDS:g} second after its page: for programs that look at pages, not for people",
     )
     made.add_argument(
         "--duration",

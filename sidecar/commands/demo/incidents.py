@@ -22,10 +22,12 @@ HEALTHY_SECONDS = 60.0
 RESOLVES_SECONDS = 120.0
 """Most time for which an incident waits for that."""
 FAULT_SECONDS = 60.0
-"""Most time of a fault."""
+"""Most time of a fault without a page."""
+LOOK_SECONDS = 60.0
+"""A fault is healed so long after its page, as if an operator had acted: time to open the status page and the runbook. Without a pager it lasts
+for FAULT_SECONDS."""
 HEALS_SECONDS = 1.0
-"""A fault is healed so long after its page, as if an operator had acted: before further objectives burn long enough for a second
-message about the same incident. Without a pager it lasts for FAULT_SECONDS."""
+"""The same with `--fast`: before further objectives burn long enough for a second message about the same incident."""
 SHARE_OF_RATE = 0.4
 """Share of the rate at which the mean queue is 90 ms. At that rate itself, so near the limit, every fault becomes a
 queue within seconds; at this share each fault shows in its own phase."""

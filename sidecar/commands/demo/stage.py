@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 
 from sidecar.commands.demo.event_log import EventLog
-from sidecar.commands.demo.incidents import HEALS_SECONDS, RESOLVES_SECONDS, Act, Incident
+from sidecar.commands.demo.incidents import LOOK_SECONDS, RESOLVES_SECONDS, Act, Incident
 from sidecar.commands.demo.load import Load
 from sidecar.commands.demo.pager import Pager
 from sidecar.commands.simulator.http_face import SimulatedEngine
@@ -18,12 +18,20 @@ LOOKS_EVERY_SECONDS = 0.1
 
 
 class Stage:
-    """`pager`: None if nothing pages."""
+    """`pager`: None if nothing pages; `look_seconds`: from a page to the end of its fault."""
 
     def __init__(
-        self, engine: SimulatedEngine, load: Load, log: EventLog | None = None, pager: Pager | None = None
+        self,
+        engine: SimulatedEngine,
+        load: Load,
+        log: EventLog | None = None,
+        pager: Pager | None = None,
+        *,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._engine = engine
+        self._look_seconds = look_seconds
+        self._paged = False
         self._pager = pager
         self._log = log
         self._load = load
@@ -63,10 +71,10 @@ class Stage:
     async def _until_paged(self, phase: str) -> None:
         """Wait until the act ends: some seconds after a new page of this phase, if one comes."""
         loop = asyncio.get_running_loop()
-        before, paged = self._pages(phase), False
+        before, self._paged = self._pages(phase), False
         while (left := self._until - loop.time()) > 0:
-            if not paged and self._pages(phase) - before:
-                paged, self._until = True, min(self._until, loop.time() + HEALS_SECONDS)
+            if not self._paged and self._pages(phase) - before:
+                self._paged, self._until = True, loop.time() + self._look_seconds
             await asyncio.sleep(min(left, LOOKS_EVERY_SECONDS))
 
     async def _until_resolved(self) -> None:
@@ -90,4 +98,5 @@ class Stage:
             return f"healthy; incident {self._act.coming.name} once the page is resolved"
         if self._act.incident is None:
             return f"healthy; incident {self._act.coming.name} in {left:.0f} s"
-        return f"INCIDENT {self._act.coming.name}: {self._act.coming.description}; at most {left:.0f} s more"
+        ends = f"it is healed in {left:.0f} s" if self._paged else f"at most {left:.0f} s more"
+        return f"INCIDENT {self._act.coming.name}: {self._act.coming.description}; {ends}"

@@ -39,7 +39,7 @@ class PlainScreen:
     def show(self, rows: Sequence[Row], status: str, told: Sequence[Notification] = ()) -> None:
         """Print all rows, all alerts and the status."""
         lines = [line for row in rows for line in plain(row)]
-        lines += [line for alert in told for line in paged(alert)]
+        lines += [line for block in blocks(told) for line in paged(block)]
         print("\n".join([*lines, *folded(status, WIDTH, "", "  ")]), flush=True)
 
     def __enter__(self) -> Self:
@@ -83,10 +83,11 @@ class LiveScreen(PlainScreen):
                 bar.append(INITIALS[phase] * width, style=f"black on {COLOURS[phase]}")
             bars.append(bar)
         alerts = []
-        for alert in told:
-            head, *rest = paged(alert)
-            style = COLOURS.get(alert.phase, "white") if alert.firing else "dim"
-            alerts += [Text(head, style=style), *(Text(line, style="" if alert.firing else "dim") for line in rest)]
+        for block in blocks(told):
+            head, *rest = paged(block)
+            firing = block[0].firing
+            style = COLOURS.get(block[0].phase, "white") if firing else "dim"
+            alerts += [Text(head, style=style), *(Text(line, style="" if firing else "dim") for line in rest)]
         below = [Text(LEGEND, style="dim"), *([Text(), *alerts] if alerts else []), Text()]
         shown = Group(table, Text(), *bars, *below, *map(Text, folded(status, WIDTH)))
         self._live.update(shown, refresh=True)
@@ -109,14 +110,26 @@ def screen(*, terminal: bool) -> PlainScreen:
     return PlainScreen()
 
 
-def paged(alert: Notification) -> list[str]:
-    """An alert as lines: its phase first, then its receiver and cause, what it says, and its runbook's address."""
+def blocks(told: Sequence[Notification]) -> list[list[Notification]]:
+    """The alerts of one message together: those of one receiver that fire, and those that are over."""
+    found: dict[tuple[str, bool], list[Notification]] = {}
+    for alert in told:
+        found.setdefault((alert.receiver, alert.firing), []).append(alert)
+    return list(found.values())
+
+
+def paged(block: Sequence[Notification]) -> list[str]:
+    """A message as lines: its phase first, then its receiver and cause, what it says, its runbook's address, and its further alerts."""
+    alert, *others = block
     state = f"FIRING {alert.severity}" if alert.firing else "resolved"
     cause = f", cause {alert.cause}" if alert.cause else ""
     lines = [f"{state:<13} phase {alert.phase:<12} {alert.name}"]
     if alert.firing:
         lines += folded(f"-> {alert.receiver}{cause}: {alert.summary}", WIDTH, "  ", "  ")
         lines += folded(f"runbook {alert.runbook_url}", WIDTH, "  ", "  ") if alert.runbook_url else []
+        lines += [line for other in others for line in folded(f"and {other.name}: {other.summary}", WIDTH, "  ", "  ")]
+    elif others:
+        lines += [f"  and {other.name}" for other in others]
     return lines
 
 

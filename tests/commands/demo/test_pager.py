@@ -10,7 +10,7 @@ import aiohttp
 
 from sidecar.commands.demo.event_log import EventLog
 from sidecar.commands.demo.pager import RESOLVED_SHOWN_SECONDS, Pager, listening
-from sidecar.commands.demo.table import paged
+from sidecar.commands.demo.table import blocks, paged
 
 
 def told(name: str, *, status: str = "firing", severity: str = "page", receiver: str = "queue-page") -> dict[str, Any]:
@@ -57,13 +57,27 @@ def test_a_page_is_shown_with_its_phase_the_cause_that_leads_and_its_runbook() -
     pager.hear(told("LLMQueueBurn"), 1.0)
     (alert,) = pager.shown(2.0)
 
-    assert paged(alert) == [
+    assert paged([alert]) == [
         "FIRING page   phase queue        LLMQueueBurn",
         "  -> queue-page, cause slots: LLMQueueBurn burns",
         "  runbook http://here/runbooks/LLMQueueBurn",
     ]
-    assert paged(replace(alert, cause=""))[1] == "  -> queue-page: LLMQueueBurn burns"
-    assert paged(replace(alert, resolved_at=3.0)) == ["resolved      phase queue        LLMQueueBurn"]
+    assert paged([replace(alert, cause="")])[1] == "  -> queue-page: LLMQueueBurn burns"
+    assert paged([replace(alert, resolved_at=3.0)]) == ["resolved      phase queue        LLMQueueBurn"]
+
+
+def test_the_alerts_of_one_message_are_one_block() -> None:
+    pager = Pager()
+    for name in ("LLMEngineDown", "LLMQueueBurn"):
+        pager.hear(told(name), 1.0)
+    pager.hear(told("LLMOver", receiver="other-page"), 1.0)
+    pager.hear(told("LLMOver", receiver="other-page", status="resolved"), 1.5)
+
+    message, over = blocks(pager.shown(2.0))
+
+    assert [line.split()[-1] for line in paged(message) if line.startswith("FIRING")] == ["LLMEngineDown"]
+    assert paged(message)[-1] == "  and LLMQueueBurn: LLMQueueBurn burns"
+    assert paged(over) == ["resolved      phase queue        LLMOver"]
 
 
 def test_a_page_fires_until_it_is_resolved_and_a_ticket_is_none() -> None:

@@ -161,7 +161,6 @@ def test_a_fault_is_healed_after_its_page_and_the_next_waits_until_that_is_resol
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Without a page of its phase the first fault would last for an hour, and the second begin at once after it."""
-    monkeypatch.setattr(stage_module, "HEALS_SECONDS", 0.0)
     monkeypatch.setattr(stage_module, "LOOKS_EVERY_SECONDS", 0.001)
     incident, written = Incident("queue", "", {"slots": 3}), tmp_path / "events"
 
@@ -172,7 +171,7 @@ def test_a_fault_is_healed_after_its_page_and_the_next_waits_until_that_is_resol
         async with SimulatedEngine(SMALL_CHAT) as engine:
             with EventLog(str(written), lambda: 0.0) as log:
                 pager = Pager()
-                stage = Stage(engine, Load(engine.url, engine.model, 1.0), log, pager)
+                stage = Stage(engine, Load(engine.url, engine.model, 1.0), log, pager, look_seconds=0.0)
                 acts = [Act(3600.0, incident, incident), Act(0.0, None, incident), Act(0.0, incident, incident)]
                 playing = asyncio.create_task(stage.play(acts))
                 while not events():  # noqa: ASYNC110  a file is no asyncio object
