@@ -172,8 +172,8 @@ class ProxyConfig(Section):
     """One event of a stream. Of a longer one only the outline is held while it passes: its members without long texts and lists. Usage and finish are read of both."""
     via: Literal["off", "on"] = "off"
     """on adds `Via: 1.1 llm-phase-sidecar` to requests to the engine, as RFC 9110 7.6.3 asks; off adds no header."""
-    include_usage: Literal["auto", "never"] = "auto"
-    """auto asks for the usage chunk, of engines proven to accept that, and cuts it out again; with never, bodies stay untouched."""
+    include_usage: Literal["auto", "always", "never"] = "auto"
+    """auto asks for the usage chunk, of engines proven to accept that, and cuts it out again; always asks servers that are not recognised too; with never, bodies stay untouched."""
 
     @property
     def address(self) -> Address:

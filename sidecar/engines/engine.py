@@ -6,6 +6,7 @@ is recognised, and it is known that it states no usage to clients that did not a
 
 from collections.abc import Callable, Sequence
 
+from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.names import ModelNames
 from sidecar.engines.probe.replies import Identity
@@ -79,11 +80,12 @@ class Engine:
             self.refuses_models,
         )
 
-    def takes_include_usage(self, dialect: str) -> bool:
-        """Whether it may be asked for usage on the API of this dialect."""
+    def takes_include_usage(self, dialect: str, *, unrecognised: bool = False) -> bool:
+        """Whether it may be asked for usage on the API of this dialect. `unrecognised`: also where its kind is not known, as the config allows."""
         states = self._states_usage.get(dialect)
-        proven = self._shows_forced_usage if states is None else not states
-        return proven and dialect in self.speaks.takes_include_usage_on and not self.null_usage
+        shows = self._shows_forced_usage if states is None else not states
+        accepts = dialect in self.speaks.takes_include_usage_on or (unrecognised and self.speaks is UNKNOWN_KIND)
+        return shows and accepts and not self.null_usage
 
     def began_anew(self) -> None:
         """Another process may have another setting, be of another version, or serve other models."""

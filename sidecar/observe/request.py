@@ -127,7 +127,7 @@ class Observers:
         self.rules = LaneRules(config.lanes)
         self.apis = Apis(config.engine.paths.add, config.engine.paths.exclude)
         self.max_event_bytes = config.proxy.max_event_bytes
-        self.include_usage = config.proxy.include_usage == "auto"
+        self.include_usage = config.proxy.include_usage
 
     def __call__(self, head: RequestHead) -> Observer:
         """A `RequestObserver` for an inference request, a `ProbeObserver` for one of `sidecar verify`, a `PassingObserver` for all others."""
@@ -288,13 +288,13 @@ class RequestObserver:
     def _ask(self, body: bytes | bytearray, *, encoded: bool) -> Splice | str:
         """The change that writes the usage option into the body, or the value of USAGE_RESULTS that says why it was not added."""
         shared = self._shared
-        if not shared.include_usage:
+        if shared.include_usage == "never":
             return "off"
         if not self._dialect.has_usage_option:
             return "api_has_none"
         if encoded:
             return "encoded_request"
-        if not self._engine.takes_include_usage(self._dialect.name):
+        if not self._engine.takes_include_usage(self._dialect.name, unrecognised=shared.include_usage == "always"):
             return "engine_not_proven"
         asked = ask_for_usage(body, self._peek)
         return asked.value if isinstance(asked, NotAsked) else asked

@@ -20,6 +20,22 @@ def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
     assert engine.speaks.name == "vllm"
 
 
+def test_a_server_that_is_not_recognised_is_asked_only_where_the_config_allows_it() -> None:
+    """And only once a stream has shown that it states no usage by itself; a kind that is known to answer otherwise is not asked."""
+    engine = Engine("auto")
+    assert not engine.takes_include_usage("openai_chat", unrecognised=True)
+    engine.ended_unasked("openai_chat", usage=False)
+
+    assert engine.takes_include_usage("openai_chat", unrecognised=True)
+    assert not engine.takes_include_usage("openai_chat")
+    engine.null_usage = True
+    assert not engine.takes_include_usage("openai_chat", unrecognised=True)
+
+    known = Engine("llama_cpp")
+    known.ended_unasked("openai_chat", usage=False)
+    assert not known.takes_include_usage("openai_chat", unrecognised=True)
+
+
 def test_an_engine_is_asked_for_usage_once_a_stream_has_shown_that_it_states_none_by_itself() -> None:
     """Else the chunk that is cut out is one that the client would have had: vLLM has a flag for that. A new process may have other flags."""
     engine = Engine("vllm")

@@ -110,6 +110,7 @@ def test_a_full_batch_is_a_reason_where_the_work_costs_as_much_as_usually() -> N
 
     assert slots[Cause.SLOTS].keys() == {Reason.LIMITED}
     assert kv[Cause.KV].keys() == {Reason.LIMITED, Reason.KV_FULL}
+    assert said(QUEUED._replace(left_behind=True), full) == {}, "what an incident left behind fills the batch"
     for dearer in (with_(decode_cost=3.0, prefill_cost=1.0), with_(decode_cost=1.0, prefill_cost=3.0)):
         assert Cause.SLOTS not in said(QUEUED, replace(dearer, limited=True))
     unknown = reasons(QUEUED, replace(full, grown={}))[Cause.SLOTS][Reason.LIMITED]
