@@ -221,7 +221,7 @@ class Pod(Learner):
             mute=self._is_mute(),
             maybe_mute=self._may_be_mute(),
             limited=limited,
-            fewer_slots=waits and self._runs_fewer(at - RECENT_SECONDS),
+            fewer_slots=waits and self._runs_fewer(at - RECENT_SECONDS, soon if limited and inside else None),
             waited=self._shares(at),
             engine_waiting=engine_waiting,
             unsure=costs.unsure,
@@ -315,8 +315,12 @@ class Pod(Learner):
         usage, waiting = (sum(each) / len(known) for each in zip(*known, strict=True))
         return bool(usage >= KV_FULL_RATIO and waiting >= 1.0)
 
-    def _runs_fewer(self, since: float) -> bool:
-        """Whether fewer requests ran at once all the time than usually at most, although the KV cache has room."""
+    def _runs_fewer(self, since: float, stated_since: float | None) -> bool:
+        """Whether fewer requests ran at once all the time than usually at most, although the KV cache has room. `stated_since`: beginning of a
+        shorter time that suffices where the engine states how many it runs.
+        """
+        if stated_since is not None and all(each.engine_running is not None for each in self._recent(stated_since)):
+            since = stated_since
         most = max((_running(each) for each in self._recent(since)), default=0.0)
         return most < FEWER_SLOTS * self._most_running and not self._kv_full(since)
 

@@ -60,7 +60,9 @@ class Signs:
     limited: bool = False
     """Requests wait in the engine while it could compute more: for a slot, or for KV blocks."""
     fewer_slots: bool = False
-    """Requests wait in the engine, and for a minute it ran fewer at once than it usually did: its batch limit was lowered."""
+    """Requests wait in the engine, and it ran fewer at once than it usually did: its batch limit was lowered. For a minute; for the last seconds
+    alone where the engine itself says that requests waited in them, and it computed few prompts.
+    """
     waited: Mapping[Blame, float] = field(default_factory=dict)
     """Shares of the phases in which the misses of the last minute waited, of those that are known; they add up to 1."""
     engine_waiting: float | None = None

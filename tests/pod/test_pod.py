@@ -216,7 +216,8 @@ def test_slots_are_fewer_if_a_full_batch_runs_less_than_it_usually_did_at_most(*
         return reads(story, readings, running, 9.0)
 
     assert after(10.0).fewer_slots
-    assert not after(10.0, readings=10).fewer_slots, "a new process begins with none"
+    assert after(10.0, readings=10).fewer_slots is numbers, "the engine's own numbers of the last seconds suffice"
+    assert not after(10.0, readings=3).fewer_slots, "a new process begins with none"
     assert not after(20.0).fewer_slots, "40 ran while an objective burned: that is not usual"
     assert not after(19.0).fewer_slots
 
