@@ -46,7 +46,7 @@ def confidence(
     elif phase in verdict.confidences:
         when = "" if verdict.shown_at is None else f", at {instant(verdict.shown_at)}"
         said = [
-            f"This is the incident's, as misses last showed its root{when}. Of {of}, {percent(share)} have this root."
+            f"The open incident is as sure as that, by what its misses last showed{when}. Of {of}, {percent(share)} have this root."
         ]
     else:
         said = [f"This is the root's share of {of}."]

@@ -37,7 +37,7 @@ def test_the_confidence_is_that_of_the_incident_while_one_is_open() -> None:
     assert (found.confidence, one.confidence) == (0.9, 0.75)
     (said,) = found.because
     assert said == (
-        "This is the incident's, as misses last showed its root, at 2026-11-20 10:37 UTC."
+        "The open incident is as sure as that, by what its misses last showed, at 2026-11-20 10:37 UTC."
         " Of 56 decided misses of the last 5 min, 75 % have this root."
     )
 
