@@ -212,6 +212,7 @@ def _has_module(path: Path, stems: set[Path]) -> bool:
 
 ACROSS_MODULES = {
     "commands/capacity/test_agreement.py": "what `sidecar capacity` predicts against what the simulation lives through",
+    "diagnosis/test_gold_cases.py": "cases with a staff engineer's answer, held against the printed steps",
     "diagnosis/test_worked_cases.py": "cases of the documentation, each number with its finding",
     "engines/test_every_engines_spans.py": "the spans of all engines, whole and damaged",
     "engines/test_in_band.py": "the answers of all engines through the whole sidecar, whole and damaged",

@@ -3,7 +3,6 @@
 Knows the runbooks' headings and columns. The rest of a runbook is written by hand.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 
 from grafana.first_steps import first_step
@@ -59,7 +58,7 @@ def _conditions(chapter: Chapter, titles: Mapping[str, str]) -> Iterator[str]:
     """One line for each fix with a lever: what it needs, excludes, goes well with, and risks."""
     for fix in chapter.fixes:
         if fix.lever is not None:
-            yield f"- **{_title(fix)}** (`{fix.lever}`{LOADS.get(fix.load, '')}): {_condition(fix, titles)}\n"
+            yield f"- **{fix.title}** (`{fix.lever}`{LOADS.get(fix.load, '')}): {_condition(fix, titles)}\n"
     if any(fix.quality_risk is QualityRisk.CHECK for fix in chapter.fixes):
         yield f"- **A quality floor** is {QUALITY_FLOOR}.\n"
 
@@ -78,16 +77,11 @@ def _condition(fix: Intervention, titles: Mapping[str, str]) -> str:
 
 def _titles(name: str, chapters: Mapping[str, Chapter]) -> Mapping[str, str]:
     """Fix to its title in quotes; a fix that this runbook lacks is followed by a link to one that has it, a phase's if possible."""
-    titles = {fix.name: f'"{_title(fix)}"' for fix in chapters[name].fixes}
+    titles = {fix.name: f'"{fix.title}"' for fix in chapters[name].fixes}
     for other in sorted(chapters, key=lambda other: (other not in CHAPTERS.values(), other)):
         for fix in chapters[other].fixes:
-            titles.setdefault(fix.name, f'"{_title(fix)}" ([{other}]({other}.md))')
+            titles.setdefault(fix.name, f'"{fix.title}" ([{other}]({other}.md))')
     return titles
-
-
-def _title(fix: Intervention) -> str:
-    """The fix, up to its first colon, semicolon or bracket."""
-    return re.split(r"[:;(]", fix.fix)[0].strip()
 
 
 def _not_to_do(chapter: Chapter) -> str:

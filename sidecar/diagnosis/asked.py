@@ -115,7 +115,10 @@ def open_questions(
     hand = m.source == "hand"
     told = {of for of, time in m.phases.items() if time.p99_seconds is not None or time.mean_seconds is not None}
     before = first is Objective.TTFT
+    both = all(numbers[of].state is State.BROKEN for of in (Objective.TTFT, Objective.TPOT))
     asked = {
+        # After a restart, or a process killed for memory, all other numbers are symptoms. An overload explains both numbers.
+        "memory": hand and both and (bound.load(m) or 0.0) <= 1.0,
         "queue_wait": before and phase == Blame.UNATTRIBUTED and Blame.QUEUE not in told,
         "rate_scope": before and (bound.load(m) or 0.0) > 1.0,
         "prefill_time": before and hand and phase == Blame.PREFILL and Blame.PREFILL not in told,

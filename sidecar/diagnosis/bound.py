@@ -4,7 +4,10 @@ A lower bound and no estimate: two operations per parameter and token, at the de
 engine reaches. A load above this bound cannot be repaired by a setting. Unknown GPUs are refused.
 """
 
+from math import ceil
+
 from sidecar.diagnosis.measured import Measured
+from sidecar.diagnosis.wording import percent, times
 
 
 PEAK_FLOPS = {
@@ -22,6 +25,8 @@ PEAK_FLOPS = {
     "mi300x": 1307e12,
 }
 """Dense 16-bit matrix operations a second, by the makers' data sheets (SXM where there are several)."""
+WITH_8_BIT_UNITS = frozenset({"l4", "l40s", "h100", "h200", "b200", "mi300x"})
+"""GPUs that multiply numbers of 8 bits floating point (NVIDIA from compute capability 8.9 on, AMD from CDNA 3 on); the others only store them."""
 
 
 def prefill_seconds(measured: Measured) -> float | None:
@@ -39,3 +44,15 @@ def load(measured: Measured) -> float | None:
     if seconds is None or rate is None:
         return None
     return seconds * rate * (1.0 - (measured.load.cached or 0.0))
+
+
+def ceiling(measured: Measured) -> str | None:
+    """The demand beside the most that the GPUs can compute, and what would bring it below; None unless it is above."""
+    over = load(measured)
+    if over is None or over <= 1.0:
+        return None
+    cached = 1.0 - (1.0 - (measured.load.cached or 0.0)) / over
+    return (
+        f"It is {times(over)} what these GPUs can compute of prompts at their peak: it takes at least {ceil(over)} such replicas, or"
+        f" {percent(cached)} of the prompt tokens from the cache"
+    )

@@ -6,7 +6,7 @@ A diagnosis always has two latencies, and no phase without evidence: other recor
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sidecar.diagnosis.interventions import Intervention, Unhelpful
+from sidecar.diagnosis.interventions import UNKNOWN_GAIN, Gain, Intervention, Unhelpful
 from sidecar.diagnosis.measured import Latency, Measured, Regime
 from sidecar.diagnosis.verdict import RootPhase
 from sidecar.objectives.objective import Objective
@@ -58,6 +58,12 @@ class Step:
     """The flag of this engine; None if the engine is unknown or has none."""
     after: tuple[str, ...]
     """Conditions that must hold before the step is worth doing."""
+    told: str | None = None
+    """The numbers of this case that make it a step."""
+    not_with: tuple[str, ...] = ()
+    """Titles of the fixes that it excludes, or that undo it."""
+    gain: Gain = UNKNOWN_GAIN
+    """The range of its expected effect on the causes of this case."""
 
 
 @dataclass(frozen=True, slots=True)

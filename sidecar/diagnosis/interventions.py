@@ -6,12 +6,17 @@ One file per runbook, of the same name. A fix is a mapping of
 |---|---|
 | `name` | unique among all files; or `same_as`, the name of a fix that stands elsewhere (with `targets` of its own, if they differ) |
 | `fix` | what to do, in one line |
-| `targets` | the causes (`sidecar/pod/causes.py`) or phases that it works against |
+| `targets` | the causes (`sidecar/pod/causes.py`) or phases that it works against; in the runbook of a phase each with its expected effect: the least and the largest share, 0 to 1, of what the cause adds to the phase's time that the fix takes away |
+| `source` | of those shares: a paper, or an engine's documentation; absent: `EXPECTATION` |
+| `stronger`, `weaker` | lists of signs (`levers.py`) under which the largest share is expected, or the least |
+| `evidence` | list of signs and causes: without one of them the fix comes after all that need none |
+| `only_if`, `never_if` | lists of signs and causes: without one of the first, and with one of the second, the fix is not advised |
 | `cost` | `minutes`, `restart`, `replicas` or `project` |
 | `works_when` | `spike`, `steady` or `both` |
 | a kind of engine (`ENGINES`) | the engine's own flag; absent: it has none, or the fix is made elsewhere |
-| `effect` | how much to expect, and why. An expectation from how engines schedule, and no measurement |
+| `effect` | why so much is to be expected, in words |
 | `after` | what must be so before it is worth doing |
+| `depends` | what its effect depends on elsewhere, such as another lever |
 | `lever` | the technique, by its name in the serving literature (`levers.py`). A fix with a lever has the keys below as well |
 | `needs` | list: what must be there, in words; or the name of another fix |
 | `conflicts` | list of fixes that undo it, or that it excludes. Mutual: each names the other |
@@ -22,22 +27,27 @@ One file per runbook, of the same name. A fix is a mapping of
 An entry of `not_to_do` has `do` and `why`, and `lever` where it is about one. A file that breaks this form is refused as a whole,
 with all mistakes at once: file, fix, key, and the values that are allowed (`errors`).
 
+The order of the fixes is one computation (`ordered`): the expected effect on the causes of the case, over the effort. Where several
+causes are possible, the effect is the mean over them. A second fix that pulls the same lever is worth half: the first has taken its part.
+
 Knows the files and their form, and how fixes are ranked. Refuses to know what is wrong.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.diagnosis.levers import BOTH, TARGETS, Cost, Lever, LoadLevel, QualityRisk
+from sidecar.diagnosis.levers import BOTH, EVIDENCE, TARGETS, Cost, Lever, LoadLevel, QualityRisk, Sign
 from sidecar.diagnosis.measured import Regime
 from sidecar.engines.kinds import KINDS
 from sidecar.objectives.attribution import SIDECAR, Blame
-from sidecar.pod.causes import Cause
+from sidecar.pod.causes import CAUSES_BY_PHASE, PHASE_OF, Cause
 
 
 ENGINES = tuple(
@@ -65,10 +75,14 @@ OF_A_LEVER = ("needs", "conflicts", "synergies", "quality_risk", "load")
 """Keys that every fix with a lever has, even if it has an empty list to state."""
 MUTUAL = ("conflicts", "synergies")
 """Keys that hold names of other fixes, and both fixes name each other."""
-LISTS = ("targets", "needs", *MUTUAL)
-TEXTS = ("name", "same_as", "fix", "effect", "after")
+OF_SIGNS = ("stronger", "weaker")
+OF_EVIDENCE = ("evidence", "only_if", "never_if")
+LISTS = ("targets", "needs", *MUTUAL, *OF_SIGNS, *OF_EVIDENCE)
+TEXTS = ("name", "same_as", "fix", "effect", "after", "depends", "source")
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "targets": TARGETS,
+    **dict.fromkeys(OF_SIGNS, tuple(Sign)),
+    **dict.fromkeys(OF_EVIDENCE, EVIDENCE),
     "cost": tuple(Cost),
     "works_when": (*Regime, BOTH),
     "lever": tuple(Lever),
@@ -76,6 +90,25 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "quality_risk": tuple(QualityRisk),
 }
 """Key to its closed set of values; of a list, the values of its items."""
+EXPECTATION = "expectation from how engines schedule"
+"""The source of an effect that no paper and no documentation states: no measurement."""
+EFFORT: Mapping[Cost, float] = {Cost.MINUTES: 1.0, Cost.RESTART: 2.0, Cost.REPLICAS: 4.0, Cost.PROJECT: 8.0}
+"""The effort of each cost, over which the effect is divided. A restart empties a cache and takes minutes; a replica costs GPUs; a project
+has days."""
+RISK_LEAVES = 0.9
+"""Share of its effect that a fix keeps that may change the answers: of equals it comes last."""
+REPEATED_LEVER_LEAVES = 0.5
+"""Share of its effect that a fix keeps for each fix before it that pulls the same lever."""
+
+
+class Gain(NamedTuple):
+    """Expected effect of a fix: the share of what a cause adds to a phase's time that the fix takes away, 0 to 1."""
+
+    low: float
+    high: float
+
+
+UNKNOWN_GAIN = Gain(0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +132,30 @@ class Intervention:
     quality_risk: QualityRisk = QualityRisk.NONE
     load: str = BOTH
     """A `LoadLevel`, or `both`."""
+    gains: Mapping[str, Gain] = field(default_factory=dict)
+    """Target to the expected effect on it; none for a fix that only tickets advise."""
+    source: str = EXPECTATION
+    depends: str | None = None
+    stronger: tuple[str, ...] = ()
+    weaker: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    only_if: tuple[str, ...] = ()
+    never_if: tuple[str, ...] = ()
+
+    def gain(self, causes: Iterable[str]) -> Gain:
+        """The range of its effect on these causes: of those it works against, else of all its targets."""
+        aimed = [self.gains.get(cause, UNKNOWN_GAIN) for cause in causes if cause in self.targets]
+        told = aimed or [self.gains.get(target, UNKNOWN_GAIN) for target in self.targets]
+        return Gain(min(one.low for one in told), max(one.high for one in told))
+
+    @property
+    def title(self) -> str:
+        """The fix, up to its first colon, semicolon or bracket."""
+        return re.split(r"[:;(]", self.fix)[0].strip()
+
+    def is_possible(self, shown: AbstractSet[str]) -> bool:
+        """Whether the signs and known causes of a case leave the fix possible."""
+        return not shown & {*self.never_if} and (not self.only_if or bool(shown & {*self.only_if}))
 
     def works_in(self, regime: Regime | None) -> bool:
         """True if the fix helps for as long as the regime lasts. An unknown regime excludes no fix."""
@@ -140,6 +197,12 @@ def chapters() -> Mapping[str, Chapter]:
             if file.name.endswith(".yml")
         }
     )
+
+
+@cache
+def titles() -> Mapping[str, str]:
+    """Name of a fix to its title. Reads files, as `chapters` does."""
+    return {fix.name: fix.title for chapter in chapters().values() for fix in chapter.fixes}
 
 
 def chapters_of(said: Mapping[str, File]) -> Mapping[str, Chapter]:
@@ -205,7 +268,9 @@ def _of_keys(fix: Mapping[str, Any], texts: Iterable[str]) -> Iterator[str]:
 
 def _of_values(fix: Mapping[str, Any], texts: Iterable[str]) -> Iterator[str]:
     for key, value in fix.items():
-        if key in LISTS and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+        if key == "targets" and isinstance(value, dict):
+            yield from _of_gains(value)
+        elif key in LISTS and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
             yield f"{key}: {value!r} is no list of texts"
         elif key in texts and not (isinstance(value, str) and value):
             yield f"{key}: {value!r} is no text"
@@ -213,6 +278,15 @@ def _of_values(fix: Mapping[str, Any], texts: Iterable[str]) -> Iterator[str]:
             for item in value if key in LISTS else [value]:
                 if item not in ALLOWED[key]:
                     yield f"{key}: {item!r} is none of {', '.join(ALLOWED[key])}"
+
+
+def _of_gains(targets: Mapping[str, Any]) -> Iterator[str]:
+    for target, gain in targets.items():
+        if target not in TARGETS:
+            yield f"targets: {target!r} is none of {', '.join(TARGETS)}"
+        numbers = isinstance(gain, list) and len(gain) == 2 and all(isinstance(end, int | float) for end in gain)
+        if not numbers or not 0 <= gain[0] <= gain[1] <= 1:
+            yield f"targets: {target}: {gain!r} is no range of shares such as [0.2, 0.6]"
 
 
 def _of_names(fix: Mapping[str, Any], by_name: Mapping[str, Any]) -> Iterator[str]:
@@ -249,7 +323,13 @@ def _meant(fix: Mapping[str, Any], named: Mapping[str, Intervention]) -> Interve
     if "name" in fix:
         return named[fix["name"]]
     same = named[fix["same_as"]]
-    return replace(same, targets=tuple(fix.get("targets", same.targets)))
+    if "targets" not in fix:
+        return same
+    return replace(same, targets=tuple(fix["targets"]), gains={**same.gains, **_gains(fix["targets"])})
+
+
+def _gains(targets: Any) -> dict[str, Gain]:
+    return {target: Gain(*map(float, gain)) for target, gain in targets.items()} if isinstance(targets, dict) else {}
 
 
 def _lever(said: Mapping[str, Any]) -> Lever | None:
@@ -272,7 +352,96 @@ def _intervention(fix: Mapping[str, Any]) -> Intervention:
         synergies=tuple(fix.get("synergies", ())),
         quality_risk=QualityRisk(fix.get("quality_risk", QualityRisk.NONE)),
         load=fix.get("load", BOTH),
+        gains=_gains(fix["targets"]),
+        source=fix.get("source", EXPECTATION),
+        depends=fix.get("depends"),
+        **{key: tuple(fix.get(key, ())) for key in (*OF_SIGNS, *OF_EVIDENCE)},
     )
+
+
+# --- the order -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A fault with all that the order of its fixes depends on."""
+
+    wanted: Mapping[str, float]
+    """Cause to its weight: 1 for a known one, else its share of the possible ones. Empty: no cause stands out."""
+    phase: str | None = None
+    """A fix against this phase as such counts as aimed at each wanted cause; None where several phases are possible."""
+    regime: Regime | None = None
+    load: LoadLevel | None = None
+    not_grown: AbstractSet[str] = frozenset()
+    """Causes whose number has not grown."""
+    shown: AbstractSet[str] = frozenset()
+    """Signs of the case, and causes that are known."""
+
+    def is_aimed(self, fix: Intervention) -> bool:
+        """Whether the fix works against a wanted cause, or its phase as such; True of each if no cause stands out."""
+        return not self.wanted or bool({*fix.targets} & {*self.wanted, *self._phases()})
+
+    def tier(self, fix: Intervention) -> tuple[bool, bool, bool, bool, bool]:
+        """Sort key before the score: what has not grown, what lacks evidence, what comes too late, what is aimed elsewhere, and projects come later."""
+        targets = {*fix.targets}
+        idle = targets <= self.not_grown - {*self.wanted}
+        unfounded = bool(fix.evidence) and not self.shown & {*fix.evidence}
+        return idle, unfounded, not fix.works_in(self.regime), not self.is_aimed(fix), fix.cost is Cost.PROJECT
+
+    def score(self, fix: Intervention) -> float:
+        """The expected effect over the effort, at least 0."""
+        if not fix.fits(self.load):
+            return 0.0
+        on = {one: self._expected(fix.gains.get(one, UNKNOWN_GAIN), fix) for one in fix.targets}
+        if self.wanted:
+            value = sum(
+                weight * on.get(cause, on.get(self.phase or _phase_of(cause), 0.0))
+                for cause, weight in self.wanted.items()
+            )
+        else:
+            value = sum(on.values()) / len(on)
+        return value / EFFORT[fix.cost] * (RISK_LEAVES if fix.quality_risk is QualityRisk.CHECK else 1.0)
+
+    def _phases(self) -> set[str]:
+        return {_phase_of(cause) for cause in self.wanted} if self.phase is None else {self.phase}
+
+    def _expected(self, gain: Gain, fix: Intervention) -> float:
+        if self.shown & {*fix.weaker}:
+            return gain.low
+        return gain.high if self.shown & {*fix.stronger} else (gain.low + gain.high) / 2
+
+
+def _phase_of(cause: str) -> str:
+    """The phase of a cause; the text itself where it is none, as of `unattributed`."""
+    return str(PHASE_OF[Cause(cause)]) if cause in {*Cause} else cause
+
+
+def possible_causes(phase: str) -> tuple[Cause, ...]:
+    """The causes that a phase can have as far as nothing tells. Slow tokens may be wide steps, which are load, and prompts between them,
+    as well as dear steps. Few engines have GPUs for prefill alone, so no slow transfer is suspected; rejections are counted, not suspected.
+    """
+    own = (cause for cause in CAUSES_BY_PHASE.get(phase, ()) if cause not in {Cause.KV_TRANSFER, Cause.REJECTED})
+    return (*own, *((Cause.LOAD, Cause.PROMPT_MIX) if phase == Blame.DECODE else ()))
+
+
+def ordered(fixes: Iterable[Intervention], case: Case) -> list[Intervention]:
+    """The fixes that the case leaves possible, best first; equals in the order given. A fix that comes too late is kept: a spike may stay."""
+    left = [(case.tier(fix), case.score(fix), fix) for fix in fixes if fix.is_possible(case.shown)]
+    pulled: Counter[Lever] = Counter()
+    found: list[Intervention] = []
+    while left:
+        best = min(
+            left,
+            key=lambda one: (
+                one[0],
+                -one[1] * (REPEATED_LEVER_LEAVES ** pulled[one[2].lever] if one[2].lever else 1.0),
+            ),
+        )
+        left.remove(best)
+        found.append(best[2])
+        if best[2].lever is not None:
+            pulled[best[2].lever] += 1
+    return found
 
 
 def ranked(
@@ -283,40 +452,20 @@ def ranked(
     regime: Regime | None,
     load: LoadLevel | None,
     engine: str | None,
-    costs: Sequence[Cost] = tuple(Cost),
     not_grown: AbstractSet[str] = frozenset(),
+    shown: AbstractSet[str] | None = None,
 ) -> list[Intervention]:
-    """The fixes that this engine can do, best first (`rank`). Fixes of equal rank stay in the order of the runbook.
-
-    A fix against the phase as such counts as aimed at each of its causes. A fix that does not work in the regime is not left out,
-    but comes last: a spike may turn out to stay.
+    """The fixes that this engine can do, best first (`ordered`). `causes`: empty if none is known, so that each of the phase's may be it.
+    `shown`: signs and known causes; None: the given causes are known, and no sign.
     """
-    wanted = {str(cause) for cause in causes}
-    if wanted:
-        wanted.add(phase)
-    possible = [fix for fix in fixes if fix.known_to(engine)]
-    return sorted(
-        possible, key=lambda fix: rank(fix, wanted, regime=regime, load=load, costs=costs, not_grown=not_grown)
+    known = [str(cause) for cause in causes]
+    wanted = known or [str(cause) for cause in possible_causes(phase)]
+    case = Case(
+        wanted=dict.fromkeys(wanted, 1.0 / max(len(wanted), 1)),
+        phase=phase,
+        regime=regime,
+        load=load,
+        not_grown=not_grown,
+        shown={*known} if shown is None else shown,
     )
-
-
-def rank(
-    fix: Intervention,
-    wanted: set[str],
-    *,
-    regime: Regime | None,
-    load: LoadLevel | None,
-    costs: Sequence[Cost],
-    not_grown: AbstractSet[str] = frozenset(),
-) -> tuple[bool, bool, bool, bool, bool, int, bool]:
-    """Sort key: not against what has not grown, in time, aimed, no project, at this load level, cheap, without a risk for answers.
-
-    `wanted`: targets that are aimed at; empty where no cause is known, so that none comes before another. `not_grown`: causes
-    whose number has not grown. `costs`: cheapest first.
-    """
-    targets = set(fix.targets)
-    idle = targets <= not_grown - wanted
-    beside = bool(wanted) and not wanted & targets
-    project = fix.cost is Cost.PROJECT
-    risky = fix.quality_risk is QualityRisk.CHECK
-    return idle, not fix.works_in(regime), beside, project, not fix.fits(load), costs.index(fix.cost), risky
+    return ordered((fix for fix in fixes if fix.known_to(engine)), case)

@@ -6,6 +6,8 @@ from sidecar.diagnosis.measured import Latency
 
 NEAR = 0.75
 """Share of the threshold from which a p99 is near it."""
+NEAR_THE_FLOOR = 1.5
+"""Multiple of the time for reading the weights up to which a token is mostly that reading."""
 NEAR_BURN = 0.5
 """Share of the allowed misses from which an objective is near its limit."""
 MISSES_BEYOND_CHANCE = 3

@@ -1,6 +1,6 @@
-"""The closed sets that a fix of `interventions/*.yml` is described with: its lever, cost, regime, load level and quality risk.
+"""The closed sets that a fix of `interventions/*.yml` is described with: its lever, cost, regime, load level, quality risk and signs.
 
-Knows the names and their meaning. Refuses to know which fix pulls which lever: the files say so.
+Knows the names and their meaning. Refuses to know which fix pulls which lever: the files say so. `case_signs.py` says which signs a case shows.
 """
 
 from enum import StrEnum
@@ -64,10 +64,47 @@ class QualityRisk(StrEnum):
     """Answers change: they must be compared with a quality floor (`QUALITY_FLOOR`)."""
 
 
+class Sign(StrEnum):
+    """A fact about a case, beyond phase and cause, on which the effect of a fix depends. A case shows it, or it is not known to."""
+
+    OVERFULL = "overfull"
+    """The prompts alone need more than the GPUs can compute at the peak of their data sheet."""
+    ODD_POD = "odd_pod"
+    """One pod of several misses far more than the others."""
+    BOTH_COSTS = "both_costs"
+    """Prompts and tokens have become dearer at once, as under a lower clock."""
+    BOTH_BROKEN = "both_broken"
+    """The time to first token and the time between tokens are broken."""
+    TTFT_BROKEN = "ttft_broken"
+    TTFT_HAS_ROOM = "ttft_has_room"
+    """The time to first token is below half of its threshold, so a fix may lengthen it."""
+    KV_FULL = "kv_full"
+    KV_ROOM = "kv_room"
+    """The KV cache has room for more requests."""
+    SLOTS_FULL = "slots_full"
+    SLOTS_FREE = "slots_free"
+    PREEMPTING = "preempting"
+    REJECTING = "rejecting"
+    PROMPTS_GREW = "prompts_grew"
+    """Prompts are longer than the limits were set for."""
+    CACHED_MOST = "cached_most"
+    """Most prompt tokens come from the prefix cache already."""
+    SEPARATE_PREFILL = "separate_prefill"
+    """Prefill has GPUs of its own."""
+    NO_8_BIT_UNITS = "no_8_bit_units"
+    """The GPUs cannot multiply in 8 bits."""
+    NEAR_FLOOR = "near_floor"
+    """A token takes little more than the reading of the weights: only fewer bytes a token make it faster."""
+    ABOVE_FLOOR = "above_floor"
+    """A token takes more than the reading of the weights and of a full KV cache: bytes are not what takes the time."""
+
+
 BOTH = "both"
 """In place of a `Regime` or a `LoadLevel`: the fix works in either."""
 TARGETS = tuple(dict.fromkeys((*(str(cause) for cause in Cause), *(str(phase) for phase in Blame), SIDECAR)))
 """Causes and phases that a fix can work against."""
+EVIDENCE = (*(str(sign) for sign in Sign), *(str(cause) for cause in Cause))
+"""Signs of a case, and causes that are known and not only suspected."""
 QUALITY_FLOOR = (
     "a score on at least 200 of your own prompts, measured before the change, and the lowest score that you accept after"
     " it, written down before you look (for example 99 % of the first)"

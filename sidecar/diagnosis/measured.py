@@ -88,6 +88,23 @@ class Load:
     """Preemptions of the engine over the arrivals of all lanes."""
     cached: float | None = None
     """Share of the lane's prompt tokens that came from the prefix cache."""
+    slots: float | None = None
+    """The engine's batch limit, in requests, as a person gave it; no source states it."""
+    preemptions_per_second: float | None = None
+    """As a person gave it, of the whole engine."""
+
+
+class DecodeFloor(NamedTuple):
+    """The least time of a decode step, if nothing but reading memory took time: at the peak of the GPUs' data sheet, which no engine reaches."""
+
+    gpus: str
+    """Number and kind, as text."""
+    weights_bytes: float
+    """In 16 bits a parameter."""
+    weights_seconds: float
+    most_bytes: float | None
+    """Weights and a KV cache as full as it is told to be, else full; None where the weights leave it no room."""
+    most_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +115,7 @@ class Machine:
     gpus: int | None = None
     gpu: str | None = None
     """A key of `bound.PEAK_FLOPS`."""
+    floor: DecodeFloor | None = None
 
 
 class CostRatio(NamedTuple):

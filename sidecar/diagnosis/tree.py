@@ -13,21 +13,36 @@ from pathlib import Path
 from traceback import extract_tb
 
 from sidecar.diagnosis import asked, bound, trust, why
+from sidecar.diagnosis.case_signs import ALL_SLOTS, FULL_BATCH_KV, signs
 from sidecar.diagnosis.findings import Diagnosis, Missing, Number, Outcome, Second, State, Step
-from sidecar.diagnosis.interventions import CHAPTERS, Intervention, Unhelpful, chapters, rank, ranked
+from sidecar.diagnosis.interventions import (
+    CHAPTERS,
+    Case,
+    Intervention,
+    Unhelpful,
+    chapters,
+    ordered,
+    possible_causes,
+    titles,
+)
 from sidecar.diagnosis.judging import judged
-from sidecar.diagnosis.levers import Cost, LoadLevel
+from sidecar.diagnosis.levers import LoadLevel, Sign
 from sidecar.diagnosis.measured import Latency, Measured
 from sidecar.diagnosis.verdict import RootPhase, Verdict, top
 from sidecar.objectives.attribution import Blame
 from sidecar.objectives.objective import TTFT_SHARES, Objective
 from sidecar.objectives.presets import INTERACTIVE
-from sidecar.pod.causes import CAUSES_BY_PHASE, Cause, is_worth_naming
+from sidecar.pod.causes import Cause, is_worth_naming
 from sidecar.pod.pod import KV_FULL_RATIO
 
 
 SMALL_BATCH = 8.0
 """Running requests of one engine below which its batch is small: a step mostly reads the weights."""
+FIRST_STEPS = 4
+"""Steps of a phase that a person reads first: none of them excludes another."""
+A_DRAW = 1.5
+"""Numbers by hand are quantiles that a fifth more or less of traffic moves: of two broken ones, time between tokens comes first only if it is
+so many times as far above its threshold. Otherwise the time to first token does, because most of what helps the tokens lengthens it."""
 DEFERRED = "the time to first token is within its threshold: until then decode work is deferred"
 CANDIDATES: Mapping[Objective, tuple[Blame, ...]] = {
     Objective.TTFT: (Blame.QUEUE, Blame.PREFILL),
@@ -103,7 +118,7 @@ def diagnose(told: Measured) -> Diagnosis:
             outcome=Outcome.WELL,
             ttft=ttft,
             inter_token=inter_token,
-            evidence=(*why.healed(m), *why.state(m)),
+            evidence=(*why.rejections(m), *why.healed(m), *why.state(m)),
             changes=tuple(why.changes(m)),
         )
     phase, candidates = _phase(m, first)
@@ -134,7 +149,7 @@ def diagnose(told: Measured) -> Diagnosis:
         changes=tuple(why.changes(m, cause)),
         second=second,
         regime=m.regime,
-        steps=tuple(_steps(m, phase, candidates, cause, second)),
+        steps=tuple(_steps(m, signs(m, numbers), _phases_to_repair(m, phase, candidates), cause, second)),
         not_to_do=_not_to_do(candidates or (phase,)),
         questions=asked.open_questions(m, first, phase, cause, numbers),
         confidence=confidence,
@@ -146,11 +161,13 @@ def diagnose(told: Measured) -> Diagnosis:
 
 
 def _with_thresholds(m: Measured) -> Measured:
-    """The measurement with the thresholds of the preset `interactive` for latencies without one; they are marked as assumed."""
+    """The measurement with the thresholds of the preset `interactive` for latencies without one, by the size of the model where it is known;
+    they are marked as assumed.
+    """
+    size = m.machine.parameters
+    preset = INTERACTIVE.for_size(None if size is None else size / 1e9)
     return replace(
-        m,
-        ttft=_assumed(m.ttft, INTERACTIVE.ttft_seconds),
-        inter_token=_assumed(m.inter_token, INTERACTIVE.tpot_seconds),
+        m, ttft=_assumed(m.ttft, preset.ttft_seconds), inter_token=_assumed(m.inter_token, preset.tpot_seconds)
     )
 
 
@@ -163,7 +180,12 @@ def _assumed(latency: Latency, seconds: float | None) -> Latency:
 def _first(m: Measured, numbers: Mapping[Objective, Number]) -> Objective | None:
     """The broken objective to be repaired first: one whose root is the engine, else the worst; at a draw TTFT."""
     broken = [of for of in Objective if numbers[of].state is State.BROKEN]
-    return max(broken, key=lambda of: (_phase(m, of)[0] == Blame.ENGINE, numbers[of].over or 0.0), default=None)
+    ahead = A_DRAW if m.source == "hand" else 1.0
+
+    def worse(of: Objective) -> tuple[bool, float]:
+        return _phase(m, of)[0] == Blame.ENGINE, (numbers[of].over or 0.0) * (ahead if of is Objective.TTFT else 1.0)
+
+    return max(broken, key=worse, default=None)
 
 
 def _has_objective(m: Measured, of: Objective) -> bool:
@@ -222,11 +244,22 @@ def _cause(m: Measured, phase: RootPhase, verdict: Verdict | None) -> Cause | No
     grown = top(m.ratios, phase)
     if grown is not None:
         return grown
-    if phase == Blame.QUEUE and m.load.kv_usage is not None:
-        return Cause.KV if m.load.kv_usage >= KV_FULL_RATIO else Cause.SLOTS
-    if phase in (Blame.QUEUE, Blame.UNATTRIBUTED) and _overfull(m):
-        return Cause.LOAD
+    if phase in (Blame.QUEUE, Blame.UNATTRIBUTED):
+        return _cause_by_state(m, queued=phase == Blame.QUEUE)
     return None
+
+
+def _cause_by_state(m: Measured, *, queued: bool) -> Cause | None:
+    """The cause of a wait by the engine's own state. `queued`: the wait is known to be in the queue, and not only before the first token."""
+    load = m.load
+    kv = load.kv_usage
+    if kv is not None and kv >= (KV_FULL_RATIO if queued else FULL_BATCH_KV):
+        return Cause.PREEMPTION if load.preempted or load.preemptions_per_second else Cause.KV
+    if queued and load.slots is not None and load.running is not None:
+        return Cause.SLOTS if load.running >= ALL_SLOTS * load.slots else None
+    if queued and kv is not None:
+        return Cause.SLOTS
+    return Cause.LOAD if _overfull(m) else None
 
 
 def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) -> Second | None:
@@ -240,45 +273,85 @@ def _second(m: Measured, numbers: Mapping[Objective, Number], first: Objective) 
 # --- what to do ----------------------------------------------------------------------------------------------------------
 
 
-def _steps(
-    m: Measured, phase: RootPhase, candidates: tuple[RootPhase, ...], cause: Cause | None, second: Second | None
-) -> list[Step]:
+def _phases_to_repair(m: Measured, phase: RootPhase, candidates: tuple[RootPhase, ...]) -> tuple[RootPhase, ...]:
     # A person who gives numbers may have no sidecar: its set-up is no step, and the missing split is asked for instead.
-    phases = candidates if m.source == "hand" and candidates else (phase, *candidates)
-    steps = [_step(fix, of, m.engine) for of in phases for fix in _ranked(m, of, cause)]
-    if candidates:
-        # The phase is not known, so the steps of all candidates stand in one order.
-        wanted = set() if cause is None else {str(cause)}
-        load, costs = load_level(m), _costs(m)
-        still = _not_grown(m)
-        steps.sort(key=lambda step: rank(step.what, wanted, regime=m.regime, load=load, costs=costs, not_grown=still))
-    steps = _compatible_first(steps)
-    if second is not None and second.phase != phase:
-        waits = (DEFERRED,) if second.phase in (Blame.DECODE, Blame.STREAM) and phase != Blame.ENGINE else ()
+    return candidates if m.source == "hand" and candidates else (phase, *candidates)
+
+
+def _steps(
+    m: Measured, shown: frozenset[str], phases: tuple[RootPhase, ...], cause: Cause | None, second: Second | None
+) -> list[Step]:
+    steps = _compatible_first(_ranked(m, phases, _wanted(m, phases, cause), shown, load=load_level(m)))
+    if second is not None and second.phase not in phases:
+        deferred = second.phase in (Blame.DECODE, Blame.STREAM) and Blame.ENGINE not in phases
         its_cause = _cause(m, second.phase, m.verdicts.get(second.objective))
-        later = (_step(fix, second.phase, m.engine, waits) for fix in _ranked(m, second.phase, its_cause))
+        wanted = _wanted(m, (second.phase,), its_cause)
+        # Deferred work begins when the load of now is over, so that load does not rank it, and when the first steps have done theirs.
+        load = None if deferred else load_level(m)
+        done = {target for step in steps[:FIRST_STEPS] for target in step.what.targets}
+        left = {one: weight for one, weight in wanted.items() if not deferred or one not in done}
+        waits = (DEFERRED,) if deferred else ()
+        later = _ranked(m, (second.phase,), left or wanted, shown, load=load, waits=waits)
         steps += _compatible_first(later, steps)
     return steps
 
 
 def _compatible_first(steps: Iterable[Step], before: Sequence[Step] = ()) -> list[Step]:
-    """The steps in their order, but those that exclude an earlier one, or one of `before`, at the end."""
+    """The steps in their order, but those that exclude one of the first, or one of the first of `before`, at the end; none of them is among
+    the first. A later one excludes nothing: it may never be taken.
+    """
     kept: list[Step] = []
     excluded: list[Step] = []
     for step in steps:
-        conflicts = any(step.what.name in other.what.conflicts for other in (*before, *kept))
+        firsts = (*before[:FIRST_STEPS], *kept[:FIRST_STEPS])
+        conflicts = any(step.what.name in other.what.conflicts for other in firsts)
         (excluded if conflicts else kept).append(step)
-    return kept + excluded
+    return kept + excluded if len(kept) >= FIRST_STEPS else kept
 
 
-def _ranked(m: Measured, phase: RootPhase, cause: Cause | None) -> list[Intervention]:
-    """The phase's fixes, best first. Against rejections only where some were counted."""
-    load = load_level(m)
-    causes = _suspects(m, phase, load) if cause is None else (cause,)
-    fixes = [fix for fix in chapters()[CHAPTERS[phase]].fixes if m.rejected or {*fix.targets} != {Cause.REJECTED}]
-    return ranked(
-        fixes, phase, causes, regime=m.regime, load=load, engine=m.engine, costs=_costs(m), not_grown=_not_grown(m)
+def _ranked(
+    m: Measured,
+    phases: tuple[RootPhase, ...],
+    wanted: Mapping[str, float],
+    shown: frozenset[str],
+    *,
+    load: LoadLevel | None,
+    waits: tuple[str, ...] = (),
+) -> list[Step]:
+    """The fixes of these phases that this engine can do, each once, as steps; best first."""
+    of_phase: dict[str, RootPhase] = {}
+    fixes: dict[str, Intervention] = {}
+    for phase in phases:
+        for fix in chapters()[CHAPTERS[phase]].fixes:
+            if fix.known_to(m.engine):
+                of_phase.setdefault(fix.name, phase)
+                fixes.setdefault(fix.name, fix)
+    known = {*shown, *(wanted if len(wanted) == 1 and 1.0 in wanted.values() else ())}
+    case = Case(
+        wanted=wanted,
+        phase=str(phases[0]) if len(phases) == 1 else None,
+        regime=m.regime,
+        load=load,
+        not_grown=_not_grown(m),
+        shown=known | {str(of) for of, ratio in m.ratios.items() if is_worth_naming(of, ratio)},
     )
+    found = ordered(fixes.values(), case)
+    if [*wanted.values()] == [1.0]:
+        # A fix against other causes than the known one is no step.
+        found = [fix for fix in found if case.is_aimed(fix)] or found
+    return [_step(m, fix, of_phase[fix.name], wanted, waits) for fix in found]
+
+
+def _wanted(m: Measured, phases: tuple[RootPhase, ...], cause: Cause | None) -> dict[str, float]:
+    """The causes that the steps are to work against, with weights: the known one; else all that are possible, each phase alike."""
+    if cause is not None:
+        return {str(cause): 1.0}
+    wanted: dict[str, float] = {}
+    for phase in phases:
+        possible = _suspects(m, phase)
+        for one in possible:
+            wanted[one] = wanted.get(one, 0.0) + 1.0 / len(possible) / len(phases)
+    return wanted
 
 
 def _not_grown(m: Measured) -> frozenset[str]:
@@ -287,25 +360,17 @@ def _not_grown(m: Measured) -> frozenset[str]:
     return frozenset({*still, str(Cause.KV_TRANSFER)} if still else ())
 
 
-def _suspects(m: Measured, phase: RootPhase, load: LoadLevel | None) -> tuple[Cause, ...]:
-    """Candidate causes, if none is known; empty if there is a baseline, because then none of them has grown.
+def _suspects(m: Measured, phase: RootPhase) -> tuple[str, ...]:
+    """Candidate causes of a phase, if none is known; empty if there is a baseline, because then none of them has grown.
 
-    No source tells whether prefill has GPUs of its own, so a slow transfer between the two is not suspected. Where requests were
-    rejected, they are counted.
+    Where requests were rejected, they are counted.
     """
-    if m.ratios:
+    if phase == Blame.UNATTRIBUTED:
+        return (str(phase),)
+    if m.ratios and m.source != "hand":
         return ()
-    told = {Cause.REJECTED} if not m.rejected else set()
-    causes = [cause for cause in CAUSES_BY_PHASE.get(phase, ()) if cause not in {Cause.KV_TRANSFER, *told}]
-    # Slow tokens of a full batch may be wide steps, which are load, as well as dear ones.
-    return (*causes, Cause.LOAD) if phase == Blame.DECODE and load is LoadLevel.HIGH else (*causes,)
-
-
-def _costs(m: Measured) -> tuple[Cost, ...]:
-    """Costs, cheapest first. If more work arrives than the GPUs can do at their peak, replicas come before settings."""
-    if _overfull(m):
-        return (Cost.MINUTES, Cost.REPLICAS, Cost.RESTART, Cost.PROJECT)
-    return tuple(Cost)
+    counted = (Cause.REJECTED,) if phase == Blame.QUEUE and m.rejected else ()
+    return tuple(map(str, (*possible_causes(phase), *counted)))
 
 
 def _overfull(m: Measured) -> bool:
@@ -315,11 +380,11 @@ def _overfull(m: Measured) -> bool:
 def load_level(m: Measured) -> LoadLevel | None:
     """The load level: whether the batch is small or full; None if it is unknown, or neither.
 
-    No source states the engine's batch limit. The batch is small below `SMALL_BATCH` running requests; a person's rate, answer
+    No source states the engine's batch limit, but a KV cache that is 95 % full has no room for another request. The batch is small below `SMALL_BATCH` running requests; a person's rate, answer
     length and time between tokens stand in for them (Little's law). It is full if it is not small and requests wait, or the KV
     cache is full. A Prometheus sums over pods: its sum says that each batch is small, and never that one is full.
     """
-    if _overfull(m):
+    if _overfull(m) or ((m.load.kv_usage or 0.0) >= FULL_BATCH_KV and m.source != "prometheus"):
         return LoadLevel.HIGH
     batch = m.load.running
     if batch is None and m.source == "hand":
@@ -339,6 +404,10 @@ def _not_to_do(phases: tuple[RootPhase, ...]) -> tuple[Unhelpful, ...]:
     return tuple(item for turn in zip_longest(*lists) for item in turn if item is not None)
 
 
-def _step(fix: Intervention, phase: RootPhase, engine: str | None, waits: tuple[str, ...] = ()) -> Step:
+def _step(
+    m: Measured, fix: Intervention, phase: RootPhase, wanted: Mapping[str, float], waits: tuple[str, ...] = ()
+) -> Step:
     own = () if fix.after is None else (fix.after,)
-    return Step(fix, phase, fix.flags.get(engine or ""), (*waits, *own))
+    told = bound.ceiling(m) if Sign.OVERFULL in fix.only_if else None
+    not_with = tuple(dict.fromkeys(titles()[name] for name in fix.conflicts))
+    return Step(fix, phase, fix.flags.get(m.engine or ""), (*waits, *own), told, not_with, fix.gain(wanted))

@@ -8,8 +8,8 @@ from math import isinf
 
 from sidecar.diagnosis import bound
 from sidecar.diagnosis.findings import Number, State
-from sidecar.diagnosis.judging import judged
-from sidecar.diagnosis.measured import Latency, Measured
+from sidecar.diagnosis.judging import NEAR_THE_FLOOR, judged
+from sidecar.diagnosis.measured import DecodeFloor, Latency, Measured
 from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
 from sidecar.diagnosis.wording import digits, instant, percent, phase_name, seconds, times
 from sidecar.history.series import LONG_SECONDS
@@ -200,7 +200,7 @@ def in_use(m: Measured) -> list[str]:
 
 def without_verdict(m: Measured, objective: Objective, number: Number, phase: str) -> list[str]:
     """Evidence for a phase without votes: the latency that is broken and, for TTFT, its parts."""
-    said = _number(m, objective, number) + _delivery(m, objective, phase)
+    said = rejections(m) + _number(m, objective, number) + _delivery(m, objective, phase)
     if objective is Objective.TPOT:
         return said + state(m)
     parts = _parts(m, phase) if objective is Objective.TTFT else []
@@ -296,13 +296,17 @@ def state(m: Measured) -> list[str]:
         wait = _over_arrivals(load.lane_waiting, load.arrivals_per_second)
         more = "" if not wait else f": each waits about {seconds(wait)}, at the lane's own rate"
         said.append(f"{digits(load.lane_waiting)} requests of this lane wait for their first output{more}.")
+    if load.running is not None and load.slots is not None:
+        said.append(f"{digits(load.running)} of {digits(load.slots)} slots of the batch are taken.")
     if load.kv_usage is not None:
         said.append(f"The KV cache is {percent(load.kv_usage)} full.")
     if load.preempted:
         said.append(f"{percent(load.preempted)} of the arrivals were preempted.")
+    elif load.preemptions_per_second:
+        said.append(f"The engine preempts {digits(load.preemptions_per_second)} requests a second.")
     if load.cached is not None:
         said.append(f"{percent(load.cached)} of the prompt tokens came from the prefix cache.")
-    return said + list(_bound(m))
+    return [*said, *_bound(m), *_floor(m)]
 
 
 def _bound(m: Measured) -> Iterable[str]:
@@ -316,6 +320,28 @@ def _bound(m: Measured) -> Iterable[str]:
         )
     elif load is not None:
         yield f"So each second brings prompts for at least {digits(load)} seconds of work."
+
+
+def _floor(m: Measured) -> Iterable[str]:
+    floor, p99 = m.machine.floor, m.inter_token.p99_seconds
+    if floor is None or m.machine.parameters is None:
+        return
+    size, weights = f"{digits(m.machine.parameters / 1e9)}B", digits(floor.weights_bytes / 1e9)
+    read = f"A {size} in 16 bits on {floor.gpus} reads {weights} GB of weights in {seconds(floor.weights_seconds)} for each token, at the peak of the data sheet"
+    if floor.most_bytes is not None:
+        used = "a full KV cache" if m.load.kv_usage is None else f"a KV cache that is {percent(m.load.kv_usage)} full"
+        read += f", and {digits(floor.most_bytes / 1e9)} GB in {seconds(floor.most_seconds)} with {used}"
+    yield f"{read}{_beside_floor(floor, p99)}."
+
+
+def _beside_floor(floor: DecodeFloor, p99: float | None) -> str:
+    if p99 is None:
+        return ""
+    if floor.most_seconds is not None and p99 > floor.most_seconds:
+        return f": {seconds(p99)} is elevated, so it is not reading that takes the time"
+    if p99 <= NEAR_THE_FLOOR * floor.weights_seconds:
+        return f": {seconds(p99)} is near that, so only fewer bytes for each token make it faster"
+    return f": {seconds(p99)} is {times(p99 / floor.weights_seconds)} the reading of the weights"
 
 
 def _over_arrivals(waiting: float | None, arrivals_per_second: float | None) -> float | None:

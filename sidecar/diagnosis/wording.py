@@ -1,5 +1,6 @@
 """Numbers as text, with three digits at most: buckets of histograms are not more exact."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import inf, isinf
 
@@ -27,6 +28,11 @@ def digits(value: float) -> str:
 def percent(ratio: float) -> str:
     """A share as `78 %`; a share above 0 that would round to 0 is `below 1 %`."""
     return "below 1 %" if 0 < ratio < 0.005 else f"{ratio:.0%}".replace("%", " %")
+
+
+def expected(gain: Mapping[str, float]) -> str:
+    """The expected effect of a fix, as `30 to 70 % less`. `gain`: `low` and `high`, shares of what the cause adds, 0 to 1."""
+    return f"{100 * gain['low']:.0f} to {100 * gain['high']:.0f} % less"
 
 
 def times(ratio: float) -> str:

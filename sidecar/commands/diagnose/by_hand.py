@@ -10,13 +10,24 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from sidecar.commands.capacity.answer import RefusedError
+from sidecar.commands.capacity.bandwidth import Decode
+from sidecar.commands.capacity.geometry import Geometry
+from sidecar.commands.capacity.gpus import GPUS
+from sidecar.commands.capacity.memory import left_for_cache
+from sidecar.commands.capacity.replica import UTILISATION
 from sidecar.config.written_durations import seconds_of_duration
 from sidecar.diagnosis.bound import PEAK_FLOPS
 from sidecar.diagnosis.interventions import ENGINES
-from sidecar.diagnosis.measured import Latency, Load, Machine, Measured, PhaseTime, Regime
+from sidecar.diagnosis.measured import DecodeFloor, Latency, Load, Machine, Measured, PhaseTime, Regime
 from sidecar.diagnosis.wording import listed
 from sidecar.engines.kinds import KINDS
 from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import Cause
+
+
+BYTES_PER_PARAMETER = 2.0
+"""Weights in 16 bits, as most checkpoints have them."""
 
 
 class WrongValueError(ValueError):
@@ -113,12 +124,16 @@ BY_HAND_FLAGS = (
     Flag("prefill-p99", "SECONDS", "computing the prompt, 99th percentile", duration),
     Flag("first-token-p99", "SECONDS", "in front of and behind the scheduler, 99th percentile", duration),
     Flag("ttft-threshold", "SECONDS", "what is promised (default: assumed, 1.5s)", duration),
-    Flag("tpot-threshold", "SECONDS", "what is promised (default: assumed, 80ms)", duration),
+    Flag("tpot-threshold", "SECONDS", "what is promised (default: assumed by --model-size, 80ms without)", duration),
     Flag("rate", "RATE", "arrivals at the whole engine: 60/s, 90/m; a bare number is per second", rate),
     Flag("prompt-mean", "TOKENS", "mean prompt", count),
+    Flag("prompt-mean-before", "TOKENS", "mean prompt before it began", count),
     Flag("output-mean", "TOKENS", "mean answer", count),
     Flag("waiting", "REQUESTS", "in the engine's whole queue, on average", count),
     Flag("running", "REQUESTS", "that the engine works on, on average", count),
+    Flag("slots", "REQUESTS", "the engine's batch limit: the most that it runs at once", count),
+    Flag("rejected", "REQUESTS", "that were turned away meanwhile: 429, 503 or 529", count),
+    Flag("preemptions", "RATE", "of the whole engine: 2/s, 90/m; a bare number is per second", rate),
     Flag("kv-usage", "RATIO", "of the KV cache: 0.95 or 95%%", ratio),
     Flag("cached", "RATIO", "of the prompt tokens, from the prefix cache", ratio),
     Flag("model-size", "SIZE", "parameters: 13b", parameters),
@@ -126,6 +141,33 @@ BY_HAND_FLAGS = (
     Flag("engine", "ENGINE", f"{listed(list(ENGINES))}, ...: names the flags", engine),
     Flag("regime", "REGIME", "spike, or steady for more than a quarter of an hour", regime),
 )
+
+
+def floor(parameters: float, gpus: int, gpu: str, kv_usage: float | None) -> DecodeFloor | None:
+    """The least time of a decode step by memory alone, as `sidecar capacity` computes it; None for a GPU that it does not know.
+
+    Of a GPU that comes with several sizes of memory the largest is taken, so that the time stays a lower bound. The cache is what the
+    weights leave of the memory that an engine takes, times `kv_usage`; without that the whole.
+    """
+    sizes = [(one.memory_bytes, name) for name, one in GPUS.items() if name.partition("-")[0] == gpu]
+    if not sizes:
+        return None
+    card = GPUS[max(sizes)[1]]
+    weights = BYTES_PER_PARAMETER * parameters
+    decode = Decode(weights, gpus * card.bytes_per_second, Geometry(()))
+    try:
+        cache = left_for_cache(gpus * card.memory_bytes, UTILISATION, weights, 0.0)
+    except RefusedError:
+        most = None
+    else:
+        most = weights + cache * (1.0 if kv_usage is None else kv_usage)
+    return DecodeFloor(
+        f"{gpus} x {gpu.upper()} ({card.memory_bytes / 1e9:.0f} GB)",
+        weights,
+        decode.row(1, 0).step_seconds,
+        most,
+        None if most is None else most / decode.bytes_per_second,
+    )
 
 
 def read(told: Mapping[str, str]) -> tuple[Measured, list[str]]:
@@ -141,12 +183,20 @@ def read(told: Mapping[str, str]) -> tuple[Measured, list[str]]:
             errors.append(f"--{flag.name}: {wrong}")
     errors += [
         f"--{name}: 0 is no {what}"
-        for names, what in ((("ttft-threshold", "tpot-threshold"), "threshold"), (("ttft-p99", "tpot-p99"), "time"))
+        for names, what in (
+            (("ttft-threshold", "tpot-threshold"), "threshold"),
+            (("ttft-p99", "tpot-p99"), "time"),
+            (("slots",), "batch limit"),
+            (("prompt-mean-before",), "mean prompt"),
+        )
         for name in names
         if values.get(name) == 0
     ]
     parts = {Blame.QUEUE: "queue-p99", Blame.PREFILL: "prefill-p99", Blame.FIRST_TOKEN: "first-token-p99"}
     number, kind = values.get("gpus", (None, None))
+    before, now = values.get("prompt-mean-before"), values.get("prompt-mean")
+    arrivals, preemptions = values.get("rate"), values.get("preemptions")
+    size = values.get("model-size")
     return Measured(
         source="hand",
         ttft=Latency(p99_seconds=values.get("ttft-p99"), threshold_seconds=values.get("ttft-threshold")),
@@ -162,8 +212,20 @@ def read(told: Mapping[str, str]) -> tuple[Measured, list[str]]:
             running=values.get("running"),
             kv_usage=values.get("kv-usage"),
             cached=values.get("cached"),
+            slots=values.get("slots"),
+            preempted=preemptions / arrivals if preemptions is not None and arrivals else None,
+            preemptions_per_second=preemptions,
         ),
-        machine=Machine(parameters=values.get("model-size"), gpus=number, gpu=kind),
+        rejected=values.get("rejected"),
+        ratios={Cause.PROMPT_MIX: now / before} if now and before else {},
+        machine=Machine(
+            parameters=size,
+            gpus=number,
+            gpu=kind,
+            floor=None
+            if size is None or number is None or kind is None
+            else floor(size, number, kind, values.get("kv-usage")),
+        ),
         engine=values.get("engine"),
         regime=values.get("regime"),
     ), errors

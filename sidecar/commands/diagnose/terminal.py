@@ -7,12 +7,13 @@ room in `MOST_LINES` lines, the most useful lists first. `whole`: all lanes with
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
 from math import inf
 from typing import Any, NamedTuple
 
 from sidecar.config.folding import WIDTH, folded
 from sidecar.diagnosis.slowest_text import beside, count, parts, window
-from sidecar.diagnosis.wording import digits, instant, listed, percent, phase_name, seconds, times
+from sidecar.diagnosis.wording import digits, expected, instant, listed, percent, phase_name, seconds, times
 
 
 MOST_LINES = 40
@@ -72,14 +73,27 @@ class _Section(NamedTuple):
     most: int = 99
     """Items at most, unless the whole is asked for."""
     numbered: bool = False
+    always: bool = False
+    """The title says something by itself."""
+
+
+class Detail(IntEnum):
+    """How much is told of a step."""
+
+    BRIEF = 0
+    """The step with its numbers, and what must hold before it."""
+    CONDITIONS = 1
+    """What it does to others too."""
+    FULL = 2
+    """And its expected effect, with the source."""
 
 
 def _in_short(d: Mapping[str, Any], others: Sequence[Mapping[str, Any]], columns: int, room: int) -> list[str]:
-    """One lane within so many lines: each list loses its last items, the least useful list first, until all has room. The effects that are
-    expected of the steps are told if all steps have room with them.
+    """One lane within so many lines: each list loses its last items, the least useful list first, until all has room. Steps are told
+    with as much detail as leaves room for all of them.
     """
-    for effects in (True, False):
-        sections = _sections(d, effects=effects)
+    for detail in sorted(Detail, reverse=True):
+        sections = _sections(d, detail)
         kept = [[*each.items[: each.most]] for each in sections]
         while len(_drawn(lines := _shown(d, sections, kept, others), columns)) > room:
             long = [number for number, each in enumerate(sections) if len(kept[number]) > each.least]
@@ -104,7 +118,7 @@ def _shown(
     rest = " and ".join(filter(None, (more, "the other lanes" if others else "")))
     return [
         *_head(d),
-        *(line for each, items in told for line in _section(each.title, items, numbered=each.numbered)),
+        *(line for each, items in told for line in _section(each, items)),
         *_beside(others),
         *_runbook(d),
         *([f"  {rest[0].upper()}{rest[1:]}: `sidecar diagnose {ALL}`."] if rest else []),
@@ -152,7 +166,7 @@ def _down(engine: Mapping[str, Any]) -> Iterable[str]:
     )
     what = "stopped in the middle of work" if engine.get("stalled") else "not passed a health check"
     yield f"  {'They have' if len(pods) > 1 else 'It has'} {what}{since}."
-    yield f"  Runbook: {engine['runbook']} (/runbooks/{engine['runbook']} on the sidecar's admin port)"
+    yield f"  Runbook: /runbooks/{engine['runbook']} on the sidecar's admin port"
 
 
 def _fold(line: str, columns: int) -> list[str]:
@@ -165,14 +179,14 @@ def _fold(line: str, columns: int) -> list[str]:
 def _lines(d: Mapping[str, Any]) -> Iterable[str]:
     """One lane, whole."""
     yield from _head(d)
-    for each in _sections(d, effects=True):
-        yield from _section(each.title, each.items, numbered=each.numbered)
+    for each in _sections(d, Detail.FULL):
+        yield from _section(each, each.items)
     yield from _runbook(d)
 
 
 def _runbook(d: Mapping[str, Any]) -> Iterable[str]:
     if d["runbook"]:
-        yield f"  Runbook: {d['runbook']} (/runbooks/{d['runbook']} on the sidecar's admin port)"
+        yield f"  Runbook: /runbooks/{d['runbook']} on the sidecar's admin port"
 
 
 def _head(d: Mapping[str, Any]) -> Iterable[str]:
@@ -183,8 +197,8 @@ def _head(d: Mapping[str, Any]) -> Iterable[str]:
             yield f"  {'':<21}{digits(d['measured']['rejected'])} more were rejected, and have no first token"
 
 
-def _sections(d: Mapping[str, Any], *, effects: bool) -> list[_Section]:
-    """All lists of one lane, in the order of the text. `effects`: with the effect that is expected of each step."""
+def _sections(d: Mapping[str, Any], detail: Detail) -> list[_Section]:
+    """All lists of one lane, in the order of the text."""
     if d["outcome"] == "refused":
         return [
             _Section("What is missing", [f"{item['what']}: {item['how']}" for item in d["missing"]], least=1),
@@ -202,19 +216,19 @@ def _sections(d: Mapping[str, Any], *, effects: bool) -> list[_Section]:
     when = {"spike": ", in this spike", "steady": ", as it is steady", None: ""}[d["regime"]]
     said = " ".join(d["because"])
     return [
-        _Section("Why", d["evidence"], least=4, goes_first=3),
+        _Section("Why", d["evidence"], least=3, goes_first=3),
         _Section("What changed", d["changes"], least=1, goes_first=4),
-        _Section(f"Confidence: {sure}", d["because"], least=1, goes_first=8),
-        _Section("Second", [] if d["second"] is None else [_second(d)], least=1),
+        _Section(f"Confidence: {sure}", d["because"], goes_first=8, always=True),
+        _Section("" if d["second"] is None else f"Second: {_second(d)}", [], always=d["second"] is not None),
         _Section(
             f"Do, in this order{when}",
-            [*_steps(firsts, effects=effects)],
+            [*_steps(firsts, detail)],
             least=2,
             goes_first=1,
             most=MOST_STEPS,
             numbered=True,
         ),
-        _Section("Then", [*_steps(later, effects=effects)], goes_first=6, most=MOST_STEPS_SECOND, numbered=True),
+        _Section("Then", [*_steps(later, detail)], goes_first=6, most=MOST_STEPS_SECOND, numbered=True),
         _Section(
             "Do not",
             [f"{item['do']}: {item['why']}" for item in d["not_to_do"]],
@@ -225,6 +239,7 @@ def _sections(d: Mapping[str, Any], *, effects: bool) -> list[_Section]:
         _Section(
             "Still to ask",
             [f"{one['ask']} {one['changes']} [{one['how']}]" for one in d["questions"]],
+            least=1,
             goes_first=5,
             most=QUESTIONS,
         ),
@@ -270,7 +285,7 @@ def _number(name: str, number: Mapping[str, Any], samples_name: str, *, delivere
     else:
         assumed = ", assumed" if number["threshold_assumed"] else ""
         of = "no threshold" if threshold is None else f"threshold {seconds(threshold)}{assumed}"
-        over = "" if number["over"] in (None, "+Inf") else f", {times(number['over'])} of the threshold"
+        over = "" if number["over"] in (None, "+Inf") else f": {times(number['over'])} of it"
         told = f"{value} ({of}{over}{f', {many}' if many else ''})"
     return f"  {name + ':':<21}{number['state'].upper():<8}{told}"
 
@@ -300,19 +315,30 @@ def _first_phases(d: Mapping[str, Any]) -> set[str]:
     return {d["phase"], *d["candidates"]}
 
 
-def _steps(steps: Sequence[Mapping[str, Any]], *, effects: bool) -> Iterable[str]:
-    """`effects`: with the effect that is expected."""
+def _steps(steps: Sequence[Mapping[str, Any]], detail: Detail) -> Iterable[str]:
     for step in steps:
         flag = f" {step['flag']}" if step["flag"] else ""
-        after = "".join(f" After: {condition}." for condition in step["after"])
-        effect = f" Expect: {step['effect']}." if step["effect"] and effects else ""
-        yield f"{step['do']}{flag} [{phase_name(step['phase'])}, {step['cost']}, {step['works_when']}].{effect}{after}"
+        about = f"[{phase_name(step['phase'])}, {step['cost']}, {step['works_when']}]"
+        yield " ".join((f"{step['do']}{flag} {about}.", *_about_step(step, detail)))
 
 
-def _section(title: str, items: Iterable[str], *, numbered: bool = False) -> Iterable[str]:
-    said = list(items)
-    if not said:
-        return
-    yield f"  {title}"
-    for number, item in enumerate(said, 1):
-        yield f"    {f'{number}.' if numbered else '-'} {item}"
+def _about_step(step: Mapping[str, Any], detail: Detail) -> Iterable[str]:
+    """The numbers that make it a step, its expected effect with the source, its conditions, and what it does to others."""
+    if step["told"]:
+        yield f"{step['told']}."
+    elif detail >= Detail.FULL:
+        yield f"Expect {expected(step['expect'])} ({step['expect']['source']})."
+    yield from (f"After: {condition}." for condition in step["after"])
+    if step["depends"] and detail >= Detail.CONDITIONS:
+        yield f"Beware: {step['depends']}."
+    if step["not_with"] and detail >= Detail.CONDITIONS:
+        titles = [f'"{title}"' for title in step["not_with"]]
+        yield f"Not with: {listed(titles)}."
+
+
+def _section(of: _Section, items: Sequence[str]) -> Iterable[str]:
+    """The lines of a list with these of its items; none without an item, unless its title says something by itself."""
+    if items or of.always:
+        yield f"  {of.title}"
+    for number, item in enumerate(items, 1):
+        yield f"    {f'{number}.' if of.numbered else '-'} {item}"

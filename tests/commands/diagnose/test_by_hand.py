@@ -5,6 +5,7 @@ import pytest
 from sidecar.commands.diagnose import by_hand
 from sidecar.commands.diagnose.by_hand import WrongValueError
 from sidecar.diagnosis.why import queue_by_state
+from sidecar.pod.causes import Cause
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,9 @@ def test_rates_ratios_counts_sizes_and_gpus() -> None:
     ("flag", "value"),
     [
         *(("rate", value) for value in ("60/d", "many", "-1")),
+        *(("preemptions", value) for value in ("2/d", "some")),
+        *((name, "0") for name in ("slots", "prompt-mean-before")),
+        ("rejected", "a few"),
         *(("kv-usage", value) for value in ("95", "150%", "full")),
         *(("gpus", value) for value in ("2xB52", "0xA100", "two")),
         *(("model-size", value) for value in ("13", "large")),
@@ -46,6 +50,48 @@ def test_a_value_that_cannot_be_read_is_named_with_its_flag(flag: str, value: st
     _, errors = by_hand.read({flag: value})
 
     assert [error.startswith(f"--{flag}: ") for error in errors] == [True]
+
+
+def test_a_batch_limit_preemptions_rejections_and_the_prompt_of_before() -> None:
+    flags = {
+        "slots": "96",
+        "rate": "4",
+        "preemptions": "120/m",
+        "rejected": "37",
+        "prompt-mean": "2400",
+        "prompt-mean-before": "800",
+    }
+    measured, errors = by_hand.read(flags)
+
+    assert errors == []
+    load = measured.load
+    assert (load.slots, load.preemptions_per_second, load.preempted) == (96, 2.0, 0.5)
+    assert (measured.rejected, measured.ratios) == (37, {Cause.PROMPT_MIX: 3.0})
+
+
+def test_preemptions_without_a_rate_are_no_share_of_the_arrivals() -> None:
+    load = by_hand.read({"preemptions": "2/s"})[0].load
+
+    assert (load.preemptions_per_second, load.preempted) == (2.0, None)
+
+
+def test_a_token_takes_at_least_the_reading_of_the_weights_and_of_the_cache() -> None:
+    """13 billion parameters in two bytes; two A100 read 2 x 2.039 TB/s, and nine tenths of 2 x 80 GB are the engine's."""
+    found, half = (by_hand.floor(13e9, 2, "a100", usage) for usage in (None, 0.5))
+
+    assert found is not None
+    assert half is not None
+    assert (found.gpus, found.weights_bytes, found.most_bytes) == ("2 x A100 (80 GB)", 26e9, 144e9)
+    assert half.most_bytes == 26e9 + 0.5 * 118e9
+    assert (found.weights_seconds, found.most_seconds) == pytest.approx((26 / 4078, 144 / 4078))
+
+
+def test_weights_that_leave_no_room_and_gpus_without_a_row_have_no_such_time() -> None:
+    tight = by_hand.floor(70e9, 1, "h100", None)
+
+    assert tight is not None
+    assert (tight.most_bytes, tight.most_seconds) == (None, None)
+    assert by_hand.floor(13e9, 1, "v100", None) is None
 
 
 def test_a_rate_by_hand_is_the_whole_engines() -> None:
