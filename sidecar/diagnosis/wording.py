@@ -31,8 +31,17 @@ def percent(ratio: float) -> str:
 
 
 def expected(gain: Mapping[str, float]) -> str:
-    """The expected effect of a fix, as `30 to 70 % less`. `gain`: `low` and `high`, shares of what the cause adds, 0 to 1."""
-    return f"{100 * gain['low']:.0f} to {100 * gain['high']:.0f} % less"
+    """The expected effect of a fix, as `30 to 70 % of the added time goes`. `gain`: `low` and `high`, shares of what the cause adds, 0 to 1."""
+    return f"{100 * gain['low']:.0f} to {100 * gain['high']:.0f} % of the added time goes"
+
+
+_EFFORT = {"minutes": "minutes", "restart": "a restart", "replicas": "more replicas", "project": "a project"}
+_HELPS = {"spike": ["in a spike"], "steady": ["where it is steady"]}
+
+
+def effort(phase: str, cost: str, works_when: str) -> str:
+    """About one fix: its phase, its effort, and when it helps, unless it always does: `queue: a restart, where it is steady`."""
+    return f"{phase_name(phase)}: {', '.join([_EFFORT[cost], *_HELPS.get(works_when, [])])}"
 
 
 def times(ratio: float) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sidecar.diagnosis.bound import PEAK_FLOPS, load, prefill_seconds
+from sidecar.diagnosis.bound import PEAK_FLOPS, ceiling, load, prefill_seconds
 from sidecar.diagnosis.measured import Load, Machine, Measured
 
 
@@ -37,3 +37,17 @@ def test_without_the_machine_there_is_no_bound(lacking: str) -> None:
 def test_every_gpu_of_the_table_has_the_peak_of_a_data_sheet() -> None:
     """Between a T4 and a B200: a wrong power of ten would make every load look impossible, or none."""
     assert (min(PEAK_FLOPS.values()), max(PEAK_FLOPS.values())) == (65e12, 2250e12)
+
+
+def test_a_load_above_the_ceiling_says_what_would_bring_it_below() -> None:
+    """5.5 times what two GPUs compute: six replicas; or 82 % cached, because what is left to compute is then what they can."""
+    assert ceiling(MEASURED) == (
+        "It is 5.5 x what these GPUs can compute of prompts at their peak: it takes at least 6 such replicas, or 82 % of the prompt"
+        " tokens from the cache"
+    )
+
+
+def test_a_load_below_the_ceiling_or_without_a_machine_says_nothing() -> None:
+    served = replace(MEASURED, load=replace(MEASURED.load, cached=0.9))
+
+    assert (ceiling(served), ceiling(replace(MEASURED, machine=Machine()))) == (None, None)

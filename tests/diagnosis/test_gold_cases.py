@@ -435,7 +435,7 @@ def test_conflicts_and_dependencies_are_printed(flags: Mapping[str, str], said: 
 def test_every_printed_step_has_its_range_and_the_source_of_it() -> None:
     said = printed(told(**DRILL))
 
-    assert "Expect 30 to 70 % less" in said
+    assert "Expect: 30 to 70 % of the added time goes" in said
     assert "Sarathi-Serve" in said
     assert "expectation from how engines schedule" in said
 

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from sidecar.diagnosis.wording import digits, instant, listed, percent, phase_name, seconds, times
+from sidecar.diagnosis.wording import digits, expected, instant, listed, percent, phase_name, seconds, times
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,7 @@ def test_shares_factors_phases_and_lists() -> None:
 
 def test_an_instant_is_told_to_the_minute_in_one_zone() -> None:
     assert [instant(at) for at in (0.0, 1_795_170_959.9)] == ["1970-01-01 00:00 UTC", "2026-11-20 10:35 UTC"]
+
+
+def test_an_expected_effect_is_a_range_of_the_added_time() -> None:
+    assert expected({"low": 0.3, "high": 0.7}) == "30 to 70 % of the added time goes"

@@ -14,7 +14,7 @@ from sidecar.diagnosis.findings import Diagnosis, Outcome, Step
 from sidecar.diagnosis.interventions import CHAPTERS
 from sidecar.diagnosis.order import has_objective
 from sidecar.diagnosis.why import NAMES, healed
-from sidecar.diagnosis.wording import listed, phase_name
+from sidecar.diagnosis.wording import effort, listed, phase_name
 
 
 STEPS = 3
@@ -127,10 +127,10 @@ def _steps(d: Diagnosis) -> Iterable[str]:
 
 
 def step_words(step: Step) -> str:
-    """HTML: the fix, this engine's flag, its phase, cost and regime, and the conditions."""
+    """HTML: the fix, this engine's flag, its phase and effort, when it helps, and the conditions."""
     flag = f" {prose(step.flag)}" if step.flag else ""
     after = "".join(f" After: {prose(condition)}." for condition in step.after)
-    about = escape(f"{phase_name(step.phase)}, {step.what.cost}, {step.what.works_when}")
+    about = escape(effort(step.phase, step.what.cost, step.what.works_when))
     return f'{prose(step.what.fix)}{flag} <span class="quiet">{about}</span>{after}'
 
 

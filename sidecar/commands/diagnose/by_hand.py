@@ -136,7 +136,7 @@ BY_HAND_FLAGS = (
     Flag("preemptions", "RATE", "of the whole engine: 2/s, 90/m; a bare number is per second", rate),
     Flag("kv-usage", "RATIO", "of the KV cache: 0.95 or 95%%", ratio),
     Flag("cached", "RATIO", "of the prompt tokens, from the prefix cache", ratio),
-    Flag("model-size", "SIZE", "parameters: 13b", parameters),
+    Flag("model-size", "SIZE", "parameters: 13b; of a mixture of experts those that a token passes", parameters),
     Flag("gpus", "GPUS", "of one replica: 2xA100", gpus),
     Flag("engine", "ENGINE", f"{listed(list(ENGINES))}, ...: names the flags", engine),
     Flag("regime", "REGIME", "spike, or steady for more than a quarter of an hour", regime),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sidecar.config.folding import WIDTH, folded
 from sidecar.diagnosis.slowest_text import beside, count, parts, window
-from sidecar.diagnosis.wording import digits, expected, instant, listed, percent, phase_name, seconds, times
+from sidecar.diagnosis.wording import digits, effort, expected, instant, listed, percent, phase_name, seconds, times
 
 
 MOST_LINES = 40
@@ -318,8 +318,8 @@ def _first_phases(d: Mapping[str, Any]) -> set[str]:
 def _steps(steps: Sequence[Mapping[str, Any]], detail: Detail) -> Iterable[str]:
     for step in steps:
         flag = f" {step['flag']}" if step["flag"] else ""
-        about = f"[{phase_name(step['phase'])}, {step['cost']}, {step['works_when']}]"
-        yield " ".join((f"{step['do']}{flag} {about}.", *_about_step(step, detail)))
+        about = effort(step["phase"], step["cost"], step["works_when"])
+        yield " ".join((f"{step['do']}{flag} [{about}].", *_about_step(step, detail)))
 
 
 def _about_step(step: Mapping[str, Any], detail: Detail) -> Iterable[str]:
@@ -327,7 +327,7 @@ def _about_step(step: Mapping[str, Any], detail: Detail) -> Iterable[str]:
     if step["told"]:
         yield f"{step['told']}."
     elif detail >= Detail.FULL:
-        yield f"Expect {expected(step['expect'])} ({step['expect']['source']})."
+        yield f"Expect: {expected(step['expect'])} ({step['expect']['source']})."
     yield from (f"After: {condition}." for condition in step["after"])
     if step["depends"] and detail >= Detail.CONDITIONS:
         yield f"Beware: {step['depends']}."

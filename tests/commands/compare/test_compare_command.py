@@ -205,7 +205,7 @@ def test_a_lever_stands_with_its_expectation_beside_what_became_of_the_phases(
     queue = [line.split() for line in out.splitlines() if line.startswith("*queue")]
 
     assert max(map(len, out.splitlines())) <= 80
-    assert "queue: 10 to 90 % less (expectation from how engines schedule)" in words
+    assert "queue: 10 to 90 % of the added time goes (expectation from how engines schedule)" in words
     assert [(row[1], row[-1]) for row in queue] == [("all", "shorter"), ("0-512", "shorter")]
 
 
