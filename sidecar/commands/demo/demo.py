@@ -18,7 +18,7 @@ import aiohttp
 
 from sidecar.commands.demo.demo_flags import Ports, parser, problems
 from sidecar.commands.demo.event_log import EventLog
-from sidecar.commands.demo.incidents import HEALS_SECONDS, LOOK_SECONDS, SHARE_OF_RATE, acts
+from sidecar.commands.demo.incidents import HEALS_SECONDS, SHARE_OF_RATE, VIEWING_SECONDS, acts
 from sidecar.commands.demo.load import Load
 from sidecar.commands.demo.operating_points import load_rate, shipped_point
 from sidecar.commands.demo.pager import Pager, listening
@@ -50,7 +50,7 @@ async def run(
     incident: str | None = None,
     usual: Path | None = None,
     duration_seconds: float | None = None,
-    look_seconds: float = LOOK_SECONDS,
+    look_seconds: float = VIEWING_SECONDS,
     seed: int = 0,
     every_seconds: float = 1.0,
     terminal: bool = False,
@@ -205,7 +205,7 @@ def main(argv: Sequence[str]) -> int:
                     incident=flags.incident,
                     usual=None if flags.learn else usual_file(preset.name),
                     duration_seconds=flags.duration,
-                    look_seconds=HEALS_SECONDS if flags.fast else LOOK_SECONDS,
+                    look_seconds=HEALS_SECONDS if flags.fast else VIEWING_SECONDS,
                     seed=flags.seed,
                     every_seconds=1.0 if terminal else 5.0,
                     terminal=terminal,

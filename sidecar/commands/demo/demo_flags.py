@@ -14,8 +14,8 @@ from sidecar.commands.demo.incidents import (
     HEALS_SECONDS,
     INCIDENTS,
     LEARNING_SECONDS,
-    LOOK_SECONDS,
     SHARE_OF_RATE,
+    VIEWING_SECONDS,
 )
 from sidecar.commands.demo.processes import DemoError, bindable
 from sidecar.commands.simulator.replica_presets import PRESETS, SMALL_CHAT
@@ -96,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--incident",
         choices=[*INCIDENTS, "all"],
-        help=f"after {CALM_SECONDS:g} seconds play this fault, heal it {LOOK_SECONDS:g} seconds after its page (after"
+        help=f"after {CALM_SECONDS:g} seconds play this fault, heal it {VIEWING_SECONDS:g} seconds after its page (after"
         f" {FAULT_SECONDS:g} without one), and play it again once the page is resolved, until the end; all: play all"
         " faults in turn. "
         + "; ".join(f"{incident.name}: {incident.description}" for incident in INCIDENTS.values())

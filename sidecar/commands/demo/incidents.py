@@ -23,7 +23,7 @@ RESOLVES_SECONDS = 120.0
 """Most time for which an incident waits for that."""
 FAULT_SECONDS = 60.0
 """Most time of a fault without a page."""
-LOOK_SECONDS = 60.0
+VIEWING_SECONDS = 60.0
 """A fault is healed so long after its page, as if an operator had acted: time to open the status page and the runbook. Without a pager it lasts
 for FAULT_SECONDS."""
 HEALS_SECONDS = 1.0

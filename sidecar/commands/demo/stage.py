@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 
 from sidecar.commands.demo.event_log import EventLog
-from sidecar.commands.demo.incidents import LOOK_SECONDS, RESOLVES_SECONDS, Act, Incident
+from sidecar.commands.demo.incidents import RESOLVES_SECONDS, VIEWING_SECONDS, Act, Incident
 from sidecar.commands.demo.load import Load
 from sidecar.commands.demo.pager import Pager
 from sidecar.commands.simulator.http_face import SimulatedEngine
@@ -27,7 +27,7 @@ class Stage:
         log: EventLog | None = None,
         pager: Pager | None = None,
         *,
-        look_seconds: float = LOOK_SECONDS,
+        look_seconds: float = VIEWING_SECONDS,
     ) -> None:
         self._engine = engine
         self._look_seconds = look_seconds

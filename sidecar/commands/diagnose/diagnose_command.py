@@ -60,7 +60,7 @@ _SOURCES = (
     ("window", "DURATION", "how far back (Prometheus only; default 5m)"),
     shared("output"),
 )
-_ALL = "the whole text: each lane, all evidence, all steps (default: the first lane, in one screen)"
+_ABOUT_ALL = "the whole text: each lane, all evidence, all steps (default: the first lane, in one screen)"
 _ONLY_PROMETHEUS = ("namespace", "job", "window")
 
 
@@ -115,7 +115,7 @@ def _parser() -> Parser:
     source = parser.add_argument_group("source to ask")
     for flag in _SOURCES:
         add_flag(source, flag)
-    parser.add_argument("--all", action="store_true", default=None, help=_ALL)
+    parser.add_argument("--all", action="store_true", default=None, help=_ABOUT_ALL)
     hand = parser.add_argument_group("numbers by hand (then no source is asked)")
     for told in by_hand.BY_HAND_FLAGS:
         add_flag(hand, (told.name, told.shape, told.words))

@@ -32,7 +32,7 @@ _NUMBERS = {"time_to_first_token": "time to first token", "inter_token": "betwee
 _SAMPLES = {"time_to_first_token": "first tokens", "inter_token": "gaps"}
 _BEGINNING = re.compile(r" *(?:- |[0-9]+[.] |[a-z ]+: +[A-Z]+ +)?")
 """The beginning of a line before its text: a mark, a number, or the name and the state of a latency."""
-_NUMBER_AND_UNIT = re.compile(r"(\d) (%|x|ms|s|min)(?![a-z])")
+_KEPT_TOGETHER = re.compile(r"(\d) (%|x|ms|s|min)(?![a-z])")
 """A number stays on one line with its unit."""
 _OBJECTIVES = {
     "ttft": "time to first token",
@@ -171,7 +171,7 @@ def _down(engine: Mapping[str, Any]) -> Iterable[str]:
 
 def _fold(line: str, columns: int) -> list[str]:
     beginning = _BEGINNING.match(line)
-    whole = _NUMBER_AND_UNIT.sub("\\1\u00a0\\2", line)
+    whole = _KEPT_TOGETHER.sub("\\1\u00a0\\2", line)
     parts = folded(whole, columns, rest=" " * max(2, beginning.end() if beginning else 0))
     return [part.replace("\u00a0", " ") for part in parts]
 
