@@ -5,15 +5,20 @@ from datetime import UTC, datetime
 from math import inf, isinf
 
 
+WHOLE_MINUTES = 10
+"""Minutes from which on no part of one is told."""
+
+
 def seconds(value: float | None) -> str:
-    """A duration as `80 ms`, `3.2 s` or `12 min`; `-` if it is unknown; words if it is above the last bucket."""
+    """A duration as `80 ms`, `3.2 s`, `2.5 min` or `12 min`; `-` if it is unknown; words if it is above the last bucket."""
     if value is None:
         return "-"
     if isinf(value):
         return "above the last bucket"
     for unit, factor, below in (("ms", 1000.0, 0.9995), ("s", 1.0, 119.5), ("min", 1 / 60, inf)):
         if value < below:
-            return f"{digits(value * factor)} {unit}"
+            number = value * factor
+            return f"{digits(round(number) if unit == 'min' and number >= WHOLE_MINUTES else number)} {unit}"
     raise ValueError(value)
 
 

@@ -18,6 +18,8 @@ from sidecar.diagnosis.wording import digits, expected, instant, listed, percent
         (3.21, "3.21 s"),
         (119.4, "119 s"),
         (720.0, "12 min"),
+        (3565.0, "59 min"),
+        (150.0, "2.5 min"),
         (inf, "above the last bucket"),
     ],
 )
