@@ -51,7 +51,7 @@ def _together(phase: str, fixes: Sequence[Intervention]) -> ExpectedEffect:
 
 
 def lever_text(name: str, effects: Sequence[ExpectedEffect], columns: int) -> Iterator[str]:
-    """What was expected, phase by phase."""
+    """The expectation in words, phase by phase."""
     yield from folded(f"lever {name}: expected of the time that a fault adds to", columns)
     for one in effects:
         yield from folded(f"  {one.phase}: {expected(one._asdict())} ({'; '.join(one.sources)})", columns, rest="    ")
