@@ -1,6 +1,6 @@
 """The first screen: what broke, where, since when and what to do; the two numbers against their promises; where the time goes; pods.
 
-It fits 1620 x 960 without scrolling (`ROWS_OF_A_SCREEN`); three panels below it say what went before. All else is behind links.
+It fits 1366 x 960 without scrolling (`ROWS_OF_A_SCREEN`); three panels below it say what went before. All else is behind links.
 """
 
 from grafana.panel import RATIO, Board, Kind, Panel, Row
@@ -34,8 +34,8 @@ _FIRST = Row(
             height=7,
         ),
         burn(height=7),
-        phase_stack("Mean seconds by phase, of the lanes chosen", "Where a streamed request's time goes.", width=12),
-        pods_table(width=12, height=8),
+        phase_stack("Mean seconds by phase, of the lanes chosen", "Where a streamed request's time goes.", width=10),
+        pods_table(width=14, height=8),
     ),
 )
 

@@ -5,7 +5,7 @@ target from the pod's label `app.kubernetes.io/version` (README); it is not call
 `llm_sidecar_build_info` and `llm_engine_info` have already.
 """
 
-from grafana.colours import FINE, RED, WARN
+from grafana.colours import FINE, RED
 from grafana.panel import Board, Choice, Kind, Panel, Row
 from grafana.query import WHO, Query, summed
 from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, POINT_AT_IT, STREAMED_OK, TPOTS
@@ -30,6 +30,17 @@ LANE = "{{lane}} ({{model}} {{namespace}} {{cluster}})"
 VERSIONED = "{{app_version}} {{lane}} ({{model}} {{namespace}} {{cluster}})"
 NOT_COMPARED = "one version, or no traffic"
 _TWO_VERSIONS = 12
+"""Height of a panel whose legend has two rows for each lane of both versions."""
+CANARYS = "Canary's "
+"""Every tile of the gate begins so."""
+
+
+def _worse(yes: str, no: str) -> tuple[tuple[float, float, str, str], ...]:
+    """The answers of the gate as words: at the limit itself a rollout passes."""
+    return ((FAILS_BELOW, 1, no, FINE), (0, FAILS_BELOW, yes, RED))
+
+
+_VERSIONS = 12
 """Height of a panel whose legend has two rows for each lane of both versions."""
 _SUSPICIOUS = 0.05
 """Below it the tile is light red: look, but one in twenty innocent versions gets there."""
@@ -63,18 +74,15 @@ def _gate(asked: Asked, what: str, about: str, population: str) -> Panel:
     """The gate's tile for one question."""
     return Panel(
         Kind.STAT,
-        f"Chance alone: {what}",
-        f"{about} How probable it is that two equal versions ever look so different, however often one looks: small"
-        f" is bad. Red is where a rollout is failed, {100 * FAILS_BELOW:g} %.",
+        f"{CANARYS}{what}",
+        f"{about} Worse: two equal versions would look so different in less than {100 * FAILS_BELOW:g} % of rollouts, however often one looks;"
+        " there a rollout is failed. Not worse: it is not shown that the canary is worse. Unknown: there is nothing to compare.",
         f"{population}; {_OF}",
         "percentunit",
-        (Query(gate_query(GATE_QUESTIONS[asked], _VERSIONS, "W", by=WHO), LANE),),
+        (Query(gate_query(GATE_QUESTIONS[asked], _VERSIONS, "W", by=WHO), LANE, ranges=_worse("worse", "not worse")),),
         width=6 if asked in OBJECTIVE_OF or asked is Asked.GOODPUT else 8,
         height=6,
-        steps=((FAILS_BELOW, WARN), (_SUSPICIOUS, FINE)),
-        base=RED,
-        empty=f"no such objective, {NOT_COMPARED}" if asked in OBJECTIVE_OF else NOT_COMPARED,
-        decimals=2,
+        empty=f"unknown: no such objective, {NOT_COMPARED}" if asked in OBJECTIVE_OF else f"unknown: {NOT_COMPARED}",
     )
 
 
@@ -117,7 +125,7 @@ _SIZES = Panel(
     Kind.TABLE,
     "How much worse the canary is",
     "The share of requests on the canary less that on the baseline; of goodput, the baseline's less the canary's. Above 0 the canary is"
-    " worse. Whether that can be chance is said above.",
+    " worse. Whether that can be chance, the tiles above say.",
     f"{ENDED}; of answers, {OK}; of the two versions chosen",
     "percentunit",
     tuple(Query(_more(GATE_QUESTIONS[asked]), what, decimals=2) for asked, what, *_ in _ASKED),
@@ -161,9 +169,9 @@ _SENTINELS = Row(
         Panel(
             Kind.TABLE,
             "Answers cut",
-            "The answer ended at a limit of tokens. Chance alone: how probable it is that two equal versions ever look so different, the"
-            f" canary worse; below {100 * FAILS_BELOW:g} % chance hardly explains it. No rollout is failed by it: whether longer or shorter"
-            " answers are worse depends on what was changed.",
+            "The answer ended at a limit of tokens. More often: two equal versions would look so different in less than"
+            f" {100 * FAILS_BELOW:g} % of rollouts. No rollout is failed by it: whether longer or shorter answers are worse depends on what"
+            " was changed.",
             f"{OK}; {_OF}",
             "percentunit",
             (
@@ -171,7 +179,7 @@ _SENTINELS = Row(
                     Query(f"{_part(CUT_QUESTION, version)} >= 0", f"cut: {version}", unit="percentunit", decimals=1)
                     for version in ("baseline", "canary")
                 ),
-                Query(gate_query(CUT_QUESTION, _VERSIONS, "W", by=WHO), "chance alone", decimals=2),
+                Query(gate_query(CUT_QUESTION, _VERSIONS, "W", by=WHO), "canary's are cut", ranges=_worse("more often", "not more often")),
             ),
             width=24,
             height=6,

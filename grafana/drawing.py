@@ -150,7 +150,14 @@ def _mappings(panel: Panel) -> list[models.ValueMapping]:
             models.ValueMappingResult(text=_no_value(panel), color=FINE, index=len(words)),
         )
     )
-    return [*([models.ValueMap(words)] if words else []), nothing]
+    ranges = [
+        models.RangeMap(
+            models.DashboardRangeMapOptions(low, high, models.ValueMappingResult(text=word, color=colour, index=index))
+        )
+        for query in panel.queries
+        for index, (low, high, word, colour) in enumerate(query.ranges if panel.kind is Kind.STAT else ())
+    ]
+    return [*([models.ValueMap(words)] if words else []), *ranges, nothing]
 
 
 def _no_value(panel: Panel) -> str:
@@ -254,7 +261,7 @@ def _overridden(made: timeseries.Panel, panel: Panel) -> None:
 
 def _has_a_background(panel: Panel) -> bool:
     """True for a tile that is painted in its value's colour: without a value it has none."""
-    return panel.kind is Kind.STAT and bool(panel.steps or panel.words)
+    return panel.kind is Kind.STAT and bool(panel.steps or panel.words or panel.queries[0].ranges)
 
 
 def _stat(panel: Panel) -> stat.Panel:

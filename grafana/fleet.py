@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from grafana.colours import CALM, RED, WARN
 from grafana.panel import Board, Kind, Panel, Row
 from grafana.query import Query, grown, pod_mean, state
-from grafana.shapes import COUNTED, ENGINE, FIRST_TOKENS, GAPS, OK, TIMES, TPOTS
+from grafana.shapes import COUNTED, ENGINE, FIRST_TOKENS, GAPS, MISSED, OK, TIMES, TPOTS
 from grafana.surroundings import ONLY_THIS_POD, kept
 
 
@@ -25,7 +25,7 @@ _OUTLIERS = Row(
             Kind.TABLE,
             "Pods by lane",
             "Each pod against the middle one of its lane: 1 is like the others. One line far above 1: that machine. All near 1 and all"
-            " missing: the load, or the model. Of pods there are means alone; quantiles are by lane, on the other dashboards.",
+            " missing: the load, or the model. Coloured from a third of the requests on, as an outage pages. Of pods there are means alone; quantiles are by lane, on the other dashboards.",
             f"misses and requests: {COUNTED}; TTFT: {FIRST_TOKENS}; TPOT: {TPOTS}",
             "s",
             (
@@ -42,7 +42,7 @@ _OUTLIERS = Row(
                     f"{_MISSED} / {_ASKED} >= 0",
                     "missed TTFT",
                     unit="percentunit",
-                    colours=((0.05, WARN), (0.5, RED)),
+                    colours=MISSED,
                     decimals=0,
                 ),
                 Query(f"{_ASKED} > 0", "requests", unit="short"),
@@ -66,7 +66,7 @@ def _grown(counter: str, legend: str) -> Query:
 
 def _costs() -> Iterator[Query]:
     for part in ("prefill", "decode"):
-        for name, words in (("", ""), ("_low", " low"), ("_high", " high")):
+        for name, words in (("", ""), ("_low", " at least"), ("_high", " at most")):
             yield Query(
                 f'max by (POD) (llm_engine_cost_ratio{name}{{part="{part}"}})', f"{part}{words}", unit=TIMES, decimals=2
             )
@@ -103,7 +103,7 @@ _ROOM = Row(
                     decimals=0,
                 ),
                 _now("llm_engine_silence_seconds", "silent", unit="s"),
-                Query("3 * max by (POD) (llm_engine_silence_expected_seconds)", "explained", unit="s"),
+                Query("3 * max by (POD) (llm_engine_silence_expected_seconds)", "expected silence", unit="s"),
                 Query(
                     "sum by (POD) (increase(llm_engine_stalled_seconds_total[W])) > 0",
                     "stalled",
@@ -120,23 +120,23 @@ _ROOM = Row(
             Kind.TABLE,
             "What work costs, and whether all is seen, by pod",
             "The cost of the same prefill and decode work over its usual cost, with its interval of 95 %; seconds of prefill for each that was"
-            " expected of the same prompts alone, over the time shown; seconds of one decode step of a fixed shape. Seen: below 0.9 some clients bypass the sidecar. Agreed: our sums over the engine's own; away from 1, do not"
+            " expected of the same prompts alone, over the time shown; seconds of one decode step of a fixed shape. Traffic seen: below 0.9 some clients bypass the sidecar. Sums agree: our sums over the engine's own; away from 1, do not"
             " trust the split.",
-            f"{GAPS}; seen and agreed: {ENGINE}, in the last ten minutes of its metrics",
+            f"{GAPS}; traffic seen and sums agree: {ENGINE}, in the last ten minutes of its metrics",
             TIMES,
             (
                 *_costs(),
                 Query(
                     "sum by (POD) (increase(llm_prefill_own_seconds_total[W]))"
                     " / sum by (POD) (increase(llm_prefill_expected_seconds_total[W])) >= 0",
-                    "own of expected",
+                    "prefill against expected",
                     decimals=2,
                 ),
-                Query("max by (POD) (llm_engine_step_cost_seconds)", "step", unit="s"),
-                _now("llm_engine_traffic_seen_ratio", "seen", unit="percentunit", decimals=0),
+                Query("max by (POD) (llm_engine_step_cost_seconds)", "one step", unit="s"),
+                _now("llm_engine_traffic_seen_ratio", "traffic seen", unit="percentunit", decimals=0),
                 Query(
                     'min by (POD) (llm_engine_report_agreement_ratio{phase=~".+"})',
-                    "agreed",
+                    "sums agree",
                     unit="percentunit",
                     decimals=0,
                 ),
@@ -173,13 +173,13 @@ _STATE = Row(
             (Query('max by (pod, model) (pod:llm_slo:odd{job=~".+"})', "{{pod}} {{model}}"),),
             width=12,
             empty="none",
-            words=((1, "odd", RED),),
+            words=((1, "far worse than the others", RED),),
         ),
         Panel(
             Kind.TABLE,
             "What runs where",
-            "What each engine says that it is, with the two labels that every series carries; source and provisional say where the pod's"
-            " usual values come from.",
+            "What each engine says that it is, with the two labels that every series carries; where the pod's usual values come from;"
+            " and whether they are only preliminary, because they were learned while an objective burned.",
             "pods whose engine has told its version",
             "none",
             (
@@ -188,6 +188,7 @@ _STATE = Row(
             ),
             width=24,
             empty="",
+            headings={"source": "usual values from", "provisional": "preliminary"},
             order=("pod", "cluster", "engine", "version"),
             hidden=("known", "baseline", "namespace"),
         ),

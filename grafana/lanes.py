@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from grafana.colours import RED, WARN
+from grafana.colours import FINE, RED, WARN
 from grafana.panel import Board, Kind, Panel, Row
-from grafana.query import Query, distribution, mean_of, over_range, quantile_of, samples_behind, summed
-from grafana.shapes import COUNTED, ENDED, FIRST_TOKENS, KNOWN_SPLIT, OK, POINT_AT_IT, TIMES, phase_stack
+from grafana.query import BUDGET_DAYS, Query, distribution, mean_of, over_range, over_the_budget, quantile_of, samples_behind, summed
+from grafana.shapes import COUNTED, ENDED, FIRST_TOKENS, KNOWN_SPLIT, MISSED, OK, POINT_AT_IT, TIMES, phase_stack
 
 
 _BUCKET = "WHO, prompt_bucket"
@@ -38,6 +38,10 @@ def _mean(histogram: str, legend: str, ago: str = "") -> Query:
 
 _QUEUED = summed(f"increase({_PHASE}_count{_of_phase('queue')}[W])", by=_BUCKET)
 
+_BUDGET_MISSES, _BUDGET_ALLOWED = (
+    over_the_budget(counter, by="WHO, objective") for counter in ("misses", "allowed_misses")
+)
+
 _LENGTHS = Row(
     "Lane by prompt length, over the time shown",
     (
@@ -69,7 +73,7 @@ _LENGTHS = Row(
                     f" / sum by ({_BUCKET}) (increase(llm_slo_requests_total{_TTFT_OBJECTIVE}[W])) >= 0",
                     "missed",
                     unit="percentunit",
-                    colours=((0.05, WARN), (0.5, RED)),
+                    colours=MISSED,
                     decimals=0,
                 ),
                 Query(f"{summed(f'increase({_TTFT}_count[W])', by=_BUCKET)} > 0", "requests", unit="short"),
@@ -100,9 +104,8 @@ _LENGTHS = Row(
         ),
         Panel(
             Kind.TABLE,
-            "Promises of each lane, and what is left of the budget",
-            "Thresholds and targets by the config in force, the burn of the time shown (1 is what the target allows) and what is left of"
-            " the misses that it allowed; below 0 it is overspent.",
+            "Objectives of each lane, and how fast they burn",
+            "Thresholds and targets by the config in force, and the burn of the time shown: 1 is what the target allows.",
             COUNTED,
             "s",
             (
@@ -123,17 +126,33 @@ _LENGTHS = Row(
                     colours=((1, WARN), (10, RED)),
                     decimals=1,
                 ),
-                Query(
-                    "1 - sum by (cluster, namespace, lane, prompt_bucket, objective) (increase(llm_slo_misses_total[W]))"
-                    " / sum by (cluster, namespace, lane, prompt_bucket, objective) (increase(llm_slo_allowed_misses_total[W])) <= 1",
-                    "budget left",
-                    unit="percentunit",
-                    decimals=0,
-                ),
             ),
             width=24,
             order=("lane", "objective", "prompt_bucket", "cluster", "namespace"),
             sorted_by="burn",
+        ),
+        Panel(
+            Kind.TABLE,
+            "Error budget of 30 days",
+            f"Misses that the target allowed in the last {BUDGET_DAYS} days, misses that there were, and the share of the budget that is left;"
+            " below 0 it is overspent. Of fewer days where Prometheus remembers fewer. A fleet of more than a few pods needs the"
+            " optional rules (llm-dashboards.yml) for it.",
+            COUNTED,
+            "short",
+            (
+                Query(
+                    f"1 - {_BUDGET_MISSES} / {_BUDGET_ALLOWED} <= 1",
+                    "budget left",
+                    unit="percentunit",
+                    colours=((-1e9, RED), (0, WARN), (0.25, FINE)),
+                    decimals=0,
+                ),
+                Query(_BUDGET_MISSES, "missed in 30 days", decimals=0),
+                Query(_BUDGET_ALLOWED, "allowed in 30 days", decimals=0),
+            ),
+            width=24,
+            height=7,
+            order=("lane", "objective", "model", "cluster", "namespace"),
         ),
     ),
 )
@@ -149,7 +168,7 @@ _SUMS = Row(
             Kind.TABLE,
             "Prompts and answers by lane",
             "Longer prompts are the silent cause of most queues, and longer answers hold their slots for longer. The cached share of"
-            " prompt tokens: a fall makes the same prompts dearer. At arrival: before any request is served, an estimate from the text."
+            " prompt tokens: after a fall the same prompts cost more. At arrival: before any request is served, an estimate from the text."
             " On time: of all output events, each due a TPOT threshold after the one before.",
             f"{OK}; at arrival: inference requests whose body arrived whole",
             "short",
@@ -254,7 +273,7 @@ _EACH = Row(
 BOARD = Board(
     "llm-lanes",
     "LLM lanes and prompt lengths",
-    "TTFT, queue and prefill by lane and prompt bucket; promises and budgets; how prompts, answers and the cached share drift. Never a"
+    "TTFT, queue and prefill by lane and prompt length; objectives and budgets of 30 days; how prompts, answers and the cached share drift. Never a"
     " number over all lanes.",
     (_LENGTHS, _SUMS, _EACH),
     runbooks=("LLMPromptsGrowing", "LLMPrefixCacheCollapsed"),

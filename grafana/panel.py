@@ -31,6 +31,9 @@ RATIO = "percentunit"
 """Grafana's unit of a share, 0 to 1."""
 
 SAMPLES_UNIT = "suffix: samples"
+PODS_UNIT = "suffix: pods"
+AGE = "dtdurations"
+"""Grafana's unit of seconds as people say them: 6 minutes, 12 seconds."""
 
 Steps = tuple[tuple[float, str], ...]
 
@@ -63,8 +66,16 @@ class Panel:
     """In a table: column to what is shown in place of a cell's text."""
     links: tuple[tuple[str, str, str], ...] = ()
     """In a table: (column, title, address) of where a cell leads."""
+    headings: Mapping[str, str] = field(default_factory=dict)
+    """In a table: label to the heading of its column, where that is another word."""
     hidden: tuple[str, ...] = ()
     """Columns of a table that only serve links or joins."""
+    rows_by: tuple[str, ...] = ()
+    """In a table: the labels that make one row; what else the queries answer is folded into it. Empty: each answer is a row."""
+    listed: Mapping[str, str] = field(default_factory=dict)
+    """In a table with `rows_by`: label to the heading of the column that lists its values, those of the worst first."""
+    of_the_worst: tuple[str, ...] = ()
+    """In a table with `rows_by`: labels of which the row has the worst one's value."""
     order: tuple[str, ...] = ()
     """Columns of a table from the left; the others follow."""
     tall: bool = False

@@ -6,8 +6,9 @@ Knows how a query says what is shown of a name. The label `pod` stays beside it,
 import re
 
 
-SHOWN = 14
-"""Characters: a Deployment's pods end in a hash of their version, a hyphen and five characters of their own."""
+SHOWN = 12
+"""Characters: a Deployment's pods end in a hash of their version, a hyphen and five characters of their own. Six of the hash tell two
+versions apart."""
 SHOWN_POD = "shown_pod"
 """The label that stands in a column and names a line."""
 WHOLE_POD = "whole_pod"

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from sidecar.commands.export.rules.dashboard_rules import (
     LANE_OF,
+    BUDGET_DAYS,
     NOW,
+    budget_name,
     process_name,
     quantile,
     quantile_name,
@@ -103,6 +105,10 @@ class Query:
     """In a table: from which value on the cell has which colour."""
     decimals: int | None = None
     """In a table, where it differs from what Grafana chooses."""
+    folded: str = "firstNotNull"
+    """In a table with `rows_by`: the number that stands in a row for several: that of the worst, or Grafana's `max` or `min`."""
+    ranges: tuple[tuple[float, float, str, str], ...] = ()
+    """In a tile or a table: a number from here to there (both included) is this word, in this colour; the first that fits."""
 
     @property
     def expr(self) -> str:
@@ -194,6 +200,15 @@ def grown(part: str, *, by: str, matchers: str = "") -> str:
         for name in (f"{process_name(part)}{_braces(matchers, _STORED)}", f"{part}{measured(matchers)}")
     )
     return f"({recorded} or {raw})"
+
+
+def over_the_budget(counter: str, *, by: str) -> str:
+    """Misses, or allowed ones, of the days of a budget (`BUDGET_DAYS`).
+
+    `counter`: `misses` or `allowed_misses`. What is recorded is of an hour, and summed hour by hour.
+    """
+    recorded = f"sum by ({by}) (sum_over_time({budget_name(counter)}{_braces(_STORED)}[{BUDGET_DAYS}d:1h]))"
+    return f"({recorded} or sum by ({by}) (increase(llm_slo_{counter}_total{measured()}[{BUDGET_DAYS}d])))"
 
 
 def summed(asked: str, *, by: str = "") -> str:

@@ -71,7 +71,7 @@ _ROOM = Row(
 )
 
 _PREFILL = Row(
-    "Prefill: what made prompts dearer",
+    "Prefill: what made prompts cost more",
     (
         phase_tail("prefill", "The prompt's passes up to the first token."),
         engine_cost(Part.PREFILL),
@@ -97,7 +97,7 @@ BOARD = Board(
     "llm-queue",
     "LLM before the first token: queue, prefill, front end",
     "Requests wait for the scheduler, prompts take longer to compute, or the front end around them does. What confirms it, what takes"
-    " the room, what made it dearer, and what would prove it wrong.",
+    " the room, what made prompts cost more, and what would prove it wrong.",
     (_CONFIRM, _ROOM, _PREFILL),
     runbooks=("LLMQueueBurn", "LLMPrefillBurn", "LLMFirstTokenBurn", "LLMClientsGiveUp", "LLMRequestsRejected"),
 )

@@ -33,6 +33,9 @@ PODS = "pods whose sidecar is scraped"
 INSIDE = "inference requests inside the sidecar now"
 KNOWN_SPLIT = f"{STREAMED_OK} whose split is known"
 
+MISSED = ((0.33, WARN), (0.5, RED))
+"""Colours of a share of missed requests, whatever the target: from a third and from a half on a lane pages at once (`burn.TIERS`). What is
+less may be within the target, or chance."""
 TIMES = "none"
 """The unit of a multiple: 2.5 times. A share has percentunit."""
 

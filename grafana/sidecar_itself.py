@@ -1,7 +1,7 @@
 """The sidecar's own dashboard: what it costs, what it could attribute, and what it did not see."""
 
 from grafana.colours import CALM, RED, WARN
-from grafana.panel import RATIO, Board, Kind, Panel, Row
+from grafana.panel import AGE, RATIO, Board, Kind, Panel, Row
 from grafana.query import Query, mean_of
 from grafana.shapes import OK, PODS, STREAMED_OK
 from sidecar.commands.export.rules.dashboard_rules import quantile, samples
@@ -61,8 +61,9 @@ _COST = Row(
                 ),
                 Query(
                     "time() - min by (POD) (llm_sidecar_config_last_reload_success_timestamp_seconds)",
-                    "config",
-                    unit="s",
+                    "config's age",
+                    unit=AGE,
+                    decimals=0,
                 ),
                 Query(
                     'sum by (POD) (increase(llm_sidecar_prompt_bucket_estimates_total{result="corrected"}[W]))'

@@ -12,6 +12,7 @@ from grafana_foundation_sdk.models import dashboard as models
 
 from grafana.colours import NEUTRAL, RED, WARN
 from grafana.panel import Board, Choice
+from grafana.pod_names import WHOLE_POD
 from grafana.query import COMPUTED, VARIABLES, promql
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.rules.dashboard_rules import MARK, NOW, PART
@@ -121,16 +122,18 @@ def _query(name: str, title: str, text: str) -> dashboard.QueryVariable:
 def annotations() -> Iterator[dashboard.AnnotationQuery]:
     """Pages and tickets, each under its phase; then what was changed: versions that are new, engines that restarted, configs.
 
+    An alert of several lanes or pods is drawn once: each would tint the panel again, until no line can be read.
     A cluster is a tag: of a label that is absent, a text shows the label's name.
     """
     for severity, colour in (("page", RED), ("ticket", WARN)):
         chosen = ",".join(f'{name}=~"(|${name})"' for name in (CLUSTER, "namespace", "pod", "model", "lane"))
         firing = f'ALERTS{{alertname=~"LLM.*",alertstate="firing",severity="{severity}",{chosen}}}'
+        each = f"group by (severity, alertname, phase, {CLUSTER}, namespace) ({firing})"
         yield (
-            _annotation(f"{severity.capitalize()}s", colour, firing)
+            _annotation(f"{severity.capitalize()}s", colour, each)
             .title_format("{{alertname}}: {{phase}}")
-            .text_format("{{lane}} {{model}} {{pod}}")
-            .tag_keys(f"phase,lane,pod,{CLUSTER}")
+            .text_format("{{namespace}}")
+            .tag_keys(f"phase,{CLUSTER}")
         )
     for name, (expr, title, text) in _CHANGES.items():
         yield _annotation(name, NEUTRAL, promql(expr)).title_format(title).text_format(text).tag_keys(CLUSTER)
@@ -204,3 +207,5 @@ def kept(uid: str, *labels: str) -> str:
 
 ONLY_THIS_POD = ("pod", "Only ${__data.fields.pod}", kept("llm-anatomy", "namespace", "pod"))
 """The link of a table's pods. Its title, which the pointer shows, has the whole name."""
+THE_POD_OF_A_ROW = ("pod", *(part.replace("fields.pod", f"fields.{WHOLE_POD}") for part in ONLY_THIS_POD[1:]))
+"""The same in a table whose rows stand for several answers: Grafana knows a column that it folded by its heading alone."""

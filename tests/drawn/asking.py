@@ -5,6 +5,7 @@ Knows Grafana's variables, its durations and repeated panels, as far as our dash
 
 import copy
 import json
+import math
 import re
 import urllib.error
 import urllib.parse
@@ -79,8 +80,24 @@ def asked(dashboard: Json, look: Look) -> Json:
         "variables": {name: "All" if chosen[name] == ALL else chosen[name] for name in options},
         "panels": panels,
         "answers": by_name,
+        "annotations": _annotations(dashboard, look, chosen),
         "range": {"from": look.began_at, "to": look.ended_at, "step": look.step},
     }
+
+
+def _annotations(dashboard: Json, look: Look, chosen: Mapping[str, str]) -> list[Json]:
+    """Pages, tickets and changes: each with its colour, from its first sample to its last one before a gap."""
+    made: list[Json] = []
+    for one in dashboard["annotations"]["list"]:
+        for series in look.answers(filled_in(one["expr"], look, chosen), instant=False):
+            times = [round(float(at)) for at, _ in series["values"]]
+            begins = [at for at, before in zip(times, [-math.inf, *times], strict=False) if at - before > look.step]
+            ends = [at for at, after in zip(times, [*times[1:], math.inf], strict=True) if after - at > look.step]
+            made += [
+                {"name": one["name"], "colour": one["iconColor"], "from": begin, "to": end}
+                for begin, end in zip(begins, ends, strict=True)
+            ]
+    return made
 
 
 def filled_in(text: str, look: Look, chosen: Mapping[str, str]) -> str:

@@ -48,7 +48,7 @@ def coloured_absence(data: dict[str, Json]) -> str:
 
 def coloured_tile(data: dict[str, Json]) -> str:
     """A tile without traffic is green, as on the canary of before."""
-    panel = _panel(data["llm-canary"], "Chance alone: TTFT misses")
+    panel = _panel(data["llm-canary"], "Canary's TTFT misses")
     for mapping in panel["fieldConfig"]["defaults"]["mappings"]:
         mapping["options"]["result"]["color"] = "green"
     lane = {"lane": "interactive", "model": "m", "namespace": "n"}

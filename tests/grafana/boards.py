@@ -21,6 +21,7 @@ _WITH_TRAFFIC = re.compile(
     r"query_result\((?P<expr>count by \((?P<label>\w+)\) \(increase\((?P<series>.*)\[\$__range\]\) > 0\))\)"
 )
 _QUERY_RESULT = re.compile(r"query_result\((?P<query>.*)\)")
+_FOLDED = re.compile(r" \(\w+\)$")
 _ONE_LABEL = re.compile(r'/(?P<label>\w+)="\(\[\^"\]\+\)"/')
 
 
@@ -100,8 +101,20 @@ def with_durations(expr: str) -> str:
 def column_of(panel: Json, ref: str) -> str:
     """The name that a table gives to the values of one target."""
     original = f"Value #{ref}" if len(panel["targets"]) > 1 else "Value"
-    renamed = [step["options"]["renameByName"] for step in panel["transformations"] if step["id"] == "organize"]
-    return str(renamed[0].get(original, original)) if renamed else original
+    return names_of(panel).get(original, original)
+
+
+def names_of(panel: Json) -> dict[str, str]:
+    """The names that a table gives to labels and to values, by their own names.
+
+    Where several answers are folded into a row, Grafana calls a column `lane (uniqueValues)`; of two of one label, the first shown.
+    """
+    found: dict[str, str] = {}
+    for step in panel.get("transformations", []):
+        if step["id"] == "organize":
+            for own, shown in step["options"]["renameByName"].items():
+                found.setdefault(_FOLDED.sub("", own), shown)
+    return found
 
 
 def unit_of(panel: Json, ref: str) -> str | None:

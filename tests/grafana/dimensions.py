@@ -21,13 +21,12 @@ STATE: Dimension = {"state": 1}
 """A number that stands for a word, or a 1 that stands for its labels."""
 
 INSTANT: Dimension = {"instant": 1}
-"""Seconds since 1970. Grafana draws milliseconds."""
-MILLISECONDS = 1000
+"""Seconds since 1970. No panel draws one: people read an age."""
 
 UNIT = {
-    "millisecond": "dateTimeAsIsoNoDateIfToday",
     "": "percentunit",
     "second": "s",
+    "age": "dtdurations",
     "second/request": "s",
     "request": "short",
     "event": "short",
@@ -39,6 +38,7 @@ UNIT = {
     "byte": "bytes",
     "times": "none",
     "state": "none",
+    "allowed": "short",
     "request/allowed": "none",
     "second/expected": "none",
     "/median": "none",
@@ -104,8 +104,9 @@ _RECORDED: tuple[tuple[str, Dimension], ...] = (
     ("lane:llm_slo_burn:tier", STATE),
     ("lane:llm_slo_root:share", SHARE),
     ("pod:llm_slo:odd", STATE),
+    ("pod:llm_slo:increase", {"request": 1}),
 )
-_KEEPING = {"increase", "label_replace", "label_join", "max_over_time", "min_over_time", "abs", "clamp_min"}
+_KEEPING = {"increase", "label_replace", "label_join", "max_over_time", "min_over_time", "sum_over_time", "abs", "clamp_min"}
 
 
 class UnknownDimensionError(ValueError):
@@ -168,7 +169,7 @@ def dimension_of(node: Any) -> Dimension:
                     return _times(below, {"median": 1})
                 case _:
                     return below
-        case promql.ParenExpr() | promql.UnaryExpr():
+        case promql.ParenExpr() | promql.UnaryExpr() | promql.SubqueryExpr():
             return dimension_of(node.expr)
         case _:
             raise UnknownDimensionError(str(node))
@@ -196,10 +197,6 @@ def _joined(node: promql.BinaryExpr) -> Dimension:
     operator = str(node.op)
     if is_scalar(node.lhs) and isinstance(inner(node.lhs), promql.NumberLiteral):
         right = dimension_of(node.rhs)
-        if right == INSTANT:
-            if operator != "*" or inner(node.lhs).val != MILLISECONDS:
-                raise UnknownDimensionError(f"{node.lhs} {operator} an instant")
-            return {"millisecond": 1}
         # What is left of a budget is a share of it.
         return SHARE if operator == "-" and written(right) == "request/allowed" else right
     if is_scalar(node.rhs) or operator in {"and", "or", "unless", ">", ">=", "<", "<=", "==", "!="}:
@@ -213,7 +210,7 @@ def _joined(node: promql.BinaryExpr) -> Dimension:
             return right if left == STATE else left
         return _times(left, right)
     if operator == "-" and left == right == INSTANT:
-        return {"second": 1}
+        return {"age": 1}
     if left != right:
         raise UnknownDimensionError(f"{written(left)} {operator} {written(right)}")
     return left

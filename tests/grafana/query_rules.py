@@ -6,11 +6,11 @@ from typing import Any
 
 import promql_parser as promql
 
-from grafana.panel import SAMPLES_UNIT
-from sidecar.commands.export.rules.dashboard_rules import RECORDED
+from grafana.panel import PODS_UNIT, SAMPLES_UNIT
+from sidecar.commands.export.rules.dashboard_rules import BUDGET_DAYS, RECORDED
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.metrics.target_labels import ONE_ENGINE, ONE_PROCESS
-from tests.grafana.boards import MAGIC, Json, numbers_of, targets, unit_of, with_durations
+from tests.grafana.boards import MAGIC, Json, column_of, numbers_of, targets, unit_of, with_durations
 from tests.grafana.dimensions import UNIT, UnknownDimensionError, dimension_of, observed, written
 from tests.grafana.gate import is_sequential
 from tests.grafana.series import (
@@ -53,12 +53,15 @@ SUMMED_ON_PURPOSE = {
 """Labels that a query may leave out: a request has one outcome and one finish reason, a split one reason, a phase one source, a share one window."""
 WHO = frozenset({*ONE_ENGINE, "model", "lane", "objective"})
 """Labels that tell two objectives apart."""
+SHOWN_WHERE_SEVERAL = frozenset({"shown_cluster", "shown_namespace", "shown_job", "shown_model"})
+"""Labels that are left empty, so that nothing is shown, where a label has one value."""
 JOB = "job"
 """Recorded series keep engines of one namespace apart by it; other queries may add these engines."""
 BURN = {"llm_slo_misses_total", "llm_slo_allowed_misses_total"}
 """A burn rate is of a window that its name says."""
 NOW_IN_SECONDS = "300s"
 """`grafana.query.NOW`, as the parser gives it back."""
+BUDGET_IN_SECONDS = f"{BUDGET_DAYS * 86400}s"
 SWITCH = "$computed"
 """The variable that reads either what is recorded for pictures or what that was recorded from."""
 _SIDES = (f'!~"{SWITCH}"', f'=~"{SWITCH}"')
@@ -172,6 +175,8 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
             missing = frozenset() if kept_all else own - kept
             yield from ((node, label) for label in sorted(missing) if (name, label) not in SUMMED_ON_PURPOSE)
         return
+    if _is_values_of_a_label(node):
+        return  # which values there are, and no sum
     if isinstance(node, promql.AggregateExpr) and str(node.op) not in {"topk", "bottomk"}:
         within = grouping(node)
         yield from _unsaid(node.expr, within if kept_all else within & kept, kept_all=False, whole_of=whole_of)
@@ -191,6 +196,10 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
         return
     for child in children(node):
         yield from _unsaid(child, kept, kept_all=kept_all, whole_of=whole_of)
+
+
+def _is_values_of_a_label(node: Any) -> bool:
+    return isinstance(node, promql.AggregateExpr) and str(node.op) == "group" and len(grouping(node)) == 1
 
 
 def leaves_receipts_out(dashboard: Json) -> Complaints:
@@ -251,6 +260,8 @@ def _badly_ranged(target: Json, function: str, matrix: promql.MatrixSelector, *,
     allowed = "$__range" if target.get("instant") else "$__rate_interval"
     window = f"{round(matrix.range.total_seconds())}s"
     fixed = window == NOW_IN_SECONDS and (target.get("instant") or may_be_fixed)
+    # A budget is one of so many days; recorded hours stand beside the raw counters.
+    fixed |= window == BUDGET_IN_SECONDS and may_be_fixed and matrix.vector_selector.name in BURN
     if window != MAGIC[allowed] and not fixed:
         yield f"a window other than {allowed}"
     if function == "rate" and target.get("instant") and not fixed:
@@ -329,7 +340,8 @@ def joins_right(dashboard: Json) -> Complaints:
                     yield f"{where(panel, target)}: by ({', '.join(sorted(lost))}), which is not there"
                 if str(node.op) == "quantile" and below == grouping(node):
                     yield f"{where(panel, target)}: a quantile over one value"
-                if str(node.op) == "count" and not {"cluster", "namespace", "pod"} <= below:
+                pods = {"cluster", "namespace", "pod"} <= below
+                if str(node.op) == "count" and not pods and not _is_values_of_a_label(inner(node.expr)):
                     yield f"{where(panel, target)}: what is counted are not pods"
                 if str(node.op) == "topk" and _too_many_compete(below, grouping(node)):
                     yield f"{where(panel, target)}: topk lets lanes compete with each other"
@@ -362,7 +374,7 @@ def _badly_joined(node: promql.BinaryExpr) -> Complaints:
 def _badly_chosen(operator: str, left: Labels, right: Labels, on: Labels | None) -> Complaints:
     """The rules of operators that keep samples as they are."""
     if operator == "or":
-        if left != right - {FORM} or (on is not None and on != left & WHO):
+        if left - SHOWN_WHERE_SEVERAL != right - {FORM} - SHOWN_WHERE_SEVERAL or (on is not None and on != left & WHO):
             yield "or of different things"
     elif operator == "unless" and on is None:
         if left != right:
@@ -391,6 +403,8 @@ def has_the_right_unit(dashboard: Json) -> Complaints:
         except (UnknownDimensionError, KeyError) as error:
             yield f"{where(panel, target)}: of unknown dimension: {error}"
             continue
+        if expected == UNIT["event"] and panel["type"] == "table" and column_of(panel, target["refId"]) == "scope":
+            expected = PODS_UNIT
         if target["refId"] in numbers_of(panel) and expected == UNIT["event"]:
             expected = SAMPLES_UNIT  # beside seconds it says what it is
         if unit != expected:

@@ -11,6 +11,7 @@ from typing import Any
 
 import promql_parser as promql
 
+from grafana.canary import CANARYS
 from grafana.pod_names import SHOWN_POD
 from sidecar.commands.export.rules.annotations import RUNBOOKS as RUNBOOK_BASE
 from sidecar.commands.export.rules.dashboard_rules import GROUPS, MARK, PART
@@ -47,6 +48,9 @@ PARTS = {
     if rule.name == MARK
 }
 """Part of the optional rule file to what it records."""
+MERGING = ["merge", "organize"]
+FOLDING = ["merge", "sortBy", "groupBy", "convertFieldType", "organize"]
+"""Several answers in a row: the worst first, then one row of each root, whose lists are made text."""
 _FIELD = re.compile(r"\$\{__data\.fields\.(\w+)\}")
 _LEGEND_LABEL = re.compile(r"\{\{(\w+)\}\}")
 
@@ -228,8 +232,9 @@ def has_whole_tables(dashboard: Json) -> Complaints:
         labels = {ref: labels_of(tree, known()) for ref, tree in trees.items() if tree is not None}
         every = frozenset().union(*labels.values())
         organize = next(one["options"] for one in panel["transformations"] if one["id"] == "organize")
-        renamed = {shown for own, shown in organize["renameByName"].items() if own in every}
+        renamed = {shown for own, shown in organize["renameByName"].items() if own.partition(" (")[0] in every}
         columns = {"Time", *every, *renamed, *(column_of(panel, ref) for ref in trees)}
+        folded = any(one["id"] == "groupBy" for one in panel["transformations"])
         named = {
             *organize["excludeByName"],
             *(override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]),
@@ -238,7 +243,7 @@ def has_whole_tables(dashboard: Json) -> Complaints:
         }
         for lost in sorted(named - columns):
             yield f"table {panel['title']!r}: no column {lost!r}"
-        if len(trees) > 1 and [one["id"] for one in panel["transformations"]] != ["merge", "organize"]:
+        if len(trees) > 1 and [one["id"] for one in panel["transformations"]] != (FOLDING if folded else MERGING):
             yield f"table {panel['title']!r}: its queries are not merged"
         if {*organize["excludeByName"]} & {*_FIELD.findall(str(panel["fieldConfig"]))} or not organize["excludeByName"][
             "Time"
@@ -348,9 +353,9 @@ def offers_traces(dashboard: Json) -> Complaints:
 
 
 def has_the_gate_word_for_word(dashboard: Json) -> Complaints:
-    """A tile that speaks of chance has the gate of rollouts, in each character."""
+    """A tile that judges the canary has the gate of rollouts, in each character."""
     for panel, target in targets(dashboard):
-        if panel.get("title", "").startswith("Chance alone") and not is_gate(target):
+        if panel.get("title", "").startswith(CANARYS) and not is_gate(target):
             yield f"panel {panel['title']!r}: not the gate"
 
 

@@ -50,13 +50,18 @@ def test_what_is_no_answer_neither_passes_nor_fails(metric: Json, result: list[f
 
 
 def test_the_limit_is_the_same_everywhere() -> None:
-    """In red on the dashboard, in Argo's conditions, and at the head of Flagger's file, whose limits stand in the Canary object; the page
+    """In the words of the dashboard, in Argo's conditions, and at the head of Flagger's file, whose limits stand in the Canary object; the page
     for people shows one.
     """
     tiles = [panel for panel, target in targets(board("llm-canary")) if is_gate(target)]
-    steps = [panel["fieldConfig"]["defaults"]["thresholds"]["steps"] for panel in tiles]
+    worse = [
+        (one["options"]["to"], one["options"]["result"]["color"])
+        for panel in tiles
+        for one in panel["fieldConfig"]["defaults"]["mappings"]
+        if one["type"] == "range" and one["options"]["result"]["text"] == "worse"
+    ]
 
-    assert [(each[0]["color"], each[1]["value"]) for each in steps] == [(RED, FAILS_BELOW)] * len(METRICS)
+    assert worse == [(FAILS_BELOW, RED)] * len(METRICS)
     assert re.findall(r"thresholdRange min ([\d.]+\d)", FLAGGERS_FILE) == [f"{FAILS_BELOW:g}"]
     assert re.findall(r"thresholdRange: {min: ([\d.]+)}", (GRAFANA / "README.md").read_text()) == [f"{FAILS_BELOW:g}"]
 
@@ -68,12 +73,12 @@ def test_a_tile_without_an_answer_has_no_colour() -> None:
         for panel, _ in targets(board("llm-canary"))
         if panel["type"] == "stat" and panel["options"]["colorMode"] == "background"
     ]
-    words = [one["options"] for panel in painted for one in panel["fieldConfig"]["defaults"]["mappings"]]
+    words = [one["options"] for panel in painted for one in panel["fieldConfig"]["defaults"]["mappings"] if one["type"] == "special"]
 
     assert len(painted) == len(METRICS)
     assert {(one["match"], one["result"]["color"], one["result"]["text"]) for one in words} == {
-        ("null+nan", "transparent", "one version, or no traffic"),
-        ("null+nan", "transparent", "no such objective, one version, or no traffic"),
+        ("null+nan", "transparent", "unknown: one version, or no traffic"),
+        ("null+nan", "transparent", "unknown: no such objective, one version, or no traffic"),
     }
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from grafana.canary import NOT_COMPARED
-from grafana.panel import SAMPLES_UNIT
+from grafana.panel import AGE, PODS_UNIT, SAMPLES_UNIT
 from sidecar.commands.compare.gate_query import GATE_QUESTIONS, Asked
 from sidecar.commands.compare.sequential import BLOCK_MINUTES
 from tests.grafana.boards import (
@@ -97,6 +97,7 @@ SOMETIMES = {
     ("Read, asked and passed through", "L"): "a length is not known before some prompts were counted",
     ("Pods with a page of their own", "A"): "the pods share their fault, and one computes prompts more slowly",
     ("Room and work, by pod", "J"): _NEVER,
+    ("Verdict: what broke, where, for how long, and what to do first", "B"): "the pods share their fault",
 }
 """Targets whose data depends on the last seconds."""
 
@@ -109,7 +110,8 @@ BOUNDS = {
     SAMPLES_UNIT: (0.0, 100_000.0),
     "bytes": (10e6, 2e9),
     "none": (0.0, 1000.0),
-    "dateTimeAsIsoNoDateIfToday": (1.7e12, 1e13),
+    AGE: (0.0, 600.0),
+    PODS_UNIT: (1.0, 100_000.0),
 }
 """The values that are plausible for a unit here."""
 CLOSER = (
@@ -269,7 +271,7 @@ def test_with_one_version_the_gate_says_that_nothing_is_compared(world: World) -
     one = EVERYTHING | {"canary": EVERYTHING["baseline"]}
 
     assert [asked(target, world, one) for _, target in tiles] == [[]] * len(GATE_QUESTIONS)
-    assert {panel["fieldConfig"]["defaults"]["noValue"].rpartition("objective, ")[2] for panel, _ in tiles} == {
+    assert {panel["fieldConfig"]["defaults"]["noValue"].removeprefix("unknown: ").rpartition("objective, ")[2] for panel, _ in tiles} == {
         NOT_COMPARED
     }
 

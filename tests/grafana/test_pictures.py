@@ -1,5 +1,6 @@
 """The dashboards keep the rules of a legible picture, and each rule notices the mistake that it is about."""
 
+import re
 from collections.abc import Callable
 from itertools import combinations, pairwise
 from math import dist
@@ -7,12 +8,13 @@ from math import dist
 import pytest
 
 from grafana.colours import RED, STACKED, WARN
-from grafana.first_steps import first_steps
+from grafana.first_steps import ONE_POD, SEVERAL_PODS, first_step, first_steps, titled
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
+from sidecar.commands.compare.gate_query import FAILS_BELOW
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.pod.causes import ROOTS
 from tests.grafana import picture_rules, rules
-from tests.grafana.boards import UIDS, Json, board, panels
+from tests.grafana.boards import UIDS, Json, board, column_of, names_of, panels
 from tests.grafana.picture_rules import GRAFANAS, PICTURE_RULES, Rule
 
 
@@ -254,13 +256,26 @@ def test_the_first_thing_to_do_is_a_fix_of_that_root() -> None:
     steps = first_steps()
     beside = []
     for phase, cause in ROOTS:
-        fixes = {fix.fix.replace("`", ""): fix for fix in chapters()[CHAPTERS[phase]].fixes}
+        fixes = {titled(fix.fix): fix for fix in chapters()[CHAPTERS[phase]].fixes}
         aimed = [fix for fix in fixes.values() if {cause, phase} & set(fix.targets)]
-        if aimed and not {cause, phase} & set(fixes[steps[f"{phase}/{cause}"]].targets):
+        if aimed and not {cause, phase} & set(fixes[steps[f"{phase}/{cause}/{ONE_POD}"]].targets):
             beside.append((phase, cause))
 
     assert beside == []
-    assert {f"{phase}/{cause}" for phase, cause in ROOTS} <= set(steps)
+    assert {f"{phase}/{cause}/{reach}" for phase, cause in ROOTS for reach in (ONE_POD, SEVERAL_PODS)} <= set(steps)
+
+
+def test_no_machine_is_taken_out_for_a_fault_of_several_pods() -> None:
+    """Of one slow pod the node is cordoned; what all pods share has another reason."""
+    steps = first_steps()
+
+    assert [key for key, step in steps.items() if "ordon" in step and key.endswith(SEVERAL_PODS)] == []
+    assert "ordon" in first_step("decode", "decode_cost", one_pod=True)
+
+
+def test_a_first_step_has_room_in_two_lines() -> None:
+    """Beside all other columns, at 1366 pixels."""
+    assert [step for step in first_steps().values() if len(step) > 80] == []
 
 
 def test_the_first_screen_says_what_to_do() -> None:
@@ -273,3 +288,127 @@ def test_the_first_screen_says_what_to_do() -> None:
     ]
 
     assert said == [first_steps()]
+
+
+def _verdict() -> Json:
+    return _panel(board("llm-anatomy"), "Verdict: ")
+
+
+def _steps_of(panel: Json, kind: str) -> Json:
+    (found,) = [one["options"] for one in panel["transformations"] if one["id"] == kind]
+    return dict(found)
+
+
+def _words(panel: Json, column: str) -> dict[str, str]:
+    return {
+        number: shown["text"]
+        for override in panel["fieldConfig"]["overrides"]
+        for one in override["properties"]
+        if override["matcher"]["options"] == column and one["id"] == "mappings"
+        for number, shown in one["value"][0]["options"].items()
+    }
+
+
+def test_a_row_of_the_verdict_is_a_root_with_its_lanes_inside() -> None:
+    """Lanes, objectives and what they waited in are lists of a row, the worst lane first; its number is what the row is sorted by."""
+    fields = _steps_of(_verdict(), "groupBy")["fields"]
+    (first,) = _steps_of(_verdict(), "sortBy")["sort"]
+    rows = {name for name, one in fields.items() if one["operation"] == "groupby"}
+    listed = {name for name, one in fields.items() if "uniqueValues" in one["aggregations"]}
+
+    assert rows == {"cluster", "namespace", "job", "model", "phase", "cause", "do_first", "runbook", "dashboard"}
+    assert listed == {"lane", "objective", "waited_in"}
+    assert (column_of(_verdict(), first["field"][-1]), first["desc"]) == ("burn", True)
+
+
+def test_where_it_waited_stands_beside_what_broke() -> None:
+    order = sorted(_steps_of(_verdict(), "organize")["indexByName"].items(), key=lambda pair: pair[1])
+
+    assert [name for name, _ in order][:3] == ["phase", "cause", "waited_in (uniqueValues)"]
+
+
+def test_a_severity_is_page_or_ticket_and_the_scope_says_how_many_pods() -> None:
+    assert set(_words(_verdict(), "severity").values()) == {"page", "ticket"}
+    assert set(_words(_verdict(), "scope").values()) == {"one pod", "all pods"}
+
+
+JARGON = re.compile(
+    r"\b(provisional|own of expected|chance alone|agreed|residuals|blamed?|odd|dearer|told|alike|pure|stretch|begun|near|lead)\b",
+    re.IGNORECASE,
+)
+"""Words of this project's code, which nobody else has."""
+
+
+def _read_at_once(uid: str) -> list[str]:
+    """All that stands on a dashboard before anything is pointed at: titles, legends, headings of columns, words for values."""
+    dashboard = board(uid)
+    found = [dashboard["title"], *(one["title"] for one in dashboard["panels"])]
+    for panel in panels(dashboard):
+        defaults = panel["fieldConfig"]["defaults"]
+        found += [target.get("legendFormat", "") for target in panel["targets"]]
+        found += [defaults["noValue"], *names_of(panel).values()]
+        found += [shown["text"] for one in defaults["mappings"] if one["type"] == "value" for shown in one["options"].values()]
+    return found
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_no_word_of_a_picture_is_this_projects_own(uid: str) -> None:
+    assert [text for text in _read_at_once(uid) if JARGON.search(text)] == []
+
+
+def test_a_word_of_ones_own_is_noticed() -> None:
+    """In a title, in a legend, in a heading."""
+    assert [bool(JARGON.search(text)) for text in ("Chance alone: errors", "own of expected", "{{pod}} provisional", "errors")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("uid", ["llm-fleet", "llm-lanes"])
+def test_a_few_misses_have_no_colour(uid: str) -> None:
+    """Of ten requests one or two: within some targets, and by chance."""
+    steps = [
+        one["value"]["steps"]
+        for panel in panels(board(uid))
+        for override in panel["fieldConfig"]["overrides"]
+        for one in override["properties"]
+        if "missed" in str(override["matcher"]["options"]) and one["id"] == "thresholds"
+    ]
+
+    assert [[step["color"] for step in each if (step["value"] or 0) <= 0.18] for each in steps] == [["transparent"]] * len(steps)
+    assert len(steps) == 1
+
+
+def test_the_budget_is_of_thirty_days() -> None:
+    """Whatever time is shown, from recorded hours or from the counters."""
+    budget = _panel(board("llm-lanes"), "Error budget")
+
+    assert all(target["expr"].count("[30d") >= 2 and "$__range" not in target["expr"] for target in budget["targets"])
+    assert [column_of(budget, target["refId"]) for target in budget["targets"]] == [
+        "budget left",
+        "missed in 30 days",
+        "allowed in 30 days",
+    ]
+
+
+def test_the_canarys_tiles_have_three_words() -> None:
+    """Not worse, worse, and unknown where there is no answer; the limit is that of rollouts."""
+    tiles = [panel for panel in panels(board("llm-canary")) if panel["type"] == "stat"]
+    words = {
+        (one["options"]["from"], one["options"]["to"], one["options"]["result"]["text"])
+        for panel in tiles
+        for one in panel["fieldConfig"]["defaults"]["mappings"]
+        if one["type"] == "range"
+    }
+
+    assert words == {(FAILS_BELOW, 1, "not worse"), (0, FAILS_BELOW, "worse")}
+    assert {panel["fieldConfig"]["defaults"]["noValue"].partition(":")[0] for panel in tiles} == {"unknown"}
+
+
+def test_an_alert_of_many_lanes_tints_a_panel_once() -> None:
+    """Annotations of each lane and pod, one over the other, hide the lines."""
+    expressions = [one["expr"] for one in board("llm-anatomy")["annotations"]["list"] if one["name"] in {"Pages", "Tickets"}]
+
+    assert [expr.startswith("group by (severity, alertname, phase, cluster, namespace) (ALERTS{") for expr in expressions] == [True] * 2

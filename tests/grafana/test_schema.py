@@ -82,6 +82,6 @@ def test_nothing_is_newer_than_grafana_10(uid: str) -> None:
     steps = {step["id"] for panel in dashboard["panels"] for step in panel.get("transformations", [])}
 
     assert types - {"row", "timeseries", "table", "stat", "heatmap", "state-timeline"} == set()
-    assert steps - {"merge", "organize"} == set()
+    assert steps - {"merge", "organize", "sortBy", "groupBy", "convertFieldType"} == set()
     assert '"placement": "inControlsMenu"' not in json.dumps(dashboard)
     assert "elements" not in dashboard

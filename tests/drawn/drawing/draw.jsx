@@ -7,10 +7,11 @@ import { BigValue, GlobalStyles, PanelChrome, Table, ThemeContext, TimeSeries } 
 import { framesOf, theme } from './frames';
 import { Heatmap, Timeline } from './own';
 
-const WIDTH = 1588, GAP = 8, ROW = 30;
-const { title, variables, panels, answers, range } = window.__DATA__;
+const WIDTH = window.innerWidth - 32, GAP = 8, ROW = 30;
+const { title, variables, panels, answers, annotations, range } = window.__DATA__;
 window.__DRAWN__ = 0;
 window.__BROKEN__ = [];
+window.__MARKED__ = {};
 
 function place({ x, y, w, h }) {
   const column = (WIDTH + GAP) / 24;
@@ -35,11 +36,37 @@ function Stats({ panel, frames, width, height }) {
   );
 }
 
+// Alerts and changes, as Grafana's own plugin draws them: a dashed line where each begins and ends, what lies between them tinted, and
+// its bar below the axis. That plugin is not on npm: these are ours.
+function Marks({ config, of }) {
+  React.useLayoutEffect(() => {
+    config.addHook('draw', (plot) => {
+      const { ctx, bbox } = plot;
+      ctx.save();
+      window.__MARKED__[of] = 0;
+      for (const one of annotations) {
+        const colour = theme.visualization.getColorByName(one.colour);
+        const [from, to] = [one.from, one.to].map((at) => Math.min(bbox.left + bbox.width, Math.max(bbox.left, plot.valToPos(at * 1000, 'x', true))));
+        ctx.fillStyle = ctx.strokeStyle = colour;
+        ctx.globalAlpha = 0.1;
+        ctx.fillRect(from, bbox.top, to - from, bbox.height);
+        ctx.globalAlpha = 1;
+        ctx.fillRect(from, bbox.top + bbox.height, Math.max(3, to - from), 4);
+        ctx.setLineDash([5, 5]);
+        for (const x of [from, to]) { ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke(); }
+        window.__MARKED__[of] += 1;
+      }
+      ctx.restore();
+    });
+  }, [config]);
+  return null;
+}
+
 function inside(panel, frames, width, height) {
   if (!frames.length || frames.every((one) => one.length === 0)) return <div className="nothing">{panel.fieldConfig.defaults.noValue}</div>;
   const size = { frames, width, height };
   if (panel.type === 'timeseries') {
-    return <TimeSeries {...size} structureRev={1} timeRange={timeRange} timeZone="utc" legend={panel.options.legend} options={panel.options}>{() => null}</TimeSeries>;
+    return <TimeSeries {...size} structureRev={1} timeRange={timeRange} timeZone="utc" legend={panel.options.legend} options={panel.options}>{(config) => <Marks config={config} of={panel.title} />}</TimeSeries>;
   }
   if (panel.type === 'table') {
     return <Table data={frames[0]} width={width} height={height} columnMinWidth={panel.fieldConfig.defaults.custom?.minWidth ?? 150}

@@ -38,6 +38,7 @@
       type: panel.dataset.type,
       box: box(panel.getBoundingClientRect()),
       text: text(panel),
+      marks: window.__MARKED__[panel.dataset.panel] ?? 0,
       heading: { text: text(heading), clipped: cut(extent(heading), panel.getBoundingClientRect()) || heading.scrollWidth > heading.clientWidth + 1 },
       legend: [...panel.querySelectorAll('[data-testid="series-icon"]')].map((icon) => {
         const row = icon.closest('tr'), label = row.querySelector('button'), colour = rgb(icon.style.background);

@@ -28,6 +28,8 @@ from sidecar.metrics.histogram_forms import SAMPLES_NEEDED, of_any_form
 
 NOW = "5m"
 """Long enough for a quantile, short enough to be called now: the window of a page's numbers and of these rules."""
+BUDGET_DAYS = 30
+"""Days of an error budget: the SRE workbook's month, in which targets and the alerts' burn rates are meant."""
 LANE_OF = f"{ENGINE_LABELS}, model, lane"
 """Labels of a lane over its pods."""
 PROCESS_OF = f"{LANE_OF}, pod, instance"
@@ -80,6 +82,11 @@ def rate_name(part: str) -> str:
 def process_name(part: str) -> str:
     """The recorded series of one process's counter, `_sum` or `_count`, which rises as a counter does."""
     return f"instance:{part}:sum"
+
+
+def budget_name(counter: str) -> str:
+    """The recorded series of a lane's misses, or of those that the target allows, in an hour."""
+    return f"lane:llm_slo_{counter}_total:increase1h"
 
 
 def _quantile(of: float, histogram: Histogram, by: str = LANE_OF, matchers: str = "") -> Record:
@@ -151,6 +158,16 @@ _PODS_RULES = (
 )
 
 
+_BUDGETS_RULES = tuple(
+    Record(
+        budget_name(counter),
+        f"sum by ({LANE_OF}, objective) (increase(llm_slo_{counter}_total[1h]))",
+        f"{what} of the last hour, of all pods; the sum over the hours of {BUDGET_DAYS} days is that of a budget.",
+    )
+    for counter, what in (("misses", "Misses"), ("allowed_misses", "Misses that the target allows"))
+)
+
+
 def _group(part: str, rules: tuple[Record, ...], why: str) -> Group:
     mark = Record(
         MARK,
@@ -165,6 +182,7 @@ GROUPS = (
     _group("pods", _PODS_RULES, "Means of each pod over the time shown: sums and counts, fewer than are scraped."),
     _group("quantiles", _LANES_RULES, "Quantiles by lane, over pods."),
     _group("phases", _PHASES_RULES, "Quantiles and means by lane and phase, over pods."),
+    _group("budgets", _BUDGETS_RULES, f"Budgets of {BUDGET_DAYS} days: a month of raw counters is more than one query may read."),
 )
 """Groups of the file: Mimir takes up to 20 rules in one."""
 RECORDED = frozenset(rule.name for group in GROUPS for rule in group.rules)
