@@ -179,7 +179,11 @@ _SENTINELS = Row(
                     Query(f"{_part(CUT_QUESTION, version)} >= 0", f"cut: {version}", unit="percentunit", decimals=1)
                     for version in ("baseline", "canary")
                 ),
-                Query(gate_query(CUT_QUESTION, _VERSIONS, "W", by=WHO), "canary's are cut", ranges=_worse("more often", "not more often")),
+                Query(
+                    gate_query(CUT_QUESTION, _VERSIONS, "W", by=WHO),
+                    "canary's are cut",
+                    ranges=_worse("more often", "not more often"),
+                ),
             ),
             width=24,
             height=6,

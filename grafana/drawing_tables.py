@@ -21,7 +21,7 @@ WIDTHS: Mapping[str, int] = {
     "pod": 150,
     "model": 110,
     "lane": 105,
-    "lanes": 125,
+    "lanes": 145,
     "objective": 85,
     "objectives": 98,
     "prompt_bucket": 120,
@@ -73,7 +73,10 @@ def drawn_table(panel: Panel) -> table.Panel:
         for step in _folded(panel):
             made.with_transformation(step)
         renamed = {
-            **{own if own in panel.rows_by else _in_a_row(own, _reducer(panel, own)): shown for own, shown in renamed.items()},
+            **{
+                own if own in panel.rows_by else _in_a_row(own, _reducer(panel, own)): shown
+                for own, shown in renamed.items()
+            },
             **{_in_a_row(label, _LISTED): shown for label, shown in panel.listed.items()},
             **{_in_a_row(label, _FIRST): label for label in _worsts(panel) if label not in renamed},
         }
@@ -81,7 +84,9 @@ def drawn_table(panel: Panel) -> table.Panel:
     places = {original.get(column, column): place for place, column in enumerate(panel.order)}
     organize = {"excludeByName": taken_out, "indexByName": places, "renameByName": renamed}
     made.with_transformation(models.DataTransformerConfig(id_val="organize", options=organize))
-    for column in dict.fromkeys([*(query.legend for query in panel.queries), *WIDTHS, *panel.order, *_told(panel), *_hidden(panel)]):
+    for column in dict.fromkeys(
+        [*(query.legend for query in panel.queries), *WIDTHS, *panel.order, *_told(panel), *_hidden(panel)]
+    ):
         properties = _column(panel, column)
         if properties:
             made.override_by_name(column, properties)
@@ -132,7 +137,8 @@ def _folded(panel: Panel) -> Iterator[models.DataTransformerConfig]:
     }
     yield models.DataTransformerConfig(id_val="groupBy", options={"fields": fields})
     texts = [
-        {"targetField": _in_a_row(label, _LISTED), "destinationType": "string", "joinWith": ", "} for label in panel.listed
+        {"targetField": _in_a_row(label, _LISTED), "destinationType": "string", "joinWith": ", "}
+        for label in panel.listed
     ]
     yield models.DataTransformerConfig(id_val="convertFieldType", options={"fields": {}, "conversions": texts})
 

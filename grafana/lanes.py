@@ -4,7 +4,17 @@ from collections.abc import Iterator
 
 from grafana.colours import FINE, RED, WARN
 from grafana.panel import Board, Kind, Panel, Row
-from grafana.query import BUDGET_DAYS, Query, distribution, mean_of, over_range, over_the_budget, quantile_of, samples_behind, summed
+from grafana.query import (
+    BUDGET_DAYS,
+    Query,
+    distribution,
+    mean_of,
+    over_range,
+    over_the_budget,
+    quantile_of,
+    samples_behind,
+    summed,
+)
 from grafana.shapes import COUNTED, ENDED, FIRST_TOKENS, KNOWN_SPLIT, MISSED, OK, POINT_AT_IT, TIMES, phase_stack
 
 

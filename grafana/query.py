@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sidecar.commands.export.rules.dashboard_rules import (
-    LANE_OF,
     BUDGET_DAYS,
+    LANE_OF,
     NOW,
     budget_name,
     process_name,

@@ -125,7 +125,9 @@ def _because() -> str:
     causes = f"sum by ({root}, cause) (increase(llm_slo_root_cause_misses_total[N])) > 0"
     first = _reached(f"group by ({root}, cause) (topk by ({root}) (1, {causes}))")
     known = f"{_leading()} * on ({root}) group_left (cause, reach) {first}"
-    unknown = f'label_replace(label_replace({_leading()}, "cause", "{NO_CAUSE}", "", ""), "reach", "{SEVERAL_PODS}", "", "")'
+    unknown = (
+        f'label_replace(label_replace({_leading()}, "cause", "{NO_CAUSE}", "", ""), "reach", "{SEVERAL_PODS}", "", "")'
+    )
     return _with_ways(f"({known} or on ({WHO}) {unknown})", "reach")
 
 
@@ -180,7 +182,9 @@ def _where(rows: str, who: str, labels: tuple[str, ...] = tuple(_WHERE)) -> str:
     serve = 'pod:llm_slo:increase2m{objective=~".+",of="requests"} > 0'
     for label in labels:
         each = f"group by ({label}) ({serve})"
-        several = f'label_replace({each} and on () count({each}) > 1, "{_WHERE[label]}", "{_BETWEEN}$1", "{label}", "(.+)")'
+        several = (
+            f'label_replace({each} and on () count({each}) > 1, "{_WHERE[label]}", "{_BETWEEN}$1", "{label}", "(.+)")'
+        )
         rows = f"{rows} * on ({label}) group_left ({_WHERE[label]}) ({several} or on ({label}) {each})"
     every = ", ".join(f'"{_WHERE[label]}"' for label in labels)
     joined = f'label_join({rows}, "where", "", {every})'
@@ -238,7 +242,11 @@ def verdict_table(*, height: int) -> Panel:
             ("phase", "The phase's dashboard", kept("${__data.fields.dashboard}", "namespace", "model")),
             ("burn", "Lanes and lengths", kept("llm-lanes", "namespace", "model")),
             THE_POD_OF_A_ROW,
-            ("cause", "The runbook", f"{_runbook(CLUSTER, 'namespace', 'job', 'model', 'lane')}&pod=${{__data.fields.{WHOLE_POD}}}"),
+            (
+                "cause",
+                "The runbook",
+                f"{_runbook(CLUSTER, 'namespace', 'job', 'model', 'lane')}&pod=${{__data.fields.{WHOLE_POD}}}",
+            ),
         ),
         sorted_by="burn",
     )
@@ -271,7 +279,11 @@ def pods_table(*, width: int, height: int) -> Panel:
                 decimals=0,
             ),
             Query(f"{missed} / {judged} >= 0", "missed", unit="percentunit", decimals=0),
-            Query(_where(f"group by ({whose}) ({missed} >= 0)", whose, (CLUSTER, "namespace", "job")), "told_where", unit="none"),
+            Query(
+                _where(f"group by ({whose}) ({missed} >= 0)", whose, (CLUSTER, "namespace", "job")),
+                "told_where",
+                unit="none",
+            ),
         ),
         width=width,
         height=height,

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.drawn.asking import asked
+from tests.drawn.fleets import fleet
 from tests.drawn.gallery import PICTURES
 from tests.drawn.pictures import easel
 from tests.drawn.prometheus_of_recording import recording, remembered
@@ -16,11 +17,13 @@ from tests.grafana.boards import UIDS, board
 
 
 async def main(incident: str = "decode", *uids: str) -> None:
-    """Draw these dashboards in this incident; all, if none is named."""
-    with tempfile.TemporaryDirectory() as folder, remembered(recording(incident), Path(folder)) as look:
+    """Draw these dashboards in this incident; all, if none is named. `prefill:64:2`: of 64 pods in two namespaces."""
+    name, *numbers = incident.split(":")
+    one_incident = fleet(recording(name), *map(int, numbers)) if numbers else recording(name)
+    with tempfile.TemporaryDirectory() as folder, remembered(one_incident, Path(folder)) as look:
         async with easel(PICTURES) as one:
             for uid in uids or UIDS:
-                picture = await one.draw(asked(board(uid), look), f"{incident}-{uid}")
+                picture = await one.draw(asked(board(uid), look), f"{incident.replace(':', '-')}-{uid}")
                 sys.stdout.write(f"{picture.png}\n")
 
 

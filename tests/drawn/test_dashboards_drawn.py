@@ -4,9 +4,9 @@
 """
 
 import json
+import re
 import urllib.parse
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 
@@ -15,7 +15,8 @@ from grafana.first_steps import first_step, runbooks
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from tests.drawn import looks
-from tests.drawn.gallery import ALL_OF, Gallery, gallery
+from tests.drawn.fleets import namespaces_of
+from tests.drawn.gallery import ALL_OF, FIRST_SCREEN, FLEET_UIDS, FLEETS, FLEETS_OF, Gallery, gallery
 from tests.drawn.incidents import INCIDENTS, PODS, pod_name
 from tests.drawn.looks import LOOKS, Look, colours_of, shown_pod
 from tests.drawn.mistakes import MISTAKES
@@ -29,6 +30,8 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
 pytestmark = [pytest.mark.drawn, pytest.mark.timeout(900)]
 
+MOST_TINTS = 3
+"""Annotations of alerts that may lie over each other in a chart of one incident."""
 FEWEST_PIXELS = 100
 """A line over the whole of a panel has more."""
 LANES = {"interactive", "batch", "code"}
@@ -130,19 +133,25 @@ def verdict(picture: Picture) -> list[dict[str, Json]]:
 
 @pytest.mark.parametrize("name", INCIDENTS)
 def test_the_first_screen_says_what_broke_where_and_since_when(drawn: Gallery, name: str) -> None:
-    """Its first row, in words that are drawn: phase, the cause that was injected, lane, a pod that was hit, the instant, and how fast
-    budget burns."""
+    """Its first row, in words that are drawn: phase, the cause that was injected, lanes, whether one pod is hit or all, for how long, and
+    how fast budget burns."""
     broken, said = INCIDENTS[name], verdict(drawn.first_screens[name])[0]
-    injected_at = EPOCH + recording(name).fault_at
-    since_at = datetime.strptime(said["since"]["text"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
-    hit = {shown_pod(pod_name(number)) for number in range(broken.at_fault)}
+    lasted = drawn.first_screens[name].data["range"]["to"] - EPOCH - recording(name).fault_at
+    one = broken.at_fault == 1
 
     assert said["phase"]["text"] == broken.phase
     assert said["cause"]["text"] in broken.causes
-    assert said["lane"]["text"] in LANES
-    assert said["pod"]["text"] in hit
-    assert abs(since_at - injected_at) <= STEP_SECONDS
+    assert set(said["lanes"]["text"].split(", ")) <= LANES
+    assert said["scope"]["text"] == ("one pod" if one else "all pods")
+    assert said.get("pod", {"text": ""})["text"] == (shown_pod(pod_name(0)) if one else "")
+    assert abs(seconds_of(said["age"]["text"]) - lasted) <= STEP_SECONDS
     assert float(said["burn"]["text"]) > 1
+
+
+def seconds_of(age: str) -> int:
+    """`6 minutes, 48 seconds` as seconds."""
+    units = {"second": 1, "minute": 60, "hour": 3600}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+) (second|minute|hour)", age))
 
 
 def burns_of_pods(name: str, lane: str, objective: str) -> list[float]:
@@ -162,10 +171,18 @@ def burns_of_pods(name: str, lane: str, objective: str) -> list[float]:
 
 @pytest.mark.parametrize("name", INCIDENTS)
 def test_the_burn_that_is_drawn_is_that_of_the_counters(drawn: Gallery, name: str) -> None:
-    """Worst first; and each is between the burns of its lane's pods, but for what `rate` extrapolates to the edges of its window."""
+    """Worst first; and each is between the burns of its lanes' pods, but for what `rate` extrapolates to the edges of its window."""
     rows = verdict(drawn.first_screens[name])
     burns = [float(row["burn"]["text"]) for row in rows]
-    own = [burns_of_pods(name, row["lane"]["text"], row["objective"]["text"]) for row in rows]
+    own = [
+        [
+            burn
+            for lane in row["lanes"]["text"].split(", ")
+            for objective in row["objectives"]["text"].split(", ")
+            for burn in burns_of_pods(name, lane, objective)
+        ]
+        for row in rows
+    ]
 
     assert burns == sorted(burns, reverse=True)
     assert [min(pods) / 1.1 <= burn <= max(pods) * 1.1 for burn, pods in zip(burns, own, strict=True)] == [True] * len(
@@ -180,7 +197,8 @@ def test_the_first_screen_says_what_to_do_first(drawn: Gallery, name: str) -> No
     wrong = [
         row["do_first"]["text"]
         for row in rows
-        if row["do_first"]["text"] != first_step(row["phase"]["text"], row["cause"]["text"])
+        if row["do_first"]["text"]
+        != first_step(row["phase"]["text"], row["cause"]["text"], one_pod=row["scope"]["text"] == "one pod")
         or row["do_first"]["clipped"]
     ]
 
@@ -222,14 +240,51 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess
 def test_the_runbook_of_the_first_screen_answers(drawn: Gallery, sidecar: SidecarProcess, name: str) -> None:
     """The link that is drawn, asked of a sidecar: 200, and it is the runbook of this phase, for this lane and pod."""
     said = verdict(drawn.first_screens[name])[0]
-    base, path = said["runbook"]["href"][: len(RUNBOOKS)], said["runbook"]["href"][len(RUNBOOKS) :]
+    base, path = said["cause"]["href"][: len(RUNBOOKS)], said["cause"]["href"][len(RUNBOOKS) :]
     asked_for = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(path).query))
 
     assert base == RUNBOOKS
-    assert said["runbook"]["text"] == runbooks()[INCIDENTS[name].phase]
-    assert said["runbook"]["text"] in sidecar.page(f"/runbooks{path}")
-    assert (asked_for["lane"], shown_pod(asked_for["pod"])) == (said["lane"]["text"], said["pod"]["text"])
-    assert asked_for["pod"] in {pod_name(number) for number in range(PODS)}
+    assert runbooks()[INCIDENTS[name].phase] in sidecar.page(f"/runbooks{path}")
+    assert asked_for["lane"] == said["lanes"]["text"].split(", ")[0]
+    assert asked_for.get("pod") == (pod_name(0) if INCIDENTS[name].at_fault == 1 else None)
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_a_root_is_one_row(drawn: Gallery, name: str) -> None:
+    """However many lanes and objectives miss for it."""
+    roots = [(row["phase"]["text"], row["cause"]["text"]) for row in verdict(drawn.first_screens[name])]
+
+    assert sorted(roots) == sorted(set(roots))
+
+
+@pytest.mark.parametrize("uid", FLEET_UIDS)
+@pytest.mark.parametrize("pods", FLEETS)
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.__name__)
+def test_a_larger_fleet_can_be_read(drawn: Gallery, look: Look, pods: int, uid: str) -> None:
+    assert list(look(drawn.fleets[pods, uid])) == []
+
+
+@pytest.mark.parametrize(("pods", "namespaces"), FLEETS.items())
+def test_the_verdict_on_a_fleet_names_the_one_pod_and_where_it_is(drawn: Gallery, pods: int, namespaces: int) -> None:
+    """One pod is slow in each namespace: a row each. The namespace stands there if there are several."""
+    rows = [row for row in verdict(drawn.fleets[pods, FIRST_SCREEN]) if row["phase"]["text"] == FLEETS_OF]
+
+    assert [(row["scope"]["text"], row["pod"]["text"]) for row in rows] == [
+        ("one pod", shown_pod(pod_name(0)))
+    ] * namespaces
+    assert {row["where"]["text"] for row in rows if "where" in row} == (
+        set(namespaces_of(namespaces)) if namespaces > 1 else set()
+    )
+
+
+def test_the_alerts_are_drawn_over_each_chart(drawn: Gallery) -> None:
+    """The page's tint does not hide the lines: one of each alert, however many lanes it is about."""
+    picture = drawn.first_screens[ALL_OF]
+    alerts = [one for one in picture.data["annotations"] if one["name"] in {"Pages", "Tickets"}]
+    marked = {one["marks"] for one in picture.panels if one["type"] == "timeseries"}
+
+    assert marked == {len(picture.data["annotations"])}
+    assert 1 <= len(alerts) <= MOST_TINTS
 
 
 def test_the_first_screen_fits_one_window(drawn: Gallery) -> None:

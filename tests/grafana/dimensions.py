@@ -106,7 +106,16 @@ _RECORDED: tuple[tuple[str, Dimension], ...] = (
     ("pod:llm_slo:odd", STATE),
     ("pod:llm_slo:increase", {"request": 1}),
 )
-_KEEPING = {"increase", "label_replace", "label_join", "max_over_time", "min_over_time", "sum_over_time", "abs", "clamp_min"}
+_KEEPING = {
+    "increase",
+    "label_replace",
+    "label_join",
+    "max_over_time",
+    "min_over_time",
+    "sum_over_time",
+    "abs",
+    "clamp_min",
+}
 
 
 class UnknownDimensionError(ValueError):

@@ -175,11 +175,11 @@ def _unsaid(node: Any, kept: Labels, *, kept_all: bool, whole_of: Labels = froze
             missing = frozenset() if kept_all else own - kept
             yield from ((node, label) for label in sorted(missing) if (name, label) not in SUMMED_ON_PURPOSE)
         return
-    if _is_values_of_a_label(node):
-        return  # which values there are, and no sum
     if isinstance(node, promql.AggregateExpr) and str(node.op) not in {"topk", "bottomk"}:
         within = grouping(node)
-        yield from _unsaid(node.expr, within if kept_all else within & kept, kept_all=False, whole_of=whole_of)
+        within = within if kept_all else within & kept
+        below = _unsaid(node.expr, within, kept_all=False, whole_of=whole_of)
+        yield from () if _is_values_of_a_label(node) else below  # which values there are is no sum
         return
     if isinstance(node, promql.Call) and node.func.name == "label_replace" and inner(node.args[1]).val in kept:
         kept |= {inner(node.args[3]).val}

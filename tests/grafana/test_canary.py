@@ -73,7 +73,12 @@ def test_a_tile_without_an_answer_has_no_colour() -> None:
         for panel, _ in targets(board("llm-canary"))
         if panel["type"] == "stat" and panel["options"]["colorMode"] == "background"
     ]
-    words = [one["options"] for panel in painted for one in panel["fieldConfig"]["defaults"]["mappings"] if one["type"] == "special"]
+    words = [
+        one["options"]
+        for panel in painted
+        for one in panel["fieldConfig"]["defaults"]["mappings"]
+        if one["type"] == "special"
+    ]
 
     assert len(painted) == len(METRICS)
     assert {(one["match"], one["result"]["color"], one["result"]["text"]) for one in words} == {

@@ -271,9 +271,10 @@ def test_with_one_version_the_gate_says_that_nothing_is_compared(world: World) -
     one = EVERYTHING | {"canary": EVERYTHING["baseline"]}
 
     assert [asked(target, world, one) for _, target in tiles] == [[]] * len(GATE_QUESTIONS)
-    assert {panel["fieldConfig"]["defaults"]["noValue"].removeprefix("unknown: ").rpartition("objective, ")[2] for panel, _ in tiles} == {
-        NOT_COMPARED
-    }
+    assert {
+        panel["fieldConfig"]["defaults"]["noValue"].removeprefix("unknown: ").rpartition("objective, ")[2]
+        for panel, _ in tiles
+    } == {NOT_COMPARED}
 
 
 def test_the_alerts_are_drawn_where_they_fired(world: World) -> None:

@@ -347,7 +347,9 @@ def _read_at_once(uid: str) -> list[str]:
         defaults = panel["fieldConfig"]["defaults"]
         found += [target.get("legendFormat", "") for target in panel["targets"]]
         found += [defaults["noValue"], *names_of(panel).values()]
-        found += [shown["text"] for one in defaults["mappings"] if one["type"] == "value" for shown in one["options"].values()]
+        found += [
+            shown["text"] for one in defaults["mappings"] if one["type"] == "value" for shown in one["options"].values()
+        ]
     return found
 
 
@@ -358,7 +360,10 @@ def test_no_word_of_a_picture_is_this_projects_own(uid: str) -> None:
 
 def test_a_word_of_ones_own_is_noticed() -> None:
     """In a title, in a legend, in a heading."""
-    assert [bool(JARGON.search(text)) for text in ("Chance alone: errors", "own of expected", "{{pod}} provisional", "errors")] == [
+    assert [
+        bool(JARGON.search(text))
+        for text in ("Chance alone: errors", "own of expected", "{{pod}} provisional", "errors")
+    ] == [
         True,
         True,
         True,
@@ -377,7 +382,9 @@ def test_a_few_misses_have_no_colour(uid: str) -> None:
         if "missed" in str(override["matcher"]["options"]) and one["id"] == "thresholds"
     ]
 
-    assert [[step["color"] for step in each if (step["value"] or 0) <= 0.18] for each in steps] == [["transparent"]] * len(steps)
+    assert [[step["color"] for step in each if (step["value"] or 0) <= 0.18] for each in steps] == [
+        ["transparent"]
+    ] * len(steps)
     assert len(steps) == 1
 
 
@@ -409,6 +416,10 @@ def test_the_canarys_tiles_have_three_words() -> None:
 
 def test_an_alert_of_many_lanes_tints_a_panel_once() -> None:
     """Annotations of each lane and pod, one over the other, hide the lines."""
-    expressions = [one["expr"] for one in board("llm-anatomy")["annotations"]["list"] if one["name"] in {"Pages", "Tickets"}]
+    expressions = [
+        one["expr"] for one in board("llm-anatomy")["annotations"]["list"] if one["name"] in {"Pages", "Tickets"}
+    ]
 
-    assert [expr.startswith("group by (severity, alertname, phase, cluster, namespace) (ALERTS{") for expr in expressions] == [True] * 2
+    assert [
+        expr.startswith("group by (severity, alertname, phase, cluster, namespace) (ALERTS{") for expr in expressions
+    ] == [True] * 2

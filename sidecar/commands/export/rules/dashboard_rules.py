@@ -182,7 +182,11 @@ GROUPS = (
     _group("pods", _PODS_RULES, "Means of each pod over the time shown: sums and counts, fewer than are scraped."),
     _group("quantiles", _LANES_RULES, "Quantiles by lane, over pods."),
     _group("phases", _PHASES_RULES, "Quantiles and means by lane and phase, over pods."),
-    _group("budgets", _BUDGETS_RULES, f"Budgets of {BUDGET_DAYS} days: a month of raw counters is more than one query may read."),
+    _group(
+        "budgets",
+        _BUDGETS_RULES,
+        f"Budgets of {BUDGET_DAYS} days: a month of raw counters is more than one query may read.",
+    ),
 )
 """Groups of the file: Mimir takes up to 20 rules in one."""
 RECORDED = frozenset(rule.name for group in GROUPS for rule in group.rules)
