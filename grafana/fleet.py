@@ -119,7 +119,7 @@ _ROOM = Row(
         Panel(
             Kind.TABLE,
             "What work costs, and whether all is seen, by pod",
-            "The cost of the same prefill and decode work over its usual cost, with its interval of 95 %; seconds of prefill for each that was"
+            "The cost of the same prefill and decode work over its usual cost, with its interval of 95 %. Of expected: seconds of prefill for each that was"
             " expected of the same prompts alone, over the time shown; seconds of one decode step of a fixed shape. Traffic seen: below 0.9 some clients bypass the sidecar. Sums agree: our sums over the engine's own; away from 1, do not"
             " trust the split.",
             f"{GAPS}; traffic seen and sums agree: {ENGINE}, in the last ten minutes of its metrics",
@@ -129,7 +129,7 @@ _ROOM = Row(
                 Query(
                     "sum by (POD) (increase(llm_prefill_own_seconds_total[W]))"
                     " / sum by (POD) (increase(llm_prefill_expected_seconds_total[W])) >= 0",
-                    "prefill against expected",
+                    "of expected",
                     decimals=2,
                 ),
                 Query("max by (POD) (llm_engine_step_cost_seconds)", "one step", unit="s"),
