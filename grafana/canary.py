@@ -244,7 +244,8 @@ _WHY = Row(
             ENDED,
             "reqps",
             (Query(f"sum by (WHO, app_version) (rate(llm_requests_total{{{BOTH}}}[R]))", VERSIONED),),
-            width=8,
+            width=12,
+            height=_TWO_VERSIONS,
         ),
         Panel(
             Kind.LINES,

@@ -24,7 +24,7 @@ WIDTHS: Mapping[str, int] = {
     "lanes": 135,
     "objective": 85,
     "objectives": 98,
-    "prompt_bucket": 120,
+    "prompt_bucket": 145,
     "phase": 95,
     "cause": 105,
     "waited_in": 85,
