@@ -5,7 +5,7 @@ Knows the runbooks' headings and columns. The rest of a runbook is written by ha
 
 from collections.abc import Iterator, Mapping
 
-from grafana.first_steps import first_step
+from sidecar.diagnosis.first_steps import first_step
 from sidecar.diagnosis.interventions import CHAPTERS, ENGINES, Chapter, Intervention
 from sidecar.diagnosis.levers import QUALITY_FLOOR, LoadLevel, QualityRisk
 from sidecar.engines.kinds import KINDS

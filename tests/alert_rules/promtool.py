@@ -145,7 +145,7 @@ class Scenario:
         }
         # The link of a lane's alert ends with its worst pod, which is an annotation too; empty where there is none.
         worst = labels.get("worst_pod", "").replace("none", "")
-        told["runbook_url"] = re.sub(r"{{ with .*{{ end }}$", worst, told["runbook_url"])
+        told["runbook_url"] = re.sub(r"{{ \$m := .*{{ end }}$", worst, told["runbook_url"])
         told |= {"summary": summary} | ({"description": description} if description else {})
         entry = {"exp_labels": stands, "exp_annotations": told}
         for words in self.words:
@@ -364,7 +364,7 @@ def _annotations(name: str, severity: str, phase: str) -> Mapping[str, str]:
         rule["annotations"]
         for group in _groups(ALERTS)
         for rule in group["rules"]
-        if rule["alert"] == name and rule["labels"]["severity"] == severity
+        if rule.get("alert") == name and rule["labels"]["severity"] == severity
         if rule["labels"].get("phase", phase) == phase
     ]
     return dict(found)

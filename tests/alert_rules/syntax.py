@@ -99,11 +99,15 @@ def _children(node: promql.Expr) -> list[promql.Expr]:
 
 
 def asked_in(rule: Shipped) -> list[str]:
-    """The queries in an alert's annotations, with some value in place of each label."""
+    """The queries in an alert's annotations, with some value in place of each label. A text may walk over all labels of its alert."""
     return [
-        re.sub(r"(?<=ratio_rate)%s|(?<=increase)%s", "5m", query).replace("%q", '"x"').replace('\\"', '"')
+        re.sub(
+            r"(?<=[{|\"])%s", lambda match: 'cluster="x",' if match.string[match.start() - 1] == "{" else "x", query
+        ).replace("%q", '"x"')
         for text in rule.fields.get("annotations", {}).values()
-        for query in re.findall(r'printf "((?:[^"\\]|\\.)*)" [^|}]*\| query', text)
+        for query in (
+            found.replace('\\"', '"') for found in re.findall(r'printf "((?:[^"\\]|\\.)*)" [^|}]*\| query', text)
+        )
     ]
 
 
@@ -170,6 +174,8 @@ class Labels:
         by = frozenset(node.modifier.labels) if node.modifier is not None else frozenset()
         self._need(by, inner, node)
         ranked = str(node).startswith(("topk", "bottomk"))
+        if str(node).startswith("count_values"):
+            return by | {re.findall(r'"([^"]*)"', str(node.param))[0]}
         return inner if ranked else by
 
     def _joined(self, node: promql.BinaryExpr) -> frozenset[str]:
@@ -201,8 +207,8 @@ class Labels:
         name = str(node).split("(", maxsplit=1)[0]
         vectors = [argument for argument in node.args if not is_number(argument)]
         labels = frozenset().union(*(self.of(argument) for argument in vectors)) if vectors else frozenset()
-        if name == "label_replace":
-            return labels | {re.findall(r'"([^"]*)"', str(node))[-4]}
+        if name in ("label_replace", "label_join"):
+            return labels | {str(node.args[1]).strip('"')}
         if name == "absent":
             return frozenset()
         return labels - {"le"} if name == "histogram_quantile" else labels

@@ -28,7 +28,7 @@ NEWER_FUNCTIONS = (
 )
 """Functions that Alertmanager has since 0.26 or later."""
 
-SUMMARY = "interactive: TTFT budget burns 14x, 83 % of misses waited in queue, worst pod llama-0 (61 %)"
+SUMMARY = "queue 2.2x since 10:16 UTC: interactive, llama"
 FILLED = "?namespace=prod&job=monitoring%2Fvllm&model=org%2Fllama%3A3&lane=interactive&pod=llama-0"
 """The labels in a link, as Prometheus writes them: templates must neither decode nor encode them again."""
 QUEUE = {
@@ -50,6 +50,7 @@ def alert(labels: dict[str, str], status: str = "firing", summary: str = SUMMARY
         "annotations": {
             "summary": summary,
             "description": "The requests that missed their objective waited for the scheduler.",
+            "status_url": "http://sidecar:9901/",
             "runbook_url": f"http://sidecar:9901/runbooks/{labels['alertname']}{FILLED}",
             "dashboard_url": "http://grafana/d/llm?var-lane=interactive&var-model=llama",
         },
@@ -121,10 +122,41 @@ def test_alerts_without_a_cluster_read_as_by_templates_that_know_none(tmp_path: 
     assert rendered(message, *group, folder=tmp_path) == rendered(message, *group, folder=tmp_path, templates=others)
 
 
-def test_the_headline_has_the_numbers_too(tmp_path: Path) -> None:
-    headline = rendered("llm.headline", alert(QUEUE), folder=tmp_path)
+LOCK_SCREEN_CHARACTERS = 110
 
-    assert headline == f"[FIRING:1] LLMQueueBurn queue interactive: {SUMMARY}"
+
+@pytest.mark.parametrize(
+    ("alerts", "headline"),
+    [
+        pytest.param([alert(QUEUE)], SUMMARY, id="one alert: its title"),
+        pytest.param([alert(QUEUE), alert(QUEUE | {"objective": "e2e"})], f"{SUMMARY} (2 alerts)", id="how many"),
+        pytest.param([alert(QUEUE, "resolved")], f"Over: {SUMMARY}", id="over"),
+        pytest.param(
+            [alert(QUEUE | {"cluster": "eu-west"})], f"{SUMMARY}, cluster eu-west", id="a cluster that no link knows"
+        ),
+        pytest.param([alert({"alertname": "NodeDown"}, summary="")], "[FIRING:1] NodeDown", id="of another product"),
+    ],
+)
+def test_the_headline_is_the_title_of_the_worst(alerts: list[dict[str, Any]], headline: str, tmp_path: Path) -> None:
+    assert rendered("llm.headline", *alerts, folder=tmp_path) == headline
+
+
+def test_a_cluster_that_stands_in_the_title_is_not_said_twice(tmp_path: Path) -> None:
+    one = alert(QUEUE | {"cluster": "eu"}, summary="queue 2.0x: interactive, llama, eu, prod")
+    one["annotations"]["runbook_url"] = "http://sidecar:9901/runbooks/LLMQueueBurn?cluster=eu&namespace=prod"
+
+    assert rendered("llm.headline", one, folder=tmp_path) == "queue 2.0x: interactive, llama, eu, prod"
+
+
+@pytest.mark.parametrize("status", ["firing", "resolved"])
+@pytest.mark.parametrize("many", [1, 2, 99])
+def test_a_lock_screen_shows_the_whole_headline(many: int, status: str, tmp_path: Path) -> None:
+    """Whatever the names are: a pager cuts the rest, and shows it after an unlocking only."""
+    alerts = [
+        alert(QUEUE | {"cluster": "c" * 300, "objective": str(n)}, status, summary="s" * 300) for n in range(many)
+    ]
+
+    assert len(rendered("llm.headline", *alerts, folder=tmp_path)) <= LOCK_SCREEN_CHARACTERS
 
 
 def test_the_headline_and_the_links_are_of_what_fires(tmp_path: Path) -> None:
@@ -133,7 +165,7 @@ def test_the_headline_and_the_links_are_of_what_fires(tmp_path: Path) -> None:
     healed["annotations"]["rank"] = "first"
     alerts = [healed, alert(QUEUE)]
 
-    assert rendered("llm.headline", *alerts, folder=tmp_path).endswith(f": {SUMMARY}")
+    assert rendered("llm.headline", *alerts, folder=tmp_path) == SUMMARY
     assert rendered("llm.runbook", *alerts, folder=tmp_path) == f"http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}"
     assert rendered("llm.headline", healed, folder=tmp_path).endswith(": llama-0 is down")
     assert rendered("llm.runbook", healed, folder=tmp_path) == f"http://sidecar:9901/runbooks/LLMEngineDown{FILLED}"
@@ -156,7 +188,7 @@ def test_slack_says_what_where_and_what_to_do(tmp_path: Path) -> None:
         f"*{SUMMARY}*\n"
         "The requests that missed their objective waited for the scheduler.\n"
         "phase queue, lane interactive, model llama, objective ttft, namespace prod, severity page\n"
-        f"<http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}|Runbook> | "
+        f"<http://sidecar:9901/|Status page> | <http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}|Runbook> | "
         "<http://grafana/d/llm?var-lane=interactive&var-model=llama|Dashboard>\n"
     )
 
@@ -212,6 +244,7 @@ def test_plain_text_needs_no_markup(tmp_path: Path) -> None:
         f"{SUMMARY}\n"
         "The requests that missed their objective waited for the scheduler.\n"
         "phase queue, lane interactive, model llama, objective ttft, namespace prod, severity page\n"
+        "Status page: http://sidecar:9901/\n"
         f"Runbook: http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}\n"
         "Dashboard: http://grafana/d/llm?var-lane=interactive&var-model=llama\n"
         f"Over: {SUMMARY} (phase queue, lane interactive, model llama, objective e2e, namespace prod, severity page)\n"

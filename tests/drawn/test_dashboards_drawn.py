@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from bench.incidents.engines import MODEL
-from grafana.first_steps import first_step, runbooks
+from grafana.first_steps import runbooks
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.commands.export.rules.annotations import RUNBOOKS
+from sidecar.diagnosis.first_steps import first_step
 from tests.drawn import looks
 from tests.drawn.fleets import namespaces_of
 from tests.drawn.gallery import ALL_OF, FIRST_SCREEN, FLEET_UIDS, FLEETS, FLEETS_OF, Gallery, gallery

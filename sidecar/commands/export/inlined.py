@@ -13,7 +13,7 @@ _DEFINITION = re.compile(
     r'^\{\{ define "(?P<name>[\w.]+)" (?P<left>-?)\}\}(?P<body>.*?)\{\{(?P<right>-?) end \}\}\s*(?=\Z|^\{\{(?:/\*| define))',
     re.MULTILINE | re.DOTALL,
 )
-_USE = re.compile(r'\{\{-? template "([\w.]+)" (?:\.|\$\w+|[.\w]+) -?\}\}')
+_USE = re.compile(r'\{\{-? template "([\w.]+)" (?:\.|\$\w*|[.\w]+) -?\}\}')
 _FIELD = re.compile(r'\{\{ template "(?P<name>[\w.]+)" \. \}\}')
 
 

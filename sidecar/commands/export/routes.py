@@ -34,7 +34,7 @@ _KINDS = {
 _NOT_SHIPPED: Mapping[str, Mapping[str, Any]] = {
     "opsgenie": {
         "api_key_file": f"{SECRETS}/opsgenie-key",
-        "message": '{{ template "llm.title" . }}',
+        "message": '{{ template "llm.headline" . }}',
         "description": '{{ template "llm.pagerduty.firing" . }}',
         "priority": "P1",
         "update_alerts": True,

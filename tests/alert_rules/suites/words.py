@@ -3,8 +3,7 @@
 Each scenario is played alone, because promtool compares the words of all alerts of one name at once.
 """
 
-import re
-
+from sidecar.commands.export.rules.annotations import TEXT_CHARACTERS, TITLE_CHARACTERS
 from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Scenario, Suite
 from tests.alert_rules.world import WELL, Traffic, broken, causes, lane, undecided
 
@@ -15,30 +14,26 @@ SINCE = Suite("words-of-hours", rules=(ALERTS,), step_seconds=60, evaluation_sec
 WEEKS = Suite("words-of-weeks", rules=(ALERTS,), step_seconds=600, evaluation_seconds=1800, apart=True)
 WHO = {"model": MODEL, "lane": LANE}
 ENDED = {**WHO, "prompt_bucket": "512-4k"}
-PAGE = "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
-TICKET = "twice what the target allows for half an hour, or all of it for six hours"
+HALF = "outage: half of the requests or more"
+DEAR_PROMPTS_WAIT = (
+    " Most waited in queue, which is no contradiction: prompts that cost more keep other requests waiting."
+)
+HOLD_BACK = " First: Hold back the batch lane or the noisy tenant at the gateway."
+CORDON = " First: Cordon the node whose GPU is throttled (nvidia-smi -q -d PERFORMANCE,CLOCK)."
+CORDON_SLOW = (
+    " First: Cordon the node with the slow GPU or link (nvidia-smi -q -d PERFORMANCE,CLOCK, nvidia-smi topo -m)."
+)
+SURE = " Confidence high: 100 %."
+MISSED = f"TTFT: 96 of 120 requests in 1 min missed ({HALF})."
+"""Four fifths of two requests a second."""
+BESIDE_OTHERS = (
+    "three times as often as on the other pods of its model together, or more. Most misses: lane interactive."
+)
 
 
-MEANINGS = {
-    "LLMPrefillBurn": "Prompts take longer to compute than they did, or more of them has to be computed.",
-    "LLMQueueBurn": "There is more work than room, or room is held for longer.",
-    "LLMEngineBurn": "The engine is down, restarts, is silent or fails requests.",
-    "LLMUnattributedBurn": "No root has 60 % of the decided misses, so no phase is named.",
-}
-ONLY_POD = "worst pod engine-0 (100% of the misses)"
-
-
-def told(scenario: Scenario, minute: float, one: str, summary: str, rest: str, **annotations: str) -> None:
+def told(scenario: Scenario, minute: float, one: str, summary: str, description: str, **annotations: str) -> None:
     """A lane's alert and its words; annotations are those of a page without evidence, unless told."""
-    name, severity = one.split()
-    objective = annotations.get("objective", "ttft").upper()
-    where = f"{scenario.name} of cluster {annotations['cluster']}" if "cluster" in annotations else scenario.name
-    lane_of = f"Lane interactive of model small in namespace {where} misses its {objective} objective"
-    description = f"{MEANINGS[name]} {lane_of} ({PAGE if severity == 'page' else TICKET}). {rest}"
-    plain = {"cause": "none", "size": "unknown", "since": "unknown", "confidence": "1.00", "worst_pod": "engine-0"}
-    plain |= {"window": "2m", "rank": "first"}
-    if ", confidence " not in summary and (sure := re.search(r"(\S+%) of the decided misses", rest)):
-        summary = summary.replace(";", f", confidence {sure[1]};", 1)
+    plain = {"cause": "none", "confidence": "1.00", "worst_pod": "engine-0", "rank": "first"}
     scenario.reads(minute, one, summary, description, **{**plain, **annotations})
 
 
@@ -64,22 +59,44 @@ def dear_prompts(scenario: Scenario) -> None:
         scenario.shows("llm_incident_confidence_ratio", sure, phase="prefill", cause="prefill_cost", pod=pod)
     scenario.shows("llm_incident_began_timestamp_seconds", None, 37_000, phase="prefill", cause="prefill_cost")
 
-    summary = (
-        "prefill costs 2.2x since 10:16 UTC, confidence 88%; interactive misses TTFT 12.0x, waited in queue,"
-        " worst pod engine-0 (44.44% of the misses)"
-    )
-    rest = "432 misses in 2m. 84.44% of the decided misses say prefill."
     told(
         scenario,
         12,
         "LLMPrefillBurn page",
-        summary,
-        rest,
+        "prefill 2.2x since 10:16 UTC: interactive, small",
+        f"Phase prefill: prefill costs 2.2x the usual since 10:16 UTC. TTFT: 216 of 360 requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT} Confidence high: 88 %.{CORDON}",
         cause="prefill_cost",
-        size="2.2",
-        since="37000",
         confidence="0.88",
     )
+
+
+@SUITE.scenario(6, 6)
+def a_latency_beside_its_threshold_with_long_names(scenario: Scenario) -> None:
+    """The quantile that the target names, in the window that fired, of the prompts with most misses; the title and the text keep their length."""
+    model, pod = "meta-llama/Llama-3.3-70B-Instruct", "llama-3-3-70b-instruct-7d9f8c6b5-x2v4q"
+    for name, spans in ((pod, (WELL, broken("prefill", 0.9))), ("engine-1", (WELL, broken("prefill", 0.5)))):
+        lane(scenario, *spans, model=model, pod=name)
+        causes(scenario, *spans, model=model, pod=name)
+        sized(scenario, 2.2, cause="prefill_cost", per="token", pod=name)
+        scenario.shows(
+            "llm_incident_began_timestamp_seconds", None, 380, phase="prefill", cause="prefill_cost", pod=name
+        )
+        for bucket, threshold in (("512-4k", 1.5), ("64k+", 48)):
+            of = {"lane": LANE, "objective": "ttft", "prompt_bucket": bucket}
+            scenario.shows("llm_slo_threshold_seconds", threshold, pod=name, **of)
+            scenario.shows("llm_slo_target_ratio", 0.95, pod=name, **of)
+        for edge, rates in (("1", (120, 40)), ("5", (120, 120)), ("+Inf", (120, 120))):
+            own = {"model": model, "lane": LANE, "prompt_bucket": "512-4k", "le": edge}
+            scenario.counts("llm_time_to_first_token_seconds_bucket", *rates, pod=name, **own)
+
+    summary = "prefill 2.2x since 00:06 UTC: interactive, Llama-3.3-70B-Instruct"
+    description = (
+        "Phase prefill: prefill costs 2.2x the usual since 00:06 UTC, for 5 min. TTFT: p95 4.7 s, threshold 1.5 s (prompts 512-4k); 168 of 240"
+        f" requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT}{SURE}{CORDON}"
+    )
+    told(scenario, 12, "LLMPrefillBurn page", summary, description, model=model, cause="prefill_cost", worst_pod=pod)
+    assert len(summary) <= TITLE_CHARACTERS
+    assert len(description) <= TEXT_CHARACTERS
 
 
 @SUITE.scenario(6, 6)
@@ -91,9 +108,15 @@ def a_queue_of_one_cluster(scenario: Scenario) -> None:
             lane(scenario, *spans, pod=pod)
             causes(scenario, *spans, pod=pod)
 
-    rest = "192 misses in 2m. 100% of the decided misses say queue."
-    summary = f"more load arrives; interactive misses TTFT 16.0x, {ONLY_POD}"
-    told(scenario, 12, "LLMQueueBurn page", summary, rest, cause="load", cluster="us")
+    told(
+        scenario,
+        12,
+        "LLMQueueBurn page",
+        f"queue (load): interactive, small, us, {scenario.name}",
+        f"Phase queue: more load arrives than usually. {MISSED}{SURE}{HOLD_BACK}",
+        cause="load",
+        cluster="us",
+    )
 
 
 @SUITE.scenario(6, 6)
@@ -103,16 +126,16 @@ def a_model_that_is_a_path_of_windows(scenario: Scenario) -> None:
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}), model=model)
     causes(scenario, WELL, Traffic(0.8, {"queue": 1}), model=model)
 
-    where = f"Lane interactive of model {model} in namespace {scenario.name} misses its TTFT objective"
-    rest = "192 misses in 2m. 100% of the decided misses say queue."
-    summary = f"more load arrives, confidence 100%; interactive misses TTFT 16.0x, {ONLY_POD}"
-    plain = {"size": "unknown", "since": "unknown", "confidence": "1.00", "window": "2m", "rank": "first"}
     scenario.reads(
         12,
         "LLMQueueBurn page",
-        summary,
-        f"{MEANINGS['LLMQueueBurn']} {where} ({PAGE}). {rest}",
-        **{"model": model, "cause": "load", "worst_pod": "engine-0", **plain},
+        "queue (load): interactive, x.gguf",
+        f"Phase queue: more load arrives than usually. {MISSED}{SURE}{HOLD_BACK}",
+        model=model,
+        cause="load",
+        worst_pod="engine-0",
+        confidence="1.00",
+        rank="first",
     )
 
 
@@ -123,9 +146,14 @@ def an_engine_that_rejects(scenario: Scenario) -> None:
     causes(scenario, WELL, Traffic(0.8, {"queue": 1}), queue="rejected")
     scenario.counts("llm_requests_total", 0, 6, outcome="rejected", model=MODEL, lane=LANE, prompt_bucket="0-512")
 
-    rest = "192 misses in 2m. 100% of the decided misses say queue."
-    summary = f"30 requests were rejected in 5m; interactive misses TTFT 16.0x, {ONLY_POD}"
-    told(scenario, 12, "LLMQueueBurn page", summary, rest, cause="rejected")
+    told(
+        scenario,
+        12,
+        "LLMQueueBurn page",
+        "queue (rejected): interactive, small",
+        f"Phase queue: requests are rejected (429, 503 or 529). {MISSED}{SURE} First: Clients honour Retry-After and back off.",
+        cause="rejected",
+    )
 
 
 @SUITE.scenario(6, 6)
@@ -133,8 +161,7 @@ def a_queue_without_evidence(scenario: Scenario) -> None:
     """Unknown things are left out: size, beginning, cause; the numbers stand."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}))
 
-    rest = "192 misses in 2m. 100% of the decided misses say queue."
-    told(scenario, 12, "LLMQueueBurn page", f"the root is queue; interactive misses TTFT 16.0x, {ONLY_POD}", rest)
+    told(scenario, 12, "LLMQueueBurn page", "queue: interactive, small", f"Phase queue. {MISSED}{SURE}")
 
 
 @SUITE.scenario(6, 5, 1)
@@ -146,9 +173,14 @@ def a_fault_that_is_over(scenario: Scenario) -> None:
     sized(scenario, None, 6, None, cause="prefill_cost", per="token")
     scenario.shows("llm_evidence_ratio", 1, cause="prefill_cost")
 
-    summary = f"prefill costs 6.0x; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
-    rest = "192 misses in 2m. 100% of the decided misses say prefill."
-    told(scenario, 12, "LLMPrefillBurn page", summary, rest, cause="prefill_cost", size="6.0")
+    told(
+        scenario,
+        12,
+        "LLMPrefillBurn page",
+        "prefill 6x: interactive, small",
+        f"Phase prefill: prefill costs 6x the usual. {MISSED}{DEAR_PROMPTS_WAIT}{SURE}{CORDON}",
+        cause="prefill_cost",
+    )
 
 
 @SUITE.scenario(6, 6)
@@ -158,9 +190,14 @@ def a_cause_without_a_size(scenario: Scenario) -> None:
     causes(scenario, WELL, broken("prefill", 0.8))
     scenario.shows("llm_evidence_ratio", 1.19, cause="prefill_cost")
 
-    summary = f"prefill costs more; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
-    rest = "192 misses in 2m. 100% of the decided misses say prefill."
-    told(scenario, 12, "LLMPrefillBurn page", summary, rest, cause="prefill_cost")
+    told(
+        scenario,
+        12,
+        "LLMPrefillBurn page",
+        "prefill (prefill_cost): interactive, small",
+        f"Phase prefill: prefill costs more than usually. {MISSED}{DEAR_PROMPTS_WAIT}{SURE}{CORDON}",
+        cause="prefill_cost",
+    )
 
 
 @SUITE.scenario(6, 6)
@@ -169,9 +206,15 @@ def a_load_whose_size_is_not_known(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue"), objective="e2e")
     causes(scenario, WELL, broken("queue"))
 
-    summary = f"more load arrives; interactive misses E2E 16.0x, waited in queue, {ONLY_POD}"
-    rest = "192 misses in 2m. 100% of the decided misses say queue."
-    told(scenario, 12, "LLMQueueBurn page", summary, rest, objective="e2e", cause="load")
+    told(
+        scenario,
+        12,
+        "LLMQueueBurn page",
+        "queue (load): interactive, small",
+        f"Phase queue: more load arrives than usually. E2E{MISSED.removeprefix('TTFT')}{SURE}{HOLD_BACK}",
+        objective="e2e",
+        cause="load",
+    )
 
 
 @SUITE.scenario(6, 6)
@@ -181,9 +224,15 @@ def streams_that_stand_still(scenario: Scenario) -> None:
     lane(scenario, *spans, objective="stall", target=0.99)
     causes(scenario, *spans, engine="silence")
 
-    summary = f"the engine sends nothing, to some streams or to all; interactive misses STALL 12.0x, waited in decode, {ONLY_POD}"
-    rest = "29 misses in 2m. 100% of the decided misses say engine."
-    told(scenario, 12, "LLMEngineBurn page", summary, rest, objective="stall", cause="silence")
+    told(
+        scenario,
+        12,
+        "LLMEngineBurn page",
+        "engine (silence): interactive, small",
+        "Phase engine: the engine sends nothing, to some streams or to all. Longest gap: 72 of 600 requests in 5 min missed (fast: 10 times what the target allows, or more). Most waited in decode, which is no contradiction: what an engine loses is counted where it waited. Confidence high: 100 %. First: Take the pod out of the Service, keep it for its logs.",
+        objective="stall",
+        cause="silence",
+    )
 
 
 @SUITE.scenario(6, 6)
@@ -192,9 +241,14 @@ def a_lane_that_burns_less_than_another(scenario: Scenario) -> None:
     lane(scenario, WELL, broken("queue", 0.6))
     lane(scenario, WELL, broken("prefill", 0.9), lane="batch")
 
-    summary = f"the root is queue; interactive misses TTFT 12.0x, waited in queue, {ONLY_POD}"
-    rest = "144 misses in 2m. 100% of the decided misses say queue."
-    told(scenario, 12, "LLMQueueBurn page", summary, rest, rank="other")
+    told(
+        scenario,
+        12,
+        "LLMQueueBurn page",
+        "queue: interactive, small",
+        f"Phase queue. TTFT: 72 of 120 requests in 1 min missed ({HALF}).{SURE}",
+        rank="other",
+    )
 
 
 @SUITE.scenario(6, 6)
@@ -209,13 +263,15 @@ def roots_that_are_split(scenario: Scenario) -> None:
         "llm_incident_began_timestamp_seconds", None, 37_300, phase="unattributed", cause="young", pod="engine-1"
     )
 
-    unknown = "the root is not known: there is no baseline yet, incident open since 10:16 UTC"
-    summary = f"{unknown}; interactive misses TTFT 16.0x, waited in queue, {ONLY_POD}"
-    rest = (
-        "192 misses in 2m. No root leads: the nearest is queue with 45%. A baseline would tell: two quiet minutes, or a file"
-        " by `sidecar baseline export` from a healthy pod."
+    told(
+        scenario,
+        12,
+        "LLMUnattributedBurn page",
+        "unattributed (young) since 10:16 UTC: interactive, small",
+        f"Phase unattributed: there is no baseline yet since 10:16 UTC. {MISSED} Most waited in queue. The nearest root is queue with 45 %. First: Wait for two quiet minutes, or load a file of sidecar baseline export from a healthy pod.",
+        cause="young",
+        confidence="0.55",
     )
-    told(scenario, 12, "LLMUnattributedBurn page", summary, rest, cause="young", since="37000", confidence="0.55")
 
 
 @SUITE.scenario(6, 6)
@@ -223,9 +279,14 @@ def no_root_at_all(scenario: Scenario) -> None:
     """It says that none is decided, and stands all the same."""
     lane(scenario, WELL, undecided())
 
-    summary = f"the root is not known; interactive misses TTFT 16.0x, {ONLY_POD}"
-    rest = "480 misses in 5m. No root leads: no miss is decided for any."
-    told(scenario, 12, "LLMUnattributedBurn page", summary, rest, confidence="unknown", window="5m")
+    told(
+        scenario,
+        12,
+        "LLMUnattributedBurn page",
+        "unattributed: interactive, small",
+        f"Phase unattributed. {MISSED}",
+        confidence="unknown",
+    )
 
 
 @SUITE.scenario(6, 60)
@@ -233,9 +294,13 @@ def a_ticket(scenario: Scenario) -> None:
     """The same words over its window."""
     lane(scenario, WELL, broken("queue", 0.15))
 
-    summary = f"the root is queue; interactive misses TTFT 3.0x, waited in queue, {ONLY_POD}"
-    rest = "90 misses in 5m. 100% of the decided misses say queue."
-    told(scenario, 66, "LLMQueueBurn ticket", summary, rest, window="5m")
+    told(
+        scenario,
+        66,
+        "LLMQueueBurn ticket",
+        "queue: interactive, small",
+        f"Phase queue. TTFT: 558 of 3720 requests in 30 min missed (slow: twice what the target allows, or more).{SURE}",
+    )
 
 
 @SUITE.scenario(6, 3)
@@ -255,25 +320,15 @@ def one_pod_of_two(scenario: Scenario) -> None:
     scenario.reads(
         9,
         "LLMPodBurn page",
-        "engine-1 misses more than other pods: decode costs 2.5x since 00:06 UTC, confidence 86%; most misses: interactive, TTFT",
-        "This pod misses half of its requests, or ten times what the target allows, and at least three times as much as the"
-        " other pods of its model together, with the same lanes. Lane alerts leave its misses out. Phase: decode, by this pod's"
-        " decided misses of 2 minutes.",
+        "decode 2.5x since 00:06 UTC: pod engine-1, small",
+        "Phase decode on one pod of many: decode costs 2.5x the usual since 00:06 UTC, for 2 min. TTFT: 216 of 240 requests in 2 min missed,"
+        f" {BESIDE_OTHERS} Confidence high: 86 %.{CORDON_SLOW} Lane alerts leave its misses out.",
         pod="engine-1",
         phase="decode",
         cause="decode_cost",
-        size="2.5",
-        since="390",
         confidence="0.86",
         worst_pod="engine-1",
-        window="2m",
     )
-
-
-POD_WORDS = (
-    "and at least three times as much as the other pods of its model together, with the same lanes."
-    " {lanes} Phase: {phase}, by this pod's decided misses of {window}.{more}"
-)
 
 
 @SUITE.scenario(6, 6)
@@ -287,23 +342,15 @@ def a_page_of_one_pod_of_many_without_a_root(scenario: Scenario) -> None:
     scenario.reads(
         11,
         "LLMPodBurn page",
-        "engine-1 misses more than other pods: the root is not known: the evidence is for nothing, or for several causes alike;"
-        " most misses: interactive, TTFT",
-        "This pod misses half of its requests, or ten times what the target allows, "
-        + POD_WORDS.format(
-            lanes="Lane alerts leave its misses out.",
-            phase="unattributed",
-            window="2 minutes",
-            more=" Reports of the engine on each request would tell: the status page names the flag. `/diagnosis` lists the evidence.",
-        ),
+        "unattributed (unclear): pod engine-1, small",
+        "Phase unattributed on one pod of many: the evidence is for nothing, or for several causes alike. TTFT: 216 of 240 requests in 2 min"
+        f" missed, {BESIDE_OTHERS} First: Read the evidence on the status page; it names the flag of the engine that would tell."
+        " Lane alerts leave its misses out.",
         pod="engine-1",
         phase="unattributed",
         cause="unclear",
-        size="unknown",
-        since="unknown",
         confidence="unknown",
         worst_pod="engine-1",
-        window="2m",
     )
 
 
@@ -318,22 +365,14 @@ def a_ticket_of_one_pod_of_many(scenario: Scenario) -> None:
     scenario.reads(
         15,
         "LLMPodBurn ticket",
-        "engine-1 misses more than other pods: decode costs more, confidence 100%; most misses: interactive, TTFT",
-        "This pod misses twice what the target allows over half an hour, "
-        + POD_WORDS.format(
-            lanes="No lane burns in this objective yet; the misses of this pod stay in its lanes.",
-            phase="decode",
-            window="30 minutes",
-            more="",
-        ),
+        "decode (decode_cost): pod engine-1, small",
+        "Phase decode on one pod of many: decode costs more than usually. TTFT: 84 of 280 requests in 30 min missed,"
+        f" {BESIDE_OTHERS}{CORDON_SLOW}",
         pod="engine-1",
         phase="decode",
         cause="decode_cost",
-        size="unknown",
-        since="unknown",
         confidence="1.00",
         worst_pod="engine-1",
-        window="30m",
     )
 
 
@@ -353,18 +392,13 @@ def a_lane_beside_an_odd_pod(scenario: Scenario) -> None:
     sized(scenario, 9, cause="prefill_cost", per="token")
     scenario.shows("llm_incident_began_timestamp_seconds", None, 300, phase="prefill", cause="uncached")
 
-    worst = "worst pod engine-1 (26.19% of the misses)"
-    summary = f"prefill costs 2.2x since 00:06 UTC; interactive misses TTFT 10.5x, waited in queue, {worst}"
-    rest = "76 misses in 2m. 100% of the decided misses say prefill."
     told(
         scenario,
         12,
         "LLMPrefillBurn page",
-        summary,
-        rest,
+        "prefill 2.2x since 00:06 UTC: interactive, small",
+        f"Phase prefill: prefill costs 2.2x the usual since 00:06 UTC, for 5 min. TTFT: 189 of 600 requests in 5 min missed (fast: 10 times what the target allows, or more).{DEAR_PROMPTS_WAIT}{SURE}{CORDON}",
         cause="prefill_cost",
-        size="2.2",
-        since="400",
         worst_pod="engine-1",
     )
 
@@ -396,11 +430,11 @@ def an_engine_in_all_its_troubles(scenario: Scenario) -> None:
     scenario.counts("llm_stream_reads_total", 60, lane=LANE, result="many")
 
     scenario.reads(70, "LLMEngineDown page", "engine-0: the engine does not answer")
-    scenario.reads(70, "LLMEngineRestarted ticket", "engine-0: the engine restarted 2 time(s) in ten minutes")
+    scenario.reads(70, "LLMEngineRestarted ticket", "engine-0: the engine restarted 2 times in ten minutes")
     scenario.reads(70, "LLMNothingComesBack page", "engine-0: requests wait and nothing comes back")
-    scenario.reads(70, "LLMEnginePreempting ticket", "engine-0: 12.5% of the requests are preempted")
-    scenario.reads(70, "LLMEngineKvCacheFull ticket", "engine-0: KV cache 96.5% full while requests wait")
-    burst = "25% of the reads bring more than five events at once"
+    scenario.reads(70, "LLMEnginePreempting ticket", "engine-0: 12 % of the requests are preempted")
+    scenario.reads(70, "LLMEngineKvCacheFull ticket", "engine-0: KV cache 96 % full while requests wait")
+    burst = "25 % of the reads bring more than five events at once"
     scenario.reads(70, "LLMEventsInBursts ticket", f"engine-0, interactive: {burst}")
 
 
@@ -419,23 +453,23 @@ def a_sidecar_in_all_its_troubles(scenario: Scenario) -> None:
     scenario.counts("llm_sidecar_label_overflow_total", 4, label="model")
     scenario.shows("llm_sidecar_config_last_reload_successful", 0)
 
-    away = "the sidecar's sums are 25% away from the engine's own"
+    away = "the sidecar's sums are 25 % away from the engine's own"
     scenario.reads(70, "LLMSidecarDisagrees ticket", f"engine-0: {away}")
     scenario.reads(
-        70, "LLMSidecarSlow ticket", "engine-0: the sidecar delays tokens, it is late in 2% of its measurements"
+        70, "LLMSidecarSlow ticket", "engine-0: the sidecar delays tokens, it is late in 2 % of its measurements"
     )
-    scenario.reads(70, "LLMSidecarDropsObservations ticket", "engine-0: 5% of the requests are not measured whole")
+    scenario.reads(70, "LLMSidecarDropsObservations ticket", "engine-0: 5 % of the requests are not measured whole")
     scenario.reads(
         70,
         "LLMAttributionLow ticket",
-        "interactive: no split is known of the TTFT of 75% of the requests, worst pod engine-0 (100% of it)",
+        "interactive: no split is known of the TTFT of 75 % of the requests, most on engine-0 (100 %)",
     )
     scenario.reads(70, "LLMLabelOverflow ticket", "engine-0: 60 observations were counted under `other`")
     scenario.reads(70, "LLMConfigReloadFailed ticket", "engine-0: the last config reload was refused")
     scenario.reads(
         70,
         "LLMRequestsRejected ticket",
-        "interactive: 25% of the requests are turned away (429, 503, 529), worst pod engine-0 (100% of it)",
+        "interactive: 25 % of the requests are turned away (429, 503, 529), most on engine-0 (100 %)",
     )
     scenario.reads(70, "Watchdog none", "Alerting works")
 
@@ -445,7 +479,7 @@ def a_sidecar_that_sees_half(scenario: Scenario) -> None:
     """The rest goes past it."""
     scenario.shows("llm_engine_traffic_seen_ratio", 0.505)
 
-    scenario.reads(70, "LLMSidecarBypassed ticket", "engine-0: only 50.5% of the engine's requests pass the sidecar")
+    scenario.reads(70, "LLMSidecarBypassed ticket", "engine-0: only 50 % of the engine's requests pass the sidecar")
 
 
 @STATE.scenario(5, 10)
@@ -467,12 +501,12 @@ def a_cache_that_is_lost_and_clients_that_leave(scenario: Scenario) -> None:
 
     half = "less than half of before"
     scenario.reads(
-        268, "LLMPrefixCacheCollapsed ticket", f"engine-0: only 12.5% of the prompt tokens are cached, {half}"
+        268, "LLMPrefixCacheCollapsed ticket", f"engine-0: only 12 % of the prompt tokens are cached, {half}"
     )
     scenario.reads(
         268,
         "LLMClientsGiveUp ticket",
-        "interactive: 12.5% of the clients leave before their first token, worst pod engine-0 (100% of it)",
+        "interactive: 12 % of the clients leave before their first token, most on engine-0 (100 %)",
     )
 
 
@@ -482,7 +516,5 @@ def longer_prompts(scenario: Scenario) -> None:
     scenario.counts("llm_stated_prompt_tokens_total", 8_000, 24_004, **WHO)
     scenario.counts("llm_stated_prompts_total", 10, **WHO)
 
-    summary = (
-        "interactive: prompts are 2400 tokens long, 30 % or more above a week ago, worst pod engine-0 (100% of it)"
-    )
+    summary = "interactive: prompts are 2400 tokens long, 30 % or more above a week ago, most on engine-0 (100 %)"
     scenario.reads(8 * 24 * 60, "LLMPromptsGrowing ticket", summary)

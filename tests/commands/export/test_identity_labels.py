@@ -61,7 +61,7 @@ def test_no_place_is_left_that_asks_for_the_shipped_name() -> None:
     """`cluster` is then a word of sentences, of titles, and of comments alone."""
     left = {found[0] for text in exported(RENAMED).values() for found in re.finditer(r".{6}\bcluster\b.{5}", text)}
 
-    assert left == {"}} of cluster {{ .", "r }}, cluster {{ .", "r }}, cluster {{ t", ". The cluster is l"}
+    assert left == {"r }}, cluster {{ .", "r }}, cluster {{ t", ". The cluster is l"}
 
 
 def expressions(texts: Mapping[str, str]) -> list[str]:

@@ -53,8 +53,8 @@ def rendered(text: str, alerts: dict[str, Any], folder: Path, *templates: str) -
     return done.stdout
 
 
-OF_ONE = re.compile(r"\.(labels|alert|also|escaped|name|line)$")
-"""Ends of the names of templates that are about one alert, or one text."""
+OF_ONE = re.compile(r"\.(labels|alert|also|escaped|name|line|far)$")
+"""Ends of the names of templates that are about one alert, or a part of a text."""
 
 
 @pytest.mark.parametrize("name", sorted(name for name in BODIES if OF_ONE.search(name) is None))

@@ -122,7 +122,8 @@ SUMS = (
 """Pods with a page of their own are left out."""
 
 
-def _condition(row: Row) -> str:
+def condition(row: Row) -> str:
+    """PromQL for the lanes for which this row holds; the value is their misses in its window."""
     misses = grown("misses", row.window)
     text = f"{misses} >= {row.at_least} * {grown(row.against, row.window)}\n  and {misses} >= {row.fewest_misses}"
     if row.still_in:
@@ -137,7 +138,7 @@ def _condition(row: Row) -> str:
 BURN_TIERS = tuple(
     Record(
         "lane:llm_slo_burn:tier",
-        "(\n" + "\nor\n".join(_condition(row) for row in TIERS if row.tier == tier) + "\n) * 0 + 1",
+        "(\n" + "\nor\n".join(condition(row) for row in TIERS if row.tier == tier) + "\n) * 0 + 1",
         why,
         {"tier": tier},
     )

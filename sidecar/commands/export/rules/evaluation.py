@@ -73,7 +73,8 @@ def _of_raw_counters(group: Group) -> Group:
 def _pages_together(alerts: Groups) -> Groups:
     first, *others = alerts
     kept = [replace(group, rules=_where(lambda rule: not _is_page(rule), group.rules)) for group in others]
-    every = tuple(rule for group in alerts for rule in group.rules if _is_page(rule))
+    facts = tuple(rule for rule in first.rules if isinstance(rule, Record))
+    every = (*facts, *(rule for group in alerts for rule in group.rules if _is_page(rule)))
     return (
         replace(first, rules=every, why="All pages in one group: what belongs together is sent, or muted, together."),
         *(group for group in kept if group.rules),
@@ -91,6 +92,7 @@ def _is_page(rule: Record | Alert) -> bool:
 # --- texts that ask nothing ------------------------------------------------------------------------------------------------
 
 _ACTION = re.compile(r"\{\{-? (?:(?P<word>with|if|range|else|end)\b)?(?P<rest>.*?) -?\}\}")
+_QUERY = "| query"
 _OPENS_A_BLOCK = frozenset({"with", "if", "range"})
 _KEPT_TEXTS = ("summary", "description")
 """Texts that say something without their queries, as those do that have the alert's own value. Of the others nothing would be left, or a word that is not true."""
@@ -106,29 +108,29 @@ def without_questions(groups: Groups) -> Groups:
 
 def _plain(alert: Alert) -> Alert:
     texts = {
-        name: _unasked(text, otherwise=name != "description")
+        name: _unasked(text)
         for name, text in alert.annotations.items()
-        if name in _KEPT_TEXTS or name.endswith("_url") or "| query }}" not in text or "$value" in text
+        if name in _KEPT_TEXTS or name.endswith("_url") or _QUERY not in text or "$value" in text
     }
     return replace(alert, annotations=texts)
 
 
-def _unasked(text: str, *, otherwise: bool) -> str:
-    """A template without what stands inside `with ... | query`; `otherwise`: with the words behind its `else`."""
+def _unasked(text: str) -> str:
+    """A template without what stands inside `with ... | query` and `range ... | query`, with the words behind their `else`."""
     made: list[str] = []
     blocks: list[_Block] = []
     at = 0
     for action in _ACTION.finditer(text):
         word = action["word"]
         if word in _OPENS_A_BLOCK:
-            asks = action["rest"].endswith("| query")
+            asks = _QUERY in action["rest"]
             blocks.append(_Block(asks, shown=not asks))
         of_a_question = word is not None and blocks[-1].asks
         before = blocks[:-1] if word in _OPENS_A_BLOCK else blocks
         made.append(text[at : action.start()] if all(block.shown for block in before) else "")
         at = action.end()
         if word == "else" and blocks[-1].asks:
-            blocks[-1].shown = otherwise
+            blocks[-1].shown = True
         if not of_a_question and all(block.shown for block in blocks):
             made.append(action[0])
         if word == "end":

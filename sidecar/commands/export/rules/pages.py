@@ -75,7 +75,6 @@ def leading(phase: str, tiers: str) -> str:
 
 
 def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
-    windows = "at least half of the requests, or a third and twice what the target allows, or ten times that, or six times for half an hour"
     expr, why = leading(phase, PAGING), f"The budget burns fast, and the root is {phase}."
     if phase == Blame.ENGINE:
         expr = f"{expr.rstrip()}\n        unless on ({WHO}) {LANE_WARMS_UP}"
@@ -85,7 +84,7 @@ def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
         expr,
         why,
         {"severity": "page", "phase": str(phase)},
-        burn_annotations(name, phase, windows, bases),
+        burn_annotations(name, phase, bases),
         _HOLD.get(Blame(phase), "") if phase != SIDECAR else "",
         PAGE_KEPT,
     )
@@ -93,13 +92,12 @@ def _page(phase: str, name: str, bases: tuple[str, str]) -> Alert:
 
 def _ticket(phase: str, name: str, bases: tuple[str, str]) -> Alert:
     paged = f'unless on ({WHO}) max_over_time(lane:llm_slo_burn:tier{{tier=~"{PAGING}"}}[30m])'
-    windows = "twice what the target allows for half an hour, or all of it for six hours"
     return Alert(
         name,
         f"{leading(phase, 'slow').rstrip()}\n        {paged}",
         f"The budget burns slowly, the root is {phase}, and no page has said so within half an hour.",
         {"severity": "ticket", "phase": str(phase)},
-        burn_annotations(name, phase, windows, bases),
+        burn_annotations(name, phase, bases),
         _TICKET_HOLD,
     )
 
@@ -126,7 +124,7 @@ def _pod_tickets(bases: tuple[str, str]) -> tuple[Alert, Alert]:
   """,
         "One pod of many burns slowly, with the root that leads on it, and no lane burns.",
         {"severity": "ticket"},
-        pod_annotations(_POD, bases, burns=SLOWLY),
+        pod_annotations(_POD, bases, window=SLOWLY),
         _TICKET_HOLD,
         _POD_KEPT,
     )
@@ -138,7 +136,7 @@ def _pod_tickets(bases: tuple[str, str]) -> tuple[Alert, Alert]:
   """,
         "The same, where no root leads.",
         {"severity": "ticket", "phase": unattributed},
-        {**pod_annotations(_POD, bases, unattributed, burns=SLOWLY), "confidence": "unknown"},
+        pod_annotations(_POD, bases, unattributed, window=SLOWLY),
         _TICKET_HOLD,
         _POD_KEPT,
     )
@@ -172,7 +170,7 @@ def _pod_pages(bases: tuple[str, str]) -> tuple[Alert, Alert]:
   """,
         "The same, where no root leads, from the sixth minute of the sidecar's process on.",
         {"severity": "page", "phase": str(Blame.UNATTRIBUTED)},
-        {**pod_annotations(name, bases, str(Blame.UNATTRIBUTED)), "confidence": "unknown"},
+        pod_annotations(name, bases, str(Blame.UNATTRIBUTED)),
         _POD_HOLD,
         PAGE_KEPT,
     )

@@ -12,6 +12,7 @@ from sidecar.commands.export.rules.burn import BURN_TIERS, INSTANCES, NUMBERS, S
 from sidecar.commands.export.rules.dashboard_rules import GROUPS
 from sidecar.commands.export.rules.evaluation import laid_out, without_questions
 from sidecar.commands.export.rules.operator import as_yaml, prometheus_rule
+from sidecar.commands.export.rules.page_facts import FACTS, NUMBERS_TOLD
 from sidecar.commands.export.rules.pages import pages, tickets
 from sidecar.commands.export.rules.root_rules import (
     LATER_POD_SUMS,
@@ -69,12 +70,17 @@ def files(
         ),
         Group(
             "llm-phase-numbers",
-            (*NUMBERS, LATER_POD_SUMS, WORSE, WAITED, WAITED_IN),
+            (*NUMBERS, LATER_POD_SUMS, WORSE, WAITED, WAITED_IN, *NUMBERS_TOLD),
             why="For messages, dashboards, diagnosis and the tickets of pods.",
         ),
     )
     alerts: tuple[Group, ...] = (
-        Group("llm-phase-pages", pages(bases), interval=_WITHIN_A_WAIT),
+        Group(
+            "llm-phase-pages",
+            (*FACTS, *pages(bases)),
+            interval=_WITHIN_A_WAIT,
+            why="First what the texts ask for: rules of one group are evaluated in order.",
+        ),
         Group("llm-phase-tickets", tickets(bases), interval="30s"),
         Group("llm-phase-engine", engine_alerts(bases), interval=_WITHIN_A_WAIT),
         Group("llm-phase-traffic", traffic_alerts(bases), interval="30s"),

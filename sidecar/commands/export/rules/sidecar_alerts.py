@@ -3,7 +3,7 @@
 Knows its own metrics and the rules of `state_alerts.py` for an alert of a pod. Refuses to know the engine.
 """
 
-from sidecar.commands.export.rules.annotations import links, most_on
+from sidecar.commands.export.rules.annotations import PERCENT, links, most_on
 from sidecar.commands.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS
 from sidecar.commands.export.rules.root_rules import pod_roots
 from sidecar.commands.export.rules.rule import Alert
@@ -105,7 +105,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         own(
             "LLMSidecarBypassed",
             f"max by ({POD_LABELS}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9",
-            "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the engine's requests pass the sidecar",
+            f"{{{{ $labels.pod }}}}: only {{{{ $value | {PERCENT} }}}} of the engine's requests pass the sidecar",
             "The engine counts more finished requests than the sidecar sees. Some client uses the engine's own port, or an API that is"
             " not measured.",
             hold="10m",
@@ -116,7 +116,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             max by ({POD_LABELS}) (abs(1 - llm_engine_report_agreement_ratio)) > 0.1
             unless on ({POD_LABELS}) max by ({POD_LABELS}) (max_over_time(llm_engine_traffic_seen_ratio[10m])) < 0.9
             """,
-            "{{ $labels.pod }}: the sidecar's sums are {{ $value | humanizePercentage }} away from the engine's own",
+            f"{{{{ $labels.pod }}}}: the sidecar's sums are {{{{ $value | {PERCENT} }}}} away from the engine's own",
             "The phases that the engine reported request by request do not add up to its own totals, although all traffic is seen."
             " Do not trust the split before this is explained.",
             hold="15m",
@@ -130,7 +130,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
               sum by ({POD_LABELS}) (rate(llm_sidecar_event_loop_checks_total{{result!="in_time"}}[10m]))
                 / sum by ({POD_LABELS}) (rate(llm_sidecar_event_loop_checks_total[10m])) > 0.01
             """,
-            "{{ $labels.pod }}: the sidecar delays tokens, it is late in {{ $value | humanizePercentage }} of its measurements",
+            f"{{{{ $labels.pod }}}}: the sidecar delays tokens, it is late in {{{{ $value | {PERCENT} }}}} of its measurements",
             "It delays more than one chunk in a hundred by more than 5 ms, or more than one timer in a hundred of its event loop fires more than"
             " 50 ms late."
             " It is starved of CPU, or throttled.",
@@ -143,7 +143,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
               / (sum by ({POD_LABELS}) (increase(llm_requests_total[15m])) > 0) > 0.01
             and on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m])) >= 10
             """,
-            "{{ $labels.pod }}: {{ $value | humanizePercentage }} of the requests are not measured whole",
+            f"{{{{ $labels.pod }}}}: {{{{ $value | {PERCENT} }}}} of the requests are not measured whole",
             "Observations were dropped, for the reasons that llm_sidecar_dropped_total names. Traffic is not concerned.",
             hold="5m",
         ),
@@ -154,7 +154,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
               / (sum by ({of_lane}) (rate(llm_phase_attribution_total[30m])) > 0) > 0.5
             and on ({of_lane}) sum by ({of_lane}) (increase(llm_phase_attribution_total[30m])) >= 50
             """,
-            "{{ $labels.lane }}: no split is known of the TTFT of {{ $value | humanizePercentage }} of the requests"
+            f"{{{{ $labels.lane }}}}: no split is known of the TTFT of {{{{ $value | {PERCENT} }}}} of the requests"
             + most_on("llm_phase_attribution_total", 'source="none"', "30m", lane),
             "The engine does not report, and the estimator is not ready. Misses of this lane can only page as unattributed;"
             " the status page names the engine's flag that would tell.",

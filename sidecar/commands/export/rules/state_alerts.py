@@ -5,7 +5,7 @@ alert is that of its cause in the closed table (`sidecar/pod/causes.py`). Gauges
 `min_over_time` or `max_over_time`: one failed scrape must neither raise nor clear an alert.
 """
 
-from sidecar.commands.export.rules.annotations import links, most_on, told_apart
+from sidecar.commands.export.rules.annotations import PERCENT, links, most_on, told_apart
 from sidecar.commands.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS
 from sidecar.commands.export.rules.root_rules import ODD
 from sidecar.commands.export.rules.rule import Alert
@@ -111,7 +111,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "LLMEngineRestarted",
             Cause.RESTART,
             f"sum by ({POD_LABELS}) (increase(llm_engine_restarts_total[10m])) > 0",
-            '{{ $labels.pod }}: the engine restarted {{ $value | printf "%.0f" }} time(s) in ten minutes',
+            '{{ $labels.pod }}: the engine restarted {{ if lt $value 1.5 }}once{{ else }}{{ $value | printf "%.0f" }} times{{ end }} in ten minutes',
             "The engine's counters or its start time fell back. Every request in flight was lost, and its caches are cold.",
             bases=bases,
         ),
@@ -122,7 +122,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             sum by ({POD_LABELS}) (rate(llm_engine_preemptions_total[5m])) / sum by ({POD_LABELS}) (rate(llm_requests_received_total[5m])) >= 0.05
             and on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_engine_preemptions_total[5m])) >= 3
             """,
-            "{{ $labels.pod }}: {{ $value | humanizePercentage }} of the requests are preempted",
+            f"{{{{ $labels.pod }}}}: {{{{ $value | {PERCENT} }}}} of the requests are preempted",
             "The engine admits more than its KV cache holds, throws running requests out and computes them again."
             " Their second wait hides in prefill or decode.",
             bases=bases,
@@ -135,7 +135,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             min by ({POD_LABELS}) (min_over_time(llm_engine_kv_cache_usage_ratio[2m])) >= 0.95
             and on ({POD_LABELS}) min by ({POD_LABELS}) (min_over_time(llm_engine_requests_waiting[2m])) > 0
             """,
-            "{{ $labels.pod }}: KV cache {{ $value | humanizePercentage }} full while requests wait",
+            f"{{{{ $labels.pod }}}}: KV cache {{{{ $value | {PERCENT} }}}} full while requests wait",
             "Requests wait for KV blocks and not for compute. Admitting more of them would preempt.",
             bases=bases,
             hold="1m",
@@ -151,7 +151,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
                 / (sum by ({POD_LABELS}) (rate(llm_engine_prefix_cache_queries_total[30m] offset 3h)) > 0) >= 0.2
             )
             """,
-            "{{ $labels.pod }}: only {{ $value | humanizePercentage }} of the prompt tokens are cached, less than half of before",
+            f"{{{{ $labels.pod }}}}: only {{{{ $value | {PERCENT} }}}} of the prompt tokens are cached, less than half of before",
             "The prefix cache hits less than half as often as three hours before. Every prompt costs more prefill,"
             " and that turns up as the queue of all requests.",
             bases=bases,
@@ -164,7 +164,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             sum by ({POD_LABELS}, lane) (rate(llm_stream_reads_total{{result="many"}}[10m]))
               / (sum by ({POD_LABELS}, lane) (rate(llm_stream_reads_total[10m])) > 0.1) > 0.1
             """,
-            "{{ $labels.pod }}, {{ $labels.lane }}: {{ $value | humanizePercentage }} of the reads bring more than five events at once",
+            f"{{{{ $labels.pod }}}}, {{{{ $labels.lane }}}}: {{{{ $value | {PERCENT} }}}} of the reads bring more than five events at once",
             "Something between the engine and the sidecar collects tokens and lets them go together. Time to first token and"
             " smoothness suffer, the engine does not.",
             bases=bases,
@@ -214,7 +214,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             unless on ({who}) max_over_time(lane:llm_slo_burn:tier{{tier=~"{PAGING}"}}[10m])
             unless on ({ENGINE_LABELS}, model) max_over_time({ODD.name}[10m])
             """,
-            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the clients leave before their first token"
+            f"{{{{ $labels.lane }}}}: {{{{ $value | {PERCENT} }}}} of the clients leave before their first token"
             + most_on("llm_client_cancels_total", 'stage="waiting"', "15m", _WHO),
             "Clients give up while they wait, three times as often as before. In the last ten minutes this lane did not burn fast"
             " enough to page, and no pod of its model stood out. Clients that leave before the threshold are no misses, so the"
@@ -233,7 +233,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             )
             and on ({who}) sum by ({who}) (increase(llm_requests_total{{outcome="rejected"}}[5m])) >= 10
             """,
-            "{{ $labels.lane }}: {{ $value | humanizePercentage }} of the requests are turned away (429, 503, 529)"
+            f"{{{{ $labels.lane }}}}: {{{{ $value | {PERCENT} }}}} of the requests are turned away (429, 503, 529)"
             + most_on("llm_requests_total", 'outcome="rejected"', "5m", _WHO),
             "The engine, or the sidecar's own limit on requests in flight, rejects work. What is rejected counts as a TTFT miss"
             " of the queue.",
