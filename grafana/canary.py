@@ -40,11 +40,6 @@ def _worse(yes: str, no: str) -> tuple[tuple[float, float, str, str], ...]:
     return ((FAILS_BELOW, 1, no, FINE), (0, FAILS_BELOW, yes, RED))
 
 
-_VERSIONS = 12
-"""Height of a panel whose legend has two rows for each lane of both versions."""
-_SUSPICIOUS = 0.05
-"""Below it the tile is light red: look, but one in twenty innocent versions gets there."""
-
 _VERSIONS = Versions(both=BOTH, canary='app_version="$canary"')
 _OF = "of the two versions chosen, in minutes in which both had requests"
 _ALONE = {

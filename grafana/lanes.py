@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from grafana.colours import FINE, RED, WARN
 from grafana.panel import Board, Kind, Panel, Row
 from grafana.query import (
-    BUDGET_DAYS,
     Query,
     distribution,
     mean_of,
@@ -16,6 +15,7 @@ from grafana.query import (
     summed,
 )
 from grafana.shapes import COUNTED, ENDED, FIRST_TOKENS, KNOWN_SPLIT, MISSED, OK, POINT_AT_IT, TIMES, phase_stack
+from sidecar.commands.export.rules.dashboard_rules import BUDGET_DAYS
 
 
 _BUCKET = "WHO, prompt_bucket"

@@ -47,7 +47,7 @@ def tail(objective: str, histogram: str, title: str, about: str, population: str
     """p95 by lane on a logarithmic axis, with what each lane is promised."""
     return Panel(
         Kind.LINES,
-        f"{title} p95 by lane, and what is promised",
+        f"{title} p95 by lane, and thresholds",
         f"{about} Over the last {NOW} at each point, where that is {SAMPLES_NEEDED[0.95]} samples or more; of several models, jobs or namespaces, the slowest. Dashed, in the lane's colour: its"
         f" {objective.upper()} threshold, the most relaxed of its prompt lengths. {POINT_AT_IT}",
         population,

@@ -81,7 +81,7 @@ _COST = Row(
         ),
         Panel(
             Kind.LINES,
-            "Beside the phases p99: overhead, loop lag, connect, upload",
+            "Beside the phases, p99",
             "Overhead: from the return of a read to the return of the write of the same bytes. Loop lag: how late a timer fires, so how"
             " long bytes may have waited. High: the slow hop is the sidecar itself. Connect: to the engine, microseconds unless its listen"
             " queue is full. Upload: the client's time to send its request, no phase; a slow network shows here first.",

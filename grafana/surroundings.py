@@ -207,5 +207,9 @@ def kept(uid: str, *labels: str) -> str:
 
 ONLY_THIS_POD = ("pod", "Only ${__data.fields.pod}", kept("llm-anatomy", "namespace", "pod"))
 """The link of a table's pods. Its title, which the pointer shows, has the whole name."""
-THE_POD_OF_A_ROW = ("pod", *(part.replace("fields.pod", f"fields.{WHOLE_POD}") for part in ONLY_THIS_POD[1:]))
+THE_POD_OF_A_ROW = (
+    "pod",
+    ONLY_THIS_POD[1].replace("fields.pod", f"fields.{WHOLE_POD}"),
+    ONLY_THIS_POD[2].replace("fields.pod", f"fields.{WHOLE_POD}"),
+)
 """The same in a table whose rows stand for several answers: Grafana knows a column that it folded by its heading alone."""

@@ -85,7 +85,7 @@ SOMETIMES = {
     **{("Queue and prefill by lane and prompt length", query): _FEW for query in "AC"},
     **{("$lane: time to first token p50, p95, p99", query): _FEW for query in "CF"},
     **{("Stream p95 by lane", query): _FEW for query in "AB"},
-    **{("Beside the phases p99: overhead, loop lag, connect, upload", query): _FEW for query in "CDGH"},
+    **{("Beside the phases, p99", query): _FEW for query in "CDGH"},
     **dict.fromkeys(
         (
             ("Mean seconds by phase, of the lanes chosen", "D"),
