@@ -27,7 +27,7 @@ KINDS = (
     *("tokeniser", "decode-slow", "hop", "slow-clients", "crash"),
 )
 SEED = 10
-WRITTEN_TO = checkout.REPOSITORY / "docs" / "evidence" / "incident-texts.md"
+WRITTEN_TO = checkout.REPOSITORY / "docs" / "incident-texts.md"
 ANNOTATIONS = ("summary", "description")
 """The title of a page and its text."""
 _TAG = re.compile(r"<[^>]*>")

@@ -192,7 +192,7 @@ def _where(rows: str, who: str, labels: tuple[str, ...] = tuple(_WHERE)) -> str:
 
 
 def verdict_table(*, height: int) -> Panel:
-    """One line for each root: which phase broke, why, whom it hits, since when, how bad, and what to do first."""
+    """One line for each root: which phase broke, why, which lanes it hits, since when, how bad, and what to do first."""
     burn = f"max by ({WHO}) (lane:llm_slo_burn:ratio_rate5m) and on ({WHO}) lane:llm_slo_root:share or on ({WHO}) {_ODD_BURN}"
     return Panel(
         Kind.TABLE,

@@ -146,7 +146,7 @@ def test_no_rule_reads_a_histogram() -> None:
 
 
 OF_EITHER_FORM = {f"{LANE_FACTS.name}, expr"}
-"""What holds the question for a page's latency, as a text: it asks for classic and for native histograms."""
+"""The part that holds the question for a page's latency, as a text: it asks for classic and for native histograms."""
 
 
 def test_the_question_for_a_latency_asks_for_either_form_of_a_histogram() -> None:

@@ -42,7 +42,7 @@ CHECKOUT = FOLDER.parent
 RULES = rules()
 SCRAPE_SECONDS = 15
 ANNOTATION_BYTES, OBJECT_BYTES = 90_000, 150_000
-"""What the texts of all alerts may take together, and the PrometheusRule: kubectl apply keeps a copy of an object in an annotation of 262,144."""
+"""The size that the texts of all alerts may take together, and the PrometheusRule: kubectl apply keeps a copy of an object in an annotation of 262,144."""
 CLOSED = {*Blame, SIDECAR}
 """Every value that the label `phase` can have, anywhere."""
 

@@ -43,6 +43,10 @@ ALSO_ON_PROMETHEUS_3 = "turned-away"
 """The suite of the fewest scenarios. `make thorough` plays all of them on both versions, which is ten minutes of CPU."""
 
 
+COUNTED_ON_PROMETHEUS_3 = {"558 of 3720 requests in 30 min": "540 of 3600 requests in 30 min"}
+"""Numbers in words that include the sample at the beginning of a window of sums, to the same without it."""
+
+
 @pytest.mark.parametrize(
     "suite",
     [
@@ -53,7 +57,10 @@ ALSO_ON_PROMETHEUS_3 = "turned-away"
 def test_prometheus_3_finds_the_same(suite: Suite, tmp_path: Path) -> None:
     """Since 3.0 a window no longer holds the sample at its very beginning."""
     test_file = tmp_path / suite.file_name
-    test_file.write_text(suite.text())
+    text = suite.text()
+    for before, now in COUNTED_ON_PROMETHEUS_3.items():
+        text = text.replace(before, now)
+    test_file.write_text(text)
 
     assert run(test_file, need_newer("promtool")) == ""
 

@@ -151,7 +151,7 @@ def test_a_cluster_that_stands_in_the_title_is_not_said_twice(tmp_path: Path) ->
 @pytest.mark.parametrize("status", ["firing", "resolved"])
 @pytest.mark.parametrize("many", [1, 2, 99])
 def test_a_lock_screen_shows_the_whole_headline(many: int, status: str, tmp_path: Path) -> None:
-    """Whatever the names are: a pager cuts the rest, and shows it after an unlocking only."""
+    """With names of any length: a pager cuts the rest, and shows it after an unlocking only."""
     alerts = [
         alert(QUEUE | {"cluster": "c" * 300, "objective": str(n)}, status, summary="s" * 300) for n in range(many)
     ]

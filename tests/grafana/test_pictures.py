@@ -267,7 +267,7 @@ def test_the_first_thing_to_do_is_a_fix_of_that_root() -> None:
 
 
 def test_no_machine_is_taken_out_for_a_fault_of_several_pods() -> None:
-    """Of one slow pod the node is cordoned; what all pods share has another reason."""
+    """The node of one slow pod is cordoned; what all pods share has another reason."""
     steps = first_steps()
 
     assert [key for key, step in steps.items() if "ordon" in step and key.endswith(SEVERAL_PODS)] == []
@@ -337,7 +337,7 @@ JARGON = re.compile(
     r"\b(provisional|own of expected|chance alone|agreed|residuals|blamed?|odd|dearer|told|alike|pure|stretch|begun|near|lead)\b",
     re.IGNORECASE,
 )
-"""Words of this project's code, which nobody else has."""
+"""Words of this project's code, that no reader knows."""
 
 
 def _read_at_once(uid: str) -> list[str]:
@@ -374,7 +374,7 @@ def test_a_word_of_ones_own_is_noticed() -> None:
 
 @pytest.mark.parametrize("uid", ["llm-fleet", "llm-lanes"])
 def test_a_few_misses_have_no_colour(uid: str) -> None:
-    """Of ten requests one or two: within some targets, and by chance."""
+    """One or two of ten requests: within some targets, and by chance."""
     steps = [
         one["value"]["steps"]
         for panel in panels(board(uid))
@@ -390,7 +390,7 @@ def test_a_few_misses_have_no_colour(uid: str) -> None:
 
 
 def test_the_budget_is_of_thirty_days() -> None:
-    """Whatever time is shown, from recorded hours or from the counters."""
+    """For any time that is shown, from recorded hours or from the counters."""
     budget = _panel(board("llm-lanes"), "Error budget")
 
     assert all(target["expr"].count("[30d") >= 2 and "$__range" not in target["expr"] for target in budget["targets"])

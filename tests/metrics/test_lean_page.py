@@ -8,7 +8,7 @@ import promql_parser as promql
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.commands.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS
-from sidecar.commands.export.rules.page_facts import AIM, LIMIT
+from sidecar.commands.export.rules.page_facts import AIM, WORST_LIMIT
 from sidecar.config.schema import PromptBucketsConfig
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import CATALOGUE, LEAN, LEAN_SUMS_OVER, catalogue, series_in_use
@@ -40,7 +40,7 @@ def expressions() -> Iterator[str]:
     """All that is evaluated for an alert: the rules, and the queries in its words. Only the latency beside its threshold is left out of the
     words where sidecars have lean pages."""
     for rule in rules():
-        if rule.name not in (LIMIT.name, AIM.name):
+        if rule.name not in (WORST_LIMIT.name, AIM.name):
             yield rule.expr
         yield from asked_in(rule)
 

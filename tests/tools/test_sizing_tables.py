@@ -30,7 +30,9 @@ def test_what_is_recorded_is_counted_apart_by_the_labels_that_each_rule_keeps() 
     """
     one, three = recorded_series(1, 1), recorded_series(1, 3)
 
-    assert three == (3 * one[0], 3 * one[1])
+    assert all(2.8 * alone < all_three <= 3 * alone for alone, all_three in zip(one, three, strict=True)), (
+        "few rules keep no model"
+    )
     assert recorded()["pod:llm_slo_roots:increase2m"] >= {"model", "pod", "phase"}
     assert one[0] > len(ROOT_PHASE.values)
 

@@ -83,7 +83,7 @@ class Detail(IntEnum):
     BRIEF = 0
     """The step with its numbers, and what must hold before it."""
     CONDITIONS = 1
-    """What it does to others too."""
+    """And the effects on other steps and pools."""
     FULL = 2
     """And its expected effect, with the source."""
 

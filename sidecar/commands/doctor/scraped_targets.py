@@ -11,7 +11,7 @@ from sidecar.commands.doctor.clusters_apart import identity_labels, merged_in_se
 from sidecar.commands.doctor.expected_rules import ours
 from sidecar.commands.doctor.gathered import Read, in_yaml, seconds
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
-from sidecar.commands.export.expression_names import grouped_by, metrics_in
+from sidecar.commands.export.expression_names import grouped_by, labels_made, metrics_in
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.target_labels import CLUSTER
@@ -237,6 +237,7 @@ def labels(read: Read, chain: Chain) -> Finding:
     grouped = {name for rule in rules for name in grouped_by(rule["query"])}
     identity = identity_labels(rules)
     made = {name for rule in rules if rule["type"] == "recording" for name in rule.get("labels", {})}
+    made.update(*(labels_made(rule["query"]) for rule in rules))
     # Series by model begin when the engine has told its models: until then their labels are not on the page.
     ours_to_give = read.page.label_names.union(label.name for metric in CATALOGUE for label in metric.labels)
     needed = sorted(grouped - ours_to_give - made)

@@ -10,6 +10,12 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _METRIC = re.compile(r"(?<![\w:$])llm_\w+(?![\w:])")
 """A recorded series has a colon in its name, and a variable of a dashboard a dollar sign before it."""
 _GROUPED = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
+_PARTS = re.compile(
+    r'"(?:[^"\\]|\\.)*"|(?:\b(?:label_replace|label_join)\s*|\bcount_values(?:\s+by\s*\([^)]*\))?\s*)?\(|[\[{)\]},]'
+)
+"""Texts, commas and brackets; a function that writes a label with its bracket."""
+_LABEL_AT = {"label_replace": 1, "label_join": 1, "count_values": 0}
+"""Place of the argument that names the label."""
 _SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 _DECLARED = frozenset(metric.name for metric in CATALOGUE)
 
@@ -32,6 +38,24 @@ def undeclared(names: Iterable[str]) -> list[str]:
 def grouped_by(expression: str) -> set[str]:
     """The labels that an expression groups or joins by."""
     return {label for labels in label_lists(expression) for label in labels}
+
+
+def labels_made(expression: str) -> set[str]:
+    """The labels that an expression writes itself: by `label_replace`, `label_join` and `count_values`."""
+    made, functions, arguments = set[str](), [""], [0]
+    for part in _PARTS.finditer(expression):
+        text = part[0]
+        if text[-1] in "([{":
+            functions.append(text[:-1].split(" ")[0].split("(")[0])
+            arguments.append(0)
+        elif text in ")]}":
+            functions.pop()
+            arguments.pop()
+        elif text == ",":
+            arguments[-1] += 1
+        elif arguments[-1] == _LABEL_AT.get(functions[-1]):
+            made.add(text[1:-1])
+    return made
 
 
 def label_lists(expression: str) -> list[list[str]]:

@@ -52,6 +52,10 @@ _MATCHED = rf"\b{CLUSTER}=%q,"
 _LABEL_VALUES = rf'\(or \$labels\.{CLUSTER} ""\) '
 _NAMED_IN_TEXT = rf"\{{\{{-? with (?:\$labels|\.Labels|\.CommonLabels)\.{CLUSTER} \}}\}}.*?\{{\{{ end \}}\}}"
 _CHOSEN = rf'\b{CLUSTER}=~\\"(?:\(\|)?\${CLUSTER}\)?\\"'
+_ALONE = rf"(?<=\(){CLUSTER}(?=\))"
+"""In `by (cluster)` and `on (cluster)`."""
+_SHOWN_OF = rf'(?<=\\"){CLUSTER}(?=\\", \\"\(\.\+\)\\"\))'
+"""The label whose value a `label_replace` shows: the widest name alone."""
 _LINKED = rf"(?:&var-)?\b{CLUSTER}=\$\{{__data\.fields\.{CLUSTER}\}}"
 _VARIABLE = rf'^      \{{\n(?:        .*\n){{1,3}}?        "name": "{CLUSTER}",\n(?:        .*\n)*?      \}},\n'
 _COLUMN = rf'^ *"{CLUSTER}": \d+,?\n'
@@ -92,6 +96,8 @@ class Identity:
         """The changes of Grafana's JSON: queries, variables, columns and links."""
         return self._changes(
             (_IN_LISTS, self._listed),
+            (_ALONE, self._listed),
+            (_SHOWN_OF, self._first),
             (_VARIABLE, self._variables),
             (_CHOSEN, self._chosen),
             (_LINKED, self._linked),

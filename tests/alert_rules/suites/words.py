@@ -4,6 +4,9 @@ Each scenario is played alone, because promtool compares the words of all alerts
 """
 
 from sidecar.commands.export.rules.annotations import TEXT_CHARACTERS, TITLE_CHARACTERS
+from sidecar.diagnosis.first_steps import first_step
+from sidecar.objectives.attribution import Blame
+from sidecar.pod.causes import Cause
 from tests.alert_rules.promtool import ALERTS, LANE, MODEL, Scenario, Suite
 from tests.alert_rules.world import WELL, Traffic, broken, causes, lane, undecided
 
@@ -18,11 +21,9 @@ HALF = "outage: half of the requests or more"
 DEAR_PROMPTS_WAIT = (
     " Most waited in queue, which is no contradiction: prompts that cost more keep other requests waiting."
 )
-HOLD_BACK = " First: Hold back the batch lane or the noisy tenant at the gateway."
-CORDON = " First: Cordon the node whose GPU is throttled (nvidia-smi -q -d PERFORMANCE,CLOCK)."
-CORDON_SLOW = (
-    " First: Cordon the node with the slow GPU or link (nvidia-smi -q -d PERFORMANCE,CLOCK, nvidia-smi topo -m)."
-)
+STEP_OF_LOAD = f" First: {first_step(Blame.QUEUE, Cause.LOAD)}."
+STEP_OF_PREFILL = f" First: {first_step(Blame.PREFILL, Cause.PREFILL_COST)}."
+STEP_OF_DECODE = f" First: {first_step(Blame.DECODE, Cause.DECODE_COST)}."
 SURE = " Confidence high: 100 %."
 MISSED = f"TTFT: 96 of 120 requests in 1 min missed ({HALF})."
 """Four fifths of two requests a second."""
@@ -64,7 +65,7 @@ def dear_prompts(scenario: Scenario) -> None:
         12,
         "LLMPrefillBurn page",
         "prefill 2.2x since 10:16 UTC: interactive, small",
-        f"Phase prefill: prefill costs 2.2x the usual since 10:16 UTC. TTFT: 216 of 360 requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT} Confidence high: 88 %.{CORDON}",
+        f"Phase prefill: prefill costs 2.2x the usual since 10:16 UTC. TTFT: 216 of 360 requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT} Confidence high: 88 %.{STEP_OF_PREFILL}",
         cause="prefill_cost",
         confidence="0.88",
     )
@@ -92,7 +93,7 @@ def a_latency_beside_its_threshold_with_long_names(scenario: Scenario) -> None:
     summary = "prefill 2.2x since 00:06 UTC: interactive, Llama-3.3-70B-Instruct"
     description = (
         "Phase prefill: prefill costs 2.2x the usual since 00:06 UTC, for 5 min. TTFT: p95 4.7 s, threshold 1.5 s (prompts 512-4k); 168 of 240"
-        f" requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT}{SURE}{CORDON}"
+        f" requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}"
     )
     told(scenario, 12, "LLMPrefillBurn page", summary, description, model=model, cause="prefill_cost", worst_pod=pod)
     assert len(summary) <= TITLE_CHARACTERS
@@ -113,7 +114,7 @@ def a_queue_of_one_cluster(scenario: Scenario) -> None:
         12,
         "LLMQueueBurn page",
         f"queue (load): interactive, small, us, {scenario.name}",
-        f"Phase queue: more load arrives than usually. {MISSED}{SURE}{HOLD_BACK}",
+        f"Phase queue: more load arrives than usually. {MISSED}{SURE}{STEP_OF_LOAD}",
         cause="load",
         cluster="us",
     )
@@ -130,7 +131,7 @@ def a_model_that_is_a_path_of_windows(scenario: Scenario) -> None:
         12,
         "LLMQueueBurn page",
         "queue (load): interactive, x.gguf",
-        f"Phase queue: more load arrives than usually. {MISSED}{SURE}{HOLD_BACK}",
+        f"Phase queue: more load arrives than usually. {MISSED}{SURE}{STEP_OF_LOAD}",
         model=model,
         cause="load",
         worst_pod="engine-0",
@@ -151,7 +152,7 @@ def an_engine_that_rejects(scenario: Scenario) -> None:
         12,
         "LLMQueueBurn page",
         "queue (rejected): interactive, small",
-        f"Phase queue: requests are rejected (429, 503 or 529). {MISSED}{SURE} First: Clients honour Retry-After and back off.",
+        f"Phase queue: requests are rejected (429, 503 or 529). {MISSED}{SURE} First: {first_step(Blame.QUEUE, Cause.REJECTED)}.",
         cause="rejected",
     )
 
@@ -178,7 +179,7 @@ def a_fault_that_is_over(scenario: Scenario) -> None:
         12,
         "LLMPrefillBurn page",
         "prefill 6x: interactive, small",
-        f"Phase prefill: prefill costs 6x the usual. {MISSED}{DEAR_PROMPTS_WAIT}{SURE}{CORDON}",
+        f"Phase prefill: prefill costs 6x the usual. {MISSED}{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}",
         cause="prefill_cost",
     )
 
@@ -195,7 +196,7 @@ def a_cause_without_a_size(scenario: Scenario) -> None:
         12,
         "LLMPrefillBurn page",
         "prefill (prefill_cost): interactive, small",
-        f"Phase prefill: prefill costs more than usually. {MISSED}{DEAR_PROMPTS_WAIT}{SURE}{CORDON}",
+        f"Phase prefill: prefill costs more than usually. {MISSED}{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}",
         cause="prefill_cost",
     )
 
@@ -211,7 +212,7 @@ def a_load_whose_size_is_not_known(scenario: Scenario) -> None:
         12,
         "LLMQueueBurn page",
         "queue (load): interactive, small",
-        f"Phase queue: more load arrives than usually. E2E{MISSED.removeprefix('TTFT')}{SURE}{HOLD_BACK}",
+        f"Phase queue: more load arrives than usually. E2E{MISSED.removeprefix('TTFT')}{SURE}{STEP_OF_LOAD}",
         objective="e2e",
         cause="load",
     )
@@ -229,7 +230,9 @@ def streams_that_stand_still(scenario: Scenario) -> None:
         12,
         "LLMEngineBurn page",
         "engine (silence): interactive, small",
-        "Phase engine: the engine sends nothing, to some streams or to all. Longest gap: 72 of 600 requests in 5 min missed (fast: 10 times what the target allows, or more). Most waited in decode, which is no contradiction: what an engine loses is counted where it waited. Confidence high: 100 %. First: Take the pod out of the Service, keep it for its logs.",
+        "Phase engine: the engine sends nothing, to some streams or to all. Longest gap: 72 of 600 requests in 5 min missed (fast: 10 times what the target allows, or more). Most waited in decode, which is no contradiction: what an engine loses is counted where it waited. Confidence high: 100 %. First: "
+        + first_step(Blame.ENGINE, Cause.SILENCE)
+        + ".",
         objective="stall",
         cause="silence",
     )
@@ -322,7 +325,7 @@ def one_pod_of_two(scenario: Scenario) -> None:
         "LLMPodBurn page",
         "decode 2.5x since 00:06 UTC: pod engine-1, small",
         "Phase decode on one pod of many: decode costs 2.5x the usual since 00:06 UTC, for 2 min. TTFT: 216 of 240 requests in 2 min missed,"
-        f" {BESIDE_OTHERS} Confidence high: 86 %.{CORDON_SLOW} Lane alerts leave its misses out.",
+        f" {BESIDE_OTHERS} Confidence high: 86 %.{STEP_OF_DECODE} Lane alerts leave its misses out.",
         pod="engine-1",
         phase="decode",
         cause="decode_cost",
@@ -367,7 +370,7 @@ def a_ticket_of_one_pod_of_many(scenario: Scenario) -> None:
         "LLMPodBurn ticket",
         "decode (decode_cost): pod engine-1, small",
         "Phase decode on one pod of many: decode costs more than usually. TTFT: 84 of 280 requests in 30 min missed,"
-        f" {BESIDE_OTHERS}{CORDON_SLOW}",
+        f" {BESIDE_OTHERS}{STEP_OF_DECODE}",
         pod="engine-1",
         phase="decode",
         cause="decode_cost",
@@ -397,7 +400,7 @@ def a_lane_beside_an_odd_pod(scenario: Scenario) -> None:
         12,
         "LLMPrefillBurn page",
         "prefill 2.2x since 00:06 UTC: interactive, small",
-        f"Phase prefill: prefill costs 2.2x the usual since 00:06 UTC, for 5 min. TTFT: 189 of 600 requests in 5 min missed (fast: 10 times what the target allows, or more).{DEAR_PROMPTS_WAIT}{SURE}{CORDON}",
+        f"Phase prefill: prefill costs 2.2x the usual since 00:06 UTC, for 5 min. TTFT: 189 of 600 requests in 5 min missed (fast: 10 times what the target allows, or more).{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}",
         cause="prefill_cost",
         worst_pod="engine-1",
     )

@@ -37,7 +37,7 @@ def test_every_diagnosis_can_be_written_and_read(measured: Measured, columns: in
 
 @given(st.lists(anything, min_size=1, max_size=12), st.integers(80, 200))
 def test_an_answer_that_is_not_asked_for_whole_is_one_screen(measured: list[Measured], columns: int) -> None:
-    """Whatever is known of however many lanes: forty lines, both latencies of the first lane, and how to see the rest."""
+    """With anything known of many lanes: forty lines, both latencies of the first lane, and how to see the rest."""
     written = document([diagnose(each) for each in measured])
 
     shown = text(written, columns, whole=False)

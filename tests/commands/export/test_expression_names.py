@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.commands.export.expression_names import declared_as, grouped_by, metrics_in, undeclared
+from sidecar.commands.export.expression_names import declared_as, grouped_by, labels_made, metrics_in, undeclared
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,13 @@ def test_labels_of_by_and_on_are_found_however_they_are_set() -> None:
     expression = 'sum by(pod, lane) (x{by="(job)"}) / on (model) group_left () sum by () (y)'
 
     assert grouped_by(expression) == {"pod", "lane", "model"}
+
+
+def test_the_labels_that_an_expression_writes_are_told_from_those_that_it_reads() -> None:
+    expression = (
+        'label_replace(count_values by (a) ("n", round(up{pod="x,)"}, 0.1)), "says", "$1 (of", "b", "(.*)")'
+        ' * on (c) group_left (d) label_join(label_replace(up, "e", "", "", ""), "all", "|", "f", "g") + count_values ("m", up)'
+    )
+
+    assert labels_made(expression) == {"n", "says", "e", "all", "m"}
+    assert labels_made('sum by (pod) (up{pod="label_replace("})') == set()

@@ -45,7 +45,7 @@ _CLUSTER_FIRST = f"{{{{ with $labels.{CLUSTER} }}}}%s{CLUSTER}={{{{ . | urlquery
 _MODEL = (*ONE_ENGINE, "model")
 PERCENT = 'humanizePercentage | reReplaceAll "([.][0-9]+)?%" " %"'
 """A share without decimals, cut: 94.41% is `94 %`."""
-_DURATION = 'printf "%.2g" | humanizeDuration | reReplaceAll "m " " min " | reReplaceAll "([0-9])(m?s)" "$1 $2"'
+_SPAN_IN_WORDS = 'printf "%.2g" | humanizeDuration | reReplaceAll "m " " min " | reReplaceAll "([0-9])(m?s)" "$1 $2"'
 """`4.2 s`, `65 ms` or `1 min 5 s`: a bucket of a histogram is not more exact."""
 
 
@@ -151,7 +151,7 @@ def _lane_text(phase: str) -> str:
     # A piece that has a question is told with its answer, or not at all.
     piece = (
         '{{ $says := . | label "says" }}{{ with . | label "ask" }}'
-        f"{{{{ range printf . $o | query }}}}{{{{ . | value | {_DURATION} | printf $says }}}}{{{{ end }}}}"
+        f"{{{{ range printf . $o | query }}}}{{{{ . | value | {_SPAN_IN_WORDS} | printf $says }}}}{{{{ end }}}}"
         "{{ else }}{{ $says }}{{ end }}"
     )
     walk = _walked(LANE_FACTS.name, phase, "", piece, f": {MEANING[phase]}.")

@@ -92,7 +92,7 @@ def _is_page(rule: Record | Alert) -> bool:
 # --- texts that ask nothing ------------------------------------------------------------------------------------------------
 
 _ACTION = re.compile(r"\{\{-? (?:(?P<word>with|if|range|else|end)\b)?(?P<rest>.*?) -?\}\}")
-_QUERY = "| query"
+_QUERY_IN_WORDS = "| query"
 _OPENS_A_BLOCK = frozenset({"with", "if", "range"})
 _KEPT_TEXTS = ("summary", "description")
 """Texts that say something without their queries, as those do that have the alert's own value. Of the others nothing would be left, or a word that is not true."""
@@ -110,7 +110,7 @@ def _plain(alert: Alert) -> Alert:
     texts = {
         name: _unasked(text)
         for name, text in alert.annotations.items()
-        if name in _KEPT_TEXTS or name.endswith("_url") or _QUERY not in text or "$value" in text
+        if name in _KEPT_TEXTS or name.endswith("_url") or _QUERY_IN_WORDS not in text or "$value" in text
     }
     return replace(alert, annotations=texts)
 
@@ -123,7 +123,7 @@ def _unasked(text: str) -> str:
     for action in _ACTION.finditer(text):
         word = action["word"]
         if word in _OPENS_A_BLOCK:
-            asks = _QUERY in action["rest"]
+            asks = _QUERY_IN_WORDS in action["rest"]
             blocks.append(_Block(asks, shown=not asks))
         of_a_question = word is not None and blocks[-1].asks
         before = blocks[:-1] if word in _OPENS_A_BLOCK else blocks

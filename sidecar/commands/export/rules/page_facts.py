@@ -1,4 +1,4 @@
-"""What a page says of an incident, recorded once, so that its texts ask one series each.
+"""The facts that a page tells of an incident, recorded once, so that its texts ask one series each.
 
 The rules stand in front of the pages in their group, which is evaluated in order: so the texts of an alert's first evaluation have them.
 They add no evidence. Each fact is a series of the alert's own labels, and its label `is` says which one: a letter for its place in the
@@ -214,7 +214,7 @@ def _root_words() -> str:
 
 
 _ROOT_WORDS = "phase, cause, says, before, after, does"
-WORDS = Record(
+ROOTS_IN_WORDS = Record(
     "root:llm_page:words",
     _root_words(),
     "Each root in words, with its first step. It reads nothing.",
@@ -228,7 +228,7 @@ _ANY_PHASE = _labelled(INCIDENT_BEGAN_TIMESTAMP_SECONDS.name, phase=str(Blame.UN
 _BEGAN = f"min by ({POD_LABELS}, phase) ({INCIDENT_BEGAN_TIMESTAMP_SECONDS.name} or {_ANY_PHASE})"
 _STAMP = f"({_DAY_DIGITS % ((_BEGAN,) * 3)}) * 10000 + hour({_BEGAN}) * 100 + minute({_BEGAN})"
 _TODAY_STAMP = _TODAY % (_DAY_DIGITS % ("", "", ""))
-TOLD = Record(
+INCIDENT_TOLD = Record(
     "sidecar:llm_incident:told",
     _either(
         _labelled(
@@ -277,14 +277,16 @@ def _of_length(lengths: str, declared: str) -> str:
     return f"0 * {lengths} + on ({_OF_LENGTH}) group_left () max by ({_OF_LENGTH}) ({declared})"
 
 
-LIMIT = Record(
+WORST_LIMIT = Record(
     f"lane:{SLO_THRESHOLD_SECONDS.name}:worst_length",
     _of_length(f"topk by ({WHO}) (1, {_MISSED} > 0)", SLO_THRESHOLD_SECONDS.name),
     "Threshold of the prompt length that has most of the misses, 5m.",
 )
-AIM = Record(f"lane:{SLO_TARGET_RATIO.name}:worst_length", _of_length(LIMIT.name, SLO_TARGET_RATIO.name), "Its target.")
-NUMBERS_TOLD = (WORST, LIMIT, AIM, WORDS)
-"""What may be 15 s old in a text."""
+AIM = Record(
+    f"lane:{SLO_TARGET_RATIO.name}:worst_length", _of_length(WORST_LIMIT.name, SLO_TARGET_RATIO.name), "Its target."
+)
+NUMBERS_TOLD = (WORST, WORST_LIMIT, AIM, ROOTS_IN_WORDS)
+"""These may be 15 s old in a text."""
 
 
 # --- pieces that lanes and pods have alike ------------------------------------------------------------------------------
@@ -325,7 +327,7 @@ def _confidence(ratios: str, by: str) -> str:
 
 
 def _roots(named: str, sizes: str, sized_by: str, by: str) -> str:
-    """The roots with their words; `named`: with the labels of `WORDS`, by `by`; `sizes`: by fewer labels."""
+    """The roots with their words; `named`: with the labels of `ROOTS_IN_WORDS`, by `by`; `sizes`: by fewer labels."""
     size = _written(f"round({sizes}, 0.1)", sized_by, "size")
     sized = f'label_join({named} * on ({sized_by}) group_left (size) {size}, "says", "", "before", "size", "after")'
     told = _told(f"({_either(sized, named, on=by)})", "says", ": $1", "says", "(.*)")
@@ -340,15 +342,15 @@ _LEADING = f"topk by ({_MODEL_PHASE}) (1, sum by ({_MODEL_PHASE}, cause) ({witho
 
 
 def _of_incidents(fact: str, least: str) -> str:
-    told = f'{least} by ({ENGINE_LABELS}, phase) ({TOLD.name}{{is="{fact}"}} {_NOT_ODD})'
+    told = f'{least} by ({ENGINE_LABELS}, phase) ({INCIDENT_TOLD.name}{{is="{fact}"}} {_NOT_ODD})'
     return f"{_ROOTED} + on ({ENGINE_LABELS}, phase) group_left () {told}"
 
 
 def _lane_roots() -> tuple[str, str]:
-    named = f"({_LEADING} * on (phase, cause) group_left (says, before, after) {WORDS.name})"
-    told = f'max by ({ENGINE_LABELS}, phase, cause) ({TOLD.name}{{is="size"}} {_NOT_ODD})'
+    named = f"({_LEADING} * on (phase, cause) group_left (says, before, after) {ROOTS_IN_WORDS.name})"
+    told = f'max by ({ENGINE_LABELS}, phase, cause) ({INCIDENT_TOLD.name}{{is="size"}} {_NOT_ODD})'
     roots = _roots(named, told, f"{ENGINE_LABELS}, phase, cause", f"{_MODEL_PHASE}, cause")
-    steps = f"({_LEADING} * on (phase, cause) group_left (does) {WORDS.name})"
+    steps = f"({_LEADING} * on (phase, cause) group_left (does) {ROOTS_IN_WORDS.name})"
     step = f"{_ROOTED} + on ({_MODEL_PHASE}) group_left (does) {steps}"
     return (
         _fact("a_root", f"{_ROOTED} + on ({_MODEL_PHASE}) group_left (cause, title, says) {roots}"),
@@ -371,7 +373,7 @@ def _misses() -> str:
 
 def _limits() -> tuple[str, ...]:
     by = f"{WHO}, prompt_bucket"
-    limit = f"({LIMIT.name} and on ({WHO}) {FIRED.name})"
+    limit = f"({WORST_LIMIT.name} and on ({WHO}) {FIRED.name})"
     facts = []
     for expr, unit in ((f"{limit} >= 1", "s"), (f"round(({limit} < 1) * 1000, 0.1)", "ms")):
         told = _joined(_written(expr, by), "n", "prompt_bucket")
@@ -384,7 +386,7 @@ def _latency(by: str) -> str:
     aims = _written(AIM.name, by, "aim")
     fired = f'{FIRED.name}{{window!="{_LONG_WINDOW}",objective!="{Objective.STALL}"}}'
     told = (
-        f"{aims} * on ({by}) group_left (limit) {_written(LIMIT.name, by, 'limit')}"
+        f"{aims} * on ({by}) group_left (limit) {_written(WORST_LIMIT.name, by, 'limit')}"
         f" * on ({WHO}) group_left (window) (0 * {fired} + 1)"
     )
     told = _joined(told, "objective", "prompt_bucket")
@@ -458,10 +460,10 @@ def _lane_facts() -> str:
     )
 
 
-_SHOWN = "is, title, says, ask, cause, ratio"
+_OF_A_FACT = "is, title, says, ask, cause, ratio"
 LANE_FACTS = Record(
     "lane:llm_page:facts",
-    f"max by ({WHO}, phase, pod, {_SHOWN}) ({_lane_facts()})",
+    f"max by ({WHO}, phase, pod, {_OF_A_FACT}) ({_lane_facts()})",
     "The facts of lanes that miss.",
 )
 
@@ -473,7 +475,7 @@ _POD_LEADING = f"topk by ({_POD_PHASE}) (1, {CAUSES.name})"
 
 
 def _of_pod(fact: str) -> str:
-    return f'0 * {_POD_LEADING} + on ({POD_LABELS}, phase) group_left () {TOLD.name}{{is="{fact}"}}'
+    return f'0 * {_POD_LEADING} + on ({POD_LABELS}, phase) group_left () {INCIDENT_TOLD.name}{{is="{fact}"}}'
 
 
 def _pod_misses(sums: str, window: str) -> str:
@@ -487,9 +489,9 @@ def _pod_misses(sums: str, window: str) -> str:
 
 
 def _pod_facts() -> str:
-    named = f"({_POD_LEADING} * on (phase, cause) group_left (says, before, after) {WORDS.name})"
-    roots = _roots(named, f'{TOLD.name}{{is="size"}}', f"{POD_LABELS}, phase, cause", f"{_POD_PHASE}, cause")
-    step = f"{_POD_LEADING} * on (phase, cause) group_left (does) {WORDS.name}"
+    named = f"({_POD_LEADING} * on (phase, cause) group_left (says, before, after) {ROOTS_IN_WORDS.name})"
+    roots = _roots(named, f'{INCIDENT_TOLD.name}{{is="size"}}', f"{POD_LABELS}, phase, cause", f"{_POD_PHASE}, cause")
+    step = f"{_POD_LEADING} * on (phase, cause) group_left (does) {ROOTS_IN_WORDS.name}"
     return _either(
         _fact("a_root", roots),
         *_beginning(_of_pod("stamp"), _of_pod("minutes"), _POD_PHASE),
@@ -503,8 +505,8 @@ def _pod_facts() -> str:
 
 POD_FACTS = Record(
     "pod:llm_page:facts",
-    f"max by ({WHICH_POD}, phase, {_SHOWN.replace('ask, ', '')}) ({_pod_facts()})",
+    f"max by ({WHICH_POD}, phase, {_OF_A_FACT.replace('ask, ', '')}) ({_pod_facts()})",
     "The facts of single pods that miss.",
 )
-FACTS = (CAUSES, TOLD, FIRED, LANE_FACTS, POD_FACTS)
+FACTS = (CAUSES, INCIDENT_TOLD, FIRED, LANE_FACTS, POD_FACTS)
 """In the order in which they need each other, in front of the alerts that read them."""
