@@ -26,7 +26,7 @@ WIDTHS: Mapping[str, int] = {
     "objectives": 98,
     "prompt_bucket": 145,
     "phase": 95,
-    "cause": 115,
+    "cause": 110,
     "waited_in": 85,
     "where": 105,
     "scope": 75,

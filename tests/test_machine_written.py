@@ -17,9 +17,9 @@ from tools.docs import whole
 
 
 CHECKOUT = Path(__file__).parents[1]
-MOST_LINES = 25_300
+MOST_LINES = 26_200
 """50,334 before the ConfigMaps, promtool's files and the rules of an earlier mutant check were removed; the dashboards
-alone are 20,500."""
+alone are 21,900, since a root has one row with its lanes, and says which pods it hits."""
 LONG_LINES = 290
 """No hand-written file of data is longer: the longest is the schema of Dynamo's objects."""
 

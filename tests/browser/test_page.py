@@ -4,6 +4,7 @@ script."""
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -94,8 +95,11 @@ FOLDED = "[...document.querySelectorAll('details.folds')].filter((one) => !one.o
 
 def test_a_phone_shows_the_whole_page_in_five_screens_and_unfolds_the_rest(desk: Desk, tab: Tab) -> None:
     """Five lanes have traffic. A part that was unfolded stays so when the page updates; a desk has everything unfolded."""
+
+    def ask(question: str) -> Any:
+        return desk.thread.run(tab.ask(question))
+
     open_(desk, tab, 390)
-    ask = lambda question: desk.thread.run(tab.ask(question))  # noqa: E731
     parts = ask("document.querySelectorAll('details.folds').length")
 
     assert ask("document.documentElement.scrollHeight") <= 5 * 844

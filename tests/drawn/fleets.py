@@ -47,4 +47,5 @@ def _of_one_namespace(series: list[Series], pods: int) -> Iterator[Series]:
                 own = {"pod": pod_name(number)} | (
                     {"instance": f"{pod_name(number)}:9901"} if "instance" in labels else {}
                 )
-                yield name, labels | own, [None] * (len(column) - LAST_STEPS) + column[-LAST_STEPS:]
+                before: list[float | None] = [None] * (len(column) - LAST_STEPS)
+                yield name, labels | own, before + column[-LAST_STEPS:]
