@@ -35,7 +35,7 @@ _HEAD = f"""# Ten incidents, as a person reads them
 
 `python -m bench.incident_texts` wrote this page: each incident is played on a simulated engine whose clock begins at 1970-01-01 00:00 UTC, and
 the texts are those of the instant at which its first page fires. Read it through after a change of a text. `sidecar diagnose` answers in at
-most {MOST_LINES} lines of {WIDTH} columns, unless `--all` is asked for; two columns belong to this page.
+most {MOST_LINES} lines of {WIDTH} columns, unless `--all` is asked for.
 """
 
 

@@ -158,13 +158,10 @@ def _of_traffic_and_costs(chances: dict[Cause, float], facts: Facts, signs: Sign
 def _of_limits(chances: dict[Cause, float], facts: Facts, signs: Signs, say: _Say) -> None:
     waited_in = _waited_in(facts, signs)
     if not (signs.mute or facts.tpot) and waited_in in (None, Blame.QUEUE, Blame.UNATTRIBUTED):
-        say(Cause.KV if signs.kv_full else Cause.SLOTS, Reason.FEWER_SLOTS, LIKELY * signs.fewer_slots)
+        short = Cause.KV if signs.kv_full else Cause.SLOTS
+        say(short, Reason.FEWER_SLOTS, LIKELY * signs.fewer_slots)
         usual = 1.0 - max(chances.get(each, _EITHER) for each in (Cause.DECODE_COST, Cause.PREFILL_COST))
-        say(
-            Cause.KV if signs.kv_full else Cause.SLOTS,
-            Reason.LIMITED,
-            LIKELY * usual * (signs.limited and not facts.left_behind),
-        )
+        say(short, Reason.LIMITED, LIKELY * usual * (signs.limited and not facts.left_behind))
     say(Cause.KV, Reason.KV_FULL, LIKELY * signs.kv_full)
     say(Cause.PREEMPTION, Reason.PREEMPTS, LIKELY * signs.preempts)
     say(Cause.FRONT_END, Reason.LEDGER, _by_ledger(Blame.FIRST_TOKEN, facts, signs))

@@ -25,9 +25,11 @@ def renamed(expr: str) -> Iterator[tuple[str, str]]:
         yield f"{match[0]} renamed", f"{expr[: match.end()]}x{expr[match.end() :]}"
 
 
-ROWS_ARE_PLAYED = ("Verdict:", "Pods, worst first")
-"""Tables whose queries fold several answers into one row: `test_verdict_rows.py` plays their rows on a real Prometheus, at 2, 8 and 64 pods.
-No rule sees a label that their lists lack.
+ALIKE_WITHOUT_IT = re.compile(
+    r"""(Verdict: .* H|Pods, worst first D): (objective=~"\.\+"|of="requests") dropped at [0-9]+|Verdict: .* G: phase!="unattributed" dropped at [0-9]+"""
+)
+"""Labels of the one question which clusters, namespaces, jobs and models there are: misses have the same as requests, and one objective has
+the same as all. And the one place of a wait that is none, which no rule can know.
 """
 
 
@@ -87,7 +89,7 @@ def test_a_mutated_query_is_noticed(mutate: Mutate, uid: str) -> None:
     whole = board(uid)
     found, tried = unnoticed(whole, mutate)
 
-    assert [one for one in found if not one.startswith(ROWS_ARE_PLAYED)] == []
+    assert [one for one in found if not ALIKE_WITHOUT_IT.fullmatch(one)] == []
     assert tried >= len(panels(whole))
 
 
