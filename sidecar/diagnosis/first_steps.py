@@ -4,8 +4,6 @@ Taken from the interventions that the runbooks are written from, in the order in
 whether one pod alone is hit, and nothing else. Refuses to know who shows it.
 """
 
-import re
-
 from sidecar.diagnosis.interventions import CHAPTERS, chapters, ranked
 from sidecar.diagnosis.levers import Sign
 from sidecar.pod.causes import PHASE_OF, Cause
@@ -16,9 +14,4 @@ def first_step(phase: str, cause: str, *, one_pod: bool = False) -> str:
     causes = [one for one in Cause if one == cause and PHASE_OF[one] == phase]
     shown = {*map(str, causes), *([Sign.ODD_POD] if one_pod else [])}
     fixes = chapters()[CHAPTERS[phase]].fixes
-    return titled(ranked(fixes, phase, causes, regime=None, load=None, engine=None, shown=shown)[0].fix)
-
-
-def titled(fix: str) -> str:
-    """A fix as a cell has room for it: up to its first bracket, colon or semicolon, without the signs of Markdown."""
-    return re.split(r"[(:;]", fix.replace("`", ""))[0].strip()
+    return ranked(fixes, phase, causes, regime=None, load=None, engine=None, shown=shown)[0].title.replace("`", "")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.diagnosis.first_steps import first_step, titled
+from sidecar.diagnosis.first_steps import first_step
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.pod.causes import ROOTS
 
@@ -12,7 +12,7 @@ from sidecar.pod.causes import ROOTS
 def test_a_root_has_a_step_of_its_runbook(phase: str, cause: str, *, one_pod: bool) -> None:
     step = first_step(phase, cause, one_pod=one_pod)
 
-    assert step in [titled(fix.fix) for fix in chapters()[CHAPTERS[phase]].fixes]
+    assert step in [fix.title.replace("`", "") for fix in chapters()[CHAPTERS[phase]].fixes]
     assert [sign for sign in "`(:;" if sign in step] == []
     assert len(step) <= 80
 

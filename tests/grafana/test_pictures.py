@@ -11,7 +11,7 @@ from grafana.colours import RED, STACKED, WARN
 from grafana.first_steps import ONE_POD, SEVERAL_PODS, first_steps
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
 from sidecar.commands.compare.gate_query import FAILS_BELOW
-from sidecar.diagnosis.first_steps import first_step, titled
+from sidecar.diagnosis.first_steps import first_step
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.pod.causes import ROOTS
 from tests.grafana import picture_rules, rules
@@ -257,7 +257,7 @@ def test_the_first_thing_to_do_is_a_fix_of_that_root() -> None:
     steps = first_steps()
     beside = []
     for phase, cause in ROOTS:
-        fixes = {titled(fix.fix): fix for fix in chapters()[CHAPTERS[phase]].fixes}
+        fixes = {fix.title.replace("`", ""): fix for fix in chapters()[CHAPTERS[phase]].fixes}
         aimed = [fix for fix in fixes.values() if {cause, phase} & set(fix.targets)]
         if aimed and not {cause, phase} & set(fixes[steps[f"{phase}/{cause}/{ONE_POD}"]].targets):
             beside.append((phase, cause))
