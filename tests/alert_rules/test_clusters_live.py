@@ -50,6 +50,11 @@ def burning(phase: str, namespace: str, lane: str = "chat", **cluster: str) -> l
     return [
         {"record": "lane:llm_slo_root:share", "expr": "vector(0.9)", "labels": {**lane_of, "phase": phase, "window": "5m"}},
         {"record": "lane:llm_slo_burn:tier", "expr": "vector(1)", "labels": {**lane_of, "tier": "fast"}},
+        *(
+            {"record": f"lane:llm_slo_{counted}:increase{window}", "expr": f"vector({count})", "labels": lane_of}
+            for counted, count in (("misses", 60), ("requests", 100), ("allowed_misses", 1))
+            for window in ("1m", "2m", "5m")
+        ),
     ]  # fmt: skip
 
 
@@ -145,7 +150,8 @@ def test_each_message_and_link_names_the_cluster(fleet: Fleet) -> None:
             "/slack", about=(f"LLM{phase.capitalize()}Burn {phase} chat, cluster {cluster}", ONE)
         )
 
-        assert f"in namespace {ONE} of cluster {cluster} misses" in alert["annotations"]["description"]
+        assert alert["annotations"]["summary"].endswith(f", {cluster}, {ONE}")
+        assert "60 of 100 requests" in alert["annotations"]["description"]
         assert [f"?cluster={cluster}&" in links[0], f"?var-cluster={cluster}&" in links[1]] == [True, True]
         assert chat.body["attachments"][0]["title"].endswith(f", cluster {cluster}")
 

@@ -100,7 +100,7 @@ def test_the_pager_of_the_phase_gets_an_incident_that_says_everything(stack: Ale
     event, incident = told.body, told.body["payload"]
 
     assert event["routing_key"] == "pagerduty-decode"
-    assert incident["summary"] == f"[FIRING:1] LLMDecodeBurn decode batch: {ANNOTATIONS['summary']}"
+    assert incident["summary"] == ANNOTATIONS["summary"]
     assert (incident["class"], incident["component"], incident["group"]) == ("decode", "batch", "pager")
     assert incident["severity"] == "critical"
     assert [link["href"] for link in event["links"]] == [ANNOTATIONS["runbook_url"], ANNOTATIONS["dashboard_url"]]
