@@ -26,7 +26,8 @@ KINDS = (
     *("burst", "few-slots", "prompts-beyond-kv", "prefill-slow", "cache-lost"),
     *("tokeniser", "decode-slow", "hop", "slow-clients", "crash"),
 )
-SEED = 10
+SEED, SEED_OF = 10, {"prefill-slow": 11}
+"""The seed of a run; with 10, prompts become too little dearer for a page."""
 WRITTEN_TO = checkout.REPOSITORY / "docs" / "incident-texts.md"
 ANNOTATIONS = ("summary", "description")
 """The title of a page and its text."""
@@ -35,7 +36,8 @@ _HEAD = f"""# Ten incidents, as a person reads them
 
 `python -m bench.incident_texts` wrote this page: each incident is played on a simulated engine whose clock begins at 1970-01-01 00:00 UTC, and
 the texts are those of the instant at which its first page fires. Read it through after a change of a text. `sidecar diagnose` answers in at
-most {MOST_LINES} lines of {WIDTH} columns, unless `--all` is asked for.
+most {MOST_LINES} lines of {WIDTH} columns, unless `--all` is asked for. These pages tell no p95 beside its threshold: the bench hands promtool
+no histogram for it, as a lean pod does not.
 """
 
 
@@ -70,7 +72,7 @@ def main() -> int:
     parts = [_HEAD.strip()]
     for kind in KINDS:
         print(f"{kind} ...", file=sys.stderr, flush=True)
-        parts += told(kind, watched(kind, SEED, Mode.REPORTS))
+        parts += told(kind, watched(kind, SEED_OF.get(kind, SEED), Mode.REPORTS))
     WRITTEN_TO.write_text("\n\n".join(parts) + "\n", "utf-8")
     print(f"written: {WRITTEN_TO}", file=sys.stderr)
     return 0
