@@ -21,20 +21,21 @@ WIDTHS: Mapping[str, int] = {
     "pod": 150,
     "model": 110,
     "lane": 105,
-    "lanes": 135,
+    "lanes": 155,
     "objective": 85,
     "objectives": 98,
     "prompt_bucket": 145,
     "phase": 95,
-    "cause": 110,
+    "cause": 118,
     "waited_in": 85,
-    "where": 105,
+    "where": 97,
     "scope": 75,
     "age": 100,
     "severity": 80,
     "burn": 60,
     "missed": 70,
-    "confidence": 100,
+    "confidence": 95,
+    "p95 of threshold": 155,
 }
 """Pixels; the columns that are not named share what is left."""
 LEAST_WIDTH = 60
@@ -162,7 +163,7 @@ def _column(panel: Panel, column: str) -> list[models.DynamicConfigValue]:
     query = next((one for one in panel.queries if one.legend == column), None)
     hidden = column in _hidden(panel)
     properties = _value(panel, query) if query is not None else []
-    if column in WIDTHS and column in panel.order and not hidden:
+    if column in WIDTHS and (column in panel.order or query is not None) and not hidden:
         properties.append(prop("custom.width", WIDTHS[column]))
     properties += _cell(panel, column)
     if hidden:

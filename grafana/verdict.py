@@ -98,8 +98,8 @@ def _runbook(*labels: str) -> str:
 
 
 def _of_pods(what: str) -> str:
-    """A recorded sum of each pod over two minutes."""
-    return f'sum by ({WHICH_POD}) (pod:llm_slo:increase2m{{objective=~".+",of="{what}"}})'
+    """A recorded sum of each pod, the mean of its last minutes (`NOW`): a pod that is down adds nothing for two of them."""
+    return f'sum by ({WHICH_POD}) (avg_over_time(pod:llm_slo:increase2m{{objective=~".+",of="{what}"}}[N]))'
 
 
 _EXCESS = f"({_of_pods('misses')} - {_of_pods('allowed_misses')} > 0)"
@@ -200,7 +200,7 @@ def verdict_table(*, height: int) -> Panel:
         "The series that the alerts read; a row is one root, with its lanes, the worst first. phase is what broke: the root of most decided"
         f" misses, and confidence is of how many, of the worst lane; below {LEAST_CONFIDENCE:.0%} the page is unattributed. cause leads within"
         f" the phase. waited_in is where most of the missed requests waited over the last {NOW}: behind a slow prefill, requests wait in"
-        " the queue. scope is how many pods miss at least a third as much above what is allowed as the worst one, over two minutes; the pod"
+        f" the queue. scope is how many pods miss at least a third as much above what is allowed as the worst one, over the last {NOW}; the pod"
         " is named if it is one alone. age counts from the first pod's incident of that phase. do_first is the best fix of that root,"
         " before anything is known about the engine; the runbook, to which cause leads, has the others. severity is there while an alert's"
         " condition holds; a pod with a page of its own is left out of its lane's. Cluster, namespace, job and model stand in where,"

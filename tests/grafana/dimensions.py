@@ -110,6 +110,7 @@ _KEEPING = {
     "increase",
     "label_replace",
     "label_join",
+    "avg_over_time",
     "max_over_time",
     "min_over_time",
     "sum_over_time",

@@ -28,6 +28,10 @@ def _lines() -> Iterator[str]:
         yield sample_line("llm_incident_began_timestamp_seconds", root, BEGAN_AT, BEGAN_AT + 19 * STEP_SECONDS)
 
 
+_AGE_SECONDS = 19 * STEP_SECONDS + 1.0
+"""Of the incident, at the look."""
+
+
 def test_a_pod_whose_root_changes_has_one_row(tmp_path: Path) -> None:
     """Two series say when its incident began, until the former is stale: the table shows one of them and does not fail."""
     table = next(one for one in panels(board("llm-anatomy")) if one["title"] == "Pods, worst first")
@@ -37,8 +41,8 @@ def test_a_pod_whose_root_changes_has_one_row(tmp_path: Path) -> None:
     lines = sorted(_lines(), key=lambda line: line.split("{")[0])
 
     with backfilled(tmp_path, lines) as url:
-        at = urllib.parse.urlencode({"query": expr, "time": BEGAN_AT + 19 * STEP_SECONDS + 1})
+        at = urllib.parse.urlencode({"query": expr, "time": BEGAN_AT + _AGE_SECONDS})
         with urllib.request.urlopen(f"{url}/api/v1/query?{at}", timeout=10) as answer:
             result = json.load(answer)["data"]["result"]
 
-    assert [(one["metric"]["pod"], float(one["value"][1])) for one in result] == [(TARGET["pod"], 1000.0 * BEGAN_AT)]
+    assert [(one["metric"]["pod"], float(one["value"][1])) for one in result] == [(TARGET["pod"], _AGE_SECONDS)]

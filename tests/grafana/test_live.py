@@ -152,7 +152,7 @@ def filled_in(expr: str, world: World, chosen: dict[str, str] = EVERYTHING) -> s
     )
     for name, value in chosen.items():
         expr = re.sub(rf"\${name}\b", value, expr)
-    assert "$" not in re.sub(r'"…?\$1"|-\$1"', "", expr), expr
+    assert "$" not in re.sub(r'"(…| · )?\$1"|-\$1"', "", expr), expr
     return expr
 
 
