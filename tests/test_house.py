@@ -350,12 +350,13 @@ def test_only_the_command_line_knows_the_commands() -> None:
     assert importers("sidecar.commands", among=others) == []
 
 
-def test_the_rules_know_of_the_diagnosis_the_first_steps_alone() -> None:
-    """A page tells one. The numbers that both share stand in `objectives/page_limits.py`."""
+def test_the_rules_know_of_the_diagnosis_its_words_and_first_steps_alone() -> None:
+    """A page tells them. The numbers that both share stand in `objectives/page_limits.py`."""
     rules = [path for path in modules("commands/export") if path.parent.name == "rules"]
 
     assert len(rules) > 5
-    assert importers("sidecar.diagnosis", among=rules) == importers("sidecar.diagnosis.first_steps", among=rules)
+    told = importers("sidecar.diagnosis.first_steps", "sidecar.diagnosis.cause_words", among=rules)
+    assert importers("sidecar.diagnosis", among=rules) == told
 
 
 def test_only_the_hallway_knows_the_app() -> None:

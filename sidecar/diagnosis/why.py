@@ -7,48 +7,23 @@ from collections.abc import Iterable, Mapping
 from math import isinf
 
 from sidecar.diagnosis import bound
+from sidecar.diagnosis.cause_words import SAYS, SIZED, WAITS
 from sidecar.diagnosis.findings import Number, State
 from sidecar.diagnosis.judging import NEAR_THE_FLOOR, judged
 from sidecar.diagnosis.measured import DecodeFloor, Latency, Measured
-from sidecar.diagnosis.verdict import MANY_MISSES, Verdict
-from sidecar.diagnosis.wording import digits, instant, percent, phase_name, seconds, times
+from sidecar.diagnosis.verdict import MANY_MISSES, RootPhase, Verdict
+from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times, to_the_second
 from sidecar.history.series import LONG_SECONDS
 from sidecar.objectives.attribution import Blame
 from sidecar.objectives.objective import Objective
-from sidecar.pod.causes import Cause, Per, Unknown, is_worth_naming
+from sidecar.pod.causes import Cause, Per, is_worth_naming
 
 
-_CAUSES = {
-    Cause.REJECTED: "Requests are turned away, so they wait for nothing: look at the limit that turns them away before the queue.",
-    Cause.LOAD: "More work arrives than usually.",
-    Cause.SLOTS: "Requests wait for a free slot of the batch.",
-    Cause.KV: "Requests wait for room in the KV cache.",
-    Cause.PREEMPTION: "Running requests are preempted: they lose their KV blocks, and are computed again.",
-    Cause.LONGER_OUTPUTS: "Answers are longer, so each keeps its slot and its KV blocks for longer.",
-    Cause.PREFILL_COST: "The same uncached prompt tokens take longer to compute.",
-    Cause.UNCACHED: "Less of the same prompts is cached, so more of them is computed.",
-    Cause.PROMPT_MIX: "Prompts are longer than they were.",
-    Cause.FRONT_END: "Requests wait in front of the engine: in the tokeniser, the API server or the network to it.",
-    Cause.DECODE_COST: "A step of the same sequences and contexts takes longer.",
-    Cause.KV_TRANSFER: "The KV cache takes longer from the prefill worker to the decode worker.",
-    Cause.HOP: "Something between the engine and the sidecar collects tokens and passes them on together.",
-    Cause.CLIENT: "Clients read more slowly than tokens come.",
-    Cause.DOWN: "The engine's process is gone, or refuses connections.",
-    Cause.RESTART: "A new process warms up: its cache is empty.",
-    Cause.SILENCE: "The engine sent nothing, to one stream or to all, for longer than the work explains that was pending.",
-    Cause.ERRORS: "The engine answers with errors, or breaks off answers.",
-    Cause.SIDECAR_LATE: "The sidecar itself ran late, because it lacked CPU: its times are no evidence against the engine.",
-    Cause.SIDECAR_BUDGET: "The sidecar reached a limit of its own: files, memory or connections.",
-}
-_REASONS = {
-    Unknown.YOUNG: "There is no baseline yet to compare the present with.",
-    Unknown.UNCLEAR: "There is evidence for nothing, or for several causes alike.",
-}
 _SIZES_OF = {
-    Per.SECOND: "load of a second",
-    Per.REQUEST: "tokens of a request",
-    Per.TOKEN: "cost of a token",
-    Per.STEP: "cost of a step",
+    Per.SECOND: "in a second",
+    Per.REQUEST: "in a request",
+    Per.TOKEN: "for a token",
+    Per.STEP: "for a step",
 }
 WORTH_A_WORD = 0.01
 """Share of the decided misses below which a root is not listed."""
@@ -97,7 +72,11 @@ def shares(verdict: Verdict) -> str:
     """The roots with their shares of the decided misses, largest first: `prefill 84 %, queue 16 %`."""
     parts = {phase: count / verdict.decided for phase, count in verdict.roots.items()}
     ordered = sorted(parts.items(), key=lambda item: -item[1])
-    return ", ".join(f"{phase_name(phase)} {percent(share)}" for phase, share in ordered if share >= WORTH_A_WORD)
+    return ", ".join(f"{_root_name(phase)} {percent(share)}" for phase, share in ordered if share >= WORTH_A_WORD)
+
+
+def _root_name(phase: RootPhase) -> str:
+    return "no cause found" if phase == Blame.UNATTRIBUTED else phase_name(phase)
 
 
 def _roots(verdict: Verdict) -> list[str]:
@@ -105,24 +84,33 @@ def _roots(verdict: Verdict) -> list[str]:
     said = []
     if verdict.roots:
         said.append(
-            f"The root of {digits(verdict.counted)}{of} misses{of_window(verdict)} is decided: {shares(verdict)}."
+            f"What broke is decided for {digits(verdict.counted)}{of} misses{of_window(verdict)}: {shares(verdict)}."
         )
     if verdict.undecided:
-        count = "1 miss is" if verdict.undecided == 1 else f"{digits(verdict.undecided)} misses are"
-        said.append(f"{count} not decided yet; each is within 15 s.")
+        said.append(
+            "1 miss is too new: it is decided within 15 s."
+            if verdict.undecided == 1
+            else f"{digits(verdict.undecided)} misses are too new: they are decided within 15 s."
+        )
     return said
 
 
 def _cause(verdict: Verdict) -> list[str]:
     if verdict.reason is not None:
-        return [_REASONS[verdict.reason]]
+        return [_sentence(SAYS[verdict.reason])]
     if verdict.cause is None:
         return []
     size = verdict.size
     if size is None:
-        return [_CAUSES[verdict.cause]]
+        return [_sentence(SAYS[verdict.cause])]
+    before, after = SIZED[verdict.cause]
     between = f"between {times(size.ratio.low)} and {times(size.ratio.high)}"
-    return [f"{_CAUSES[verdict.cause]} It is {times(size.ratio.value)} the usual {_SIZES_OF[size.per]}, {between}."]
+    said = f"{before}{times(size.ratio.value).removesuffix('x')}{after}"
+    return [_sentence(f"{said} {_SIZES_OF[size.per]}, {between}")]
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[0].upper()}{clause[1:]}."
 
 
 def _waited(verdict: Verdict) -> list[str]:
@@ -130,14 +118,19 @@ def _waited(verdict: Verdict) -> list[str]:
         return []
     ordered = sorted(verdict.waited_in.items(), key=lambda item: -item[1])
     where = ", ".join(f"{phase_name(phase)} {percent(share)}" for phase, share in ordered[:3])
-    return [f"The requests that missed waited in {where}."]
+    why = (
+        f" That is no contradiction: {WAITS[verdict.phase]}."
+        if verdict.phase in WAITS and ordered[0][0] != verdict.phase
+        else ""
+    )
+    return [f"The requests that missed waited in {where}.{why}"]
 
 
 def _began(verdict: Verdict) -> list[str]:
     if verdict.since_at is None:
         return []
-    shown = "" if verdict.shown_at is None else f" Misses last showed this root at {instant(verdict.shown_at)}."
-    return [f"The incident began at {instant(verdict.since_at)}.{shown}"]
+    shown = "" if verdict.shown_at is None else f"; a miss showed it last at {to_the_second(verdict.shown_at)}"
+    return [f"It began at {to_the_second(verdict.since_at)}{shown}."]
 
 
 def _pods(m: Measured, objective: Objective) -> list[str]:
@@ -171,9 +164,9 @@ def changes(m: Measured, cause: Cause | None = None) -> list[str]:
     grown, still = beside(m.ratios, cause)
     said = []
     if grown:
-        said.append(f"Grown beside the usual values now: {', '.join(grown)}.")
+        said.append(f"Above the usual now{'' if cause is None else ', beside the cause'}: {', '.join(grown)}.")
     if still:
-        said.append(f"Not grown now: {', '.join(still)}.")
+        said.append(f"Not above the usual now: {', '.join(still)}.")
     return said + in_use(m)
 
 
@@ -183,8 +176,8 @@ def beside(ratios: Mapping[Cause, float], cause: Cause | None) -> tuple[list[str
     """
     ordered = sorted(((each, ratio) for each, ratio in ratios.items() if each != cause), key=lambda item: -item[1])
     return (
-        [f"{each} {times(ratio)}" for each, ratio in ordered if is_worth_naming(each, ratio)],
-        [str(each) for each, ratio in ordered if not is_worth_naming(each, ratio)],
+        [f"{phase_name(each)} {times(ratio)}" for each, ratio in ordered if is_worth_naming(each, ratio)],
+        [phase_name(each) for each, ratio in ordered if not is_worth_naming(each, ratio)],
     )
 
 

@@ -40,12 +40,17 @@ def expected(gain: Mapping[str, float]) -> str:
     return f"{100 * gain['low']:.0f} to {100 * gain['high']:.0f} % of the added time goes"
 
 
+def is_known(gain: Mapping[str, float]) -> bool:
+    """Whether an expected effect says anything: from none to all of the added time, it may be any."""
+    return (gain["low"], gain["high"]) != (0.0, 1.0)
+
+
 _EFFORT = {"minutes": "minutes", "restart": "a restart", "replicas": "more replicas", "project": "a project"}
-_HELPS = {"spike": ["in a spike"], "steady": ["where it is steady"]}
+_HELPS = {"spike": ["in a spike"], "steady": ["if it lasts"]}
 
 
 def effort(phase: str, cost: str, works_when: str) -> str:
-    """About one fix: its phase, its effort, and when it helps, unless it always does: `queue: a restart, where it is steady`."""
+    """About one fix: its phase, its effort, and when it helps, unless it always does: `queue: a restart, if it lasts`."""
     return f"{phase_name(phase)}: {', '.join([_EFFORT[cost], *_HELPS.get(works_when, [])])}"
 
 

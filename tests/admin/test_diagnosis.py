@@ -171,7 +171,7 @@ def test_the_command_reads_what_the_listener_says() -> None:
         answer = await one_sidecar(f"http://127.0.0.1:{visit.port}")
         lines = text(answer, 120).splitlines()
 
-        assert lines[0].startswith("QUEUE  (time to first token first, cause slots)  [lane chat, model llama")
+        assert lines[0].startswith("QUEUE  (worst: time to first token, cause slots)  [lane chat, model llama")
         assert lines[1].startswith("  time to first token: BROKEN")
         assert lines[2].startswith("  between tokens:      MET")
 

@@ -211,7 +211,7 @@ def test_the_present_cause_of_the_lane_is_on_top_with_the_flags_of_this_engine()
 
         text = seen((await visit.ask("/runbooks/LLMQueueBurn?lane=chat&model=llama"))[2])
         assert "Now lane chat: phase queue , cause slots , confidence 100 %." in text
-        assert "fix targets cost works when vLLM For slots, as now: Cap" in text
+        assert "fix targets cost works when vLLM For slots, as now: See whether a restart" in text
         assert "cause what it says go on with The present cause: slots" in text
         assert ("--num-queued-reqs" in text or "--max-num-seqs" in text, "--max-running-requests" in text) == (
             True,

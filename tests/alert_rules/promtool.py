@@ -145,7 +145,7 @@ class Scenario:
         }
         # The link of a lane's alert ends with its worst pod, which is an annotation too; empty where there is none.
         worst = labels.get("worst_pod", "").replace("none", "")
-        told["runbook_url"] = re.sub(r"{{ \$m := .*{{ end }}$", worst, told["runbook_url"])
+        told["runbook_url"] = re.sub(r"{{\$m := .*{{ end }}$", worst, told["runbook_url"])
         told |= {"summary": summary} | ({"description": description} if description else {})
         entry = {"exp_labels": stands, "exp_annotations": told}
         for words in self.words:

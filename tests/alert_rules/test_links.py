@@ -40,7 +40,7 @@ def told(name: str) -> dict[str, str]:
 
 def link(name: str) -> str:
     """The link as it must come out of Prometheus."""
-    return re.sub(r"{{ \$m := .*{{ end }}$", quote_plus(LABELS_OF_ONE["pod"]), filled_in(LINKS[name], LABELS_OF_ONE))
+    return re.sub(r"{{\$m := .*{{ end }}$", quote_plus(LABELS_OF_ONE["pod"]), filled_in(LINKS[name], LABELS_OF_ONE))
 
 
 @pytest.mark.parametrize("name", LINKS)

@@ -33,10 +33,10 @@ PARTS = (
     *("llm.title", "llm.headline", "llm.runbook", "llm.dashboard", "llm.pagerduty.firing", "llm.pagerduty.resolved"),
     *("llm.slack.title", "llm.slack.headline", "llm.slack.text", "llm.teams.text", "llm.plain"),
 )
-SUMMARY = "prefill 2.2x since 10:16 UTC: {lane}, {model}, {cluster}, {namespace}"
+SUMMARY = "prefill (prefill_cost 2.2x) since 10:16 UTC: lane {lane} of {model}, {cluster}, {namespace}"
 DESCRIPTION = (
-    "Phase prefill: prefill costs 2.2x the usual since 10:16 UTC, for 6 min. TTFT: p95 4.2 s, threshold 1.5 s (prompts 512-4k);"
-    " 44 of 61 requests in 2 min missed (outage: half of the requests or more). Most waited in queue, which is no contradiction: prompts that"
+    "Phase prefill: prefill costs 2.2x the usual; it began at 10:16 UTC, 6 min ago. TTFT: p95 4.2 s, threshold 1.5 s (prompts of 512-4k tokens);"
+    " 44 of 61 requests in 2 min missed (outage: at least half). Most waited in queue, which is no contradiction: prompts that"
     " cost more keep other requests waiting. Pod {pod} misses 1.9x as often as all pods together. Confidence high: 88 %. First: Cordon the"
     " node whose GPU is throttled (nvidia-smi -q -d PERFORMANCE,CLOCK)."
 )
@@ -164,7 +164,7 @@ def test_a_name_is_only_text_in_every_message(name: str, tmp_path: Path) -> None
     slack = said["llm.slack.text"]
 
     assert f"lane {name}0, model {name}, " in said["llm.plain"]
-    assert said["llm.headline"].startswith(f"prefill 2.2x since 10:16 UTC: {name}"[:85])
+    assert said["llm.headline"].startswith(f"prefill (prefill_cost 2.2x) since 10:16 UTC: lane {name}"[:85])
     assert f"model {for_slack[:60]}, " in slack
     assert slack.count("<") == sum(slack.count(f"|{link}>") for link in ("Status page", "Runbook", "Dashboard")) == 3
     assert "<" not in said["llm.slack.title"] + said["llm.slack.headline"]

@@ -28,7 +28,7 @@ NEWER_FUNCTIONS = (
 )
 """Functions that Alertmanager has since 0.26 or later."""
 
-SUMMARY = "queue 2.2x since 10:16 UTC: interactive, llama"
+SUMMARY = "queue (load 2.2x) since 10:16 UTC: lane interactive of llama"
 FILLED = "?namespace=prod&job=monitoring%2Fvllm&model=org%2Fllama%3A3&lane=interactive&pod=llama-0"
 """The labels in a link, as Prometheus writes them: templates must neither decode nor encode them again."""
 QUEUE = {

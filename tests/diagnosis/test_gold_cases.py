@@ -182,7 +182,7 @@ def test_preemptions_are_met_by_fewer_requests_at_once() -> None:
     assert found.cause is Cause.PREEMPTION
     assert "batch-that-fits-the-cache" in first(found)
     assert "more-slots" not in first(found)
-    assert "More slots while the KV cache is full" in refused(found)
+    assert "Add slots while the KV cache is full" in refused(found)
 
 
 # --- two numbers, and nothing else -----------------------------------------------------------------------------------------
@@ -321,8 +321,9 @@ def test_each_leaf_of_the_tree(phase: str, cause: Cause | None, name: str, never
 
 AT_ONCE = {
     **{(phase, cause): name for phase, cause, name, _ in LEAVES},
-    # Nothing says that the cache has room for more, and a restart is no first step of a page.
-    (Blame.QUEUE, Cause.SLOTS): "cap-answers",
+    # Nothing says that the cache has room for more, and a restart is no first step of a page. The slots of a calm day do not run out by
+    # themselves: a limit that a restart lowered is the first thing to look for.
+    (Blame.QUEUE, Cause.SLOTS): "restore-the-batch-limit",
 }
 """Phase and cause to the first step of its page, where nothing else is known."""
 
@@ -425,7 +426,7 @@ def test_8_bit_arithmetic_is_not_advised_on_gpus_without_it() -> None:
     [
         (DRILL, "less on GPUs that only prefill"),
         (DRILL, "with several pods it needs routing by prefix"),
-        (POST_MORTEM | {"kv_usage": "97%"}, 'Not with: "More slots"'),
+        (POST_MORTEM | {"kv_usage": "97%"}, 'Do not combine with: "Add slots"'),
     ],
 )
 def test_conflicts_and_dependencies_are_printed(flags: Mapping[str, str], said: str) -> None:

@@ -268,7 +268,7 @@ def test_an_incident_of_five_misses_is_counted_in_the_window_alone() -> None:
 
     assert (found.ttft.state, found.phase) == (State.BROKEN, Blame.QUEUE)
     assert found.measured.ttft.misses == pytest.approx(8.0)
-    assert found.evidence[1] == "The root of 8 of 8 misses of the last 2 min is decided: queue 100 %."
+    assert found.evidence[1] == "What broke is decided for 8 of 8 misses of the last 2 min: queue 100 %."
     assert "Only 8 misses are decided: their shares may be chance." in found.because
 
 

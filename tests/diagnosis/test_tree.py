@@ -167,15 +167,15 @@ def test_a_root_stands_with_its_size_since_when_where_it_waited_and_the_worst_po
 
     assert (found.since_at, found.shown_at, found.confidence) == (1_795_170_900.0, 1_795_171_020.0, 0.93)
     assert found.evidence[:5] == (
-        "The same uncached prompt tokens take longer to compute. It is 2.2 x the usual cost of a token, between 2 x and 2.4 x.",
-        "The root of 40 of 60 misses of the last 5 min is decided: prefill 100 %.",
-        "The requests that missed waited in queue 92 %, prefill 8 %.",
+        "Prefill costs 2.2 x the usual for a token, between 2 x and 2.4 x.",
+        "What broke is decided for 40 of 60 misses of the last 5 min: prefill 100 %.",
+        "The requests that missed waited in queue 92 %, prefill 8 %. That is no contradiction: prompts that cost more hold up other requests and their tokens.",
         "The worst of 2 pods is llm-3, with 92 % of the misses and 13 % of the requests. It has a page of its own.",
-        "The incident began at 2026-11-20 10:35 UTC. Misses last showed this root at 2026-11-20 10:37 UTC.",
+        "It began at 2026-11-20 10:35:00 UTC; a miss showed it last at 2026-11-20 10:37:00 UTC.",
     )
     assert found.changes == (
-        "Grown beside the usual values now: uncached 1.3 x.",
-        "Not grown now: load.",
+        "Above the usual now, beside the cause: uncached 1.3 x.",
+        "Not above the usual now: load.",
         "Running stands at 3, and was up to 9 in the last half hour; 12 wait.",
     )
 
@@ -360,7 +360,7 @@ def test_a_lane_without_objectives_is_told_where_its_time_goes_and_no_root() -> 
     found = diagnose(lane)
 
     assert (found.phase, found.cause, found.confidence) == (Blame.QUEUE, None, None)
-    assert found.changes == ("Grown beside the usual values now: prefill_cost 2 x.", "Not grown now: load.")
+    assert found.changes == ("Above the usual now: prefill cost 2 x.", "Not above the usual now: load.")
 
 
 def test_an_objective_without_a_decided_miss_is_unattributed_whatever_its_parts() -> None:

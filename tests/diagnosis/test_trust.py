@@ -47,7 +47,7 @@ def test_votes_never_exceed_the_misses_of_the_stated_window() -> None:
     found = of(verdict(Blame.QUEUE, Cause.LOAD, votes=75.0))
 
     assert found.because == ("This is the root's share of 60 decided misses of the last 5 min.",)
-    assert found.evidence[1] == "The root of 60 of 60 misses of the last 5 min is decided: queue 100 %."
+    assert found.evidence[1] == "What broke is decided for 60 of 60 misses of the last 5 min: queue 100 %."
 
 
 def test_below_six_tenths_nothing_is_named_and_what_would_tell_is_said() -> None:
@@ -62,7 +62,7 @@ def test_below_six_tenths_nothing_is_named_and_what_would_tell_is_said() -> None
     assert (found.phase, found.candidates) == (Blame.UNATTRIBUTED, (Blame.QUEUE, Blame.PREFILL))
     assert (found.confidence, found.cause, found.reason) == (0.45, None, Unknown.YOUNG)
     assert found.because[0] == (
-        "No known root has 60 % of the 40 decided misses of the last 2 min: queue 45 %, prefill 40 %, unattributed 15 %."
+        "No known root has 60 % of the 40 decided misses of the last 2 min: queue 45 %, prefill 40 %, no cause found 15 %."
     )
     assert found.because[1].startswith("The usual values are learned while no objective burns")
     assert found.because[2:] == (
@@ -93,7 +93,7 @@ def test_without_a_decided_miss_there_is_no_confidence() -> None:
     hand = diagnose(replace(live(verdict(Blame.QUEUE)), source="hand", verdicts={}))
 
     assert (waiting.confidence, waiting.because[0]) == (None, "No miss of the window is decided yet.")
-    assert waiting.evidence[0] == "60 misses are not decided yet; each is within 15 s."
+    assert waiting.evidence[0] == "60 misses are too new: they are decided within 15 s."
     assert (hand.confidence, hand.because[0].startswith("The numbers were given by hand")) == (None, True)
 
 

@@ -29,7 +29,7 @@ def _lines() -> Iterator[str]:
 
 
 _AGE_SECONDS = 19 * STEP_SECONDS + 1.0
-"""Of the incident, at the look."""
+"""Age of the incident when the table is asked."""
 
 
 def test_a_pod_whose_root_changes_has_one_row(tmp_path: Path) -> None:

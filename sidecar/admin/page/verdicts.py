@@ -129,9 +129,9 @@ def _steps(d: Diagnosis) -> Iterable[str]:
 def step_words(step: Step) -> str:
     """HTML: the fix, this engine's flag, its phase and effort, when it helps, and the conditions."""
     flag = f" {prose(step.flag)}" if step.flag else ""
-    after = "".join(f" After: {prose(condition)}." for condition in step.after)
+    after = "".join(f" Needs first: {prose(condition)}." for condition in step.after)
     about = escape(effort(step.phase, step.what.cost, step.what.works_when))
-    return f'{prose(step.what.fix)}{flag} <span class="quiet">{about}</span>{after}'
+    return f'{prose(step.what.fix)}{flag} <span class="quiet">[{about}]</span>.{after}'
 
 
 def _untold(d: Diagnosis) -> str:

@@ -6,6 +6,7 @@ The sidecar runs in a process of its own, is configured as by any user, and is r
 """
 
 import asyncio
+import os
 import signal
 import sys
 from collections import deque
@@ -39,6 +40,12 @@ from sidecar.logs.placement import FROM_KUBERNETES
 CONFIG = Path(__file__).with_name("demo.yml")
 TABLE_SECONDS = 60.0
 POD = "demo-0"
+
+
+def _program() -> str:
+    """The installed program, as a person types it in this folder."""
+    beside = Path(sys.executable).with_name("sidecar")
+    return str(Path(os.path.relpath(beside))) if beside.exists() else "sidecar"
 
 
 async def run(
@@ -86,6 +93,7 @@ async def run(
         print(f"             <- point any OpenAI client here, model {engine.model}")
         print(f"metrics      {web_url}/metrics")
         print(f"status page  {web_url}/")
+        print(f"diagnosis    {_program()} diagnose --sidecar.url={web_url}")
         print(
             f"usual values {'shipped with the demo; --learn does without' if usual else 'none: the sidecar learns them'}"
         )

@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 
 from sidecar.config.folding import WIDTH, folded
 from sidecar.diagnosis.slowest_text import beside, count, parts, window
-from sidecar.diagnosis.wording import digits, effort, expected, instant, listed, percent, phase_name, seconds, times
+from sidecar.diagnosis.wording import (
+    digits,
+    effort,
+    expected,
+    instant,
+    is_known,
+    listed,
+    percent,
+    phase_name,
+    seconds,
+    times,
+)
 
 
 MOST_LINES = 40
@@ -114,7 +125,7 @@ def _shown(
 ) -> list[str]:
     told = zip(sections, kept, strict=True)
     left_out = sum(len(each.items) for each in sections) - sum(map(len, kept))
-    more = "1 more point" if left_out == 1 else f"{left_out} more points" if left_out else ""
+    more = "1 more line" if left_out == 1 else f"{left_out} more lines" if left_out else ""
     rest = " and ".join(filter(None, (more, "the other lanes" if others else "")))
     return [
         *_head(d),
@@ -136,7 +147,7 @@ def _beside(others: Sequence[Mapping[str, Any]]) -> Iterable[str]:
 
 def _named(d: Mapping[str, Any]) -> str:
     about = ", ".join(phase_name(d[key]) for key in ("phase", "cause") if d[key])
-    return f"{d['lane']} ({about})" if about else str(d["lane"])
+    return f"lane {d['lane']} ({about})" if about else f"lane {d['lane']}"
 
 
 def _slowest(found: Mapping[str, Any]) -> Iterable[str]:
@@ -210,7 +221,7 @@ def _sections(d: Mapping[str, Any], detail: Detail) -> list[_Section]:
             _Section("State", d["evidence"], goes_first=1),
             _Section("Now beside the usual", d["changes"], goes_first=2),
         ]
-    sure = "not known" if d["confidence"] is None else percent(d["confidence"])
+    sure = "not known" if d["confidence"] is None else f"{percent(d['confidence'])} that this phase broke"
     firsts = [step for step in d["steps"] if step["phase"] in _first_phases(d)]
     later = [step for step in d["steps"] if step["phase"] not in _first_phases(d)]
     when = {"spike": ", in this spike", "steady": ", as it is steady", None: ""}[d["regime"]]
@@ -219,7 +230,7 @@ def _sections(d: Mapping[str, Any], detail: Detail) -> list[_Section]:
         _Section("Why", d["evidence"], least=3, goes_first=3),
         _Section("What changed", d["changes"], least=1, goes_first=4),
         _Section(f"Confidence: {sure}", d["because"], goes_first=8, always=True),
-        _Section("" if d["second"] is None else f"Second: {_second(d)}", [], always=d["second"] is not None),
+        _Section("" if d["second"] is None else f"Same lane: {_second(d)}", [], always=d["second"] is not None),
         _Section(
             f"Do, in this order{when}",
             [*_steps(firsts, detail)],
@@ -262,10 +273,10 @@ def _headline(d: Mapping[str, Any]) -> str:
     named = phase_name(d["phase"]).upper()
     if d["candidates"]:
         named += f", perhaps {listed([phase_name(one) for one in d['candidates']])}"
-    about = [f"{_OBJECTIVES[d['first']]} first"]
+    about = [f"worst: {_OBJECTIVES[d['first']]}"]
     if d["cause"] is not None:
         size = "" if d["size"] is None else f" {times(d['size']['ratio'])} the usual"
-        about.append(f"cause {d['cause']}{size}")
+        about.append(f"cause {phase_name(d['cause'])}{size}")
     if d["since_timestamp_seconds"] is not None:
         about.append(f"since {instant(d['since_timestamp_seconds'])}")
     return f"{named}  ({', '.join(about)})  {subject}"
@@ -293,10 +304,10 @@ def _number(name: str, number: Mapping[str, Any], samples_name: str, *, delivere
 def _missed(number: Mapping[str, Any], *, delivered: bool) -> str:
     """The requests that missed beside those that may: an objective is a share of requests, and no quantile."""
     misses, judged, burn = number["misses"], number.get("judged"), number["burn"]
-    of = " a token in the mean of an answer" if delivered else ""
+    of = " a token, the mean of an answer" if delivered else ""
     many = digits(misses) if judged is None else f"{digits(misses)} of {digits(judged)}"
-    may = f", where {digits(round(misses / burn, 1))} may be" if burn else ""
-    return f"{many} requests were above {seconds(number['threshold_seconds'])}{of}{may}"
+    may = f", {digits(round(misses / burn, 1))} allowed" if burn else ""
+    return f"{many} requests missed {seconds(number['threshold_seconds'])}{of}{may}"
 
 
 def _value(number: Mapping[str, Any]) -> str:
@@ -308,7 +319,7 @@ def _value(number: Mapping[str, Any]) -> str:
 def _second(d: Mapping[str, Any]) -> str:
     second = d["second"]
     near = {"near": "is near its threshold", "broken": "is broken too"}[second["state"]]
-    return f"{_OBJECTIVES[second['objective']]} {near}, in {phase_name(second['phase'])}"
+    return f"{_OBJECTIVES[second['objective']]} {near}; phase {phase_name(second['phase'])}"
 
 
 def _first_phases(d: Mapping[str, Any]) -> set[str]:
@@ -326,14 +337,14 @@ def _about_step(step: Mapping[str, Any], detail: Detail) -> Iterable[str]:
     """The numbers that make it a step, its expected effect with the source, its conditions, and what it does to others."""
     if step["told"]:
         yield f"{step['told']}."
-    elif detail >= Detail.FULL:
+    elif detail >= Detail.FULL and is_known(step["expect"]):
         yield f"Expect: {expected(step['expect'])} ({step['expect']['source']})."
-    yield from (f"After: {condition}." for condition in step["after"])
+    yield from (f"Needs first: {condition}." for condition in step["after"])
     if step["depends"] and detail >= Detail.CONDITIONS:
         yield f"Beware: {step['depends']}."
     if step["not_with"] and detail >= Detail.CONDITIONS:
         titles = [f'"{title}"' for title in step["not_with"]]
-        yield f"Not with: {listed(titles)}."
+        yield f"Do not combine with: {listed(titles)}."
 
 
 def _section(of: _Section, items: Sequence[str]) -> Iterable[str]:

@@ -49,7 +49,7 @@ TAKEN_LABELS = (
 _IN_LISTS = rf"\b{CLUSTER}(?=, namespace\b)"
 """In `by (...)`, `on (...)`, `group_by: [...]` and `equal: [...]`."""
 _MATCHED = rf"\b{CLUSTER}=%q,"
-_LABEL_VALUES = rf'\(or \$labels\.{CLUSTER} ""\) '
+_LABEL_VALUES = rf' \(or \$labels\.{CLUSTER} ""\)'
 _NAMED_IN_TEXT = rf"\{{\{{-? with (?:\$labels|\.Labels|\.CommonLabels)\.{CLUSTER} \}}\}}.*?\{{\{{ end \}}\}}"
 _CHOSEN = rf'\b{CLUSTER}=~\\"(?:\(\|)?\${CLUSTER}\)?\\"'
 _ALONE = rf"(?<=\(){CLUSTER}(?=\))"

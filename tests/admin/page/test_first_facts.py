@@ -102,7 +102,7 @@ def test_the_lines_answer_what_is_asked_first_and_in_this_order() -> None:
         (
             "Changed",
             (
-                "Grown: prompt_mix 2 x. Not grown: prefill_cost, decode_cost, uncached and 1 more."
+                "Grown: prompt mix 2 x. Not grown: prefill cost, decode cost, uncached and 1 more."
                 " No restart and no new config in the last 30 min."
             ),
         ),

@@ -253,7 +253,7 @@ def test_votes_on_the_page_never_exceed_the_misses_of_their_window() -> None:
         )
     )
 
-    assert "The root of 20 of 20 misses of the last 5 min is decided: queue 100 %." in page.text
+    assert "What broke is decided for 20 of 20 misses of the last 5 min: queue 100 %." in page.text
     assert "23" not in page.text
 
 

@@ -17,9 +17,9 @@ SINCE = Suite("words-of-hours", rules=(ALERTS,), step_seconds=60, evaluation_sec
 WEEKS = Suite("words-of-weeks", rules=(ALERTS,), step_seconds=600, evaluation_seconds=1800, apart=True)
 WHO = {"model": MODEL, "lane": LANE}
 ENDED = {**WHO, "prompt_bucket": "512-4k"}
-HALF = "outage: half of the requests or more"
+HALF = "outage: at least half"
 DEAR_PROMPTS_WAIT = (
-    " Most waited in queue, which is no contradiction: prompts that cost more keep other requests waiting."
+    " Most waited in queue, which is no contradiction: prompts that cost more hold up other requests and their tokens."
 )
 STEP_OF_LOAD = f" First: {first_step(Blame.QUEUE, Cause.LOAD)}."
 STEP_OF_PREFILL = f" First: {first_step(Blame.PREFILL, Cause.PREFILL_COST)}."
@@ -64,8 +64,8 @@ def dear_prompts(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMPrefillBurn page",
-        "prefill 2.2x since 10:16 UTC: interactive, small",
-        f"Phase prefill: prefill costs 2.2x the usual since 10:16 UTC. TTFT: 216 of 360 requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT} Confidence high: 88 %.{STEP_OF_PREFILL}",
+        "prefill (prefill_cost 2.2x) since 10:16 UTC: lane interactive of small",
+        f"Phase prefill: prefill costs 2.2x the usual; it began at 10:16 UTC. TTFT: 216 of 360 requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT} Confidence high: 88 %.{STEP_OF_PREFILL}",
         cause="prefill_cost",
         confidence="0.88",
     )
@@ -90,9 +90,9 @@ def a_latency_beside_its_threshold_with_long_names(scenario: Scenario) -> None:
             own = {"model": model, "lane": LANE, "prompt_bucket": "512-4k", "le": edge}
             scenario.counts("llm_time_to_first_token_seconds_bucket", *rates, pod=name, **own)
 
-    summary = "prefill 2.2x since 00:06 UTC: interactive, Llama-3.3-70B-Instruct"
+    summary = "prefill (prefill_cost 2.2x) since 00:06 UTC: lane interactive of Llama-3.3-70B-Instruct"
     description = (
-        "Phase prefill: prefill costs 2.2x the usual since 00:06 UTC, for 5 min. TTFT: p95 4.7 s, threshold 1.5 s (prompts 512-4k); 168 of 240"
+        "Phase prefill: prefill costs 2.2x the usual; it began at 00:06 UTC, 5 min ago. TTFT: p95 4.7 s, threshold 1.5 s (prompts of 512-4k tokens); 168 of 240"
         f" requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}"
     )
     told(scenario, 12, "LLMPrefillBurn page", summary, description, model=model, cause="prefill_cost", worst_pod=pod)
@@ -113,7 +113,7 @@ def a_queue_of_one_cluster(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMQueueBurn page",
-        f"queue (load): interactive, small, us, {scenario.name}",
+        f"queue (load): lane interactive of small, us, {scenario.name}",
         f"Phase queue: more load arrives than usually. {MISSED}{SURE}{STEP_OF_LOAD}",
         cause="load",
         cluster="us",
@@ -130,7 +130,7 @@ def a_model_that_is_a_path_of_windows(scenario: Scenario) -> None:
     scenario.reads(
         12,
         "LLMQueueBurn page",
-        "queue (load): interactive, x.gguf",
+        "queue (load): lane interactive of x.gguf",
         f"Phase queue: more load arrives than usually. {MISSED}{SURE}{STEP_OF_LOAD}",
         model=model,
         cause="load",
@@ -151,7 +151,7 @@ def an_engine_that_rejects(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMQueueBurn page",
-        "queue (rejected): interactive, small",
+        "queue (rejected): lane interactive of small",
         f"Phase queue: requests are rejected (429, 503 or 529). {MISSED}{SURE} First: {first_step(Blame.QUEUE, Cause.REJECTED)}.",
         cause="rejected",
     )
@@ -162,7 +162,7 @@ def a_queue_without_evidence(scenario: Scenario) -> None:
     """Unknown things are left out: size, beginning, cause; the numbers stand."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}))
 
-    told(scenario, 12, "LLMQueueBurn page", "queue: interactive, small", f"Phase queue. {MISSED}{SURE}")
+    told(scenario, 12, "LLMQueueBurn page", "queue: lane interactive of small", f"Phase queue. {MISSED}{SURE}")
 
 
 @SUITE.scenario(6, 5, 1)
@@ -178,7 +178,7 @@ def a_fault_that_is_over(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMPrefillBurn page",
-        "prefill 6x: interactive, small",
+        "prefill (prefill_cost 6x): lane interactive of small",
         f"Phase prefill: prefill costs 6x the usual. {MISSED}{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}",
         cause="prefill_cost",
     )
@@ -195,7 +195,7 @@ def a_cause_without_a_size(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMPrefillBurn page",
-        "prefill (prefill_cost): interactive, small",
+        "prefill (prefill_cost): lane interactive of small",
         f"Phase prefill: prefill costs more than usually. {MISSED}{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}",
         cause="prefill_cost",
     )
@@ -211,7 +211,7 @@ def a_load_whose_size_is_not_known(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMQueueBurn page",
-        "queue (load): interactive, small",
+        "queue (load): lane interactive of small",
         f"Phase queue: more load arrives than usually. E2E{MISSED.removeprefix('TTFT')}{SURE}{STEP_OF_LOAD}",
         objective="e2e",
         cause="load",
@@ -229,8 +229,8 @@ def streams_that_stand_still(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMEngineBurn page",
-        "engine (silence): interactive, small",
-        "Phase engine: the engine sends nothing, to some streams or to all. Longest gap: 72 of 600 requests in 5 min missed (fast: 10 times what the target allows, or more). Most waited in decode, which is no contradiction: what an engine loses is counted where it waited. Confidence high: 100 %. First: "
+        "engine (silence): lane interactive of small",
+        "Phase engine: the engine sends nothing, to some streams or to all. Longest gap: 72 of 600 requests in 5 min missed (fast: at least 10 times what the target allows). Most waited in decode, which is no contradiction: what an engine loses is counted where it waited. Confidence high: 100 %. First: "
         + first_step(Blame.ENGINE, Cause.SILENCE)
         + ".",
         objective="stall",
@@ -248,7 +248,7 @@ def a_lane_that_burns_less_than_another(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMQueueBurn page",
-        "queue: interactive, small",
+        "queue: lane interactive of small",
         f"Phase queue. TTFT: 72 of 120 requests in 1 min missed ({HALF}).{SURE}",
         rank="other",
     )
@@ -270,8 +270,8 @@ def roots_that_are_split(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMUnattributedBurn page",
-        "unattributed (young) since 10:16 UTC: interactive, small",
-        f"Phase unattributed: there is no baseline yet since 10:16 UTC. {MISSED} Most waited in queue. The nearest root is queue with 45 %. First: Wait for two quiet minutes, or load a file of sidecar baseline export from a healthy pod.",
+        "unattributed (young) since 10:16 UTC: lane interactive of small",
+        f"Phase unattributed: there is no baseline yet; it began at 10:16 UTC. {MISSED} Most waited in queue. The nearest root is queue with 45 %. First: Wait for two quiet minutes, or load a file of sidecar baseline export from a healthy pod.",
         cause="young",
         confidence="0.55",
     )
@@ -286,7 +286,7 @@ def no_root_at_all(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMUnattributedBurn page",
-        "unattributed: interactive, small",
+        "unattributed: lane interactive of small",
         f"Phase unattributed. {MISSED}",
         confidence="unknown",
     )
@@ -301,8 +301,8 @@ def a_ticket(scenario: Scenario) -> None:
         scenario,
         66,
         "LLMQueueBurn ticket",
-        "queue: interactive, small",
-        f"Phase queue. TTFT: 558 of 3720 requests in 30 min missed (slow: twice what the target allows, or more).{SURE}",
+        "queue: lane interactive of small",
+        f"Phase queue. TTFT: 558 of 3720 requests in 30 min missed (slow: at least twice what the target allows).{SURE}",
     )
 
 
@@ -323,8 +323,8 @@ def one_pod_of_two(scenario: Scenario) -> None:
     scenario.reads(
         9,
         "LLMPodBurn page",
-        "decode 2.5x since 00:06 UTC: pod engine-1, small",
-        "Phase decode on one pod of many: decode costs 2.5x the usual since 00:06 UTC, for 2 min. TTFT: 216 of 240 requests in 2 min missed,"
+        "decode (decode_cost 2.5x) since 00:06 UTC: pod engine-1 of small",
+        "Phase decode on one pod of many: decode costs 2.5x the usual; it began at 00:06 UTC, 2 min ago. TTFT: 216 of 240 requests in 2 min missed,"
         f" {BESIDE_OTHERS} Confidence high: 86 %.{STEP_OF_DECODE} Lane alerts leave its misses out.",
         pod="engine-1",
         phase="decode",
@@ -345,7 +345,7 @@ def a_page_of_one_pod_of_many_without_a_root(scenario: Scenario) -> None:
     scenario.reads(
         11,
         "LLMPodBurn page",
-        "unattributed (unclear): pod engine-1, small",
+        "unattributed (unclear): pod engine-1 of small",
         "Phase unattributed on one pod of many: the evidence is for nothing, or for several causes alike. TTFT: 216 of 240 requests in 2 min"
         f" missed, {BESIDE_OTHERS} First: Read the evidence on the status page; it names the flag of the engine that would tell."
         " Lane alerts leave its misses out.",
@@ -368,7 +368,7 @@ def a_ticket_of_one_pod_of_many(scenario: Scenario) -> None:
     scenario.reads(
         15,
         "LLMPodBurn ticket",
-        "decode (decode_cost): pod engine-1, small",
+        "decode (decode_cost): pod engine-1 of small",
         "Phase decode on one pod of many: decode costs more than usually. TTFT: 84 of 280 requests in 30 min missed,"
         f" {BESIDE_OTHERS}{STEP_OF_DECODE}",
         pod="engine-1",
@@ -399,8 +399,8 @@ def a_lane_beside_an_odd_pod(scenario: Scenario) -> None:
         scenario,
         12,
         "LLMPrefillBurn page",
-        "prefill 2.2x since 00:06 UTC: interactive, small",
-        f"Phase prefill: prefill costs 2.2x the usual since 00:06 UTC, for 5 min. TTFT: 189 of 600 requests in 5 min missed (fast: 10 times what the target allows, or more).{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}",
+        "prefill (prefill_cost 2.2x) since 00:06 UTC: lane interactive of small",
+        f"Phase prefill: prefill costs 2.2x the usual; it began at 00:06 UTC, 5 min ago. TTFT: 189 of 600 requests in 5 min missed (fast: at least 10 times what the target allows).{DEAR_PROMPTS_WAIT}{SURE}{STEP_OF_PREFILL}",
         cause="prefill_cost",
         worst_pod="engine-1",
     )

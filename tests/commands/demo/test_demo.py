@@ -167,6 +167,35 @@ def test_the_first_page_names_the_fault_and_its_runbook() -> None:
     assert f"{admin[1]}/runbooks/LLMQueueBurn?" in demo.stdout
 
 
+@pytest.mark.long
+@pytest.mark.live
+def test_a_newcomer_comes_from_the_readme_to_a_resolved_page_without_a_guess() -> None:
+    """With what the README and the demo print, and no flag beside: the page comes, its runbook names the phase and a step, the command that
+    was printed diagnoses the phase and prints steps, and the page is resolved after the heal.
+    """
+    for name in ("prometheus", "prometheus-alertmanager"):
+        need_tool(name)
+    demo = start("--incident=queue", "--fast", "--duration=110")
+    said = [*until_it_runs(demo)]
+    (command,) = (line.split()[1:] for line in said if line.startswith("diagnosis "))
+    assert demo.stdout
+    page = next(line for line in demo.stdout if line.startswith("FIRING page"))
+    link = next(line for line in demo.stdout if line.strip().startswith("http") and "/runbooks/" in line).strip()
+
+    runbook = urllib.request.urlopen(link).read().decode()
+    diagnosis = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    resolved = next((line for line in demo.stdout if line.startswith("resolved")), None)
+    demo.send_signal(signal.SIGINT)
+    demo.communicate(timeout=60)
+
+    assert page.split() == ["FIRING", "page", "phase", "queue", "LLMQueueBurn"]
+    assert "Do first:" in runbook
+    assert diagnosis.stdout.startswith("QUEUE ")
+    assert re.search(r"^ +1\. ", diagnosis.stdout, re.MULTILINE)
+    assert resolved
+    assert "LLMQueueBurn" in resolved
+
+
 @pytest.mark.parametrize("flag", ["--port", "--admin-port", "--engine-port"])
 def test_a_taken_port_is_named_with_what_to_do_before_anything_is_started(
     flag: str, capsys: pytest.CaptureFixture[str]

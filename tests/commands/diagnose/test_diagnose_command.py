@@ -26,10 +26,10 @@ def test_the_dump_of_the_help(capsys: pytest.CaptureFixture[str], monkeypatch: p
     out = capsys.readouterr().out
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].startswith("UNATTRIBUTED, perhaps queue or prefill  (time to first token first, cause load)")
+    assert lines[0].startswith("UNATTRIBUTED, perhaps queue or prefill  (worst: time to first token, cause load)")
     assert lines[1] == "  time to first token: BROKEN  p99 3.2 s (threshold 1.5 s, assumed: 2.1 x of it)"
     assert lines[2] == "  between tokens:      BROKEN  p99 80 ms (threshold 50 ms, assumed: 1.6 x of it)"
-    assert "between tokens is broken too, in decode" in out
+    assert "between tokens is broken too; phase decode" in out
     assert "the queue cannot drain" in " ".join(out.split())
     assert len(lines) <= MOST_LINES
 

@@ -52,7 +52,7 @@ def test_the_lanes_beside_the_first_are_named_with_their_phase() -> None:
 
     shown = text(document(lanes), 200, whole=False)
 
-    assert "  Broken too: code (unattributed).\n  No verdict on: night.\n  Well: batch.\n" in shown
+    assert "  Broken too: lane code (unattributed).\n  No verdict on: lane night.\n  Well: lane batch.\n" in shown
     assert shown.splitlines()[0].endswith("[lane chat]")
 
 
@@ -137,7 +137,7 @@ def test_gaps_are_called_before_delivery_beside_misses_with_delivery() -> None:
     shown = text(document([diagnose(stream)]), 200)
 
     number = (
-        "BROKEN  60 of 120 requests were above 80 ms a token in the mean of an answer, where 12 may be;"
+        "BROKEN  60 of 120 requests missed 80 ms a token, the mean of an answer, 12 allowed;"
         " p99 20 ms of 5,000 gaps, before delivery"
     )
     assert f"  between tokens:      {number}" in shown

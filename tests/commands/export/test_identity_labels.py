@@ -158,7 +158,7 @@ def that_know_no_cluster(texts: Mapping[str, str]) -> dict[str, str]:
         r"{{-? with [$.\w]*\.cluster }}.*?{{ end }}",
         r"\bcluster,\s+(?=namespace)",
         r"\bcluster=%q,",
-        r'\(or\s+\$labels\.cluster\s+""\)\s+',
+        r'\s+\(or\s+\$labels\.cluster\s+""\)',
     )
     made = {name: re.sub("|".join(parts), "", text) for name, text in texts.items()}
     assert not any(re.search(r"\bcluster[,=]|\.cluster\b", text) for text in made.values())

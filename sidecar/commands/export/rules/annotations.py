@@ -58,7 +58,7 @@ def _matchers(further: str = "") -> str:
     A cluster that is absent must be absent in what is asked, too: another one may have the same names. %q: the value in quotes, escaped
     as PromQL reads it. `or`: a label that the alert does not have is nil in vmalert, of which %q would write no PromQL.
     """
-    cluster = f'{{{{ $m := printf "{CLUSTER}=%q," (or $labels.{CLUSTER} "") }}}}'
+    cluster = f'{{{{$m := printf "{CLUSTER}=%q," (or $labels.{CLUSTER} "")}}}}'
     # Without spaces, because this stands in each text.
     return f'{cluster}{{{{range $k,$v := $labels}}}}{{{{$m = printf "%s%s=%q," $m $k $v}}}}{further}{{{{end}}}}'
 
@@ -133,10 +133,10 @@ def _title(facts: str, phase: str, *, of_pod: bool = False) -> str:
     )
     # One action a label, which other names of it can take the place of (`identity_labels.py`).
     far = f'{{{{ with $labels.{CLUSTER} }}}}{{{{ $far = printf "%s, %.24s" $far . }}}}{{{{ end }}}}'
-    where, name = ("pod %.40s", _value_of("pod")) if of_pod else ("%.20s", "$labels.lane")
+    where, name = ("pod %.40s", _value_of("pod")) if of_pod else ("lane %.20s", "$labels.lane")
     model = '(reReplaceAll ".*[/\\\\\\\\]" "" $labels.model)'
     of = f'"{phase}"' if phase else "$labels.phase"
-    words = f'(printf "%s: {where}, %.30s" $t {name} {model})'
+    words = f'(printf "%s: {where} of %.30s" $t {name} {model})'
     walk = _walked(facts, phase, 'is=~\\"a_root|b_since|_several\\"', read)
     return (
         f"{_matchers()}{{{{ $t := {of} }}}}{_empty('in', 'far')}{walk}{far}"

@@ -7,13 +7,13 @@ A text is all pieces of its alert in order, and what is absent is left out.
 
 | `is` | `says`, and further labels |
 |---|---|
-| `a_root` | `: prefill costs 2.2x the usual`; `cause`, the leading one of the phase; `title`: ` 2.2x`, or ` (slots)` for a cause without a size |
-| `b_since` | ` since 10:15 UTC`, with the date if it is not today's |
-| `c_age` | `, for 6 min`: whole minutes, or hours from two on |
+| `a_root` | `: prefill costs 2.2x the usual`; `cause`, the leading one of the phase; `title`: ` (prefill_cost 2.2x)`, or ` (slots)` for a cause without a size |
+| `b_since` | `; it began at 10:15 UTC`, with the date if it is not today's; `title`: ` since 10:15 UTC` |
+| `c_age` | `, 6 min ago`: whole minutes, or hours from two on |
 | `d_objective` | `. TTFT` |
 | `f_latency` | ` p95 %s,`; `ask`, PromQL for the quantile that the target names, of the window that fired and of the prompt lengths with most misses. It yields nothing below the threshold: requests that failed have missed, and no histogram has their latency. It is asked where it is told, of one lane while it fires: quantiles of all lanes would cost more than all other rules |
-| `g_limit` | ` threshold 1.5 s (prompts 512-4k);` of the same lengths |
-| `h_misses` | ` 44 of 61 requests in 2 min missed (outage: half of the requests or more).`: the row of the tiers that holds |
+| `g_limit` | ` threshold 1.5 s (prompts of 512-4k tokens);` of the same lengths |
+| `h_misses` | ` 44 of 61 requests in 2 min missed (outage: at least half).`: the row of the tiers that holds |
 | `m_waited` | where most misses waited, if that is another phase than the root's, and why this is no contradiction |
 | `n_pod` | a pod that misses clearly more than all together; `pod`, the one with most misses in any case |
 | `p_sure` | ` Confidence high: 88 %.`, of the pod that is least sure, or the root's share where no pod tells any; `ratio`, the same from 0 to 1 |
@@ -50,6 +50,7 @@ from sidecar.commands.export.rules.root_rules import (
     WAITED_IN,
 )
 from sidecar.commands.export.rules.rule import Record
+from sidecar.diagnosis.cause_words import SAYS, SIZED, WAITS
 from sidecar.diagnosis.first_steps import first_step
 from sidecar.metrics.catalogue import (
     INCIDENT_BEGAN_TIMESTAMP_SECONDS,
@@ -63,70 +64,26 @@ from sidecar.metrics.catalogue import (
     TIME_PER_OUTPUT_TOKEN_SECONDS,
     TIME_TO_FIRST_TOKEN_SECONDS,
 )
-from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.objectives.attribution import Blame
 from sidecar.objectives.objective import Objective
-from sidecar.pod.causes import ROOTS, Cause, Unknown
+from sidecar.pod.causes import ROOTS, Unknown
 
 
-SAYS: Mapping[str, str] = {
-    Cause.LOAD: "more load arrives than usually",
-    Cause.SLOTS: "all slots are taken",
-    Cause.KV: "the KV cache is full",
-    Cause.PREEMPTION: "running requests are preempted",
-    Cause.LONGER_OUTPUTS: "answers are longer than usually",
-    Cause.REJECTED: "requests are rejected (429, 503 or 529)",
-    Cause.PREFILL_COST: "prefill costs more than usually",
-    Cause.UNCACHED: "less of the prompts is cached than usually",
-    Cause.PROMPT_MIX: "prompts are longer than usually",
-    Cause.FRONT_END: "requests wait in the front end",
-    Cause.DECODE_COST: "decode costs more than usually",
-    Cause.KV_TRANSFER: "the KV cache moves slowly to the decode worker",
-    Cause.HOP: "something on the way collects tokens",
-    Cause.CLIENT: "clients read slowly",
-    Cause.DOWN: "the engine is down",
-    Cause.RESTART: "the engine restarted",
-    Cause.SILENCE: "the engine sends nothing, to some streams or to all",
-    Cause.ERRORS: "the engine fails requests",
-    Cause.SIDECAR_LATE: "the sidecar lacks CPU",
-    Cause.SIDECAR_BUDGET: "a limit of the sidecar is reached",
-    Unknown.YOUNG: "there is no baseline yet",
-    Unknown.UNCLEAR: "the evidence is for nothing, or for several causes alike",
-}
-"""Each cause in words."""
-SIZED: Mapping[str, tuple[str, str]] = {
-    Cause.LOAD: ("load is ", "x the usual"),
-    Cause.LONGER_OUTPUTS: ("answers are ", "x as long as usually"),
-    Cause.PREFILL_COST: ("prefill costs ", "x the usual"),
-    Cause.UNCACHED: ("uncached prompt tokens are ", "x the usual"),
-    Cause.PROMPT_MIX: ("prompts are ", "x as long as usually"),
-    Cause.DECODE_COST: ("decode costs ", "x the usual"),
-}
-"""Causes of which `llm_incident_size_ratio` gives the size: the words in front of it, and behind it."""
 WOULD_TELL: Mapping[str, str] = {
     Unknown.YOUNG: "Wait for two quiet minutes, or load a file of sidecar baseline export from a healthy pod",
     Unknown.UNCLEAR: "Read the evidence on the status page; it names the flag of the engine that would tell",
 }
 """The first step where the root is not known."""
 _MET = {
-    ("outage", 0.5): "half of the requests or more",
-    ("outage", 0.33): "a third of the requests or more",
-    ("outage", 0.9): "nine tenths of the requests or more",
-    ("fast", 10): "10 times what the target allows, or more",
-    ("steady", 6): "6 times what the target allows, or more",
-    ("slow", 2): "twice what the target allows, or more",
-    ("slow", 1): "all that the target allows, or more",
+    ("outage", 0.5): "at least half",
+    ("outage", 0.33): "at least a third",
+    ("outage", 0.9): "at least nine tenths",
+    ("fast", 10): "at least 10 times what the target allows",
+    ("steady", 6): "at least 6 times what the target allows",
+    ("slow", 2): "at least twice what the target allows",
+    ("slow", 1): "at least all that the target allows",
 }
 """Tier and threshold of a row of `TIERS` to its condition in words."""
-WAITS: Mapping[str, str] = {
-    Blame.QUEUE: "where there is more work than room, every phase takes longer",
-    Blame.PREFILL: "prompts that cost more keep other requests waiting",
-    Blame.FIRST_TOKEN: "what is late before the scheduler is counted there",
-    Blame.DECODE: "slower tokens keep their places for longer",
-    Blame.STREAM: "output that is held back is counted there",
-    Blame.ENGINE: "what an engine loses is counted where it waited",
-    SIDECAR: "what a late sidecar measures is counted there",
-}
-"""Phase of the root to the reason for which its misses may wait in another phase. `unattributed` claims no root."""
 OBJECTIVES: Mapping[str, str] = {
     Objective.TTFT: "TTFT",
     Objective.TPOT: "TPOT",
@@ -300,20 +257,22 @@ def _named_objective(expr: str) -> str:
 
 def _beginning(stamps: str, minutes: str, by: str) -> tuple[str, ...]:
     """Pieces about the beginning, from numbers by these labels."""
-    today = _told(_written(f"({stamps}) >= {_TODAY_STAMP}", by), "says", " since $1:$2 UTC", "n", "........(..)(..)")
+    today = _told(
+        _written(f"({stamps}) >= {_TODAY_STAMP}", by), "says", "; it began at $1:$2 UTC", "n", "........(..)(..)"
+    )
     earlier = _told(
         _written(f"({stamps}) < {_TODAY_STAMP}", by),
         "says",
-        " since $1-$2-$3 $4:$5 UTC",
+        "; it began at $1-$2-$3 $4:$5 UTC",
         "n",
         "(....)(..)(..)(..)(..)",
     )
     in_minutes = _written(f"({minutes}) >= 1 < {_MINUTES_TOLD}", by)
     in_hours = _written(f"floor((({minutes}) >= {_MINUTES_TOLD}) / 60)", by)
     return (
-        _fact("b_since", _told(f"({_either(today, earlier)})", "title", "$1", "says", "(.*)")),
-        _fact("c_age", _told(in_minutes, "says", ", for $1 min", "n", "(.*)")),
-        _fact("c_age", _told(in_hours, "says", ", for $1 h", "n", "(.*)")),
+        _fact("b_since", _told(f"({_either(today, earlier)})", "title", " since $1", "says", "; it began at (.*)")),
+        _fact("c_age", _told(in_minutes, "says", ", $1 min ago", "n", "(.*)")),
+        _fact("c_age", _told(in_hours, "says", ", $1 h ago", "n", "(.*)")),
     )
 
 
@@ -331,7 +290,8 @@ def _roots(named: str, sizes: str, sized_by: str, by: str) -> str:
     size = _written(f"round({sizes}, 0.1)", sized_by, "size")
     sized = f'label_join({named} * on ({sized_by}) group_left (size) {size}, "says", "", "before", "size", "after")'
     told = _told(f"({_either(sized, named, on=by)})", "says", ": $1", "says", "(.*)")
-    return _told(_told(told, "title", " ($1)", "cause", "(.*)"), "title", " ${1}x", "size", "(.+)")
+    told = _joined(told, "cause", "size")
+    return _told(_told(told, "title", " ($1)", "all", "(.*)[|]"), "title", " ($1 ${2}x)", "all", "(.*)[|](.+)")
 
 
 # --- lanes -----------------------------------------------------------------------------------------------------------------
@@ -377,7 +337,7 @@ def _limits() -> tuple[str, ...]:
     facts = []
     for expr, unit in ((f"{limit} >= 1", "s"), (f"round(({limit} < 1) * 1000, 0.1)", "ms")):
         told = _joined(_written(expr, by), "n", "prompt_bucket")
-        said = f" threshold $1 {unit} (prompts $2);"
+        said = f" threshold $1 {unit} (prompts of $2 tokens);"
         facts.append(_fact("g_limit", _told(told, "says", said, "all", "(.*)[|](.*)")))
     return *facts, _latency(by)
 
