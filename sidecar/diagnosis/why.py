@@ -65,7 +65,7 @@ def rejections(m: Measured) -> list[str]:
 
 def of_window(verdict: Verdict) -> str:
     """The window of the decided misses, ` of the last 2 min`; empty if it is not known."""
-    return "" if verdict.seconds is None else f" of the last {seconds(verdict.seconds)}"
+    return "" if verdict.seconds is None else f" of the last {seconds(float(round(verdict.seconds)))}"
 
 
 def shares(verdict: Verdict) -> str:
@@ -284,11 +284,11 @@ def state(m: Measured) -> list[str]:
             "" if not wait else f": each waits about {seconds(wait)}, at {digits(rate or 0.0)} arrivals a second in all"
         )
         where = "the queues of all pods" if m.source == "prometheus" else "the engine's whole queue"
-        said.append(f"{digits(load.waiting)} requests wait in {where}{more}.")
+        said.append(f"{digits(round(load.waiting, 1))} requests wait in {where}{more}.")
     elif load.lane_waiting:
         wait = _over_arrivals(load.lane_waiting, load.arrivals_per_second)
         more = "" if not wait else f": each waits about {seconds(wait)}, at the lane's own rate"
-        said.append(f"{digits(load.lane_waiting)} requests of this lane wait for their first output{more}.")
+        said.append(f"{digits(round(load.lane_waiting, 1))} requests of this lane wait for their first output{more}.")
     if load.running is not None and load.slots is not None:
         said.append(f"{digits(load.running)} of {digits(load.slots)} slots of the batch are taken.")
     if load.kv_usage is not None:

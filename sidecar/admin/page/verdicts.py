@@ -58,7 +58,7 @@ def _card(d: Diagnosis, among: Sequence[Diagnosis], *, folded: bool) -> str:
     """The card of one broken lane. `folded`: only the title line shows until it is unfolded."""
     assert d.phase is not None
     assert d.first is not None
-    about = [f"{NAMES[d.first]} first"]
+    about = [f"worst: {NAMES[d.first]}"]
     if d.cause is not None:
         about.append(f"cause {d.cause}")
     if d.confidence is not None:
