@@ -325,8 +325,16 @@ def test_a_diagnosis_is_made_without_io() -> None:
 
 
 def test_spans_are_decoded_without_io() -> None:
-    """Bytes in, spans out. Only the intake imports a loop, and only the listeners and the forwarding import sockets."""
-    hands_on = ("intake.py", "receiver.py", "grpc_listener.py", "forwarding.py", "spans.py")
+    """Bytes in, spans out. Only the intake and what sends spans import a loop, and only the listeners and the outbox import sockets."""
+    hands_on = (
+        "intake.py",
+        "receiver.py",
+        "grpc_listener.py",
+        "forwarding.py",
+        "outbox.py",
+        "exporting.py",
+        "spans.py",
+    )
     pure = [path for path in modules("otlp") if path.name not in hands_on]
 
     assert importers(*LOOP_CLOCK_AND_SOCKETS, "sidecar.metrics", among=pure) == []

@@ -149,6 +149,28 @@ UNCOUNTED_KINDS = ("event_stream", "websocket")
 SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
 """Results for a span that an engine sent; a forwarded one is also one of the first two."""
 
+ACKNOWLEDGED = "acknowledged"
+"""The fate of a span that the user's collector took."""
+
+
+class NotTaken(StrEnum):
+    """Reasons why the user's collector did not take a span: the other fates."""
+
+    QUEUE_FULL = "queue_full"
+    REJECTED = "rejected"
+    """The collector took the request, and rejected this span (`partial_success`)."""
+    REFUSED = "refused"
+    """It answered with a status after which nothing is sent again."""
+    UNAVAILABLE = "unavailable"
+    """At the last attempt it did not answer, or said that it was busy."""
+    SHUTDOWN = "shutdown"
+    """The process ended first."""
+    UNWRITTEN = "unwritten"
+    """The request could not be written: a mistake of this program."""
+
+
+SPAN_FATES = (ACKNOWLEDGED, *NotTaken)
+
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
     "provisional",

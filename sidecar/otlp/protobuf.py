@@ -8,7 +8,6 @@ often enough for the caller to read the clock. Pure; it refuses to guess: malfor
 span leaves out is empty.
 """
 
-import struct
 from collections.abc import Callable, Generator, Iterator
 
 from sidecar.engines.span import Span
@@ -27,7 +26,7 @@ from sidecar.otlp.limits import (
     TooLargeError,
 )
 from sidecar.otlp.received import ReceivedSpan, Surroundings
-from sidecar.otlp.wire_format import I64, LEN, VARINT, Body, Fields
+from sidecar.otlp.wire_format import DOUBLE, FIXED64, I64, LEN, VARINT, Body, Fields
 
 
 _TRACE_ID, _SPAN_ID, PARENT = 1 << 3 | LEN, 2 << 3 | LEN, 4 << 3 | LEN
@@ -35,8 +34,6 @@ _ID_BYTES = {_TRACE_ID: 16, _SPAN_ID: 8, PARENT: 8}
 _NAME = 5 << 3 | LEN
 _START_UNIX_NANO, _END_UNIX_NANO = 7 << 3 | I64, 8 << 3 | I64
 _ATTRIBUTE = 9 << 3 | LEN
-_DOUBLE = struct.Struct("<d")
-_FIXED64 = struct.Struct("<Q")
 
 
 class _SpanRefusedError(Exception):
@@ -127,7 +124,7 @@ class _Walk:
             elif tag == _NAME:
                 name = self._text(a, b, MAX_SPAN_NAME_BYTES, "name")
             elif tag in (_START_UNIX_NANO, _END_UNIX_NANO):
-                (instants[tag],) = _FIXED64.unpack_from(self._body, a)
+                (instants[tag],) = FIXED64.unpack_from(self._body, a)
         if not ids.get(_TRACE_ID) or not ids.get(_SPAN_ID):
             raise _SpanRefusedError("a span without a trace id or span id")
         return Span(
@@ -192,7 +189,7 @@ class _Walk:
         # Tag and length of the value, then the tag of its double: 11 bytes after the key, no other form fits.
         if key_end + 11 != end or body[key_end : key_end + 3] != b"\x12\x09\x21":
             return False
-        into[self._text(start + 2, key_end, MAX_KEY_BYTES, "attribute key")] = _DOUBLE.unpack_from(body, key_end + 3)[0]
+        into[self._text(start + 2, key_end, MAX_KEY_BYTES, "attribute key")] = DOUBLE.unpack_from(body, key_end + 3)[0]
         self._fields.left -= 3
         self._fields.left_in_span -= 3
         return True
@@ -210,7 +207,7 @@ class _Walk:
             elif tag == 3 << 3 | VARINT:
                 value = a - (1 << 64) if a >= 1 << 63 else a
             elif tag == 4 << 3 | I64:
-                (value,) = _DOUBLE.unpack_from(self._body, a)
+                (value,) = DOUBLE.unpack_from(self._body, a)
             elif tag >> 3 in (5, 6, 7):  # array, map, bytes
                 value = None
         return value

@@ -1,9 +1,10 @@
-"""Reads the protobuf wire format (protobuf.dev/programming-guides/encoding) field by field, from untrusted bytes. Pure.
+"""The protobuf wire format (protobuf.dev/programming-guides/encoding): fields read from untrusted bytes, and written. Pure.
 
 It knows varints, lengths and fixed sizes. It refuses to know what a field means; a field that the caller skips is not
 entered. It counts the fields read, per span and per request.
 """
 
+import struct
 from collections.abc import Iterator
 from mmap import mmap
 
@@ -12,6 +13,8 @@ from sidecar.otlp.limits import MAX_FIELDS, MAX_SPAN_FIELDS, MalformedError
 
 Body = bytes | bytearray | mmap
 VARINT, I64, LEN, I32 = 0, 1, 2, 5
+DOUBLE, FIXED64 = struct.Struct("<d"), struct.Struct("<Q")
+"""The contents of two kinds of I64."""
 
 
 class Fields:
@@ -79,3 +82,23 @@ class Fields:
             if shift > 63:
                 raise MalformedError("a varint is longer than 64 bits")
         raise MalformedError("a varint is incomplete")
+
+
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+
+
+def varint(value: int) -> bytes:
+    """A number from 0 on, in as many bytes as it needs."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def message(number: int, content: bytes) -> bytes:
+    """A length-delimited field with this number."""
+    return varint(number << 3 | LEN) + varint(len(content)) + content

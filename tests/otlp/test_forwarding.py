@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sidecar.classify.trace import Minted, TraceContext
-from sidecar.otlp import forwarding as forwards
-from sidecar.otlp import json_spans, protobuf
-from sidecar.otlp.forwarding import BATCH_SPANS, MAX_WAITING_SPANS, Forward
+from sidecar.otlp import json_spans, outbox, protobuf
+from sidecar.otlp.forwarding import MOST_FORWARDED, Forward
 from sidecar.otlp.limits import Tally
+from sidecar.otlp.outbox import BATCH_SPANS
 from tests.support.certificates import Authority
+from tests.support.collector import Collector, Said, partly
 from tests.support.otlp import PARENT, SPAN, TRACE, json_of, request_of
 
 
@@ -27,28 +26,12 @@ UNSAMPLED = Minted(TRACE, MINTED, TraceContext(TRACE, CLIENT, sampled=False))
 OUR_OWN = Minted(TRACE, MINTED, None)
 
 
-class Collector:
-    """A collector that keeps the requests it gets, and answers with its statuses in order, then 200."""
-
-    def __init__(self) -> None:
-        self.requests: list[Any] = []
-        self.statuses: list[int] = []
-        self.url = ""
-
-    async def take(self, request: web.Request) -> web.Response:
-        assert request.content_type == "application/x-protobuf"
-        self.requests.append(ExportTraceServiceRequest.FromString(await request.read()))
-        return web.Response(status=self.statuses.pop(0) if self.statuses else 200)
-
-    @property
-    def spans(self) -> list[Any]:
-        return [s for r in self.requests for a in r.resource_spans for scope in a.scope_spans for s in scope.spans]
-
-
 class Sending:
     """A forward to a collector, and its counters."""
 
-    def __init__(self, collector: Collector, minted: dict[str, Minted], sampled: dict[str, None]) -> None:
+    def __init__(
+        self, collector: Collector, minted: dict[str, Minted], sampled: dict[str, None], exported: bool = False
+    ) -> None:
         self.collector = collector
         self._changed = asyncio.Event()
         self.counted = {"sent": 0, "dropped": 0}
@@ -58,6 +41,7 @@ class Sending:
             sampled=sampled,
             sent=lambda n: self._count("sent", n),
             dropped=lambda n: self._count("dropped", n),
+            exported=lambda _minted: exported,
         )
 
     def _count(self, what: str, n: int) -> None:
@@ -82,27 +66,24 @@ def play(
     minted: Minted | None = None,
     *,
     sampled: bool = False,
+    exported: bool = False,
     tls: ssl.SSLContext | None = None,
 ) -> None:
-    monkeypatch.setattr(forwards, "GATHER_SECONDS", 0.01)
-    monkeypatch.setattr(forwards, "WAITS_SECONDS", (0.0, 0.01, 0.01))
+    monkeypatch.setattr(outbox, "GATHER_SECONDS", 0.01)
+    monkeypatch.setattr(outbox, "WAITS_SECONDS", (0.0, 0.01, 0.01))
 
     async def played() -> None:
         collector = Collector()
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/v1/traces", collector.take)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        collector.url = f"http{'' if tls is None else 's'}://127.0.0.1:{runner.addresses[0][1]}/v1/traces"
-        sending = Sending(collector, {} if minted is None else {MINTED: minted}, {TRACE: None} if sampled else {})
-        task = asyncio.create_task(sending.forward.run())
-        try:
-            await scenario(sending)
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await runner.cleanup()
+        async with collector.listening(tls):
+            sending = Sending(
+                collector, {} if minted is None else {MINTED: minted}, {TRACE: None} if sampled else {}, exported
+            )
+            task = asyncio.create_task(sending.forward.outbox.run())
+            try:
+                await scenario(sending)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(played())
 
@@ -135,7 +116,7 @@ def test_a_sampled_span_hangs_under_its_clients_span_again_and_is_otherwise_as_i
 def test_a_collector_over_tls_is_believed_if_this_machine_trusts_its_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusts: bool, counted: dict[str, int]
 ) -> None:
-    """The trusted certificates are read when forwarding starts: aiohttp's own were not read (`app.py`)."""
+    """The trusted certificates are read when sending starts: aiohttp's own were not read (`app.py`)."""
     authority = Authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem") if trusts else "/dev/null")
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
@@ -149,6 +130,23 @@ def test_a_collector_over_tls_is_believed_if_this_machine_trusts_its_certificate
         assert len(sending.collector.requests) == counted.get("sent", 0)
 
     play(scenario, monkeypatch, SAMPLED, tls=tls)
+
+
+@pytest.mark.parametrize("minted", [SAMPLED, OUR_OWN])
+def test_below_a_request_that_is_exported_itself_the_engines_span_stays_as_it_came(
+    monkeypatch: pytest.MonkeyPatch, minted: Minted
+) -> None:
+    """Its parent is the id under which the sidecar exports the request, in the client's trace or in one that begins here."""
+
+    async def scenario(sending: Sending) -> None:
+        request = request_of({"parent_span_id": MINTED})
+
+        sending.offer(request)
+        await sending.until(sent=1)
+
+        assert sending.collector.requests == [request]
+
+    play(scenario, monkeypatch, minted, exported=True)
 
 
 def test_the_engines_inner_spans_of_a_sampled_trace_go_on_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,24 +201,17 @@ def test_many_spans_go_in_batches_and_neighbours_share_their_resource(monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("statuses", "counted", "attempts"),
-    [
-        pytest.param([503, 429], {"sent": 1}, 3, id="busy twice"),
-        pytest.param([503, 503, 503], {"dropped": 1}, 3, id="busy for too long"),
-        pytest.param([400], {"dropped": 1}, 1, id="refused for good"),
-        pytest.param([302], {"dropped": 1}, 1, id="sent elsewhere"),
-    ],
+    ("answers", "counted"),
+    [([Said(503)], {"sent": 1}), ([Said(400)], {"dropped": 1}), ([partly(1, "no")], {"dropped": 1})],
 )
-def test_a_busy_collector_is_asked_again_and_what_is_lost_is_counted(
-    monkeypatch: pytest.MonkeyPatch, statuses: list[int], counted: dict[str, int], attempts: int
+def test_what_the_collector_takes_is_sent_and_all_else_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, answers: list[Said], counted: dict[str, int]
 ) -> None:
     async def scenario(sending: Sending) -> None:
-        sending.collector.statuses = list(statuses)
+        sending.collector.answers = [*answers]
 
         sending.offer(request_of({}))
         await sending.until(**counted)
-
-        assert len(sending.collector.requests) == attempts
 
     play(scenario, monkeypatch, sampled=True)
 
@@ -239,30 +230,14 @@ def test_a_collector_that_is_not_there_fills_a_bounded_queue(monkeypatch: pytest
         sending.forward = forward
         for _ in range(9):
             sending.offer(request_of(*[{}] * 500))
-        assert sending.counted == {"sent": 0, "dropped": 9 * 500 - MAX_WAITING_SPANS}
+        assert sending.counted == {"sent": 0, "dropped": 9 * 500 - MOST_FORWARDED.spans}
 
-        task = asyncio.create_task(forward.run())
+        task = asyncio.create_task(forward.outbox.run())
         await sending.until(dropped=9 * 500)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     play(scenario, monkeypatch)
-
-
-def test_what_waits_at_the_end_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(sending: Sending) -> None:
-        monkeypatch.setattr(forwards, "GATHER_SECONDS", 60.0)
-        task = asyncio.create_task(sending.forward.run())
-        await asyncio.sleep(0)
-        sending.offer(request_of({}, {}))
-        await asyncio.sleep(0.01)
-
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-        assert sending.counted == {"sent": 2, "dropped": 0}
-
-    play(scenario, monkeypatch, sampled=True)
 
 
 def test_spans_that_came_as_json_stay_here_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
