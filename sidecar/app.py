@@ -203,9 +203,11 @@ class App:
         if self.serving.road.in_flight:
             log.warning("grace_over", cut_short=self.serving.road.in_flight)
             self.serving.traffic.abandon()
+        self.serving.road.endings.flush()
         self.serving.settlement.pending.close_all(Reason.SHUTDOWN)
         if self.beside is not None:
             await self.beside.baselines.last_save()
+            await self.beside.send_last_spans()
         await asyncio.sleep(LAST_SCRAPE_SECONDS)
 
     async def _end(self, exit_code: int) -> int:
@@ -234,7 +236,7 @@ def _no_certificates() -> Iterator[None]:
     """Have aiohttp's import not read the machine's 140 trusted certificates, twice: 40 ms and 3 MB.
 
     Of all connections of this process, only one to a collector may be TLS to another host, and it reads them itself
-    (`otlp/forwarding.py`). A context that is made meanwhile trusts no certificate.
+    (`otlp/outbox.py`). A context that is made meanwhile trusts no certificate.
     """
     ssl.SSLContext.set_default_verify_paths = lambda _self: None  # type: ignore[assignment,method-assign]  # during the import
     try:

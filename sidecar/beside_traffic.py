@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -27,9 +27,11 @@ from sidecar.classify.inflate import preload
 from sidecar.config.file import ConfigErrors
 from sidecar.config.in_force import as_yaml
 from sidecar.config.schema import Config, restart_needed
+from sidecar.engines.engine import AUTO, NONE
 from sidecar.engines.reports.fetcher import ReportFetcher, readers_of
 from sidecar.engines.reports.sink import ReportSink
 from sidecar.health.health import Health
+from sidecar.ledger.account import Account
 from sidecar.lifecycle import Life
 from sidecar.logs.placement import in_words
 from sidecar.metrics import catalogue as c
@@ -38,12 +40,20 @@ from sidecar.observe.budget_metrics import BudgetMetrics
 from sidecar.observe.engine_progress import EngineProgress
 from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.in_flight import InFlight
+from sidecar.observe.span_sampling import SampledTraces, SpanSampling
 from sidecar.otlp.receiver import PATH as TRACES
-from sidecar.otlp.spans import Spans
+from sidecar.otlp.spans import AT_END_SECONDS, Spans
 from sidecar.pod.liveness.progress import Progress
 from sidecar.serving import Serving, shown
 from sidecar.shutdown import Drained, Shutdown
 
+
+if TYPE_CHECKING:
+    from sidecar.otlp.exporting import Export
+
+
+MOST_LAST_SPANS_SECONDS = 5.0
+"""A collector that takes nothing holds the end of an idle process for no longer, however much of the grace is left."""
 
 log = structlog.get_logger()
 
@@ -105,12 +115,17 @@ class BesideTraffic:
             running=lambda: self.engine_side.state.running,
         )
         self.health = Health(lambda: serving.traffic.lost, self.progress.look)
+        self.export = self._exported(config) if config.spans.export_url else None
+        """The way of requests' own spans to the user's collector; None where none is exported."""
+        sampling = settlement.sampling
         self.spans = Spans(
             config.spans,
             settlement.span,
             serving.recorder,
             minted=settlement.minted,
-            sampled=settlement.sampled_traces,
+            sampled=SampledTraces(settlement.sampled_traces, settlement.own_traces, sampling),
+            exported=None if sampling is None else sampling.exports,
+            export=self.export,
             clock=clock,
         )
         self.budget_metrics = BudgetMetrics(
@@ -152,6 +167,33 @@ class BesideTraffic:
         self.admin.access.on_loaded = self._reload_gauges
         self._state_at_scrape()
 
+    def _exported(self, config: Config) -> "Export":
+        """Sends a span of each sampled request to the collector, from now on."""
+        from sidecar.otlp.exporting import Export  # noqa: PLC0415  loaded only where it is used
+
+        serving, settlement = self._serving, self._serving.settlement
+        export = Export(
+            config.spans.export_url,
+            serving.metrics,
+            version=__version__,
+            placement=serving.placement,
+            environment=os.environ,
+            provider=lambda: serving.engine.kind if serving.engine.kind not in (AUTO, NONE) else None,
+            random_hex=settlement.random_hex,
+            clock=serving.clock,
+            unix_nanos=time.time_ns,
+            dropped=serving.recorder.dropped,
+        )
+        learn = serving.on_closed
+
+        def closed(account: Account) -> None:
+            learn(account)
+            export.offer(account)
+
+        serving.on_closed = closed
+        settlement.sampling = SpanSampling(config.spans.export_untraced_ratio, settlement.random_hex)
+        return export
+
     # --- life --------------------------------------------------------------------------------------------------------
 
     async def start(self, doorstep: Sequence[Any]) -> None:
@@ -172,6 +214,11 @@ class BesideTraffic:
             self.report_fetcher.run(),
             self.baselines.run(),
         )
+
+    async def send_last_spans(self) -> None:
+        """Send the spans that wait for a collector, in the time that is left of the drain."""
+        left_seconds = min(self._shutdown.left_seconds, MOST_LAST_SPANS_SECONDS)
+        await self.spans.send_last(max(left_seconds, AT_END_SECONDS))
 
     async def stop(self) -> None:
         """Stop listening."""

@@ -74,6 +74,14 @@ class Shutdown:
         self._draining: asyncio.Task[Drained] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._began_at = 0.0
+        self._grace_seconds = 0.0
+
+    @property
+    def left_seconds(self) -> float:
+        """Seconds until the drain's deadline; 0 behind it, and where no drain has begun."""
+        if self._draining is None or self._hurry.is_set():
+            return 0.0
+        return max(0.0, self._began_at + self._grace_seconds - self._clock())
 
     def hurry(self) -> None:
         """End the drain now, whatever is in flight."""
@@ -84,6 +92,7 @@ class Shutdown:
         if self._draining is None:
             self._began_at = self._clock()
             times = self._times()
+            self._grace_seconds = times.grace_seconds
             self._draining = asyncio.create_task(self._drain(times), name="shutdown.drain")
             self._ending = asyncio.create_task(self._end(self._draining, times), name="shutdown.end")
         return await asyncio.shield(self._draining)  # a request for it that is given up does not end it

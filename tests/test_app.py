@@ -13,11 +13,14 @@ import pytest
 import structlog.testing
 
 from sidecar import app as module
+from sidecar import beside_traffic
 from sidecar.app import App
 from sidecar.budgets.budgets import LEAST_FILES, LEAST_MEMORY_BYTES, Kind, limits_of
 from sidecar.budgets.machine import Machine
 from sidecar.config.schema import Config, ProxyConfig
+from sidecar.otlp import outbox
 from tests.support.certificates import Authority
+from tests.support.collector import Collector, until
 from tests.support.origin import Origin, Visit, answering
 from tests.support.ports import free_port
 from tests.support.sidecar_process import running_sidecar
@@ -258,3 +261,53 @@ def test_signals_that_mean_something_to_other_servers_end_nothing_and_are_told_o
             return answers, code, [line["signal"] for line in logs if line["event"] == "signal_ignored"]
 
     assert asyncio.run(scenario()) == ([b"HTTP/1.1 200 OK"] * 4, 0, ["SIGUSR1", "SIGUSR2"])
+
+
+def exporting(engine_port: int, port: int, url: str, grace_seconds: float) -> Config:
+    return Config.model_validate(
+        {
+            "engine": {"url": f"http://127.0.0.1:{engine_port}"},
+            "proxy": {"listen_address": f"127.0.0.1:{port}"},
+            "web": {"listen_address": "127.0.0.1:0"},
+            "spans": {"export_url": url, "export_untraced_ratio": 1.0},
+            "shutdown": {"lame_duck_seconds": 0, "grace_seconds": grace_seconds},
+        }
+    )
+
+
+ASKS = b"POST /v1/embeddings HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_spans_in_flight_are_sent_before_the_process_ends_and_a_collector_that_hangs_does_not_hold_it(
+    monkeypatch: pytest.MonkeyPatch, takes: bool
+) -> None:
+    """They would wait for more in a batch; the end of the drain sends them at once, while /metrics still answers."""
+    monkeypatch.setattr(outbox, "GATHER_SECONDS", 60.0)
+    monkeypatch.setattr(beside_traffic, "MOST_LAST_SPANS_SECONDS", 5.0 if takes else 0.05)
+    monkeypatch.setattr(beside_traffic, "AT_END_SECONDS", 0.05)
+
+    async def scenario() -> tuple[int, int, dict[str, int], int]:
+        port, collector = free_port(), Collector()
+        if not takes:
+            collector.open.clear()
+        async with Origin(answering(OK)).listening() as origin, collector.listening():
+            of = exporting(origin.port, port, collector.url, 5.0)
+            app = App(of, lambda: of)
+            serving = asyncio.create_task(app.serve())
+            await until(lambda: app.beside is not None and bool(app.beside.spans._sending))
+            assert app.beside is not None
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(ASKS)
+            await reader.read()
+            writer.close()
+            export = app.beside.export
+            assert export is not None
+            app._told_to_stop()
+            code = await serving
+            return code, export.made, {fate: n for fate, n in export.ended.items() if n}, export.outbox.in_flight
+
+    code, made, fates, in_flight = asyncio.run(scenario())
+
+    assert made > 0
+    assert (code, fates, in_flight) == (0, {"acknowledged" if takes else "shutdown": made}, 0)

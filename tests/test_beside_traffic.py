@@ -64,6 +64,12 @@ async def page_of(process: "Process", path: str) -> str:
         await process.beside.admin.stop()
 
 
+EXPORTS = """
+engine: {url: "http://127.0.0.1:8000"}
+spans: {export_url: "http://127.0.0.1:9/v1/traces", export_untraced_ratio: 1}
+"""
+
+
 class Process:
     """Both halves of a process that was never started, and its config file, which can be rewritten."""
 
@@ -315,3 +321,18 @@ def test_the_config_adds_host_names_of_the_admin_side_and_a_reload_changes_them(
         assert found == [421, 200, 200, 200]
 
     asyncio.run(scenario())
+
+
+def test_spans_are_exported_only_where_the_config_wants_it(tmp_path: Path) -> None:
+    """Off, nothing is asked at a request's end and no number of it is on the page; on, the numbers begin at 0."""
+
+    async def scenario(text: str) -> tuple[bool, bool, set[float]]:
+        process = Process(tmp_path, text)
+        serving, beside = process.serving, process.beside
+        page = b"".join(slices(serving.metrics, openmetrics=False, at=0.0)).decode()
+        found = {float(line.split()[-1]) for line in page.splitlines() if line.startswith("llm_sidecar_exported_spans")}
+        process.close()
+        asks = serving.settlement.sampling is not None
+        return asks, serving.on_closed == beside.engine_side.closed, found
+
+    assert [asyncio.run(scenario(text)) for text in (FIRST, EXPORTS)] == [(False, True, set()), (True, False, {0.0})]

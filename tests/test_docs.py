@@ -163,10 +163,29 @@ def test_every_config_that_is_shown_is_a_good_one(page: Path, tmp_path: Path) ->
             assert load(str(file), {}, {}).engine.url.startswith("http://")
 
 
+def scrape_of(block: str) -> str:
+    """A Prometheus' configuration, also where it is the one inside a Collector's, in which a `$` is written twice."""
+    whole = yaml.safe_load(block)
+    if "receivers" not in whole:
+        return block
+    return yaml.safe_dump(whole["receivers"]["prometheus"]["config"], sort_keys=False).replace("$$", "$")
+
+
+def test_a_collector_scrapes_as_a_prometheus_does() -> None:
+    """The recipe for places without Prometheus has the scrape configuration of the page for those with one, and every pipeline has its parts."""
+    (collector,) = code_of(CHECKOUT / "docs/opentelemetry.md", "yaml")[1:]
+    (prometheus,) = (one for one in code_of(CHECKOUT / "docs/attach.md", "yaml") if one.startswith("scrape_configs:"))
+    parts = yaml.safe_load(collector)
+
+    assert yaml.safe_load(scrape_of(collector)) == yaml.safe_load(prometheus)
+    for pipeline in parts["service"]["pipelines"].values():
+        assert all(set(names) <= set(parts[kind]) for kind, names in pipeline.items())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_prometheus_understands_what_it_is_given(page: Path, tmp_path: Path) -> None:
     """promtool checks the scrape configurations and queries."""
-    scrapes = [block for block in code_of(page, "yaml") if "scrape_configs:" in block]
+    scrapes = [scrape_of(block) for block in code_of(page, "yaml") if "scrape_configs:" in block]
     queries = code_of(page, "promql")
     if not scrapes and not queries:
         return

@@ -27,7 +27,8 @@ print(json.dumps([traffic, sorted(sys.modules)]))
 def test_traffic_is_loaded_without_what_stands_beside_it() -> None:
     """`serve` loads these modules before its first answer; another import of theirs, by whatever way, would delay it.
 
-    The second half brings the rest, and neither brings a command: these carry no traffic.
+    The second half brings the rest, and neither brings a command, which carries no traffic, nor the export of spans, which is
+    loaded where the config wants it.
     """
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, check=True)
     traffic, both = map(set, json.loads(done.stdout))
@@ -36,6 +37,7 @@ def test_traffic_is_loaded_without_what_stands_beside_it() -> None:
     assert [name for name in LATE if name in traffic] == []
     assert {"aiohttp", "sidecar.admin.page.page", "sidecar.diagnosis.tree"} <= both
     assert [name for name in both if name.startswith("sidecar.commands")] == []
+    assert {"sidecar.otlp.exporting", "sidecar.otlp.request_spans", "google.protobuf"} & both == set()
 
 
 @pytest.mark.parametrize(("address", "words"), [(("127.0.0.1", 80), "127.0.0.1:80"), (("::1", 80), "[::1]:80")])

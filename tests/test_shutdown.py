@@ -115,3 +115,15 @@ def test_hurry_ends_the_wait() -> None:
     pod.shutdown.hurry()
 
     assert asyncio.run(pod.shutdown.drain()).waited_seconds < Times.grace_seconds
+
+
+def test_the_time_that_is_left_of_the_grace_counts_from_the_drains_begin() -> None:
+    """None before a drain and behind its deadline; and none once a person at a terminal hurries."""
+    quiet, busy, hurried = Pod(in_flight=0), Pod(in_flight=3), Pod(in_flight=0)
+    before = quiet.shutdown.left_seconds
+    for pod in (quiet, busy, hurried):
+        asyncio.run(pod.shutdown.drain())
+    hurried.shutdown.hurry()
+
+    assert 0 < quiet.shutdown.left_seconds < Times.grace_seconds - Times.lame_duck_seconds
+    assert (before, busy.shutdown.left_seconds, hurried.shutdown.left_seconds) == (0.0, 0.0, 0.0)

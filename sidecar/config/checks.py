@@ -83,6 +83,8 @@ def _spans(known: Known) -> Iterator[Finding]:
         for key in ("grpc_listen_address", "forward_url"):
             if known(("spans", key)) not in ("", WRONG):
                 yield ("spans", key), "has no use while spans.receive is false"
+    if known(("spans", "export_url")) == "" and known(("spans", "export_untraced_ratio")) not in (0, WRONG):
+        yield ("spans", "export_untraced_ratio"), "has no use without spans.export_url: no span would be sent"
 
 
 def _overlap(one: Address, other: Address) -> bool:

@@ -364,7 +364,7 @@ class MetricsConfig(Section):
 
 
 class SpansConfig(Section):
-    """The engine's own spans, taken as OTLP: the exact split where an answer does not carry it."""
+    """The engine's own spans, taken as OTLP: the exact split where an answer does not carry it. And a span of each request, for your tracing."""
 
     receive: bool = True
     """Takes spans at `POST /v1/traces` on the admin listener; false takes none and makes none, and the client's trace context passes unchanged."""
@@ -374,6 +374,10 @@ class SpansConfig(Section):
     """127.0.0.1:4317 takes OTLP over gRPC, for engines that send nothing else; needs `pip install 'llm-phase-sidecar[grpc]'`."""
     forward_url: CollectorUrl = ""
     """Your collector: gets the engine's spans of traces that the client sampled, under the client's span; other spans are not sent."""
+    export_url: CollectorUrl = ""
+    """Your collector: gets a span of each request that the client sampled, below the client's span, with its phases below it and no text (docs/opentelemetry.md)."""
+    export_untraced_ratio: Share = 0.0
+    """The share of the requests without a trace that begin one, which spans.export_url gets. A request that its client left unsampled is never sent."""
 
     @property
     def grpc_address(self) -> Address | None:
@@ -466,6 +470,7 @@ NEEDS_RESTART = (
     *("metrics.profile", "metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
     *("state.directory", "baseline.file", "accounts.ring_bytes"),
     *("spans.receive", "spans.receive_from", "spans.grpc_listen_address", "spans.forward_url"),
+    *("spans.export_url", "spans.export_untraced_ratio"),
 )
 """Keys that a reload refuses to change: sockets depend on them, or series that were already scraped.
 

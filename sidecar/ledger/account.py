@@ -81,6 +81,23 @@ class Ledger(msgspec.Struct, frozen=True):
         return "none"
 
 
+class OwnSpan(msgspec.Struct, frozen=True):
+    """The span of one request that is exported to the user's collector: its place in a trace, and what only a span tells."""
+
+    trace_id: str
+    """32 hex digits: the client's, or of a trace that begins here."""
+    span_id: str
+    """16 hex digits; where the engine's spans are asked for, their parent."""
+    parent_id: str
+    """The client's span, 16 hex digits; empty where the trace begins here."""
+    operation: str
+    """The name of the operation in OpenTelemetry's GenAI conventions (`timeline/operations.py`)."""
+    response_id: str | None
+    """As the engine states it."""
+    ended_at: float
+    """The end of the request, well or not, on the clock of the marks."""
+
+
 class Account(msgspec.Struct, frozen=True):
     labels: RequestLabels
     streaming: bool
@@ -92,7 +109,7 @@ class Account(msgspec.Struct, frozen=True):
     cancelled_in: Stage | None = None
     """Set when the outcome is client_cancelled."""
     trace_id: str | None = None
-    """32 hex digits, only when the client's own trace was sampled: the exemplar."""
+    """32 hex digits, only when the client's own trace was sampled, or the request's own span is exported: the exemplar."""
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between workers, where the engine reports it."""
     prompt_lengths: Sequence[tuple[float, str]] = ()
@@ -107,6 +124,8 @@ class Account(msgspec.Struct, frozen=True):
     """Its times are those of a prompt and of tokens. False of embeddings and the like, and of a stream that was ordered before."""
     is_empty: bool = False
     """The answer was read whole, and says nothing: no text, no reasoning, no tool call."""
+    own_span: OwnSpan | None = None
+    """None unless the request's span is exported."""
     notes: Mapping[str, str] = MappingProxyType({})
     """Values for the log line only (request id, error reason, ...), already cleaned and capped."""
 

@@ -50,6 +50,7 @@ from sidecar.metrics.vocabulary import (
     ROOT_PHASE,
     SHORT_BUCKETS,
     SOURCE,
+    SPAN_FATES,
     SPAN_RESULTS,
     STAGE,
     STATE,
@@ -752,6 +753,23 @@ SPANS_TOTAL = Counter(
     "Spans received as OTLP: taken (a report on a request), unknown (of a kind that reports on no request) or rejected (malformed or too large)."
     " forwarded counts those of the first two that were passed on to the collector.",
     (Label("result", SPAN_RESULTS),),
+)
+EXPORTED_SPANS_TOTAL = Counter(
+    "llm_sidecar_exported_spans_total",
+    "Spans of requests and of their phases that were made for the collector in spans.export_url. Each is in flight or has one fate: the numbers"
+    " of the next two metrics add up to this one.",
+    used=0,
+)
+EXPORTED_SPANS_ENDED_TOTAL = Counter(
+    "llm_sidecar_exported_spans_ended_total",
+    "Such spans that have their fate: the collector acknowledged them, or they were dropped for the reason that the other values name.",
+    (Label("result", SPAN_FATES),),
+    used=0,
+)
+EXPORTED_SPANS_IN_FLIGHT = Gauge(
+    "llm_sidecar_exported_spans_in_flight",
+    "Such spans that have no fate yet: they wait, or are being sent.",
+    used=0,
 )
 OPEN_CONNECTIONS = Gauge(
     "llm_sidecar_open_connections",

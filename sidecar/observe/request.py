@@ -25,7 +25,7 @@ from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
 from sidecar.engines.engine import AUTO
 from sidecar.engines.kind import Wire
-from sidecar.ledger.account import Account
+from sidecar.ledger.account import Account, OwnSpan
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
@@ -35,6 +35,7 @@ from sidecar.observe.beside import in_a_thread
 from sidecar.observe.record import Recorder
 from sidecar.observe.response import StreamedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
+from sidecar.observe.span_sampling import SpanSampling
 from sidecar.observe.unknown_model import REFUSES_MODEL, UnknownModel
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.observe.verify_probes import VERIFY_HEADER, ProbeBucket, ProbeObserver
@@ -47,6 +48,7 @@ from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, mod
 from sidecar.timeline.events import UnreadableEvent
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.ndjson import MEDIA_TYPES
+from sidecar.timeline.operations import operation_of
 from sidecar.timeline.outcome import ENDED_WELL, Outcome
 from sidecar.timeline.outline import OUTLINED_AT_ONCE_BYTES
 from sidecar.timeline.proof import AnswerKind, EndMark, Proof, Proofs
@@ -504,6 +506,11 @@ class RequestObserver:
             self._instruments.estimates,
             self._estimated_prefill_seconds(marks, outcome, failure, lengths),
         )
+        trace_id = self._trace.trace_id if self._trace is not None and self._trace.sampled else None
+        own_span: OwnSpan | None = None
+        if (sampling := self._settlement.sampling) is not None:
+            own_span = self._own_span(sampling, response_id, at)
+            trace_id = trace_id if own_span is None else own_span.trace_id
         account = Account(
             labels=labels if bucket == labels.prompt_bucket else labels._replace(prompt_bucket=bucket),
             streaming=self._peek.stream is True if self._streaming is None else self._streaming,
@@ -511,13 +518,14 @@ class RequestObserver:
             marks=marks,
             ledger=None,
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
-            trace_id=self._trace.trace_id if self._trace is not None and self._trace.sampled else None,
+            trace_id=trace_id,
             prompt_lengths=() if estimates is None or estimates.taught else lengths,
             estimated_prefill_seconds=estimated_seconds,
             key=self._key,
             finish=timeline.finish,
             teaches=self._teaches,
             is_empty=self._teaches and read and not self._blinded and marks.is_silent,
+            own_span=own_span,
             notes=self._notes(end),
         )
         # A choice may finish without a token, and an answer that is not streamed has only finish reasons.
@@ -529,10 +537,18 @@ class RequestObserver:
         context, minted = self._minted or self._trace, self._minted
         if minted is not None:
             keys = (*keys, span_key(minted.span_id), *(traced_key(key, minted.trace_id) for key in keys))
-        trace_id = None if context is None else context.trace_id
-        self._settlement.ended(account, report, keys, trace_id, at=at, choices=choices)
+        traced = None if context is None else context.trace_id
+        self._settlement.ended(account, report, keys, traced, at=at, choices=choices)
         if self._unknown_model is not None:
             self._unknown_model.ended(self._engine, answered_model if outcome is ENDED_WELL else None)
+
+    def _own_span(self, sampling: SpanSampling, response_id: str | None, at: float) -> OwnSpan | None:
+        """The request's span for the user's collector, if it has one."""
+        ids = sampling.ids(self._trace, self._minted)
+        if ids is None:
+            return None
+        operation = operation_of(self._dialect.name, self._head.target)
+        return OwnSpan(*ids, operation=operation, response_id=response_id, ended_at=at)
 
     def _outcome(self, outcome: Outcome, failure: Failure | None, response_id: str | None, *, read: bool) -> Outcome:
         """The outcome by the API's own words, where HTTP alone says that all went well or that the last bytes are missing.

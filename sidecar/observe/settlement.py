@@ -20,6 +20,7 @@ from sidecar.ledger.pending import Lost, Pending
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
 from sidecar.objectives.objective import Objective
 from sidecar.observe.instruments import Instruments
+from sidecar.observe.span_sampling import SpanSampling
 from sidecar.timeline.outcome import ENDED_WELL
 
 
@@ -65,9 +66,11 @@ class Settlement:
         self._estimates = instruments.estimates
         self._accounts = instruments.accounts
         self._unix = unix
-        self._random_hex = random_hex
+        self.random_hex = random_hex
         self.mints = mints
         """Engines' spans are received."""
+        self.sampling: SpanSampling | None = None
+        """Decides which requests have a span of their own; None where none is exported."""
         self.listens = False
         """The engine's reports come by another way than spans: a file that is read, a poll."""
         self.on_ended: Callable[[Ending], None] = lambda _ending: None
@@ -82,7 +85,7 @@ class Settlement:
         """Span id to minted span; above MAX_MINTED the oldest is dropped, on which no report is expected any more."""
         self.sampled_traces: OrderedDict[str, int] = OrderedDict()
         """Trace ids that clients had sampled, to their remembered requests: their spans are forwarded to the user's collector."""
-        self._own_traces: OrderedDict[str, str] = OrderedDict()
+        self.own_traces: OrderedDict[str, str] = OrderedDict()
         """Trace id to span id, where the client sent no trace: such a trace has one request, by construction."""
         self._over: deque[tuple[float, str]] = deque()
         """Instants at which requests ended, and the ids of their spans, which are forgotten SPAN_KEPT_SECONDS later."""
@@ -106,8 +109,8 @@ class Settlement:
         """Mint a span for one request; None if spans are not received or this engine's spans are not read."""
         if not (self.mints and self.engine.speaks.reads_spans):
             return None
-        trace_id = self._random_hex(16) if client is None else client.trace_id
-        minted = Minted(trace_id, self._random_hex(8), client)
+        trace_id = self.random_hex(16) if client is None else client.trace_id
+        minted = Minted(trace_id, self.random_hex(8), client)
         self.minted[minted.span_id] = minted
         self.pending.expect(span_key(minted.span_id))
         if len(self.minted) > MAX_MINTED:
@@ -118,9 +121,9 @@ class Settlement:
             if len(self.sampled_traces) > MAX_MINTED:
                 self.sampled_traces.popitem(last=False)
         if client is None:
-            self._own_traces[trace_id] = minted.span_id
-            if len(self._own_traces) > MAX_MINTED:
-                self._own_traces.popitem(last=False)
+            self.own_traces[trace_id] = minted.span_id
+            if len(self.own_traces) > MAX_MINTED:
+                self.own_traces.popitem(last=False)
         return minted
 
     def span(self, span: Span) -> bool:
@@ -141,8 +144,8 @@ class Settlement:
     def _span_reported(self, keyed: KeyedReport) -> None:
         """Give a span's report to the request for which its parent was minted, else to the only one of its trace."""
         ours = tuple(key for key in keyed.keys if self._is_minted(key))
-        if not ours and keyed.trace_id is not None and keyed.trace_id in self._own_traces:
-            ours = (span_key(self._own_traces[keyed.trace_id]),)
+        if not ours and keyed.trace_id is not None and keyed.trace_id in self.own_traces:
+            ours = (span_key(self.own_traces[keyed.trace_id]),)
         if ours:
             self._in_vain = 0
             self.pending.reported(ours, keyed.report, self.clock(), part=keyed.part)
@@ -197,7 +200,7 @@ class Settlement:
             return bool(over)
         if not self.minted:
             # An emptied table keeps the room of its fullest day until it is cleared.
-            for table in (self.minted, self.sampled_traces, self._own_traces):
+            for table in (self.minted, self.sampled_traces, self.own_traces):
                 table.clear()
         return False
 
@@ -206,7 +209,7 @@ class Settlement:
         if minted is None:
             return
         if minted.client is None:
-            self._own_traces.pop(minted.trace_id, None)
+            self.own_traces.pop(minted.trace_id, None)
         elif minted.client.sampled and (requests := self.sampled_traces.get(minted.trace_id)) is not None:
             if requests > 1:
                 self.sampled_traces[minted.trace_id] = requests - 1

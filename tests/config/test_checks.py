@@ -68,3 +68,18 @@ def test_a_lean_page_has_no_histogram_to_be_native(tmp_path: Path) -> None:
     assert said == [
         "web.native_histograms: is only, and metrics.profile: lean shows no histogram: take one of them away"
     ]
+
+
+def test_a_share_of_untraced_requests_needs_a_collector(tmp_path: Path) -> None:
+    """Told beside a mistake in another key of the section; with a wrong collector, only the collector is told."""
+    without = errors_of(tmp_path, f"engine: {{url: {URL}}}\nspans: {{receive: 1, export_untraced_ratio: 0.5}}\n")
+    wrong = errors_of(tmp_path, f"engine: {{url: {URL}}}\nspans: {{export_url: c, export_untraced_ratio: 0.5}}\n")
+    none = errors_of(tmp_path, f"engine: {{url: {URL}, knd: x}}\nspans: {{export_untraced_ratio: 0}}\n")
+
+    assert [error.split(": ")[0] for error in (*without, *wrong, *none)] == [
+        "spans.receive",
+        "spans.export_untraced_ratio",
+        "spans.export_url",
+        "engine.knd",
+    ]
+    assert "has no use without spans.export_url: no span would be sent" in without[1]

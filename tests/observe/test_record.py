@@ -306,6 +306,8 @@ def test_every_counter_that_a_rule_reads_begins_at_zero() -> None:
     elsewhere = {"llm_sidecar_scrapes_total", "llm_sidecar_budget_exceeded_total"}
     elsewhere |= {"llm_sidecar_admin_logins_total", "llm_sidecar_web_config_loads_total"}
     elsewhere |= {"llm_sidecar_admin_hosts_refused_total"}  # by the admin listener
+    # where spans are exported
+    elsewhere |= {"llm_sidecar_exported_spans_total", "llm_sidecar_exported_spans_ended_total"}
     elsewhere |= {name for name in counters if name.startswith("llm_estimator_")}  # at the first scrape: estimates.py
     used = {c.CACHED_PROMPT_TOKENS_TOTAL, c.STREAM_PAUSED_SECONDS_TOTAL, c.ANSWERS_HELD_BACK_TOTAL}
     used |= {c.UNCACHED_PROMPT_TOKENS_TOTAL, c.RECEIVED_PROMPT_TOKENS_TOTAL, c.RECEIVED_MEASURED_REQUESTS_TOTAL}
