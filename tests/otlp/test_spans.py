@@ -32,6 +32,8 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 QUEUE, PREFILL, DECODE = 0.0011, 0.0013, 0.0002
 """Seconds in the engine's span."""
 CLIENT = "b7ad6b7169203331"
+FAMILY = ("chat plain", "queue", "prefill", "first_token", "decode", "stream")
+"""A request's own span and its phases."""
 EVENTS = (
     b'data: {"id":"%s","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n',
     b'data: {"id":"%s","choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}\n\n',
@@ -106,16 +108,17 @@ async def ask(session: aiohttp.ClientSession, port: int, headers: dict[str, str]
 
 
 @pytest.mark.long
-def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exports", [False, True])
+def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_path: Path, exports: bool) -> None:
     """Thirty requests in one client trace, half reported over HTTP and half over gRPC; then abuse, which does not
-    affect traffic."""
+    affect traffic. Where the requests are exported themselves, each engine's span is below its request's."""
 
     async def scenario() -> None:
         engine, forwarded, all_there = Engine(), list[ExportTraceServiceRequest](), asyncio.Event()
 
         async def collect(request: web.Request) -> web.Response:
             forwarded.append(ExportTraceServiceRequest.FromString(await request.read()))
-            if len(spans_of(forwarded)) == 30:
+            if len(spans_of(forwarded)) == (30 * (1 + len(FAMILY)) if exports else 30):
                 all_there.set()
             return web.Response()
 
@@ -124,6 +127,7 @@ def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
+        collector = f"http://127.0.0.1:{runner.addresses[0][1]}/v1/traces"
         grpc_port = free_port()
         config = tmp_path / "sidecar.yml"
         config.write_text(
@@ -133,7 +137,8 @@ def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_
                     "proxy": {"include_usage": "never"},
                     "spans": {
                         "grpc_listen_address": f"127.0.0.1:{grpc_port}",
-                        "forward_url": f"http://127.0.0.1:{runner.addresses[0][1]}/v1/traces",
+                        "forward_url": collector,
+                        **({"export_url": collector} if exports else {}),
                     },
                 }
             )
@@ -161,11 +166,14 @@ def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_
                 assert page["llm_sidecar_spans_total taken"] == 30
                 assert page["llm_sidecar_dropped_total report_unmatched"] == 0
                 await asyncio.wait_for(all_there.wait(), 10)
-                spans = spans_of(forwarded)
-                assert {(s.trace_id.hex(), s.parent_span_id.hex(), s.name) for s in spans} == {
-                    (TRACE, CLIENT, "llm_request")
-                }
-                assert len({s.span_id for s in spans}) == 30
+                parents, made = family_of(spans_of(forwarded))
+                if exports:
+                    assert parents == {"engine": "request", "request": CLIENT, "phase": "request"}
+                    page = await asyncio.to_thread(sums, sidecar)
+                    ended = page["llm_sidecar_exported_spans_ended_total acknowledged"]
+                    assert ended == page["llm_sidecar_exported_spans_total"] == made
+                else:
+                    assert (parents, made) == ({"engine": CLIENT}, 0)
 
                 await _abuse(session, sidecar)
             finally:
@@ -177,6 +185,17 @@ def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_
 
 def spans_of(requests: list[ExportTraceServiceRequest]) -> list[Any]:
     return [s for r in requests for a in r.resource_spans for scope in a.scope_spans for s in scope.spans]
+
+
+def family_of(spans: list[Any]) -> tuple[dict[str, str], int]:
+    """The parent of each kind of span, all of one trace: a span id, or `request` if each is below another request's; and the spans of requests."""
+    kinds = {"engine": ("llm_request",), "request": FAMILY[:1], "phase": FAMILY[1:]}
+    of = {kind: [span for span in spans if span.name in names] for kind, names in kinds.items()}
+    own = {span.span_id.hex() for span in of["request"]}
+    assert {span.trace_id.hex() for span in spans} == {TRACE}
+    assert len({span.span_id for span in of["engine"]}) == 30
+    parents = {kind: {span.parent_span_id.hex() for span in found} for kind, found in of.items() if found}
+    return {kind: "request" if found == own else "".join(found) for kind, found in parents.items()}, len(spans) - 30
 
 
 async def _abuse(session: aiohttp.ClientSession, sidecar: SidecarProcess) -> None:
