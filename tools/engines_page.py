@@ -39,7 +39,7 @@ with their path in the log.
 |---|---|
 | `/v1/chat/completions`, `/v1/completions` | every engine; Triton with its OpenAI front end |
 | `/chat/completions`, `/completions` | llama.cpp (the second in its own format), gateways |
-| `/v1/responses`, `/responses`, `/v1/messages` | vLLM, SGLang, llama.cpp, Ollama, LMDeploy |
+| `/v1/responses`, `/responses`, `/v1/messages` | vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, LMDeploy |
 | `/generate` | SGLang, LMDeploy; TGI in its own format (the answer shows which) |
 | `/generate_stream`, and `/` if the engine is known to be TGI | TGI |
 | `/v2/models/*/generate`, `/v2/models/*/generate_stream`, with a version too | Triton |
@@ -73,6 +73,15 @@ An API says by itself that an answer is whole. This counts where the HTTP framin
 What denies counts at once (`engine_error`). A mark that is missing counts (`engine_truncated`) only after 20 answers in a row of this
 engine, API and model had it; until then the answer is `ok`, and `unproved` in `llm_answer_proofs_total`.
 
+## When the sidecar asks for times
+
+An engine that reports on request is asked on each inference request by a header field, unless the client sent that field itself: {timed}.
+What the engine adds for that is read, and taken out of the answer ([deviations.md](deviations.md)).
+
+From an engine of another kind, or of none that is known, a header in the form of `Server-Timing` is read if `engine.timing_header` names it. It
+is taken only if it states a `queue` and beside it a `prefill` or a `ttft`, in milliseconds, each once, and if they fit what was measured
+here.
+
 ## When the sidecar asks for a usage chunk
 
 The sidecar adds `stream_options.include_usage` to requests that do not mention it, but only for engines whose source shows that
@@ -91,7 +100,7 @@ there is no proof yet. If a client asks by itself, its counts are read on every 
 def page() -> str:
     """The whole page."""
     sections = "".join(_section(kind) for kind in sorted(KINDS.values(), key=lambda kind: kind.title.lower()))
-    return _BEFORE + sections + _last() + _AFTER.format(asked=_asked())
+    return _BEFORE + sections + _last() + _AFTER.format(asked=_asked(), timed=_timed())
 
 
 def _section(kind: EngineKind) -> str:
@@ -113,6 +122,11 @@ def _last() -> str:
         "gateways, hosted APIs. Their reports are not\nknown, so the sidecar asks them for none and accepts none. TTFT, inter-token "
         "times, tokens and outcomes are measured; the\nTTFT is not split.\n"
     )
+
+
+def _timed() -> str:
+    asked = [(kind.title, kind.asked_report.field) for kind in KINDS.values() if kind.asked_report is not None]
+    return ", ".join(f"{title} by `{name.decode()}: {value.decode()}`" for title, (name, value) in asked)
 
 
 def _asked() -> str:

@@ -32,8 +32,9 @@ def _named(config: Config) -> Iterator[tuple[Path, str, Callable[[str], str]]]:
     """Each key that names one, its value, and what looks at it: a function that returns why it cannot be used, or ""."""
     yield ("engine", "api_key_file"), config.engine.api_key_file, _key
     for kind in KINDS.values():  # the folders that engines export to
-        if isinstance(kind.source, ExportedFiles):
-            yield ("engine", kind.source.setting), getattr(config.engine, kind.source.setting), _readable_directory
+        for source in kind.sources:
+            if isinstance(source, ExportedFiles):
+                yield ("engine", source.setting), getattr(config.engine, source.setting), _readable_directory
     yield ("state", "directory"), config.state.directory, _writable_directory
     yield ("baseline", "file"), config.baseline.file, _baseline
 

@@ -99,8 +99,12 @@ class EngineConfig(Section):
     """Read llama.cpp's metrics too. Each read resets two of its gauges, for all other readers as well."""
     sglang_metrics_dir: Folder = ""
     """The directory of SGLang's --export-metrics-to-file-dir, mounted here read-only: gives the exact split on its OpenAI paths, without spans."""
+    perf_metrics_dir: Folder = ""
+    """The directory of TensorRT-LLM's perf_metrics_output_dir, mounted here read-only: for requests whose answers do not state their times."""
     poll_perf_metrics: bool = False
-    """Poll TensorRT-LLM's /perf_metrics while a request waits for its entry. Each read empties the list, for all other readers as well."""
+    """Poll /perf_metrics of a TensorRT-LLM before PR 16668 while a request waits for its entry. Each read empties the list, for all other readers as well. With perf_metrics_dir it has no effect."""
+    timing_header: HeaderName | None = None
+    """A header of answers that are not streamed, in the form of Server-Timing, from which the times of a request are read although the engine's kind is not known to send it: `queue` beside `prefill` or `ttft`, in milliseconds."""
     estimate: Literal["auto", "never"] = "auto"
     """auto splits a TTFT without a report by the measured cost of prompts that did not queue; with never, it stays unattributed."""
     connect_timeout_seconds: Seconds = 2.0
@@ -174,6 +178,9 @@ class ProxyConfig(Section):
     """on adds `Via: 1.1 llm-phase-sidecar` to requests to the engine, as RFC 9110 7.6.3 asks; off adds no header."""
     include_usage: Literal["auto", "always", "never"] = "auto"
     """auto asks for the usage chunk, of engines proven to accept that, and cuts it out again; always asks servers that are not recognised too; with never, bodies stay untouched."""
+
+    ask_timing: Literal["auto", "never"] = "auto"
+    """auto asks an engine that reports on request (TensorRT-LLM) for the times of each request by a header field, and takes out of the answer what that adds to it; with never, heads stay untouched."""
 
     @property
     def address(self) -> Address:
@@ -457,7 +464,7 @@ class Config(Section):
 
 NEEDS_RESTART = (
     *("engine.url", "engine.kind", "engine.models", "engine.metrics_port", "engine.scrape_llama_cpp"),
-    *("engine.sglang_metrics_dir", "engine.poll_perf_metrics", "engine.estimate"),
+    *("engine.sglang_metrics_dir", "engine.perf_metrics_dir", "engine.poll_perf_metrics", "engine.estimate"),
     *(
         "proxy.listen_address",
         "proxy.max_headers",

@@ -6,6 +6,7 @@ report more. The defaults fit a server of an unknown kind: no state and no repor
 in `kinds.py` and, if its API is new, a dialect: config, metrics, diagnosis and docs read from here.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -57,6 +58,28 @@ class Wire(msgspec.Struct, frozen=True):
     """The response's header fields."""
     choices: int = 0
     """Choices that were seen: with output, or with their finish. Whole answers have only finishes; 0 where none was told apart."""
+
+    def field(self, name: bytes) -> str | None:
+        """The value of a header field that stands exactly once; several would contradict each other. `name` in lower case."""
+        found = [value for stated, value in self.fields if stated.lower() == name]
+        return found[0].decode("ascii", "replace").strip() if len(found) == 1 else None
+
+    def list_of(self, name: bytes) -> str | None:
+        """The value of a header field that is a list: of all its lines (RFC 9110 5.3); None if there is none. `name` in lower case."""
+        found = [value.decode("ascii", "replace") for stated, value in self.fields if stated.lower() == name]
+        return ", ".join(found) if found else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedReport:
+    """A field of a request that makes the engine report in its answer, and what the answer has then that is not its client's."""
+
+    field: tuple[bytes, bytes]
+    """The field's name and value. A client that sends it by itself, whatever its value, has decided, and its answer passes as it is."""
+    caused: re.Pattern[bytes]
+    """The lines `name: value` that it adds to the head of the answer."""
+    event: bytes
+    """The first line of the event that it adds to a stream, behind the API's end mark; one line of data follows, and a blank one."""
 
 
 class Assembler(Protocol):
@@ -157,10 +180,14 @@ class EngineKind:
     """It is known to refuse a model that it does not have, on each of its APIs, so that its answer proves the name."""
     answers_prove_models = True
     """False: it takes any name and may answer with it, or with another model's."""
+    asked_report: AskedReport | None = None
+    """How it is asked to report in its answers; None: it needs no asking, or does not report there."""
     reads_spans = False
     """Its spans report more than its answers: the sidecar mints a span for each request and waits for the report."""
     source: Source | None = None
     """The source that its reports are fetched from, besides its answers and its spans."""
+    older_source: Source | None = None
+    """The one of older releases: read where the config allows it, and not `source`."""
     late_report_seconds = 0.0
     """Longest time from the stream's end to its report; 0 if it reports in-band or not at all."""
 
@@ -182,6 +209,11 @@ class EngineKind:
     def short_title(self) -> str:
         """The title without its maker, for the head of a column."""
         return self.title.rpartition(" ")[2]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Both sources, as far as it has them, the newer one first."""
+        return tuple(source for source in (self.source, self.older_source) if source is not None)
 
     def is_own(self, body: bytes) -> bool:  # noqa: ARG002  the interface
         """Whether this is the body of its own `page`. Must not raise for any body."""

@@ -1,7 +1,14 @@
 """The facts of TensorRT-LLM's `trtllm-serve` (read in 1.4.0rc1 and in sources of 2026, `tensorrt_llm/serve/`; from fixtures).
 
-**In the answer** it states nothing. The answer's id is `chatcmpl-` or `cmpl-` and the number by which `/perf_metrics` and
-the engine's spans call the request; it begins anew when the engine does. `include_usage` is not added. Completions write
+**In the answer** it states times to who asks for them by the field `X-TRTLLM-return-metrics: 1`, with `return_perf_metrics: true` and
+since PR 16668 of July 2026, on chat, completions, `/v1/responses` and `/v1/messages`: in fields of the head of a whole answer
+(`serve/perf_metrics.py`, `_test_openai_perf_metrics.py` at 1264e78b), and of a stream in one event behind the end mark
+(`serve/openai_client.py` at 00cc02a3 reads it in the same way). `server_queue`, `server_ttft` and `server_e2e` run from the same arrival.
+Beside them stand instants, and times of each step, up to 80 KiB: all that is neither read nor passed on. Each call of the engine for one
+request adds its own list, so that a name stands twice for several prompts, or for the turns of a tool's loop: such a list is refused, and so
+are several choices, of which the first alone is stated. A disaggregated front end calls its times otherwise, and is refused.
+The answer's id is `chatcmpl-` or `cmpl-` and the number by which its records and
+its spans call the request; it begins anew when the engine does. `include_usage` is not added. Completions write
 `usage: null` into every chunk, asked or not. Chat sends one usage chunk at the end, but for gpt-oss models builds of 2025
 (`harmony_adapter.py` at 02238b67) send it unasked too: cut out, a client would lose what it gets today.
 
@@ -12,27 +19,29 @@ decode that of the last two: subtractions on one clock, as exact as their operan
 queue (builds of 2025 leave out what is not above zero), and to split the request of a disaggregated generation server, whose
 span tells of a transferred cache: its first token is not the prompt's.
 
-**In records** it states each finished request to the first who asks: `GET /perf_metrics` answers an array and empties it
-(`return_perf_metrics: true`, `perf_metrics_max_requests` above 0). Three vintages of a record are known:
-`perf_metrics.timing_metrics` with a numeric `request_id` (`serve/openai_server.py` at 00057725), the same with a text id,
-nulls and a `status` (`serve/_perf_metrics_schema.py` at 4856bb73), and `phases.server.timing_metrics`
-(`serve/perf_metrics.py` of late 2026). Instants are seconds of one steady clock; one of 0 was never taken, and only
+**In records** it states each finished request. Since PR 16668 it appends them as lines to a file of its own for each of its processes
+(`perf_metrics_output_dir`); before, `GET /perf_metrics` answered an array to the first who asked and emptied it
+(`return_perf_metrics: true`, `perf_metrics_max_requests` above 0). A record has `perf_metrics.timing_metrics` beside a numeric
+`request_id` (`serve/openai_server.py` at 00057725), or a text id, nulls and a `status`, as the lines have
+(`serve/_perf_metrics_schema.py` at 4856bb73). Instants are seconds of one steady clock; one of 0 was never taken, and only
 differences are used. Builds before `_ensure_stream_metadata` made up ids of their own: their records find no request. The
 transfer of the KV cache is stated apart; on a generation worker it lies before the first scheduling, that is in the queue.
 The records of a disaggregated front end are refused (`ctx_server`, `gen_server`): each of its workers numbers its requests by
 itself, so that two of them may have the same id.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from sidecar.engines.durations import between, instant_of
-from sidecar.engines.kind import Channel, EngineKind, Start
+from sidecar.engines.kind import AskedReport, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, body_at, info_labels, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
-from sidecar.engines.reports.report_sources import PolledRecords
+from sidecar.engines.reports.report_sources import ExportedFiles, PolledRecords
+from sidecar.engines.server_timing import report_in_timing
 from sidecar.engines.span import Span, seconds_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key
 from sidecar.timeline.events import UNREADABLE
@@ -42,6 +51,9 @@ REQUEST_SPAN = "llm_request"
 MAX_REQUEST_ID_CHARACTERS = 128
 METRICS_OF_PROMETHEUS = "/prometheus/metrics"
 """Its /metrics is another page, whose statistics each read removes: it is never read."""
+
+_LISTED = rb"[\w-]++;(?:dur|ts)=[-+.0-9e]++"
+"""One entry of a list of times, as `build_metrics_headers` writes it."""
 
 
 class _Timing(msgspec.Struct, frozen=True):
@@ -57,16 +69,11 @@ class _Part(msgspec.Struct, frozen=True):
     timing_metrics: _Timing | None = None
 
 
-class _Phases(msgspec.Struct, frozen=True):
-    server: _Part | None = None
-
-
 class Record(msgspec.Struct, frozen=True):
     """The fields of one finished request that are read."""
 
     request_id: Any = None
     perf_metrics: _Part | None = None
-    phases: _Phases | None = None
 
 
 _RECORDS = msgspec.json.Decoder(list[Record])
@@ -88,6 +95,11 @@ def reports_in_records(body: bytes) -> Iterator[KeyedReport | None]:
     return map(report_in_record, records)
 
 
+def report_in_line(line: bytes) -> KeyedReport | None:
+    """The report in one line of a file; None where it is no request's, or states none of its times. Never raises."""
+    return report_in_record(msgspec.Raw(line))
+
+
 def report_in_record(record: Record | msgspec.Raw | None) -> KeyedReport | None:
     """The report in one record; None where it is no request's, or states none of its times. Never raises."""
     if isinstance(record, msgspec.Raw):
@@ -98,8 +110,7 @@ def report_in_record(record: Record | msgspec.Raw | None) -> KeyedReport | None:
     if record is None:
         return None
     request_id = _id_of(record.request_id)
-    part = record.perf_metrics or (record.phases.server if record.phases is not None else None)
-    timing = part.timing_metrics if part is not None else None
+    timing = record.perf_metrics.timing_metrics if record.perf_metrics is not None else None
     if request_id is None or timing is None:
         return None
     # In the order of the fields of `_Timing`.
@@ -138,15 +149,24 @@ class TensorRTLLM(EngineKind):
     )
     channels = (
         Channel(
-            source="none in-band",
-            version="read in 1.4.0rc1",
-            exact="nothing",
-            missing="all phases: it reports them outside its answers only",
-            follows="`tensorrt_llm/serve/postprocess_handlers.py` at 01bf1923",
+            source="`Server-Timing` of a whole answer, and the same in an event behind the end mark of a stream (chat, completions, `/v1/responses`, `/v1/messages`); the sidecar asks for it",
+            version="PR 16668 of July 2026; read in sources of 2026",
+            flags="`return_perf_metrics: true` in its YAML config",
+            exact="queue, prefill, decode",
+            missing="several choices or prompts; tools that the engine itself calls; a disaggregated front end; clients that leave at the end mark",
+            follows="`tensorrt_llm/serve/openai_client.py` at 00cc02a3, `tests/unittest/llmapi/apps/_test_openai_perf_metrics.py` at 1264e78b, `tensorrt_llm/serve/perf_metrics.py` as PR 16668 wrote it",
+        ),
+        Channel(
+            source="lines of its `perf_metrics_output_dir`, one per request",
+            version="PR 16668 of July 2026; read in sources of 2026",
+            flags="`return_perf_metrics: true` and `perf_metrics_output_dir: DIR` in its YAML config, and the sidecar's `engine.perf_metrics_dir`",
+            exact="queue, prefill, decode; the transfer of the KV cache, which on a generation worker is part of the queue",
+            missing="several choices or prompts; `/v1/responses` and `/v1/messages`, whose answers have ids of their own; lines above 256 KiB (some 1,000 tokens); a disaggregated front end; several front-end processes",
+            follows="`tensorrt_llm/serve/_perf_metrics_schema.py` at 4856bb73, `tests/unittest/llmapi/apps/_test_openai_perf_metrics.py` at 1264e78b, `tensorrt_llm/serve/perf_metrics.py` as PR 16668 wrote it",
         ),
         Channel(
             source="records of `/perf_metrics`; each read removes them for all other readers",
-            version="1.2; read in sources of 2026",
+            version="1.2 until PR 16668 of July 2026 removed it",
             flags="`return_perf_metrics: true`, `perf_metrics_max_requests: 1000` in its YAML config, and the sidecar's `engine.poll_perf_metrics`",
             exact="queue, prefill, decode; the transfer of the KV cache, which on a generation worker is part of the queue",
             missing="several choices or prompts; `/v1/responses`; gpt-oss models; builds whose answers carry other ids than their records; a disaggregated front end; several front-end processes",
@@ -182,20 +202,42 @@ class TensorRTLLM(EngineKind):
         remarks=dict.fromkeys((Count.PREFIX_CACHE_QUERIES, Count.PREFIX_CACHE_HITS), "in blocks"),
     )
     reads_spans = True
-    source = PolledRecords(
+    asked_report = AskedReport(
+        field=(b"X-TRTLLM-return-metrics", b"1"),
+        # Of its own names only those with such a list: `x-trtllm-server-state` comes unasked. Another server's Server-Timing has other words.
+        caused=re.compile(
+            rb"(?i:server-timing: (?=(?:server|disagg|ctx|gen)_)|x-trtllm-[\w-]++: )"
+            + _LISTED
+            + rb"(?:, "
+            + _LISTED
+            + rb")*+"
+        ),
+        event=b"event: trtllm.perf_metrics",
+    )
+    source = ExportedFiles(
+        setting="perf_metrics_dir",
+        hint="set it to a read-only mount of the folder in TensorRT-LLM's perf_metrics_output_dir",
+        name=re.compile(r"perf_metrics-(?!disagg-).+-([0-9]{8}T[0-9]{6}Z)\.jsonl"),
+        passed_over=b"",
+        report_in=report_in_line,
+    )
+    older_source = PolledRecords(
         setting="poll_perf_metrics",
         path="/perf_metrics",
         hint="TensorRT-LLM needs return_perf_metrics: true in its YAML config",
         gone=(
-            "this release of TensorRT-LLM has no /perf_metrics (it was removed in 2026): otlp_traces_endpoint and return_perf_metrics: true in its"
-            " YAML config, with OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf, make it report each request by spans"
+            "this release of TensorRT-LLM has no /perf_metrics (PR 16668 removed it in July 2026), so set engine.poll_perf_metrics to false: with"
+            " return_perf_metrics: true in its YAML config it states its times in its answers, where the sidecar asks for them"
         ),
         reports_in=reports_in_records,
     )
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""
 
-    advice = "return_perf_metrics: true and perf_metrics_max_requests: 1000 in TensorRT-LLM's YAML config make it report each request"
+    advice = (
+        "return_perf_metrics: true in TensorRT-LLM's YAML config makes it state the times of each request in its answers; before PR 16668 of July 2026"
+        " it needs perf_metrics_max_requests: 1000 and the sidecar's engine.poll_perf_metrics as well"
+    )
     page_advice = "return_perf_metrics: true in TensorRT-LLM's YAML config makes it expose its queue and its cache"
     flags_column = 3
 
@@ -203,6 +245,11 @@ class TensorRTLLM(EngineKind):
         labels = info_labels(body_at(answers, METRICS_OF_PROMETHEUS), b"trtllm_model_config_info")
         version = text_at(answers, VERSION_PATH, "version")
         return Identity(version, quantization=labels.get("quantization"), gpu_type=labels.get("gpu_type"))
+
+    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
+        if wire.choices > 1:
+            return None
+        return report_in_timing(extras.get("server_timing") if wire.streaming else wire.list_of(b"server-timing"))
 
     def span(self, span: Span) -> KeyedReport | None:
         return report_in_span(span)

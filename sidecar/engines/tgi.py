@@ -15,7 +15,7 @@ the TTFT on the wire (`derived`), the decode is the wire's. Of several prompts i
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -99,17 +99,11 @@ class TGI(EngineKind):
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
         if wire.streaming:
             return None
-        queue = seconds_of(whole_number(_header(wire.fields, b"x-queue-time")), MILLISECONDS)
+        queue = seconds_of(whole_number(wire.field(b"x-queue-time")), MILLISECONDS)
         return None if queue is None else EngineReport(queue_seconds=queue)
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
         return Descendants(report_in_span, is_minted, hold_seconds=6.0)
-
-
-def _header(fields: Sequence[tuple[bytes, bytes]], name: bytes) -> str | None:
-    """The value of a field that stands exactly once; several would contradict each other."""
-    found = [value for stated, value in fields if stated.lower() == name]
-    return found[0].decode("ascii", "replace").strip() if len(found) == 1 else None
 
 
 def report_in_span(span: Span) -> EngineReport | None:

@@ -24,7 +24,8 @@ from sidecar.classify.trace import TRACEPARENT, Minted, TraceContext, trace_cont
 from sidecar.config.buckets import PromptBuckets
 from sidecar.config.schema import Config
 from sidecar.engines.engine import AUTO
-from sidecar.engines.kind import Wire
+from sidecar.engines.kind import AskedReport, Wire
+from sidecar.engines.server_timing import report_in_timing
 from sidecar.ledger.account import Account, OwnSpan
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
@@ -130,6 +131,10 @@ class Observers:
         self.apis = Apis(config.engine.paths.add, config.engine.paths.exclude)
         self.max_event_bytes = config.proxy.max_event_bytes
         self.include_usage = config.proxy.include_usage
+        self.asks_timing = config.proxy.ask_timing == "auto"
+        self.timing_header = (
+            None if config.engine.timing_header is None else config.engine.timing_header.lower().encode()
+        )
 
     def __call__(self, head: RequestHead) -> Observer:
         """A `RequestObserver` for an inference request, a `ProbeObserver` for one of `sidecar verify`, a `PassingObserver` for all others."""
@@ -162,6 +167,7 @@ class RequestObserver:
 
     wants_body = True
     _unknown_model: UnknownModel | None = None  # of few requests: the name is no label value
+    _asked_report: AskedReport | None = None  # of few engines
 
     def __init__(self, shared: Observers, head: RequestHead, api: Api) -> None:
         self._shared = shared
@@ -253,7 +259,15 @@ class RequestObserver:
         mints = self._settlement.mints and self._teaches
         self._minted = minted = self._settlement.mint(self._trace) if mints else None
         fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
-        return Instead(splice, fields)
+        asks = self._engine.speaks.asked_report
+        return Instead(splice, fields) if asks is None or splice is not None else self._asking(asks, fields)
+
+    def _asking(self, asks: AskedReport, fields: Fields) -> Instead:
+        """These fields, and the one by which the engine is asked to report, unless the client has decided on it by a field of its own."""
+        if not (self._shared.asks_timing and self._teaches) or asks.field[0].lower() in self._head.found:
+            return Instead(None, fields)
+        self._asked_report = asks
+        return Instead(None, (*fields, asks.field), asks.caused)
 
     def _look_for_kind(self, body: bytes | bytearray, *, encoded: bool) -> None:
         """Look into a body that is read in another way than those of other paths."""
@@ -433,9 +447,8 @@ class RequestObserver:
         if CONTENT_CODING in head.found and is_encoded(head.found):
             self._instruments.recorder.dropped("encoded_response")
         elif self._streaming:
-            # With a Content-Length, the client would wait for the bytes of the usage chunk.
-            cuts = self._asked_for_usage and b"content-length" not in head.found
-            self._stream = self._read_as_stream(lines=lines, cuts=cuts)
+            # With a Content-Length, the client would wait for the bytes that are cut out.
+            self._stream = self._read_as_stream(lines=lines, may_cut=b"content-length" not in head.found)
             self.data = self._stream.data
         elif content_type == b"application/json":
             self._whole = WholeResponse(self._instruments.recorder.dropped, self._shared.held)
@@ -444,9 +457,9 @@ class RequestObserver:
             self._instruments.recorder.dropped("unknown_stream")
         unread = self._streaming and self._stream is None
         self._instruments.slo.answering(self._key, at, streaming=None if unread else self._streaming)
-        return self._stream if self._stream is not None and self._stream.usage_cut is not None else None
+        return self._stream if self._stream is not None and self._stream.cuts else None
 
-    def _read_as_stream(self, *, lines: bool, cuts: bool) -> StreamedResponse:
+    def _read_as_stream(self, *, lines: bool, may_cut: bool) -> StreamedResponse:
         instruments = self._instruments
         return StreamedResponse(
             EventReader(self._dialect, self._shared.max_event_bytes, lines=lines),
@@ -456,7 +469,8 @@ class RequestObserver:
             per_read=instruments.recorder.per_read[self._labels],
             estimator=None if instruments.estimates is None else instruments.estimates.estimator,
             began=self._began,
-            cuts=cuts,
+            cuts_usage=may_cut and self._asked_for_usage,
+            cuts_report=self._asked_report.event if may_cut and self._asked_report is not None else None,
         )
 
     def _began(self) -> None:
@@ -532,6 +546,8 @@ class RequestObserver:
         choices = max(account.marks.choices, len(timeline.finished))
         wire = Wire(account.marks, account.streaming, self._response_fields, choices)
         report = self._engine.speaks.in_band(timeline.extras, wire)
+        if report is None and (named := self._shared.timing_header) is not None:
+            report = report_in_timing(wire.list_of(named))
         # The keys by which the engine's report finds this request: the id of its answer, and the span minted for it.
         keys: tuple[RequestKey, ...] = () if response_id is None else (response_key(response_id),)
         context, minted = self._minted or self._trace, self._minted

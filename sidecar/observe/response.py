@@ -1,8 +1,8 @@
 """The body of one response as it passes: a stream, each token of which is reported at once, or a whole JSON answer.
 
 Knows which callbacks get which events. Refuses to move bytes: it sees the bytes of a stream after they were written.
-Only where the usage chunk is cut out, `cut` parses each piece before it is written, and `data` reports the events
-afterwards.
+Only where something is cut out that the sidecar asked for, `cut` parses each piece before it is written, and `data`
+reports the events afterwards.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -11,6 +11,7 @@ from sidecar.budgets.budgets import Budget
 from sidecar.engines.estimator import Estimator
 from sidecar.metrics.children import HistogramChild
 from sidecar.objectives.judge import TokenDeadlines
+from sidecar.observe.report_cut import ReportCut
 from sidecar.observe.slo_counters import Slo
 from sidecar.observe.usage_chunk import UsageCut
 from sidecar.pod.costs.steps import Stream
@@ -40,18 +41,22 @@ class StreamedResponse:
         per_read: HistogramChild,
         estimator: Estimator | None,
         began: Callable[[], None],
-        cuts: bool,
+        cuts_usage: bool = False,
+        cuts_report: bytes | None = None,
     ) -> None:
         """`per_read`: takes the number of output events of each read. `estimator`: takes each instant of output. `began`: called
-        at the first output, perhaps more than once. `cuts`: the usage chunk is cut out, so each piece goes through `cut` from the first
-        byte on.
+        at the first output, perhaps more than once. `cuts_usage`: the usage chunk is cut out. `cuts_report`: the first line of the
+        event that is cut out; None if none is. Only one of the two is asked for. Where something is cut out, each piece goes through
+        `cut` from the first byte on.
         """
         self.reader = reader
         self.done = False
         """The API's own end mark came."""
         self._awaits_output = True
         self._quiet_events = 0
-        self.usage_cut = UsageCut(reader) if cuts else None
+        self.usage_cut = UsageCut(reader) if cuts_usage else None
+        self._report_cut = None if cuts_report is None else ReportCut(reader, cuts_report)
+        self.cuts = cuts_usage or cuts_report is not None
         self._timeline = timeline
         self._slo = slo
         self._key = key
@@ -69,25 +74,29 @@ class StreamedResponse:
         reader, parser = self.reader, self.reader.parser
         return self._awaits_output and not (reader.unreadable or parser.oversized or parser.in_long_event)
 
-    # --- where the usage chunk is cut out --------------------------------------------------------------------------------
+    # --- where something is cut out --------------------------------------------------------------------------------------
 
     def cut(self, data: bytes) -> bytes:
         """The bytes that go to the client now. `data` reports the events of this piece, once it is written."""
         stream_events = self.reader.feed(data)
         self._unseen = [*self._unseen, *stream_events] if self._unseen else stream_events
+        if self._report_cut is not None and (stream_events is not ONE_TOKEN or not self._report_cut.passing):
+            return self._report_cut.kept(data, stream_events)
         if stream_events is ONE_TOKEN or self.usage_cut is None:
-            return data  # a whole event and nothing else: no byte before it is held, and it is not the usage chunk
+            return data  # a whole event and nothing else: no byte before it is held, and it is not what is cut out
         return self.usage_cut.kept(data, stream_events)
 
     def rest(self) -> bytes:
         """The bytes that are still held back; they are released."""
+        if self._report_cut is not None:
+            return self._report_cut.finish()
         return b"" if self.usage_cut is None else self.usage_cut.finish()
 
     # --- what is read from it --------------------------------------------------------------------------------------------
 
     def data(self, at: float, data: bytes) -> None:
         """Take in bytes that have been written to the client."""
-        if self.usage_cut is None:
+        if not self.cuts:
             stream_events = self.reader.feed(data)
         else:
             stream_events, self._unseen = self._unseen, ()

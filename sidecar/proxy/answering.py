@@ -61,7 +61,14 @@ class Answering:
             and not self.road.draining
         )
         self._out.append(
-            response_bytes(head, self._framing, close=not self._keep_alive, keep_alive=old, upgrade=self.tunnel)
+            response_bytes(
+                head,
+                self._framing,
+                close=not self._keep_alive,
+                keep_alive=old,
+                upgrade=self.tunnel,
+                caused=self.upload.instead.caused,
+            )
         )
 
     def engine_read(self, at: float, pieces: list[bytes], *, complete: bool) -> None:

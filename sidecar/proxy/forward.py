@@ -16,6 +16,7 @@ import httptools
 from sidecar.proxy.chunks import CHUNK, SIZE_LINE_BYTES
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import (
+    ANSWER_HEADS_BYTES,
     FRAMING_ABOVE_BODY_BYTES,
     NOT_IN_A_REASON,
     Framing,
@@ -289,7 +290,9 @@ class EngineConnection(Sending):
             else:
                 self._framing_bytes = 0
         if self._framing_bytes > FRAMING_ABOVE_BODY_BYTES and not self._complete:
-            self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
+            in_heads = self._head is None or self._head.status < 200
+            if not in_heads or self._framing_bytes > ANSWER_HEADS_BYTES:
+                self._failure = self._failure or Failure.ENGINE_BAD_RESPONSE
         return pieces if len(pieces) <= MOST_PIECES else [b"".join(pieces)]
 
     def _parser_stopped(self, stop: Exception, data: bytes) -> None:

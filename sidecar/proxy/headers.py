@@ -61,8 +61,11 @@ HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-
 CONTENT_CODING = b"content-encoding"
 MAX_CONTENT_LENGTH_DIGITS = 18
 FRAMING_ABOVE_BODY_BYTES = 65536
-"""Bytes by which a message's framing (chunk sizes, chunk extensions, trailers; of an answer also its heads) may exceed its
-body. A chunk of at least five bytes makes up for its own framing."""
+"""Bytes by which a message's framing (chunk sizes, chunk extensions, trailers) may exceed its body. A chunk of at least five bytes
+makes up for its own framing."""
+ANSWER_HEADS_BYTES = 262_144
+"""Bytes that the heads of an answer may have, the interim ones included. TensorRT-LLM states times of each step in the head of a whole
+answer, up to 80 KiB (`serve/perf_metrics.py`), if it is asked to, and the sidecar asks."""
 NOT_IN_A_REASON = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
 """Bytes that a reason phrase must not have (RFC 9112 4: HTAB, SP, VCHAR and obs-text). llhttp takes any but CR and LF."""
 
@@ -257,8 +260,8 @@ def request_bytes(
 ) -> bytes:
     """The head that goes to the engine.
 
-    `content_length`: the new length where bytes were spliced in. `identity`: ask for an uncompressed answer, since the
-    usage chunk has to be found in it. `instead`: fields that take the place of the client's of the same name, at the
+    `content_length`: the new length where bytes were spliced in. `identity`: ask for an uncompressed answer, since what
+    was asked for has to be found in it, and cut out. `instead`: fields that take the place of the client's of the same name, at the
     end. `Expect` is dropped, since the sidecar has answered it. Host is the client's own, so that redirects and
     absolute URLs that the engine makes lead back to the address that the client used.
     """
@@ -291,13 +294,24 @@ def request_bytes(
 
 
 def response_bytes(
-    head: ResponseHead, framing: Framing, *, close: bool, keep_alive: bool = False, upgrade: bool = False
+    head: ResponseHead,
+    framing: Framing,
+    *,
+    close: bool,
+    keep_alive: bool = False,
+    upgrade: bool = False,
+    caused: re.Pattern[bytes] | None = None,
 ) -> bytes:
-    """The head that goes to the client: the engine's status, reason and end-to-end fields, framed for this hop."""
+    """The head that goes to the client: the engine's status, reason and end-to-end fields, framed for this hop.
+
+    `caused`: lines that are left out, because the sidecar's own change of the request caused them.
+    """
     lines = [b"HTTP/1.1 %d %b" % (head.status, head.reason)]
     for name, value in head.fields:
         if name.lower() not in HOP_BY_HOP:
             lines.append(b"%b: %b" % (name, value))
+    if caused is not None:
+        lines[1:] = [line for line in lines[1:] if caused.fullmatch(line) is None]
     if framing is Framing.CHUNKED:
         lines.append(b"Transfer-Encoding: chunked")
     if upgrade:

@@ -4,7 +4,9 @@ The relay moves bytes and calls these hooks with instants; it knows nothing of l
 between and protects traffic from observers.
 """
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -41,13 +43,16 @@ class Splice(NamedTuple):
     text: bytes
 
 
-class Instead(NamedTuple):
+@dataclass(slots=True)
+class Instead:
     """How the request that goes to the engine differs from the client's."""
 
     splice: Splice | None = None
     """None: the body is unchanged."""
     fields: Fields = ()
     """Fields that replace the client's of the same name, or are added."""
+    caused: re.Pattern[bytes] | None = None
+    """The lines `name: value` of the answer's head that these fields cause, and that the client does not get; the observer sees them."""
 
 
 UNCHANGED = Instead()

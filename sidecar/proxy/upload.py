@@ -60,7 +60,7 @@ class Upload:
         self._watched = False
         self._waiting: bytes | bytearray = b""
         """One piece of memory: a list of small pieces would cost many times their bytes."""
-        self._instead = UNCHANGED
+        self.instead = UNCHANGED  # how the request that goes to the engine differs from the client's
         self._engine: EngineConnection | None = None
         self.stopped = False
         """Body bytes that still come are thrown away."""
@@ -143,7 +143,7 @@ class Upload:
         """Show the body to the observer, who may state a change of it for the engine."""
         self.held = False
         try:
-            self._instead = self._observer.inner.request_body(self._waiting, whole=whole)
+            self.instead = self._observer.inner.request_body(self._waiting, whole=whole)
         except Exception:  # noqa: BLE001  see `guard.py`
             self._observer.blinded()
 
@@ -158,7 +158,8 @@ class Upload:
         They go out in one write. On a reused connection a long request goes out in two: the first FIRST_BYTES ask whether
         the engine still listens. A long body is not copied here.
         """
-        (splice, fields), chunked = self._instead, self._head.framing is Framing.CHUNKED
+        instead, chunked = self.instead, self._head.framing is Framing.CHUNKED
+        splice = instead.splice
         body, self._waiting = self._waiting, b""
         size = len(body)
         if splice is None:
@@ -175,9 +176,9 @@ class Upload:
             self._head,
             engine_authority=authority,
             content_length=size if splice is not None and not chunked else None,
-            identity=splice is not None,
+            identity=splice is not None or instead.caused is not None,
             via=via,
-            instead=fields,
+            instead=instead.fields,
         )
         out.insert(0, head)
         self._engine = engine

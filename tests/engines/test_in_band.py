@@ -160,6 +160,30 @@ CASES = [
         reason="no_report",
         last=3,
     ),
+    # The client asks by itself, so that it gets all that comes; test_tensorrt_llm_timing.py has the others.
+    *(
+        Case(
+            *("tensorrt_llm", path, f"composed-trtllm-{api}-perf-metrics.sse", STREAMED),
+            asks=(b"X-TRTLLM-return-metrics: 1",),
+            expected=EXACT | BY_ENGINE | {"stream": (0, "derived")},  # behind the end mark nothing is the client's time
+            last=last,
+        )
+        for api, path, last in (
+            ("chat", "/v1/chat/completions", 3),
+            ("responses", "/v1/responses", 2),
+            ("messages", "/v1/messages", 3),
+        )
+    ),
+    Case(
+        *("tensorrt_llm", "/v1/chat/completions", json.dumps({"choices": [{"index": 0, "finish_reason": "stop"}]})),
+        fields=(b"Server-Timing: server_queue;dur=100.000000, server_ttft;dur=400.000000, server_e2e;dur=600.000000",),
+        expected={
+            "queue": (100, "engine"),
+            "prefill": (300, "engine"),
+            "decode": (200, "engine"),
+            "unattributed": (100, "derived"),
+        },
+    ),
 ]
 
 
@@ -208,6 +232,9 @@ def test_the_counts_of_native_answers_are_the_engines() -> None:
         "composed-dynamo-chat-timing.sse": (600, None, 2),
         "composed-lmdeploy-generate.sse": (5, None, 2),
         "composed-trtllm-chat-null-free.sse": (5, 0, 3),
+        "composed-trtllm-chat-perf-metrics.sse": (5, 0, 3),
+        "composed-trtllm-responses-perf-metrics.sse": (5, 0, 3),
+        "composed-trtllm-messages-perf-metrics.sse": (5, None, 3),
     }
 
 

@@ -1,9 +1,10 @@
-"""TensorRT-LLM's /perf_metrics, polled over a real socket and joined to requests through the whole sidecar."""
+"""TensorRT-LLM's records, of its files and of /perf_metrics over a real socket, joined to requests through the whole sidecar."""
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +16,11 @@ from structlog.testing import capture_logs
 
 from sidecar.engines.probe.advice import ENOUGH, Advisor
 from sidecar.engines.reports import sink
-from sidecar.engines.reports.fetcher import IDLE_SECONDS, MAX_RECORDS_BYTES, RecordsPoll
+from sidecar.engines.reports.export_files import ExportDirectory
+from sidecar.engines.reports.export_lines import ExportLines
+from sidecar.engines.reports.fetcher import IDLE_SECONDS, MAX_RECORDS_BYTES, ExportTail, RecordsPoll
 from sidecar.engines.reports.sink import FAILED_SECONDS
-from sidecar.engines.tensorrt_llm import reports_in_records
+from sidecar.engines.tensorrt_llm import TensorRTLLM, reports_in_records
 from tests.support.answers import damaged
 from tests.support.examples import examples
 from tests.support.fetching import BY_ENGINE, EXACT, NO_SPLIT, WORDS, Fetching
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-VINTAGES = ("numeric-ids", "text-ids", "phases")
+VINTAGES = ("numeric-ids", "text-ids")
 SETTLED = EXACT | BY_ENGINE
 
 
@@ -219,7 +222,9 @@ def test_a_release_without_the_page_is_told_apart_and_the_advice_is_for_it() -> 
 
             (told,) = [line for line in lines if line["event"] == "report_source_unreadable"]
             assert "has no /perf_metrics" in told["hint"]
-            assert ["otlp_traces_endpoint" in hint for hint in advisor.hints(page_missing=False)] == [True]
+            assert ["set engine.poll_perf_metrics to false" in hint for hint in advisor.hints(page_missing=False)] == [
+                True
+            ]
 
     asyncio.run(scenario())
 
@@ -268,3 +273,75 @@ def test_a_damaged_record_gives_the_right_split_or_none(damage: list[bytes]) -> 
 def test_no_body_makes_the_reader_raise(body: bytes) -> None:
     """Tried with random bytes, and with brackets without end."""
     assert list(reports_in_records(body)) == ([] if body.strip() == b"[]" else [None])
+
+
+# --- lines of its files --------------------------------------------------------------------------------------------------
+
+LINES = (WORDS / "tensorrt-llm-perf-metrics.jsonl").read_bytes()
+OURS = LINES.splitlines(keepends=True)[1]
+EARLIER, NEWEST = (
+    "perf_metrics-server-pod-0-9-20261119T235959Z.jsonl",
+    "perf_metrics-server-pod-0-10-20261120T000001Z.jsonl",
+)
+
+
+@pytest.mark.parametrize("api", ["chatcmpl", "cmpl"])
+def test_a_line_gives_its_request_all_phases(tmp_path: Path, api: str) -> None:
+    """The warm-up's line finds no request; a disaggregated front end's file in the same folder is not read."""
+
+    async def scenario() -> None:
+        walk = Fetching("tensorrt_llm", perf_metrics_dir=str(tmp_path))
+        await walk.fetch()
+        walk.answer(f"{api}-2048")
+        (tmp_path / NEWEST).write_bytes(LINES)
+        (tmp_path / NEWEST.replace("server", "disagg")).write_bytes(fixture("disaggregated").strip(b"[]\n") + b"\n")
+        await walk.fetch()
+        walk.settlement.expire(walk.clock.later(11.0))
+        await walk.report_fetcher.close()
+
+        assert walk.phases() == [SETTLED]
+        assert walk.drops() == {"report_unmatched": 1}
+
+    asyncio.run(scenario())
+
+
+def test_the_newest_files_are_those_of_the_latest_times(tmp_path: Path) -> None:
+    """The name has the host's and the process's number before the time: after a restart the lower number may be the newer file."""
+    directory = ExportDirectory(str(tmp_path), TensorRTLLM.source.name)
+    directory.read(now_unix=0.0)
+    oldest = "perf_metrics-server-zz-99-20260101T000000Z.jsonl"
+    for name in (
+        oldest,
+        EARLIER,
+        NEWEST,
+        "perf_metrics-server-x.jsonl",
+        "perf_metrics-disagg-pod-0-1-20261121T000000Z.jsonl",
+    ):
+        (tmp_path / name).write_text(f"{name}\n")
+
+    pieces = directory.read(now_unix=0.0).pieces
+    directory.close()
+
+    assert sorted(piece.data.decode().strip() for piece in pieces) == sorted([EARLIER, NEWEST])
+
+
+def test_lines_are_read_wherever_they_are_cut() -> None:
+    """Whole, byte by byte and at every split."""
+    splits = [[LINES[:at], LINES[at:]] for at in range(1, len(LINES))]
+
+    def read(pieces: list[bytes]) -> tuple[list[object], int]:
+        lines = ExportLines(TensorRTLLM.source)
+        return [report for piece in pieces for report in lines.feed(piece)], lines.unreadable
+
+    whole = read([LINES])
+    assert (len(whole[0]), whole[1]) == (2, 0)
+    assert [read(pieces) == whole for pieces in ([LINES[at : at + 1] for at in range(len(LINES))], *splits)] == [
+        True
+    ] * len(LINES)
+
+
+def test_where_files_and_polls_are_allowed_only_the_files_are_read(tmp_path: Path) -> None:
+    """The same report twice would count as a loss; and a poll empties the records for others."""
+    walk = Fetching("tensorrt_llm", perf_metrics_dir=str(tmp_path), poll_perf_metrics=True)
+
+    assert type(walk.report_fetcher._readers["tensorrt_llm"]) is ExportTail

@@ -72,7 +72,7 @@ def check_state_pages(data: bytes) -> None:
 
 
 def check_sums_pages(data: bytes) -> None:
-    sources = [kind.source for kind in _KINDS if isinstance(kind.source, LoneSums)]
+    sources = [source for kind in _KINDS for source in kind.sources if isinstance(source, LoneSums)]
     source, page = sources[(data[0] if data else 0) % len(sources)], data[1:]
 
     def read(pieces: list[bytes]) -> object:
@@ -100,7 +100,7 @@ def _sound_keyed(report: KeyedReport | None) -> None:
 
 
 def check_export_lines(data: bytes) -> None:
-    for files in (kind.source for kind in _KINDS if isinstance(kind.source, ExportedFiles)):
+    for files in (source for kind in _KINDS for source in kind.sources if isinstance(source, ExportedFiles)):
 
         def read(pieces: list[bytes], files: ExportedFiles = files) -> tuple[list[KeyedReport], int]:
             lines = ExportLines(files)
@@ -117,7 +117,7 @@ def check_export_lines(data: bytes) -> None:
 
 
 def check_records(data: bytes) -> None:
-    for source in (kind.source for kind in _KINDS if isinstance(kind.source, PolledRecords)):
+    for source in (source for kind in _KINDS for source in kind.sources if isinstance(source, PolledRecords)):
         reports = list(source.reports_in(data))
         for report in reports:
             _sound_keyed(report)
@@ -280,6 +280,7 @@ ENGINE_PAGES = (
                 for number in range(9)
             ),
             b'\1{"timings":{"prompt_ms":1.5,"predicted_ms":2,"prompt_n":1}}',
+            b'\5{"server_timing":"server_queue;dur=1.5, server_ttft;dur=9","Server-Timing":"db;desc=\\"x\\", queue;dur=1,prefill;dur=2"}',
             b'\4{"meta_info":{"queue_time":0.1,"e2e_latency":1}}',
             b'\3{"total_duration":5,"load_duration":1,"prompt_eval_duration":2,"eval_duration":2}',
             b'\x08{"gen_ai.latency.time_in_queue":0.1,"gen_ai.latency.time_to_first_token":0.2,"start":1,"end":99}',

@@ -1,4 +1,4 @@
-"""The readers of streams: server-sent events, newline-delimited JSON, the dialects, and the cut of the usage chunk.
+"""The readers of streams: server-sent events, newline-delimited JSON, the dialects, and the two cuts: of the usage chunk, of a report's event.
 
 A second reading of events is written here straight from the standard's text (WHATWG HTML 9.2.6), without states between
 segments. Newline-delimited JSON is compared with Python's `json`. The cut must let every byte pass but those of one event.
@@ -8,6 +8,7 @@ import json
 import re
 from contextlib import suppress
 
+from sidecar.observe.report_cut import ReportCut
 from sidecar.observe.usage_chunk import UsageCut
 from sidecar.timeline.events import Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
@@ -25,6 +26,7 @@ _PATHS = (
 )
 _NAME_IS_CUT_FROM_BYTES = _LONGEST_NAME_LINE_BYTES - len(b"event: ")
 """A longer name of a long event may be cut, but not before this."""
+_REPORT_LINE = b"event: trtllm.perf_metrics"
 _OVERHEAD_BYTES = 2 * _LONGEST_NAME_LINE_BYTES
 """Bytes that may be held of a long event besides the cap: of its name, and of the line that is read now."""
 
@@ -189,7 +191,9 @@ def _kept(pieces: list[bytes], dialect: Dialect, choices: int) -> tuple[bytes, U
 
 
 def check_usage_cut(data: bytes) -> None:
+    """Both cuts, each alone."""
     dialect, _, data = _dialect(data)
+    _check_report_cut(data, dialect)
     choices = 1 + data.count(b'"index":1')
     whole, cut = _kept([data], dialect, choices)
     if not cut.cut:
@@ -198,6 +202,23 @@ def check_usage_cut(data: bytes) -> None:
         assert _is_one_event_less(data, whole), "more than one event was cut"
     for pieces in cuts(data):
         assert _kept(pieces, dialect, choices)[0] == whole, "the cuts change the bytes that go out"
+
+
+def _reported(pieces: list[bytes], dialect: Dialect) -> tuple[bytes, bool]:
+    reader = EventReader(dialect)
+    cut, out = ReportCut(reader, _REPORT_LINE), b""
+    for piece in pieces:
+        out += cut.kept(piece, reader.feed(piece))
+        assert len(cut._held) <= len(_REPORT_LINE), "more is held than the beginning of a line"
+    return out + cut.finish(), cut.cut
+
+
+def _check_report_cut(data: bytes, dialect: Dialect) -> None:
+    whole, was_cut = _reported([data], dialect)
+    assert was_cut <= (_REPORT_LINE + b"\n" in data), "another event was cut"
+    assert was_cut or whole == data, "bytes out are not the bytes in"
+    for pieces in cuts(data):
+        assert _reported(pieces, dialect)[0] == whole, "the cuts change the bytes that go out"
 
 
 def _is_one_event_less(data: bytes, out: bytes) -> bool:
@@ -215,6 +236,7 @@ _TOKEN = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"a"},"finish
 _FINISH = b'data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
 _USAGE = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}\n\n'
 _DONE = b"data: [DONE]\n\n"
+_REPORT = _REPORT_LINE + b'\ndata: {"Server-Timing":"server_queue;dur=1.0, server_ttft;dur=8.5"}\n\n'
 _CHAT = _TOKEN + _FINISH + _USAGE + _DONE
 _ANTHROPIC = (
     b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","usage":{"input_tokens":3}}}\n\n'
@@ -261,6 +283,7 @@ STREAMS = (
         check_usage_cut,
         (
             *(b"\0" + _CHAT, b"\0" + _CHAT.replace(b"\n", b"\r\n"), b"\0" + _CHAT.replace(b"\n", b"\r")),
+            b"\0" + _CHAT + _REPORT + _DONE,
             b"\0" + _TOKEN + _USAGE + _FINISH + _DONE,
             b"\0" + _FINISH + b": comment\n" + _USAGE[:-1] + b": more\n\n" + _DONE,
             b"\1" + b'data: {"choices":[{"index":0,"text":"a","finish_reason":"length"}]}\n\n' + _USAGE + _DONE,

@@ -39,6 +39,8 @@ class Case:
     request: dict[str, object] = field(default_factory=dict)
     head_after: float = 0.0
     fields: tuple[bytes, ...] = ()
+    asks: tuple[bytes, ...] = ()
+    """Header lines of the request."""
     expected: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """Phase to (milliseconds, source)."""
     reason: str = "in_band"
@@ -77,7 +79,9 @@ def play(case: Case, events: list[bytes]) -> tuple[Walk, bool]:
     walk = Walk(engine=Engine(case.engine, ["tiny"]), include_usage=False)
     client = walk.client()
     body = json.dumps(case.request).encode()
-    client.send(b"POST %s HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n" % (case.path.encode(), len(body)) + body)
+    asks = b"".join(line + b"\r\n" for line in case.asks)
+    head = b"POST %s HTTP/1.1\r\nHost: pod\r\n%sContent-Length: %d\r\n\r\n" % (case.path.encode(), asks, len(body))
+    client.send(head + body)
     walk.clock.later(case.head_after)
     if not case.streamed:
         whole = b"".join(events)

@@ -100,8 +100,8 @@ class Advisor:
         untold = sum(seen.source in ("none", "estimated") and seen.reason in _UNTOLD for seen in self._seen)
         if len(self._seen) < ENOUGH or untold <= MOSTLY * len(self._seen):
             return None
-        source = self._engine.speaks.source
-        gone = source.gone if self._engine.source_gone and isinstance(source, PolledRecords) else None
+        polled = [source.gone for source in self._engine.speaks.sources if isinstance(source, PolledRecords)]
+        gone = polled[0] if self._engine.source_gone and polled else None
         text = gone or self._engine.speaks.advice_for(self._engine.version)
         return (
             f"{untold} of the last {len(self._seen)} answers came without the engine's own times: {text}"

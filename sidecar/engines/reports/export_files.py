@@ -1,6 +1,6 @@
 """Follows the files that an engine exports and hands on their new bytes. The only engine file that reads a disk.
 
-Only the two newest files are followed, by name, because a late line may still be written to the older one. Bytes that were
+Only the two newest files are followed, by their names, because a late line may still be written to the older one. Bytes that were
 there before the first read are not read; a file that appears later is read from its start, and so is one that is cut short or
 replaced. One call reads at most `MAX_READ_BYTES`. This module keeps no bytes and does not interpret them (`export_lines.py`).
 It runs in a thread of its own: a disk that hangs may hold that thread for ever, and nothing else.
@@ -106,7 +106,9 @@ class ExportDirectory:
             seen = (status.st_dev, status.st_ino, status.st_mtime_ns)
             if seen == self._listed and now_unix - status.st_mtime > MTIME_SECONDS:
                 return
-            names = sorted(path.name for path in self._path.iterdir() if self._name.fullmatch(path.name))[-FOLLOWED:]
+            found = (self._name.fullmatch(path.name) for path in self._path.iterdir())
+            in_time = sorted((name[self._name.groups], name[0]) for name in found if name is not None)
+            names = [name for _, name in in_time[-FOLLOWED:]]
         except OSError:
             self._listed = None
             raise

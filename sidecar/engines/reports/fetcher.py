@@ -106,16 +106,19 @@ class ReportFetcher:
 
 
 def readers_of(settings: Settings, engine: Engine, sink: ReportSink) -> dict[str, Reader]:
-    """The readers of the sources that the config allows, by the kind's name."""
+    """The readers of the sources that the config allows, by the kind's name: of each kind the first such source."""
     readers: dict[str, Reader] = {}
     for name, kind in KINDS.items():
-        match kind.source:
-            case ExportedFiles(setting) as files if folder := getattr(settings, setting):
-                readers[name] = ExportTail(folder, files, sink)
-            case PolledRecords(setting) as records if getattr(settings, setting):
-                readers[name] = RecordsPoll(settings.url, records, sink, engine.lacks_source)
-            case LoneSums() as sums:
-                readers[name] = LoneReadings(settings.metrics_url, sums, engine, sink)
+        for source in kind.sources:
+            if name in readers:
+                break
+            match source:
+                case ExportedFiles(setting) as files if folder := getattr(settings, setting):
+                    readers[name] = ExportTail(folder, files, sink)
+                case PolledRecords(setting) as records if getattr(settings, setting):
+                    readers[name] = RecordsPoll(settings.url, records, sink, engine.lacks_source)
+                case LoneSums() as sums:
+                    readers[name] = LoneReadings(settings.metrics_url, sums, engine, sink)
     return readers
 
 

@@ -21,9 +21,9 @@ class ExportedFiles:
     hint: str
     """Advice where the folder cannot be read."""
     name: re.Pattern[str]
-    """The names of its files; sorted, the newest stands last."""
+    """The names of its files; sorted by the pattern's group, or where it has none as they are, the newest stands last."""
     passed_over: bytes
-    """The name of each line's first field, whose string is not read."""
+    """The name of each line's first field, whose string is not read; empty where there is no such field."""
     report_in: Callable[[bytes], KeyedReport | None]
     """The report in one line; None where it is no request's, or states none of its times. Must not raise."""
 

@@ -38,6 +38,8 @@ class Extras(msgspec.Struct, frozen=True):
     """SGLang."""
     prompt_progress: Any = None
     """llama.cpp with `return_progress`: sent during prefill, before any token."""
+    server_timing: Any = msgspec.field(default=None, name="Server-Timing")
+    """TensorRT-LLM, in an event of its own behind the end mark: where the answer was asked for it."""
 
     def found(self) -> dict[str, object] | None:
         """The fields that are present in this event, by name; None if there is none."""
@@ -48,6 +50,7 @@ class Extras(msgspec.Struct, frozen=True):
             and self.meta_info is None
             and self.sglext is None
             and self.prompt_progress is None
+            and self.server_timing is None
         ):
             return None
         return {name: value for name in Extras.__struct_fields__ if (value := getattr(self, name)) is not None}

@@ -70,6 +70,7 @@ class TokenOnly(OpenAIChunk, frozen=True, kw_only=True):
     meta_info: None = None
     sglext: None = None
     prompt_progress: None = None
+    server_timing: None = msgspec.field(default=None, name="Server-Timing")
 
 
 class _Named(msgspec.Struct, frozen=True):
