@@ -33,7 +33,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 # Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents score ablate bench-first-page query-time fuzz soak idle-edge drains demo-numbers docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents score ablate bench-first-page query-time fuzz soak idle-edge drains demo-numbers engines-news docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -136,6 +136,9 @@ idle-edge: .venv/.dev ## 100,000 requests to an engine that closes idle connecti
 
 drains: .venv/.dev ## fifty sidecars are told to stop under streams, and none is cut: five minutes; ARGS="--drains 10": one
 	$(BIN)/python -m bench.drains $(ARGS)
+
+engines-news: .venv/.dev ## which strings of ours stand no longer in an engine's source: ARGS="vllm=FOLDER sglang=FOLDER", copies that you bring
+	@$(BIN)/python -m tools.engines_news $(ARGS)
 
 docs: .venv/.dev ## what docs/ and the runbooks take from the code: written anew; a test holds them to it
 	$(BIN)/python -m tools.docs

@@ -20,6 +20,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import sidecar
+from sidecar.engines.kind import Ran
 from sidecar.engines.kinds import KINDS
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
@@ -220,3 +221,15 @@ def test_each_file_of_an_engine_has_one() -> None:
 def test_each_kind_says_how_a_container_starts_it() -> None:
     """Else `sidecar inject` would pass its manifests by."""
     assert [name for name, kind in KINDS.items() if kind.started is None] == []
+
+
+def test_each_channel_that_fixtures_stand_for_says_at_which_commit_or_release_it_was_read() -> None:
+    """Else it cannot be told what upstream has changed since (`make engines-news`)."""
+    stated = re.compile(r"\b[0-9a-f]{8}\b|\bb[0-9]{4,}\b|\b[0-9]+\.[0-9]+\.[0-9]+")
+    channels = [(kind.name, channel) for kind in KINDS.values() for channel in kind.channels]
+
+    assert [
+        (name, channel.source)
+        for name, channel in channels
+        if channel.ran is Ran.FIXTURES and not stated.search(f"{channel.follows} {channel.version}")
+    ] == []
