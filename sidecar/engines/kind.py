@@ -176,6 +176,8 @@ class EngineKind:
     """Paths that generate on this engine alone, and their dialects: they count once the engine is known."""
     takes_include_usage_on: tuple[str, ...] = ()
     """Dialects on which it is proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
+    usage_of_choices = False
+    """Asked for usage, it answers several choices or prompts with one such chunk too, once each of them has its finish reason."""
     refuses_unknown_models = False
     """It is known to refuse a model that it does not have, on each of its APIs, so that its answer proves the name."""
     answers_prove_models = True

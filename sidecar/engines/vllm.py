@@ -93,6 +93,8 @@ class VLLM(EngineKind):
         times=request_times("vllm:"),
     )
     takes_include_usage_on = ("openai_chat", "openai_completions")
+    usage_of_choices = True
+    """Seen on 0.32 (`tests/streams/vllm-chat-two-choices.sse`, `vllm-completions-two-prompts.sse`)."""
     reads_spans = True
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""

@@ -128,7 +128,7 @@ class NotAsked(StrEnum):
     UNCLEAR = "unclear"
     NOT_STREAMED = "not_streamed"
     SEVERAL_CHOICES = "several_choices"
-    """vLLM gives no per-request metrics then: without a split of phases, the change to the request is not worth it."""
+    """It is not known of this engine that it states the usage of several choices in one chunk at the end."""
     NOT_WHOLE = "not_whole"
     """The body is longer than the look-in bound, or no JSON object."""
     ENGINE_DEFAULT = "engine_default"

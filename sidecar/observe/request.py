@@ -312,7 +312,7 @@ class RequestObserver:
             return "encoded_request"
         if not self._engine.takes_include_usage(self._dialect.name, unrecognised=shared.include_usage == "always"):
             return "engine_not_proven"
-        asked = ask_for_usage(body, self._peek)
+        asked = ask_for_usage(body, self._peek, of_choices=self._engine.speaks.usage_of_choices)
         return asked.value if isinstance(asked, NotAsked) else asked
 
     def _name(self) -> None:
@@ -469,7 +469,7 @@ class RequestObserver:
             per_read=instruments.recorder.per_read[self._labels],
             estimator=None if instruments.estimates is None else instruments.estimates.estimator,
             began=self._began,
-            cuts_usage=may_cut and self._asked_for_usage,
+            choices_cut=(self._peek.choices or 1) if may_cut and self._asked_for_usage else 0,
             cuts_report=self._asked_report.event if may_cut and self._asked_report is not None else None,
         )
 

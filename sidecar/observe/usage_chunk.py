@@ -35,10 +35,10 @@ _WHY_NOT = {
 """The states in which the client has decided; in the others, ABSENT and NULL, it is asked for."""
 
 
-def ask_for_usage(body: bytes | bytearray, peek: Peek) -> Splice | NotAsked:
+def ask_for_usage(body: bytes | bytearray, peek: Peek, *, of_choices: bool = False) -> Splice | NotAsked:
     """The change that writes `stream_options.include_usage` true into the body, or why there is none.
 
-    `peek` must be made of this body. `json.loads` of the changed body equals that of the body plus this one key.
+    `peek` must be made of this body. `of_choices`: the engine states the usage of several choices in one chunk, too. `json.loads` of the changed body equals that of the body plus this one key.
     """
     if not peek.whole:
         return NotAsked.NOT_WHOLE
@@ -48,7 +48,7 @@ def ask_for_usage(body: bytes | bytearray, peek: Peek) -> Splice | NotAsked:
         return _WHY_NOT[peek.usage_asked]
     if peek.choices is None:
         return NotAsked.UNCLEAR
-    if peek.choices != 1:
+    if peek.choices > 1 and not of_choices:
         return NotAsked.SEVERAL_CHOICES
     if peek.usage_asked is Asked.NULL:
         null_at = peek.null_at or place_of_null(body)

@@ -115,6 +115,23 @@ def test_a_client_that_does_not_read_holds_its_stream_and_the_page_can_say_so() 
     assert (held.stage.value, flowing.stage.value) == ("held", "streaming")
 
 
+def test_the_tokens_of_two_choices_are_known_and_their_chunk_is_cut_out() -> None:
+    """vLLM states the usage of all choices in one chunk, which this client did not ask for: it is asked for and cut out."""
+    walk = Walk()
+    client = walk.client()
+    second = [each.replace(b'"index":0', b'"index":1') for each in (TOKEN, FINISH)]
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":600,"completion_tokens":4}}\n\n'
+    client.send(post({"stream": True, "n": 2}))
+    walk.engine.send(STREAM + b"".join(map(chunk, (ROLE, TOKEN, second[0], FINISH))))
+    walk.engine.send(b"".join(map(chunk, (second[1], usage, DONE))) + b"0\r\n\r\n")
+
+    assert b'"stream_options":{"include_usage":true}' in walk.engine.taken
+    passed = (ROLE, TOKEN, second[0], FINISH, second[1], DONE)
+    assert client.taken.endswith(b"".join(map(chunk, passed)) + b"0\r\n\r\n")
+    assert [walk.value(f"llm_{which}_tokens_sum") for which in ("prompt", "output")] == [600, 4]
+    assert walk.value("llm_requests_total", prompt_bucket="512-4k", outcome="ok") == 1
+
+
 def test_a_client_that_asked_for_usage_gets_every_byte() -> None:
     """Nothing is inserted and nothing is cut; the report is read all the same."""
     walk = Walk()

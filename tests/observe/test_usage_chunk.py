@@ -79,6 +79,12 @@ class TestAsking:
     def test_leaves_a_body_alone_and_says_why(self, body: bytes, reason: NotAsked) -> None:
         assert asked(body) is reason
 
+    @pytest.mark.parametrize("body", [b'{"stream":true,"n":2}', b'{"stream":true,"prompt":["a","b"]}'])
+    def test_asks_for_several_choices_where_one_chunk_answers_for_all(self, body: bytes) -> None:
+        found = ask_for_usage(body, peek(body, whole=True), of_choices=True)
+
+        assert found == (1, 1, b'"stream_options":{"include_usage":true},')
+
     def test_leaves_the_beginning_of_a_long_body_alone(self) -> None:
         assert asked(b'{"stream":true}', whole=False) is NotAsked.NOT_WHOLE
 
@@ -255,6 +261,15 @@ class TestRecordings:
 
         assert cut.cut
         assert _anonymous(left) == _anonymous(without.read_bytes())
+
+    @pytest.mark.parametrize("name", ["vllm-chat-two-choices", "vllm-completions-two-prompts"])
+    def test_one_chunk_of_two_choices_is_taken_out_of_a_real_stream(self, name: str) -> None:
+        stream = STREAMS / f"{name}.sse"
+        *events, usage, done, _ = stream.read_bytes().split(b"\n\n")
+
+        left = passed(UsageCut(EventReader(dialect_of(stream)), choices=2), stream.read_bytes())
+
+        assert (b'"choices":[],"usage":{' in usage, left) == (True, b"\n\n".join([*events, done, b""]))
 
     @pytest.mark.parametrize("name", ["vllm-chat-continuous-usage", "composed-openai-chat-null-usage"])
     def test_a_stream_with_habits_is_left_alone(self, name: str) -> None:
