@@ -28,6 +28,7 @@ the answer's. A file is `sglang-request-metrics-YYYYMMDD_HH.log` of the engine's
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -37,7 +38,7 @@ from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import SERVER_INFO, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
 from sidecar.engines.reports.report_sources import ExportedFiles
-from sidecar.engines.span import Span
+from sidecar.engines.span import Span, usage_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 from sidecar.timeline.events import UNREADABLE
 from sidecar.timeline.response_id import MAX_ID_CHARACTERS
@@ -257,7 +258,12 @@ class Slices:
         if len(self._told) > MAX_REQUESTS:
             self._told.popitem(last=False)
         keys = (*root.parent_keys, response_key(str(root.attributes["rid"])))
-        return KeyedReport(keys, report, root.trace_id or None)
+        usage = usage_in(root.attributes)
+        if usage is not None and report.kv_transfer_seconds is not None:
+            usage = usage._replace(
+                completion_tokens=None
+            )  # another worker generates: this one made the first token only
+        return KeyedReport(keys, replace(report, usage=usage), root.trace_id or None)
 
     def _bound(self, table: OrderedDict[str, Any]) -> None:
         if len(table) > MAX_REQUESTS:

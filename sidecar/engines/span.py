@@ -7,8 +7,12 @@ clock: only differences between instants of one span, or of spans of one process
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sidecar.engines.durations import seconds_of
+from sidecar.engines.durations import seconds_of, whole_number
 from sidecar.ledger.report import RequestKey, span_key
+from sidecar.timeline.events import NO_USAGE, Usage
+
+
+COUNTS = ("prompt", "cached", "completion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +38,14 @@ class Span:
 def seconds_in(attributes: Mapping[str, str | int | float | bool], name: str) -> float | None:
     """A duration that is stated as a number of seconds; None where it is absent, or no finite, non-negative number."""
     return seconds_of(attributes.get(name))
+
+
+def usage_in(attributes: Mapping[str, str | int | float | bool]) -> Usage | None:
+    """The token counts under the names that vLLM, SGLang and TensorRT-LLM share; None where none is stated.
+
+    vLLM 0.32 `tracing/utils.py`, SGLang 0.5.23 `req_time_stats.py` (which alone states the cached ones), TensorRT-LLM `llmapi/tracing.py`
+    at 0fb7f758. As in an answer's usage, the prompt's tokens include the cached ones.
+    """
+    prompt, cached, completion = (whole_number(attributes.get(f"gen_ai.usage.{name}_tokens")) for name in COUNTS)
+    usage = Usage(prompt, cached, completion)
+    return None if usage == NO_USAGE else usage

@@ -42,7 +42,7 @@ from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, body_
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
 from sidecar.engines.reports.report_sources import ExportedFiles, PolledRecords
 from sidecar.engines.server_timing import report_in_timing
-from sidecar.engines.span import Span, seconds_in
+from sidecar.engines.span import Span, seconds_in, usage_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, response_key
 from sidecar.timeline.events import UNREADABLE
 
@@ -269,6 +269,7 @@ def times_in_span(span: Span) -> EngineReport | None:
         prefill_seconds=None if received_its_cache else between(queue, first_token),
         decode_seconds=between(first_token, end),
         kv_transfer_seconds=transfer if received_its_cache else None,
+        usage=usage_in(span.attributes),
     )
     return None if report == NO_REPORT else report
 

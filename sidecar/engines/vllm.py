@@ -21,12 +21,13 @@ is the first turn's. Nothing is repaired: a field that is no finite, non-negativ
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
-from sidecar.engines.span import Span, seconds_in
+from sidecar.engines.span import Span, seconds_in, usage_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 
 
@@ -38,6 +39,8 @@ IN_BAND_SINCE = (0, 25)
 
 _PROMPT = re.compile(r"(cmpl-.+)-[0-9]+")
 _TURN = re.compile(r"(resp_.+)_[0-9]+")
+_FURTHER_PROMPT = re.compile(r"cmpl-.+-0*[1-9][0-9]*")
+"""Each prompt states its own length: the first one's is not that of the whole request."""
 _BEAM_OR_LATER_TURN = re.compile(r".+-beam-[0-9]+|resp_.+_0*[1-9][0-9]*")
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
@@ -156,9 +159,12 @@ def report_in_span(span: Span) -> KeyedReport | None:
         queue_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_queue"),
         prefill_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_model_prefill"),
         decode_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_model_decode"),
+        usage=usage_in(span.attributes),
         spoke_at=_spoke_at(span),
     )
     generation = span.attributes.get("gen_ai.request.id")
+    if isinstance(generation, str) and report.usage is not None and _FURTHER_PROMPT.fullmatch(generation):
+        report = replace(report, usage=report.usage._replace(prompt_tokens=None))
     if report == NO_REPORT or (isinstance(generation, str) and _BEAM_OR_LATER_TURN.fullmatch(generation)):
         return None
     keys = span.parent_keys

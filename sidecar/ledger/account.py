@@ -114,6 +114,8 @@ class Account(msgspec.Struct, frozen=True):
     """Moving the KV cache between workers, where the engine reports it."""
     prompt_lengths: Sequence[tuple[float, str]] = ()
     """The length of its prompt in each measure that is known, tokens or bytes, the best first (`pod/costs/prefill_cost.py`)."""
+    text_bytes: int | None = None
+    """Bytes of its body that may be prompt text; None if they say nothing of its length (`classify/found.py`)."""
     estimated_prefill_seconds: float | None = None
     """The estimator's prefill; used only if there is no report, else compared with the report."""
     key: Hashable = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sidecar.ledger.account import Source
+from sidecar.timeline.events import NO_USAGE, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class EngineReport:
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between disaggregated workers, if reported. The engine's file says which phase contains
     it."""
+    usage: Usage | None = field(default=None, compare=False)
+    """Token counts, where the report states them: used if the answer states none."""
     spoke_at: float | None = field(default=None, compare=False)
     """Instant of the first token on the engine's clock, in seconds: compared only between the choices of one
     request."""
@@ -86,15 +89,31 @@ def of_choices(reports: Sequence[EngineReport]) -> EngineReport:
 
     The engine's clock tells which choice that was. Without that clock it is the choice with the least queue + prefill,
     because all choices were submitted together. Their decodes overlap and cannot be added, so decode is left unstated
-    and the wire measures it. If any of the reports is incomplete, the result is NO_REPORT.
+    and the wire measures it. If any of the reports is incomplete, the result states no times.
     """
     if len(reports) == 1:
         return reports[0]
+    usage = _usage_of_choices([report.usage or NO_USAGE for report in reports])
     if any(report.merged or report.queue_seconds is None or report.prefill_seconds is None for report in reports):
-        return NO_REPORT
+        return replace(NO_REPORT, usage=usage)
     clocked = all(report.spoke_at is not None for report in reports)
 
     def first_token(report: EngineReport) -> float:
         return (report.spoke_at if clocked else (report.queue_seconds or 0.0) + (report.prefill_seconds or 0.0)) or 0.0
 
-    return replace(min(reports, key=first_token), decode_seconds=None)
+    return replace(min(reports, key=first_token), decode_seconds=None, usage=usage)
+
+
+def _usage_of_choices(usages: Sequence[Usage]) -> Usage | None:
+    """As an answer of several choices states it: the prompt's tokens once, all generated ones.
+
+    Choices of one prompt state the same length. Several prompts of one length cannot be told from them, so their sum is not known either:
+    the report of a further prompt must leave its length out.
+    """
+    prompts = {usage.prompt_tokens for usage in usages}
+    completions = [usage.completion_tokens for usage in usages]
+    usage = Usage(
+        prompt_tokens=next(iter(prompts)) if len(prompts) == 1 else None,
+        completion_tokens=None if None in completions else sum(count or 0 for count in completions),
+    )
+    return None if usage == NO_USAGE else usage

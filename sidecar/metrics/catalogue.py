@@ -495,7 +495,7 @@ GOOD_REQUESTS_TOTAL = Counter(
 )
 GOOD_OUTPUT_TOKENS_TOTAL = Counter(
     "llm_good_output_tokens_total",
-    "Generated tokens of the requests in llm_good_requests_total, from the engine's usage if it states one.",
+    "Generated tokens of the requests in llm_good_requests_total, from the usage in the answer, if there is one.",
     PER_LENGTH,
 )
 TOKEN_DEADLINES_TOTAL = Counter(

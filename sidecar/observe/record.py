@@ -179,6 +179,13 @@ class Recorder:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self.dropped("observer_error")
 
+    def counted(self, account: Account, usage: Usage) -> None:
+        """Write the tokens of an answer that stated none, once the engine's report has. Never raises."""
+        try:
+            self._tokens(account, usage)
+        except Exception:  # noqa: BLE001  measuring never breaks traffic
+            self.dropped("observer_error")
+
     def settled(self, account: Account, at_unix: float | None = None) -> None:
         """Write phases, their sum and how they were obtained, once the ledger is closed. Never raises."""
         ledger = account.ledger

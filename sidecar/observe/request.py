@@ -123,6 +123,7 @@ class Observers:
         self.held = Budget(Kind.HELD_BYTES, UNLIMITED)
         """The budget of bytes that the process holds; the road gives its own (`wiring.py`)."""
         self.probes = ProbeBucket()
+        settlement.on_counted = self.counted
         self.apply(config)
 
     def apply(self, config: Config) -> None:
@@ -135,6 +136,12 @@ class Observers:
         self.timing_header = (
             None if config.engine.timing_header is None else config.engine.timing_header.lower().encode()
         )
+
+    def counted(self, account: Account, prompt_tokens: int) -> RequestLabels:
+        """The engine's late report counted a prompt whose answer stated no usage. Learns from it; the labels get its bucket."""
+        if account.teaches:
+            self.lengths.learn(account.labels.model, account.text_bytes, prompt_tokens)
+        return account.labels._replace(prompt_bucket=self.buckets.bucket_of(prompt_tokens))
 
     def __call__(self, head: RequestHead) -> Observer:
         """A `RequestObserver` for an inference request, a `ProbeObserver` for one of `sidecar verify`, a `PassingObserver` for all others."""
@@ -526,13 +533,14 @@ class RequestObserver:
             own_span = self._own_span(sampling, response_id, at)
             trace_id = trace_id if own_span is None else own_span.trace_id
         account = Account(
-            labels=labels if bucket == labels.prompt_bucket else labels._replace(prompt_bucket=bucket),
-            streaming=self._peek.stream is True if self._streaming is None else self._streaming,
-            outcome=outcome,
-            marks=marks,
-            ledger=None,
+            labels if bucket == labels.prompt_bucket else labels._replace(prompt_bucket=bucket),
+            self._peek.stream is True if self._streaming is None else self._streaming,
+            outcome,
+            marks,
+            None,  # its ledger comes later; a call with one more keyword costs three allocations
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
             trace_id=trace_id,
+            text_bytes=peek.text_bytes,
             prompt_lengths=() if estimates is None or estimates.taught else lengths,
             estimated_prefill_seconds=estimated_seconds,
             key=self._key,

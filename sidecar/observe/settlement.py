@@ -18,9 +18,11 @@ from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.pending import Lost, Pending
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
+from sidecar.ledger.request_labels import RequestLabels
 from sidecar.objectives.objective import Objective
 from sidecar.observe.instruments import Instruments
 from sidecar.observe.span_sampling import SpanSampling
+from sidecar.timeline.events import Usage
 from sidecar.timeline.outcome import ENDED_WELL
 
 
@@ -75,6 +77,8 @@ class Settlement:
         """The engine's reports come by another way than spans: a file that is read, a poll."""
         self.on_ended: Callable[[Ending], None] = lambda _ending: None
         """Called with each request that is over, whatever its outcome."""
+        self.on_counted: Callable[[Account, int], RequestLabels] = lambda account, _prompt_tokens: account.labels
+        """Called with the prompt's tokens where a late report alone states them; returns the labels by this length."""
         self.on_probe_done: Callable[[], None] = lambda: None
         """Called for each probe of `sidecar verify` that ended well: the engine counts it too."""
         self.pending: Pending[tuple[Account, EngineReport | None]] = Pending(
@@ -275,6 +279,8 @@ class Settlement:
         if report is None and estimates is not None and reason in (Reason.IN_BAND, Reason.NO_REPORT):
             report = estimates.stand_in(account)
             reason = reason if report is None else Reason.ESTIMATED
+        if report is not None and report.usage is not None and account.marks.usage is None:
+            account = self._counted(account, report.usage)
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
         settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
@@ -284,6 +290,19 @@ class Settlement:
         if self._estimates is not None and report is not None and reason is not Reason.ESTIMATED:
             self._estimates.compare(settled)
         self._close(settled, at, missed)
+
+    def _counted(self, account: Account, usage: Usage) -> Account:
+        """The account with the token counts of a report, and with the bucket that they give."""
+        marks = account.marks
+        if usage.completion_tokens is not None and usage.completion_tokens < marks.output_events:
+            # A disaggregated prefill worker counts the tokens that it has made itself.
+            usage = usage._replace(completion_tokens=None)
+        labels = account.labels
+        if usage.prompt_tokens is not None:
+            labels = self.on_counted(account, usage.prompt_tokens)
+        counted = replace(account, marks=replace(marks, usage=usage), labels=labels)
+        self._recorder.counted(counted, usage)
+        return counted
 
     def _close(self, account: Account, at: float, missed: Sequence[Objective]) -> None:
         """Hand on an account that changes no more: to the ring, then to the log. `missed`: the objectives that it missed."""

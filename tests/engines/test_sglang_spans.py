@@ -7,6 +7,7 @@ import pytest
 from sidecar.engines.sglang import MAX_REQUESTS, Slices
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
+from sidecar.timeline.events import Usage
 from tests.support.spans import fixture
 
 
@@ -32,6 +33,14 @@ def test_the_slices_are_the_phases_and_the_roots_number_is_not() -> None:
         (span_key("00000000000000aa"), response_key(RID)), EngineReport(0.1, 0.3, 0.2), ROOT.trace_id
     )
     assert ROOT.attributes["gen_ai.latency.time_in_model_prefill"] == 0.41
+
+
+def test_the_roots_token_counts_are_read_and_a_prefill_workers_output_is_not() -> None:
+    """The prefill side of a disaggregated pair makes the first token only, and its counts say so."""
+    transfer = replace(named("prefill_forward"), name="prefill_transfer_kv_cache", span_id="a000000000000098")
+    (whole,), (pair,) = reports_of(SPANS), reports_of([transfer, *SPANS])
+
+    assert (whole.report.usage, pair.report.usage) == (Usage(600, 64, 2), Usage(600, 64, None))
 
 
 def test_of_several_ranks_the_first_to_be_whole_speaks() -> None:

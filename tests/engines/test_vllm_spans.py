@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from sidecar.engines.span import Span
 from sidecar.engines.vllm import report_in_span
 from sidecar.ledger.account import Ledger, Reason
-from sidecar.ledger.report import EngineReport, response_key, span_key
+from sidecar.ledger.report import EngineReport, of_choices, response_key, span_key
 from sidecar.observe.settlement import GIVES_UP_AFTER
+from sidecar.timeline.events import Usage
 from tests.support.memory import Socket
 from tests.support.scenario import phases
 from tests.support.spans import fixture
@@ -142,6 +143,74 @@ def test_an_engine_without_per_request_metrics_tells_by_its_span() -> None:
         "stream": (50, "derived"),
     }
     assert ledger(walk).reason is Reason.LATE_REPORT
+
+
+def test_tokens_that_its_span_alone_states_are_counted() -> None:
+    """A client that asks for no usage: bucket, tokens and time per token are those of the span, as if the answer had stated them."""
+    walk = walk_without_metrics()
+    span = ask(walk)
+
+    walk.settlement.span(GENERATION.under(span)[0])
+
+    assert [walk.value(f"llm_{which}_tokens_sum") for which in ("prompt", "output")] == [600, 2]
+    assert walk.value("llm_time_per_output_token_seconds_sum") == pytest.approx(0.2)
+    assert walk.value("llm_request_phase_seconds_count", prompt_bucket="512-4k", phase="queue") == 1
+    (account,) = walk.accounts
+    assert account.marks.usage == Usage(600, None, 2)
+
+
+def test_spans_teach_how_long_prompts_are() -> None:
+    """Once twenty prompts were counted in spans, the length of the next one is known when it comes: it has its bucket and its threshold."""
+    walk = walk_without_metrics()
+    long: dict[str, object] = {"messages": [{"role": "user", "content": "word " * 480}]}
+    for _ in range(20):
+        walk.settlement.span(GENERATION.under(ask(walk, long))[0])
+
+    ask(walk, long)
+
+    by_bucket = [walk.value("llm_requests_total", prompt_bucket=bucket) for bucket in ("unknown", "512-4k")]
+    assert by_bucket == [20, 1]
+
+
+def test_the_answer_s_own_counts_stand_beside_a_span_s() -> None:
+    """Tokens are counted once, where both the answer and the span state them."""
+    walk = Walk(mints=True)
+    walk.client().send(post({"stream": True}))
+    span = minted(walk.engine)[1]
+    walk.engine.send(STREAM + b"".join(map(chunk, (ROLE, TOKEN, FINISH))))
+    walk.engine.send(chunk(USAGE.partition(b',"metrics"')[0] + b"}\n\n") + chunk(DONE) + b"0\r\n\r\n")
+
+    walk.settlement.span(GENERATION.under(span)[0])
+
+    assert (walk.value("llm_prompt_tokens_count"), walk.value("llm_prompt_tokens_sum")) == (1, 600)
+    assert [account.marks.usage for account in walk.accounts] == [Usage(600, 64, 2)]
+
+
+def test_fewer_tokens_than_events_are_another_workers() -> None:
+    """A disaggregated prefill worker counts the one token that it made itself: the output's length stays unknown."""
+    walk = walk_without_metrics()
+    (span,) = GENERATION.under(ask(walk))
+
+    walk.settlement.span(replace(span, attributes={**span.attributes, "gen_ai.usage.completion_tokens": 1}))
+
+    assert walk.value("llm_prompt_tokens_sum") == 600
+    assert [account.marks.usage for account in walk.accounts] == [Usage(600)]
+
+
+def test_the_length_of_several_prompts_is_unknown_and_of_several_choices_it_is_one() -> None:
+    """Each prompt has a generation of its own, with its own length; choices of one prompt repeat it."""
+    counted = {"gen_ai.usage.prompt_tokens": 600, "gen_ai.usage.completion_tokens": 2}
+
+    def usage(*generations: str) -> Usage | None:
+        spans = [
+            replace(SPAN, attributes={**SPAN.attributes, **counted, "gen_ai.request.id": each}) for each in generations
+        ]
+        return of_choices([keyed.report for span in spans if (keyed := report_in_span(span))]).usage
+
+    assert (usage("chatcmpl-7", "chatcmpl-7"), usage("cmpl-7-0", "cmpl-7-1")) == (
+        Usage(600, None, 4),
+        Usage(None, None, 4),
+    )
 
 
 def test_where_the_answer_itself_reports_no_request_waits() -> None:

@@ -284,6 +284,11 @@ def test_spans_alone_cover_every_api(spans_only: Traced, tmp_path: Path) -> None
     assert (
         after["vllm:request_queue_time_seconds_count"] - before["vllm:request_queue_time_seconds_count"] == generations
     )
+    # No client asked for usage: what the answers leave out, the spans state.
+    uncounted = {name.rpartition("-")[0] for name, line in lines.items() if "prompt_tokens" not in line.fields}
+    assert uncounted == {"completions-two-prompts"}
+    made = after["vllm:generation_tokens_total"] - before["vllm:generation_tokens_total"]
+    assert sum(line.number("completion_tokens") for line in lines.values()) == made
 
 
 @pytest.mark.parametrize("traces", [1, 40], ids=["one trace", "a trace each"])
