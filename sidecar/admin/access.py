@@ -27,7 +27,7 @@ from sidecar.metrics.registry import Metrics
 
 PROBES = frozenset({"/-/healthy", "/-/ready", "/-/engine"})
 """Routes that need no password, because the kubelet sends none. They tell a state in one line."""
-FROM_LOOPBACK = frozenset({"/-/reload", "/-/drain", "/v1/traces"})
+FROM_LOOPBACK = frozenset({"/-/reload", "/-/drain", "/v1/traces", "/v1/logs", "/v1/metrics"})
 """Routes that need no password from this host; their handlers refuse browsers, and other hosts by a rule of their own."""
 FROM_ANY_HOST = PROBES | FROM_LOOPBACK | {"/metrics"}
 """Routes that answer whatever host the request names: scrapes, probes and exporters of spans name what their configs say. None of

@@ -16,6 +16,7 @@
 | `/workload.jsonl` | GET | the closed requests, a line each, without text: JSON, or `?format=mooncake` (`workload_download.py`); 400 for any other format |
 | `/incident.json` | GET | the last incidents of this process, to be attached to a bug: JSON (`history/incident_log.py`) |
 | `/v1/traces` | POST | loopback only, unless the config says otherwise: the engine's spans (`otlp/receiver.py`) |
+| `/v1/logs`, `/v1/metrics` | POST | as `/v1/traces`: an empty success, unread |
 
 `access.py` says who may ask, and under which host name: with a web config, all but the probes and the loopback paths need what that file asks for. No
 traffic limit applies to it, and it answers while the process drains. It knows the rest of the process only through
@@ -26,7 +27,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from aiohttp import hdrs, web
@@ -84,9 +86,9 @@ class App(StatusSource, Protocol):
 
 
 class AdminListener:
-    """The listener of one process. `clock`: monotonic seconds; `traces`: handler of `/v1/traces`, None without it.
+    """The listener of one process. `clock`: monotonic seconds; `otlp`: by path, the handlers of what exporters send.
 
-    `traces_from_anywhere`: other hosts than this one may send spans too. `incidents`: the log that the judge of roots writes.
+    `otlp_from_anywhere`: other hosts than this one may send spans too. `incidents`: the log that the judge of roots writes.
     `accounts`: the closed requests; None: none are kept.
     `access`: the gate, which is closed with the listener; None: plain HTTP, open to all.
     `baseline`: makes the document of usual values, or raises RefusedError with the reason why there is none.
@@ -99,8 +101,8 @@ class AdminListener:
         metrics: Metrics,
         clock: Callable[[], float],
         *,
-        traces: Handler | None = None,
-        traces_from_anywhere: bool = False,
+        otlp: Mapping[str, Handler] = MappingProxyType({}),
+        otlp_from_anywhere: bool = False,
         incidents: IncidentLog | None = None,
         accounts: AccountRing | None = None,
         baseline: Callable[[], Sliced[bytearray]] | None = None,
@@ -111,8 +113,8 @@ class AdminListener:
     ) -> None:
         self.access = access or Access("", metrics, clock)
         self._app = app
-        self._take_traces = traces
-        self._traces_from_anywhere = traces_from_anywhere
+        self._otlp = otlp
+        self._otlp_from_anywhere = otlp_from_anywhere
         self._incidents = incidents or IncidentLog()
         self._usual = baseline or nothing_usual
         self._in_force = in_force
@@ -160,8 +162,10 @@ class AdminListener:
         application.router.add_route(hdrs.METH_PUT, "/-/drain", self._drain)
         pages = (self._status, self._runbooks, self._diagnoses, self._workload)
         application.router.add_routes([route for page in pages for route in page.routes()])
-        if self._take_traces is not None:
-            application.router.add_post("/v1/traces", self._traces)
+        if self._otlp:
+            application.router.add_post("/v1/traces", self._export)
+            application.router.add_post("/v1/logs", self._export)
+            application.router.add_post("/v1/metrics", self._export)
         application.on_response_prepare.extend([_own_headers, self.access.add_headers])
         self._runner = Runner(
             application,
@@ -294,14 +298,13 @@ class AdminListener:
         end = await self._app.drain()
         return web.json_response(end._asdict(), status=200 if end.drained else 503, headers=JSON_HEADERS)
 
-    async def _traces(self, request: web.Request) -> web.StreamResponse:
-        if _from_browser(request) or not (self._traces_from_anywhere or is_from_this_pod(request)):
+    async def _export(self, request: web.Request) -> web.StreamResponse:
+        if _from_browser(request) or not (self._otlp_from_anywhere or is_from_this_pod(request)):
             return web.Response(
                 status=403,
                 text="Only a process on this host may send spans (spans.receive_from), not a browser or a proxy.\n",
             )
-        assert self._take_traces is not None
-        return await self._take_traces(request)
+        return await self._otlp[request.path](request)
 
 
 def nothing_usual() -> Sliced[bytearray]:

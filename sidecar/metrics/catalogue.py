@@ -58,6 +58,7 @@ from sidecar.metrics.vocabulary import (
     TOKEN_BUCKETS,
     UNCOUNTED_KINDS,
     UNKNOWN_LENGTHS,
+    UNREAD_SIGNALS,
     USAGE_RESULTS,
     VERY_LATE_TIMER_SECONDS,
 )
@@ -770,6 +771,12 @@ EXPORTED_SPANS_IN_FLIGHT = Gauge(
     "llm_sidecar_exported_spans_in_flight",
     "Such spans that have no fate yet: they wait, or are being sent.",
     used=0,
+)
+OTLP_DROPPED_TOTAL = Counter(
+    "llm_sidecar_otlp_dropped_total",
+    "Requests with logs or metrics that an OpenTelemetry exporter sent here, by what they carried. Only spans are read: these are answered"
+    " with an empty success and dropped.",
+    (Label("reason", UNREAD_SIGNALS),),
 )
 OPEN_CONNECTIONS = Gauge(
     "llm_sidecar_open_connections",

@@ -171,6 +171,9 @@ class NotTaken(StrEnum):
 
 SPAN_FATES = (ACKNOWLEDGED, *NotTaken)
 
+UNREAD_SIGNALS = ("logs", "metrics")
+"""Signals of OpenTelemetry that exporters send beside spans."""
+
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
     "provisional",

@@ -73,6 +73,7 @@ class Recorder:
         self._failures = metrics.counter(c.FAILURES_TOTAL)
         self._injection = metrics.counter(c.USAGE_INJECTION_TOTAL)
         self._spans = metrics.counter(c.SPANS_TOTAL)
+        self._unread = metrics.counter(c.OTLP_DROPPED_TOTAL)
         self.overhead = metrics.histogram(c.OVERHEAD_SECONDS).child().observe
         """Takes the seconds from reading response bytes to having written them."""
         self.resent = metrics.counter(c.RESENT_TOTAL).child().inc
@@ -86,6 +87,7 @@ class Recorder:
                 self._failures,
                 self._injection,
                 self._spans,
+                self._unread,
                 self._empty,
             ),
             metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL),
@@ -147,6 +149,10 @@ class Recorder:
     def spans(self, result: str, n: int = 1) -> None:
         """`n` spans came as OTLP with this result, one of SPAN_RESULTS."""
         self._spans.child(result).inc(n)
+
+    def unread(self, signal: str) -> None:
+        """An exporter sent a request of this signal, one of UNREAD_SIGNALS, which is not read."""
+        self._unread.child(signal).inc()
 
     def outside(self, label: str) -> None:
         """A client named a model or a lane that does not exist: it is counted under `other`."""

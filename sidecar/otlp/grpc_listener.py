@@ -1,4 +1,5 @@
-"""OTLP over gRPC (`opentelemetry.proto.collector.trace.v1.TraceService/Export`), for engines that speak gRPC only.
+"""OTLP over gRPC (`opentelemetry.proto.collector.trace.v1.TraceService/Export`), for engines that speak gRPC only. The services of logs
+and of metrics are answered too, unread (`receiver.py`).
 
 An optional extra, `pip install 'llm-phase-sidecar[grpc]'`: grpcio brings 20 MB and an HTTP/2 stack of its own, too much
 for users who do not need it. Messages are taken as bytes, so that the decoder of HTTP requests reads them, with the
@@ -17,6 +18,11 @@ from sidecar.otlp.limits import MAX_EXPORT_BYTES, RefusedError
 
 
 SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
+UNREAD_SERVICES = {
+    "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
+    "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
+}
+"""To the signal, one of UNREAD_SIGNALS."""
 MAX_CALLS = 16
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 64 << 10
@@ -40,8 +46,13 @@ class GrpcListener:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns the address. Port 0 takes any free one. Raises OSError."""
         self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
-        export = grpc.unary_unary_rpc_method_handler(self._export)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": export}),))
+        exports = {SERVICE: self._export, **{name: self._passing_over(each) for name, each in UNREAD_SERVICES.items()}}
+        self._server.add_generic_rpc_handlers(
+            tuple(
+                grpc.method_handlers_generic_handler(name, {"Export": grpc.unary_unary_rpc_method_handler(export)})
+                for name, export in exports.items()
+            )
+        )
         shown = f"[{host}]" if ":" in host else host or "0.0.0.0"  # noqa: S104  an empty host means every interface
         try:
             bound = self._server.add_insecure_port(f"{shown}:{port}")
@@ -65,6 +76,13 @@ class GrpcListener:
             await abort(_CODES[refused.code], str(refused))
             raise AssertionError("abort raises") from None
         return answers.response(tally)
+
+    def _passing_over(self, signal: str) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        async def passed_over(_request: bytes, _context: Any) -> bytes:
+            self._intake.unread(signal)
+            return b""
+
+        return passed_over
 
 
 async def _chunks(request: bytes) -> AsyncIterator[bytes]:

@@ -41,7 +41,7 @@ class Intake:
     """Takes requests. `sink` gets each span and returns whether some request's report is made of it.
 
     `forward` gets each well-formed span. `count` gets `taken`, `unknown` or `rejected` and the number of spans;
-    `dropped` a reason of DROP_REASONS and a number.
+    `dropped` a reason of DROP_REASONS and a number, `unread` the signal of a request that carries no spans (UNREAD_SIGNALS).
     """
 
     def __init__(
@@ -52,12 +52,14 @@ class Intake:
         count: Callable[[str, int], None],
         dropped: Callable[[str, int], None],
         forward: Callable[[ReceivedSpan], None] | None = None,
+        unread: Callable[[str], None] = lambda _signal: None,
     ) -> None:
         self._sink = sink
         self._clock = clock
         self._count = count
         self._dropped = dropped
         self._forward = forward
+        self.unread = unread
         self._held = asyncio.Semaphore(HELD_AT_ONCE)
         self._decoding = asyncio.Lock()
         self.inside = 0

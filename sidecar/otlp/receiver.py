@@ -1,9 +1,14 @@
-"""`POST /v1/traces`: OTLP over HTTP (OTLP 1.x, "OTLP/HTTP"), protobuf and JSON, plain and gzipped.
+"""`POST /v1/traces`: OTLP over HTTP (OTLP 1.x, "OTLP/HTTP"), protobuf and JSON, plain and gzipped; beside it `/v1/logs` and `/v1/metrics`.
 
 It knows which requests to refuse, and writes each refusal in the request's own encoding. It refuses to know which
 clients may send (`admin/listener.py` does) and what spans mean (the engines do). It answers 200 (with `partial_success`
 if spans were rejected), 400, 413, 415 and 503.
+
+An exporter that is given one endpoint for everything sends its logs and metrics too, and one that is refused writes an error a batch
+into the engine's log. They are answered with an empty success, unread, and counted.
 """
+
+from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import hdrs, web
 
@@ -13,6 +18,8 @@ from sidecar.otlp.limits import MAX_EXPORT_BYTES, BusyError, RefusedError, TooLa
 
 
 PATH = "/v1/traces"
+UNREAD_PATHS = {"/v1/logs": "logs", "/v1/metrics": "metrics"}
+"""Path to the signal, one of UNREAD_SIGNALS."""
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 RETRY_AFTER_SECONDS = 1
 
@@ -20,6 +27,17 @@ RETRY_AFTER_SECONDS = 1
 class SpanReceiver:
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
+
+    @property
+    def handlers(self) -> Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]:
+        """By path."""
+        return {PATH: self.handle, **dict.fromkeys(UNREAD_PATHS, self.pass_over)}
+
+    async def pass_over(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request of logs or of metrics as if it were taken. Its body is not read: aiohttp lets it pass."""
+        self._intake.unread(UNREAD_PATHS[request.path])
+        json = request.content_type != PROTOBUF
+        return _answer(200, b"{}" if json else b"", json=json)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Take one request of spans and answer it."""

@@ -66,9 +66,10 @@ class Spans:
             count=recorder.spans,
             dropped=recorder.dropped,
             forward=None if forward is None else forward.offer,
+            unread=recorder.unread,
         )
-        self.handle = SpanReceiver(self.intake).handle if config.receive else None
-        """Handler of `/v1/traces`; None if spans are not received."""
+        self.handlers = SpanReceiver(self.intake).handlers if config.receive else {}
+        """By path; none if spans are not received."""
         self.from_anywhere = config.receive_from == "anywhere"
         self._grpc: GrpcListener | None = None
         self._sending: list[asyncio.Task[None]] = []

@@ -9,6 +9,7 @@ from sidecar.metrics.catalogue import (
     INCIDENT_SHOWN_TIMESTAMP_SECONDS,
     INCIDENT_SIZE_RATIO_HIGH,
     INCIDENT_SIZE_RATIO_LOW,
+    OTLP_DROPPED_TOTAL,
     STREAM_EVENTS_PER_READ,
 )
 from tests.grafana.boards import GRAFANA, UIDS, board, targets
@@ -36,6 +37,7 @@ READ_INSIDE = {
     INCIDENT_SHOWN_TIMESTAMP_SECONDS.name: "the diagnosis, which tells when misses last showed a root",
     INCIDENT_SIZE_RATIO_LOW.name: "the diagnosis, which tells the interval of a size",
     INCIDENT_SIZE_RATIO_HIGH.name: "as above",
+    OTLP_DROPPED_TOTAL.name: "the doctor, which tells how spans are sent alone",
 }
 """Metrics that no dashboard and no rule reads, with their reader."""
 

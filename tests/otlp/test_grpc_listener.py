@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from sidecar.engines.span import Span
-from sidecar.otlp.grpc_listener import SERVICE, GrpcListener
+from sidecar.otlp.grpc_listener import SERVICE, UNREAD_SERVICES, GrpcListener
 from sidecar.otlp.intake import Intake
 from tests.support.otlp import request_of
 
@@ -57,6 +57,7 @@ def visit(scenario: Callable[[Visit], Awaitable[None]]) -> None:
             clock=time.perf_counter,
             count=lambda _what, _n: None,
             dropped=lambda reason, n: dropped.extend([reason] * n),
+            unread=dropped.append,
         )
         listener = GrpcListener(intake)
         _, port = await listener.start("127.0.0.1", 0)
@@ -90,6 +91,18 @@ def test_a_real_exporter_is_content(compression: grpc.Compression) -> None:
         assert [(span.name, span.attributes, span.scope) for span in visit.spans] == [
             ("generate_stream", {"queue_time": "12.3ms"}, "tgi")
         ] * 100
+
+    visit(scenario)
+
+
+def test_logs_and_metrics_are_a_success_and_counted() -> None:
+    """Dynamo's exporter speaks gRPC, and sends its logs wherever its spans go."""
+
+    async def scenario(visit: Visit) -> None:
+        async with grpc.aio.insecure_channel(visit.address) as channel:
+            answers = [await channel.unary_unary(f"/{service}/Export")(b"\n\x00") for service in UNREAD_SERVICES]
+
+        assert (answers, visit.dropped) == ([b"", b""], ["logs", "metrics"])
 
     visit(scenario)
 
@@ -138,7 +151,7 @@ def test_a_message_of_more_than_four_mebibytes_is_not_read() -> None:
 def test_other_services_are_not_ours() -> None:
     async def scenario(visit: Visit) -> None:
         async with grpc.aio.insecure_channel(visit.address) as channel:
-            call = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
+            call = channel.unary_unary("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export")
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 await call(b"")
 

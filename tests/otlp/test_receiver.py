@@ -11,8 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 import aiohttp
 import pytest
 from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk._logs.export import LogRecordExportResult
+from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -64,10 +68,12 @@ def visit(scenario: Callable[[Visit], Awaitable[None]], *, anywhere: bool = Fals
 
         registry = metrics()
         recorder = Recorder(registry)
-        intake = Intake(sink, clock=time.perf_counter, count=recorder.spans, dropped=recorder.dropped)
+        intake = Intake(
+            sink, clock=time.perf_counter, count=recorder.spans, dropped=recorder.dropped, unread=recorder.unread
+        )
         loop = asyncio.get_running_loop()
         admin = AdminListener(
-            Double(registry), registry, loop.time, traces=SpanReceiver(intake).handle, traces_from_anywhere=anywhere
+            Double(registry), registry, loop.time, otlp=SpanReceiver(intake).handlers, otlp_from_anywhere=anywhere
         )
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
@@ -234,6 +240,26 @@ def test_a_real_exporter_is_content(compression: Compression) -> None:
 
 
 @pytest.mark.long
+def test_logs_and_metrics_of_a_real_exporter_are_a_success_and_counted() -> None:
+    """An exporter that is refused writes an error for each batch. It has one endpoint for all signals, and only spans are read here."""
+
+    async def scenario(visit: Visit) -> None:
+        def export() -> list[object]:
+            logs = OTLPLogExporter(f"{visit.url}/v1/logs").export([])
+            return [logs, OTLPMetricExporter(f"{visit.url}/v1/metrics").export(MetricsData([]))]
+
+        assert await asyncio.to_thread(export) == [LogRecordExportResult.SUCCESS, MetricExportResult.SUCCESS]
+        async with visit.session.post(f"{visit.url}/v1/logs", json={"resourceLogs": []}) as answer:
+            assert (answer.status, answer.content_type, await answer.read()) == (200, JSON, b"{}")
+        async with visit.session.post(f"{visit.url}/v1/logs", headers={"Origin": "http://evil.example"}) as answer:
+            assert answer.status == 403
+        page = await visit.page()
+        assert b'llm_sidecar_otlp_dropped_total{reason="logs"} 2' in page
+        assert b'llm_sidecar_otlp_dropped_total{reason="metrics"} 1' in page
+
+    visit(scenario)
+
+
 def test_abuse_costs_its_sender_and_no_other() -> None:
     """All abuse at once: each request gets its own answer, and the page is served meanwhile."""
 

@@ -3,6 +3,7 @@
 Pure: reads the sidecar's own pages and the engine's answers. It refuses to know Prometheus.
 """
 
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from sidecar.budgets.budgets import MORE_FILES, Kind, limits_of
@@ -20,7 +21,7 @@ from sidecar.ledger.request_labels import OTHER
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import SLO_THRESHOLD_SECONDS
 from sidecar.metrics.declaration import Counter
-from sidecar.metrics.vocabulary import UNCOUNTED_KINDS
+from sidecar.metrics.vocabulary import UNCOUNTED_KINDS, UNREAD_SIGNALS
 from sidecar.timeline.apis import API_NAMES
 from sidecar.timeline.proof import Proof
 
@@ -110,6 +111,20 @@ def engine(read: Read, _chain: Chain) -> Finding:
 
 
 def reports(read: Read, chain: Chain) -> Finding:
+    found = _reports(read, chain)
+    sent = [
+        f"{number:.0f} with {signal}"
+        for signal in UNREAD_SIGNALS
+        if (number := _count(read, c.OTLP_DROPPED_TOTAL, reason=signal))
+    ]
+    if not sent:
+        return found
+    unread = f"its exporter also sends requests that are not read: {', '.join(sent)} since the start"
+    do = "to send spans only, set OTEL_EXPORTER_OTLP_TRACES_ENDPOINT in place of OTEL_EXPORTER_OTLP_ENDPOINT"
+    return replace(found, said=f"{found.said}; {unread}", do=f"{found.do}; {do}" if found.do else do)
+
+
+def _reports(read: Read, chain: Chain) -> Finding:
     if waits := chain.waits(Link.REPORTS, Link.ENGINE):
         return waits
     evidence = read.evidence

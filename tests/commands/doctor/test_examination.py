@@ -45,6 +45,18 @@ def test_a_sound_chain_has_every_link_ok() -> None:
     assert states(sound()) == {State.OK: [link.label for link in Link], State.BROKEN: [], State.UNKNOWN: []}
 
 
+def test_logs_that_an_exporter_sends_here_are_told_in_one_line() -> None:
+    """They harm nothing, so the link stays ok: the line says what is dropped, and how spans are sent alone."""
+    evidence = sound()
+    on_page("llm_engine_up 1", 'llm_engine_up 1\nllm_sidecar_otlp_dropped_total{reason="logs"} 190')(evidence)
+
+    assert states(evidence)[State.OK] == [link.label for link in Link]
+    assert said(evidence, Link.REPORTS).endswith(
+        "; its exporter also sends requests that are not read: 190 with logs since the start"
+        " -> to send spans only, set OTEL_EXPORTER_OTLP_TRACES_ENDPOINT in place of OTEL_EXPORTER_OTLP_ENDPOINT"
+    )
+
+
 def test_the_watchdog_of_another_package_is_no_second_copy_of_ours() -> None:
     """kube-prometheus-stack brings an alert of this name, with a runbook on the internet. It does not stand in for ours either."""
     theirs = {
