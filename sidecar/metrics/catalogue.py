@@ -355,8 +355,8 @@ ENGINE_LABEL_MISMATCH = Gauge(
 )
 ENGINE_SCRAPES_TOTAL = Counter(
     "llm_engine_scrapes_total",
-    "Scrapes of the engine's own metrics by the sidecar, by result.",
-    (Label("result", ("ok", "unreachable", "timeout", "bad_status", "too_large", "unreadable")),),
+    "Scrapes of the engine's own metrics by the sidecar, by result. no_names: the page is whole, and has none of the names that are read (yet).",
+    (Label("result", ("ok", "unreachable", "timeout", "bad_status", "too_large", "unreadable", "no_names")),),
 )
 ENGINE_TRAFFIC_SEEN_RATIO = Gauge(
     "llm_engine_traffic_seen_ratio",

@@ -40,7 +40,9 @@ class Scraped(StrEnum):
     BAD_STATUS = "bad_status"
     TOO_LARGE = "too_large"
     UNREADABLE = "unreadable"
-    """The page broke off, was compressed without a request for it, or had none of the needed names."""
+    """The page broke off, was compressed without a request for it, or is no page of metrics."""
+    NO_NAMES = "no_names"
+    """It is a whole page without any of the names that are read: several engines state them from their first request on."""
 
 
 class StateSink(Protocol):
@@ -158,4 +160,6 @@ async def _read_page(content: aiohttp.StreamReader, names: StateNames) -> tuple[
         scan.feed(data)
         await asyncio.sleep(0)  # a page at hand is read without waiting: others must have their turn
     state = scan.finish()
-    return (Scraped.UNREADABLE if state is None else Scraped.OK), state
+    if state is None:
+        return (Scraped.NO_NAMES if scan.is_whole else Scraped.UNREADABLE), None
+    return Scraped.OK, state

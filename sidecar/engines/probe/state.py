@@ -28,6 +28,8 @@ STARTED = "process_start_time_seconds"
 # What follows a name. It may be the beginning of another's (num_requests_waiting_by_reason): then labels or a blank do
 # not follow. Possessive quantifiers, so that no line can make the search go back and forth.
 _SAMPLE = re.compile(rb'(?=[{ \t])(\{(?:[^"}\n]|"(?:[^"\\\n]|\\.)*+")*+\})?+[ \t]*+([^ \t\r\n]*+)')
+_FIRST_LINE = re.compile(rb"\s*+(?:#|[a-zA-Z_:][a-zA-Z0-9_:]*+(?:\{|[ \t]++[-+.0-9IN]))")
+"""A comment or a sample."""
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONGEST_NUMBER = 64
 
@@ -63,6 +65,7 @@ class PageScan:
         self._found: dict[str, dict[bytes, float]] = {name: {} for name in looked_for}
         self._spoiled: set[str] = set()
         self._samples = 0
+        self._is_page: bool | None = None
         self._lines = WholeLines()
 
     def feed(self, data: bytes) -> None:
@@ -70,12 +73,19 @@ class PageScan:
         if self._samples > MAX_SAMPLES:
             return
         if lines := self._lines.feed(data):
+            if self._is_page is None:
+                self._is_page = _FIRST_LINE.match(lines) is not None
             self._read(lines)
 
-    def finish(self) -> EngineState | None:
-        """The state on the page; None where it broke off, or is no page of this engine."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is a page of metrics, from its first line to its last. It may be empty: an engine may have nothing to state yet."""
         # A page that ends within a line broke off, perhaps within a number.
-        if self._lines.cut or self._samples > MAX_SAMPLES:
+        return self._is_page is not False and not self._lines.cut and self._samples <= MAX_SAMPLES
+
+    def finish(self) -> EngineState | None:
+        """The state on the page; None where it broke off, or has none of the names of this engine."""
+        if not self.is_whole:
             return None
         names = self._names
         waiting, running = self._total(names.waiting), self._total(names.running)

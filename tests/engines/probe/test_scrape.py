@@ -192,9 +192,19 @@ async def too_large(request: web.Request) -> web.StreamResponse:
     return response
 
 
+async def nothing_yet(_request: web.Request) -> web.Response:
+    return web.Response(body=b"")
+
+
+async def only_other_names(_request: web.Request) -> web.Response:
+    return web.Response(body=b"# HELP dynamo_component_uptime_seconds Uptime\ndynamo_component_uptime_seconds 3.5\n")
+
+
 @pytest.mark.parametrize(
     ("handler", "result"),
     [
+        (nothing_yet, Scraped.NO_NAMES),
+        (only_other_names, Scraped.NO_NAMES),
         (hang, Scraped.TIMEOUT),
         (hang_in_the_middle, Scraped.TIMEOUT),
         (fail, Scraped.BAD_STATUS),
