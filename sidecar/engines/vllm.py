@@ -17,6 +17,11 @@ A generation's id is the answer's with the part it is: `cmpl-X-0` is prompt 0 of
 `resp_X`. Later turns are refused (they begin after the first token), and so is beam search (one generation a beam and step):
 neither is the request's split. What is left unsaid: of an answer that took several turns with the server's own tools, decode
 is the first turn's. Nothing is repaired: a field that is no finite, non-negative number is not stated.
+
+**Its Rust front end** (`VLLM_USE_RUST_FRONTEND=1`) says so on `/version` (`rust/src/server/src/routes/version.rs` at 030ea52e). Builds of
+2026 end at once where they are given a flag that they have not got, both of ours among them (`rust/src/cmd/src/cli/unsupported.rs` at
+01944f8e); later ones write the same `metrics` (`openai/utils/metrics.rs` at 615309a9), and send spans by gRPC alone (`otel.rs` at
+91ff5e38). Usage is asked for and stated as by Python's, of several choices too (`parallel_sampling.rs` at de1caea1).
 """
 
 import re
@@ -36,6 +41,9 @@ DEVELOPMENT_INFO = "/server_info?config_format=json"
 """There only in its development mode (`VLLM_SERVER_DEV_MODE=1`)."""
 IN_BAND_SINCE = (0, 25)
 """The version from which on it has `--enable-per-request-metrics`."""
+
+RUST = "+rust"
+"""Behind the version of an engine whose front end is not Python's."""
 
 _PROMPT = re.compile(r"(cmpl-.+)-[0-9]+")
 _TURN = re.compile(r"(resp_.+)_[0-9]+")
@@ -62,7 +70,7 @@ class VLLM(EngineKind):
             version="0.25 (`/v1/responses` 0.31); seen on 0.32, read in 0.33",
             flags="`--enable-per-request-metrics`",
             exact="queue, prefill, decode",
-            missing="several choices or prompts, `/v1/messages`",
+            missing="several choices or prompts, `/v1/messages`; builds of the Rust front end that refuse the flag",
             ran=Ran.REAL,
         ),
         Channel(
@@ -110,10 +118,18 @@ class VLLM(EngineKind):
     def describes(self, answers: Answers) -> Identity:
         """The version, and in development mode the weights' format."""
         weights = text_at(answers, DEVELOPMENT_INFO, "vllm_config", "model_config", "quantization")
-        return Identity(text_at(answers, VERSION_PATH, "version"), quantization=weights)
+        version = text_at(answers, VERSION_PATH, "version")
+        if version is not None and text_at(answers, VERSION_PATH, "rust_frontend_version") is not None:
+            version += RUST
+        return Identity(version, quantization=weights)
 
     def advice_for(self, version: str | None) -> str:
         """A flag that this version has; a build without a release's number is taken for a new one."""
+        if version is not None and version.endswith(RUST):
+            return (
+                "vLLM's Rust front end may end at once with --enable-per-request-metrics or --otlp-traces-endpoint: use what `vllm-rs serve"
+                " --help` does not list as not implemented, or Python's front end (VLLM_USE_RUST_FRONTEND=0), which has both"
+            )
         spans = "--otlp-traces-endpoint, with the sidecar's /v1/traces, covers every API"
         release = None if version is None else _RELEASE.match(version)
         if release is not None and (int(release[1]), int(release[2])) < IN_BAND_SINCE:

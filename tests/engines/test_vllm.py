@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sidecar.engines.vllm import report_of
+from sidecar.engines.vllm import VLLM, report_of
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of
@@ -48,6 +48,18 @@ def test_a_real_answer_reports_queue_prefill_and_decode(recording: str) -> None:
 def test_an_answer_without_metrics_reports_nothing(recording: str) -> None:
     """They were not asked for, there are several choices, or the API drops them."""
     assert report_of(extras_of(recording)) is None
+
+
+def test_the_rust_front_end_is_advised_no_flag_with_which_it_does_not_start() -> None:
+    """It ends at once where it is given a flag that it has not got; it is told by `/version`."""
+    rust, python = (VLLM().advice_for(version) for version in ("0.33.0+rust", "0.33.0"))
+
+    assert ("may end at once with --enable-per-request-metrics" in rust, "VLLM_USE_RUST_FRONTEND=0" in rust) == (
+        True,
+        True,
+    )
+    assert python.startswith("--enable-per-request-metrics makes vLLM state its times")
+    assert VLLM().shows_forced_usage("0.33.0+rust")
 
 
 def test_milliseconds_become_seconds() -> None:

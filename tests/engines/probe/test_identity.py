@@ -21,6 +21,11 @@ ENGINES = [
     ("vllm", {"/version": b'{"version":"0.33.0"}'}, Identity("0.33.0", ("m",))),
     (
         "vllm",
+        {"/version": b'{"version":"0.33.0","rust_frontend_version":"0.1.0"}'},
+        Identity("0.33.0+rust", ("m",)),
+    ),
+    (
+        "vllm",
         {
             "/version": b'{"version":"0.33.0"}',
             "/server_info?config_format=json": b'{"vllm_config":{"model_config":{"quantization":"fp8","dtype":"torch.bfloat16"}}}',
