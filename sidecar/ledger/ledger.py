@@ -15,6 +15,10 @@ from sidecar.timeline.marks import Marks
 TOLERANCE_SECONDS = 0.002
 TOLERANCE_RATIO = 0.01
 """A report may exceed the wire by the larger of 2 ms and 1 %: two clocks, two roundings, one scheduler tick."""
+UNSEEN_QUEUE_SECONDS = 0.005
+UNSEEN_QUEUE_RATIO = 0.02
+"""A queue that a report does not state is at most what the wire leaves beside it: up to 5 ms or 2 % of the wire's time, which is about what
+the server's HTTP takes, it makes no difference."""
 _IN_QUEUE, _IN_PREFILL, _IN_FIRST_TOKEN = Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN
 _IN_UNATTRIBUTED, _IN_DECODE, _IN_STREAM = Phase.UNATTRIBUTED, Phase.DECODE, Phase.STREAM
 _BY_ENGINE, _BY_WIRE, _BY_DIFFERENCE, _BY_ESTIMATE = Source.ENGINE, Source.WIRE, Source.DERIVED, Source.ESTIMATED
@@ -31,7 +35,8 @@ _BY_ENGINE, _BY_WIRE, _BY_DIFFERENCE, _BY_ESTIMATE = Source.ENGINE, Source.WIRE,
 # 1. _with_prefill: if the report has queue and front end but no prefill, prefill = TTFT - queue - front end. Not where
 #    the answer was held back.
 # 2. _believed: queue and prefill must be stated, stated apart, and fit into TTFT (with a tolerance). An excess within
-#    the tolerance is taken off prefill, then off queue, because the phases must add up to the wire's time exactly.
+#    the tolerance is taken off prefill, then off queue, because the phases must add up to the wire's time exactly. A report that begins
+#    behind a queue is believed only where no room is left for that queue (UNSEEN_QUEUE_SECONDS), and its rest is `unattributed`.
 # 3. queue + prefill + decode must fit into E2E. If not, the report is refused whole, because nothing tells which
 #    of its numbers is wrong.
 # 4. _split_stream: `rest` is the phase first_token. But if the engine decoded for longer than delivery, its first token
@@ -139,7 +144,7 @@ def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport,
     if (
         report.queue_source is not _BY_ESTIMATE
     ):  # the estimator states no first_token: its queue and prefill add up to TTFT
-        shares.append(Share(_IN_FIRST_TOKEN, rest - held, _BY_DIFFERENCE))
+        shares.append(Share(_IN_UNATTRIBUTED if report.behind_queue else _IN_FIRST_TOKEN, rest - held, _BY_DIFFERENCE))
     shares += [decode, Share(_IN_STREAM, wire.delivery_seconds - decode.seconds + held, stream_source)]
     return Ledger(tuple(shares), wire.e2e_seconds, wire.ttft_seconds, held, reason)
 
@@ -165,6 +170,8 @@ def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple
     queue, prefill = report.queue_seconds, report.prefill_seconds
     if _exceeds(queue + prefill, ttft):
         return None, Reason.REPORT_EXCEEDS_WIRE
+    if report.behind_queue and ttft - queue - prefill > max(UNSEEN_QUEUE_SECONDS, UNSEEN_QUEUE_RATIO * ttft):
+        return None, Reason.REPORT_INCOMPLETE
     excess = queue + prefill - ttft
     if excess > 0:
         prefill = max(0.0, prefill - excess)
@@ -178,7 +185,7 @@ def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> L
     if _exceeds(reported, e2e_seconds):
         return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
     decode = min(reported, e2e_seconds)
-    if report is not None and not report.merged and report.queue_seconds is not None and report.prefill_seconds is None:
+    if report is not None and report.queue_seconds is not None and report.splits_off_queue:
         return _queue_alone(e2e_seconds, report, report.queue_seconds, reason)
     split, reason = _believed(report, e2e_seconds - decode, reason)
     if split is None or report is None:

@@ -31,6 +31,8 @@ class EngineReport:
     of a streamed request is then TTFT less this and the queue, with source `derived`."""
     merged: bool = False
     """The engine states queue and prefill as one number. It cannot be split, and `queue_seconds` is not the queue."""
+    behind_queue: bool = False
+    """Its clock starts behind a queue of the server's own, which it does not state: that time is part of the TTFT, and belongs to the queue."""
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between disaggregated workers, if reported. The engine's file says which phase contains
     it."""
@@ -39,6 +41,17 @@ class EngineReport:
     spoke_at: float | None = field(default=None, compare=False)
     """Instant of the first token on the engine's clock, in seconds: compared only between the choices of one
     request."""
+
+    @property
+    def splits_off_queue(self) -> bool:
+        """It states the whole queue, and of the rest no prefill."""
+        return self.prefill_seconds is None and not self.merged and not self.behind_queue
+
+    def behind(self, outer: "EngineReport") -> "EngineReport":
+        """The report with the queue before it, as another report states it."""
+        if self.queue_seconds is None or outer.queue_seconds is None:
+            return self
+        return replace(self, queue_seconds=outer.queue_seconds + self.queue_seconds, behind_queue=False)
 
 
 NO_REPORT = EngineReport()

@@ -95,6 +95,8 @@ class Settlement:
         """Instants at which requests ended, and the ids of their spans, which are forgotten SPAN_KEPT_SECONDS later."""
         self._probes_over: deque[float] = deque()
         """Instants at which probes of `sidecar verify` ended on which no report came, of the last EXCUSED_SECONDS."""
+        self._unnamed = 0
+        """Requests so far whose answer has no id: a report that is fetched finds them by the number."""
         self._in_vain = 0
         """Requests in a row for which no report came."""
         self._due_reports: deque[KeyedReport] = deque()
@@ -244,10 +246,18 @@ class Settlement:
             if len(self._over) > MAX_MINTED:
                 self._forget_one(self._over.popleft()[1])
         parts = self.engine.speaks.reports_on(choices)
+        if not keys and self.listens:
+            self._unnamed += 1
+            keys = (RequestKey("own", str(self._unnamed)),)
         waits = False
         if account.outcome is not ENDED_WELL:
             self._close(account, at, missed)
-        elif account.teaches and (report is None or report.merged) and parts > 0 and self._worth_waiting():
+        elif (
+            account.teaches
+            and (report is None or report.merged or report.behind_queue)  # a later one may say more
+            and parts > 0
+            and self._worth_waiting()
+        ):
             self.pending.open(keys, (account, report), at, trace_id, parts=parts)
             waits = True
         else:
@@ -260,7 +270,8 @@ class Settlement:
         """Whether to wait for a report. After GIVES_UP_AFTER waits in vain, only one request at a time waits."""
         if not (self.listens or (self.mints and self.engine.speaks.reads_spans)):
             return False
-        return self.pending.wait_seconds > 0 and (self._in_vain < GIVES_UP_AFTER or len(self.pending) == 0)
+        given_up = self._in_vain >= GIVES_UP_AFTER or self.engine.source_gone
+        return self.pending.wait_seconds > 0 and (not given_up or len(self.pending) == 0)
 
     def _joined(
         self, waiting: tuple[Account, EngineReport | None], report: EngineReport | None, reason: Reason
@@ -270,6 +281,8 @@ class Settlement:
             self._in_vain = 0
         elif reason is Reason.NO_REPORT:
             self._in_vain += 1
+        if report is not None and in_band is not None and in_band.behind_queue:
+            report = in_band.behind(report)
         if report is None and in_band is not None:
             report, reason = in_band, Reason.IN_BAND  # the in-band report still says why there is no split
         self._settle(account, report, reason)

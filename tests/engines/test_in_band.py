@@ -66,15 +66,16 @@ CASES = [
         *("sglang", "/generate", json.dumps({"text": "abc", "meta_info": META})),
         expected={"queue": (100, "engine"), "prefill": (300, "engine"), "unattributed": (300, "derived")},
     ),
-    Case("triton", "/v2/models/ensemble/generate_stream", "composed-triton-v2-trtllm.sse", expected=EXACT | BY_ENGINE),
+    # Triton's own queue may be in what the backend's clock leaves out (tests/engines/reports/test_lone_requests_triton.py).
+    Case(
+        *("triton", "/v2/models/ensemble/generate_stream", "composed-triton-v2-trtllm.sse"),
+        expected=NO_SPLIT,
+        reason="report_incomplete",
+    ),
     Case(
         *("triton", "/v2/models/m/versions/1/generate", json.dumps({"text_output": "abc", **INSTANTS})),
-        expected={
-            "queue": (100, "engine"),
-            "prefill": (300, "engine"),
-            "decode": (200, "engine"),
-            "unattributed": (100, "derived"),
-        },
+        expected=WHOLE_UNSPLIT,
+        reason="report_incomplete",
     ),
     Case(
         *("ollama", "/api/chat", "composed-ollama-api-chat.ndjson"),

@@ -226,13 +226,15 @@ class LoneReadings:
     """Reads a page of sums when one request has ended since it was last read."""
 
     AGAIN_SECONDS = 0.5
+    GONE_SECONDS = 300.0
+    """Until it is looked for again, if there is no such page at this address."""
 
     def __init__(self, url: str, sums: LoneSums, engine: Engine, sink: ReportSink) -> None:
         self._client = SourceClient(url)
         self._sums = sums
         self._engine = engine
         self._sink = sink
-        self._lone = LoneRequests()
+        self._lone = LoneRequests(has_phases=not sums.counted_by)
         self._ended_at = float("-inf")
         self._asked_at = float("-inf")
         self._bypassed = False
@@ -251,7 +253,8 @@ class LoneReadings:
         if early > 0:
             return early
         self._asked_at = now
-        scan = SumsScan(self._sums.names)
+        sums = self._sums
+        scan = SumsScan(sums.names, counted_by=sums.counted_by, per_second=sums.per_second, inside=sums.inside)
         try:
             async with contextlib.aclosing(self._client.get(self._sums.path, STEP_BYTES, MAX_PAGE_BYTES)) as pieces:
                 async for piece in pieces:
@@ -259,14 +262,19 @@ class LoneReadings:
                     await asyncio.sleep(0)  # a page at hand is read without waiting: others must have their turn
         except Unanswered as why:
             self._lone.unknown()
-            return self._health.failed(str(why))
+            self._engine.lacks_source(str(why) == NOT_THERE)
+            paused = self._health.failed(str(why))
+            return self.GONE_SECONDS if self._engine.source_gone else paused
+        self._engine.lacks_source(False)
         ranks = scan.finish()
         if ranks is None:
             self._lone.unknown()
             return self._health.failed("the page has none of the sums that are needed")
         self._health.over()
-        judgement = self._lone.read(PageReading(ranks, now, self._sink.clock(), self._sink.in_flight()))
-        if judgement.refused:
+        answered_at = self._sink.clock()
+        judgement = self._lone.read(PageReading(ranks, now, answered_at, self._sink.in_flight(), scan.shows_inside))
+        # Beside other requests a bare sum tells of none: that is as usual as it is told, in the reason of each split that failed.
+        if judgement.refused and self._lone.has_phases:
             self._sink.dropped("report_ambiguous", 1)
         if judgement.bypassed and not self._bypassed:
             log.warning(

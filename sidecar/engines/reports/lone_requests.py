@@ -7,6 +7,11 @@ bypass it and the page has no ids. So exactly one request must have ended here i
 its place, and the engine's whole time and prompt length must fit what was measured here. If the engine counted more than
 ended here, other clients bypass the sidecar, and no growth is used for `UNSAFE_SECONDS`.
 Falling sums and negative growth are refused: engines observe a negative time if an instant is missing.
+
+Other pages have sums of queue and whole time alone, and one count of finished requests for each model. Then the growth is a request's if
+the engine's whole time is the one measured here, within CLOCK_TOLERANCE_SECONDS or WHOLE_TIME_RATIO, and the difference is its front end. An
+engine that takes a request in and answers later counts no whole time: of its requests only the queue is known, and that only
+where no other request was there from one reading to the next. A request that passed several models states nothing.
 """
 
 import math
@@ -28,10 +33,14 @@ SETTLE_SECONDS = 0.2
 """Seconds from a request's end until the page has it: a task of its own writes it some ms after the last chunk."""
 CLOCK_TOLERANCE_SECONDS = 0.02
 """Between the engine's whole time and the one measured here: its finish is stamped when the last token is passed on."""
+WHOLE_TIME_RATIO = 0.05
+"""As CLOCK_TOLERANCE_SECONDS, of long requests: a server's own work on the answer's pieces lies outside the engine's time."""
 MAX_ENDED = 1024
 """Ends kept between two readings: with more than one there is no report, but their number shows if clients bypass us."""
 
-_SUM_LINE = rb"^(%b)_(sum|count)(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
+_SUM_LINE = (
+    rb"^(%b)%b(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*+\")*+\})?[ \t]++(-?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,4})?)[ \t]*\r?$"
+)
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -64,15 +73,32 @@ Sums = Mapping[Histogram, tuple[float, float]]
 class SumsScan:
     """Reads one page in steps. Lines of another format are skipped; a page that breaks off is not used."""
 
-    def __init__(self, names: Mapping[Histogram, bytes]) -> None:
-        self._histograms = {name: histogram for histogram, name in names.items()}
-        self._line = re.compile(_SUM_LINE % b"|".join(map(re.escape, self._histograms)), re.MULTILINE)
+    def __init__(
+        self,
+        names: Mapping[Histogram, bytes],
+        *,
+        counted_by: bytes = b"",
+        per_second: float = 1.0,
+        inside: tuple[bytes, ...] = (),
+    ) -> None:
+        """As in `LoneSums`."""
+        self._histograms: dict[bytes, Histogram | None] = {name: histogram for histogram, name in names.items()}
+        if counted_by:
+            self._histograms[counted_by] = None
+        self._per_second = per_second
+        what = b"()" if counted_by else b"_(sum|count)"
+        self._line = re.compile(_SUM_LINE % (b"|".join(map(re.escape, self._histograms)), what), re.MULTILINE)
         self._lines = WholeLines()
-        self._found: dict[bytes, dict[tuple[Histogram, bytes], float]] = {}
+        self._found: dict[bytes, dict[tuple[Histogram | None, bytes], float]] = {}
+        self._inside = re.compile(b"^(?:%b)" % b"|".join(map(re.escape, inside)), re.MULTILINE) if inside else None
+        self.shows_inside = False
+        """The page has names of an engine inside this server."""
 
     def feed(self, data: bytes) -> None:
         """The next bytes, at most `STEP_BYTES` of them, cut anywhere."""
-        for name, what, labels, value in self._line.findall(self._lines.feed(data)):
+        lines = self._lines.feed(data)
+        self.shows_inside = self.shows_inside or (self._inside is not None and self._inside.search(lines) is not None)
+        for name, what, labels, value in self._line.findall(lines):
             key, number = (self._histograms[name], what), _number(value)
             if number is None:
                 self._found.setdefault(labels, {}).pop(key, None)
@@ -83,10 +109,17 @@ class SumsScan:
         """Label text of each rank that states all sums and counts; None where the page broke off or has none."""
         if self._lines.cut:
             return None
+        each_key = {
+            each: ((each, b""), (None, b""))
+            if None in self._histograms.values()
+            else ((each, b"sum"), (each, b"count"))
+            for each in self._histograms.values()
+            if each is not None
+        }
         ranks: dict[bytes, Sums] = {
-            labels: {each: (found[each, b"sum"], found[each, b"count"]) for each in Histogram}
+            labels: {each: (found[total] / self._per_second, found[count]) for each, (total, count) in each_key.items()}
             for labels, found in self._found.items()
-            if all((each, what) in found for each in Histogram for what in (b"sum", b"count"))
+            if all(key in found for keys in each_key.values() for key in keys)
         }
         return ranks or None
 
@@ -99,6 +132,8 @@ class PageReading:
     answered_at: float
     in_flight: int
     """Our requests in flight when the answer had come."""
+    shows_inside: bool = False
+    """The page has names of an engine inside this server."""
 
 
 @dataclass(slots=True)
@@ -116,6 +151,8 @@ class Judgement:
 class LoneRequests:
     """Compares each reading with the one before."""
 
+    has_phases: bool = True
+    """The page states prefill and decode; else queue and whole time alone, once for each model that a request passed."""
     _before: PageReading | None = None
     _ended: list[Ending] = field(default_factory=list)
     _unsafe_until: float = float("-inf")
@@ -147,22 +184,26 @@ class LoneRequests:
         if grown is None:
             judgement.refused = bool(waiting)
             return judgement
-        counted = sum(count for _, count in grown)
+        steps = [each for each in grown if each[1]]
+        counted = (sum if self.has_phases else max)((count for _, count in grown))
         if counted > len(ended) + reading.in_flight and len(ended) < MAX_ENDED:
             judgement.bypassed = True
             self._unsafe_until = reading.answered_at + UNSAFE_SECONDS
-        if late or len(ended) != 1 or not waiting or counted != 1:
+        if late or len(ended) != 1 or not waiting or counted != 1 or len(steps) != 1:
             judgement.refused = bool(waiting) and not late and counted > 0
             return judgement
-        (ending,), ((sums, _),) = ended, [each for each in grown if each[1]]
+        (ending,), ((sums, _),) = ended, steps
         alone = before.in_flight <= 1 and reading.in_flight == 0
         begun_after = ending.marks.accepted_at >= before.answered_at
         safe = ending.at > before.answered_at > self._unsafe_until and (alone or begun_after)
-        if safe and sums is not None and _fits(ending, sums):
-            report = EngineReport(sums[Histogram.QUEUE], sums[Histogram.PREFILL], sums[Histogram.DECODE])
-            judgement.report = KeyedReport(ending.keys, report)
-        else:
+        report = None
+        if safe and sums is not None:
+            quiet = begun_after and before.in_flight == reading.in_flight == 0
+            report = _report_of(ending, sums) if self.has_phases else _queue_of(ending, sums, reading, quiet=quiet)
+        if report is None:
             judgement.refused = True
+        else:
+            judgement.report = KeyedReport(ending.keys, report)
         return judgement
 
 
@@ -192,6 +233,29 @@ def _grown(
         one = counts == {1.0} and all(total >= 0 for total, _ in each.values())
         grown.append(({name: total for name, (total, _) in each.items()} if one else None, max(counts)))
     return grown
+
+
+def _report_of(ending: Ending, sums: Mapping[Histogram, float]) -> EngineReport | None:
+    """The report in the growth of one request's phases; None if they are another's."""
+    if not _fits(ending, sums):
+        return None
+    return EngineReport(sums[Histogram.QUEUE], sums[Histogram.PREFILL], sums[Histogram.DECODE])
+
+
+def _queue_of(
+    ending: Ending, sums: Mapping[Histogram, float], reading: PageReading, *, quiet: bool
+) -> EngineReport | None:
+    """The report in the growth of queue and whole time; None if they may be another's. `quiet`: there was no other request."""
+    marks, queue, whole = ending.marks, sums[Histogram.QUEUE], sums[Histogram.WHOLE]
+    if marks.received_at is None or marks.ended_at is None or queue > whole + CLOCK_TOLERANCE_SECONDS:
+        return None
+    here = marks.ended_at - marks.received_at
+    if whole > here + CLOCK_TOLERANCE_SECONDS:
+        return None
+    if here - whole > max(CLOCK_TOLERANCE_SECONDS, WHOLE_TIME_RATIO * here):
+        return EngineReport(queue) if quiet else None
+    # What an engine inside does with its part of the time, waiting or computing, is not told apart.
+    return EngineReport(queue, front_end_seconds=None if reading.shows_inside else max(0.0, here - whole))
 
 
 def _fits(ending: Ending, sums: Mapping[Histogram, float]) -> bool:

@@ -44,11 +44,21 @@ class PolledRecords:
 
 @dataclass(frozen=True, slots=True)
 class LoneSums:
-    """A page of metrics with sums and counts of each finished request's times."""
+    """A page of metrics with sums and counts of each finished request's times.
+
+    They are histograms, or bare sums with one count for all of them (`counted_by`).
+    """
 
     path: str
     hint: str
     names: Mapping[Histogram, bytes]
+    counted_by: bytes = b""
+    """The name of the requests' count, where the sums are no histograms. Such a page states queue and whole time alone, and counts a request
+    once for each model that it passes."""
+    per_second: float = 1.0
+    """Units of the sums in a second."""
+    inside: tuple[bytes, ...] = ()
+    """Beginnings of names that show an engine inside this server, which has a queue of its own."""
 
 
 Source = ExportedFiles | PolledRecords | LoneSums
