@@ -110,7 +110,7 @@ PARTS = (
     ),
     Part("vllm", 25, "make test-engines ARGS=\"-k 'test_vllm and not test_vllm_pages'\"", REAL, alone=True),
     Part("vllm-pages", 10, 'make test-engines ARGS="-k test_vllm_pages"', REAL, alone=True),
-    Part("llama-cpp", 1, 'make test-engines ARGS="-k test_llama_cpp"', REAL),
+    Part("llama-cpp", 1, "make test-engines ARGS=\"-k 'test_llama_cpp or test_triton'\"", REAL),
     Part("first-page", 9, 'make bench-first-page ARGS="--runs 1"', (*PLAYED, "bench/first_page.py"), alone=True),
     Part("soak", 11, 'make prove ARGS="--long --only=soak"', (*ON_THE_WHEEL, "bench/soak")),
     Part("splits", 11, 'make prove ARGS="--long --only=splits"', (*ON_THE_WHEEL, "bench/soak")),

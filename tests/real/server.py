@@ -102,8 +102,10 @@ def running_vllm(
         stop(process)
 
 
-def wait_until_healthy(engine: RunningEngine, process: subprocess.Popen[bytes], patience: float, say: Say) -> None:
-    """Return once /health answers 200. `patience` in seconds. Raises EngineStartError."""
+def wait_until_healthy(
+    engine: RunningEngine, process: subprocess.Popen[bytes], patience: float, say: Say, *, path: str = "/health"
+) -> None:
+    """Return once `path` answers 200. `patience` in seconds. Raises EngineStartError."""
     began = time.monotonic()
     said = began
     while True:
@@ -113,7 +115,7 @@ def wait_until_healthy(engine: RunningEngine, process: subprocess.Popen[bytes], 
             )
         with (
             suppress(urllib.error.URLError, TimeoutError, ConnectionError),
-            urllib.request.urlopen(f"{engine.url}/health", timeout=2),
+            urllib.request.urlopen(f"{engine.url}{path}", timeout=2),
         ):
             say(f"  {engine.url} is healthy after {time.monotonic() - began:.0f} s")
             return
@@ -122,7 +124,7 @@ def wait_until_healthy(engine: RunningEngine, process: subprocess.Popen[bytes], 
             raise EngineStartError(f"the engine was not healthy within {patience:.0f} s\n{tail(engine.log)}")
         if now - said >= 10:
             said = now
-            say(f"  waiting for {engine.url}/health ... {now - began:.0f} s")
+            say(f"  waiting for {engine.url}{path} ... {now - began:.0f} s")
         time.sleep(0.25)
 
 
