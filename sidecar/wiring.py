@@ -76,6 +76,7 @@ def observers_of(
         unix=unix,
         random_hex=random_hex or RandomHex(),
         mints=config.spans.receive,
+        any_engine=config.spans.any_engine,
     )
     instruments.slo.roots.unix_of = lambda at: unix() - (clock() - at)
     return Observers(settlement, config, headers_for_log)

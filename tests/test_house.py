@@ -258,7 +258,6 @@ TESTED_THROUGH = {
     "engines/lmdeploy.py": "engines/reports/test_lone_requests.py",
     "engines/probe/state_names.py": "engines/probe/test_state.py",
     "engines/reports/": "engines/test_tensorrt_llm_records.py",
-    "engines/span.py": "engines/test_every_engines_spans.py",
     "engines/triton.py": "engines/test_in_band.py",
     "commands/export/rules/": "alert_rules/test_lint.py",
     "ledger/account.py": "ledger/test_ledger.py",

@@ -379,6 +379,8 @@ class SpansConfig(Section):
     """loopback if the engine is in the same pod; anywhere if it is not, and nothing else in the network can reach the port."""
     grpc_listen_address: GrpcAddress = ""
     """127.0.0.1:4317 takes OTLP over gRPC, for engines that send nothing else; needs `pip install 'llm-phase-sidecar[grpc]'`."""
+    any_engine: bool = False
+    """Makes a span for each request also where the engine's kind is not known, waits up to 10 s for one of its own below it, and reads that as vLLM's attributes are meant."""
     forward_url: CollectorUrl = ""
     """Your collector: gets the engine's spans of traces that the client sampled, under the client's span; other spans are not sent."""
     export_url: CollectorUrl = ""

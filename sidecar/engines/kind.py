@@ -17,7 +17,7 @@ import msgspec
 from sidecar.engines.probe.replies import Answers, Identity, text_at
 from sidecar.engines.probe.state_names import StateNames
 from sidecar.engines.reports.report_sources import Source
-from sidecar.engines.span import Span
+from sidecar.engines.span import Span, report_of_any
 from sidecar.ledger.report import EngineReport, KeyedReport
 from sidecar.timeline.events import Dialect
 from sidecar.timeline.marks import Marks
@@ -259,4 +259,14 @@ class EngineKind:
         return 1 if choices <= 1 else 0
 
 
-UNKNOWN_KIND = EngineKind()
+class UnknownKind(EngineKind):
+    """Its spans are read only where the config asks for it (`spans.any_engine`)."""
+
+    late_report_seconds = 10.0
+    """An exporter's batch of 5 s, and again where that failed."""
+
+    def span(self, span: Span) -> KeyedReport | None:
+        return report_of_any(span)
+
+
+UNKNOWN_KIND = UnknownKind()

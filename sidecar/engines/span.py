@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sidecar.engines.durations import seconds_of, whole_number
-from sidecar.ledger.report import RequestKey, span_key
+from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, response_key, span_key
 from sidecar.timeline.events import NO_USAGE, Usage
 
 
+SLACK_SECONDS = 0.001
+"""Between durations that were rounded, or taken from two clocks of one process."""
 COUNTS = ("prompt", "cached", "completion")
 
 
@@ -49,3 +51,22 @@ def usage_in(attributes: Mapping[str, str | int | float | bool]) -> Usage | None
     prompt, cached, completion = (whole_number(attributes.get(f"gen_ai.usage.{name}_tokens")) for name in COUNTS)
     usage = Usage(prompt, cached, completion)
     return None if usage == NO_USAGE else usage
+
+
+def report_of_any(span: Span) -> KeyedReport | None:
+    """The report in a span of an engine whose kind is not known; None where it splits no request.
+
+    It is read as vLLM means the attributes, whose names other engines took over. Not all of them took over the meaning: SGLang's
+    prefill includes the queue, and routers have spans that are only named after phases. So both have to be stated in one span, and
+    to fit into the TTFT if that stands beside them.
+    """
+    queue, prefill, decode, first_token = (
+        seconds_in(span.attributes, f"gen_ai.latency.{name}")
+        for name in ("time_in_queue", "time_in_model_prefill", "time_in_model_decode", "time_to_first_token")
+    )
+    if queue is None or prefill is None or (first_token is not None and queue + prefill > first_token + SLACK_SECONDS):
+        return None
+    generation = span.attributes.get("gen_ai.request.id")
+    keys = (response_key(generation),) if isinstance(generation, str) and generation else ()
+    report = EngineReport(queue, prefill, decode, usage=usage_in(span.attributes))
+    return KeyedReport((*span.parent_keys, *keys), report, span.trace_id or None)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.engine import Engine
+from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.reports.lone_requests import Ending
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
@@ -57,8 +58,11 @@ class Settlement:
         unix: Callable[[], float],
         random_hex: Callable[[int], str],
         mints: bool = False,
+        any_engine: bool = False,
     ) -> None:
-        """`unix`: wall-clock seconds, for exemplars only. `random_hex`: returns so many random bytes in hex."""
+        """`unix`: wall-clock seconds, for exemplars only. `random_hex`: returns so many random bytes in hex. `mints`: engines' spans are
+        received. `any_engine`: also those of an engine whose kind is not known.
+        """
         self.instruments = instruments
         self.engine = engine
         self.log = log
@@ -71,6 +75,7 @@ class Settlement:
         self.random_hex = random_hex
         self.mints = mints
         """Engines' spans are received."""
+        self._any_engine = any_engine
         self.sampling: SpanSampling | None = None
         """Decides which requests have a span of their own; None where none is exported."""
         self.listens = False
@@ -113,7 +118,8 @@ class Settlement:
 
     def mint(self, client: TraceContext | None) -> Minted | None:
         """Mint a span for one request; None if spans are not received or this engine's spans are not read."""
-        if not (self.mints and self.engine.speaks.reads_spans):
+        speaks = self.engine.speaks
+        if not (self.mints and (speaks.reads_spans or (self._any_engine and speaks is UNKNOWN_KIND))):
             return None
         trace_id = self.random_hex(16) if client is None else client.trace_id
         minted = Minted(trace_id, self.random_hex(8), client)
@@ -268,7 +274,9 @@ class Settlement:
 
     def _worth_waiting(self) -> bool:
         """Whether to wait for a report. After GIVES_UP_AFTER waits in vain, only one request at a time waits."""
-        if not (self.listens or (self.mints and self.engine.speaks.reads_spans)):
+        speaks = self.engine.speaks
+        reads = self.mints and (speaks.reads_spans or (self._any_engine and speaks is UNKNOWN_KIND))
+        if not (self.listens or reads):
             return False
         given_up = self._in_vain >= GIVES_UP_AFTER or self.engine.source_gone
         return self.pending.wait_seconds > 0 and (not given_up or len(self.pending) == 0)

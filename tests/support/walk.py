@@ -48,6 +48,7 @@ class Walk(Road):
         engine: Engine | None = None,
         include_usage: bool = True,
         mints: bool = False,
+        any_engine: bool = False,
         objectives: Objectives | None = None,
         estimate: bool = False,
         limits: ProxyConfig = LIMITS,
@@ -62,7 +63,7 @@ class Walk(Road):
                 "lanes": {"default": "interactive", "header": "x-lane", "names": tuple(lanes)},
                 "prompt_buckets": {"edges": (512, 4096)},
                 "proxy": {"max_event_bytes": 4096, "include_usage": "auto" if include_usage else "never"},
-                "spans": {"receive": mints},
+                "spans": {"receive": mints, "any_engine": any_engine},
             }
         )
         self.metrics = metrics_of(config)
