@@ -5,7 +5,9 @@
 and in the last event of `/v1/responses` (0.31). Not for several choices or prompts, not on `/v1/messages`, not with
 `--disable-log-stats`. All values are milliseconds on the engine core's monotonic clock. The trap is in a name:
 `time_to_first_token_ms` runs from *scheduled* to first token, so it is the prefill and no TTFT. A preempted request keeps
-its first scheduling instant: its second wait lies in prefill or decode, not in queue.
+its first scheduling instant: its second wait lies in prefill or decode, not in queue. With `--enable-per-request-output-token-metrics`
+(docs/features/per_request_metrics.md at e4deb7cd) `metrics` is there too, and times reasoning and content apart, both from the
+scheduling on: if a stream has no reasoning in it, what was reasoned before its first content was decoded and not sent.
 
 **In spans** (0.10.2 and newer; `v1/engine/output_processor.py` and `tracing/`) it states one, `llm_request`, that the
 engine's front end makes of each generation when it has finished: durations in seconds on the same clock, the very numbers of
@@ -28,7 +30,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sidecar.engines.durations import MILLISECONDS, seconds_of
+from sidecar.engines.durations import MILLISECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
@@ -68,7 +70,7 @@ class VLLM(EngineKind):
         Channel(
             source="usage chunk `metrics` (chat, completions), last event (`/v1/responses`), body of whole answers",
             version="0.25 (`/v1/responses` 0.31); seen on 0.32, read in 0.33",
-            flags="`--enable-per-request-metrics`",
+            flags="`--enable-per-request-metrics`, or `--enable-per-request-output-token-metrics`, which also times reasoning that is not sent",
             exact="queue, prefill, decode",
             missing="several choices or prompts, `/v1/messages`; builds of the Rust front end that refuse the flag",
             ran=Ran.REAL,
@@ -143,8 +145,13 @@ class VLLM(EngineKind):
         release = None if version is None else _RELEASE.match(version)
         return release is not None and (int(release[1]), int(release[2])) >= IN_BAND_SINCE
 
-    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        return report_of(extras)
+    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
+        report = report_of(extras)
+        marks = wire.marks
+        if report is None or marks.first_token_at is None or marks.first_answer_at != marks.first_token_at:
+            return report
+        unsent = unsent_seconds_in(extras["metrics"])
+        return replace(report, unsent_seconds=unsent) if unsent else report
 
     def span(self, span: Span) -> KeyedReport | None:
         return report_in_span(span)
@@ -165,6 +172,18 @@ def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
         decode_seconds=seconds_of(metrics.get("generation_time_ms"), MILLISECONDS),
     )
     return None if report == NO_REPORT else report
+
+
+def unsent_seconds_in(metrics: object) -> float:
+    """Seconds from the first token to the first one of the content, where reasoning lies between them; 0 where none does, or none is stated."""
+    parts = metrics.get("output_token_metrics") if isinstance(metrics, Mapping) else None
+    if not isinstance(metrics, Mapping) or not isinstance(parts, Mapping):
+        return 0.0
+    reasoning, content = parts.get("reasoning"), parts.get("content")
+    if not isinstance(reasoning, Mapping) or not isinstance(content, Mapping) or not reasoning.get("token_count"):
+        return 0.0
+    first, of_content = (seconds_of(each.get("time_to_first_token_ms"), MILLISECONDS) for each in (metrics, content))
+    return between(first, of_content) or 0.0
 
 
 def report_in_span(span: Span) -> KeyedReport | None:

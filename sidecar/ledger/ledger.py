@@ -43,6 +43,9 @@ _BY_ENGINE, _BY_WIRE, _BY_DIFFERENCE, _BY_ESTIMATE = Source.ENGINE, Source.WIRE,
 #    existed before the sidecar saw one: something held output back. That excess (`held`, at most `rest`) moves from
 #    first_token to stream, and decode is capped at delivery. The sum stays E2E.
 #
+# 5. If the engine states how long it decoded what it does not send (hidden reasoning), that part of `rest` and of decode is `unattributed`
+#    too: it is neither the front end's nor held back by anything, and the wire sees no token of it.
+#
 # The tokens of an answer that was held back (timeline/held_back.py) were made before its first event, and its TTFT holds
 # its decode. The wire then measures no decode: unless the engine states it, `unattributed` takes its place, and that of
 # first_token, which cannot be told from it.
@@ -124,11 +127,13 @@ def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
 def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport, reason: Reason) -> Ledger:
     queue, prefill = split
     rest = wire.ttft_seconds - queue - prefill
+    unsent = min(report.unsent_seconds, rest)
+    rest -= unsent
     if report.decode_seconds is None and wire.held_back:
         whole = (
             Share(_IN_QUEUE, queue, report.queue_source),
             Share(_IN_PREFILL, prefill, report.prefill_source),
-            Share(_IN_UNATTRIBUTED, rest + wire.decode_seconds, _BY_DIFFERENCE),
+            Share(_IN_UNATTRIBUTED, rest + unsent + wire.decode_seconds, _BY_DIFFERENCE),
             Share(_IN_STREAM, wire.delivery_seconds - wire.decode_seconds, _BY_WIRE),
         )
         return Ledger(whole, wire.e2e_seconds, wire.ttft_seconds, 0.0, reason)
@@ -137,14 +142,17 @@ def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport,
         stream_source = _BY_WIRE
     else:
         # If the engine decoded for longer than tokens passed here, it had output before the sidecar saw any.
-        held = min(max(0.0, report.decode_seconds - wire.delivery_seconds), rest)
-        decode = Share(_IN_DECODE, min(report.decode_seconds, wire.delivery_seconds), _BY_ENGINE)
+        decode_seconds = max(0.0, report.decode_seconds - unsent)
+        held = min(max(0.0, decode_seconds - wire.delivery_seconds), rest)
+        decode = Share(_IN_DECODE, min(decode_seconds, wire.delivery_seconds), _BY_ENGINE)
         stream_source = _BY_DIFFERENCE
     shares = [Share(_IN_QUEUE, queue, report.queue_source), Share(_IN_PREFILL, prefill, report.prefill_source)]
     if (
         report.queue_source is not _BY_ESTIMATE
     ):  # the estimator states no first_token: its queue and prefill add up to TTFT
         shares.append(Share(_IN_UNATTRIBUTED if report.behind_queue else _IN_FIRST_TOKEN, rest - held, _BY_DIFFERENCE))
+    if unsent:
+        shares.append(Share(_IN_UNATTRIBUTED, unsent, _BY_ENGINE))
     shares += [decode, Share(_IN_STREAM, wire.delivery_seconds - decode.seconds + held, stream_source)]
     return Ledger(tuple(shares), wire.e2e_seconds, wire.ttft_seconds, held, reason)
 

@@ -23,6 +23,8 @@ class EngineReport:
     """First scheduled until the first token exists."""
     decode_seconds: float | None = None
     """First token until the last."""
+    unsent_seconds: float = 0.0
+    """The part of decode before the first output that is sent: reasoning that the client does not get."""
     queue_source: Source = Source.ENGINE
     """`derived` if the engine does not state the queue and it is computed as a remainder (an upper bound)."""
     prefill_source: Source = Source.ENGINE

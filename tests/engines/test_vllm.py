@@ -5,8 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from sidecar.engines.kind import Wire
 from sidecar.engines.vllm import VLLM, report_of
 from sidecar.ledger.report import EngineReport
+from sidecar.timeline.marks import Marks
 from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of
 
@@ -60,6 +62,42 @@ def test_the_rust_front_end_is_advised_no_flag_with_which_it_does_not_start() ->
     )
     assert python.startswith("--enable-per-request-metrics makes vLLM state its times")
     assert VLLM().shows_forced_usage("0.33.0+rust")
+
+
+PARTS = {
+    "reasoning": {"token_count": 36, "time_to_first_token_ms": 108.0},
+    "content": {"token_count": 20, "time_to_first_token_ms": 268.0},
+    "unclassified_token_count": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("first_answer_at", "parts", "unsent"),
+    [
+        (1.5, PARTS, 0.168),
+        (1.7, PARTS, 0.0),  # reasoning was sent before it
+        (1.5, {**PARTS, "reasoning": {"token_count": 0, "time_to_first_token_ms": None}}, 0.0),
+        (1.5, {**PARTS, "content": {"token_count": 20, "time_to_first_token_ms": None}}, 0.0),
+        (1.5, {"reasoning": 36, "content": []}, 0.0),
+        (1.5, None, 0.0),
+    ],
+)
+def test_reasoning_before_the_content_is_decode_that_was_not_sent(
+    first_answer_at: float, parts: object, unsent: float
+) -> None:
+    """The stream has no reasoning in it (`include_reasoning: false`), and the engine states when its content began."""
+    metrics = {
+        "queue_time_ms": 90,
+        "time_to_first_token_ms": 100,
+        "generation_time_ms": 900,
+        "output_token_metrics": parts,
+    }
+    wire = Wire(Marks(1.0, first_token_at=1.5, first_answer_at=first_answer_at), streaming=True, fields=())
+
+    report = VLLM().in_band({"metrics": metrics}, wire)
+
+    assert report is not None
+    assert (report.queue_seconds, round(report.unsent_seconds, 9)) == (0.09, unsent)
 
 
 def test_milliseconds_become_seconds() -> None:

@@ -33,6 +33,26 @@ def test_the_engines_report_splits_the_request_into_five_phases() -> None:
     assert ledger.source == "engine"
 
 
+def test_reasoning_that_is_not_sent_is_neither_the_front_ends_nor_held_back() -> None:
+    """0.5 s of the engine's 2.4 s of decode came before the first output that is sent: before, they were stream, and the vote the hop's."""
+    report = EngineReport(0.2, 0.25, 2.4, unsent_seconds=0.5)
+    ledger = close_ledger(streamed().timeline.marks(), streaming=True, report=report)
+
+    assert ledger is not None
+    assert phases(ledger) == {
+        "queue": (200, "engine"),
+        "prefill": (250, "engine"),
+        "first_token": (50, "derived"),
+        "unattributed": (500, "engine"),
+        "decode": (1900, "engine"),
+        "stream": (300, "derived"),
+    }
+    assert [round(seconds, 9) for seconds in (ledger.held_seconds, sum(share.seconds for share in ledger.shares))] == [
+        0,
+        3.2,
+    ]
+
+
 def test_without_a_report_the_time_before_the_first_token_is_unattributed() -> None:
     """Queue and prefill cannot be told apart, so neither is in the ledger, not even as zero; decode is the wire's."""
     ledger = streamed().ledger()
