@@ -186,6 +186,8 @@ class EngineKind:
     """How it is asked to report in its answers; None: it needs no asking, or does not report there."""
     reads_spans = False
     """Its spans report more than its answers: the sidecar mints a span for each request and waits for the report."""
+    spans_tell_requests = False
+    """Its spans state each request that ended well by itself, so that requests are counted where no hop sees them."""
     source: Source | None = None
     """The source that its reports are fetched from, besides its answers and its spans."""
     older_source: Source | None = None

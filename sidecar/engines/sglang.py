@@ -38,7 +38,7 @@ from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import SERVER_INFO, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
 from sidecar.engines.reports.report_sources import ExportedFiles
-from sidecar.engines.span import Span, usage_in
+from sidecar.engines.span import Span, request_in, usage_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 from sidecar.timeline.events import UNREADABLE
 from sidecar.timeline.response_id import MAX_ID_CHARACTERS
@@ -140,6 +140,7 @@ class SGLang(EngineKind):
         breakdown="priority",
     )
     reads_spans = True
+    spans_tell_requests = True
     source = ExportedFiles(
         setting="sglang_metrics_dir",
         hint="set it to a read-only mount of the folder in SGLang's --export-metrics-to-file-dir",
@@ -263,7 +264,7 @@ class Slices:
             usage = usage._replace(
                 completion_tokens=None
             )  # another worker generates: this one made the first token only
-        return KeyedReport(keys, replace(report, usage=usage), root.trace_id or None)
+        return KeyedReport(keys, replace(report, usage=usage), root.trace_id or None, request=request_in(root))
 
     def _bound(self, table: OrderedDict[str, Any]) -> None:
         if len(table) > MAX_REQUESTS:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sidecar.engines.durations import seconds_of, whole_number
-from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, response_key, span_key
+from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, SpanRequest, response_key, span_key
 from sidecar.timeline.events import NO_USAGE, Usage
 
 
@@ -30,6 +30,8 @@ class Span:
     attributes: Mapping[str, str | int | float | bool]
     scope: str = ""
     service: str = ""
+    trace_state: str = ""
+    """The `tracestate` that came with the client's trace, as engines hand it on to their spans (W3C Trace Context 3.3)."""
 
     @property
     def parent_keys(self) -> tuple[RequestKey, ...]:
@@ -70,3 +72,29 @@ def report_of_any(span: Span) -> KeyedReport | None:
     keys = (response_key(generation),) if isinstance(generation, str) and generation else ()
     report = EngineReport(queue, prefill, decode, usage=usage_in(span.attributes))
     return KeyedReport((*span.parent_keys, *keys), report, span.trace_id or None)
+
+
+def request_in(span: Span) -> SpanRequest | None:
+    """The request in a span with the attributes `gen_ai.*` that vLLM and SGLang share; None without its times.
+
+    TTFT and whole are of the server's own clock, as the span's beginning is (vLLM: `do_tracing` of `v1/engine/output_processor.py`, seen on
+    0.32 and read at d0782260; SGLang: `srt/observability/req_time_stats.py` of 0.5.23). The words with which answers finished are a JSON
+    list; releases of vLLM state none, and send no span of a request that was cut off.
+    """
+    said = span.attributes
+    ttft_seconds, e2e_seconds = (seconds_in(said, f"gen_ai.latency.{name}") for name in ("time_to_first_token", "e2e"))
+    if ttft_seconds is None or e2e_seconds is None or not 0.0 < ttft_seconds <= e2e_seconds:
+        return None
+    model = said.get("gen_ai.response.model")
+    finish = [said.get(f"gen_ai.response.{name}") for name in ("finish_reasons", "finish_reason")]
+    return SpanRequest(
+        ended_at_unix=span.start_unix_nano / 1e9 + e2e_seconds,
+        ttft_seconds=ttft_seconds,
+        e2e_seconds=e2e_seconds,
+        usage=usage_in(said) or NO_USAGE,
+        max_tokens=whole_number(said.get("gen_ai.request.max_tokens")),
+        model=model if isinstance(model, str) else None,
+        aborted=any(isinstance(each, str) and "abort" in each.lower() for each in finish),
+        said=said,
+        trace_state=span.trace_state,
+    )

@@ -34,7 +34,7 @@ from sidecar.engines.durations import MILLISECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
-from sidecar.engines.span import Span, seconds_in, usage_in
+from sidecar.engines.span import Span, request_in, seconds_in, usage_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 
 
@@ -109,6 +109,7 @@ class VLLM(EngineKind):
     usage_of_choices = True
     """Seen on 0.32 (`tests/streams/vllm-chat-two-choices.sse`, `vllm-completions-two-prompts.sse`)."""
     reads_spans = True
+    spans_tell_requests = True
     late_report_seconds = 10.0
     """Its exporter sends a batch every 5 s, and again where that failed."""
     cached_advice = "--enable-prompt-tokens-details makes vLLM state cached prompt tokens"
@@ -205,7 +206,7 @@ def report_in_span(span: Span) -> KeyedReport | None:
     keys = span.parent_keys
     if isinstance(generation, str) and generation:
         keys = (*keys, response_key(_answer_of(generation)))
-    return KeyedReport(keys, report, span.trace_id or None, part=span.span_id)
+    return KeyedReport(keys, report, span.trace_id or None, part=span.span_id, request=request_in(span))
 
 
 def _spoke_at(span: Span) -> float | None:

@@ -5,7 +5,7 @@ response id in the answer, or the span that the sidecar minted; either may be va
 know where a report came from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -85,6 +85,27 @@ def traced_key(key: RequestKey, trace_id: str) -> RequestKey:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanRequest:
+    """One whole request as its engine's span states it: all that is known of it where no hop saw it (`observe/span_requests.py`)."""
+
+    ended_at_unix: float
+    """End of the answer on the engine's wall clock, in seconds: compared only with the ends of that engine's other requests."""
+    ttft_seconds: float
+    """Arrival at the engine's server until that server had the first token."""
+    e2e_seconds: float
+    """Arrival at the engine's server until that server had the last token."""
+    usage: Usage
+    max_tokens: int | None = None
+    model: str | None = None
+    aborted: bool = False
+    """The span says that the answer is not whole."""
+    said: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """The span's attributes, of which the config may name one as the lane."""
+    trace_state: str = ""
+    """The client's `tracestate`, of which it may name a key."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeyedReport:
     """A report that came out-of-band, with the keys by which its request is found."""
 
@@ -96,6 +117,8 @@ class KeyedReport:
     has it."""
     part: str | None = None
     """Key that distinguishes this report from other reports on the same request (one per choice). None if alone."""
+    request: SpanRequest | None = field(default=None, compare=False)
+    """The request itself, where the report came as a span that states it. It is no part of the report."""
 
 
 def of_choices(reports: Sequence[EngineReport]) -> EngineReport:

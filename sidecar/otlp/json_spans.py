@@ -63,6 +63,7 @@ class _Span(msgspec.Struct, rename="camel"):
     trace_id: str | None = ""
     span_id: str | None = ""
     parent_span_id: str | None = ""
+    trace_state: str | None = ""
     name: str | None = ""
     start_time_unix_nano: int | str | None = 0
     end_time_unix_nano: int | str | None = 0
@@ -186,7 +187,9 @@ class _Walk:
             return "a span with an invalid instant"
         if len(said.attributes or ()) > MAX_ATTRIBUTES:
             return f"a span with more than {MAX_ATTRIBUTES} attributes"
-        return Span(trace_id, span_id, parent, name, began, ended, _plain(said.attributes), scope, service)
+        state = said.trace_state or ""
+        state = state if len(state.encode()) <= MAX_VALUE_BYTES else ""
+        return Span(trace_id, span_id, parent, name, began, ended, _plain(said.attributes), scope, service, state)
 
     def _service(self, start: int, end: int) -> str:
         said = self._decoded(_RESOURCE, start, end)

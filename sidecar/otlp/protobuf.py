@@ -31,7 +31,7 @@ from sidecar.otlp.wire_format import DOUBLE, FIXED64, I64, LEN, VARINT, Body, Fi
 
 _TRACE_ID, _SPAN_ID, PARENT = 1 << 3 | LEN, 2 << 3 | LEN, 4 << 3 | LEN
 _ID_BYTES = {_TRACE_ID: 16, _SPAN_ID: 8, PARENT: 8}
-_NAME = 5 << 3 | LEN
+_TRACE_STATE, _NAME = 3 << 3 | LEN, 5 << 3 | LEN
 _START_UNIX_NANO, _END_UNIX_NANO = 7 << 3 | I64, 8 << 3 | I64
 _ATTRIBUTE = 9 << 3 | LEN
 
@@ -111,7 +111,7 @@ class _Walk:
             raise _SpanRefusedError(f"a span of more than {MAX_SPAN_BYTES} bytes")
         ids: dict[int, str] = {}
         instants: dict[int, int] = {}
-        name, count = "", 0
+        name, trace_state, count = "", "", 0
         attributes: dict[str, str | int | float | bool] = {}
         for tag, _, a, b in self._inside(start, end):
             if tag == _ATTRIBUTE:
@@ -123,6 +123,8 @@ class _Walk:
                 ids[tag] = self._id(a, b, _ID_BYTES[tag])
             elif tag == _NAME:
                 name = self._text(a, b, MAX_SPAN_NAME_BYTES, "name")
+            elif tag == _TRACE_STATE and b - a <= MAX_VALUE_BYTES:
+                trace_state = self._text(a, b, MAX_VALUE_BYTES, "trace state")
             elif tag in (_START_UNIX_NANO, _END_UNIX_NANO):
                 (instants[tag],) = FIXED64.unpack_from(self._body, a)
         if not ids.get(_TRACE_ID) or not ids.get(_SPAN_ID):
@@ -137,6 +139,7 @@ class _Walk:
             attributes=attributes,
             scope=scope,
             service=service,
+            trace_state=trace_state,
         )
 
     def _inside(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -49,6 +49,7 @@ _SPANS = st.fixed_dictionaries(
         "span_id": _IDS,
         "parent_span_id": st.one_of(st.just(""), _IDS),
         "name": st.text(max_size=30),
+        "trace_state": st.text(max_size=30),
         "start_time_unix_nano": st.integers(0, 2**64 - 1),
         "end_time_unix_nano": st.integers(0, 2**64 - 1),
     }

@@ -54,7 +54,7 @@ def outcome(body: bytes) -> type:
 
 def test_a_span_says_here_what_its_sender_wrote() -> None:
     """Ids in hex, instants in nanoseconds, plain attributes; arrays, maps and bytes are left out."""
-    found, tally = read(request_of({}).SerializeToString())
+    found, tally = read(request_of({"trace_state": "lane=batch"}).SerializeToString())
 
     assert found == [
         Span(
@@ -67,6 +67,7 @@ def test_a_span_says_here_what_its_sender_wrote() -> None:
             attributes=PLAIN,
             scope="vllm.llm_engine",
             service="vllm",
+            trace_state="lane=batch",
         )
     ]
     assert tally == Tally()
