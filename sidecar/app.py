@@ -29,7 +29,7 @@ from sidecar.budgets.machine import Machine, this_machine
 from sidecar.config.environment import variable_of
 from sidecar.config.file import SHORT_FLAGS, flag_of
 from sidecar.config.notes import notes
-from sidecar.config.schema import Config, ProxyConfig, WebConfig
+from sidecar.config.schema import NO_TRAFFIC, Config, ProxyConfig, WebConfig
 from sidecar.health.health import measure_lag
 from sidecar.ledger.account import Reason
 from sidecar.proxy import parser_check
@@ -110,11 +110,14 @@ class App:
             log.error("too_few_files", open_files=serving.machine.files, needed=LEAST_FILES, hint=FEW_FILES)
             return await self._end(1)
         admin = await _bound("web.listen_address", config.web, self._doorstep.open)
-        traffic = await _bound("proxy.listen_address", config.proxy, serving.traffic.listen)
-        if admin is None or traffic is None:
+        where = NO_TRAFFIC
+        if not config.spans.without_proxy:
+            traffic = await _bound("proxy.listen_address", config.proxy, serving.traffic.listen)
+            where = "" if traffic is None else shown(traffic)
+        if admin is None or not where:
             return await self._end(1)
-        where, engine = [shown(traffic), shown(admin)], config.engine.url
-        log.info("listening", traffic=where[0], admin=where[1], engine=engine, version=__version__, build=BUILD)
+        engine = config.engine.url
+        log.info("listening", traffic=where, admin=shown(admin), engine=engine, version=__version__, build=BUILD)
         for note in notes(config, os.environ):
             log.warning(note.event, **{note.about: note.names}, hint=note.hint)
         self._tell_limits()

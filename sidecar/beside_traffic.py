@@ -40,7 +40,9 @@ from sidecar.observe.budget_metrics import BudgetMetrics
 from sidecar.observe.engine_progress import EngineProgress
 from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.in_flight import InFlight
+from sidecar.observe.span_requests import left_out, unable
 from sidecar.observe.span_sampling import SampledTraces, SpanSampling
+from sidecar.otlp.forwarding import EveryTrace
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import AT_END_SECONDS, Spans
 from sidecar.pod.liveness.progress import Progress
@@ -81,7 +83,7 @@ class BesideTraffic:
             serving.recorder,
             serving.readiness,
             clock=clock,
-            heard_at=lambda: serving.road.engine_heard_at,
+            heard_at=lambda: serving.engine_heard_at,
             in_flight=lambda: serving.road.in_flight,
             known=self._engine_known,
         )
@@ -113,6 +115,7 @@ class BesideTraffic:
             grew_at=lambda: self.engine_side.state.grew_at,
             counted=lambda: self.engine_side.counts_output,
             running=lambda: self.engine_side.state.running,
+            sees_output=not config.spans.without_proxy,
         )
         self.health = Health(lambda: serving.traffic.lost, self.progress.look)
         self.export = self._exported(config) if config.spans.export_url else None
@@ -123,7 +126,9 @@ class BesideTraffic:
             settlement.span,
             serving.recorder,
             minted=settlement.minted,
-            sampled=SampledTraces(settlement.sampled_traces, settlement.own_traces, sampling),
+            sampled=EveryTrace()
+            if config.spans.without_proxy
+            else SampledTraces(settlement.sampled_traces, settlement.own_traces, sampling),
             exported=None if sampling is None else sampling.exports,
             export=self.export,
             clock=clock,
@@ -245,7 +250,7 @@ class BesideTraffic:
     def ready(self) -> tuple[bool, str]:
         """Whether traffic may come, and the reason."""
         serving = self._serving
-        serving.readiness.heard(serving.road.engine_heard_at)
+        serving.readiness.heard(serving.engine_heard_at)
         self.progress.look()
         return serving.readiness.ready(serving.clock())
 
@@ -261,6 +266,9 @@ class BesideTraffic:
         """The facts about the process that the status page shows."""
         refused = [why for why in (self._reload_refused, self.admin.access.refused) if why is not None]
         notes = [f"The last reload was refused: {why}" for why in refused]
+        told = []
+        if self._serving.config.spans.without_proxy:
+            told = [*unable(self._serving.engine), left_out(self.engine_side.state.seen_ratio)]
         return Facts(
             version=__version__,
             engine=self.engine_side.name,
@@ -268,7 +276,7 @@ class BesideTraffic:
             hints=self.engine_side.hints,
             uptime_seconds=self._serving.clock() - self._serving.began_at,
             config="the config before the refused reload" if notes else "as loaded",
-            notes=(*notes, *filter(None, [self.admin.scrapes.missing])),
+            notes=(*notes, *filter(None, [self.admin.scrapes.missing]), *told),
             usual=self.baselines.words,
             placement=in_words(self._serving.placement),
         )
@@ -339,6 +347,9 @@ class BesideTraffic:
         estimates = metrics.counter(c.PROMPT_BUCKET_ESTIMATES_TOTAL)
         limited = metrics.counter(c.DROPPED_TOTAL).child("log_limited")
         confirmed, corrected = estimates.child("confirmed"), estimates.child("corrected")
+
+        if serving.config.spans.without_proxy:
+            metrics.gauge(c.WITHOUT_PROXY).child().set(1)
 
         def set_gauges(_at: float) -> None:
             metrics.gauge(c.READY).child().set(int(self.ready()[0]))

@@ -31,6 +31,8 @@ examples:
   sidecar serve --engine.url=http://127.0.0.1:8000
       Run as a proxy in front of a vLLM on port 8000. Send clients to port 8900
       and point Prometheus at port 9901.
+  sidecar serve --no-proxy --engine.url=http://127.0.0.1:8000
+      Let traffic go as it goes, and count requests from the engine's spans.
   sidecar check --config.file=sidecar.yml
       Print every error of a config or, if there is none, its lanes, rules,
       buckets and number of series.
@@ -84,6 +86,10 @@ _SERVE_FLAGS = {
     "web.config_file": ("FILE", "TLS and passwords of the admin listener, as for Prometheus' exporters (default none)"),
     "log.level": ("LEVEL", "debug, info, warning or error (default info)"),
     "log.format": ("FORMAT", "json, console or auto (default auto: console on a terminal)"),
+    "spans.without_proxy": (
+        None,
+        "open no port for traffic: count requests from the engine's own spans (docs/no_proxy.md)",
+    ),
 }
 
 
@@ -220,7 +226,10 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument("--config.file", metavar="FILE", help="YAML; see docs/configuration.md")
     for key in SHORT_FLAGS:
         value, words = _SERVE_FLAGS[key]
-        group.add_argument(flag_of(key), dest=key, metavar=value, help=words)
+        if value is None:
+            group.add_argument(flag_of(key), dest=key, action="store_const", const=True, help=words)
+        else:
+            group.add_argument(flag_of(key), dest=key, metavar=value, help=words)
     parser = Parser(
         prog="sidecar",
         description=_ABOUT_SIDECAR,

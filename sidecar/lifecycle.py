@@ -27,7 +27,9 @@ class Life(StrEnum):
 class Readiness:
     """The state behind `/-/ready`: whether traffic may come, and the reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, carries_traffic: bool = True) -> None:
+        """`carries_traffic`: False where none passes here, so that no failure of the engine is a reason to keep it away."""
+        self._carries_traffic = carries_traffic
         self.life = Life.SERVING
         self.stalled: str | None = None
         """The reason why the engine is taken to have stopped in the middle of its work; None while it is not."""
@@ -53,6 +55,8 @@ class Readiness:
         """Whether traffic may come now, and the reason in words."""
         if self.life is not Life.SERVING:
             return False, f"shutting down ({self.life.value})"
+        if not self._carries_traffic:
+            return True, "ready: no traffic passes here, spans are taken"
         if not self._answered:
             return False, "the engine has not answered yet"
         silent_seconds = at - self._heard_at

@@ -21,6 +21,7 @@ from sidecar.logs.placement import placement_of
 from sidecar.logs.sanitise import allowed_headers
 from sidecar.logs.setup import Logs
 from sidecar.observe.instruments import Instruments
+from sidecar.observe.span_requests import SpanRequests
 from sidecar.proxy.server import Traffic
 from sidecar.wiring import budgets_of, metrics_of, observers_of, reload, road_of
 
@@ -41,8 +42,9 @@ class Serving:
         instruments = Instruments.on(
             self.metrics,
             objectives_of(config),
-            estimate=config.engine.estimate == "auto",
+            estimate=config.engine.estimate == "auto" and not config.spans.without_proxy,
             accounts=self.accounts,
+            by_spans=config.spans.without_proxy,
         )
         self.recorder = instruments.recorder
         self.inside = instruments.in_flight
@@ -50,7 +52,7 @@ class Serving:
         self.estimates = instruments.estimates
         self.recent_failures = RecentFailures(clock)
         self.slo.on_blamed = self.recent_failures.missed
-        self.readiness = Readiness()
+        self.readiness = Readiness(carries_traffic=not config.spans.without_proxy)
         self.engine = Engine(config.engine.kind, config.engine.models, self.recorder.admit_models)
         self.on_closed: Callable[[Account], None] = lambda _account: None
         """Called with each closed account, once there is something beside traffic that learns from it. Must not raise."""
@@ -63,9 +65,17 @@ class Serving:
             headers_for_log=lambda fields: allowed_headers(fields, self.logs.allowed_headers),
         )
         self.settlement = self.observers.settlement
+        self._span_requests = SpanRequests(self.observers) if config.spans.without_proxy else None
+        if self._span_requests is not None:
+            self.settlement.on_span_report = self._span_requests.take
         self.road = road_of(config, self.observers, clock, self.budgets)
         self.traffic = Traffic(self.road)
         self.metrics.before_scrape(lambda _at: self.road.endings.flush(), first=True)
+
+    @property
+    def engine_heard_at(self) -> float:
+        """When the engine last showed life: a byte on a connection or, where no traffic passes, a span."""
+        return self.road.engine_heard_at if self._span_requests is None else self._span_requests.heard_at
 
     def apply(self, config: Config) -> None:
         """Take another config into force: what may change while the process runs."""

@@ -14,7 +14,9 @@ from sidecar.config.schema import Config
 from sidecar.engines.engine import NONE, Engine
 from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.account import Account
+from sidecar.metrics.catalogue import UNTOLD_BY_SPANS
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.vocabulary import BY_SPANS_ALONE
 from sidecar.observe.instruments import Instruments
 from sidecar.observe.request import Observers
 from sidecar.observe.settlement import Settlement
@@ -53,6 +55,8 @@ def metrics_of(config: Config) -> Metrics:
         inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
         series_limit=config.metrics.series_limit,
         native_histograms=config.web.native_histograms,
+        untold=[metric.name for metric in UNTOLD_BY_SPANS] if config.spans.without_proxy else (),
+        unbegun=() if config.spans.without_proxy else BY_SPANS_ALONE,
     )
 
 
@@ -75,7 +79,7 @@ def observers_of(
         clock=clock,
         unix=unix,
         random_hex=random_hex or RandomHex(),
-        mints=config.spans.receive,
+        mints=config.spans.receive and not config.spans.without_proxy,
         any_engine=config.spans.any_engine,
     )
     instruments.slo.roots.unix_of = lambda at: unix() - (clock() - at)

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import structlog.testing
 
@@ -22,8 +23,10 @@ from sidecar.otlp import outbox
 from tests.support.certificates import Authority
 from tests.support.collector import Collector, until
 from tests.support.origin import Origin, Visit, answering
+from tests.support.otlp import request_of
 from tests.support.ports import free_port
 from tests.support.sidecar_process import running_sidecar
+from tests.support.spans import fixture
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -311,3 +314,56 @@ def test_spans_in_flight_are_sent_before_the_process_ends_and_a_collector_that_h
 
     assert made > 0
     assert (code, fates, in_flight) == (0, {"acknowledged" if takes else "shutdown": made}, 0)
+
+
+def test_without_a_proxy_no_port_is_opened_for_traffic_and_spans_become_requests() -> None:
+    """Over real sockets: the traffic's port stays closed, the pod is ready although no engine answers, a span that is posted as its engine
+    would is a request on the page of metrics, and the status page says what is left out.
+    """
+    (span,) = fixture("vllm-chat").spans
+    sent = request_of(
+        {"start_time_unix_nano": span.start_unix_nano, "end_time_unix_nano": span.end_unix_nano},
+        attributes=span.attributes,
+    ).SerializeToString()
+
+    async def scenario() -> tuple[list[int], str, str, dict[str, Any]]:
+        port, web_port = free_port(), free_port()
+        of = Config.model_validate(
+            {
+                "engine": {"url": "http://127.0.0.1:9", "kind": "vllm", "models": ["tiny"]},
+                "proxy": {"listen_address": f"127.0.0.1:{port}"},  # a loaded config is refused with it
+                "web": {"listen_address": f"127.0.0.1:{web_port}"},
+                "spans": {"without_proxy": True},
+                "shutdown": {"lame_duck_seconds": 0},
+            }
+        )
+        app = App(of, lambda: of)
+        with structlog.testing.capture_logs() as logs:
+            serving = asyncio.create_task(app.serve())
+            await asked(web_port, "/-/healthy")
+            url, statuses = f"http://127.0.0.1:{web_port}", []
+            async with aiohttp.ClientSession() as session:
+                headers = {"Content-Type": "application/x-protobuf"}
+                async with session.post(f"{url}/v1/traces", data=sent, headers=headers) as answer:
+                    statuses.append(answer.status)
+                async with session.get(f"{url}/-/ready") as answer:
+                    statuses.append(answer.status)
+                pages = []
+                for path in ("/metrics", "/"):
+                    async with session.get(url + path) as answer:
+                        pages.append(await answer.text())
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", port)
+            app._told_to_stop()
+            statuses.append(await serving)
+        (listening,) = [dict(line) for line in logs if line["event"] == "listening"]
+        return statuses, pages[0], pages[1], listening
+
+    statuses, metrics, page, listening = asyncio.run(scenario())
+    split = 'llm_phase_attribution_total{quantization="unknown",gpu_type="unknown",lane="default",source="engine",reason="span_alone"} 1'
+
+    assert (statuses, listening["traffic"][:17]) == ([200, 200, 0], "none (--no-proxy)")
+    assert split in metrics.splitlines()
+    assert "llm_sidecar_without_proxy 1" in metrics.splitlines()
+    assert "So objectives hold on what succeeded." in page
+    assert "Not known: no traffic passes here (--no-proxy)." in page

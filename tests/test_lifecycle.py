@@ -66,3 +66,15 @@ def test_a_stalled_engine_takes_its_pod_out_with_the_reason() -> None:
     assert readiness.ready(at=1) == (False, "the engine has stopped")
     readiness.stalled = None
     assert readiness.ready(at=2) == (True, "ready")
+
+
+def test_where_no_traffic_passes_no_engine_that_is_down_takes_the_pod_out() -> None:
+    """Traffic goes by another way, on which the engine's own probe decides. Only the end of this process is told."""
+    readiness = Readiness(carries_traffic=False)
+    for _ in range(FAILED_CHECKS):
+        readiness.failed()
+    before = readiness.ready(at=1000.0)
+    readiness.life = Life.LAME_DUCK
+
+    assert before == (True, "ready: no traffic passes here, spans are taken")
+    assert readiness.ready(at=1000.0) == (False, "shutting down (lame_duck)")

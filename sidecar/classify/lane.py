@@ -37,7 +37,10 @@ class LaneRules:
         self.needs_length = any(rule.prompt_tokens_from or rule.prompt_tokens_below for rule in config.rules)
         """Whether the lane may depend on the length of the prompt."""
         self._default = config.default
-        self._lane_header = config.header.encode() if config.header is not None else None
+        self.span_attribute = config.span_attribute
+        """The attribute that names the lane where requests are known from spans alone: it then stands among the headers."""
+        named_by = config.header if config.span_attribute is None else config.span_attribute
+        self._lane_header = named_by.encode() if named_by is not None else None
         self._by_value = {lane.encode(): lane for lane in self.lanes}
         self._rules = [(rule.lane, _conditions(rule, config)) for rule in config.rules]
 

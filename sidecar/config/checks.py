@@ -12,10 +12,12 @@ from typing import Any, Final, TypeGuard
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.model_size import ModelSize, model_size
 from sidecar.config.objectives import bucket_objectives, lane_objective, preset_name
-from sidecar.config.schema import LaneObjectivesConfig, LaneRule
+from sidecar.config.schema import OF_TRAFFIC, LaneObjectivesConfig, LaneRule
 from sidecar.config.section import KEY_MARK, Path
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import Address, as_seconds, parse_address, parse_engine_url
+from sidecar.engines.engine import AUTO
+from sidecar.engines.kinds import KINDS, kind_named
 from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
 from sidecar.objectives.objective import Objective
@@ -32,13 +34,57 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def contradictions(known: Known) -> Iterator[Finding]:
     """Every contradiction, as the path of the key to change and what is wrong with it."""
-    for check in (_listeners, _engine_key, _spans, _page, _limits, _lanes, _rules, _keys, _models, _objectives):
+    for check in (
+        *(_listeners, _engine_key, _spans, _page, _limits, _lanes, _rules, _keys, _models, _objectives),
+        _without_proxy,
+    ):
         yield from check(known)
+
+
+def _without_proxy(known: Known) -> Iterator[Finding]:
+    """Keys that act on traffic, beside the one that takes none."""
+    if known(("spans", "without_proxy")) is not True:
+        if known(("lanes", "span_attribute")) not in (None, WRONG):
+            yield ("lanes", "span_attribute"), f"has no use without {_NO_PROXY}: headers name the lane of what passes"
+        return
+    for section, keys in OF_TRAFFIC.items():
+        for key in _mapping(known((section,))):
+            if not keys or key in keys:
+                yield (section, key), f"has no use with {_NO_PROXY}: it acts on traffic"
+    if known(("spans", "receive")) is False:
+        yield ("spans", "receive"), f"is false, and with {_NO_PROXY} spans are all that is known"
+    kind = known(("engine", "kind"))
+    if isinstance(kind, str) and kind != AUTO and not kind_named(kind).spans_tell_requests:
+        able = ", ".join(name for name, each in KINDS.items() if each.spans_tell_requests)
+        yield ("engine", "kind"), f"is {kind}, whose spans do not state requests: {_NO_PROXY} works with {able}"
+    yield from _not_in_spans(known)
+
+
+def _not_in_spans(known: Known) -> Iterator[Finding]:
+    """Conditions of lanes and objectives that no span can answer."""
+    told = ", ".join(each for each in _OF_SPANS if each != "lane")
+    for index, rule in enumerate(_several(known(("lanes", "rules")))):
+        for key in _mapping(rule):
+            if key not in _OF_SPANS:
+                yield ("lanes", "rules", index, key), f"never holds with {_NO_PROXY}: a span answers {told}"
+    for lane, said in _mapping(known(("objectives",))).items():
+        for key in ("stall", "encode_e2e"):
+            if _mapping(said).get(key) not in (None, "none"):
+                yield ("objectives", lane, key), f"has no use with {_NO_PROXY}: no span tells it"
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+_NO_PROXY = "spans.without_proxy (--no-proxy)"
+_OF_SPANS = ("lane", "models", "max_tokens_at_least", "max_tokens_at_most", "prompt_tokens_from", "prompt_tokens_below")
+"""Keys of a lane's rule that a span can answer."""
 
 
 def _listeners(known: Known) -> Iterator[Finding]:
     listeners: dict[str, Address] = {}
-    for section in ("proxy", "web"):
+    for section in ("web",) if known(("spans", "without_proxy")) is True else ("proxy", "web"):
         text = known((section, "listen_address"))
         if isinstance(text, str):
             listeners[section] = parse_address(text)
@@ -72,7 +118,7 @@ def _page(known: Known) -> Iterator[Finding]:
 def _spans(known: Known) -> Iterator[Finding]:
     grpc = known(("spans", "grpc_listen_address"))
     if isinstance(grpc, str) and grpc:
-        for section in ("proxy", "web"):
+        for section in ("web",) if known(("spans", "without_proxy")) is True else ("proxy", "web"):
             text = known((section, "listen_address"))
             if isinstance(text, str) and _overlap(parse_address(grpc), parse_address(text)):
                 yield (
@@ -116,8 +162,9 @@ def _number(value: object) -> TypeGuard[float]:
 
 
 def _lanes(known: Known) -> Iterator[Finding]:
-    if _several(known(("lanes", "names"))) and known(("lanes", "header")) is None:
-        yield ("lanes", "names"), "has no use without lanes.header: no request could reach these lanes"
+    named_by = "span_attribute" if known(("spans", "without_proxy")) is True else "header"
+    if _several(known(("lanes", "names"))) and known(("lanes", named_by)) is None:
+        yield ("lanes", "names"), f"has no use without lanes.{named_by}: no request could reach these lanes"
 
 
 def _rules(known: Known) -> Iterator[Finding]:

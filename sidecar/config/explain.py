@@ -14,10 +14,11 @@ from sidecar.config.objectives import (
     bucket_objectives,
     lane_objective,
     lanes_without_objectives,
+    objectives_of,
     preset_name,
     size_of,
 )
-from sidecar.config.schema import Config, LaneObjectivesConfig
+from sidecar.config.schema import NO_TRAFFIC, Config, LaneObjectivesConfig
 from sidecar.config.series_count import series_ceiling, series_in_use
 from sidecar.config.values import MASK, may_authenticate
 from sidecar.ledger.request_labels import UNKNOWN
@@ -29,13 +30,15 @@ def explained(config: Config, environment: Mapping[str, str], columns: int = WID
     lanes = config.lanes
     facts = [
         ("engine", f"{config.engine.url} (kind {config.engine.kind})"),
-        ("traffic", config.proxy.listen_address),
+        ("traffic", NO_TRAFFIC if config.spans.without_proxy else config.proxy.listen_address),
         ("admin", config.web.listen_address),
         ("lanes", f"{', '.join(lanes.declared)} (default: {lanes.default})"),
         ("buckets", f"{', '.join((*bucket_labels(config.prompt_buckets.edges), UNKNOWN))} (prompt tokens)"),
         ("labels", f"quantization={config.labels.quantization}, gpu_type={config.labels.gpu_type}"),
     ]
     ways = [(rule.lane, f"if {_conditions(rule.model_dump(exclude_none=True))}") for rule in lanes.rules]
+    if lanes.span_attribute is not None:
+        ways.insert(0, (f"the span's {lanes.span_attribute},", "if it names a lane; with any other value: other"))
     if lanes.header is not None:
         ways.insert(0, (f"the header {lanes.header},", "if it names a lane; with any other value: other"))
     told = [(", ".join(note.names), note.hint) for note in notes(config, environment)]
@@ -118,7 +121,8 @@ def _preset(config: Config, lane: str) -> str:
 def _lane_rows(config: Config, lane: str) -> Iterator[tuple[str, ...]]:
     """Objective, target, and a cell for each bucket, which shows its target too if that differs from the lane's."""
     said, size = config.objectives.get(lane, LaneObjectivesConfig()), size_of(config)
-    for objective in Objective:
+    judged = objectives_of(config).by_lane[lane].values()
+    for objective in (each for each in Objective if any(aims.aim(each) for aims in judged)):
         settings = bucket_objectives(objective, lane, said, config.prompt_buckets.edges, size)
         targets = [setting.aim.target for setting in settings.values() if setting.aim is not None]
         if targets:

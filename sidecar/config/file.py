@@ -40,10 +40,11 @@ ENVIRONMENT = {
 """Older variables, whose value a key takes if no other source has it."""
 SHORT_FLAGS = (
     *("engine.url", "proxy.listen_address", "web.listen_address", "web.config_file", "log.level", "log.format"),
+    "spans.without_proxy",
 )
 """Keys that are flags too."""
-_USUAL_FLAGS = {"web.config_file": "--web.config.file"}
-"""Flags with the name that every exporter gives them."""
+_USUAL_FLAGS = {"web.config_file": "--web.config.file", "spans.without_proxy": "--no-proxy"}
+"""Flags that are not called as their key is: the one has the name that every exporter gives it, the other takes no value."""
 _LARGEST_FILE_BYTES = 4 << 20
 
 
@@ -74,7 +75,7 @@ def text_of(file: str) -> bytes:
 
 def load(
     file: str | None = None,
-    flags: Mapping[str, str] | None = None,
+    flags: Mapping[str, str | bool] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
     series_in_use: SeriesInUse = series_in_use,
@@ -96,7 +97,11 @@ class _Draft:
     """The merged values, and the origin of each, before they are checked."""
 
     def __init__(
-        self, file: str | None, document: Document, flags: Mapping[str, str], environment: Mapping[str, str]
+        self,
+        file: str | None,
+        document: Document,
+        flags: Mapping[str, str | bool],
+        environment: Mapping[str, str],
     ) -> None:
         self._file = file
         self._document = document
@@ -209,6 +214,8 @@ class _Values:
             return names
         if path == ("objectives",):
             return self._written(path)
+        if len(path) == 1:
+            return self._written(path) or {}
         if any(wrong[: len(path)] == path or path[: len(wrong)] == wrong for wrong in self._wrong):
             return WRONG
         if path[0] == "objectives":

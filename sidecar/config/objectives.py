@@ -5,6 +5,7 @@ shorter one, unless the config gives it less, which `checks.py` refuses. The use
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from sidecar.config.buckets import bucket_labels
@@ -45,12 +46,24 @@ def objectives_of(config: Config) -> Objectives:
     said, unsaid, edges = config.objectives, LaneObjectivesConfig(), config.prompt_buckets.edges
     size = size_of(config)
     by_lane = {lane: _aims(lane, said.get(lane, unsaid), edges, size) for lane in config.lanes.declared}
+    if config.spans.without_proxy:
+        by_lane = {
+            lane: {label: _judged_by_spans(aims) for label, aims in buckets.items()}
+            for lane, buckets in by_lane.items()
+        }
     encodes = {
         lane: Aim(own.encode_e2e.threshold_seconds, own.encode_e2e.target)
         for lane, own in said.items()
         if own.encode_e2e is not None
     }
     return Objectives(by_lane, encodes, [lane for lane, own in said.items() if UNKNOWN in own.prompt_buckets])
+
+
+def _judged_by_spans(aims: Aims) -> Aims:
+    """No span tells for how long a stream stood still, nor whether an answer was streamed: each has a first token, and `e2e` counts where
+    no other objective does.
+    """
+    return replace(aims, stall=None, e2e=None if aims.ttft or aims.tpot else aims.e2e)
 
 
 def size_of(config: Config) -> ModelSize | None:

@@ -242,8 +242,10 @@ class LanesConfig(Section):
     """The lane of requests that no rule takes."""
     header: HeaderName | None = None
     """A header whose value names the lane, before any rule; with a value that is not a declared lane, the lane is `other`."""
+    span_attribute: Exact | None = None
+    """With spans.without_proxy, the attribute of the engine's span whose value names the lane, before any rule, as a header does: a Collector before the sidecar can set one, and `tracestate.KEY` is that key of the client's tracestate."""
     names: Annotated[tuple[LaneName, ...], Before(several), Limits(max_length=32)] = ()
-    """Further lanes, which the header may name and no rule does."""
+    """Further lanes, which the header or the attribute may name and no rule does."""
     rules: Annotated[tuple[LaneRule, ...], Before(several), Limits(max_length=100)] = ()
     """In order; the first whose conditions all hold decides."""
     api_keys: Annotated[
@@ -370,6 +372,10 @@ class MetricsConfig(Section):
     """The most series that one process holds; further ones are dropped and counted. A config that makes more in full use is refused."""
 
 
+NO_TRAFFIC = "none (--no-proxy): requests are counted from the engine's spans"
+"""The words in the place of the address for traffic."""
+
+
 class SpansConfig(Section):
     """The engine's own spans, taken as OTLP: the exact split where an answer does not carry it. And a span of each request, for your tracing."""
 
@@ -382,11 +388,13 @@ class SpansConfig(Section):
     any_engine: bool = False
     """Makes a span for each request also where the engine's kind is not known, waits up to 10 s for one of its own below it, and reads that as vLLM's attributes are meant."""
     forward_url: CollectorUrl = ""
-    """Your collector: gets the engine's spans of traces that the client sampled, under the client's span; other spans are not sent."""
+    """Your collector: gets the engine's spans of traces that the client sampled, under the client's span; other spans are not sent. With without_proxy it gets all of them as they came."""
     export_url: CollectorUrl = ""
     """Your collector: gets a span of each request that the client sampled, below the client's span, with its phases below it and no text (docs/opentelemetry.md)."""
     export_untraced_ratio: Share = 0.0
     """The share of the requests without a trace that begin one, which spans.export_url gets. A request that its client left unsampled is never sent."""
+    without_proxy: bool = False
+    """No traffic passes here, and no port is opened for it: requests are counted from the spans of an engine that states each (vLLM, SGLang). The flag is --no-proxy; docs/no_proxy.md says what stays unknown."""
 
     @property
     def grpc_address(self) -> Address | None:
@@ -479,12 +487,24 @@ NEEDS_RESTART = (
     *("metrics.profile", "metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
     *("state.directory", "baseline.file", "accounts.ring_bytes"),
     *("spans.receive", "spans.receive_from", "spans.grpc_listen_address", "spans.forward_url"),
-    *("spans.export_url", "spans.export_untraced_ratio"),
+    *("spans.export_url", "spans.export_untraced_ratio", "spans.without_proxy"),
 )
 """Keys that a reload refuses to change: sockets depend on them, or series that were already scraped.
 
 (Header count and buffer size bound the engine's pooled connections too, which stay open across a reload.)
 """
+
+
+OF_TRAFFIC: Mapping[str, tuple[str, ...]] = {
+    "proxy": (),
+    "lanes": ("header", "api_keys"),
+    "engine": (
+        *("paths", "estimate", "sglang_metrics_dir", "poll_perf_metrics", "connect_timeout_seconds"),
+        *("first_byte_timeout_seconds", "gap_timeout_seconds", "pool_idle_seconds"),
+    ),
+    "log": ("headers",),
+}
+"""Section to its keys that act on traffic, which have no use with spans.without_proxy; no keys: all of them do."""
 
 
 def restart_needed(old: Config, new: Config) -> list[str]:

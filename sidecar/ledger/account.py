@@ -43,6 +43,8 @@ class Reason(StrEnum):
 
     IN_BAND = "in_band"
     LATE_REPORT = "late_report"
+    SPAN_ALONE = "span_alone"
+    """The request itself is known from its engine's span alone: no hop saw it (`--no-proxy`)."""
     NO_REPORT = "no_report"
     REPORT_EXCEEDS_WIRE = "report_exceeds_wire"
     REPORT_INCOMPLETE = "report_incomplete"

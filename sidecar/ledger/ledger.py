@@ -7,7 +7,7 @@ is `unattributed`, and a report that contradicts the wire is refused whole, its 
 from dataclasses import replace
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, SpanRequest
 from sidecar.timeline.held_back import held_back
 from sidecar.timeline.marks import Marks
 
@@ -19,6 +19,8 @@ UNSEEN_QUEUE_SECONDS = 0.005
 UNSEEN_QUEUE_RATIO = 0.02
 """A queue that a report does not state is at most what the wire leaves beside it: up to 5 ms or 2 % of the wire's time, which is about what
 the server's HTTP takes, it makes no difference."""
+_ROUNDING_SECONDS = 1e-6
+"""A rest below this of times that add up is no time of its own: an engine's span states them as differences of larger numbers."""
 _IN_QUEUE, _IN_PREFILL, _IN_FIRST_TOKEN = Phase.QUEUE, Phase.PREFILL, Phase.FIRST_TOKEN
 _IN_UNATTRIBUTED, _IN_DECODE, _IN_STREAM = Phase.UNATTRIBUTED, Phase.DECODE, Phase.STREAM
 _BY_ENGINE, _BY_WIRE, _BY_DIFFERENCE, _BY_ESTIMATE = Source.ENGINE, Source.WIRE, Source.DERIVED, Source.ESTIMATED
@@ -86,6 +88,37 @@ def close_ledger(
     if _exceeds(sum(split) + (report.decode_seconds or 0.0), e2e_seconds):
         return _unsplit_stream(wire, Reason.REPORT_EXCEEDS_WIRE)
     return _split_stream(wire, split, report, reason)
+
+
+def ledger_of_span(request: SpanRequest, report: EngineReport) -> Ledger:
+    """Split a request that no hop saw, by its engine's span alone: TTFT, whole and phases are as the span states them.
+
+    What the engine's server did before its first token beside queue and prefill is `first_token`; what it did after that token beside
+    decode is `unattributed`. There is no phase `stream`, because no span knows when a client got a token.
+    """
+    ttft_seconds, e2e_seconds = request.ttft_seconds, request.e2e_seconds
+    split, reason = _believed(report, ttft_seconds, Reason.SPAN_ALONE)
+    decode = report.decode_seconds
+    if reason is not Reason.REPORT_EXCEEDS_WIRE and _exceeds(sum(split or ()) + (decode or 0.0), e2e_seconds):
+        split, reason = None, Reason.REPORT_EXCEEDS_WIRE
+    queue, prefill = split or (0.0, 0.0)
+    if reason is Reason.REPORT_EXCEEDS_WIRE:
+        decode = None
+    elif decode is not None:
+        decode = min(decode, e2e_seconds - queue - prefill)
+    shares = []
+    if split is not None:
+        # A front end that was late with the first token has less left for what it did after the last one.
+        before = min(ttft_seconds, e2e_seconds - (decode or 0.0)) - queue - prefill
+        shares.append(Share(_IN_QUEUE, queue, report.queue_source))
+        shares.append(Share(_IN_PREFILL, prefill, report.prefill_source))
+        shares.append(Share(_IN_FIRST_TOKEN, before, _BY_DIFFERENCE))
+    if decode is not None:
+        shares.append(Share(_IN_DECODE, decode, _BY_ENGINE))
+    rest = e2e_seconds - sum(share.seconds for share in shares)
+    if rest > _ROUNDING_SECONDS:
+        shares.append(Share(_IN_UNATTRIBUTED, rest, _BY_DIFFERENCE))
+    return Ledger(tuple(shares), e2e_seconds, ttft_seconds, 0.0, reason)
 
 
 class _Wire:

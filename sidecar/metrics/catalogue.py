@@ -716,6 +716,11 @@ CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS = Gauge(
     "Unix time, in seconds, of the last successful load of the config.",
 )
 READY = Gauge("llm_sidecar_ready", "1 while /-/ready answers 200, else 0.")
+WITHOUT_PROXY = Gauge(
+    "llm_sidecar_without_proxy",
+    "1 with --no-proxy, where no request passes this sidecar and each is counted from its engine's span: then only those that ended well and"
+    " whose trace was sampled are in any metric of requests, and what no span tells is absent (docs/no_proxy.md). Absent where requests pass.",
+)
 DRAINING = Gauge("llm_sidecar_draining", "1 once the shutdown has begun, else 0.")
 DROPPED_TOTAL = Counter(
     "llm_sidecar_dropped_total",
@@ -857,11 +862,38 @@ LEAN: tuple[Metric, ...] = (
     # read by the gate of a rollout
     *(ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, GOOD_REQUESTS_TOTAL),
     # one series each, or two: what runs, what changed, and what a header took out of the lanes
-    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, READY, VERIFY_PROBES_TOTAL),
+    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, READY, WITHOUT_PROXY, VERIFY_PROBES_TOTAL),
     # what has grown beside the root, for a person
     EVIDENCE_RATIO,
 )
 """The metrics of `metrics.profile: lean`. A test derives what the rules and the others need, and holds this to it."""
+UNTOLD_BY_SPANS: tuple[Metric, ...] = (
+    # the client's side, the stream, and requests that did not end well
+    *(TIME_TO_FIRST_OUTPUT_TOKEN_SECONDS, INTER_TOKEN_SECONDS, REQUEST_UPLOAD_SECONDS, STREAM_PAUSED_SECONDS_TOTAL),
+    *(STREAM_EVENTS_PER_READ, STREAM_READS_TOTAL, ANSWERS_HELD_BACK_TOTAL, ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL),
+    *(
+        CLIENT_CANCELS_TOTAL,
+        UNFINISHED_OUTPUT_TOKENS_TOTAL,
+        ANSWER_PROOFS_TOTAL,
+        TOKEN_DEADLINES_TOTAL,
+        TOKEN_DEADLINE_MISSES_TOTAL,
+    ),
+    # the requests that are in the engine now, and its silence
+    *(REQUESTS_IN_FLIGHT, OLDEST_REQUEST_SECONDS, REQUESTS_OVERDUE, ENGINE_STALLED, ENGINE_STALLED_SECONDS_TOTAL),
+    *(ENGINE_SILENCE_SECONDS, ENGINE_SILENCE_EXPECTED_SECONDS),
+    *(ENGINE_COST_RATIO, ENGINE_COST_RATIO_LOW, ENGINE_COST_RATIO_HIGH, ENGINE_COST_UNKNOWN, ENGINE_STEP_COST_SECONDS),
+    # what a hop does, and what would tell that traffic goes another way
+    *(
+        ENGINE_CONNECT_SECONDS,
+        PASSTHROUGH_REQUESTS_TOTAL,
+        UNCOUNTED_INFERENCE_TOTAL,
+        OVERHEAD_SECONDS,
+        TIMED_READS_TOTAL,
+    ),
+    *(RESENT_TOTAL, USAGE_INJECTION_TOTAL, PROMPT_BUCKET_ESTIMATES_TOTAL, LANES_BY_LENGTH_TOTAL, VERIFY_PROBES_TOTAL),
+    *(ENGINE_TRAFFIC_SEEN_RATIO, ENGINE_REPORT_AGREEMENT_RATIO),
+)
+"""The metrics that are absent where no traffic passes (`--no-proxy`), because 0 would be a claim there."""
 LEAN_SUMS_OVER = (PROMPT_BUCKET,)
 """Labels that a lean page sums over: no rule keeps them apart."""
 

@@ -35,7 +35,7 @@ from sidecar.metrics.declaration import (
 )
 from sidecar.metrics.labels import ClosedSet
 from sidecar.metrics.native_buckets import NativeBuckets
-from sidecar.metrics.vocabulary import LANE, MODEL, PROMPT_BUCKET
+from sidecar.metrics.vocabulary import BY_SPANS_ALONE, LANE, MODEL, PROMPT_BUCKET
 
 
 C = TypeVar("C", bound=Child)
@@ -110,7 +110,7 @@ class Family(Generic[C]):
     def begin(self, **fixed: str) -> None:
         """Put all these children on the page: counters at 0, so that `rate()` sees the first event."""
         for values in self.combinations(**fixed):
-            if values not in self.children:
+            if values not in self.children and self._registry.unbegun.isdisjoint(values):
                 self._new(values)
 
     def _closed(self, values: tuple[str, ...]) -> C:
@@ -127,6 +127,8 @@ class Family(Generic[C]):
         return closed.fall_back() if shown is None or shown == closed.fallback else shown
 
     def _new(self, key: tuple[str, ...]) -> C:
+        if self.metric.name in self._registry.untold:
+            return self._make(key)  # written to, and on no page
         size = self._size
         if not self._reserved(key):
             if not self._registry.room_for(size):
@@ -168,7 +170,9 @@ class Metrics:
     `lanes`, `prompt_buckets` and `models` need not hold their fallbacks, but may. `models_pending`: the engine will tell its
     models, so that series by model begin when it does, or with the first request. `constants`: labels with the same
     value on every series about requests and the engine; those that are `unknown` are filled in by the engine
-    (`constants.py` says until when). `native_histograms`: unless `off`, histograms count in native buckets too.
+    (`constants.py` says until when). `native_histograms`: unless `off`, histograms count in native buckets too. `untold`: names of
+    metrics that nothing here can know; none of their series ever stands on the page, where 0 would be a claim. `unbegun`: label values
+    whose series appear with their first event, because few processes ever have one.
     """
 
     def __init__(
@@ -182,7 +186,11 @@ class Metrics:
         inter_token_by_prompt_bucket: bool = False,
         series_limit: int = SERIES_LIMIT,
         native_histograms: NativeForm = "off",
+        untold: Iterable[str] = (),
+        unbegun: Iterable[str] = BY_SPANS_ALONE,
     ) -> None:
+        self.unbegun = frozenset(unbegun)
+        self.untold = frozenset(untold)
         self.lanes = ClosedSet(LANE, lanes)
         self.prompt_buckets = ClosedSet(PROMPT_BUCKET, prompt_buckets)
         self.models = ClosedSet(MODEL, models, pending=models_pending)

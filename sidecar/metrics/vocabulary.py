@@ -107,17 +107,23 @@ PHASES_TOGETHER = (
 _REPORTED = (Reason.IN_BAND, Reason.LATE_REPORT)
 ATTRIBUTIONS_TOGETHER = (
     *((source, reason) for source in ("engine", "derived") for reason in _REPORTED),
+    ("engine", Reason.SPAN_ALONE),
     ("estimated", Reason.ESTIMATED),
-    *(("none", reason) for reason in Reason if reason not in (*_REPORTED, Reason.ESTIMATED)),
+    *(("none", reason) for reason in Reason if reason not in (*_REPORTED, Reason.SPAN_ALONE, Reason.ESTIMATED)),
 )
 
 DROP_REASONS = (
     *("observer_error", "event_too_long", "unreadable_event", "encoded_response", "unknown_stream", "not_a_duration"),
     *("report_unreadable", "report_source_failed", *Lost, "report_not_assembled"),
     *("span_unknown", "span_rejected", "span_request_refused", "span_not_forwarded", "log_limited"),
+    *("span_of_aborted", "span_incomplete"),
     "baseline_failed",
 )
 """Reasons why something was not measured, or not written down. Traffic is not affected."""
+
+
+BY_SPANS_ALONE = (Reason.SPAN_ALONE, "span_of_aborted", "span_incomplete")
+"""Label values that only a process without traffic (`--no-proxy`) gives: others have no series of them at 0."""
 
 
 class NotAsked(StrEnum):

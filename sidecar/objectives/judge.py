@@ -406,6 +406,18 @@ class Judge:
             self._sweep()
         return case
 
+    def stated(self, key: Hashable, case: Case, answered_at: float) -> None:
+        """A request that ended well is known as a whole, from its engine's span; `ended` comes next. Its gaps are not known, so nothing is
+        said of a stall. `case`: with its first token. `answered_at`: its last one.
+        """
+        self.received(key, case)
+        case.due_at = inf
+        ttft, e2e = case.aims.ttft, case.aims.e2e
+        if ttft is not None and case.first_token_at is not None:
+            self._came(case, TTFT, ttft, case.first_token_at)
+        if e2e is not None:
+            self._came(case, E2E, e2e, answered_at)
+
     def _sweep(self) -> None:
         """Remove deadlines of ended requests: they decide nothing, and long thresholds would keep hours of them."""
         self._due = [due for due in self._due if due[2] not in due[3].decided]

@@ -38,7 +38,10 @@ class EngineProgress:
         grew_at: Callable[[], float],
         counted: Callable[[], bool],
         running: Callable[[], float | None],
+        sees_output: bool = True,
     ) -> None:
+        """`sees_output`: False where no traffic passes here."""
+        self._sees_output = sees_output
         self._engine = engine
         self._readiness = readiness
         self._clock = clock
@@ -91,6 +94,8 @@ class EngineProgress:
     def _doubt(self, flow: Flow) -> str | None:
         if self._readiness.life is not Life.SERVING:
             return f"the sidecar is shutting down ({self._readiness.life.value})"
+        if not self._sees_output:
+            return "no traffic passes the sidecar (--no-proxy), so that the engine's output is not seen"
         if self._engine.up is None:
             return "the engine has not answered a health check yet"
         # One that leaves its health checks without an answer may hang as a whole: the streams that it left open show it.

@@ -49,6 +49,8 @@ class EngineStateRecorder:
         """Whether the last successful scrape stated the engine's count of its output, made token by token."""
         self.running: float | None = None
         """Requests that the engine said it runs, at the last scrape; None if that is unknown."""
+        self.seen_ratio: float | None = None
+        """Share of the engine's ended requests that were counted here too, of the last ten minutes; None if that is unknown."""
         self.on_restart: Callable[[], None] = lambda: None
         """Called after an engine restart: what was learned about the old engine process must be forgotten."""
         self._scrapes = metrics.counter(c.ENGINE_SCRAPES_TOTAL)
@@ -75,12 +77,13 @@ class EngineStateRecorder:
             self.on_restart()
         if self._agreement is not None:
             ratios = self._agreement.read(growth, *self._now())
+            self.seen_ratio = ratios.traffic_seen
             self._traffic_seen.set(ratios.traffic_seen)
             for phase, gauge in self._agreed.items():
                 gauge.set(ratios.agreement.get(phase))
 
     def unknown(self) -> None:
         """The engine's state is unknown now: its gauges leave the page, its counters stay."""
-        self.running = None
+        self.running = self.seen_ratio = None
         for gauge in (self._waiting, self._running, self._kv_cache_usage, self._traffic_seen, *self._agreed.values()):
             gauge.set(None)

@@ -12,7 +12,8 @@ from sidecar.ledger.account import Account, Phase, Source
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
-from sidecar.metrics.registry import Metrics
+from sidecar.metrics.children import GaugeChild
+from sidecar.metrics.registry import Family, Metrics
 from sidecar.objectives.attribution import FEWEST_PASSED_BY, SecondOutput
 from sidecar.objectives.judge import Stood
 from sidecar.objectives.whole_answers import WholeAnswers
@@ -48,7 +49,9 @@ class Inside(NamedTuple):
 class Evidence:
     """The evidence of one process."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, *, by_spans: bool = False) -> None:
+        """`by_spans`: no request passes here, so that what is in the engine is what its own page says."""
+        self._by_spans = by_spans
         self._work = PrefillWork()
         self._silence = Silence()
         self._whole = WholeAnswers()
@@ -65,6 +68,8 @@ class Evidence:
         self._silent = metrics.gauge(c.ENGINE_SILENCE_SECONDS).child()
         self._silent_expected = metrics.gauge(c.ENGINE_SILENCE_EXPECTED_SECONDS).child()
         self._stalled = metrics.counter(c.ENGINE_STALLED_SECONDS_TOTAL).child()
+        self._engine_waiting = metrics.gauge(c.ENGINE_REQUESTS_WAITING)
+        self._engine_running = metrics.gauge(c.ENGINE_REQUESTS_RUNNING)
         metrics.before_scrape(self.set_gauges)
 
     def received(
@@ -216,6 +221,15 @@ class Evidence:
             self._own.of[account.labels].inc(work.own_seconds)
             self._expected.of[account.labels].inc(work.expected_seconds)
 
+    def stated(self, account: Account) -> None:
+        """A request is known as a whole, from its engine's span; `settled` comes next."""
+        ledger, first_token_at = account.ledger, account.marks.first_token_at
+        if ledger is None or first_token_at is None:
+            return
+        for share in ledger.shares:
+            if share.phase is _PREFILL:
+                self._seen[account.key] = self._work.stated(first_token_at - share.seconds, first_token_at)
+
     def forget(self) -> None:
         """The engine process was replaced. What steps and prompts cost stays, so that the new process is compared with the old one."""
         self.steps.forget()
@@ -223,6 +237,10 @@ class Evidence:
 
     def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""
+        self._own.begin()
+        self._expected.begin()
+        if self._by_spans:
+            return
         self._catch_up()
         self._set_step_costs(at)
         silent = self._silence.check(at)
@@ -230,8 +248,6 @@ class Evidence:
         self._silent_expected.set(silent.expected_seconds)
         # Adding a difference may be off by the last bit; the counter must not be asked to fall by it.
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
-        self._own.begin()
-        self._expected.begin()
 
     def tick(self, *, learn: bool, again: bool = False, apart: int = 0) -> bool:
         """Price the steps that have ended. `learn`: no objective burns. Call it about once a second, and again while it
@@ -244,6 +260,9 @@ class Evidence:
 
     def inside(self, at: float) -> Inside:
         """The engine's silence and the requests inside it at this instant."""
+        if self._by_spans:
+            waiting, running = _stated_count(self._engine_waiting), _stated_count(self._engine_running)
+            return Inside(0.0, 0.0, waiting, running)
         self._catch_up()
         silent = self._silence.check(at)
         self._stalled.inc(max(0.0, self._silence.stalled_seconds - self._stalled.value))
@@ -298,6 +317,12 @@ class Evidence:
         if steps.last_at > steps.after_gap_at:
             self._silence.spoke(steps.last_at)
         self._heard_at = steps.last_at
+
+
+def _stated_count(gauge: Family[GaugeChild]) -> int:
+    """The requests that the engine's own page states; 0 where it is not known."""
+    stated = next((child.value for child in gauge.children.values()), None)
+    return 0 if stated is None else round(stated)
 
 
 def _prefill(account: Account, uncached_tokens: int, seen: FirstToken) -> tuple[Length, float] | None:

@@ -70,6 +70,8 @@ class InFlight:
         """By the label values of the gauge's child with state waiting."""
         self._group_of: dict[Hashable, _Group] = {}
         self._held: set[Hashable] = set()
+        self.is_known = REQUESTS_IN_FLIGHT.name not in metrics.untold
+        """False where no traffic passes here: nothing is known of requests before their end."""
         self.apart = 0
         """Probes of `sidecar verify` in flight. They have no lane, and so no gauge, but the engine works on them too."""
         metrics.before_scrape(self.set_gauges)
@@ -137,6 +139,8 @@ class InFlight:
 
     def set_gauges(self, at: float) -> None:
         """Set both gauges as of this instant; a known lane and model without any request stands at 0."""
+        if not self.is_known:
+            return
         if self._metrics.told != self._told:
             self._told = self._metrics.told
             for values in self._in_flight.combinations(state="waiting"):

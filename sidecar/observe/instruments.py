@@ -37,8 +37,10 @@ class Instruments:
         *,
         estimate: bool = False,
         accounts: AccountRing | None = None,
+        by_spans: bool = False,
     ) -> Self:
-        """Make all of them on one registry. `accounts`: None keeps no closed requests."""
+        """Make all of them on one registry. `accounts`: None keeps no closed requests. `by_spans`: no request passes here."""
         estimates = Estimates(metrics) if estimate else None
         ring = AccountRing(0) if accounts is None else accounts
-        return cls(metrics, Recorder(metrics), InFlight(metrics), Slo(metrics, objectives), estimates, ring)
+        slo = Slo(metrics, objectives, by_spans=by_spans)
+        return cls(metrics, Recorder(metrics), InFlight(metrics), slo, estimates, ring)

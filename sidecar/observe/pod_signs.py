@@ -31,7 +31,8 @@ _LOGS = (
 class PodReader:
     """Reads one registry."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, *, by_spans: bool = False) -> None:
+        """`by_spans`: no stream is seen, so that the mean pace of each answer stands in the place of its gaps."""
         self._own = metrics.counter(c.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(c.PREFILL_EXPECTED_SECONDS_TOTAL)
         self._late = metrics.histogram(c.EVENT_LOOP_LAG_SECONDS)
@@ -54,7 +55,9 @@ class PodReader:
             ("answered", "prompt_tokens"): metrics.histogram(c.PROMPT_TOKENS),
             ("outputs", "output_tokens"): metrics.histogram(c.OUTPUT_TOKENS),
             ("reads", "events"): metrics.histogram(c.STREAM_EVENTS_PER_READ),
-            ("gaps", "gap_seconds"): metrics.histogram(c.INTER_TOKEN_SECONDS),
+            ("gaps", "gap_seconds"): metrics.histogram(
+                c.TIME_PER_OUTPUT_TOKEN_SECONDS if by_spans else c.INTER_TOKEN_SECONDS
+            ),
             # One sample for each stream with output, at its end.
             ("streams", None): metrics.histogram(c.TIME_TO_FIRST_TOKEN_SECONDS),
         }

@@ -192,6 +192,21 @@ class Recorder:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self.dropped("observer_error")
 
+    def stated(self, account: Account, at_unix: float | None = None) -> None:
+        """Write what the engine's span states of a request that no hop saw, its phases aside. Never raises.
+
+        What no span tells is not written: uploads, gaps, reads, pauses, finishes, proofs.
+        """
+        try:
+            marks, labels = account.marks, account.labels
+            self._requests.of[labels, account.outcome].inc()
+            if marks.received_at is not None and marks.first_token_at is not None:
+                self._ttft.of[labels].observe(marks.first_token_at - marks.received_at, account.trace_id, at_unix)
+            if marks.usage is not None:
+                self._tokens(account, marks.usage)
+        except Exception:  # noqa: BLE001  measuring never breaks the receiver
+            self.dropped("observer_error")
+
     def settled(self, account: Account, at_unix: float | None = None) -> None:
         """Write phases, their sum and how they were obtained, once the ledger is closed. Never raises."""
         ledger = account.ledger

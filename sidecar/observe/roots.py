@@ -59,12 +59,12 @@ _FAILED = {
 class Roots:
     """The roots of one process's misses. All instants are monotonic seconds."""
 
-    def __init__(self, metrics: Metrics, evidence: Evidence) -> None:
+    def __init__(self, metrics: Metrics, evidence: Evidence, *, by_spans: bool = False) -> None:
         self._evidence = evidence
         self.unix_of: Callable[[float], float] | None = None
         """Unix time of an instant; None: no instant of an incident is exported, and none is written down."""
         self.incidents = IncidentLog()
-        self._reader = PodReader(metrics)
+        self._reader = PodReader(metrics, by_spans=by_spans)
         self._pod = Pod()
         self.decision = Decision()
         """Its own part, which knows no counter."""

@@ -16,9 +16,9 @@ from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.reports.lone_requests import Ending
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
-from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.ledger import close_ledger, ledger_of_span
 from sidecar.ledger.pending import Lost, Pending
-from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, span_key, traced_key
+from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, SpanRequest, span_key, traced_key
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.objectives.objective import Objective
 from sidecar.observe.instruments import Instruments
@@ -84,6 +84,8 @@ class Settlement:
         """Called with each request that is over, whatever its outcome."""
         self.on_counted: Callable[[Account, int], RequestLabels] = lambda account, _prompt_tokens: account.labels
         """Called with the prompt's tokens where a late report alone states them; returns the labels by this length."""
+        self.on_span_report: Callable[[KeyedReport], None] = self._span_reported
+        """Called with each report that came as a span: joined with its request or, where none passes here, taken for a request itself."""
         self.on_probe_done: Callable[[], None] = lambda: None
         """Called for each probe of `sidecar verify` that ended well: the engine counts it too."""
         self.pending: Pending[tuple[Account, EngineReport | None]] = Pending(
@@ -146,7 +148,7 @@ class Settlement:
         else:
             reports = self._assembler.span(span, self.clock())
         for keyed in reports or ():
-            self._span_reported(keyed)
+            self.on_span_report(keyed)
         return reports is not None
 
     def reported(self, keyed: KeyedReport) -> None:
@@ -197,7 +199,7 @@ class Settlement:
             self._recorder.dropped("report_not_assembled", self._assembler.lost)
             self._assembler.lost = 0
         for _ in range(min(SETTLED_AT_ONCE, len(self._due_reports))):
-            self._span_reported(self._due_reports.popleft())
+            self.on_span_report(self._due_reports.popleft())
         more = self._forget(at) or more
         return self.pending.expire(at, SETTLED_AT_ONCE) or bool(self._due_reports) or more
 
@@ -271,6 +273,15 @@ class Settlement:
                 self.pending.settled_in_band(keys, at)
             self._settle(account, report, Reason.IN_BAND)
         self.on_ended(Ending(keys, account.marks, account.streaming, at, waits))
+
+    def stated(self, account: Account, request: SpanRequest, report: EngineReport, *, at: float) -> None:
+        """A request that no hop saw has ended well, as its engine's span states it: it is settled at once. `account`: without a ledger."""
+        unix = self._unix()
+        self._recorder.stated(account, unix)
+        ledger = ledger_of_span(request, report)
+        settled = replace(account, ledger=ledger, kv_transfer_seconds=report.kv_transfer_seconds)
+        self._recorder.settled(settled, unix)
+        self._close(settled, at, self._slo.stated(settled.key, settled, at))
 
     def _worth_waiting(self) -> bool:
         """Whether to wait for a report. After GIVES_UP_AFTER waits in vain, only one request at a time waits."""

@@ -33,13 +33,15 @@ from sidecar.timeline.outcome import ENDED_WELL
 class Slo:
     """One process's counters. All instants are monotonic seconds. A reload replaces `objectives` as a whole."""
 
-    def __init__(self, metrics: Metrics, objectives: Objectives) -> None:
+    def __init__(self, metrics: Metrics, objectives: Objectives, *, by_spans: bool = False) -> None:
+        """`by_spans`: no request passes here; each is told at once when its engine's span has come (`stated`)."""
         self._metrics = metrics
-        self._evidence = Evidence(metrics)
+        self._by_spans = by_spans
+        self._evidence = Evidence(metrics, by_spans=by_spans)
         self._judge = Judge(self._decided, self._unjudged, self._evidence.stood)
         self.gaps = self._judge.gaps
         """Streams that are told of their end mark (`done`), by the key of their requests."""
-        self.roots = Roots(metrics, self._evidence)
+        self.roots = Roots(metrics, self._evidence, by_spans=by_spans)
         self._long_prompts = self.roots.long_prompts
         self._closing: dict[Hashable, Case] = {}
         """Requests that have missed an objective, and whose ledgers are not closed yet."""
@@ -244,6 +246,35 @@ class Slo:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
         return () if case is None else case.missed
+
+    def stated(self, key: Hashable, account: Account, at: float) -> Sequence[Objective]:
+        """A request that ended well is known as a whole, from its engine's span. Returns the objectives that it missed. Never raises.
+
+        `account`: with its ledger; its instants are before `at`, which is now.
+        """
+        self._now = at
+        try:
+            return self._stated(key, account, at)
+        except Exception:  # noqa: BLE001  measuring never breaks the receiver
+            self._dropped.inc()
+            return ()
+
+    def _stated(self, key: Hashable, account: Account, at: float) -> Sequence[Objective]:
+        labels, marks = account.labels, account.marks
+        received_at = marks.accepted_at if marks.received_at is None else marks.received_at
+        prompt_tokens = None if marks.usage is None else marks.usage.prompt_tokens
+        self._received.of[labels].inc()
+        if prompt_tokens is not None:
+            self._measured.of[labels].inc()
+            self._prompt_tokens.of[labels].inc(prompt_tokens)
+            self._long_prompts.received(key, labels.lane, max(1.0, prompt_tokens), received_at)
+            self._long_prompts.computed(key, at if marks.first_token_at is None else marks.first_token_at)
+        self._evidence.stated(account)
+        aims = self.objectives.aims(labels.lane, labels.prompt_bucket)
+        case = Case(labels, aims, received_at, streaming=None, first_token_at=marks.first_token_at)
+        self._judge.stated(key, case, at if marks.flushed_at is None else marks.flushed_at)
+        self._ended(key, account, at, None)
+        return self.settled(key, account, at)
 
     def _contained(self, step: Callable[..., None], *told: object) -> None:
         """Take a step that may fail. What is done for each request is contained where it stands: this takes a call more."""

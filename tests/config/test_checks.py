@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
+from sidecar.config.file import ConfigErrors, load
+from sidecar.config.objectives import objectives_of
 from tests.support.configs import URL, errors_of, errors_with
 
 
@@ -83,3 +87,59 @@ def test_a_share_of_untraced_requests_needs_a_collector(tmp_path: Path) -> None:
         "engine.knd",
     ]
     assert "has no use without spans.export_url: no span would be sent" in without[1]
+
+
+def test_all_that_acts_on_traffic_is_refused_at_once_where_none_passes(tmp_path: Path) -> None:
+    """With --no-proxy each key that could only act on traffic is an error at its place, whatever its value and whichever source set it."""
+    file = tmp_path / "sidecar.yml"
+    file.write_text(f"""\
+engine: {{url: {URL}, kind: ollama, pool_idle_seconds: 1}}
+proxy: {{max_in_flight: 1024, via: maybe}}
+lanes:
+  header: x-lane
+  rules:
+    - {{lane: docs, headers: {{x-a: b}}, models: [m]}}
+objectives: {{docs: {{preset: batch, stall: {{threshold_seconds: 2, target: 0.9}}}}}}
+log: {{headers: [x-team]}}
+spans: {{receive: false}}
+""")
+    with pytest.raises(ConfigErrors) as caught:
+        load(str(file), {"spans.without_proxy": True}, {"SIDECAR__PROXY__LISTEN_ADDRESS": ":8900"})
+    answers = "models, max_tokens_at_least, max_tokens_at_most, prompt_tokens_from, prompt_tokens_below"
+    no_use = "has no use with spans.without_proxy (--no-proxy)"
+    said = [line.split(": ", 2)[1:] for line in caught.value.lines]
+
+    assert said == [
+        [
+            "engine.kind",
+            "is ollama, whose spans do not state requests: spans.without_proxy (--no-proxy) works with sglang, vllm",
+        ],
+        ["engine.pool_idle_seconds", f"{no_use}: it acts on traffic"],
+        ["proxy.max_in_flight", f"{no_use}: it acts on traffic"],
+        ["proxy.via", 'must be one of: off, on; it is "maybe"'],
+        ["proxy.via", f"{no_use}: it acts on traffic"],
+        ["lanes.header", f"{no_use}: it acts on traffic"],
+        ["lanes.rules[0].headers", f"never holds with spans.without_proxy (--no-proxy): a span answers {answers}"],
+        ["objectives.docs.stall", f"{no_use}: no span tells it"],
+        ["log.headers", f"{no_use}: it acts on traffic"],
+        ["spans.receive", "is false, and with spans.without_proxy (--no-proxy) spans are all that is known"],
+        ["proxy.listen_address", f"{no_use}: it acts on traffic"],
+    ]
+    assert caught.value.lines[-1].startswith("$SIDECAR__PROXY__LISTEN_ADDRESS: ")
+
+
+def test_a_spans_attribute_names_lanes_only_where_no_traffic_passes(tmp_path: Path) -> None:
+    said = errors_of(tmp_path, f"engine: {{url: {URL}}}\nlanes: {{span_attribute: lane, names: [docs]}}\n")
+
+    assert said == [
+        "lanes.span_attribute: has no use without spans.without_proxy (--no-proxy): headers name the lane of what passes",
+        "lanes.names: has no use without lanes.header: no request could reach these lanes",
+    ]
+
+
+def test_without_a_proxy_the_defaults_of_traffic_stand_in_no_ones_way() -> None:
+    """The engine may have the port on which traffic would come, and no objective is kept that no span can judge."""
+    config = load(None, {"engine.url": "http://127.0.0.1:8900", "spans.without_proxy": True}, {})
+    (aims, *_) = objectives_of(config).by_lane["default"].values()
+
+    assert (aims.ttft is None, aims.tpot is None, aims.e2e, aims.stall) == (False, False, None, None)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Source
-from sidecar.ledger.ledger import close_ledger
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.ledger import close_ledger, ledger_of_span
+from sidecar.ledger.report import EngineReport, SpanRequest
+from sidecar.timeline.events import NO_USAGE
 from sidecar.timeline.marks import Marks
 from tests.support.scenario import Scenario, phases
 
@@ -353,3 +354,44 @@ def test_a_whole_answer_has_no_first_token_to_derive_a_prefill_from() -> None:
     too_long = close_ledger(timeline.marks(), streaming=False, report=EngineReport(queue_seconds=1.6))
     assert too_long is not None
     assert Reason.REPORT_EXCEEDS_WIRE is too_long.reason
+
+
+def of_span(ttft: float, e2e: float, report: EngineReport) -> tuple[Reason, dict[str, float]]:
+    """Reason and phases of a request that no hop saw."""
+    ledger = ledger_of_span(SpanRequest(0.0, ttft, e2e, NO_USAGE), report)
+    assert (ledger.ttft_seconds, ledger.e2e_seconds) == (ttft, e2e)
+    return ledger.reason, {share.phase.value: round(share.seconds, 6) for share in ledger.shares}
+
+
+def test_a_span_alone_splits_its_request_and_says_nothing_of_a_stream() -> None:
+    """The front end's time is before the first token, or behind it; of a late front end the engine's own times stand all the same."""
+    report = EngineReport(0.1, 0.3, 0.5)
+    engine = {"queue": 0.1, "prefill": 0.3, "decode": 0.5}
+
+    assert of_span(0.43, 1.0, report) == (Reason.SPAN_ALONE, {**engine, "first_token": 0.03, "unattributed": 0.07})
+    assert of_span(0.48, 0.92, report) == (Reason.SPAN_ALONE, {**engine, "first_token": 0.02})
+
+
+def test_a_span_that_states_less_or_contradicts_itself_leaves_the_rest_unattributed() -> None:
+    assert of_span(0.4, 1.0, EngineReport(0.1, None, 0.5)) == (
+        Reason.REPORT_INCOMPLETE,
+        {"decode": 0.5, "unattributed": 0.5},
+    )
+    assert of_span(0.4, 1.0, EngineReport(0.1, 0.2)) == (
+        Reason.SPAN_ALONE,
+        {"queue": 0.1, "prefill": 0.2, "first_token": 0.1, "unattributed": 0.6},
+    )
+    whole = (Reason.REPORT_EXCEEDS_WIRE, {"unattributed": 1.0})
+    assert [of_span(0.4, 1.0, EngineReport(*said)) for said in ((0.1, 0.5, 0.1), (0.1, 0.2, 0.8))] == [whole, whole]
+    assert of_span(0.4, 1.0, EngineReport(0.4, merged=True))[0] is Reason.ENGINE_MERGES_PHASES
+
+
+@given(st.tuples(durations, durations).map(sorted), st.builds(EngineReport, *[st.none() | durations] * 3))
+def test_whatever_a_span_says_its_phases_add_up_to_its_whole(times: list[float], report: EngineReport) -> None:
+    ttft, e2e = times
+    ledger = ledger_of_span(SpanRequest(0.0, ttft, e2e, NO_USAGE), report)
+
+    assert math.isclose(e2e, sum(share.seconds for share in ledger.shares), abs_tol=2e-6)
+    assert all(share.seconds > -1e-9 for share in ledger.shares)
+    assert Phase.STREAM not in {share.phase for share in ledger.shares}
+    assert len({share.phase for share in ledger.shares}) == len(ledger.shares)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.ledger.account import Ledger, Reason, Source
-from sidecar.ledger.ledger import close_ledger
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.ledger import close_ledger, ledger_of_span
+from sidecar.ledger.report import EngineReport, SpanRequest
 from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, series_in_use
 from sidecar.metrics.declaration import Metric
 from sidecar.metrics.vocabulary import (
@@ -14,7 +14,7 @@ from sidecar.metrics.vocabulary import (
     OVERFLOWING,
     PHASES_TOGETHER,
 )
-from sidecar.timeline.events import Usage
+from sidecar.timeline.events import NO_USAGE, Usage
 from sidecar.timeline.marks import Marks
 
 
@@ -79,6 +79,15 @@ def ledgers(draw: st.DrawFn) -> tuple[bool, Ledger]:
     ledger = close_ledger(marks, streaming=streaming, report=report, reason=reason)
     assert ledger is not None
     return streaming, ledger
+
+
+@given(st.tuples(durations, durations).map(sorted), st.builds(EngineReport, maybe, maybe, maybe))
+def test_the_ledger_of_a_span_says_nothing_that_is_impossible_either(times: list[float], report: EngineReport) -> None:
+    ttft, e2e = times
+    ledger = ledger_of_span(SpanRequest(0.0, ttft, e2e, NO_USAGE), report)
+
+    assert {("true", share.phase.value, share.source.value) for share in ledger.shares} <= set(PHASES_TOGETHER)
+    assert (ledger.source, ledger.reason.value) in ATTRIBUTIONS_TOGETHER
 
 
 @given(ledgers())

@@ -17,7 +17,7 @@ from tests.support.memory import Clock
 class Pod:
     """One process whose engine streams to one client; a look each second."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sees_output: bool = True) -> None:
         self.clock = Clock()
         self.metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
         self.readiness = Readiness()
@@ -32,6 +32,7 @@ class Pod:
             grew_at=lambda: float("-inf"),
             counted=lambda: self.counted,
             running=lambda: None,
+            sees_output=sees_output,
         )
         self.broken = False
         self.counted = True
@@ -171,3 +172,11 @@ def test_an_error_in_the_measurement_claims_nothing_and_is_counted() -> None:
     assert (found.state, found.reason) == (State.UNSURE, "the sidecar failed to measure it")
     assert pod.told() == (True, 1, 0)
     assert pod.metrics.counter(DROPPED_TOTAL).child("observer_error").value == 2
+
+
+def test_where_no_output_passes_no_stall_is_claimed_and_the_engine_is_up_by_its_checks() -> None:
+    pod = Pod(sees_output=False).comes_up().passes(60)
+    progress = pod.progress.look()
+
+    assert (progress.state, progress.reason[:33]) == (State.UNSURE, "no traffic passes the sidecar (--")
+    assert pod.told() == (True, 1, 0)

@@ -133,3 +133,14 @@ def test_who_left_holds_nothing_any_more() -> None:
     inside.streaming(1)
 
     assert inside.by_lane(3.0)["chat"] == LaneInFlight(0, 1, None, held=0)
+
+
+def test_where_no_request_passes_none_is_said_to_be_in_flight_nor_none() -> None:
+    registry = Metrics(
+        lanes=["chat"],
+        prompt_buckets=["0-512"],
+        models=["llama"],
+        untold=[c.REQUESTS_IN_FLIGHT.name, c.OLDEST_REQUEST_SECONDS.name],
+    )
+
+    assert (InFlight(metrics()).is_known, InFlight(registry).is_known, gauges(registry, 20.0)) == (True, False, {})

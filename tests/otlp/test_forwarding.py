@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.otlp import json_spans, outbox, protobuf
-from sidecar.otlp.forwarding import MOST_FORWARDED, Forward
+from sidecar.otlp.forwarding import MOST_FORWARDED, EveryTrace, Forward
 from sidecar.otlp.limits import Tally
 from sidecar.otlp.outbox import BATCH_SPANS
 from tests.support.certificates import Authority
@@ -159,6 +159,20 @@ def test_the_engines_inner_spans_of_a_sampled_trace_go_on_as_they_are(monkeypatc
         assert sending.collector.requests == [request]
 
     play(scenario, monkeypatch, SAMPLED, sampled=True)
+
+
+def test_without_a_proxy_every_span_goes_on_as_it_came() -> None:
+    """The engine has sent what its clients sampled, and roots of its own for those without a trace: no span id was minted."""
+    forward = Forward(
+        "http://127.0.0.1:9", minted={}, sampled=EveryTrace(), sent=lambda _n: None, dropped=lambda _n: None
+    )
+    sent = request_of({}, {"parent_span_id": "0" * 16})
+    for received in protobuf.spans(sent.SerializeToString(), Tally()):
+        if received is not None:
+            forward.offer(received)
+
+    spans = sent.resource_spans[0].scope_spans[0].spans
+    assert [each.item[1] for each in forward.outbox._waiting] == [each.SerializeToString() for each in spans]
 
 
 @pytest.mark.parametrize(

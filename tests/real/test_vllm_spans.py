@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.engines.probe.state_names import request_times
 from tests.real.crossroads import Crossroads, crossroads
 from tests.real.environment import Environment, Say
 from tests.real.server import RunningEngine, running_vllm
@@ -289,6 +290,33 @@ def test_spans_alone_cover_every_api(spans_only: Traced, tmp_path: Path) -> None
     assert uncounted == {"completions-two-prompts"}
     made = after["vllm:generation_tokens_total"] - before["vllm:generation_tokens_total"]
     assert sum(line.number("completion_tokens") for line in lines.values()) == made
+
+
+def test_without_a_proxy_phases_equal_the_engines_own_sums(spans_only: Traced, tmp_path: Path, say: Say) -> None:
+    """No request passes the sidecar: clients ask the engine itself, and the phases of all of them add up to the engine's own sums."""
+    requests = {f"alone-{number}": question(spans_only.engine, number, f"alone-{number}") for number in range(60)}
+    flags = ["--no-proxy", "--log.level=info"]
+    with running_sidecar(spans_only.engine.url, tmp_path, flags=flags) as sidecar:
+        spans_only.spans.target = f"http://127.0.0.1:{sidecar.web_port}/v1/traces"
+        try:
+            before = spans_only.engine.metrics()
+            asyncio.run(answers(spans_only.engine.port, requests))
+            sidecar.wait_for_log_lines("request", len(requests), patience_seconds=3 * BATCH_SECONDS)
+            page, after = page_of(sidecar), spans_only.engine.metrics()
+        finally:
+            spans_only.spans.target = None
+    ours = {phase: total_of(page, "llm_request_phase_seconds_sum", phase=phase) for phase in ENGINE_PHASES}
+    ours |= {
+        "first_token": total_of(page, "llm_time_to_first_token_seconds_sum"),
+        "whole": total_of(page, "llm_request_seconds_sum"),
+    }
+    names = request_times("vllm:")
+    theirs = {time.value: after[f"{name}_sum"] - before[f"{name}_sum"] for time, name in names.items()}
+    say(f"  60 requests past a sidecar without a proxy: its sums {ours}, vLLM's {theirs}")
+
+    assert reasons(page) == {"span_alone": len(requests)}
+    assert ours == pytest.approx(theirs, rel=1e-6)
+    assert [labels for labels, value in page["llm_request_phase_seconds_count"] if labels["phase"] == "stream"] == []
 
 
 @pytest.mark.parametrize("traces", [1, 40], ids=["one trace", "a trace each"])

@@ -77,7 +77,7 @@ def running_sidecar(
     command = [
         *wrap,
         *(sys.executable, "-m", "sidecar", "serve", f"--engine.url={engine_url}"),
-        f"--proxy.listen-address=127.0.0.1:{port}",
+        *([] if "--no-proxy" in flags else [f"--proxy.listen-address=127.0.0.1:{port}"]),
         f"--web.listen-address=127.0.0.1:{web_port}",
         "--log.format=json",
         *flags,

@@ -20,8 +20,11 @@ _PHASE = {
 }
 
 
-def in_flight(by_lane: Mapping[str, LaneInFlight], oldest: Sequence[Inside]) -> str:
-    """The section. `oldest`: the oldest requests in flight, oldest first."""
+def in_flight(by_lane: Mapping[str, LaneInFlight] | None, oldest: Sequence[Inside]) -> str:
+    """The section. `by_lane`: None where it is not known. `oldest`: the oldest requests in flight, oldest first."""
+    if by_lane is None:
+        why = "Not known: no traffic passes here (--no-proxy). The engine's own numbers of waiting and running requests are below."
+        return section("in-flight", "In flight", "now", plain(why), folds=True)
     rows = [
         [
             escape(lane),

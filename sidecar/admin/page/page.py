@@ -102,7 +102,8 @@ class Status:
     models: Sequence[str] = ()
     """The models that the engine serves."""
     curves: Sequence[LaneCurve] = ()
-    by_lane: Mapping[str, LaneInFlight] = field(default_factory=dict)
+    by_lane: Mapping[str, LaneInFlight] | None = field(default_factory=dict)
+    """None: not known."""
     oldest: Sequence[Inside] = ()
     engine: Mapping[str, str] = field(default_factory=dict)
     """As `engine_now` reads it."""

@@ -138,7 +138,7 @@ class StatusPage:
             models=[model for model in metrics.models.shown() if model != metrics.models.fallback],
             around=self._around(now, facts, worst(worst_first(diagnoses))),
             curves=drawn,
-            by_lane=app.inside.by_lane(at),
+            by_lane=app.inside.by_lane(at) if app.inside.is_known else None,
             oldest=app.inside.oldest(at, OLDEST),
             engine=engine_now(metrics),
             budgets=app.budgets.rows(),

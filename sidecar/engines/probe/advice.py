@@ -27,6 +27,7 @@ _UNTOLD = (Reason.NO_REPORT, Reason.REPORT_INCOMPLETE, Reason.ENGINE_MERGES_PHAS
 _WORDS = {
     Reason.IN_BAND: "in the answer itself",
     Reason.LATE_REPORT: "in reports that come after it (spans, files, polls)",
+    Reason.SPAN_ALONE: "in spans, from which the requests themselves are counted",
     Reason.ESTIMATED: "by estimate",
 }
 _HELD_BACK = (
@@ -57,9 +58,12 @@ class Advisor:
         self._forget_another()
         if account.outcome is not Outcome.OK or account.ledger is None or account.ledger.reason is Reason.NO_TOKEN:
             return
-        usage = account.marks.usage
-        cached = None if usage is None or usage.prompt_tokens is None else usage.cached_tokens is not None
-        whole = held_back(account.marks) > 0 if account.streaming else None
+        usage, seen = account.marks.usage, account.ledger.reason is not Reason.SPAN_ALONE
+        # No flag adds cached tokens to a span, and no span tells how an answer arrived.
+        cached = (
+            usage.cached_tokens is not None if usage is not None and usage.prompt_tokens is not None and seen else None
+        )
+        whole = held_back(account.marks) > 0 if account.streaming and seen else None
         self._seen.append(_SettledRequest(account.ledger.source, account.ledger.reason, cached, whole))
 
     def source(self) -> str:

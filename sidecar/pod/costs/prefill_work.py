@@ -31,6 +31,8 @@ replace it."""
 RECENT_ARRIVALS = 50
 FEWEST_IDLE = 0.1
 """If less than this share of the last RECENT_ARRIVALS found the engine idle, no arrival is taken as idle."""
+STATED_PREFILLS = 64
+"""Prefills told by spans among which one is looked for that overlaps: more than an engine runs at once, for the seconds of one batch."""
 MAX_CURVES = 34
 """One per model label (a closed set of 17) and measure of length (2)."""
 
@@ -78,6 +80,8 @@ class PrefillWork(Learner):
         self._begins, self._ends = array("d"), array("d")
         """Spans of counted time: disjoint, in order."""
         self._forgotten_until = float("-inf")
+        self._stated: deque[tuple[float, float]] = deque(maxlen=STATED_PREFILLS)
+        """The last prefills that spans told."""
         self._curves: dict[tuple[str, str], Curve] = {}
         self._learned_at: dict[tuple[str, str, int], tuple[int, float]] = {}
 
@@ -123,6 +127,14 @@ class PrefillWork(Learner):
         self._streaming.discard(key)
         if self._waiting.pop(key, None) is not None:
             self._others_until = at
+
+    def stated(self, began_at: float, ended_at: float) -> FirstToken:
+        """A prefill of which only its engine's span tells, after its end. Those that overlap it may be told later: of two that overlap, the
+        first to be told counts as alone.
+        """
+        alone = not any(begin < ended_at and began_at < end for begin, end in self._stated)
+        self._stated.append((began_at, ended_at))
+        return FirstToken(ended_at, idle=False, alone_since=began_at, undisturbed=alone)
 
     # --- when the ledger is closed ---------------------------------------------------------------------------------------
 

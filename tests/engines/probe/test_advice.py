@@ -150,3 +150,12 @@ def test_what_was_seen_of_another_engine_says_nothing_about_this_one() -> None:
 
     assert found.hints(page_missing=False) == ()
     assert found.source().endswith("no request has ended yet")
+
+
+def test_requests_that_are_known_from_spans_alone_lack_nothing_that_a_flag_could_add() -> None:
+    """No span of vLLM states cached tokens, and no gap between tokens is known."""
+    accounts = ((request(reason=Reason.SPAN_ALONE, usage=Usage(prompt_tokens=600, completion_tokens=60)), ENOUGH),)
+    found = advisor(accounts=accounts)
+
+    assert found.hints(page_missing=False) == ()
+    assert found.source() == "in spans, from which the requests themselves are counted 100%"

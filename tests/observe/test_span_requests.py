@@ -1,0 +1,235 @@
+"""Requests of which only the engine's span is known: the numbers of proxied ones in the same shape, as far as a span tells."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidecar.budgets.machine import Machine
+from sidecar.engines.engine import Engine
+from sidecar.ledger.account import Phase, Reason
+from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import UNTOLD_BY_SPANS
+from sidecar.observe.span_requests import DELAY_SECONDS, EngineClock, left_out, unable
+from sidecar.otlp.intake import Intake
+from sidecar.serving import Serving
+from tests.support.memory import Clock
+from tests.support.otlp import request_of
+from tests.support.span_story import SPAN, SpanStory, config
+from tests.support.spans import fixture
+
+
+CALM_SECONDS, FAULT_SECONDS = 400, 60
+SAYS = fixture("vllm-chat").says
+
+
+def posted(story: SpanStory, *spans: Any) -> None:
+    """These spans come as one OTLP request in protobuf, through the receiver's own intake."""
+
+    async def body() -> AsyncIterator[bytes]:
+        fields = (
+            {
+                "span_id": span.span_id,
+                "parent_span_id": span.parent_span_id,
+                "name": span.name,
+                "start_time_unix_nano": span.start_unix_nano,
+                "end_time_unix_nano": span.end_unix_nano,
+            }
+            for span in spans
+        )
+        yield request_of(*fields, attributes=spans[0].attributes).SerializeToString()
+
+    recorder = story.settlement.instruments.recorder
+    intake = Intake(story.settlement.span, clock=story.clock, count=recorder.spans, dropped=recorder.dropped)
+    asyncio.run(_taken(intake, body()))
+
+
+async def _taken(intake: Intake, body: AsyncIterator[bytes]) -> None:
+    await intake.take(body)
+
+
+def test_a_posted_span_gives_the_phases_the_bucket_and_the_lane_of_its_request() -> None:
+    """As vLLM states them: queue, prefill and decode to the last digit, the front end beside them, and nothing of a stream."""
+    story = SpanStory()
+    posted(story, replace(SPAN, parent_span_id="00f067aa0ba902b7", attributes={**SPAN.attributes, "lane": "batch"}))
+
+    by = ("lane", "prompt_bucket", "streaming", "phase", "source")
+    request = ("batch", "512-4k", "true")
+    seconds = story.samples("llm_request_phase_seconds_sum", *by)
+    assert seconds == pytest.approx(
+        {
+            (*request, "queue", "engine"): SAYS["queue"],
+            (*request, "prefill", "engine"): SAYS["prefill"],
+            (*request, "first_token", "derived"): 0.03,
+            (*request, "decode", "engine"): SAYS["decode"],
+            (*request, "unattributed", "derived"): 0.01,
+        }
+    )
+    assert story.samples("llm_request_seconds_sum", "lane") == pytest.approx({"batch": sum(seconds.values())})
+    assert story.samples("llm_time_to_first_token_seconds_sum", "model") == pytest.approx({"tiny": 0.43})
+    assert story.samples("llm_phase_attribution_total", "source", "reason") == {("engine", "span_alone"): 1}
+    assert story.samples("llm_sidecar_spans_total", "result") == {"taken": 1}
+    assert [story.samples(f"llm_{of}_tokens_sum", "lane") for of in ("prompt", "output")] == [
+        {"batch": 600},
+        {"batch": 2},
+    ]
+
+
+def test_what_no_span_tells_is_absent_and_not_zero() -> None:
+    """Stream, gaps, cancels, requests in flight, the engine's silence: 0 would be a claim."""
+    story = SpanStory().seconds(5)
+    prefixes = tuple(metric.name for metric in UNTOLD_BY_SPANS)
+
+    assert story.samples("llm_requests_total", "outcome") == {"ok": 10}
+    assert [name for name in story.names() if name.startswith(prefixes)] == []
+    assert {"stream"} & set(story.samples("llm_request_phase_seconds_count", "phase")) == set()
+
+
+def test_an_account_says_where_it_is_from_and_its_ledger_adds_up() -> None:
+    story = SpanStory().seconds(5)
+    (account, *_) = story.accounts
+    ledger = account.ledger
+
+    assert ledger is not None
+    assert (ledger.reason, account.notes, len(story.accounts)) == (Reason.SPAN_ALONE, {"known_from": "span"}, 10)
+    assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
+    assert Phase.STREAM not in {share.phase for share in ledger.shares}
+
+
+FAULTS = {
+    ("queue", "kv"): {"queue": 1.5},
+    ("prefill", "prefill_cost"): {"prefill": 1.2},
+    ("first_token", "front_end"): {"front_end": 1.2},
+    ("decode", "decode_cost"): {"pace": 0.08},
+}
+
+
+@pytest.mark.parametrize("root", FAULTS)
+def test_a_burning_objective_has_the_root_that_broke_of_each_phase_that_spans_tell(root: tuple[str, str]) -> None:
+    """Each miss is blamed on its phase, and most of them have the right root; the engine's page says what waits there."""
+    full = root == ("queue", "kv")
+    story = SpanStory().engine_says(c.ENGINE_REQUESTS_WAITING, 0.0).engine_says(c.ENGINE_KV_CACHE_USAGE_RATIO, 0.3)
+    story.seconds(CALM_SECONDS)
+    calm = story.samples("llm_slo_misses_total", "lane")
+    story.engine_says(c.ENGINE_REQUESTS_WAITING, 10.0 * full)
+    story.engine_says(c.ENGINE_KV_CACHE_USAGE_RATIO, 0.97 if full else 0.3).seconds(FAULT_SECONDS, **FAULTS[root])
+    roots, objective = story.roots(), "tpot" if root[0] == "decode" else "ttft"
+
+    assert (calm, story.samples("llm_slo_misses_total", "objective")) == ({}, {objective: 2 * FAULT_SECONDS})
+    assert story.samples("llm_slo_blamed_misses_total", "phase") == {root[0]: 2 * FAULT_SECONDS}
+    assert max(roots, key=roots.__getitem__) == root
+    assert not {phase for phase, _ in roots} & {"stream", "engine", "sidecar"}
+
+
+def test_slow_clients_and_hops_break_nothing_here_because_no_span_knows_them() -> None:
+    """The phase stream cannot be told: the engine's times are the usual ones, whatever clients see. The page says why it is absent."""
+    story = SpanStory().seconds(CALM_SECONDS)
+
+    assert (story.samples("llm_slo_misses_total", "objective"), story.roots()) == ({}, {})
+    assert "The phase stream, the gaps between tokens, stalls and requests in flight are unknown." in left_out(None)
+
+
+def test_an_engine_that_sends_spans_lives_whatever_its_health_checks_say() -> None:
+    """As bytes of its answers do where traffic passes: it is too busy to answer the check."""
+    of = config()
+    clock = Clock()
+    serving = Serving(of, clock, Machine(1 << 30, 4096))
+    before = serving.engine_heard_at
+    serving.settlement.span(SPAN)
+
+    assert (before, serving.engine_heard_at) == (float("-inf"), clock.now)
+    assert serving.road.engine_heard_at != clock.now
+
+
+def test_a_lane_that_is_not_declared_is_other_and_counted() -> None:
+    story = SpanStory()
+    for lane in ("batch", "b\nad", 7, "x" * 5000):
+        story.settlement.span(story.span(said={"lane": lane}))
+
+    assert story.samples("llm_requests_total", "lane") == {"batch": 1, "other": 3}
+    assert story.samples("llm_sidecar_label_overflow_total", "label") == {"lane": 3}
+
+
+@pytest.mark.parametrize(
+    ("state", "lane"),
+    [
+        ("lane=batch", "batch"),
+        ("other=1, lane=batch,x=y", "batch"),
+        ("lane=bad", "other"),
+        ("lanes=batch", "chat"),
+        ("", "chat"),
+        (",=", "chat"),
+    ],
+)
+def test_a_client_names_its_lane_in_the_tracestate_that_engines_hand_on(state: str, lane: str) -> None:
+    story = SpanStory(config(lanes={"default": "chat", "span_attribute": "tracestate.lane", "names": ["batch"]}))
+    story.settlement.span(replace(story.span(said={"lane": "batch"}), trace_state=state))
+
+    assert story.samples("llm_requests_total", "lane") == {lane: 1}
+
+
+def test_a_rule_sorts_by_what_a_span_states() -> None:
+    """Lengths and the answer's limit; without an attribute the first rule that holds decides."""
+    rules = [{"lane": "long", "prompt_tokens_from": 4000}, {"lane": "short", "max_tokens_at_most": 16}]
+    story = SpanStory(config(lanes={"default": "chat", "rules": rules}))
+    for prompt, most in ((5000, 2), (600, 16), (600, 17)):
+        said = {"gen_ai.usage.prompt_tokens": prompt, "gen_ai.request.max_tokens": most}
+        story.settlement.span(story.span(said=said))
+
+    assert story.samples("llm_requests_total", "lane", "prompt_bucket") == {
+        ("long", "4k-16k"): 1,
+        ("short", "512-4k"): 1,
+        ("chat", "512-4k"): 1,
+    }
+
+
+def test_an_answer_that_was_cut_off_is_no_request_that_ended_well() -> None:
+    """SGLang states the word with which an answer finished, and so does a vLLM that is yet to come. A span without times is none either."""
+    story = SpanStory()
+    story.settlement.span(story.span(said={"gen_ai.response.finish_reasons": '["abort"]'}))
+    story.settlement.span(story.span(said={"gen_ai.latency.e2e": -1.0}))
+
+    assert story.samples("llm_requests_total", "outcome") == {}
+    assert story.samples("llm_sidecar_dropped_total", "reason") == {"span_of_aborted": 1, "span_incomplete": 1}
+
+
+def test_the_requests_of_the_other_engine_are_told_by_its_root_span() -> None:
+    """SGLang's slices come first, and its root states the request, the cached tokens and the model."""
+    story = SpanStory(config(engine={"url": "http://engine:8000", "kind": "sglang", "models": ["tiny"]}))
+    sent = fixture("sglang")
+    for span in sent.under("", "0af7651916cd43dd8448eb211c80319c"):
+        story.settlement.span(span)
+
+    phases = story.samples("llm_request_phase_seconds_sum", "phase")
+    assert {phase: phases[phase] for phase in ("queue", "prefill", "decode")} == pytest.approx(dict(sent.says))
+    assert story.samples("llm_cached_prompt_tokens_total", "model") == {"tiny": 64}
+
+
+def test_a_lane_with_an_objective_for_the_whole_answer_alone_is_judged_by_it() -> None:
+    """No span says whether an answer was streamed: where a lane promises a first token, that counts."""
+    aims = {"preset": "none", "e2e": {"threshold_seconds": 0.5, "target": 0.9}}
+    story = SpanStory(config(objectives={"chat": aims})).seconds(5, pace=0.05).seconds(5, prefill=1.0)
+
+    assert story.samples("llm_slo_requests_total", "objective") == {"e2e": 20}
+    assert story.samples("llm_slo_misses_total", "objective") == {"e2e": 20}
+    assert story.samples("llm_slo_blamed_misses_total", "phase") == {"decode": 10, "prefill": 10}
+
+
+def test_the_engines_times_are_laid_on_the_sidecars_clock_by_the_smallest_delay() -> None:
+    """Their distances stay, none lies in the future, and a clock that was set anew, back or forth, is followed at once."""
+    clock = EngineClock()
+    near = [clock.local(unix, at) for unix, at in ((1000.0, 5.0), (1001.0, 10.0), (1006.0, 10.0), (1000.5, 10.0))]
+    set_anew = [clock.local(unix, at) for unix, at in ((5000.0, 11.0), (1001.0, 12.0), (1002.0, 15.0))]
+    drifted = [clock.local(900.0 + at, at) for at in (20.0, 20.0 + DELAY_SECONDS, 20.0 + 2 * DELAY_SECONDS)]
+
+    assert near == [5.0, 6.0, 10.0, 4.5]
+    assert set_anew == [11.0, 12.0, 13.0]
+    assert drifted == [20.0 - 89.0, 20.0 + DELAY_SECONDS - 89.0, 20.0 + 2 * DELAY_SECONDS]
+
+
+def test_the_page_says_what_engines_leave_out_and_how_much_that_is() -> None:
+    assert "Requests that failed, were cancelled" in left_out(None)
+    assert " 97% of the requests that the engine counted as ended had one." in left_out(0.97)
+    assert [unable(Engine(kind)) == () for kind in ("auto", "vllm", "sglang", "ollama")] == [True, True, True, False]
