@@ -201,3 +201,16 @@ def test_prometheus_understands_what_it_is_given(page: Path, tmp_path: Path) -> 
         answer = subprocess.run([promtool, "check", kind, file], capture_output=True, text=True, check=False)
 
         assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_the_container_of_a_pod_without_a_proxy_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its arguments are a config that `check` takes, and each of its probes asks a port that it names."""
+    page = (CHECKOUT / "docs" / "no_proxy.md").read_text()
+    (text,) = (text for _, language, text in _FENCE.findall(page) if language == "yaml" and "initContainers" in text)
+    (container,) = yaml.safe_load(text)["initContainers"]
+    command, *flags = container["args"]
+
+    assert (command, main(["check", *flags])) == ("serve", 0)
+    assert "none (--no-proxy)" in capsys.readouterr().out
+    asked = {container[probe]["httpGet"]["port"] for probe in ("startupProbe", "livenessProbe")}
+    assert asked == {port["name"] for port in container["ports"]}

@@ -22,6 +22,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import SLO_THRESHOLD_SECONDS
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.vocabulary import UNCOUNTED_KINDS, UNREAD_SIGNALS
+from sidecar.observe.span_requests import left_out
 from sidecar.timeline.apis import API_NAMES
 from sidecar.timeline.proof import Proof
 
@@ -263,6 +264,10 @@ def ready(read: Read, chain: Chain) -> Finding:
 def traffic(read: Read, chain: Chain) -> Finding:
     if missing := _needs_page(read, chain, Link.TRAFFIC):
         return missing
+    if _by_spans(read):
+        return ok(
+            Link.TRAFFIC, "no port is open for traffic (--no-proxy): requests are counted from the engine's spans"
+        )
     reply = read.evidence.traffic
     if reply is None:
         return not_asked(Link.TRAFFIC, "--proxy.url")
@@ -285,6 +290,8 @@ def traffic(read: Read, chain: Chain) -> Finding:
 def clients(read: Read, chain: Chain) -> Finding:
     if missing := _needs_page(read, chain, Link.CLIENTS):
         return missing
+    if _by_spans(read):
+        return _spans_for_clients(read)
     seen = read.page.value(c.ENGINE_TRAFFIC_SEEN_RATIO.name)
     if seen is None:
         return unknown(
@@ -301,9 +308,34 @@ def clients(read: Read, chain: Chain) -> Finding:
     return ok(Link.CLIENTS, f"{seen:.0%} of the engine's requests passed the sidecar")
 
 
+def _by_spans(read: Read) -> bool:
+    """Whether no traffic passes this sidecar."""
+    return read.page.value(c.WITHOUT_PROXY.name) == 1
+
+
+def _spans_for_clients(read: Read) -> Finding:
+    """As `clients`, of a sidecar that no client's request passes."""
+    taken, incomplete = (
+        _count(read, c.SPANS_TOTAL, result="taken"),
+        _count(read, c.DROPPED_TOTAL, reason="span_incomplete"),
+    )
+    requests = _count(read, c.PHASE_ATTRIBUTION_TOTAL)
+    if not requests:
+        came = f"{taken:.0f} spans came, and none states a whole request" if taken else "no span of a request has come"
+        return broken(
+            Link.CLIENTS,
+            came,
+            "start the engine with the flags of docs/no_proxy.md, so that it sends its spans to /v1/traces of this sidecar's admin side",
+        )
+    short = f"; {incomplete:.0f} spans stated no whole request" if incomplete else ""
+    return ok(Link.CLIENTS, f"{requests:.0f} requests were counted from spans{short}. {left_out(None)}")
+
+
 def counted(read: Read, chain: Chain) -> Finding:
     if missing := _needs_page(read, chain, Link.COUNTED):
         return missing
+    if _by_spans(read):
+        return ok(Link.COUNTED, "one request for each span that states one; several choices of an answer are several")
     uncounted = {
         kind: number for kind in UNCOUNTED_KINDS if (number := _count(read, c.UNCOUNTED_INFERENCE_TOTAL, kind=kind))
     }

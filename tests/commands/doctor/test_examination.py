@@ -282,3 +282,22 @@ def test_the_shipped_rules_are_read_as_they_are() -> None:
 @pytest.mark.parametrize(("text", "value"), [("15s", 15.0), ("1m30s", 90.0), ("500ms", 0.5), ("0s", 0.0)])
 def test_a_duration_is_read_in_seconds(text: str, value: float) -> None:
     assert seconds(text) == value
+
+
+def test_without_a_proxy_traffic_is_no_fault_and_what_spans_leave_out_is_said() -> None:
+    """No client can send to a port that is not open. A doctor finds whether requests come as spans, and says that only those that ended
+    well do.
+    """
+    by_spans = sound()
+    on_page("llm_engine_traffic_seen_ratio 1\n", "llm_sidecar_without_proxy 1\n")(by_spans)
+    by_spans.traffic = NO_ANSWER
+    mute = sound()
+    assert by_spans.page is not None
+    mute.page = told("\n".join(line for line in by_spans.page.body.decode().splitlines() if "attribution" not in line))
+
+    assert states(by_spans)[State.OK] == [link.label for link in Link]
+    assert said(by_spans, Link.TRAFFIC).startswith("no port is open for traffic (--no-proxy)")
+    assert "So objectives hold on what succeeded." in said(by_spans, Link.CLIENTS)
+    assert said(mute, Link.CLIENTS).startswith(
+        "no span of a request has come -> start the engine with the flags of docs/no_proxy.md"
+    )
