@@ -68,7 +68,7 @@ def _would_tell(m: Measured, verdict: Verdict) -> list[str]:
 
 def _without_roots(m: Measured, first: Objective, verdict: Verdict | None) -> list[str]:
     if m.source == "hand":
-        where = "The numbers were given by hand, as quantiles, and quantiles do not add up."
+        where = "The numbers are quantiles, and quantiles do not add up."
     elif verdict is not None or m.verdicts:
         where = "No miss of the window is decided yet."
     else:

@@ -135,6 +135,7 @@ class SGLang(EngineKind):
             PageTime.WHOLE: "sglang:e2e_request_latency_seconds",
             PageTime.QUEUE: "sglang:queue_time_seconds",
         },
+        paces=("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"),
         remarks={Count.PREEMPTIONS: "retractions"},
         same_ranks=("tp_rank", "pp_rank", "moe_ep_rank"),  # with --enable-metrics-for-all-schedulers each of them tells
         breakdown="priority",

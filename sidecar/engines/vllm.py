@@ -104,6 +104,7 @@ class VLLM(EngineKind):
             **finished_seconds("vllm:"),
         },
         times=request_times("vllm:"),
+        paces=("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
     )
     takes_include_usage_on = ("openai_chat", "openai_completions")
     usage_of_choices = True

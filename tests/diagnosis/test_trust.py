@@ -94,7 +94,7 @@ def test_without_a_decided_miss_there_is_no_confidence() -> None:
 
     assert (waiting.confidence, waiting.because[0]) == (None, "No miss of the window is decided yet.")
     assert waiting.evidence[0] == "60 misses are too new: they are decided within 15 s."
-    assert (hand.confidence, hand.because[0].startswith("The numbers were given by hand")) == (None, True)
+    assert (hand.confidence, hand.because[0].startswith("The numbers are quantiles")) == (None, True)
 
 
 def test_each_objective_has_the_confidence_of_its_own_misses() -> None:

@@ -36,7 +36,7 @@ examples:
   sidecar diagnose --prometheus.url=http://prometheus:9090 --namespace=llm \\
       --lane=chat --window=10m
       A fleet: the pods of each job together, with the misses that its pages
-      count, and the worst pod.
+      count, and the worst pod. Without a sidecar: the engines' own series.
   sidecar diagnose --ttft-p99=3.2s --tpot-p99=80ms --rate=60 \\
       --prompt-mean=2200 --output-mean=180 --model-size=13b --gpus=2xA100
       Numbers by hand, wherever they come from. Each further number makes the

@@ -6,12 +6,13 @@ Other modules read the answers. Every failure becomes one sentence that names th
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from yarl import URL
 
 from sidecar.commands.asking import Asker, session, shown_url
-from sidecar.diagnosis import facts, promql
+from sidecar.diagnosis import engine_series, facts, promql
 from sidecar.diagnosis.document import DOCUMENT_VERSION, document
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Measured
@@ -61,11 +62,13 @@ async def fleet(
 ) -> dict[str, Any]:
     """The diagnosis document of all fleets, job by job. Raises AskingError."""
     base, asked = URL(url), Fleet(namespace, job)
+    engines: list[Diagnosis] = []
     async with _asker() as asker:
         prometheus = _Prometheus(asker, base.with_path(f"{base.path.rstrip('/')}/api/v1/query"))
         found: list[Diagnosis] = []
         down: list[EngineDown] = []
-        for of in promql.fleets_of(await prometheus.ask(promql.fleets(asked)), asked):
+        sidecars = await prometheus.ask(promql.fleets(asked))
+        for of in promql.fleets_of(sidecars, asked):
             queries = promql.engine_up(of), promql.engines_coming_up(of), promql.engine_stalled(of)
             up, coming_up, stalled = [await prometheus.ask(query) for query in queries]
             down += promql.engines_down(up, coming_up, of, stalled)
@@ -75,7 +78,23 @@ async def fleet(
                 for one in lanes
                 if (model is None or one.model == model) and (lane is None or one.lane == lane)
             ]
-    return document(found, down)
+        if not (sidecars or found or down or lane):
+            engines = await _engines(prometheus, asked, model, window_seconds)
+    return document(found or engines, down)
+
+
+async def _engines(
+    prometheus: "_Prometheus", asked: Fleet, model: str | None, window_seconds: float
+) -> list[Diagnosis]:
+    """The diagnoses by the engines' own series, where no sidecar's are: each says what only a sidecar could tell."""
+    found: list[Diagnosis] = []
+    for kind, names in engine_series.kinds():
+        answers = await prometheus.ask_all(engine_series.queries(names, asked, model, window_seconds))
+        for told in engine_series.measured(kind, answers, model, window_seconds):
+            one = contained(told)
+            own = replace(one.measured, source="engine", hints=(engine_series.ONLY_A_SIDECAR_TELLS,))
+            found.append(replace(one, measured=own, evidence=(engine_series.WITHOUT_SIDECAR, *one.evidence)))
+    return found
 
 
 class Stretch(NamedTuple):

@@ -72,6 +72,8 @@ class StateNames:
 
     times: Mapping[PageTime, str] = field(default_factory=dict)
     """Names of histograms: `sidecar verify` reads by how much each grew around one request."""
+    paces: tuple[str, ...] = ()
+    """Names of the histogram of times between two tokens, of this release and of earlier ones: `sidecar diagnose` reads the first there is."""
 
     def names(self) -> tuple[str, ...]:
         """Every name that is looked for, each once."""

@@ -383,3 +383,40 @@ def test_a_failure_is_described_in_plain_words(
 
     assert said in sentence
     assert [word for word in ("ssl:", "Connect call", "Error", "[", "aiohttp") if word in sentence] == []
+
+
+ENGINE = {"namespace": "llm", "job": "llama"}
+OWN: Answers = {
+    "increase(vllm:time_to_first_token_seconds_count": [(ENGINE, 600.0)],
+    "vllm:time_to_first_token_seconds_bucket": [(ENGINE, 5.0)],
+    "vllm:inter_token_latency_seconds_bucket": [(ENGINE, 0.04)],
+    "vllm:request_queue_time_seconds_bucket": [(ENGINE, 4.4)],
+    "vllm:num_requests_waiting": [(ENGINE, 20.0)],
+    "vllm:num_requests_running": [(ENGINE, 64.0)],
+    "vllm:kv_cache_usage_perc": [(ENGINE, 0.5)],
+}
+
+
+def test_where_no_sidecar_runs_the_engines_own_series_answer_and_say_what_they_cannot() -> None:
+    """Its page knows that requests wait in its queue, with half of its cache free; not whose, since when, nor what is promised."""
+    answer = play(Stub(OWN).handle, ask)
+    (one,) = answer["diagnoses"]
+
+    assert (one["source"], one["job"], one["engine"], one["outcome"]) == ("engine", "llama", "vllm", "verdict")
+    assert (one["first"], one["phase"], one["cause"]) == ("ttft", "queue", "slots")
+    assert (one["lane"], one["since_timestamp_seconds"], one["confidence"]) == (None, None, None)
+    assert one["time_to_first_token"]["threshold_assumed"]
+    assert one["evidence"][0].startswith("No sidecar's series are here")
+    assert "`sidecar serve --no-proxy`" in one["hints"][0]
+
+
+def test_a_sidecars_series_come_first_and_a_lane_is_no_engines() -> None:
+    both = play(Stub({**PAGE, **OWN}).handle, ask)
+    lane = play(Stub(OWN).handle, lambda url: ask(url, lane="chat"))
+    idle = play(Stub({"llm_engine_up{": [(ENGINE, 1.0)], **OWN}).handle, ask)
+
+    assert ([one["source"] for one in both["diagnoses"]], lane["diagnoses"], idle["diagnoses"]) == (
+        ["prometheus"],
+        [],
+        [],
+    )
