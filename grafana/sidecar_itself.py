@@ -181,6 +181,8 @@ _SEEN = Row(
                 ),
                 Query("sum by (result) (rate(llm_sidecar_web_config_loads_total[R])) > 0", "web config: {{result}}"),
                 Query("sum by (result) (rate(llm_sidecar_spans_total[R])) > 0", "span: {{result}}"),
+                Query("sum(rate(llm_sidecar_exported_spans_total[R])) > 0", "own span: made"),
+                Query("sum by (result) (rate(llm_sidecar_exported_spans_ended_total[R])) > 0", "own span: {{result}}"),
                 Query(
                     "sum by (result) (rate(llm_sidecar_usage_injection_total[R])) > 0",
                     "usage: {{result}}",

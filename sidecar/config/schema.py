@@ -499,10 +499,12 @@ OF_TRAFFIC: Mapping[str, tuple[str, ...]] = {
     "proxy": (),
     "lanes": ("header", "api_keys"),
     "engine": (
-        *("paths", "estimate", "sglang_metrics_dir", "poll_perf_metrics", "connect_timeout_seconds"),
+        *("paths", "estimate", "sglang_metrics_dir", "poll_perf_metrics", "perf_metrics_dir", "timing_header"),
+        "connect_timeout_seconds",
         *("first_byte_timeout_seconds", "gap_timeout_seconds", "pool_idle_seconds"),
     ),
     "log": ("headers",),
+    "spans": ("export_url", "export_untraced_ratio", "any_engine"),
 }
 """Section to its keys that act on traffic, which have no use with spans.without_proxy; no keys: all of them do."""
 

@@ -168,6 +168,7 @@ NAMES_ALLOWED = {
     "proxy/forward.py": "a Server header: the road imports no room",
     "commands/simulator": "it simulates one engine, with the names on its page",
     "timeline/apis.py": "paths, and who serves them",
+    "timeline/operations.py": "the name of a dialect",
     "timeline/dialects": "a dialect is called after the API that it reads",
 }
 """Files and folders outside engines/*.py in which a text names an engine, each with its reason."""

@@ -9,8 +9,10 @@ from sidecar.metrics.catalogue import (
     INCIDENT_SHOWN_TIMESTAMP_SECONDS,
     INCIDENT_SIZE_RATIO_HIGH,
     INCIDENT_SIZE_RATIO_LOW,
+    EXPORTED_SPANS_IN_FLIGHT,
     OTLP_DROPPED_TOTAL,
     STREAM_EVENTS_PER_READ,
+    WITHOUT_PROXY,
 )
 from tests.grafana.boards import GRAFANA, UIDS, board, targets
 
@@ -38,6 +40,8 @@ READ_INSIDE = {
     INCIDENT_SIZE_RATIO_LOW.name: "the diagnosis, which tells the interval of a size",
     INCIDENT_SIZE_RATIO_HIGH.name: "as above",
     OTLP_DROPPED_TOTAL.name: "the doctor, which tells how spans are sent alone",
+    WITHOUT_PROXY.name: "the doctor, which then asks for spans and not for traffic",
+    EXPORTED_SPANS_IN_FLIGHT.name: "a person who compares made with acknowledged and dropped: the rest is here",
 }
 """Metrics that no dashboard and no rule reads, with their reader."""
 

@@ -113,6 +113,8 @@ def engine(read: Read, _chain: Chain) -> Finding:
 
 def reports(read: Read, chain: Chain) -> Finding:
     found = _reports(read, chain)
+    if _needs_page(read, chain, Link.REPORTS) is not None:
+        return found
     sent = [
         f"{number:.0f} with {signal}"
         for signal in UNREAD_SIGNALS
