@@ -57,6 +57,8 @@ _EXACT: dict[str, Dimension] = {
     "llm_sidecar_dropped_total": {"event": 1},
     "llm_sidecar_label_overflow_total": {"event": 1},
     "llm_sidecar_spans_total": {"event": 1},
+    "llm_sidecar_exported_spans_total": {"event": 1},
+    "llm_sidecar_exported_spans_ended_total": {"event": 1},
     "llm_sidecar_scrapes_total": {"event": 1},
     "llm_engine_scrapes_total": {"event": 1},
     "llm_sidecar_budget_used": {"event": 1},

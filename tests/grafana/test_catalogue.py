@@ -6,10 +6,10 @@ from grafana.__main__ import files
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import (
     CATALOGUE,
+    EXPORTED_SPANS_IN_FLIGHT,
     INCIDENT_SHOWN_TIMESTAMP_SECONDS,
     INCIDENT_SIZE_RATIO_HIGH,
     INCIDENT_SIZE_RATIO_LOW,
-    EXPORTED_SPANS_IN_FLIGHT,
     OTLP_DROPPED_TOTAL,
     STREAM_EVENTS_PER_READ,
     WITHOUT_PROXY,

@@ -40,7 +40,7 @@ CHANGES = {
         ("        models: Iterable[str] = (),\n", "        models: Iterable[str] = (),\n        tenants: Iterable[str] = ('acme',),\n"),
         ("self.lanes = ClosedSet(LANE, lanes)", "self.lanes = ClosedSet(LANE, lanes); self.tenants = ClosedSet(TENANT, tenants)"),
         ("shared = {", "shared = {TENANT.name: self.tenants, "),
-        ("import LANE, MODEL, PROMPT_BUCKET", "import LANE, MODEL, PROMPT_BUCKET, TENANT"),
+        ("LANE, MODEL, PROMPT_BUCKET\n", "LANE, MODEL, PROMPT_BUCKET, TENANT\n"),
     ),
     "observe/request.py": (("RequestLabels(model, lane, ", "RequestLabels(model, lane, 'acme', "),),
 }  # fmt: skip
