@@ -16,15 +16,9 @@ from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, time
 from sidecar.history.series import LONG_SECONDS
 from sidecar.objectives.attribution import Blame
 from sidecar.objectives.objective import Objective
-from sidecar.pod.causes import Cause, Per, is_worth_naming
+from sidecar.pod.causes import Cause, is_worth_naming
 
 
-_SIZES_OF = {
-    Per.SECOND: "in a second",
-    Per.REQUEST: "in a request",
-    Per.TOKEN: "for a token",
-    Per.STEP: "for a step",
-}
 WORTH_A_WORD = 0.01
 """Share of the decided misses below which a root is not listed."""
 NAMES = {
@@ -106,7 +100,7 @@ def _cause(verdict: Verdict) -> list[str]:
     before, after = SIZED[verdict.cause]
     between = f"between {times(size.ratio.low)} and {times(size.ratio.high)}"
     said = f"{before}{times(size.ratio.value).removesuffix('x')}{after}"
-    return [_sentence(f"{said} {_SIZES_OF[size.per]}, {between}")]
+    return [_sentence(f"{said} per {size.per}, {between}")]
 
 
 def _sentence(clause: str) -> str:

@@ -204,7 +204,7 @@ class TensorRTLLM(EngineKind):
     reads_spans = True
     asked_report = AskedReport(
         field=(b"X-TRTLLM-return-metrics", b"1"),
-        # Of its own names only those with such a list: `x-trtllm-server-state` comes unasked. Another server's Server-Timing has other words.
+        # `x-trtllm-server-state` comes unasked, and its value is no such list. Another server's Server-Timing has other words.
         caused=re.compile(
             rb"(?i:server-timing: (?=(?:server|disagg|ctx|gen)_)|x-trtllm-[\w-]++: )"
             + _LISTED

@@ -167,7 +167,7 @@ def test_a_root_stands_with_its_size_since_when_where_it_waited_and_the_worst_po
 
     assert (found.since_at, found.shown_at, found.confidence) == (1_795_170_900.0, 1_795_171_020.0, 0.93)
     assert found.evidence[:5] == (
-        "Prefill costs 2.2 x the usual for a token, between 2 x and 2.4 x.",
+        "Prefill costs 2.2 x the usual per token, between 2 x and 2.4 x.",
         "What broke is decided for 40 of 60 misses of the last 5 min: prefill 100 %.",
         "The requests that missed waited in queue 92 %, prefill 8 %. That is no contradiction: prompts that cost more hold up other requests and their tokens.",
         "The worst of 2 pods is llm-3, with 92 % of the misses and 13 % of the requests. It has a page of its own.",

@@ -254,7 +254,7 @@ def _queue_of(
         return None
     if here - whole > max(CLOCK_TOLERANCE_SECONDS, WHOLE_TIME_RATIO * here):
         return EngineReport(queue) if quiet else None
-    # What an engine inside does with its part of the time, waiting or computing, is not told apart.
+    # Nothing tells whether an engine inside waits or computes in its part of the time.
     return EngineReport(queue, front_end_seconds=None if reading.shows_inside else max(0.0, here - whole))
 
 
