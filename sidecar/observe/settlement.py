@@ -120,8 +120,7 @@ class Settlement:
 
     def mint(self, client: TraceContext | None) -> Minted | None:
         """Mint a span for one request; None if spans are not received or this engine's spans are not read."""
-        speaks = self.engine.speaks
-        if not (self.mints and (speaks.reads_spans or (self._any_engine and speaks is UNKNOWN_KIND))):
+        if not (self.mints and self._reads_spans()):
             return None
         trace_id = self.random_hex(16) if client is None else client.trace_id
         minted = Minted(trace_id, self.random_hex(8), client)
@@ -283,11 +282,14 @@ class Settlement:
         self._recorder.settled(settled, unix)
         self._close(settled, at, self._slo.stated(settled.key, settled, at))
 
+    def _reads_spans(self) -> bool:
+        """Whether the spans of this engine are read as reports."""
+        speaks = self.engine.speaks
+        return speaks.reads_spans or (self._any_engine and speaks is UNKNOWN_KIND)
+
     def _worth_waiting(self) -> bool:
         """Whether to wait for a report. After GIVES_UP_AFTER waits in vain, only one request at a time waits."""
-        speaks = self.engine.speaks
-        reads = self.mints and (speaks.reads_spans or (self._any_engine and speaks is UNKNOWN_KIND))
-        if not (self.listens or reads):
+        if not (self.listens or (self.mints and self._reads_spans())):
             return False
         given_up = self._in_vain >= GIVES_UP_AFTER or self.engine.source_gone
         return self.pending.wait_seconds > 0 and (not given_up or len(self.pending) == 0)
