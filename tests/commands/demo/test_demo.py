@@ -24,13 +24,13 @@ from tests.support.tools import need_tool
 
 pytestmark = pytest.mark.timed
 
-COMMAND = [sys.executable, "-m", "sidecar", "demo", "--port=0", "--admin-port=0", "--plain", "--rate=8"]
+COMMAND = [sys.executable, "-m", "sidecar", "demo", "--port=0", "--admin-port=0", "--plain"]
 
 
-def start(*flags: str, path: str | None = None) -> subprocess.Popen[str]:
-    """Start the demo. `path`: PATH of its environment; None: this machine's own."""
+def start(*flags: str, path: str | None = None, rate: float | None = 8) -> subprocess.Popen[str]:
+    """Start the demo. `path`: PATH of its environment; None: this machine's own. `rate`: requests a second; None: the demo's own."""
     return subprocess.Popen(
-        [*COMMAND, *flags],
+        [*COMMAND, *([] if rate is None else [f"--rate={rate}"]), *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -147,53 +147,42 @@ def test_with_the_servers_it_says_where_they_are_and_what_is_paged() -> None:
     assert re.findall(r"; healthy; incident queue in \d+ s; no alert (\w+)", " ".join(out.split()))[-1] == "fires"
 
 
-@pytest.mark.live
-def test_the_first_page_names_the_fault_and_its_runbook() -> None:
-    """Nothing pages before the fault; the page has its phase, and a link to the demo's own sidecar."""
-    for name in ("prometheus", "prometheus-alertmanager"):
-        need_tool(name)
-    demo = subprocess.run(
-        [*COMMAND[:-1], "--incident=queue", "--duration=55"], capture_output=True, text=True, timeout=120, check=False
-    )
-    lines = demo.stdout.splitlines()
-    faults = [at for at, line in enumerate(lines) if "INCIDENT queue" in line]
-    pages = [at for at, line in enumerate(lines) if line.startswith("FIRING page")]
-    admin = re.search(r"^status page  (\S+)/$", demo.stdout, re.MULTILINE)
-
-    assert (demo.returncode, demo.stderr) == (0, "")
-    assert min(faults) < min(pages)
-    assert lines[min(pages)].split() == ["FIRING", "page", "phase", "queue", "LLMQueueBurn"]
-    assert admin
-    assert f"{admin[1]}/runbooks/LLMQueueBurn?" in demo.stdout
-
-
-@pytest.mark.long
+@pytest.mark.timeout(280)
 @pytest.mark.live
 def test_a_newcomer_comes_from_the_readme_to_a_resolved_page_without_a_guess() -> None:
-    """With what the README and the demo print, and no flag beside: the page comes, its runbook names the phase and a step, the command that
-    was printed diagnoses the phase and prints steps, and the page is resolved after the heal.
+    """With what the README and the demo print, and no flag beside: nothing pages before the fault; the page has its phase and a link to the
+    demo's own sidecar, where its runbook has a step; the command that was printed diagnoses the phase and prints steps; and the page is
+    resolved after the heal, whenever that is: 80 to 100 seconds later.
     """
     for name in ("prometheus", "prometheus-alertmanager"):
         need_tool(name)
-    demo = start("--incident=queue", "--fast", "--duration=110")
+    demo = start("--incident=queue", "--fast", rate=None)
+    assert demo.stdout
     said = [*until_it_runs(demo)]
     (command,) = (line.split()[1:] for line in said if line.startswith("diagnosis "))
-    assert demo.stdout
-    page = next(line for line in demo.stdout if line.startswith("FIRING page"))
+    (status_page,) = (line.split()[-1] for line in said if line.startswith("status page "))
+    before = list[str]()
+    for page in demo.stdout:
+        if page.startswith("FIRING page"):
+            break
+        before.append(page)
     link = next(line for line in demo.stdout if line.strip().startswith("http") and "/runbooks/" in line).strip()
 
     runbook = urllib.request.urlopen(link).read().decode()
     diagnosis = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     resolved = next((line for line in demo.stdout if line.startswith("resolved")), None)
     demo.send_signal(signal.SIGINT)
-    demo.communicate(timeout=60)
+    _, err = demo.communicate(timeout=60)
 
+    assert (demo.returncode, err) == (0, "")
+    assert any("INCIDENT queue" in line for line in before)
     assert page.split() == ["FIRING", "page", "phase", "queue", "LLMQueueBurn"]
+    assert link.startswith(f"{status_page}runbooks/LLMQueueBurn?")
     assert "Do first:" in runbook
     assert diagnosis.stdout.startswith("QUEUE ")
     assert re.search(r"^ +1\. ", diagnosis.stdout, re.MULTILINE)
     assert resolved
-    assert "LLMQueueBurn" in resolved
+    assert resolved.split() == ["resolved", "phase", "queue", "LLMQueueBurn"]
 
 
 @pytest.mark.parametrize("flag", ["--port", "--admin-port", "--engine-port"])
