@@ -227,8 +227,9 @@ _ESTIMATES = Row(
         Panel(
             Kind.TABLE,
             "The estimator, by model",
-            "Whether it would split a TTFT (1), from how many requests that did not queue, how often it could answer, how often it"
-            " would have named the longer of queue and prefill, and how far its prefill was off, on requests that the engine reported on.",
+            "Whether it would split a TTFT (1), from how many requests, how often it could answer, and on requests that the engine reported"
+            " on: how often it would have named the longer of queue and prefill, how far its prefill was off, and how often its interval of"
+            " 80 % held the true one.",
             f"{STREAMED_OK} and a first token",
             "short",
             (
@@ -252,6 +253,13 @@ _ESTIMATES = Row(
                     mean_of("llm_estimator_error_seconds", by="POD, model", matchers='{side=~".+"}'),
                     "mean error",
                     unit="s",
+                ),
+                Query(
+                    'sum by (POD, model) (increase(llm_estimator_intervals_total{result="inside"}[W]))'
+                    " / sum by (POD, model) (increase(llm_estimator_intervals_total[W])) >= 0",
+                    "held",
+                    unit="percentunit",
+                    decimals=0,
                 ),
             ),
             width=24,

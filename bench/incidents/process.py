@@ -169,8 +169,8 @@ class Process:
             marks=marks,
             ledger=None,
             cancelled_in=request.cancelled_in,
-            prompt_lengths=() if self._estimates.taught else lengths,
-            estimated_prefill_seconds=prefill,
+            prompt_lengths=lengths,
+            estimate=prefill,
             key=number,
         )
         in_band = self._mode is Mode.REPORTS and request.report is not None and request.report_late_seconds == 0

@@ -1,29 +1,32 @@
-"""Estimates the prefill part of a TTFT, learned from requests that arrived while no other request was waiting. Pure.
+"""Estimates the prefill part of a TTFT: when, of the time to the first token, the engine began with the prompt. Pure.
 
 Used for requests without an engine report. Two things are used, and both are visible from outside the engine:
 
-- The cost of a prompt. If no other request is waiting for its first token, and fewer streams run than the engine has
-  handled before, the request does not queue: its whole TTFT is the cost of a prompt of its length. From such idle
-  arrivals the cost is learned as a rising function of the uncached length, by medians; so it is from reports of the engine, where some
-  requests have one.
+- What such a prompt costs now (`pod/costs/prompt_costs.py`). If no other request is waiting for its first token, and fewer streams run
+  than the engine has handled before, the request does not queue: its whole TTFT is its prefill, and teaches what prompts cost.
 - The engine's steps. Prompts that are computed together all take as long as their step, and during a step the engine
   sends no output. So the start of prefill is taken as the latest engine output that is at least 0.9 x the prompt's cost
   before its first token. If there was no output since the request arrived, the prefill is the cost.
 
 The rest of the TTFT is queue; a request that did not queue has queue = 0, even if its prefill was slow. The estimated
-prefill includes the front end's time (tokenise, connect, first byte out), which is not separable from outside. It
-refuses to learn while few requests arrive idle (in a saturated window those that look idle are misjudged), and to
-answer before it has seen enough requests, for lengths that it has not seen, and when its curve does not explain the
-idle arrivals themselves, which happens when prefix-cache hits are not reported.
+prefill includes the front end's time (tokenise, connect, first byte out), which is not separable from outside.
+
+Each answer has an interval of 80 %. Once the engine has stated the prefill of some requests that were estimated too, it is as wide as these answers
+were wrong, each way of answering by itself; before that it is as wide as they are wrong in simulated replicas (`bench/estimator.py`), and wider
+the fewer samples the cost rests on. An interval that holds nearly all of the TTFT says nothing, and is no answer. It refuses to learn while few
+requests arrive idle: in a saturated window those that look idle are misjudged.
 """
 
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf
 
-from sidecar.pod.costs.prefill_cost import Curve, Lengths, Refusal
+from sidecar.ledger.account import Estimate
+from sidecar.pod.costs.prefill_cost import LATE_SHARE, Lengths, Refusal
+from sidecar.pod.costs.prompt_costs import PromptCosts
 
 
 EARLIEST = 0.9
@@ -35,8 +38,64 @@ SAME_STEP_SECONDS = 0.001
 ARRIVALS_CONSIDERED = 100
 IDLE_SHARE = 0.05
 """Least share of idle arrivals among the recent ones for learning; below it the engine counts as saturated."""
-MAX_MODELS = 17
-"""The closed set of model labels, and `other`."""
+
+
+class Basis(StrEnum):
+    """The way in which an estimate was found; each is wrong in its own way."""
+
+    IDLE = "idle"
+    """It did not queue: its TTFT."""
+    STEP = "step"
+    """From the start of the engine's step until its first token."""
+    COST = "cost"
+    """The cost of its prompt."""
+
+
+UNTAUGHT: dict[str, tuple[float, float]] = {
+    Basis.IDLE: (0.55, 0.97),
+    Basis.STEP: (0.65, 1.1),
+    Basis.COST: (0.55, 1.05),
+}
+"""The true prefill over the estimated one, from the lowest tenth to the highest, before the engine has stated any: as `bench/estimator.py` shows it."""
+FEWEST_TRUTHS, RECENT_TRUTHS = 10, 101
+"""Stated prefills from which an interval is as wide as the answers were wrong, and the last ones that count."""
+OUTER_TENTH = 0.1
+FOLLOWS, MOST_LEFT_OUT = 0.03, 0.3
+"""By this share of each miss the share that is left out on its side shrinks; and the most that it grows to."""
+OF_FEW_SAMPLES = 4.0
+"""A cost that rests on n samples is known to a factor of 1 + 4 / n beyond the error of those that rest on many."""
+USELESS_SHARE = 0.85
+"""An interval as wide as this share of the TTFT leaves open whether the request waited or was computed."""
+
+
+class Wrong:
+    """How wrong the estimates of one basis were: the true prefill over the estimated one, without the outer tenths.
+
+    Load changes how wrong they are, and the last ones tell of the load before. So the share that is left out on a side follows how often
+    the truth lay there (adaptive conformal inference, Gibbs and Candes 2021): in the long run it is a tenth of all.
+    """
+
+    __slots__ = ("_left_out", "_ratios", "_since", "factors")
+
+    def __init__(self, factors: tuple[float, float]) -> None:
+        """`factors`: the lowest and the highest ratio, before enough prefills were stated."""
+        self.factors = factors
+        self._ratios: deque[float] = deque(maxlen=RECENT_TRUTHS)
+        self._left_out = [OUTER_TENTH, OUTER_TENTH]
+        """Share of the ratios below and above the factors."""
+        self._since = 0
+        """Ratios since the factors were found: to find them sorts all."""
+
+    def learn(self, ratio: float) -> None:
+        for side, outside in enumerate((ratio < self.factors[0], ratio > self.factors[1])):
+            left_out = self._left_out[side] + FOLLOWS * (OUTER_TENTH - outside)
+            self._left_out[side] = min(max(left_out, 0.0), MOST_LEFT_OUT)
+        self._ratios.append(ratio)
+        self._since += 1
+        if len(self._ratios) >= FEWEST_TRUTHS and self._since > len(self._ratios) // LATE_SHARE:
+            ordered, self._since = sorted(self._ratios), 0
+            below, above = (int(share * len(ordered)) for share in self._left_out)
+            self.factors = ordered[below], ordered[-1 - above]
 
 
 @dataclass(slots=True)
@@ -58,22 +117,24 @@ class Visit:
     def ttft_seconds(self) -> float | None:
         return None if self.first_token_at is None else self.first_token_at - self.arrived_at
 
-    def prefill_seconds(self, cost_seconds: float) -> float:
-        """Its prefill, from the cost of its prompt and the start of the engine's step; at most its TTFT."""
+    def prefill(self, cost_seconds: float) -> tuple[float, Basis]:
+        """Seconds of its prefill, from the cost of its prompt and the start of the engine's step, at most its TTFT; and how they were found."""
         assert self.first_token_at is not None
         ttft = self.first_token_at - self.arrived_at
         if self.idle:
-            return ttft  # quicker or slower than usual: no other request was ahead of it
+            return ttft, Basis.IDLE  # quicker or slower than usual: no other request was ahead of it
         heard = bisect_right(self.steps, self.first_token_at - EARLIEST * cost_seconds)
         if heard and self.steps[heard - 1] >= self.arrived_at:
-            return self.first_token_at - self.steps[heard - 1]
-        return min(cost_seconds, ttft)
+            return self.first_token_at - self.steps[heard - 1], Basis.STEP
+        return min(cost_seconds, ttft), Basis.COST
 
 
 class Estimator:
     """Estimator of one engine, for one event loop. A call takes a few us, but after a new sample once up to 0.2 ms."""
 
-    def __init__(self) -> None:
+    def __init__(self, costs: PromptCosts | None = None) -> None:
+        """`costs`: of the engine's prompts; None: of its own, which begin without samples."""
+        self.costs = PromptCosts() if costs is None else costs
         self._waiting: dict[Hashable, Visit] = {}
         self._streaming: dict[Hashable, Visit] = {}
         self._most_streaming = 0
@@ -83,7 +144,7 @@ class Estimator:
         """Number of the recent arrivals that were idle."""
         self._era = 0
         self._arrived_at = self._forgot_at = -inf
-        self._curves: dict[tuple[str, str], Curve] = {}
+        self._wrong: dict[str, Wrong] = {basis: Wrong(UNTAUGHT[basis]) for basis in Basis}
 
     # --- requests in flight -------------------------------------------------------------------------------------------
 
@@ -118,74 +179,55 @@ class Estimator:
 
     # --- learning and answering ---------------------------------------------------------------------------------------
 
-    def learn(self, model: str, lengths: Lengths, visit: Visit) -> bool:
-        """Learn from a streamed request that ended well. True if it became a sample."""
+    def learn(self, model: str, lengths: Lengths, visit: Visit) -> None:
+        """Learn from a streamed request that ended well, if it did not queue."""
         seconds = visit.ttft_seconds
-        if not visit.teaches or visit.era != self._era or seconds is None or not seconds > 0:
-            return False
-        return self._sample(model, lengths, seconds)
+        if visit.teaches and visit.era == self._era and seconds is not None:
+            self.costs.idle(model, lengths, seconds)
 
-    def reported(self, model: str, lengths: Lengths, seconds: float, arrived_at: float) -> None:
-        """Learn from the engine's own report of a prefill: other requests may have waited meanwhile, it is the cost of this prompt. What
-        arrived before a restart teaches nothing.
+    def reported(
+        self, model: str, lengths: Lengths, seconds: float, arrived_at: float, estimate: Estimate | None = None
+    ) -> None:
+        """Learn from the engine's own report of a prefill, what prompts cost and how wrong the estimate of it was. What arrived before a
+        restart teaches nothing.
         """
         if seconds > 0.0 and arrived_at > self._forgot_at:
-            self._sample(model, lengths, seconds)
+            self.costs.reported(model, lengths, seconds)
+            if estimate is not None and estimate.prefill_seconds > 0.0:
+                self._wrong[estimate.basis].learn(seconds / estimate.prefill_seconds)
 
-    def _sample(self, model: str, lengths: Lengths, seconds: float) -> bool:
-        if not lengths:
-            return False
-        value, measure = lengths[0]
-        curve = self._curves.get((model, measure))
-        if curve is None:
-            if len(self._curves) >= 2 * MAX_MODELS:
-                return False
-            curve = self._curves[model, measure] = Curve()
-        curve.learn(value, seconds)
-        return True
-
-    def prefill_seconds(self, model: str, lengths: Lengths, visit: Visit) -> "float | Refusal":
-        """The prefill part of this request's TTFT, front end included, by the first measure that answers; or the reason why there is no
-        estimate.
-        """
-        if visit.first_token_at is None:
+    def prefill(self, model: str, lengths: Lengths, visit: Visit) -> "Estimate | Refusal":
+        """The prefill part of this request's TTFT, front end included, or the reason why there is no estimate."""
+        first_token_at = visit.first_token_at
+        if first_token_at is None:
             return Refusal.NO_TOKEN
         if visit.era != self._era:
             return Refusal.RESTARTED
-        refusal: Refusal | None = None
-        for value, measure in lengths:
-            curve = self._curves.get((model, measure))
-            cost = Refusal.FEW_SAMPLES if curve is None else curve.cost(value)
-            if not isinstance(cost, Refusal):
-                return visit.prefill_seconds(cost)
-            refusal = refusal or cost
-        return refusal or Refusal.NO_LENGTH
+        if not lengths:
+            return Refusal.NO_LENGTH
+        ttft = first_token_at - visit.arrived_at
+        price = self.costs.price(model, lengths)
+        if isinstance(price, Refusal):
+            return price
+        seconds, basis = visit.prefill(price.seconds)
+        low, high = self._wrong[basis].factors
+        more = 1.0 if basis is Basis.IDLE else 1.0 + OF_FEW_SAMPLES / price.samples
+        highest = min(high * seconds * more, ttft)
+        lowest = min(low * seconds / more, highest)
+        if highest - lowest > USELESS_SHARE * ttft:
+            return Refusal.WIDE
+        return Estimate(seconds, lowest, highest, basis.value)
 
     def forget(self) -> None:
         """Drop all samples: the engine restarted or was replaced."""
         self._era += 1
         self._forgot_at = self._arrived_at
-        self._curves.clear()
+        self.costs.forget()
         self._recent.clear()
         self._recent_idle = 0
         self._steps.clear()
         self._most_streaming = 0
 
     def keep_only(self, models: Iterable[str]) -> None:
-        """Drop the curves of all models but these, which the engine serves now."""
-        kept = set(models)
-        self._curves = {key: curve for key, curve in self._curves.items() if key[0] in kept}
-
-    # --- published facts ----------------------------------------------------------------------------------------------
-
-    def models(self) -> set[str]:
-        """Models with at least one sample."""
-        return {model for model, _ in self._curves}
-
-    def ready(self, model: str) -> bool:
-        """Whether it answers for prompts of this model, at lengths that it has seen."""
-        return any(curve.refusal is None for (name, _), curve in self._curves.items() if name == model)
-
-    def samples(self, model: str) -> int:
-        """Number of idle arrivals of this model that it remembers."""
-        return sum(curve.samples for (name, _), curve in self._curves.items() if name == model)
+        """Drop what is known of all models but these, which the engine serves now."""
+        self.costs.keep_only(models)

@@ -7,6 +7,7 @@ capped.
 from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -100,6 +101,16 @@ class OwnSpan(msgspec.Struct, frozen=True):
     """The end of the request, well or not, on the clock of the marks."""
 
 
+class Estimate(NamedTuple):
+    """The estimated prefill of one request, in seconds, and an interval that holds the true one in 80 of 100 cases."""
+
+    prefill_seconds: float
+    low_seconds: float
+    high_seconds: float
+    basis: str
+    """The way in which it was found (`engines/estimator.py`)."""
+
+
 class Account(msgspec.Struct, frozen=True):
     labels: RequestLabels
     streaming: bool
@@ -118,7 +129,7 @@ class Account(msgspec.Struct, frozen=True):
     """The length of its prompt in each measure that is known, tokens or bytes, the best first (`pod/costs/prefill_cost.py`)."""
     text_bytes: int | None = None
     """Bytes of its body that may be prompt text; None if they say nothing of its length (`classify/found.py`)."""
-    estimated_prefill_seconds: float | None = None
+    estimate: Estimate | None = None
     """The estimator's prefill; used only if there is no report, else compared with the report."""
     key: Hashable = None
     """Distinguishes requests between their end and the close of their ledger; not used for anything else."""

@@ -180,9 +180,8 @@ def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport,
         decode = Share(_IN_DECODE, min(decode_seconds, wire.delivery_seconds), _BY_ENGINE)
         stream_source = _BY_DIFFERENCE
     shares = [Share(_IN_QUEUE, queue, report.queue_source), Share(_IN_PREFILL, prefill, report.prefill_source)]
-    if (
-        report.queue_source is not _BY_ESTIMATE
-    ):  # the estimator states no first_token: its queue and prefill add up to TTFT
+    # An estimate states no first_token: its queue and prefill add up to TTFT, or to what the engine states of both.
+    if report.queue_source is not _BY_ESTIMATE or rest > _ROUNDING_SECONDS:
         shares.append(Share(_IN_UNATTRIBUTED if report.behind_queue else _IN_FIRST_TOKEN, rest - held, _BY_DIFFERENCE))
     if unsent:
         shares.append(Share(_IN_UNATTRIBUTED, unsent, _BY_ENGINE))

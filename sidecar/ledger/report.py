@@ -33,6 +33,8 @@ class EngineReport:
     of a streamed request is then TTFT less this and the queue, with source `derived`."""
     merged: bool = False
     """The engine states queue and prefill as one number. It cannot be split, and `queue_seconds` is not the queue."""
+    merged_seconds: float | None = None
+    """That number, where it is known: an estimate splits it, and its two parts add up to it."""
     behind_queue: bool = False
     """Its clock starts behind a queue of the server's own, which it does not state: that time is part of the TTFT, and belongs to the queue."""
     kv_transfer_seconds: float | None = None
@@ -48,6 +50,12 @@ class EngineReport:
     def splits_off_queue(self) -> bool:
         """It states the whole queue, and of the rest no prefill."""
         return self.prefill_seconds is None and not self.merged and not self.behind_queue
+
+    @property
+    def narrows(self) -> bool:
+        """It does not split a TTFT, and bounds an estimate of the split: it states both phases as one number, or the queue alone."""
+        alone = self.splits_off_queue and self.queue_seconds is not None and self.front_end_seconds is None
+        return self.merged or alone
 
     def behind(self, outer: "EngineReport") -> "EngineReport":
         """The report with the queue before it, as another report states it."""

@@ -41,8 +41,10 @@ def request_fields(account: Account) -> dict[str, object]:
         fields["cancelled_in"] = account.cancelled_in._value_
     if account.ledger is not None:
         _add_ledger(account.ledger, fields)
-    if account.estimated_prefill_seconds is not None:
-        fields["estimated_prefill_seconds"] = round(account.estimated_prefill_seconds, _DIGITS)
+    if account.estimate is not None:
+        estimated, low, high, _ = account.estimate
+        fields["estimated_prefill_seconds"] = round(estimated, _DIGITS)
+        fields["estimated_prefill_interval_seconds"] = [round(low, _DIGITS), round(high, _DIGITS)]
     if account.kv_transfer_seconds is not None:
         fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
     _add_wire(account.marks, fields)

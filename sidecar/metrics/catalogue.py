@@ -381,7 +381,8 @@ ESTIMATOR_READY = Gauge(
 )
 ESTIMATOR_SAMPLES = Gauge(
     "llm_estimator_samples",
-    "Requests of this model that the estimator keeps as samples: requests that did not queue, limited per class of prompt length.",
+    "Requests of this model that the estimator keeps as samples: those whose prefill the engine reported and those that did not queue,"
+    " each limited per class of prompt length.",
     (MODEL,),
 )
 ESTIMATOR_ANSWERS_TOTAL = Counter(
@@ -404,6 +405,12 @@ ESTIMATOR_VERDICTS_TOTAL = Counter(
     "The requests of llm_estimator_error_seconds, by whether the estimate names the same longer phase as the engine's report,"
     " queue or prefill.",
     (MODEL, Label("result", ("right", "wrong"))),
+)
+ESTIMATOR_INTERVALS_TOTAL = Counter(
+    "llm_estimator_intervals_total",
+    "The requests of llm_estimator_error_seconds, by whether the engine's prefill lies inside the estimate's interval of 80 %, below it or above"
+    " it.",
+    (MODEL, Label("result", ("inside", "below", "above"))),
 )
 
 # --- objectives ----------------------------------------------------------------------------------------------------------

@@ -2,18 +2,20 @@
 
 Turns an estimate into a report that is marked as estimated, and compares it with the engine's own report where there is
 one: so the error is published before operators have to rely on the estimate. Refuses to affect anything else: where the
-config switches it off it does not exist, and a request with an engine's report never gets an estimated one.
+config switches it off it does not exist, and where an engine's report splits a request no estimate does.
 """
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
 from sidecar.engines.estimator import Estimator
-from sidecar.ledger.account import Account, Phase, Source
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.account import Account, Estimate, Phase, Source
+from sidecar.ledger.report import NO_REPORT, EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.pod.costs.prefill_cost import Lengths, Refusal
+from sidecar.pod.costs.prompt_costs import PromptCosts, Usual
 from sidecar.timeline.held_back import first_token_seen
 from sidecar.timeline.marks import Marks
 
@@ -21,37 +23,38 @@ from sidecar.timeline.marks import Marks
 class Estimates:
     """The estimates of one process. `arrived`, `spoke` and `forget` are the estimator's own methods."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self.estimator = Estimator()
+    def __init__(self, metrics: Metrics, usual: Usual) -> None:
+        """`usual`: what prompts usually cost on this pod."""
+        self.estimator = Estimator(PromptCosts(usual))
         self.arrived = self.estimator.arrived
         self.spoke = self.estimator.spoke
         self.forget = self.estimator.forget
-        self.taught = False
-        """The request that ended last became a sample: its report would be the same one again."""
         self._models = metrics.models
         self._ready = metrics.gauge(c.ESTIMATOR_READY)
         self._samples = metrics.gauge(c.ESTIMATOR_SAMPLES)
         self._answers = metrics.counter(c.ESTIMATOR_ANSWERS_TOTAL)
         self._error = metrics.histogram(c.ESTIMATOR_ERROR_SECONDS)
         self._verdicts = metrics.counter(c.ESTIMATOR_VERDICTS_TOTAL)
+        self._intervals = metrics.counter(c.ESTIMATOR_INTERVALS_TOTAL)
         metrics.before_scrape(self._set_gauges)
 
-    def ended(self, key: Hashable, labels: RequestLabels, lengths: Lengths, marks: Marks, *, ok: bool) -> float | None:
-        """A request ended; `ok`: streamed, with outcome ok. Returns its estimated prefill in seconds, or None. The
+    def ended(
+        self, key: Hashable, labels: RequestLabels, lengths: Lengths, marks: Marks, *, ok: bool
+    ) -> Estimate | None:
+        """A request ended; `ok`: streamed, with outcome ok. Returns its estimated prefill, or None. The
         estimator learns from a request only after it has estimated it. Where the first event did not come with the first
         token, the TTFT may hold the decode: there is no estimate and no sample.
         """
-        self.taught = False
         visit = self.estimator.left(key)
         if visit is None or not ok:
             return None
-        found = self.estimator.prefill_seconds(labels.model, lengths, visit)
+        found = self.estimator.prefill(labels.model, lengths, visit)
         if found is Refusal.NO_TOKEN:
             return None
         if not first_token_seen(marks):
             self._answers.of[labels, Refusal.HELD_BACK.value].inc()
             return None
-        self.taught = self.estimator.learn(labels.model, lengths, visit)
+        self.estimator.learn(labels.model, lengths, visit)
         if isinstance(found, Refusal):
             self._answers.of[labels, found.value].inc()
             return None
@@ -62,42 +65,54 @@ class Estimates:
         """The engine stated its models: samples of all other models are dropped."""
         self.estimator.keep_only({*models, self._models.fallback})
 
-    def stand_in(self, account: Account) -> EngineReport | None:
-        """Estimated report for a request without an engine's report: queue and prefill, which add up to its TTFT."""
-        marks, prefill = account.marks, account.estimated_prefill_seconds
-        if prefill is None or marks.received_at is None or marks.first_token_at is None:
+    def stand_in(self, account: Account, partial: EngineReport | None) -> EngineReport | None:
+        """Estimated report for a request without an engine's report: queue and prefill, which add up to its TTFT. `partial`: a report that
+        states both as one number, to which they add up then, or the queue alone, which stays as it is; the rest is first_token.
+        """
+        marks, estimate = account.marks, account.estimate
+        if estimate is None or marks.received_at is None or marks.first_token_at is None:
             return None
         ttft = marks.first_token_at - marks.received_at
-        prefill = min(prefill, ttft)
-        return EngineReport(
-            queue_seconds=ttft - prefill,
+        known = NO_REPORT if partial is None else partial
+        if known.queue_seconds is not None and not known.merged:
+            prefill = min(estimate.prefill_seconds, max(0.0, ttft - known.queue_seconds))
+            return replace(known, prefill_seconds=prefill, prefill_source=Source.ESTIMATED)
+        both = ttft if known.merged_seconds is None else min(known.merged_seconds, ttft)
+        prefill = min(estimate.prefill_seconds, both)
+        return replace(
+            known,
+            merged=False,
+            queue_seconds=both - prefill,
             prefill_seconds=prefill,
             queue_source=Source.ESTIMATED,
             prefill_source=Source.ESTIMATED,
         )
 
     def compare(self, account: Account) -> None:
-        """A ledger was closed: if it holds the engine's own prefill, publish the error of the estimate, and learn from it."""
+        """A ledger was closed: if it holds the engine's own prefill, publish how wrong the estimate was, and learn from it."""
         if account.ledger is None:
             return
         shares = {share.phase: share for share in account.ledger.shares}
         queue, prefill = shares.get(Phase.QUEUE), shares.get(Phase.PREFILL)
         if queue is None or prefill is None or prefill.source is not Source.ENGINE:
             return
+        estimate, labels = account.estimate, account.labels
         if account.marks.received_at is not None:
-            model, at = account.labels.model, account.marks.received_at
-            self.estimator.reported(model, account.prompt_lengths, prefill.seconds, at)
-        estimated = account.estimated_prefill_seconds
-        if estimated is None or account.ledger.ttft_seconds is None:
+            at = account.marks.received_at
+            self.estimator.reported(labels.model, account.prompt_lengths, prefill.seconds, at, estimate)
+        if estimate is None or account.ledger.ttft_seconds is None:
             return
-        error = estimated - prefill.seconds
-        self._error.of[account.labels, "over" if error >= 0 else "under"].observe(abs(error))
-        right = (account.ledger.ttft_seconds > 2 * estimated) == (queue.seconds > prefill.seconds)
-        self._verdicts.of[account.labels, "right" if right else "wrong"].inc()
+        error = estimate.prefill_seconds - prefill.seconds
+        self._error.of[labels, "over" if error >= 0 else "under"].observe(abs(error))
+        right = (account.ledger.ttft_seconds > 2 * estimate.prefill_seconds) == (queue.seconds > prefill.seconds)
+        self._verdicts.of[labels, "right" if right else "wrong"].inc()
+        below, above = prefill.seconds < estimate.low_seconds, prefill.seconds > estimate.high_seconds
+        self._intervals.of[labels, "below" if below else "above" if above else "inside"].inc()
 
     def _set_gauges(self, _at: float) -> None:
         for model in self._models.expected():
-            self._ready.child(model).set(int(self.estimator.ready(model)))
-            self._samples.child(model).set(self.estimator.samples(model))
+            self._ready.child(model).set(int(self.estimator.costs.ready(model)))
+            self._samples.child(model).set(self.estimator.costs.samples(model))
         self._answers.begin()
         self._verdicts.begin()
+        self._intervals.begin()

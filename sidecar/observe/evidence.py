@@ -295,6 +295,10 @@ class Evidence:
         """Seconds that an uncached prompt takes; None if unknown."""
         return self.steps.prefill_seconds(tokens)
 
+    def usual_prefill_seconds(self, model: str, tokens: float) -> float | None:
+        """Seconds that the prefill of such an uncached prompt usually takes; None if unknown."""
+        return self._cost_seconds(model, tokens)[0]
+
     def costs(self, at: float) -> Costs:
         """The step model's view of now; nothing where it cannot answer."""
         return self.steps.costs(at)

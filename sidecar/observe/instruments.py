@@ -40,7 +40,7 @@ class Instruments:
         by_spans: bool = False,
     ) -> Self:
         """Make all of them on one registry. `accounts`: None keeps no closed requests. `by_spans`: no request passes here."""
-        estimates = Estimates(metrics) if estimate else None
         ring = AccountRing(0) if accounts is None else accounts
         slo = Slo(metrics, objectives, by_spans=by_spans)
+        estimates = Estimates(metrics, slo.usual_prefill_seconds) if estimate else None
         return cls(metrics, Recorder(metrics), InFlight(metrics), slo, estimates, ring)

@@ -26,7 +26,7 @@ from sidecar.config.schema import Config
 from sidecar.engines.engine import AUTO
 from sidecar.engines.kind import AskedReport, Wire
 from sidecar.engines.server_timing import report_in_timing
-from sidecar.ledger.account import Account, OwnSpan
+from sidecar.ledger.account import Account, Estimate, OwnSpan
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
@@ -523,10 +523,7 @@ class RequestObserver:
         estimated = self._tokens if stated is None else None
         counted = peek.prompt_tokens if stated is None else stated
         lengths = lengths_of(counted, None if usage is None else usage.cached_tokens, peek.text_bytes, estimated)
-        estimates, estimated_seconds = (
-            self._instruments.estimates,
-            self._estimated_prefill_seconds(marks, outcome, failure, lengths),
-        )
+        estimate = self._estimate(marks, outcome, failure, lengths)
         trace_id = self._trace.trace_id if self._trace is not None and self._trace.sampled else None
         own_span: OwnSpan | None = None
         if (sampling := self._settlement.sampling) is not None:
@@ -541,8 +538,8 @@ class RequestObserver:
             cancelled_in=timeline.stage() if outcome is Outcome.CLIENT_CANCELLED else None,
             trace_id=trace_id,
             text_bytes=peek.text_bytes,
-            prompt_lengths=() if estimates is None or estimates.taught else lengths,
-            estimated_prefill_seconds=estimated_seconds,
+            prompt_lengths=lengths,
+            estimate=estimate,
             key=self._key,
             finish=timeline.finish,
             teaches=self._teaches,
@@ -637,10 +634,8 @@ class RequestObserver:
             self._engine.null_usage = True
         return not reader.parser.oversized and not reader.unreadable  # all was read
 
-    def _estimated_prefill_seconds(
-        self, marks: Marks, outcome: Outcome, failure: Failure | None, lengths: Lengths
-    ) -> float | None:
-        """Estimated seconds of the prefill, or None. The estimator learns in any case that the request has left."""
+    def _estimate(self, marks: Marks, outcome: Outcome, failure: Failure | None, lengths: Lengths) -> Estimate | None:
+        """The estimated prefill, or None. The estimator learns in any case that the request has left."""
         estimates = self._instruments.estimates
         if estimates is None or not self._teaches:
             return None

@@ -38,6 +38,8 @@ FORGOTTEN_AT_ONCE = 256
 SETTLED_AT_ONCE = 16
 """Most requests settled in one turn. A ledger, its metrics and its log line take about 70 us: a second's worth of them
 in one turn would delay every stream."""
+ESTIMABLE = frozenset((Reason.IN_BAND, Reason.LATE_REPORT, Reason.NO_REPORT))
+"""A request is estimated where no report came, or one that does not split it: not where one is refused, or was lost here."""
 EXCUSED_SECONDS = 600.0
 """After its end a probe's report is expected for so long: files of reports are read when the next request waits for one."""
 GIVES_UP_AFTER = 20
@@ -309,10 +311,10 @@ class Settlement:
         self._settle(account, report, reason)
 
     def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:
-        estimates = None if account.estimated_prefill_seconds is None else self._estimates
-        if report is None and estimates is not None and reason in (Reason.IN_BAND, Reason.NO_REPORT):
-            report = estimates.stand_in(account)
-            reason = reason if report is None else Reason.ESTIMATED
+        estimates = None if account.estimate is None else self._estimates
+        if estimates is not None and (report is None or report.narrows) and reason in ESTIMABLE:
+            estimated = estimates.stand_in(account, report)
+            report, reason = (report, reason) if estimated is None else (estimated, Reason.ESTIMATED)
         if report is not None and report.usage is not None and account.marks.usage is None:
             account = self._counted(account, report.usage)
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)

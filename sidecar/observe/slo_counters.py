@@ -104,6 +104,10 @@ class Slo:
         self._begun.clear()
         self._begin_at_zero()
 
+    def usual_prefill_seconds(self, model: str, tokens: float) -> float | None:
+        """Seconds that the prefill of such an uncached prompt usually takes on this pod; None if unknown."""
+        return self._evidence.usual_prefill_seconds(model, tokens)
+
     # --- while a request runs --------------------------------------------------------------------------------------------
 
     def received(

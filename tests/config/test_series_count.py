@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import Config, MetricsConfig
 from sidecar.config.series_count import series_ceiling, series_in_use, too_many
-from sidecar.ledger.account import Account
+from sidecar.ledger.account import Account, Estimate
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import OTHER, UNKNOWN, RequestLabels
@@ -83,8 +83,8 @@ def fully_used(config: Config, *, late: bool = False) -> int:
         recorder.settled(account)
         slo.settled(labels, account, 3.25)
         instruments.in_flight.leave(labels)
-        for estimate in (0.25, 0.75):
-            estimates.compare(replace(account, estimated_prefill_seconds=estimate))
+        for seconds, low, high in ((0.25, 0.0, 9.0), (0.75, 0.0, 1e-9), (0.75, 8.0, 9.0)):
+            estimates.compare(replace(account, estimate=Estimate(seconds, low, high, "idle")))
     for family in metrics.families:
         if all(label.values for label in family.metric.labels):
             family.begin()

@@ -10,8 +10,10 @@ import pytest
 from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import LLAMA_13B
 from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
-from sidecar.engines.estimator import MAX_MODELS, Estimator, Visit
+from sidecar.engines.estimator import FEWEST_TRUTHS, Basis, Estimator, Visit
+from sidecar.ledger.account import Estimate
 from sidecar.pod.costs.prefill_cost import REACH, READY_SAMPLES, Length, Lengths, Refusal, lengths_of
+from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES, MAX_MODELS, PromptCosts, Usual
 
 
 NUMBERS = count()
@@ -23,11 +25,15 @@ def cost(tokens: float) -> float:
     return 0.02 + 1e-4 * tokens + 1e-9 * tokens**2
 
 
+def seconds_of(found: Estimate | Refusal) -> float | Refusal:
+    return found if isinstance(found, Refusal) else found.prefill_seconds
+
+
 class EstimatorHarness:
     """One estimator and a clock; each method is something that a request does."""
 
-    def __init__(self) -> None:
-        self.estimator = Estimator()
+    def __init__(self, usual: Usual = lambda _model, _tokens: None) -> None:
+        self.estimator = Estimator(PromptCosts(usual))
         self.now = 100.0
 
     def comes(self) -> int:
@@ -46,10 +52,10 @@ class EstimatorHarness:
     def leaves_with(self, key: int, lengths: Lengths, *, model: str = "m", learn: bool = True) -> float | Refusal:
         visit = self.estimator.left(key)
         assert visit is not None
-        found = self.estimator.prefill_seconds(model, lengths, visit)
+        found = self.estimator.prefill(model, lengths, visit)
         if learn:
             self.estimator.learn(model, lengths, visit)
-        return found
+        return seconds_of(found)
 
     def alone(self, tokens: float, *, ttft: float | None = None, model: str = "m") -> float | Refusal:
         """A request that runs alone: no other request is in flight."""
@@ -60,8 +66,12 @@ class EstimatorHarness:
 
     def asked(self, tokens: float, *, model: str = "m") -> float | Refusal:
         """The estimate for a request that found others waiting, waited very long, and saw no output of the engine."""
+        return seconds_of(self.told(tokens, model=model))
+
+    def told(self, tokens: float, *, model: str = "m") -> Estimate | Refusal:
+        """The same with its interval."""
         visit = Visit(self.now, idle=False, teaches=False, era=0, first_token_at=self.now + 1_000)
-        return self.estimator.prefill_seconds(model, (Length(tokens, TOKENS),), visit)
+        return self.estimator.prefill(model, (Length(tokens, TOKENS),), visit)
 
     def taught(self) -> "EstimatorHarness":
         """After about twice as many prompts as are needed, of 100 to 10,000 tokens."""
@@ -143,7 +153,7 @@ def test_a_request_that_found_another_waiting_is_no_sample() -> None:
     for _ in range(3 * READY_SAMPLES):
         harness.alone(500)
 
-    assert (harness.estimator.samples("m"), harness.estimator.ready("m")) == (0, False)
+    assert (harness.estimator.costs.samples("m"), harness.estimator.costs.ready("m")) == (0, False)
 
 
 def test_who_came_when_every_slot_may_be_taken_teaches_nothing() -> None:
@@ -154,12 +164,12 @@ def test_who_came_when_every_slot_may_be_taken_teaches_nothing() -> None:
         harness.speaks(stream, after=0.1)
     harness.alone(500)  # the fourth, while three stream: until now that was the most
 
-    unseen = harness.estimator.samples("m")
+    unseen = harness.estimator.costs.samples("m")
     harness.alone(500)
     harness.estimator.left(streams.pop())
     harness.alone(500)
 
-    assert (unseen, harness.estimator.samples("m")) == (0, 2)
+    assert (unseen, harness.estimator.costs.samples("m")) == (0, 2)
 
 
 def test_a_saturated_window_teaches_nothing_and_takes_nothing_away() -> None:
@@ -192,10 +202,10 @@ def test_one_odd_request_in_five_does_not_move_it() -> None:
 
 def test_it_answers_after_so_many_and_not_before() -> None:
     harness = EstimatorHarness()
-    answers = [harness.alone(500) for _ in range(READY_SAMPLES + 10)]
+    answers = [harness.alone(500) for _ in range(FIRST_ANSWER_SAMPLES + 10)]
 
-    assert answers[:READY_SAMPLES] == [Refusal.FEW_SAMPLES] * READY_SAMPLES
-    assert answers[READY_SAMPLES:] == [pytest.approx(cost(500))] * 10
+    assert answers[:FIRST_ANSWER_SAMPLES] == [Refusal.FEW_SAMPLES] * FIRST_ANSWER_SAMPLES
+    assert answers[FIRST_ANSWER_SAMPLES:] == [pytest.approx(cost(500))] * 10
 
 
 @pytest.mark.parametrize("tokens", [100 / REACH / 1.3, 10_000 * REACH * 1.3])
@@ -221,18 +231,77 @@ def test_cache_hits_that_usage_does_not_state_are_noticed() -> None:
         harness.alone(tokens, ttft=0.02 if rng.random() < 0.5 else cost(tokens))
 
     assert harness.alone(4_000) is Refusal.INCONSISTENT
-    assert not harness.estimator.ready("m")
+    assert not harness.estimator.costs.ready("m")
 
 
 def test_a_request_without_a_first_token_or_a_length_has_no_estimate() -> None:
     harness = EstimatorHarness().taught()
     visit = Visit(1.0, idle=True, teaches=True, era=0)
 
-    assert harness.estimator.prefill_seconds("m", (Length(500, TOKENS),), visit) is Refusal.NO_TOKEN
+    assert harness.estimator.prefill("m", (Length(500, TOKENS),), visit) is Refusal.NO_TOKEN
     assert (
-        harness.estimator.prefill_seconds("m", (), Visit(1.0, idle=True, teaches=True, era=0, first_token_at=2.0))
+        harness.estimator.prefill("m", (), Visit(1.0, idle=True, teaches=True, era=0, first_token_at=2.0))
         is Refusal.NO_LENGTH
     )
+
+
+# --- how far an answer can be wrong ------------------------------------------------------------------------------------------
+
+
+def test_an_interval_is_as_wide_as_the_answers_were_wrong() -> None:
+    """The engine's own prefills are half to nine tenths of the estimates, evenly: the interval leaves out a tenth on either side."""
+    harness = EstimatorHarness().taught()
+    for number in range(100):
+        found, truth = harness.told(1_000), (0.5 + 0.004 * number) * cost(1_000)
+        assert isinstance(found, Estimate)
+        exact = found._replace(prefill_seconds=cost(1_000))
+        harness.estimator.reported("another", (Length(1_000, TOKENS),), truth, harness.now, exact)
+
+    found = harness.told(1_000)
+
+    assert isinstance(found, Estimate)
+    assert found.basis == Basis.COST
+    assert found.low_seconds == pytest.approx(0.54 * cost(1_000), rel=0.1)
+    assert found.high_seconds == pytest.approx(0.86 * cost(1_000), rel=0.1)
+
+
+def test_one_way_of_answering_does_not_teach_the_interval_of_another() -> None:
+    harness = EstimatorHarness().taught()
+    before = harness.told(1_000)
+    for _ in range(2 * FEWEST_TRUTHS):
+        harness.estimator.reported("m", (), 9.0, harness.now, Estimate(1.0, 0.5, 1.5, Basis.STEP))
+
+    assert harness.told(1_000) == before
+
+
+def test_the_fewer_samples_a_cost_rests_on_the_wider_is_its_interval() -> None:
+    def width(samples: int) -> float:
+        harness = EstimatorHarness()
+        for _ in range(samples):
+            harness.alone(1_000)
+        found = harness.told(1_000)
+        assert isinstance(found, Estimate)
+        return found.high_seconds / found.low_seconds
+
+    assert width(FIRST_ANSWER_SAMPLES) > 1.3 * width(READY_SAMPLES)
+
+
+def test_an_interval_that_holds_nearly_the_whole_wait_is_no_answer() -> None:
+    """Prefills were stated from a tenth to five times the estimate: whether this request waited is not known."""
+    harness = EstimatorHarness().taught()
+    for number in range(2 * FEWEST_TRUTHS):
+        truth = Estimate(1.0, 0.5, 1.5, Basis.COST)
+        harness.estimator.reported("another", (), 0.1 if number % 2 else 5.0, harness.now, truth)
+    harness.now += 10
+    harness.comes()
+    second = harness.comes()
+    harness.speaks(second, after=1.2 * cost(4_000))
+
+    assert harness.leaves(second, 4_000) is Refusal.WIDE
+
+
+def test_a_siblings_usual_values_answer_at_once() -> None:
+    assert EstimatorHarness(lambda _model, tokens: cost(tokens)).asked(2_000) == pytest.approx(cost(2_000))
 
 
 # --- what is forgotten, and what is kept apart ------------------------------------------------------------------------------
@@ -245,17 +314,17 @@ def test_after_a_restart_it_begins_anew_and_learns_nothing_of_who_met_the_old_pr
     harness.estimator.forget()
 
     assert harness.leaves(survivor, 500) is Refusal.RESTARTED
-    assert harness.estimator.samples("m") == 0
+    assert harness.estimator.costs.samples("m") == 0
     assert harness.alone(500) is Refusal.FEW_SAMPLES
 
 
 def test_models_do_not_teach_each_other_and_one_that_is_gone_is_forgotten() -> None:
     harness = EstimatorHarness().taught()
-    before = (harness.estimator.ready("m"), harness.estimator.ready("n"), harness.alone(500, model="n"))
+    before = (harness.estimator.costs.ready("m"), harness.estimator.costs.ready("n"), harness.alone(500, model="n"))
     harness.estimator.keep_only(["n"])
 
     assert before == (True, False, Refusal.FEW_SAMPLES)
-    assert harness.estimator.models() == {"n"}
+    assert harness.estimator.costs.models() == {"n"}
 
 
 @pytest.mark.parametrize("then", ["usage", "no usage"])
@@ -277,8 +346,8 @@ def test_whether_usage_is_stated_makes_no_difference_to_the_next_prompt(then: st
 
     for tokens in (200, 2_000, 9_000):
         visit = Visit(harness.now, idle=False, teaches=False, era=0, first_token_at=harness.now + 1_000)
-        found = harness.estimator.prefill_seconds("m", lengths(tokens, stated=then == "usage"), visit)
-        assert found == pytest.approx(cost(tokens), rel=0.15)
+        found = harness.estimator.prefill("m", lengths(tokens, stated=then == "usage"), visit)
+        assert seconds_of(found) == pytest.approx(cost(tokens), rel=0.15)
 
 
 def test_the_engines_own_reports_teach_although_others_waited_meanwhile() -> None:
@@ -294,7 +363,7 @@ def test_the_engines_own_reports_teach_although_others_waited_meanwhile() -> Non
     harness.estimator.forget()
     harness.estimator.reported("m", lengths_of(500, None, None), 9.0, harness.now)
     assert harness.estimator.left(key) is not None
-    assert harness.estimator.samples("m") == 0
+    assert harness.estimator.costs.samples("m") == 0
 
 
 def test_tokens_and_bytes_are_not_compared() -> None:
@@ -305,7 +374,7 @@ def test_tokens_and_bytes_are_not_compared() -> None:
     visit = harness.estimator.left(key)
 
     assert visit is not None
-    assert harness.estimator.prefill_seconds("m", lengths_of(None, None, 4_000), visit) is Refusal.FEW_SAMPLES
+    assert harness.estimator.prefill("m", lengths_of(None, None, 4_000), visit) is Refusal.FEW_SAMPLES
 
 
 def test_it_holds_no_more_than_its_bounds() -> None:
@@ -314,8 +383,8 @@ def test_it_holds_no_more_than_its_bounds() -> None:
     for number in range(10_000):
         harness.alone(1 << (number % 40), model=f"m{number % 50}", ttft=0.1)
 
-    assert len(harness.estimator.models()) == 2 * MAX_MODELS
-    assert harness.estimator.samples("m0") <= 25 * 40
+    assert len(harness.estimator.costs.models()) == MAX_MODELS
+    assert harness.estimator.costs.samples("m0") <= 25 * 40
     assert harness.estimator.left(-1) is None
 
 
@@ -351,7 +420,7 @@ def observed(requests: list[SimulatedRequest]) -> list[float | Refusal]:
             request, visit = requests[number], estimator.left(number)
             assert visit is not None
             lengths = lengths_of(request.prompt_tokens, request.cached_tokens, None)
-            found[number] = estimator.prefill_seconds("m", lengths, visit)
+            found[number] = seconds_of(estimator.prefill("m", lengths, visit))
             estimator.learn("m", lengths, visit)
     return [found[number] for number in range(len(requests))]
 

@@ -8,10 +8,13 @@ import pytest
 from sidecar.engines.engine import Engine
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.ledger.account import Phase, Reason, Source
+from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.report import EngineReport
 from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
-from sidecar.pod.costs.prefill_cost import READY_SAMPLES
+from sidecar.pod.costs.prefill_cost import RING
+from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.observer import End
 from sidecar.timeline.outcome import Outcome
@@ -74,7 +77,7 @@ class Scenario:
         self.end(engine, tokens=tokens)
 
     def taught(self) -> "Scenario":
-        for _ in range(READY_SAMPLES + 5):
+        for _ in range(RING + 5):
             self.alone()
         return self
 
@@ -106,7 +109,10 @@ def test_without_a_report_queue_and_prefill_are_estimated_and_say_so() -> None:
     assert [round(share.seconds, 6) for share in ledger.shares[:2]] == [COST_SECONDS, COST_SECONDS]
     assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
     assert scenario.walk.value("llm_request_phase_seconds_sum", phase="queue", source="estimated") == pytest.approx(0.3)
-    assert scenario.walk.value("llm_phase_attribution_total", source="estimated", reason="estimated") == 7
+    assert (
+        scenario.walk.value("llm_phase_attribution_total", source="estimated", reason="estimated")
+        == RING + 5 - FIRST_ANSWER_SAMPLES + 2
+    )
     assert "llm_estimator_error_seconds_count" not in scenario.walk.page()  # # no report to compare with
 
 
@@ -136,10 +142,11 @@ def test_answers_that_arrive_whole_teach_nothing_and_get_no_estimate() -> None:
 
     scenario.taught()
     scenario.whole()
-    assert walk.accounts[-1].estimated_prefill_seconds is None
+    assert walk.accounts[-1].estimate is None
     assert walk.accounts[-1].ledger.source == "none"  # type: ignore[union-attr]
     scenario.alone()
-    assert walk.accounts[-1].estimated_prefill_seconds == pytest.approx(COST_SECONDS)
+    assert walk.accounts[-1].estimate is not None
+    assert walk.accounts[-1].estimate.prefill_seconds == pytest.approx(COST_SECONDS)
 
 
 @pytest.mark.parametrize("each", [2, 4, 5])
@@ -147,7 +154,7 @@ def test_several_tokens_in_an_event_teach_as_one_does(each: int) -> None:
     """Speculative decoding or a stream interval of four: 61 tokens at 10 ms each."""
     scenario = Scenario("none")
     walk = scenario.walk
-    for _ in range(READY_SAMPLES + 5):
+    for _ in range(RING + 5):
         walk.clock.later(5)
         engine = scenario.ask()
         walk.clock.later(COST_SECONDS)
@@ -159,47 +166,104 @@ def test_several_tokens_in_an_event_teach_as_one_does(each: int) -> None:
 
     assert walk.value("llm_answers_held_back_total") == 0
     assert walk.value("llm_estimator_ready", model="tiny") == 1
-    assert walk.value("llm_slo_requests_total", objective="tpot") == READY_SAMPLES + 5
-    assert walk.value("llm_time_per_output_token_seconds_sum") == pytest.approx((READY_SAMPLES + 5) * 0.01)
+    assert walk.value("llm_slo_requests_total", objective="tpot") == RING + 5
+    assert walk.value("llm_time_per_output_token_seconds_sum") == pytest.approx((RING + 5) * 0.01)
 
 
 def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> None:
     scenario = Scenario("none")
-    for _ in range(READY_SAMPLES):
+    for _ in range(FIRST_ANSWER_SAMPLES):
         scenario.alone()
 
     walk = scenario.walk
-    assert walk.value("llm_phase_attribution_total", source="none", reason="no_report") == READY_SAMPLES
-    assert walk.value("llm_estimator_answers_total", model="tiny", result="few_samples") == READY_SAMPLES
+    assert walk.value("llm_phase_attribution_total", source="none", reason="no_report") == FIRST_ANSWER_SAMPLES
+    assert walk.value("llm_estimator_answers_total", model="tiny", result="few_samples") == FIRST_ANSWER_SAMPLES
     assert walk.value("llm_estimator_answers_total", model="tiny", result="answered") == 0
     assert walk.value("llm_estimator_ready", model="tiny") == 1  # from the next one on
-    assert walk.value("llm_estimator_samples", model="tiny") == 25
+    assert walk.value("llm_estimator_samples", model="tiny") == FIRST_ANSWER_SAMPLES
 
 
 def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_it() -> None:
     """Estimates of 0.3 s where 0.25 s is reported are 0.05 s over; that no request queued is a right verdict."""
     scenario = Scenario("vllm")
     reported = {"queue_time_ms": 1.0, "time_to_first_token_ms": 250.0, "generation_time_ms": 100.0}
-    for _ in range(READY_SAMPLES + 4):
+    for _ in range(FIRST_ANSWER_SAMPLES + 4):
         scenario.alone(metrics=reported)
 
     walk = scenario.walk
-    assert walk.value("llm_phase_attribution_total", source="engine", reason="in_band") == READY_SAMPLES + 4
+    assert walk.value("llm_phase_attribution_total", source="engine", reason="in_band") == FIRST_ANSWER_SAMPLES + 4
     assert walk.value("llm_phase_attribution_total", source="estimated") == 0
     assert walk.value("llm_estimator_error_seconds_count", side="over") == 4
     assert walk.value("llm_estimator_error_seconds_sum", side="over") == pytest.approx(4 * 0.05)
     assert walk.value("llm_estimator_verdicts_total", result="right") == 4
     assert walk.value("llm_estimator_verdicts_total", result="wrong") == 0
+    assert walk.value("llm_estimator_intervals_total", result="inside") == 4
+    assert walk.value("llm_estimator_intervals_total", result="below") == 0
+
+
+@pytest.mark.parametrize(
+    ("partial", "queue", "prefill", "first_token"),
+    [
+        (EngineReport(merged=True, merged_seconds=0.5), 0.2, 0.3, 0.1),
+        (EngineReport(merged=True, merged_seconds=0.2), 0.0, 0.2, 0.4),
+        (EngineReport(merged=True), 0.3, 0.3, None),
+        (EngineReport(merged=True, merged_seconds=9.0), 0.3, 0.3, None),
+        (EngineReport(queue_seconds=0.25), 0.25, 0.3, 0.05),
+        (EngineReport(queue_seconds=0.5), 0.5, 0.1, 0.0),
+    ],
+)
+def test_a_report_that_does_not_split_bounds_the_estimate(
+    partial: EngineReport, queue: float, prefill: float, first_token: float | None
+) -> None:
+    """The TTFT is 0.6 s and the estimated prefill 0.3 s: what the report states of both together, or of the queue alone, is kept to."""
+    scenario = Scenario("none").taught()
+    scenario.queued()
+    account = scenario.walk.accounts[-1]
+
+    report = scenario.estimates.stand_in(account, partial)
+    ledger = close_ledger(account.marks, streaming=True, report=report, reason=Reason.ESTIMATED)
+
+    assert partial.narrows
+    assert ledger is not None
+    shares = {share.phase: share for share in ledger.shares}
+    assert shares[Phase.QUEUE].seconds == pytest.approx(queue)
+    assert shares[Phase.PREFILL].seconds == pytest.approx(prefill)
+    assert shares[Phase.PREFILL].source is Source.ESTIMATED
+    assert (Phase.FIRST_TOKEN in shares) is (first_token is not None)
+    assert first_token is None or shares[Phase.FIRST_TOKEN].seconds == pytest.approx(first_token, abs=1e-9)
+    assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
+
+
+def test_dynamos_clients_that_ask_for_timing_keep_their_split() -> None:
+    """Its timing states both phases as one number: the estimate was forbidden for 60 of 60, and splits them now."""
+    scenario = Scenario("dynamo").taught()
+    scenario.walk.clock.later(5)
+    first, second = scenario.ask(), scenario.ask()
+    timing = {"nvext": {"timing": {"prefill_wait_time_ms": 1.0, "prefill_time_ms": 580.0, "ttft_ms": 600.0}}}
+    scenario.walk.clock.later(COST_SECONDS)
+    scenario.token(first, first=True)
+    scenario.walk.clock.later(COST_SECONDS)
+    scenario.token(second, first=True)
+    second.send(chunk(TOKEN | timing))
+    scenario.end(first)
+    scenario.end(second)
+    scenario.walk.clock.later(30)
+    scenario.walk.settlement.expire(scenario.walk.clock.now)
+
+    ledger = scenario.walk.accounts[-1].ledger
+    assert ledger is not None
+    assert ledger.reason is Reason.ESTIMATED
 
 
 def test_a_wrong_verdict_is_published_as_one() -> None:
     """The engine reports a queue time; the estimator saw no request waiting."""
     scenario = Scenario("vllm")
     reported = {"queue_time_ms": 200.0, "time_to_first_token_ms": 50.0, "generation_time_ms": 100.0}
-    for _ in range(READY_SAMPLES + 1):
+    for _ in range(FIRST_ANSWER_SAMPLES + 1):
         scenario.alone(metrics=reported)
 
     assert scenario.walk.value("llm_estimator_verdicts_total", result="wrong") == 1
+    assert scenario.walk.value("llm_estimator_intervals_total", result="below") == 1
 
 
 def test_a_restart_that_the_engines_metrics_show_is_forgotten_with() -> None:
@@ -238,7 +302,7 @@ def test_who_fails_or_leaves_teaches_nothing_and_is_not_waited_for() -> None:
     scenario.taught()
 
     assert scenario.walk.value("llm_estimator_ready", model="tiny") == 1
-    assert scenario.walk.value("llm_estimator_samples", model="tiny") == 25
+    assert scenario.walk.value("llm_estimator_samples", model="tiny") == RING
 
 
 def test_a_model_that_is_no_longer_served_is_forgotten() -> None:

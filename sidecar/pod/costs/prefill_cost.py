@@ -2,7 +2,8 @@
 
 It knows samples (length, seconds) of one model, in ring buffers by class of length, so that samples of one length never
 push out those of another. It refuses to answer for lengths that it has not seen, before it has enough samples, and if
-length does not explain the samples themselves. A sample costs one comparison and one append. The function is computed
+length does not explain the samples themselves. One that may answer early draws a straight line through its first samples, by medians too:
+so few have no classes. A sample costs one comparison and one append. The function is computed
 again when it is asked for after some new samples: to sort hundreds of them for each request would cost more than all else that is
 measured of it.
 """
@@ -11,6 +12,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import combinations
 from math import log2
 from statistics import median
 from typing import Any, ClassVar, NamedTuple
@@ -19,7 +21,7 @@ from sidecar.pod.usual.learner import Amount, Learner, Many, Row, Table
 
 
 READY_SAMPLES = 30
-"""Idle arrivals before anything is answered: three groups of ten."""
+"""Samples before the function of the usual cost answers: three groups of ten."""
 CLASSES_PER_OCTAVE = 2
 """Lengths within a factor of 1.4 share a ring buffer; other lengths cannot push its samples out."""
 RING = 25
@@ -55,11 +57,17 @@ class Refusal(StrEnum):
     NO_LENGTH = "no_length"
     """The length of the prompt is unknown."""
     FEW_SAMPLES = "few_samples"
-    """Not enough idle arrivals of this model since the start, or since the engine's restart."""
+    """Not enough reports or idle arrivals of this model since the start, or since the engine's restart."""
     INCONSISTENT = "inconsistent"
-    """Length does not explain the samples, although they are of idle arrivals."""
+    """Length does not explain the samples, although none of them queued."""
     OUTSIDE = "outside"
     """Shorter or longer than all learned lengths by more than the factor REACH."""
+    WIDE = "wide"
+    """The interval of the answer holds nearly all of the time to first token: it would say nothing."""
+
+
+IN_TOKENS, IN_BYTES = "tokens", "bytes"
+"""The measures of a length: tokens that are not cached, or bytes of text."""
 
 
 class Length(NamedTuple):
@@ -85,13 +93,13 @@ def lengths_of(
     cannot, so that it makes no difference to a prompt whether its usage is stated: bytes of a text of which nothing was cached, or
     its tokens by the learned scale (`estimated_tokens`). Tokens of a text teach nothing: how many of them were cached is not known.
     """
-    text = Length(text_bytes, "bytes") if text_bytes is not None and text_bytes > 0 else None
+    text = Length(text_bytes, IN_BYTES) if text_bytes is not None and text_bytes > 0 else None
     if prompt_tokens is not None and prompt_tokens > 0:
-        tokens = Length(max(1, prompt_tokens - (cached_tokens or 0)), "tokens")
+        tokens = Length(max(1, prompt_tokens - (cached_tokens or 0)), IN_TOKENS)
         return (tokens,) if text is None or cached_tokens else (tokens, text)
     if text is None:
         return ()
-    return (text,) if not estimated_tokens else (text, Length(max(1.0, estimated_tokens), "tokens"))
+    return (text,) if not estimated_tokens else (text, Length(max(1.0, estimated_tokens), IN_TOKENS))
 
 
 class Curve(Learner):
@@ -103,9 +111,13 @@ class Curve(Learner):
         "_learned": Amount(whole=True),
     }
 
-    def __init__(self, ring: int = RING) -> None:
-        """`ring`: samples kept per class of length."""
+    def __init__(self, ring: int = RING, *, ready: int = READY_SAMPLES, most_error: float = MOST_ERROR) -> None:
+        """`ring`: samples kept per class of length. `ready`: samples before it answers; between GROUP_SAMPLES and READY_SAMPLES.
+        `most_error`: median relative error of samples above which it does not.
+        """
         self._ring = ring
+        self._ready = ready
+        self._most_error = most_error
         self._rings: dict[int, deque[tuple[float, float]]] = {}
         self._errors: deque[float] = deque(maxlen=RECENT_ERRORS)
         self._lengths: list[float] = []
@@ -184,21 +196,23 @@ class Curve(Learner):
         self._stale, self._since = False, 0
         self._since_of.clear()
         groups = [tuple(map(sorted, zip(*group, strict=True))) for group in self._groups()]
-        # The median of a rising function is the function of the median, so a wide group's node lies on the curve too.
-        # (Of an even number the lower one.)
-        nodes = []
-        for lengths, seconds in groups:
-            middle = (len(lengths) - 1) // 2
-            nodes.append((lengths[middle], seconds[middle], len(lengths)))
-        self._lengths, self._seconds = _rising(nodes)
+        self._lengths, self._seconds = _rising([_node(lengths, seconds) for lengths, seconds in groups])
         if groups:
             self._shortest, self._longest = groups[0][0][0], groups[-1][0][-1]
             self._most = max([seconds[-1] for _, seconds in groups])
-            self._reach_from, self._reach_to = self._shortest / REACH, self._longest * REACH
-        if not groups or self._learned < READY_SAMPLES or len(self._errors) < READY_SAMPLES // 2:
+        if self._learned < READY_SAMPLES and self._ready < READY_SAMPLES and self.samples >= GROUP_SAMPLES:
+            samples = [sample for ring in self._rings.values() for sample in ring]
+            self._lengths, self._seconds = _line(samples)
+            self._shortest, self._longest = self._lengths[0], self._lengths[-1]
+        self._reach_from, self._reach_to = self._shortest / REACH, self._longest * REACH
+        if (
+            not self._lengths
+            or self._learned < self._ready
+            or len(self._errors) < min(self._ready // 2, self._ready - GROUP_SAMPLES)
+        ):
             self._refusal = Refusal.FEW_SAMPLES
         else:
-            self._refusal = Refusal.INCONSISTENT if median(self._errors) > MOST_ERROR else None
+            self._refusal = Refusal.INCONSISTENT if median(self._errors) > self._most_error else None
 
     def _groups(self) -> list[list[tuple[float, float]]]:
         """The samples, short to long, in groups of neighbouring classes. Classes too sparse to group are left out."""
@@ -224,6 +238,31 @@ class Curve(Learner):
         before, from_seconds = lengths[right - 1], seconds[right - 1]
         share = (length - before) / (lengths[right] - before)
         return max(from_seconds + share * (seconds[right] - from_seconds), 0.5 * seconds[0])
+
+
+def _node(lengths: Sequence[float], seconds: Sequence[float]) -> tuple[float, float, int]:
+    """The middle of a group, both sorted. The median of a rising function is the function of the median, so a wide group's node lies on the curve too.
+    (Of an even number the lower one.)
+    """
+    middle = (len(lengths) - 1) // 2
+    return lengths[middle], seconds[middle], len(lengths)
+
+
+def _line(samples: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Two points, at the shortest and at the longest length, of a line through samples of one model (Theil and Sen): the median of the slopes of all
+    pairs, none of them falling, and through it the median sample. One point if all are of about one length.
+    """
+    shortest, longest = min(samples)[0], max(samples)[0]
+    if longest < REACH * shortest:
+        return [median([length for length, _ in samples])], [median([seconds for _, seconds in samples])]
+    slopes = [
+        (more - seconds) / (longer - length)
+        for (length, seconds), (longer, more) in combinations(sorted(samples), 2)
+        if longer >= REACH * length
+    ]
+    slope = max(0.0, median(slopes))
+    at_none = max(0.0, median([seconds - slope * length for length, seconds in samples]))
+    return [shortest, longest], [at_none + slope * shortest, at_none + slope * longest]
 
 
 def _rising(nodes: list[tuple[float, float, int]]) -> tuple[list[float], list[float]]:

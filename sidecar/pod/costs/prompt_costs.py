@@ -1,0 +1,129 @@
+"""The seconds that the prefill of a prompt takes now, from whatever has told of it. Pure.
+
+What tells, the best first:
+
+- reports of the engine on other requests, by whatever way they came;
+- requests that did not queue: their whole time to first token is the cost of their prompt, the engine's front end included;
+- what is usual on this pod, or was on the pod whose usual values it was given (`prefill_work.py`), and what prompts add to the
+  engine's steps (`step_model.py`): in tokens, and with nothing learned here yet.
+
+The first two are learned whether objectives burn or not: they are the cost of now and not the usual one, against which now is compared. It
+answers from the first few samples on, and says on how many an answer rests. It refuses to know requests, and what an answer is used for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
+from types import MappingProxyType
+from typing import NamedTuple
+
+from sidecar.pod.costs.prefill_cost import IN_TOKENS, READY_SAMPLES, Curve, Lengths, Refusal
+
+
+FIRST_ANSWER_SAMPLES = 8
+"""Samples before an answer: at a request a minute, within ten minutes."""
+MAX_MODELS = 17
+"""The closed set of model labels, and `other`."""
+Usual = Callable[[str, float], float | None]
+"""Model and uncached tokens to the usual seconds of their prefill; None where it is unknown."""
+
+
+class Price(NamedTuple):
+    """Seconds of a prompt's prefill, and the number of samples on which they rest, with READY_SAMPLES for what is usual."""
+
+    seconds: float
+    samples: int
+
+
+def _unknown(_model: str, _tokens: float) -> float | None:
+    return None
+
+
+_BETTER_FIRST = (True, False)
+_NOTHING_TOLD: Mapping[str, "_Told"] = MappingProxyType({})
+
+
+class _Told:
+    """All that was told of the prompts of one model, in one measure of length."""
+
+    __slots__ = ("by_idle", "by_report")
+
+    def __init__(self) -> None:
+        # A report is true, however much prompts that are computed together differ from one that is alone.
+        self.by_report = Curve(ready=FIRST_ANSWER_SAMPLES, most_error=inf)
+        self.by_idle = Curve(ready=FIRST_ANSWER_SAMPLES)
+
+
+class PromptCosts:
+    """The costs of one engine's prompts. A call takes a few us, but after a new sample once up to 0.2 ms."""
+
+    def __init__(self, usual: Usual = _unknown) -> None:
+        self._usual = usual
+        self._told: dict[str, dict[str, _Told]] = {}
+        """Model and measure of length to what was told."""
+
+    def reported(self, model: str, lengths: Lengths, seconds: float) -> None:
+        """The engine stated the prefill of such a prompt: others may have been in it too, so this is what it takes now."""
+        if lengths and seconds > 0.0 and (told := self._told_of(model, lengths[0][1])) is not None:
+            told.by_report.learn(lengths[0][0], seconds)
+
+    def idle(self, model: str, lengths: Lengths, seconds: float) -> None:
+        """A prompt that did not queue had its first token after so many seconds."""
+        if lengths and seconds > 0.0 and (told := self._told_of(model, lengths[0][1])) is not None:
+            told.by_idle.learn(lengths[0][0], seconds)
+
+    def price(self, model: str, lengths: Lengths) -> "Price | Refusal":
+        """The seconds that such a prompt takes now, by the best that tells of its length, or the reason why none does."""
+        refusal: Refusal | None = None
+        of_model = self._told.get(model, _NOTHING_TOLD)
+        for by_report in _BETTER_FIRST if of_model else ():
+            for value, measure in lengths:
+                told = of_model.get(measure)
+                if told is None or not (curve := told.by_report if by_report else told.by_idle).samples:
+                    continue
+                seconds = curve.cost(value)
+                if not isinstance(seconds, Refusal):
+                    return Price(seconds, curve.samples)
+                refusal = seconds if refusal in (None, Refusal.FEW_SAMPLES) else refusal
+        if refusal is not Refusal.INCONSISTENT:
+            for value, measure in lengths:
+                usual = self._usual(model, value) if measure == IN_TOKENS else None
+                if usual is not None:
+                    return Price(usual, READY_SAMPLES)
+        return refusal or (Refusal.FEW_SAMPLES if lengths else Refusal.NO_LENGTH)
+
+    def forget(self) -> None:
+        """The engine restarted or was replaced: what its prompts cost is learned anew."""
+        self._told.clear()
+
+    def keep_only(self, models: Iterable[str]) -> None:
+        """Drop all models but these, which the engine serves now."""
+        kept = set(models)
+        self._told = {model: told for model, told in self._told.items() if model in kept}
+
+    def models(self) -> set[str]:
+        """Models with at least one sample."""
+        return {*self._told}
+
+    def ready(self, model: str) -> bool:
+        """Whether it answers for prompts of this model from what it has learned itself, at lengths that it has seen."""
+        return any(curve.refusal is None for curve in self._curves_of(model))
+
+    def samples(self, model: str) -> int:
+        """Number of samples of this model that it remembers."""
+        return sum(curve.samples for curve in self._curves_of(model))
+
+    def _curves_of(self, model: str) -> Iterator[Curve]:
+        for told in self._told.get(model, _NOTHING_TOLD).values():
+            yield from (told.by_report, told.by_idle)
+
+    def _told_of(self, model: str, measure: str) -> _Told | None:
+        """Begun if it is new; None where there are too many models."""
+        of_model = self._told.get(model)
+        if of_model is None:
+            if len(self._told) >= MAX_MODELS:
+                return None
+            of_model = self._told[model] = {}
+        told = of_model.get(measure)
+        if told is None:
+            told = of_model[measure] = _Told()
+        return told
