@@ -70,7 +70,7 @@ class VLLM(EngineKind):
         Channel(
             source="usage chunk `metrics` (chat, completions), last event (`/v1/responses`), body of whole answers",
             version="0.25 (`/v1/responses` 0.31); seen on 0.32, read in 0.33",
-            flags="`--enable-per-request-metrics`, or `--enable-per-request-output-token-metrics`, which also times reasoning that is not sent",
+            flags="`--enable-per-request-metrics`, or `--enable-per-request-output-token-metrics`, which also times reasoning apart from content (`llm_reasoning_seconds`)",
             exact="queue, prefill, decode",
             missing="several choices or prompts, `/v1/messages`; builds of the Rust front end that refuse the flag",
             ran=Ran.REAL,
@@ -149,11 +149,16 @@ class VLLM(EngineKind):
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
         report = report_of(extras)
-        marks = wire.marks
-        if report is None or marks.first_token_at is None or marks.first_answer_at != marks.first_token_at:
+        metrics = extras.get("metrics")
+        if report is None or not isinstance(metrics, dict) or not isinstance(metrics.get("output_token_metrics"), dict):
             return report
-        unsent = unsent_seconds_in(extras["metrics"])
-        return replace(report, unsent_seconds=unsent) if unsent else report
+        parts = metrics["output_token_metrics"]
+        content = _first_token_of(parts.get("content"))
+        reasoning = between(_first_token_of(parts.get("reasoning")), content)
+        marks, unsent = wire.marks, 0.0
+        if reasoning is not None and marks.first_token_at is not None and marks.first_answer_at == marks.first_token_at:
+            unsent = between(report.prefill_seconds, content) or 0.0
+        return replace(report, reasoning_seconds=reasoning, unsent_seconds=unsent)
 
     def span(self, span: Span) -> KeyedReport | None:
         return report_in_span(span)
@@ -176,16 +181,11 @@ def report_of(extras: Mapping[str, object] | None) -> EngineReport | None:
     return None if report == NO_REPORT else report
 
 
-def unsent_seconds_in(metrics: object) -> float:
-    """Seconds from the first token to the first one of the content, where reasoning lies between them; 0 where none does, or none is stated."""
-    parts = metrics.get("output_token_metrics") if isinstance(metrics, Mapping) else None
-    if not isinstance(metrics, Mapping) or not isinstance(parts, Mapping):
-        return 0.0
-    reasoning, content = parts.get("reasoning"), parts.get("content")
-    if not isinstance(reasoning, Mapping) or not isinstance(content, Mapping) or not reasoning.get("token_count"):
-        return 0.0
-    first, of_content = (seconds_of(each.get("time_to_first_token_ms"), MILLISECONDS) for each in (metrics, content))
-    return between(first, of_content) or 0.0
+def _first_token_of(part: object) -> float | None:
+    """Seconds from the scheduling to the first token of the reasoning or of the content; None of a part without tokens."""
+    if not isinstance(part, dict) or not part.get("token_count"):
+        return None
+    return seconds_of(part.get("time_to_first_token_ms"), MILLISECONDS)
 
 
 def report_in_span(span: Span) -> KeyedReport | None:

@@ -125,6 +125,8 @@ class Account(msgspec.Struct, frozen=True):
     """32 hex digits, only when the client's own trace was sampled, or the request's own span is exported: the exemplar."""
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between workers, where the engine reports it."""
+    reasoning_seconds: float | None = None
+    """From the first token of reasoning to the first one of the content, where the engine reports it."""
     prompt_lengths: Sequence[tuple[float, str]] = ()
     """The length of its prompt in each measure that is known, tokens or bytes, the best first (`pod/costs/prefill_cost.py`)."""
     text_bytes: int | None = None

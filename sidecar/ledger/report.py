@@ -25,6 +25,8 @@ class EngineReport:
     """First token until the last."""
     unsent_seconds: float = 0.0
     """The part of decode before the first output that is sent: reasoning that the client does not get."""
+    reasoning_seconds: float | None = None
+    """First token of reasoning until the first one of the content, a part of decode. None where either is not stated, or the content came first."""
     queue_source: Source = Source.ENGINE
     """`derived` if the engine does not state the queue and it is computed as a remainder (an upper bound)."""
     prefill_source: Source = Source.ENGINE

@@ -47,6 +47,8 @@ def request_fields(account: Account) -> dict[str, object]:
         fields["estimated_prefill_interval_seconds"] = [round(low, _DIGITS), round(high, _DIGITS)]
     if account.kv_transfer_seconds is not None:
         fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
+    if account.reasoning_seconds is not None:
+        fields["reasoning_seconds"] = round(account.reasoning_seconds, _DIGITS)
     _add_wire(account.marks, fields)
     if account.marks.usage is not None:
         counts = zip(_COUNTS, _COUNTS_OF(account.marks.usage), strict=True)

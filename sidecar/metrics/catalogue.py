@@ -144,6 +144,15 @@ KV_TRANSFER_SECONDS = Histogram(
     buckets=SHORT_BUCKETS,
     used=0,  # few engines report it
 )
+REASONING_SECONDS = Histogram(
+    "llm_reasoning_seconds",
+    "Seconds from the first token of reasoning until the first token of the content, of inference requests with outcome ok, streamed or"
+    " not, whose engine timed both (docs/engines.md says which ones do). They are a part of decode, also where the reasoning is not sent. Stated"
+    " by the engine.",
+    PER_LANE,
+    buckets=LATENCY_BUCKETS,
+    used=0,  # few engines state it
+)
 PROMPT_TOKENS = Histogram(
     "llm_prompt_tokens",
     "Prompt tokens, cached ones included, of inference requests with outcome ok whose usage the engine stated. The histogram's"
@@ -168,6 +177,23 @@ OUTPUT_TOKENS = Histogram(
     " sum counts the tokens.",
     PER_LANE,
     buckets=TOKEN_BUCKETS,
+)
+REASONING_TOKENS = Histogram(
+    "llm_reasoning_tokens",
+    "Generated tokens that are reasoning, of inference requests with outcome ok whose engine stated how many are, from a model's first"
+    " answer with reasoning on: before it a stated 0 may say that nothing is counted. They are also in llm_output_tokens. Stated in the"
+    " engine's usage.",
+    PER_LANE,
+    buckets=TOKEN_BUCKETS,
+    used=0,  # few models reason
+)
+ANSWER_TOKENS = Histogram(
+    "llm_answer_tokens",
+    "Generated tokens that are no reasoning (content, tool calls, marks between the parts), of the requests of llm_reasoning_tokens. Both"
+    " add up to the requests' llm_output_tokens.",
+    PER_LANE,
+    buckets=TOKEN_BUCKETS,
+    used=0,
 )
 CACHED_PROMPT_TOKENS_TOTAL = Counter(
     "llm_cached_prompt_tokens_total",

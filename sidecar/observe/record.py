@@ -51,6 +51,11 @@ class Recorder:
         self._kv_transfer = metrics.histogram(c.KV_TRANSFER_SECONDS)
         self._prompt = metrics.histogram(c.PROMPT_TOKENS)
         self._output = metrics.histogram(c.OUTPUT_TOKENS)
+        self._reasoning = metrics.histogram(c.REASONING_TOKENS)
+        self._answer = metrics.histogram(c.ANSWER_TOKENS)
+        self._reasoning_seconds = metrics.histogram(c.REASONING_SECONDS)
+        self._reasons: set[str] = set()
+        """Models of which an answer with reasoning was counted: label values, so that there are few."""
         self._cached = metrics.counter(c.CACHED_PROMPT_TOKENS_TOTAL)
         self._uncached = metrics.counter(UNCACHED_PROMPT_TOKENS_TOTAL)
         self._requests = metrics.counter(c.REQUESTS_TOTAL)
@@ -223,6 +228,8 @@ class Recorder:
             self._attribution.of[labels, ledger.source, ledger.reason].inc()
             if account.kv_transfer_seconds is not None and ledger.source != "none":
                 self._kv_transfer.of[labels].observe(account.kv_transfer_seconds)
+            if account.reasoning_seconds is not None:
+                self._reasoning_seconds.of[labels].observe(account.reasoning_seconds)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self.dropped("observer_error")
 
@@ -261,9 +268,19 @@ class Recorder:
         if tokens is None:
             return
         self._output.of[labels].observe(tokens)
+        if usage.reasoning_tokens is not None:
+            self._reasoned(labels, usage.reasoning_tokens, tokens)
         pace = pace_seconds(account)
         if pace is not None:
             self._tpot.of[labels].observe(pace)
+
+    def _reasoned(self, labels: RequestLabels, reasoning: int, tokens: int) -> None:
+        """`reasoning` of the `tokens` that an answer has are reasoning, the engine says; more than all of them is no count."""
+        if reasoning > tokens or (reasoning == 0 and labels.model not in self._reasons):
+            return
+        self._reasons.add(labels.model)
+        self._reasoning.of[labels].observe(reasoning)
+        self._answer.of[labels].observe(tokens - reasoning)
 
     # --- at 0 from the start ---------------------------------------------------------------------------------------------
 

@@ -319,7 +319,8 @@ class Settlement:
             account = self._counted(account, report.usage)
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
-        settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
+        reasoning = None if report is None else report.reasoning_seconds
+        settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer, reasoning_seconds=reasoning)
         self._recorder.settled(settled, self._unix())
         at = self.clock()
         missed = self._slo.settled(settled.key, settled, at)

@@ -214,6 +214,7 @@ def _attributes(account: Account, span: OwnSpan, provider: str | None) -> bytes:
         "llm_sidecar.paused_seconds": marks.paused_seconds or None,
         "llm_sidecar.held_seconds": None if ledger is None else ledger.held_seconds or None,
         "llm_sidecar.kv_transfer_seconds": account.kv_transfer_seconds,
+        "llm_sidecar.reasoning_seconds": account.reasoning_seconds,
     }
     named = b"".join(_word(key, value) for key, value in words.items() if value) + _labelled(labels)
     return named + b"".join(attribute(_ON_SPAN, key, value) for key, value in values.items() if value is not None)

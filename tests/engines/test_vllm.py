@@ -100,6 +100,36 @@ def test_reasoning_before_the_content_is_decode_that_was_not_sent(
     assert (report.queue_seconds, round(report.unsent_seconds, 9)) == (0.09, unsent)
 
 
+@pytest.mark.parametrize(
+    ("parts", "reasoning"),
+    [
+        (PARTS, 0.16),
+        ({**PARTS, "content": {"token_count": 0, "time_to_first_token_ms": None}}, None),
+        ({**PARTS, "reasoning": {"token_count": 0, "time_to_first_token_ms": None}}, None),
+        ({**PARTS, "content": {"token_count": 20, "time_to_first_token_ms": 104.0}}, None),  # the content came first
+        ({**PARTS, "content": None}, None),
+        ({**PARTS, "content": "268.22"}, None),
+        ({**PARTS, "content": {"token_count": 20}}, None),
+        ([36, 20], None),
+        ("reasoning", None),
+        ({}, None),
+    ],
+)
+@pytest.mark.parametrize("streaming", [True, False])
+def test_reasoning_is_timed_where_both_parts_have_a_first_token(
+    parts: object, reasoning: float | None, *, streaming: bool
+) -> None:
+    """As docs/features/per_request_metrics.md at e4deb7cd has it; an answer that is not streamed states it too."""
+    metrics = {"queue_time_ms": 90, "time_to_first_token_ms": 100, "output_token_metrics": parts}
+    marks = Marks(1.0, first_token_at=1.5, first_answer_at=1.7) if streaming else Marks(1.0)
+
+    report = VLLM().in_band({"metrics": metrics}, Wire(marks, streaming=streaming, fields=()))
+
+    assert report is not None
+    assert (report.prefill_seconds, report.unsent_seconds) == (0.1, 0.0)
+    assert report.reasoning_seconds == (None if reasoning is None else pytest.approx(reasoning))
+
+
 def test_milliseconds_become_seconds() -> None:
     metrics = {"queue_time_ms": 90, "time_to_first_token_ms": 220.5, "generation_time_ms": 900.0, "mean_itl_ms": 6.0}
 

@@ -250,6 +250,40 @@ def test_the_transfer_of_the_kv_cache_is_a_metric_of_its_own() -> None:
     assert list(harness.seen(c.KV_TRANSFER_SECONDS).values()) == [(1, 0.25)]
 
 
+def test_reasoning_and_the_answer_add_up_to_the_output_from_the_first_reasoning_on() -> None:
+    """A model that never reasons has no series: some servers state 0 of each answer. A count above the whole is none."""
+    harness = RecorderHarness()
+
+    def answers(completion: int, reasoning: int | None, outcome: Outcome = Outcome.OK) -> None:
+        usage = Usage(1000, None, completion, reasoning)
+        harness.close(account(outcome, replace(MARKS, usage=usage)))
+
+    answers(7, 0)
+    answers(7, None)
+    assert (harness.seen(c.REASONING_TOKENS), harness.seen(c.ANSWER_TOKENS)) == ({}, {})
+
+    answers(100, 70)
+    answers(100, None)
+    answers(100, 101)
+    answers(100, 50, Outcome.ENGINE_TRUNCATED)
+    answers(30, 0)
+
+    who = ("llama", "chat")
+    assert harness.seen(c.REASONING_TOKENS) == {who: (2, 70.0)}
+    assert harness.seen(c.ANSWER_TOKENS) == {who: (2, 60.0)}
+
+
+def test_seconds_of_reasoning_are_those_that_the_engine_stated() -> None:
+    """Also of an answer that is not streamed, of which the wire knows nothing."""
+    harness = RecorderHarness()
+
+    harness.close(replace(account(), reasoning_seconds=2.5))
+    harness.close(replace(account(streaming=False), reasoning_seconds=0.5))
+    harness.close(account())
+
+    assert harness.seen(c.REASONING_SECONDS) == {("llama", "chat"): (2, 3.0)}
+
+
 def test_a_sampled_trace_becomes_an_exemplar() -> None:
     harness = RecorderHarness()
 
