@@ -43,6 +43,8 @@ class Engine:
         """The status (401 or 403) with which it refuses to list its models; None where it does not."""
         self.source_gone = False
         """It was asked for the page of its reports, and has none: the release is another one."""
+        self.reads_sums = False
+        """Its page of sums was readable when it was last read, so that a request without a report was not told apart from others."""
         self.up: bool | None = None
         """None until asked."""
         self.asked_what = False

@@ -176,6 +176,10 @@ class EngineKind:
     """Paths that generate on this engine alone, and their dialects: they count once the engine is known."""
     takes_include_usage_on: tuple[str, ...] = ()
     """Dialects on which it is proven to accept `stream_options.include_usage`, and to answer it with one chunk at the end and nothing else."""
+    is_estimated = True
+    """A prompt that meets an idle engine costs all of its TTFT, so that requests without a report can be estimated."""
+    usual_tokens_per_byte: float | None = None
+    """The tokens in a byte of prompt text that the label `prompt_bucket` takes where it counts none unasked; None: it counts them."""
     usage_of_choices = False
     """Asked for usage, it answers several choices or prompts with one such chunk too, once each of them has its finish reason."""
     refuses_unknown_models = False

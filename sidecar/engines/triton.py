@@ -14,6 +14,9 @@ it does not. It stands on the page of metrics alone, as a sum over the requests 
 where that one ended alone between two readings (`reports/lone_requests.py`). A stream's prefill is then what its TTFT leaves beside
 queue and front end, unless a batching engine is inside, whose own queue is in that time too. Of all other requests with the tensors the
 time before `arrival_time_ns` may be queue or HTTP: they are not split, unless nothing is left to be split.
+
+**Nothing is estimated.** A request that meets an idle server may wait all the same: a dynamic batcher holds it for its delay, and the page
+alone tells how long. So its TTFT is no cost of its prompt. No token is counted unasked: the prompt's bucket is that of its text, at a usual scale.
 """
 
 from collections.abc import Mapping
@@ -62,6 +65,9 @@ class Triton(EngineKind):
     """On its OpenAI front end."""
     refuses_unknown_models = True
     """A model is a part of its path, and `model_name` of its answer: an unknown one has status 400 or 404."""
+    is_estimated = False
+    usual_tokens_per_byte = 0.25
+    """Prose and code have 3 to 5 bytes a token, and most buckets are eight times as wide."""
     page = "/v2"
     page_turn = 4
     metric_prefix = b"nv_inference_"

@@ -47,6 +47,8 @@ class Reason(StrEnum):
     SPAN_ALONE = "span_alone"
     """The request itself is known from its engine's span alone: no hop saw it (`--no-proxy`)."""
     NO_REPORT = "no_report"
+    NOT_TOLD_APART = "not_told_apart"
+    """The engine states sums over its requests, and this one's part of them cannot be told from others'."""
     REPORT_EXCEEDS_WIRE = "report_exceeds_wire"
     REPORT_INCOMPLETE = "report_incomplete"
     ENGINE_MERGES_PHASES = "engine_merges_phases"

@@ -203,7 +203,8 @@ CACHED_PROMPT_TOKENS_TOTAL = Counter(
 REQUESTS_TOTAL = Counter(
     "llm_requests_total",
     "Inference requests that ended, each with exactly one outcome. The prompt bucket follows the prompt length in the engine's"
-    " usage, else a calibrated estimate, else it is unknown.",
+    " usage, else a calibrated estimate, else it is unknown; of an engine that counts no tokens (docs/engines.md) it is that of the text, at"
+    " four bytes a token.",
     (*PER_LENGTH, OUTCOME),
 )
 REQUESTS_IN_FLIGHT = Gauge(

@@ -124,6 +124,8 @@ DROP_REASONS = (
 
 BY_SPANS_ALONE = (Reason.SPAN_ALONE, "span_of_aborted", "span_incomplete")
 """Label values that only a process without traffic (`--no-proxy`) gives: others have no series of them at 0."""
+BY_ONE_ENGINE = (Reason.NOT_TOLD_APART,)
+"""Label values that only an engine with a page of bare sums gives: no process has series of them at 0."""
 
 
 class NotAsked(StrEnum):

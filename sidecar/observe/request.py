@@ -354,6 +354,11 @@ class RequestObserver:
         counted = self._peek.prompt_tokens
         return self._shared.lengths.tokens(model, self._peek.text_bytes) if counted is None else counted
 
+    def _usual_tokens(self) -> float | None:
+        """The tokens of a text of its length on an engine that counts none: for its label alone. No objective is judged by them."""
+        scale, text_bytes = self._engine.speaks.usual_tokens_per_byte, self._peek.text_bytes
+        return None if scale is None or not text_bytes else text_bytes * scale
+
     def _arrive(self) -> None:
         """Start the request's deadlines, once its body is complete and its lane is known."""
         received_at = self._timeline.received_at
@@ -641,14 +646,14 @@ class RequestObserver:
             return None
         if failure is Failure.ENGINE_REFUSED:
             estimates.forget()  # no process listens there any more: the next one that answers is another process
-        ok = outcome is ENDED_WELL and self._streaming is True
+        ok = outcome is ENDED_WELL and self._streaming is True and self._engine.speaks.is_estimated
         return estimates.ended(self._key, self._labels, lengths, marks, ok=ok)
 
     def _bucket(self) -> str:
         """The prompt bucket: by the engine's count, else an estimate, once enough prompts of the model were counted."""
         shared, usage = self._shared, self._timeline.usage
         if usage is None or usage.prompt_tokens is None:
-            return shared.buckets.bucket_of(self._estimated_tokens(self._labels.model))
+            return shared.buckets.bucket_of(self._estimated_tokens(self._labels.model) or self._usual_tokens())
         if self._lane_at_length is not None:
             self._instruments.recorder.lane_by_length(self._lane_at_length(usage.prompt_tokens) == self._labels.lane)
         if self._teaches:

@@ -311,10 +311,8 @@ class Settlement:
         self._settle(account, report, reason)
 
     def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:
-        estimates = None if account.estimate is None else self._estimates
-        if estimates is not None and (report is None or report.narrows) and reason in ESTIMABLE:
-            estimated = estimates.stand_in(account, report)
-            report, reason = (report, reason) if estimated is None else (estimated, Reason.ESTIMATED)
+        if (report is None or report.narrows) and reason in ESTIMABLE:
+            report, reason = self._without_split(account, report, reason)
         if report is not None and report.usage is not None and account.marks.usage is None:
             account = self._counted(account, report.usage)
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
@@ -327,6 +325,17 @@ class Settlement:
         if self._estimates is not None and report is not None and reason is not Reason.ESTIMATED:
             self._estimates.compare(settled)
         self._close(settled, at, missed)
+
+    def _without_split(
+        self, account: Account, report: EngineReport | None, reason: Reason
+    ) -> tuple[EngineReport | None, Reason]:
+        """An estimate where no report came or it does not split the TTFT; else what came, and the reason why there is no split."""
+        if not self.engine.speaks.is_estimated:
+            return report, Reason.NOT_TOLD_APART if report is None and self.engine.reads_sums else reason
+        estimated = None
+        if account.estimate is not None and self._estimates is not None:
+            estimated = self._estimates.stand_in(account, report)
+        return (report, reason) if estimated is None else (estimated, Reason.ESTIMATED)
 
     def _counted(self, account: Account, usage: Usage) -> Account:
         """The account with the token counts of a report, and with the bucket that they give."""

@@ -116,6 +116,17 @@ def test_without_a_report_queue_and_prefill_are_estimated_and_say_so() -> None:
     assert "llm_estimator_error_seconds_count" not in scenario.walk.page()  # # no report to compare with
 
 
+def test_an_engine_that_may_hold_a_request_while_it_is_idle_is_not_estimated() -> None:
+    """A batcher's delay would be taken for the prompt's cost. The requests are unsplit, and the estimator is not ready for ever."""
+    scenario = Scenario("triton").taught()
+    scenario.queued()
+
+    walk = scenario.walk
+    assert {account.ledger.reason for account in walk.accounts if account.ledger is not None} == {Reason.NO_REPORT}
+    assert walk.value("llm_estimator_ready", model="tiny") == 0
+    assert walk.value("llm_estimator_answers_total", model="tiny", result="answered") == 0
+
+
 def test_answers_that_arrive_whole_teach_nothing_and_get_no_estimate() -> None:
     """Dynamo holds back each answer with tools until it is complete: 90 of 90 have no time per token, no decode on the
     wire and no sample, and the page counts them.

@@ -99,4 +99,8 @@ def test_beside_each_other_no_split_is_wrong_and_nothing_is_the_front_ends(
     split = [line for line in told if line.fields["source"] == "engine"]
     assert [line.phases for line in split if abs(line.phases["prefill"] - PREFILL_SECONDS) > NEAR_SECONDS] == []
     assert max(line.phases.get("first_token", 0.0) for line in told) < NEAR_SECONDS
-    assert {line.fields["reason"] for line in told} <= {"late_report", "estimated", "no_report"}
+    assert {line.fields["prompt_bucket"] for line in told} == {"0-512"}
+    assert (
+        sum(line.fields["model"] == "talker" for line in told) >= len(told) - CLIENTS
+    )  # those before the first answer
+    assert {line.fields["reason"] for line in told} <= {"late_report", "not_told_apart"}

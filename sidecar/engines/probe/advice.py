@@ -23,7 +23,10 @@ FEWEST_HELD_BACK = 5
 MOSTLY = 0.5
 """Share of requests without a split above which advice is given."""
 
-_UNTOLD = (Reason.NO_REPORT, Reason.REPORT_INCOMPLETE, Reason.ENGINE_MERGES_PHASES, Reason.ESTIMATED)
+_UNTOLD = (
+    *(Reason.NO_REPORT, Reason.NOT_TOLD_APART, Reason.REPORT_INCOMPLETE),
+    *(Reason.ENGINE_MERGES_PHASES, Reason.ESTIMATED),
+)
 _WORDS = {
     Reason.IN_BAND: "in the answer itself",
     Reason.LATE_REPORT: "in reports that come after it (spans, files, polls)",

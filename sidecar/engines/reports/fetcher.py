@@ -262,11 +262,13 @@ class LoneReadings:
                     await asyncio.sleep(0)  # a page at hand is read without waiting: others must have their turn
         except Unanswered as why:
             self._lone.unknown()
+            self._engine.reads_sums = False
             self._engine.lacks_source(str(why) == NOT_THERE)
             paused = self._health.failed(str(why))
             return self.GONE_SECONDS if self._engine.source_gone else paused
         self._engine.lacks_source(False)
         ranks = scan.finish()
+        self._engine.reads_sums = ranks is not None
         if ranks is None:
             self._lone.unknown()
             return self._health.failed("the page has none of the sums that are needed")

@@ -3,7 +3,9 @@
 It knows that every output tensor of the model is a key of the event. LLM backends name the text `text_output` and
 stream only the new text. The TensorRT-LLM backend adds `*_time_ns` tensors to its last response if the request asked
 for them. An event with these and without text is that last response, and no token. A failure within a stream is an
-event with `error` under status 200. It refuses to guess for models with another name for their text: they get wire
+event with `error` under status 200. `num_input_tokens` is the prompt's length, on each response of a request that asked for it
+(`return_num_input_tokens`; vLLM backend, `src/utils/request.py` at 11c4e0fd); output tokens are left: some backends count those of one
+response, others of all so far. It refuses to guess for models with another name for their text: they get wire
 marks alone.
 """
 
@@ -11,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import decode
-from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent
+from sidecar.timeline.dialects.json_fields import count, decode
+from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 from sidecar.timeline.proof import NO_MARKS
 
 
@@ -25,6 +27,7 @@ class _Event(msgspec.Struct, frozen=True):
     first_scheduled_time_ns: Any = None
     first_token_time_ns: Any = None
     last_token_time_ns: Any = None
+    num_input_tokens: Any = None
     error: Any = None
 
 
@@ -48,7 +51,12 @@ class TritonGenerate(Dialect):
 def _stream_event(said: _Event) -> StreamEvent:
     if said.error:
         return ERROR
+    stated = said.num_input_tokens
+    prompt_tokens = None if stated is None else count(stated[0] if isinstance(stated, list) and stated else stated)
+    usage = None if prompt_tokens is None else Usage(prompt_tokens=prompt_tokens)
     times = {name: value for name in TRITON_TIMES if (value := getattr(said, name)) is not None}
     if times:
-        return StreamEvent(output=(0,) if said.text_output else (), finished=(0,), extras=times)
+        return StreamEvent(output=(0,) if said.text_output else (), finished=(0,), usage=usage, extras=times)
+    if usage is not None:
+        return StreamEvent(output=(0,) if said.text_output is not None else (), usage=usage)
     return OUTPUT if said.text_output is not None else NOTHING

@@ -1,6 +1,7 @@
 """Triton's page: its own queue is told of a request that ended alone, and the time before a backend's clock is never the front end's."""
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 
@@ -43,9 +44,12 @@ class Tritonserver:
         return web.Response(text=self.page, status=self.status)
 
 
-def begun(walk: Fetching) -> Socket:
+def begun(walk: Fetching, text: str = "a") -> Socket:
     """The engine's end of a request that has come whole."""
-    walk.client().send(b'POST %s HTTP/1.1\r\nHost: pod\r\nContent-Length: 18\r\n\r\n{"text_input":"a"}' % PATH.encode())
+    body = json.dumps({"text_input": text}).encode()
+    walk.client().send(
+        b"POST %s HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n%s" % (PATH.encode(), len(body), body)
+    )
     return walk.engine
 
 
@@ -67,6 +71,13 @@ def asked(walk: Fetching, tensors: bytes = b"") -> None:
 async def settled_fetch(walk: Fetching) -> float:
     walk.clock.later(0.5)
     return await walk.fetch()
+
+
+def settle(walk: Fetching) -> None:
+    """No report comes."""
+    walk.clock.later(4.0)
+    while walk.settlement.expire(walk.clock.now):
+        pass
 
 
 def told(
@@ -135,8 +146,50 @@ def test_beside_another_nothing_is_split_and_nothing_is_the_front_ends(tensors: 
     walk = told(scenario)
 
     assert walk.phases() == [NO_SPLIT] * 2
-    assert walk.value("llm_phase_attribution_total", reason="report_incomplete" if tensors else "no_report") == 2
+    assert walk.value("llm_phase_attribution_total", reason="report_incomplete" if tensors else "not_told_apart") == 2
     assert walk.drops() == {}
+
+
+def test_without_its_page_a_request_has_no_report_and_nothing_stands_in_for_one() -> None:
+    """A page that is not there told no request apart: what helps is the page."""
+
+    def scenario(engine: Tritonserver, walk: Fetching) -> None:
+        engine.status = 404
+        asked(walk)
+
+    walk = told(scenario)
+
+    assert walk.phases() == [NO_SPLIT]
+    assert walk.value("llm_phase_attribution_total", source="none", reason="no_report") == 1
+
+
+TEXTS = {"a" * 2000: "0-512", "a" * 2049: "512-4k", "a" * 40_000: "4k+"}
+
+
+def test_the_bucket_is_that_of_the_text_where_no_token_is_counted() -> None:
+    """Four bytes a token. No objective is judged by it: at arrival the length is unknown, as it was."""
+    walk = Fetching("triton")
+    for text in TEXTS:
+        streamed(walk, begun(walk, text))
+    settle(walk)
+
+    assert [account.labels.prompt_bucket for account in walk.accounts] == list(TEXTS.values())
+    assert "llm_received_measured_requests_total{" not in walk.page()
+    assert "llm_prompt_tokens_count" not in walk.page()
+
+
+@pytest.mark.parametrize("stated", [b"5000", b"[5000]"])
+def test_a_prompt_that_its_backend_counts_has_that_length(stated: bytes) -> None:
+    """`return_num_input_tokens`: each response says it, beside its text; from 20 prompts on it is the scale of others, too."""
+    walk = Fetching("triton")
+    for _ in range(21):
+        streamed(walk, begun(walk, "a" * 10_000), b',"num_input_tokens":%b' % stated)
+    streamed(walk, begun(walk, "a" * 10_000))
+    settle(walk)
+
+    assert [account.labels.prompt_bucket for account in walk.accounts] == ["4k+"] * 22
+    assert walk.value("llm_prompt_tokens_sum") == 21 * 5000
+    assert {account.marks.output_events for account in walk.accounts} == {2}
 
 
 def test_without_its_page_a_backends_report_is_believed_where_no_queue_can_hide() -> None:
