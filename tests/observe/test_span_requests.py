@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from bench.incidents.prometheus import hear, names_in
+from bench.incidents.samples import Samples
 from sidecar.budgets.machine import Machine
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Phase, Reason
@@ -19,6 +21,7 @@ from tests.support.memory import Clock
 from tests.support.otlp import request_of
 from tests.support.span_story import SPAN, SpanStory, config
 from tests.support.spans import fixture
+from tests.support.tools import need_tool
 
 
 CALM_SECONDS, FAULT_SECONDS = 400, 60
@@ -121,6 +124,58 @@ def test_a_burning_objective_has_the_root_that_broke_of_each_phase_that_spans_te
     assert story.samples("llm_slo_blamed_misses_total", "phase") == {root[0]: 2 * FAULT_SECONDS}
     assert max(roots, key=roots.__getitem__) == root
     assert not {phase for phase, _ in roots} & {"stream", "engine", "sidecar"}
+
+
+PAGES = {
+    "queue": ("LLMQueueBurn", "kv"),
+    "prefill": ("LLMPrefillBurn", "prefill_cost"),
+    "first_token": ("LLMFirstTokenBurn", "front_end"),
+    "decode": ("LLMDecodeBurn", "decode_cost"),
+    "engine": ("LLMEngineDown", None),
+}
+SCRAPE_SECONDS, CALM_SCRAPES, BROKEN_SCRAPES = 15, 80, 16
+
+
+def scraped(phase: str) -> Samples:
+    """Twenty minutes of usual spans and four of broken ones, as Prometheus scrapes them from the page of metrics."""
+    aims = {name: {"threshold_seconds": at, "target": 0.99} for name, at in (("ttft", 1.0), ("tpot", 0.05))}
+    story = SpanStory(config(objectives={"chat": {"preset": "none", **aims}}))
+    story.engine_says(c.ENGINE_REQUESTS_WAITING, 0.0).engine_says(c.ENGINE_KV_CACHE_USAGE_RATIO, 0.3)
+    story.engine_says(c.ENGINE_UP, 1.0)
+    fault = next((of for (name, _), of in FAULTS.items() if name == phase), {})
+    samples = Samples(story.metrics, names_in(), SCRAPE_SECONDS)
+    for scrape in range(CALM_SCRAPES + BROKEN_SCRAPES):
+        if scrape == CALM_SCRAPES:
+            story.engine_says(c.ENGINE_REQUESTS_WAITING, 10.0 * (phase == "queue"))
+            story.engine_says(c.ENGINE_KV_CACHE_USAGE_RATIO, 0.97 if phase == "queue" else 0.3)
+            story.engine_says(c.ENGINE_UP, float(phase != "engine"))
+        story.metrics.refresh(story.clock.now)
+        samples.take()
+        for _ in range(SCRAPE_SECONDS):
+            if phase == "engine" and scrape >= CALM_SCRAPES:
+                story.clock.later(1.0)  # no request ends well: no span comes
+            else:
+                story.second(**(fault if scrape >= CALM_SCRAPES else {}))
+    samples.add_target()
+    samples.without_idle()
+    return samples
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("phase", PAGES)
+def test_a_page_names_each_phase_that_spans_tell(phase: str) -> None:
+    """The shipped rules, evaluated by promtool: one page, of the phase that broke, and none before."""
+    need_tool("promtool")
+    samples = scraped(phase)
+    fault_at, ends_at = (SCRAPE_SECONDS * scrapes for scrapes in (CALM_SCRAPES, CALM_SCRAPES + BROKEN_SCRAPES - 1))
+    heard = hear([samples], fault_at, ends_at, ends_at)
+    alert, cause = PAGES[phase]
+
+    assert [each.alert for each in heard.before] == ["Watchdog"]
+    pages = [each for each in heard.during if each.labels["severity"] == "page"]
+    assert [(each.alert, each.labels["phase"], each.annotations.get("cause")) for each in pages] == [
+        (alert, phase, cause)
+    ]
 
 
 def test_slow_clients_and_hops_break_nothing_here_because_no_span_knows_them() -> None:
