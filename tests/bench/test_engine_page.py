@@ -25,7 +25,7 @@ def run_of(phases: TruePhases) -> Run:
 
 
 def test_the_page_begins_anew_with_its_process() -> None:
-    """Of 25 observations a second apart at half a second, those since 300 s alone; a bucket has what is not longer than its edge."""
+    """Observations since 300 s alone, which is two a second; a bucket has what is not longer than its edge."""
     samples = written(run_of(TruePhases(0.0, 0.0, 0.5, 1.0, 0.0, 0.0)), 0, NAMES["vllm"], PAGES["vllm"], AT)
     name = "vllm:time_to_first_token_seconds"
 
