@@ -72,7 +72,7 @@ async def chain(rotel: Path, folder: Path) -> AsyncIterator[tuple[SidecarProcess
 
 
 def test_each_span_arrives_behind_a_real_collector_with_its_parent_and_its_words(rotel: Path, tmp_path: Path) -> None:
-    """What the page calls acknowledged is there, once, below the client's span of its trace."""
+    """All that the page calls acknowledged is there, once, below the client's span of its trace."""
 
     async def story() -> tuple[list[Any], str]:
         async with chain(rotel, tmp_path) as (sidecar, collector):
