@@ -319,6 +319,39 @@ def test_without_a_proxy_phases_equal_the_engines_own_sums(spans_only: Traced, t
     assert [labels for labels, value in page["llm_request_phase_seconds_count"] if labels["phase"] == "stream"] == []
 
 
+LANES = {"lane=batch": "batch", "vendor=1,lane=batch": "batch", "lane=nobody": "other", "vendor=1": "default"}
+"""The `tracestate` of a client, and the lane that it names."""
+
+
+def test_the_clients_tracestate_passes_a_hop_and_names_the_lane_behind_it(spans_only: Traced, tmp_path: Path) -> None:
+    """The hop makes a span of its own in the client's trace; vLLM's span below it still has what the client said."""
+    states = list(LANES) * 6
+    requests = {
+        f"state-{number}": question(
+            spans_only.engine,
+            number,
+            f"state-{number}",
+            ("traceparent", f"00-{number:04x}{TRACE[4:]}-b7ad6b7169203331-01"),
+            ("tracestate", state),
+        )
+        for number, state in enumerate(states)
+    }
+    config = tmp_path / "alone.yml"
+    config.write_text("lanes:\n  span_attribute: tracestate.lane\n  names: [batch]\n")
+    flags = ["--no-proxy", f"--config.file={config}"]
+    with (
+        front_sidecar(spans_only.engine.url, spans_only.spans, tmp_path) as hop,
+        running_sidecar(spans_only.engine.url, tmp_path, flags=flags) as sidecar,
+    ):
+        spans_only.spans.target = f"http://127.0.0.1:{sidecar.web_port}/v1/traces"
+        asyncio.run(answers(hop.port, requests))
+        sidecar.wait_for_log_lines("request", len(requests), patience_seconds=3 * BATCH_SECONDS)
+        page = page_of(sidecar)
+
+    lanes = Counter({labels["lane"]: round(value) for labels, value in page["llm_requests_total"] if value})
+    assert lanes == Counter(LANES[state] for state in states)
+
+
 @pytest.mark.parametrize("traces", [1, 40], ids=["one trace", "a trace each"])
 def test_forty_requests_are_each_joined_with_their_own_span(spans_only: Traced, tmp_path: Path, traces: int) -> None:
     """An agent's forty requests in one trace: each ledger has vLLM's values of the generation with that request's
