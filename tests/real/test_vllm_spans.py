@@ -319,7 +319,7 @@ def test_without_a_proxy_phases_equal_the_engines_own_sums(spans_only: Traced, t
     assert [labels for labels, value in page["llm_request_phase_seconds_count"] if labels["phase"] == "stream"] == []
 
 
-LANES = {"lane=batch": "batch", "vendor=1,lane=batch": "batch", "lane=nobody": "other", "vendor=1": "default"}
+LANES = {"lane=batch": "batch", "vendor=1,lane=batch": "batch", "lane=unlisted": "other", "vendor=1": "default"}
 """The `tracestate` of a client, and the lane that it names."""
 
 
