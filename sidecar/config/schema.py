@@ -106,7 +106,7 @@ class EngineConfig(Section):
     timing_header: HeaderName | None = None
     """A header of answers that are not streamed, in the form of Server-Timing, from which the times of a request are read although the engine's kind is not known to send it: `queue` beside `prefill` or `ttft`, in milliseconds."""
     estimate: Literal["auto", "never"] = "auto"
-    """auto splits a TTFT without a report by the measured cost of prompts that did not queue; with never, it stays unattributed."""
+    """auto splits a TTFT without a report by what such prompts cost; with never, it stays unattributed."""
     connect_timeout_seconds: Seconds = 2.0
     """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s). If its name has several addresses, they share this time: the next attempt begins 0.25 s after the one before, which goes on (RFC 8305)."""
     first_byte_timeout_seconds: Seconds = 600.0
