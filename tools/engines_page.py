@@ -5,6 +5,7 @@ Knows how to write a channel as a row. The prose around the rows stands here too
 
 from sidecar.engines.kind import UNKNOWN_KIND, Channel, EngineKind
 from sidecar.engines.kinds import KINDS
+from tests.support.proofs import standing
 from tools.markdown import table
 
 
@@ -17,14 +18,15 @@ and which are not. Time that no source reports is `unattributed`. Every row was 
 
 - **exact**: the engine states it, on its own clock (`source="engine"`).
 - **derived**: a difference that also contains time which the engine does not state (`source="derived"`), always an upper bound.
-- **tried against**: *the real engine*, or *fixtures* that follow the named file of the engine's own source. Fixtures are in
-  `tests/streams/` and `tests/spans/`. They go through the whole sidecar, intact and damaged (fields missing, null, negative,
-  strings, huge, renamed). Either the right phases come out, or the report is refused and the refusal is counted.
+- **tried**: *proven on* a real engine, which tests start; *mocked after* the named file of the engine's own source at that commit; or *claimed*,
+  where no test says that it proves the row (`pytest.mark.proves`). What is mocked is in `tests/streams/` and `tests/spans/`, or beside its test. It
+  goes through the whole sidecar, intact and damaged (fields missing, null, negative, strings, huge, renamed). Either the right phases come
+  out, or the report is refused and the refusal is counted.
 
 In-band reports come with the answer and cost nothing. If an engine has several sources, the report in the answer is used first.
 """
 
-_HEAD = ("source", "version", "flags", "exact", "not stated, or only as a bound", "tried against")
+_HEAD = ("source", "version", "flags", "exact", "not stated, or only as a bound", "tried")
 
 _AFTER = """
 ## Paths that count as inference
@@ -104,15 +106,17 @@ def page() -> str:
 
 
 def _section(kind: EngineKind) -> str:
-    rows = table(_HEAD, map(_cells, kind.channels))
+    rows = table(_HEAD, (_cells(kind.name, channel) for channel in kind.channels))
     return f"\n## {kind.title}\n\n`engine.kind: {kind.name}`\n\n{rows}"
 
 
-def _cells(channel: Channel) -> tuple[str, ...]:
+def _cells(kind: str, channel: Channel) -> tuple[str, ...]:
     # Without backticks: in docs/ backticks mark files of this checkout, and these are the engine's.
     follows = channel.follows.replace("`", "")
-    ran = f"{channel.ran.value}; {follows}" if follows else channel.ran.value
-    return channel.source, channel.version, channel.flags or "none", channel.exact, channel.missing, ran
+    tried = standing(kind, channel.name, follows)
+    if follows and follows not in tried:
+        tried += f"; read in {follows}"
+    return channel.source, channel.version, channel.flags or "none", channel.exact, channel.missing, tried
 
 
 def _last() -> str:

@@ -44,6 +44,7 @@ class Dynamo(EngineKind):
     )
     channels = (
         Channel(
+            name="timing",
             source="`nvext.timing` on the last chunk",
             version="read in 1.6.1",
             flags='each request: `"nvext": {"extra_fields": ["timing"]}`',
@@ -52,6 +53,7 @@ class Dynamo(EngineKind):
             follows="`lib/llm/src/protocols/openai/nvext.rs` at 03f06d19",
         ),
         Channel(
+            name="spans",
             source="OTLP span `llm_request` of the engine behind it (vLLM, TensorRT-LLM)",
             version="read in 1.6.1",
             flags="the flags of that engine, as in its section; if several requests share a trace, also `OTEL_EXPORT_ENABLED=1` (gRPC only)",

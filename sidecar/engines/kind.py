@@ -9,7 +9,6 @@ in `kinds.py` and, if its API is new, a dialect: config, metrics, diagnosis and 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 import msgspec
@@ -23,17 +22,12 @@ from sidecar.timeline.events import Dialect
 from sidecar.timeline.marks import Marks
 
 
-class Ran(StrEnum):
-    """The things that a channel was tried against."""
-
-    REAL = "the real engine"
-    FIXTURES = "fixtures"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
     """One way in which an engine reports: one row of the table in docs/engines.md, which is generated from these."""
 
+    name: str
+    """By which tests say that they prove it (`tests/support/proofs.py`): one word, alone in its kind."""
     source: str
     """The place of the report, e.g. "usage chunk `metrics`"."""
     version: str
@@ -44,9 +38,8 @@ class Channel:
     """The times that it states exactly."""
     missing: str
     """The times that it does not state, or only as a bound."""
-    ran: Ran = Ran.FIXTURES
     follows: str = ""
-    """The engine's own file, with its version, that the fixtures follow; "" if it was the real engine."""
+    """The engine's own file, with its version, that it was read in; "" if the real engine alone was looked at."""
 
 
 class Wire(msgspec.Struct, frozen=True):

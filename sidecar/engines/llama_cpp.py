@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import msgspec
 
 from sidecar.engines.durations import MILLISECONDS, between, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
+from sidecar.engines.kind import Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import Answers, Identity, decoded, text_at
 from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.ledger.account import Source
@@ -55,19 +55,19 @@ class LlamaCpp(EngineKind):
     )
     channels = (
         Channel(
+            name="timings",
             source="`timings` (chat, completions, `/completion`, `/infill`; `/v1/responses` streamed)",
             version="any; seen on b11434",
             exact="prefill, decode",
             missing="queue is derived: an upper bound that includes HTTP, template and tokenising; several choices; `/v1/messages`",
-            ran=Ran.REAL,
             follows="`tools/server/server-task.cpp` of b11434",
         ),
         Channel(
+            name="head",
             source="instant of a stream's response head, with `timings`",
             version="b9417; seen on b11434",
             exact="start of the slot, within 20 ms or 2 % of the prefill",
             missing="queue is derived: it includes template and tokenising",
-            ran=Ran.REAL,
             follows="`tools/server/server-context.cpp` of b11434",
         ),
     )

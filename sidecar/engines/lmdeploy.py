@@ -21,6 +21,7 @@ class LMDeploy(EngineKind):
     )
     channels = (
         Channel(
+            name="answer",
             source="none in-band",
             version="read in 0.18.0",
             exact="nothing",
@@ -28,6 +29,7 @@ class LMDeploy(EngineKind):
             follows="`lmdeploy/serve/openai/endpoints/generate.py`, `chat_completions/serving.py`",
         ),
         Channel(
+            name="page",
             source="growth of its `/metrics` between two readings, if it belongs to one request only",
             version="0.10; read in 0.18.0",
             exact="queue, prefill, decode of a request, if no other request of the sidecar ended between the readings",

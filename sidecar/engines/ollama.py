@@ -47,6 +47,7 @@ class Ollama(EngineKind):
     started = Start(known_by="ollama", port=11434, variable="OLLAMA_HOST", variable_has_host=True)
     channels = (
         Channel(
+            name="durations",
             source="durations in the last line of `/api/chat` and `/api/generate`, streamed and whole",
             version="any; read in fb307609 (August 2026)",
             exact="prefill, decode",

@@ -89,6 +89,7 @@ class SGLang(EngineKind):
     )
     channels = (
         Channel(
+            name="meta_info",
             source="`meta_info` of `/generate`, streamed and whole",
             version="0.5.6; read in 0.5.23",
             flags="`--enable-metrics`",
@@ -97,6 +98,7 @@ class SGLang(EngineKind):
             follows="`srt/observability/req_time_stats.py`, `srt/managers/tokenizer_manager.py` of 0.5.23",
         ),
         Channel(
+            name="files",
             source="files that it exports, one line per request",
             version="0.5.6; read in 0.5.23",
             flags="`--enable-metrics --export-metrics-to-file --export-metrics-to-file-dir=DIR` (`--log-requests --log-requests-level=0` keeps prompts out of the files), and the sidecar's `engine.sglang_metrics_dir`",
@@ -105,6 +107,7 @@ class SGLang(EngineKind):
             follows="`srt/observability/request_metrics_exporter.py` of 0.5.23",
         ),
         Channel(
+            name="spans",
             source="OTLP slices `prefill_waiting`, `prefill_forward`, `decode_forward` of the request's root",
             version="0.5.6; read in 0.5.23",
             flags="`--enable-trace --otlp-traces-endpoint=http://127.0.0.1:9901/v1/traces --trace-modules=request` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf SGLANG_TRACE_LEVEL=1`",

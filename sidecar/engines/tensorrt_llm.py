@@ -149,6 +149,7 @@ class TensorRTLLM(EngineKind):
     )
     channels = (
         Channel(
+            name="server_timing",
             source="`Server-Timing` of a whole answer, and the same in an event behind the end mark of a stream (chat, completions, `/v1/responses`, `/v1/messages`); the sidecar asks for it",
             version="PR 16668 of July 2026; read in sources of 2026",
             flags="`return_perf_metrics: true` in its YAML config",
@@ -157,6 +158,7 @@ class TensorRTLLM(EngineKind):
             follows="`tensorrt_llm/serve/openai_client.py` at 00cc02a3, `tests/unittest/llmapi/apps/_test_openai_perf_metrics.py` at 1264e78b, `tensorrt_llm/serve/perf_metrics.py` as PR 16668 wrote it",
         ),
         Channel(
+            name="files",
             source="lines of its `perf_metrics_output_dir`, one per request",
             version="PR 16668 of July 2026; read in sources of 2026",
             flags="`return_perf_metrics: true` and `perf_metrics_output_dir: DIR` in its YAML config, and the sidecar's `engine.perf_metrics_dir`",
@@ -165,6 +167,7 @@ class TensorRTLLM(EngineKind):
             follows="`tensorrt_llm/serve/_perf_metrics_schema.py` at 4856bb73, `tests/unittest/llmapi/apps/_test_openai_perf_metrics.py` at 1264e78b, `tensorrt_llm/serve/perf_metrics.py` as PR 16668 wrote it",
         ),
         Channel(
+            name="perf_metrics",
             source="records of `/perf_metrics`; each read removes them for all other readers",
             version="1.2 until PR 16668 of July 2026 removed it",
             flags="`return_perf_metrics: true`, `perf_metrics_max_requests: 1000` in its YAML config, and the sidecar's `engine.poll_perf_metrics`",
@@ -173,6 +176,7 @@ class TensorRTLLM(EngineKind):
             follows="`tensorrt_llm/serve/openai_server.py` at 00057725, `tensorrt_llm/serve/_perf_metrics_schema.py` at 4856bb73",
         ),
         Channel(
+            name="spans",
             source="OTLP span `llm_request`",
             version="1.2; read in sources of 2026",
             flags="`otlp_traces_endpoint: http://127.0.0.1:9901/v1/traces` and `return_perf_metrics: true` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf`",

@@ -54,6 +54,7 @@ class TGI(EngineKind):
     )
     channels = (
         Channel(
+            name="header",
             source="header `x-queue-time` of whole answers (all paths)",
             version="any; read in 3.3.6-dev0",
             exact="queue, cut off to whole milliseconds",
@@ -61,6 +62,7 @@ class TGI(EngineKind):
             follows="`router/src/server.rs` of db931fcf",
         ),
         Channel(
+            name="spans",
             source="OTLP span of the handler (`generate_stream`, `chat_completions`, ...), gRPC only",
             version="2.0; read in 3.3.6-dev0",
             flags="`--otlp-endpoint=http://127.0.0.1:4317`",

@@ -22,7 +22,7 @@ alone tells how long. So its TTFT is no cost of its prompt. No token is counted 
 from collections.abc import Mapping
 
 from sidecar.engines.durations import between_nanoseconds, whole_number
-from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
+from sidecar.engines.kind import Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import text_in
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.engines.reports.lone_requests import Histogram
@@ -44,6 +44,7 @@ class Triton(EngineKind):
     )
     channels = (
         Channel(
+            name="tensors",
             source="tensors `*_time_ns` of `/v2/models/*/generate` and `generate_stream`",
             version="TensorRT-LLM backend; read at 044a90d2 (0.20 and newer), server 2.73",
             flags="each request: `return_perf_metrics` (LLM API backend: `sampling_param_return_perf_metrics`) true",
@@ -53,12 +54,12 @@ class Triton(EngineKind):
             follows="`triton_backend/all_models/llmapi/tensorrt_llm/1/model.py`, server `docs/protocol/extension_generate.md`",
         ),
         Channel(
+            name="page",
             source="growth of `nv_inference_*_duration_us` on its page of metrics between two readings, if it belongs to one request only",
             version="any; seen on 2.51",
             flags="`engine.metrics_port: 8002` in the sidecar's config",
             exact="Triton's own queue",
             missing="prefill of streams is derived, and not stated with an engine inside (vLLM, TensorRT-LLM); ensembles; requests beside others",
-            ran=Ran.REAL,
         ),
     )
     owned_by = "Triton Inference Server"

@@ -31,7 +31,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sidecar.engines.durations import MILLISECONDS, between, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Ran, Start, Wire
+from sidecar.engines.kind import Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
 from sidecar.engines.span import Span, request_in, seconds_in, usage_in
@@ -68,20 +68,20 @@ class VLLM(EngineKind):
     )
     channels = (
         Channel(
+            name="usage_chunk",
             source="usage chunk `metrics` (chat, completions), last event (`/v1/responses`), body of whole answers",
             version="0.25 (`/v1/responses` 0.31); seen on 0.32, read in 0.33",
             flags="`--enable-per-request-metrics`, or `--enable-per-request-output-token-metrics`, which also times reasoning apart from content (`llm_reasoning_seconds`)",
             exact="queue, prefill, decode",
             missing="several choices or prompts, `/v1/messages`; builds of the Rust front end that refuse the flag",
-            ran=Ran.REAL,
         ),
         Channel(
+            name="spans",
             source="OTLP span `llm_request`",
             version="0.10.2; seen and read in 0.32",
             flags="`--otlp-traces-endpoint=http://127.0.0.1:9901/v1/traces` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf`",
             exact="queue, prefill, decode; every API; with several choices, queue and prefill of the first one with output",
             missing="requests that were cut off; beam search; decode of several choices",
-            ran=Ran.REAL,
         ),
     )
     refuses_unknown_models = True

@@ -13,6 +13,7 @@ from sidecar.engines.kinds import KINDS
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Ledger, Reason
 from tests.support.examples import examples
+from tests.support.proofs import proofs
 from tests.support.scenario import phases
 from tests.support.spans import Fixture, fixture, fixtures
 from tests.support.vllm_stream import play, post
@@ -98,6 +99,11 @@ def slower(span: Span, request: int) -> Span:
 # --- as the source makes them ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("dynamo", "spans")
+@pytest.mark.proves("sglang", "spans")
+@pytest.mark.proves("tensorrt_llm", "spans")
+@pytest.mark.proves("tgi", "spans")
+@pytest.mark.proves("vllm", "spans")
 @pytest.mark.parametrize("name", SPLITTING)
 def test_each_engines_spans_split_the_request(name: str) -> None:
     """Queue and prefill are as the fixture says, and the five phases add up."""
@@ -257,4 +263,5 @@ def test_each_fixture_says_which_file_it_follows(name: str) -> None:
     assert ENGINES[name] in KINDS
     assert any(letter.isdigit() for letter in found.engine)
     assert "/" in found.follows
+    assert ENGINES[name] in {proof.kind for proof in proofs() if "test_every_engines_spans" in proof.test}
     assert json.dumps(found.says)

@@ -12,6 +12,7 @@ from sidecar.ledger.account import Ledger, Phase, Reason, Source
 from sidecar.timeline.outcome import Outcome
 from tests.support.answers import Case, damaged, play
 from tests.support.examples import examples
+from tests.support.proofs import proofs
 
 
 EXACT = {"queue": (100, "engine"), "prefill": (300, "engine"), "first_token": (50, "derived")}
@@ -193,6 +194,15 @@ def phases(ledger: Ledger) -> dict[str, tuple[int, str]]:
     return {share.phase.value: (round(share.seconds * 1000), share.source.value) for share in ledger.shares}
 
 
+@pytest.mark.proves("dynamo", "timing")
+@pytest.mark.proves("llama_cpp", "head")
+@pytest.mark.proves("llama_cpp", "timings")
+@pytest.mark.proves("lmdeploy", "answer")
+@pytest.mark.proves("ollama", "durations")
+@pytest.mark.proves("sglang", "meta_info")
+@pytest.mark.proves("tensorrt_llm", "server_timing")
+@pytest.mark.proves("tgi", "header")
+@pytest.mark.proves("triton", "tensors")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_an_engines_answer_comes_out_as_its_phases(case: Case) -> None:
     """The client gets it byte for byte, and the page says how the split was obtained."""
@@ -208,7 +218,9 @@ def test_an_engines_answer_comes_out_as_its_phases(case: Case) -> None:
 
 def test_every_engine_has_a_case_here_but_the_one_that_is_tested_for_real() -> None:
     """A new engine needs a case with its wire format."""
-    assert {case.engine for case in CASES} == KINDS.keys() - {"vllm"}
+    said = {proof.kind for proof in proofs() if proof.test.startswith("tests/engines/test_in_band.py")}
+
+    assert {case.engine for case in CASES} == said == KINDS.keys() - {"vllm"}
 
 
 def test_the_counts_of_native_answers_are_the_engines() -> None:

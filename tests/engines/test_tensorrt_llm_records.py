@@ -71,6 +71,7 @@ async def polling(handler: Callable[[web.Request], Awaitable[web.StreamResponse]
         await server.close()
 
 
+@pytest.mark.proves("tensorrt_llm", "perf_metrics")
 @pytest.mark.parametrize("api", ["chatcmpl", "cmpl"])
 @pytest.mark.parametrize("vintage", VINTAGES)
 def test_a_record_of_any_vintage_gives_its_request_all_phases(vintage: str, api: str) -> None:
@@ -285,6 +286,7 @@ EARLIER, NEWEST = (
 )
 
 
+@pytest.mark.proves("tensorrt_llm", "files")
 @pytest.mark.parametrize("api", ["chatcmpl", "cmpl"])
 def test_a_line_gives_its_request_all_phases(tmp_path: Path, api: str) -> None:
     """The warm-up's line finds no request; a disaggregated front end's file in the same folder is not read."""

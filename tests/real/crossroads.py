@@ -35,6 +35,8 @@ class Crossroads:
         """Generation (`gen_ai.request.id`) to seconds by phase."""
         self.by_tokens: dict[tuple[str, int], dict[str, float]] = {}
         """The same by generation and number of output tokens, for generations that share one id."""
+        self.by_trace: dict[str, dict[str, float]] = {}
+        """The same by trace id, of the generation that spoke first, with the seconds until it did under `ttft`."""
 
     def take(self, body: bytes, headers: dict[str, str]) -> int:
         """Handle one batch, and return the status for the answer."""
@@ -61,6 +63,10 @@ class Crossroads:
                 split = {phase: values[f"gen_ai.latency.{name}"].double_value for phase, name in SPLIT.items()}
                 self.said[generation] = split
                 self.by_tokens[generation, values["gen_ai.usage.completion_tokens"].int_value] = split
+                ttft = values["gen_ai.latency.time_to_first_token"].double_value
+                known = self.by_trace.get(span.trace_id.hex())
+                if known is None or ttft < known["ttft"]:
+                    self.by_trace[span.trace_id.hex()] = {**split, "ttft": ttft}
 
 
 @contextmanager

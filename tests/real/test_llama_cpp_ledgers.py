@@ -212,6 +212,7 @@ def test_there_were_real_queues(run: Run) -> None:
     assert len(waited) > REQUESTS / 2
 
 
+@pytest.mark.proves("llama_cpp", "timings")
 def test_prefill_and_decode_are_what_llama_cpp_put_into_the_stream(run: Run) -> None:
     """Prefill and decode of every request equal its `timings`, on all three APIs, with usage asked for or not. The log
     line has microseconds."""
@@ -224,6 +225,7 @@ def test_prefill_and_decode_are_what_llama_cpp_put_into_the_stream(run: Run) -> 
         assert phases["decode"] == pytest.approx(min(record.decode_seconds, record.delivery_seconds), abs=2e-6), name
 
 
+@pytest.mark.proves("llama_cpp", "head")
 def test_the_queue_from_the_head_is_the_queue_that_the_prefill_leaves(run: Run) -> None:
     """Two independent values of the queue agree: until the response head, and until `prompt_ms` before the first token
     was made.

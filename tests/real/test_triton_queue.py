@@ -58,6 +58,7 @@ async def one_after_another(port: int, model: str, requests: int, pause_seconds:
     connection.close()
 
 
+@pytest.mark.proves("triton", "page")
 @pytest.mark.parametrize(("model", "waits_seconds"), [("talker", 0.0), ("batched", DELAY_SECONDS)])
 def test_requests_that_are_alone_have_tritons_own_queue(
     triton: RunningTriton, tmp_path: Path, model: str, waits_seconds: float

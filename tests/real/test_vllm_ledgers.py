@@ -175,6 +175,7 @@ def test_there_were_real_queues(run: Run) -> None:
     assert len(waited) > REQUESTS / 2
 
 
+@pytest.mark.proves("vllm", "usage_chunk")
 def test_the_phases_are_what_vllm_put_into_the_stream(run: Run) -> None:
     """The logged phases equal the values in the stream, for the half of the clients that asked for usage. The log line
     has microseconds."""

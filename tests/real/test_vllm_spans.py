@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from sidecar.engines.probe.state_names import request_times
-from tests.real.crossroads import Crossroads, crossroads
+from tests.real.crossroads import Crossroads
 from tests.real.environment import Environment, Say
-from tests.real.server import RunningEngine, running_vllm
+from tests.real.server import RunningEngine
 from tests.real.told import FIVE_PHASES, Line, Page, page_of, total_of, uptime
+from tests.real.traced_vllm import BATCH_SECONDS, Traced, traced_vllm
 from tests.support.client import Answer, Connection, post
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 
@@ -29,32 +30,11 @@ REQUESTS = 1_000
 CLIENTS = 12
 AGREE_SECONDS = 0.001
 AGREE_SHARE = 0.999
-BATCH_SECONDS = 5.0
-"""Interval of OpenTelemetry's batch processor; vLLM keeps the default."""
 ENGINE_PHASES = ("queue", "prefill", "decode")
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 # --- engines and sidecars ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A vLLM and the endpoint that its spans pass."""
-
-    engine: RunningEngine
-    spans: Crossroads
-
-
-@contextmanager
-def traced_vllm(built: Environment, folder: Path, say: Say, *flags: str) -> Iterator[Traced]:
-    with crossroads() as where, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf")
-        with running_vllm(built, folder, say, flags=("--otlp-traces-endpoint", where.url, *flags)) as engine:
-            # The first request after a start takes long, and its batch goes to no sidecar.
-            asyncio.run(answers(engine.port, {"warm": question(engine, 1, "warm")}))
-            time.sleep(BATCH_SECONDS + 1)
-            yield Traced(engine, where)
 
 
 @pytest.fixture(scope="module")
@@ -257,6 +237,7 @@ SEVERAL = {"chat-two-choices", "completions-two-prompts"}
 EACH = 4
 
 
+@pytest.mark.proves("vllm", "spans")
 def test_spans_alone_cover_every_api(spans_only: Traced, tmp_path: Path) -> None:
     """Streams and whole answers, with several choices and prompts, each get vLLM's own queue and prefill; the counts
     equal vLLM's."""

@@ -14,7 +14,9 @@ from tests.real.environment import Say, cache_folder, one_builder, run, step
 
 
 PYTRITON = "nvidia-pytriton==0.7.0"
-"""It carries Triton 2.51. 370 MB."""
+"""370 MB."""
+TRITON = "Triton 2.51"
+"""The server that it carries."""
 
 
 @dataclass(frozen=True, slots=True)

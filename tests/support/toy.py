@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sidecar.engines.durations import MILLISECONDS, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Ran, Wire
+from sidecar.engines.kind import Channel, EngineKind, Wire
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.ledger.report import EngineReport
@@ -18,12 +18,12 @@ class Toy(EngineKind):
     title = "Toy Box"
     channels = (
         Channel(
+            name="toy_times",
             source="`toy_times` in the last event of `/toy/generate`",
             version="1.0",
             flags="`--tell-times`",
             exact="queue, prefill",
             missing="everything else",
-            ran=Ran.FIXTURES,
             follows="`toy.c`",
         ),
     )

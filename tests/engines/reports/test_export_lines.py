@@ -5,6 +5,7 @@ import itertools
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from tests.support.fetching import BY_WIRE, EXACT, NO_SPLIT, Fetching
 # --- through the whole sidecar ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("sglang", "files")
 def test_the_line_of_a_request_gives_it_its_queue_and_prefill(tmp_path: Path) -> None:
     """SGLang's OpenAI paths state no times; its file does, and contains the answer's id."""
 

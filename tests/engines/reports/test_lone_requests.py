@@ -97,6 +97,7 @@ def told(scenario: Callable[[Summing, Fetching], object], engine: Summing | None
     return asyncio.run(run())
 
 
+@pytest.mark.proves("lmdeploy", "page")
 def test_one_request_alone_is_told_exactly() -> None:
     """The growth of the sums is its own: four phases by the engine, and the rest is the front end."""
 

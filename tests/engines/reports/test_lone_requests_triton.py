@@ -112,6 +112,7 @@ def first_tokens(walk: Fetching) -> list[float]:
     return [found["first_token"][0] for found in walk.phases() if "first_token" in found]
 
 
+@pytest.mark.proves("triton", "page")
 def test_the_queue_of_one_that_ended_alone_is_tritons_own_and_the_rest_is_compute() -> None:
     """Its whole time is 10 ms less than the wire's: that is the front end, and nothing else is."""
 
