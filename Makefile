@@ -1,7 +1,7 @@
 # The project's commands. `make` alone lists them.
 #
 # Everything is installed into .venv and .cache inside this checkout, pip's own cache included, so that deleting the folder
-# deletes it all. Only `make test-engines` and `.ci/install --thorough` keep something elsewhere: a real vLLM (3.5 GB) and a real llama.cpp in
+# deletes it all. Only `make test-engines` and `.ci/install --thorough` keep something elsewhere: a real vLLM (3.5 GB), llama.cpp and Triton in
 # $XDG_CACHE_HOME/llm-phase-sidecar, so that the next clone finds them there.
 
 SHELL := /bin/bash
@@ -68,7 +68,7 @@ wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure
 release: .venv/.dev .venv/.release ## all that a release publishes, into dist/release/, built twice, compared and tried: twenty minutes; ARGS=--check: only tried
 	@$(BIN)/python -m tools.release $(ARGS)
 
-thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 100 minutes and what is left of the parts beside, at once or bit by bit; ARGS=--status: what is left
+thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 110 minutes and what is left of the parts beside, at once or bit by bit; ARGS=--status: what is left
 	@$(BIN)/python -m tools.thorough $(ARGS)
 
 test-more: .venv/.dev ## what `make test` and `make test-long` play a part of, whole: all suites of the rules on Prometheus 3.x too, longer histories: ten minutes
@@ -83,7 +83,7 @@ test-live: .venv/.dev ## what needs real time and the processor when it needs it
 garden: .venv/.dev ## all hostile requests and answers of tests/garden through the sidecar, nginx and HAProxy: two minutes; a part of test-live
 	$(BIN)/pytest -m live tests/garden $(ARGS)
 
-test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes
+test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes; ARGS="-m core": those of .ci/run, which compile nothing
 	$(BIN)/pytest -m engine $(ARGS)
 
 mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool; ARGS=--recorded: only whether the last complete run was on these rules
