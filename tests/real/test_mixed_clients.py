@@ -7,6 +7,7 @@ get them.
 """
 
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ from tests.real.mixed_clients import (
     play,
     questions,
 )
-from tests.real.mixed_table import Row, Truth, keep, row_of, sums_beside
+from tests.real.mixed_table import CHECKOUT, Row, Truth, keep, row_of, sums_beside
 from tests.real.server import MODEL, SLOTS, RunningEngine
 from tests.real.told import Line, page_of, total_of, uptime
 from tests.real.traced_vllm import BATCH_SECONDS, Traced, traced_vllm
@@ -172,6 +173,12 @@ def told(row: Row, study: Study) -> str:
     return f"{row}; not split: {dict(Counter((kinds[line.request_id], line.fields['reason']) for line in unsplit))}"
 
 
+def act_on() -> set[str]:
+    """The reasons for which docs/troubleshooting.md says what to do."""
+    table = (CHECKOUT / "docs" / "troubleshooting.md").read_text().partition("| `reason` |")[2].partition("\n\n")[0]
+    return {reason for line in table.splitlines() for reason in re.findall(r"`(\w+)`", line.partition(" | ")[0])}
+
+
 def those_who_left_are_no_errors(study: Study) -> None:
     """Each client that left is counted as that, in the stage in which it was, and holds nothing any more."""
     left = study.judged.of(study.case.leaving)
@@ -235,6 +242,7 @@ def test_vllms_other_kinds_are_estimated(vllm_study: Study, say: Say) -> None:
     say(f"  {told(row, vllm_study)}")
 
     assert row.share("engine", "estimated") >= 0.95
+    assert row.reasons.keys() <= act_on()
     assert min(row.model_known, row.bucket_known) >= 0.99
 
 
@@ -275,6 +283,7 @@ def test_vllm_that_reports_nothing_is_estimated(
     say(f"  {told(row, study)}")
 
     assert row.share("estimated") >= 0.95
+    assert row.reasons.keys() <= act_on()
     assert min(row.model_known, row.bucket_known) >= 0.99
     assert row.verdicts is not None
     assert row.slowest is not None
@@ -385,6 +394,7 @@ def test_triton_is_split_where_requests_are_alone(
     say(f"  {told(row, study)}")
 
     assert row.share("engine", "derived") >= 0.9
+    assert row.reasons.keys() <= act_on()
     assert row.model_known >= 0.99
     assert wrong_at_triton(study) == []
 
@@ -407,7 +417,7 @@ def test_triton_beside_others_is_never_split_wrongly(
 
     assert row.model_known >= 0.99
     assert wrong_at_triton(study) == []
-    assert row.reasons.keys() <= {"no_report", "report_incomplete"}
+    assert row.reasons.keys() <= act_on()
     assert study.in_flight == 0
 
 
