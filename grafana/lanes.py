@@ -26,7 +26,8 @@ def _answer_began(part: str) -> str:
     return summed(f"rate(llm_time_to_first_output_token_seconds_{part}[R])", by="lane")
 
 
-_REASONING, _ANSWER = (summed(f"increase(llm_{which}_tokens_sum[W])", by="WHO") for which in ("reasoning", "answer"))
+_REASONING = summed("increase(llm_reasoning_tokens_sum[W])", by="WHO")
+_OF_ANSWERS = summed("increase(llm_answer_tokens_count[W])", by="WHO")
 _REASONED = tuple(summed(f"rate(llm_reasoning_seconds_{part}[R])", by="lane") for part in ("sum", "count"))
 
 _PHASE = "llm_request_phase_seconds"
@@ -181,7 +182,7 @@ _SUMS = Row(
             Kind.TABLE,
             "Prompts and answers by lane",
             "Longer prompts are the silent cause of most queues, and longer answers hold their slots for longer. The cached share of"
-            " prompt tokens: after a fall the same prompts cost more. Reasoning: its share of an answer's tokens, where the engine counts it. At arrival: before any request is served, an estimate from the text."
+            " prompt tokens: after a fall the same prompts cost more. Reasoning: the part of an answer that is, where the engine counts it. At arrival: before any request is served, an estimate from the text."
             " On time: of all output events, each due a TPOT threshold after the one before.",
             f"{OK}; at arrival: inference requests whose body arrived whole",
             "short",
@@ -195,7 +196,7 @@ _SUMS = Row(
                 ),
                 Query(f"{_CACHED} / ({_CACHED} + {_UNCACHED}) >= 0", "cached", unit="percentunit", decimals=0),
                 _mean("llm_output_tokens", "answer"),
-                Query(f"{_REASONING} / ({_REASONING} + {_ANSWER}) >= 0", "reasoning", unit="percentunit", decimals=0),
+                Query(f"{_REASONING} / {_OF_ANSWERS} >= 0", "reasoning"),
                 Query(
                     over_range(0.95, "llm_request_seconds", by="WHO", selector='{streaming="true"}'),
                     "request p95",

@@ -354,11 +354,6 @@ class RequestObserver:
         counted = self._peek.prompt_tokens
         return self._shared.lengths.tokens(model, self._peek.text_bytes) if counted is None else counted
 
-    def _usual_tokens(self) -> float | None:
-        """The tokens of a text of its length on an engine that counts none: for its label alone. No objective is judged by them."""
-        scale, text_bytes = self._engine.speaks.usual_tokens_per_byte, self._peek.text_bytes
-        return None if scale is None or not text_bytes else text_bytes * scale
-
     def _arrive(self) -> None:
         """Start the request's deadlines, once its body is complete and its lane is known."""
         received_at = self._timeline.received_at
@@ -653,7 +648,10 @@ class RequestObserver:
         """The prompt bucket: by the engine's count, else an estimate, once enough prompts of the model were counted."""
         shared, usage = self._shared, self._timeline.usage
         if usage is None or usage.prompt_tokens is None:
-            return shared.buckets.bucket_of(self._estimated_tokens(self._labels.model) or self._usual_tokens())
+            tokens, text_bytes = self._estimated_tokens(self._labels.model), self._peek.text_bytes
+            if tokens is None and text_bytes and (scale := self._engine.speaks.usual_tokens_per_byte) is not None:
+                tokens = text_bytes * scale  # for the label alone: no objective is judged by it
+            return shared.buckets.bucket_of(tokens)
         if self._lane_at_length is not None:
             self._instruments.recorder.lane_by_length(self._lane_at_length(usage.prompt_tokens) == self._labels.lane)
         if self._teaches:

@@ -311,14 +311,18 @@ class Settlement:
         self._settle(account, report, reason)
 
     def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:
-        if (report is None or report.narrows) and reason in ESTIMABLE:
+        helped = account.estimate is not None or self.engine.reads_sums
+        if helped and (report is None or report.narrows) and reason in ESTIMABLE:
             report, reason = self._without_split(account, report, reason)
         if report is not None and report.usage is not None and account.marks.usage is None:
             account = self._counted(account, report.usage)
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
         transfer = None if report is None else report.kv_transfer_seconds
-        reasoning = None if report is None else report.reasoning_seconds
-        settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer, reasoning_seconds=reasoning)
+        settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
+        if (
+            report is not None and report.reasoning_seconds is not None
+        ):  # of few requests, and a keyword more costs all of them
+            settled = replace(settled, reasoning_seconds=report.reasoning_seconds)
         self._recorder.settled(settled, self._unix())
         at = self.clock()
         missed = self._slo.settled(settled.key, settled, at)
