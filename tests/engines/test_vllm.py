@@ -1,16 +1,20 @@
 """vLLM's own times of a request, as they stand in real answers, and the handling of values that are not times."""
 
+import json
 import pathlib
 from collections.abc import Mapping
 
 import pytest
 
+from sidecar.engines.engine import Engine
 from sidecar.engines.kind import Wire
 from sidecar.engines.vllm import VLLM, report_of
 from sidecar.ledger.report import EngineReport
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.reader import EventReader
 from tests.support.streams import STREAMS, dialect_of
+from tests.support.vllm_stream import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, post
+from tests.support.walk import Walk
 
 
 def extras_of(recording: str) -> Mapping[str, object] | None:
@@ -146,3 +150,44 @@ def test_what_is_no_duration_is_not_stated(value: object) -> None:
 @pytest.mark.parametrize("extras", [None, {}, {"metrics": None}, {"metrics": []}, {"metrics": {}}, {"timings": {}}])
 def test_nothing_usable_is_no_report(extras: Mapping[str, object] | None) -> None:
     assert report_of(extras) is None
+
+
+REASONED = {
+    "choices": [],
+    "usage": {
+        "prompt_tokens": 600,
+        "completion_tokens": 58,
+        "completion_tokens_details": {"reasoning_tokens": 36},
+    },
+    "metrics": {
+        "queue_time_ms": 100,
+        "time_to_first_token_ms": 300,
+        "generation_time_ms": 200,
+        "output_token_metrics": {
+            "reasoning": {"token_count": 36, "time_to_first_token_ms": 300.0},
+            "content": {"token_count": 20, "time_to_first_token_ms": 450.0},
+            "unclassified_token_count": 2,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("sent", [True, False], ids=["reasoning is sent", "reasoning is not sent"])
+def test_the_page_tells_reasoning_from_the_answer(*, sent: bool) -> None:
+    """Tokens and seconds of both, in the whole sidecar; an answer that states no count adds nothing."""
+    walk = Walk(engine=Engine("vllm", ["tiny"]), include_usage=False)
+    thought = TOKEN.replace(b'"content"', b'"reasoning_content"') if sent else ROLE
+    for usage in (b"data: %b\n\n" % json.dumps(REASONED).encode(), USAGE):
+        walk.client().send(post({"stream": True}))
+        walk.engine.send(STREAM)
+        walk.clock.later(0.45)
+        walk.engine.send(chunk(thought))
+        walk.clock.later(0.2)
+        walk.engine.send(chunk(TOKEN) + chunk(FINISH) + chunk(usage) + chunk(DONE) + b"0\r\n\r\n")
+
+    assert (walk.value("llm_reasoning_tokens_sum"), walk.value("llm_answer_tokens_sum")) == (36, 22)
+    assert walk.value("llm_reasoning_tokens_count") == 1
+    assert walk.value("llm_reasoning_seconds_sum") == pytest.approx(0.15)
+    assert [account.reasoning_seconds for account in walk.accounts] == [pytest.approx(0.15), None]
+    unsent = walk.accounts[0].ledger.shares  # type: ignore[union-attr]
+    assert ("unattributed" in {share.phase.value for share in unsent}) is not sent
