@@ -68,7 +68,7 @@ wheels: .venv/.dev ## the compiled wheel, as the image installs it, and the pure
 release: .venv/.dev .venv/.release ## all that a release publishes, into dist/release/, built twice, compared and tried: twenty minutes; ARGS=--check: only tried
 	@$(BIN)/python -m tools.release $(ARGS)
 
-thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 110 minutes and what is left of the parts beside, at once or bit by bit; ARGS=--status: what is left
+thorough: .venv/.dev ## what is too long for .ci/run, with a record of each part: 115 minutes and what is left of the parts beside, at once or bit by bit; ARGS=--status: what is left
 	@$(BIN)/python -m tools.thorough $(ARGS)
 
 test-more: .venv/.dev ## what `make test` and `make test-long` play a part of, whole: all suites of the rules on Prometheus 3.x too, longer histories: ten minutes

@@ -148,11 +148,11 @@ class Player:
     def __init__(self, case: Case, sidecar: SidecarProcess) -> None:
         self.case, self.sidecar, self.loads = case, sidecar, 0
 
-    def play(self, kinds: Sequence[Kind], count: int) -> Load:
+    def play(self, kinds: Sequence[Kind], count: int, clients: int | None = None) -> Load:
         self.loads += 1
         known = len(self.sidecar.log_lines("request"))
         asked = questions(kinds, count, self.case.model, f"{self.case.name}-{self.loads}", seed=self.loads)
-        seen = asyncio.run(play(self.sidecar.port, asked, self.case.clients, self.case.pause))
+        seen = asyncio.run(play(self.sidecar.port, asked, clients or self.case.clients, self.case.pause))
         lines = self.sidecar.wait_for_log_lines("request", known + count, patience_seconds=SETTLES_SECONDS)
         by_name = {line.request_id: line for line in map(Line, lines)}
         return Load([by_name[name] for name in seen if name in by_name], seen)
@@ -265,12 +265,12 @@ def test_vllms_clients_that_left_are_no_errors(vllm_study: Study) -> None:
 
 
 def learn(sidecar: SidecarProcess, player: Player) -> None:
-    """Any traffic, until the estimator is ready or the time is over."""
+    """Traffic below saturation, as many clients as slots, until the estimator is ready or the time is over."""
     deadline = time.monotonic() + LEARNS_SECONDS
     while time.monotonic() < deadline and not total_of(
         page_of(sidecar), "llm_estimator_ready", model=player.case.engine.model
     ):
-        player.play(player.case.reported, LEARNS_AT_ONCE)
+        player.play(player.case.reported, LEARNS_AT_ONCE, SLOTS)
 
 
 def test_vllm_that_reports_nothing_is_estimated(
