@@ -83,7 +83,7 @@ test-live: .venv/.dev ## what needs real time and the processor when it needs it
 garden: .venv/.dev ## all hostile requests and answers of tests/garden through the sidecar, nginx and HAProxy: two minutes; a part of test-live
 	$(BIN)/pytest -m live tests/garden $(ARGS)
 
-test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes; ARGS="-m core": those of .ci/run, which compile nothing
+test-engines: .venv/.dev ## the tests that start real engines on the CPU; the first run downloads 3.5 GB and compiles for 10 minutes; ARGS="-m core tests/real": those of .ci/run, which compile nothing
 	$(BIN)/pytest -m engine $(ARGS)
 
 mutants: .venv/.dev ## every mistake that an alert rule can have, against the scenarios: some ten minutes on two cores, and it needs promtool; ARGS=--recorded: only whether the last complete run was on these rules

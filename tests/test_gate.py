@@ -13,7 +13,7 @@ from tools.thorough import PARTS
 CHECKOUT = Path(__file__).parents[1]
 GATE = (CHECKOUT / ".ci/run").read_text()
 MINUTES = {command: int(minutes) for minutes, command in re.findall(r"^ ?(\d+) (.+)$", GATE, re.MULTILINE)}
-CORE = 'make test-engines ARGS="-m core"'
+CORE = 'make test-engines ARGS="-m core tests/real"'
 MOST_OF_CORE = 8
 """Minutes for the real engines, their installation included."""
 
