@@ -103,7 +103,7 @@ def estimated(requests: list[SimulatedRequest], seed: int, *, reports: bool = Fa
     began = time.perf_counter()
     for at, kind, number in sorted(events):
         if kind == 0:
-            estimator.arrived(number, at)
+            estimator.arrived(number, at, streaming=True)
         elif kind == 1:
             estimator.spoke(number, at)
         else:

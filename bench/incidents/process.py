@@ -117,7 +117,7 @@ class Process:
         stated, text = self._body(request)
         labels = self._labels(request, self._estimated_bucket(request))
         self._in_flight.enter(number, labels, at)
-        self._estimates.arrived(number, at)
+        self._estimates.arrived(number, at, streaming=request.streaming)
         tokens = self._lengths.tokens(request.model, text) if stated is None else float(stated)
         self._slo.received(number, at, labels, streaming=request.streaming, prompt_tokens=tokens)
 

@@ -35,6 +35,11 @@ REMEMBERED_STEPS = 32
 """Engine steps kept before each first token; for a prefill over more steps, the cost alone is precise enough."""
 SAME_STEP_SECONDS = 0.001
 """Outputs closer together than this belong to one step, or to steps too short to matter."""
+STEPS_SEARCHED = 8
+"""The longest silence among the last so many of these is taken for the one in which a prompt was computed, where its cost is not known. It may be
+that of another prompt shortly before: so such a cost is rather too high."""
+RECENT_WAITS = 16
+"""A request whose first token is hidden waits for no longer than the slowest of so many others did."""
 ARRIVALS_CONSIDERED = 100
 IDLE_SHARE = 0.05
 """Least share of idle arrivals among the recent ones for learning; below it the engine counts as saturated."""
@@ -117,6 +122,16 @@ class Visit:
     def ttft_seconds(self) -> float | None:
         return None if self.first_token_at is None else self.first_token_at - self.arrived_at
 
+    @property
+    def silence_seconds(self) -> float | None:
+        """From the begin of the longest of the engine's last silences until the first token; None if no other had output meanwhile."""
+        at, last = self.first_token_at, self.steps[-STEPS_SEARCHED:]
+        since = [step for step in last if step >= self.arrived_at]
+        if at is None or not since:
+            return None
+        ends = [*since[1:], at]
+        return at - max(zip(since, ends, strict=True), key=lambda silence: silence[1] - silence[0])[0]
+
     def prefill(self, cost_seconds: float) -> tuple[float, Basis]:
         """Seconds of its prefill, from the cost of its prompt and the start of the engine's step, at most its TTFT; and how they were found."""
         assert self.first_token_at is not None
@@ -136,6 +151,10 @@ class Estimator:
         """`costs`: of the engine's prompts; None: of its own, which begin without samples."""
         self.costs = PromptCosts() if costs is None else costs
         self._waiting: dict[Hashable, Visit] = {}
+        self._hidden: dict[Hashable, Visit] = {}
+        """Requests that are not streamed."""
+        self._waits: deque[float] = deque(maxlen=RECENT_WAITS)
+        """Seconds until the last first tokens."""
         self._streaming: dict[Hashable, Visit] = {}
         self._most_streaming = 0
         self._steps: deque[float] = deque(maxlen=REMEMBERED_STEPS)
@@ -148,17 +167,23 @@ class Estimator:
 
     # --- requests in flight -------------------------------------------------------------------------------------------
 
-    def arrived(self, key: Hashable, at: float) -> None:
-        """A whole request goes to the engine. A non-streamed one waits until its end: its first token is hidden."""
+    def arrived(self, key: Hashable, at: float, *, streaming: bool) -> None:
+        """A whole request goes to the engine. `streaming`: its first token will be seen."""
         self._arrived_at = at
-        streaming, recent = len(self._streaming), self._recent
-        idle = not self._waiting and (streaming == 0 or streaming < self._most_streaming)
+        running, recent = len(self._streaming) + len(self._hidden), self._recent
+        waits = bool(self._waiting) or bool(self._hidden and self._hides_a_wait(at))
+        idle = not waits and (running == 0 or running < self._most_streaming)
         if len(recent) == ARRIVALS_CONSIDERED:
             self._recent_idle -= recent[0]
         recent.append(idle)
         self._recent_idle += idle
         saturated = self._recent_idle < IDLE_SHARE * len(recent)
-        self._waiting[key] = Visit(at, idle, idle and not saturated, self._era)
+        (self._waiting if streaming else self._hidden)[key] = Visit(at, idle, idle and not saturated, self._era)
+
+    def _hides_a_wait(self, at: float) -> bool:
+        """Whether a request that is not streamed may still wait: it has waited for less than the slowest of the last streamed ones did."""
+        longest = max(self._waits, default=inf)
+        return any(at - visit.arrived_at <= longest for visit in self._hidden.values())
 
     def spoke(self, key: Hashable, at: float) -> None:
         """Output for this request was read."""
@@ -166,6 +191,7 @@ class Estimator:
         if visit is not None:
             visit.first_token_at, visit.steps = at, tuple(self._steps)
             self._streaming[key] = visit
+            self._waits.append(at - visit.arrived_at)
             self._most_streaming = max(self._most_streaming, len(self._streaming))
         steps = self._steps
         if steps and at - steps[-1] < SAME_STEP_SECONDS:
@@ -175,15 +201,19 @@ class Estimator:
 
     def left(self, key: Hashable) -> Visit | None:
         """The request ended, in any way. None if it never arrived whole."""
-        return self._streaming.pop(key, None) or self._waiting.pop(key, None)
+        return self._streaming.pop(key, None) or self._waiting.pop(key, None) or self._hidden.pop(key, None)
 
     # --- learning and answering ---------------------------------------------------------------------------------------
 
     def learn(self, model: str, lengths: Lengths, visit: Visit) -> None:
         """Learn from a streamed request that ended well, if it did not queue."""
         seconds = visit.ttft_seconds
-        if visit.teaches and visit.era == self._era and seconds is not None:
+        if visit.era != self._era or seconds is None:
+            return
+        if visit.teaches:
             self.costs.idle(model, lengths, seconds)
+        elif (silence := visit.silence_seconds) is not None:
+            self.costs.stepped(model, lengths, silence)
 
     def reported(
         self, model: str, lengths: Lengths, seconds: float, arrived_at: float, estimate: Estimate | None = None
@@ -227,6 +257,7 @@ class Estimator:
         self._recent_idle = 0
         self._steps.clear()
         self._most_streaming = 0
+        self._waits.clear()
 
     def keep_only(self, models: Iterable[str]) -> None:
         """Drop what is known of all models but these, which the engine serves now."""

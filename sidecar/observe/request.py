@@ -364,7 +364,7 @@ class RequestObserver:
             self._instruments.slo.encodes(self._key, received_at, self._labels)
             return
         if self._instruments.estimates is not None:
-            self._instruments.estimates.arrived(self._key, received_at)
+            self._instruments.estimates.arrived(self._key, received_at, streaming=self._peek.stream is True)
         seen = self._peek
         self._instruments.slo.received(
             self._key,

@@ -10,10 +10,10 @@ import pytest
 from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import LLAMA_13B
 from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
-from sidecar.engines.estimator import FEWEST_TRUTHS, Basis, Estimator, Visit
+from sidecar.engines.estimator import FEWEST_TRUTHS, STEPS_SEARCHED, Basis, Estimator, Visit
 from sidecar.ledger.account import Estimate
-from sidecar.pod.costs.prefill_cost import REACH, READY_SAMPLES, Length, Lengths, Refusal, lengths_of
-from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES, MAX_MODELS, PromptCosts, Usual
+from sidecar.pod.costs.prefill_cost import READY_SAMPLES, Length, Lengths, Refusal, lengths_of
+from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES, FURTHEST, MAX_MODELS, PromptCosts, Usual
 
 
 NUMBERS = count()
@@ -36,9 +36,9 @@ class EstimatorHarness:
         self.estimator = Estimator(PromptCosts(usual))
         self.now = 100.0
 
-    def comes(self) -> int:
+    def comes(self, *, streaming: bool = True) -> int:
         key = next(NUMBERS)
-        self.estimator.arrived(key, self.now)
+        self.estimator.arrived(key, self.now, streaming=streaming)
         return key
 
     def speaks(self, key: int, *, after: float = 0.0) -> None:
@@ -172,6 +172,51 @@ def test_who_came_when_every_slot_may_be_taken_teaches_nothing() -> None:
     assert (unseen, harness.estimator.costs.samples("m")) == (0, 2)
 
 
+def test_a_whole_answer_in_flight_waits_no_longer_than_streams_did() -> None:
+    """Its first token is hidden: beside one that came just now no request is idle, beside one that came long ago it is, as beside a stream."""
+    harness = EstimatorHarness()
+    for _ in range(2):
+        streams = [harness.comes() for _ in range(3)]
+        for stream in streams:
+            harness.speaks(stream, after=0.1)
+        for stream in streams:
+            harness.estimator.left(stream)
+    harness.now += 10
+    whole = harness.comes(streaming=False)
+    harness.now += 0.2
+    young = harness.comes()
+    harness.speaks(young, after=0.1)
+    harness.leaves(young, 500)
+    before = harness.estimator.costs.samples("m")
+    harness.now += 0.2
+    old = harness.comes()
+    harness.speaks(old, after=0.1)
+    harness.leaves(old, 500)
+
+    assert (before, harness.estimator.costs.samples("m")) == (0, 1)
+    assert harness.estimator.left(whole) is not None
+
+
+def test_a_saturated_engine_that_reports_nothing_is_learned_by_its_steps() -> None:
+    """Always one waits, so none is idle. A stream has output at each step; a prompt's step is silent for as long as the prompt costs."""
+    harness, rng = EstimatorHarness(), Random(5)
+    stream = harness.comes()
+    harness.speaks(stream, after=1.0)
+    waiting = harness.comes()
+    tokens = 500
+    for _ in range(2 * READY_SAMPLES):
+        after, harness.now = harness.comes(), harness.now + 0.01
+        for _ in range(STEPS_SEARCHED):
+            harness.speaks(stream, after=0.01)
+        harness.speaks(waiting, after=cost(tokens))
+        harness.leaves(waiting, tokens)
+        waiting, tokens = after, round(100 * 100 ** rng.random())
+
+    assert harness.estimator.costs.samples("m") == 0
+    assert harness.estimator.costs.ready("m")
+    assert harness.asked(2_000) == pytest.approx(cost(2_000), rel=0.2)
+
+
 def test_a_saturated_window_teaches_nothing_and_takes_nothing_away() -> None:
     """In each of ten rounds one of fifty requests looks idle and is not: the estimate stays what it was."""
     harness = EstimatorHarness().taught()
@@ -208,7 +253,7 @@ def test_it_answers_after_so_many_and_not_before() -> None:
     assert answers[FIRST_ANSWER_SAMPLES:] == [pytest.approx(cost(500))] * 10
 
 
-@pytest.mark.parametrize("tokens", [100 / REACH / 1.3, 10_000 * REACH * 1.3])
+@pytest.mark.parametrize("tokens", [100 / FURTHEST / 1.3, 10_000 * FURTHEST * 1.3])
 def test_it_does_not_answer_for_lengths_that_it_has_not_seen(tokens: float) -> None:
     assert EstimatorHarness().taught().asked(tokens) is Refusal.OUTSIDE
 
@@ -413,7 +458,7 @@ def observed(requests: list[SimulatedRequest]) -> list[float | Refusal]:
     estimator, found = Estimator(), dict[int, float | Refusal]()
     for at, kind, number in sorted(events):
         if kind == 0:
-            estimator.arrived(number, at)
+            estimator.arrived(number, at, streaming=True)
         elif kind == 1:
             estimator.spoke(number, at)
         else:

@@ -111,13 +111,16 @@ class Curve(Learner):
         "_learned": Amount(whole=True),
     }
 
-    def __init__(self, ring: int = RING, *, ready: int = READY_SAMPLES, most_error: float = MOST_ERROR) -> None:
+    def __init__(
+        self, ring: int = RING, *, ready: int = READY_SAMPLES, most_error: float = MOST_ERROR, reach: float = REACH
+    ) -> None:
         """`ring`: samples kept per class of length. `ready`: samples before it answers; between GROUP_SAMPLES and READY_SAMPLES.
-        `most_error`: median relative error of samples above which it does not.
+        `most_error`: median relative error of samples above which it does not. `reach`: factor beyond the learned lengths up to which it does.
         """
         self._ring = ring
         self._ready = ready
         self._most_error = most_error
+        self._reach = reach
         self._rings: dict[int, deque[tuple[float, float]]] = {}
         self._errors: deque[float] = deque(maxlen=RECENT_ERRORS)
         self._lengths: list[float] = []
@@ -155,7 +158,7 @@ class Curve(Learner):
         if self._learned >= GROUP_SAMPLES:
             if self._stale:
                 self._freshen()
-            if self._lengths and self._reach_from <= length <= self._reach_to:
+            if self._lengths and self._shortest <= length * REACH and length <= self._longest * REACH:
                 expected = self._at(length)
                 more = expected - seconds
                 self._errors.append(more / expected if more >= 0.0 else -more / seconds)
@@ -182,6 +185,10 @@ class Curve(Learner):
             return self._at(length)
         return Refusal.OUTSIDE
 
+    def beyond(self, length: float) -> float:
+        """Factor by which a length lies beyond all learned ones; 1 for one between them. Asked after `cost`."""
+        return max(1.0, self._shortest / length, length / self._longest) if self._longest else 1.0
+
     def most(self, length: float) -> float | None:
         """Seconds that such a prompt takes at most, by the slowest sample, whether length explains the samples or not; None
         before there are enough.
@@ -204,7 +211,7 @@ class Curve(Learner):
             samples = [sample for ring in self._rings.values() for sample in ring]
             self._lengths, self._seconds = _line(samples)
             self._shortest, self._longest = self._lengths[0], self._lengths[-1]
-        self._reach_from, self._reach_to = self._shortest / REACH, self._longest * REACH
+        self._reach_from, self._reach_to = self._shortest / self._reach, self._longest * self._reach
         if (
             not self._lengths
             or self._learned < self._ready

@@ -4,15 +4,18 @@ What tells, the best first:
 
 - reports of the engine on other requests, by whatever way they came;
 - requests that did not queue: their whole time to first token is the cost of their prompt, the engine's front end included;
+- where there are none of both, as in a saturated engine that reports nothing, its steps: the last long silence before a first token, in
+  which at least a part of this prompt was computed;
 - what is usual on this pod, or was on the pod whose usual values it was given (`prefill_work.py`), and what prompts add to the
   engine's steps (`step_model.py`): in tokens, and with nothing learned here yet.
 
-The first two are learned whether objectives burn or not: they are the cost of now and not the usual one, against which now is compared. It
+The first three are learned whether objectives burn or not: they are the cost of now and not the usual one, against which now is compared. It
 answers from the first few samples on, and says on how many an answer rests. It refuses to know requests, and what an answer is used for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,6 +24,10 @@ from sidecar.pod.costs.prefill_cost import IN_TOKENS, READY_SAMPLES, Curve, Leng
 
 FIRST_ANSWER_SAMPLES = 8
 """Samples before an answer: at a request a minute, within ten minutes."""
+FURTHEST = 4.0
+"""Factor beyond the shortest and the longest learned length up to which there is an answer."""
+WORTH_OF_STEPS = 4.0
+"""However many steps told of it, a cost is known as by so many samples: a step may hold a part of the prompt, and other prompts."""
 MAX_MODELS = 17
 """The closed set of model labels, and `other`."""
 Usual = Callable[[str, float], float | None]
@@ -28,29 +35,32 @@ Usual = Callable[[str, float], float | None]
 
 
 class Price(NamedTuple):
-    """Seconds of a prompt's prefill, and the number of samples on which they rest, with READY_SAMPLES for what is usual."""
+    """Seconds of a prompt's prefill, and the number of samples on which they rest: READY_SAMPLES for what is usual, fewer for a length
+    beyond the learned ones.
+    """
 
     seconds: float
-    samples: int
+    samples: float
 
 
 def _unknown(_model: str, _tokens: float) -> float | None:
     return None
 
 
-_BETTER_FIRST = (True, False)
+_BEST_FIRST = (attrgetter("by_report"), attrgetter("by_idle"))
 _NOTHING_TOLD: Mapping[str, "_Told"] = MappingProxyType({})
 
 
 class _Told:
     """All that was told of the prompts of one model, in one measure of length."""
 
-    __slots__ = ("by_idle", "by_report")
+    __slots__ = ("by_idle", "by_report", "by_step")
 
     def __init__(self) -> None:
-        # A report is true, however much prompts that are computed together differ from one that is alone.
-        self.by_report = Curve(ready=FIRST_ANSWER_SAMPLES, most_error=inf)
-        self.by_idle = Curve(ready=FIRST_ANSWER_SAMPLES)
+        # A report is true, however much prompts that are computed together differ from one that is alone; and steps hold others too.
+        self.by_report = Curve(ready=FIRST_ANSWER_SAMPLES, most_error=inf, reach=FURTHEST)
+        self.by_idle = Curve(ready=FIRST_ANSWER_SAMPLES, reach=FURTHEST)
+        self.by_step = Curve(ready=READY_SAMPLES, most_error=inf, reach=FURTHEST)
 
 
 class PromptCosts:
@@ -71,24 +81,42 @@ class PromptCosts:
         if lengths and seconds > 0.0 and (told := self._told_of(model, lengths[0][1])) is not None:
             told.by_idle.learn(lengths[0][0], seconds)
 
+    def stepped(self, model: str, lengths: Lengths, seconds: float) -> None:
+        """The last long silence before the first token of such a prompt."""
+        if lengths and seconds > 0.0 and (told := self._told_of(model, lengths[0][1])) is not None:
+            told.by_step.learn(lengths[0][0], seconds)
+
     def price(self, model: str, lengths: Lengths) -> "Price | Refusal":
         """The seconds that such a prompt takes now, by the best that tells of its length, or the reason why none does."""
         refusal: Refusal | None = None
         of_model = self._told.get(model, _NOTHING_TOLD)
-        for by_report in _BETTER_FIRST if of_model else ():
+        for told_by in _BEST_FIRST if of_model else ():
             for value, measure in lengths:
                 told = of_model.get(measure)
-                if told is None or not (curve := told.by_report if by_report else told.by_idle).samples:
+                if told is None or not (curve := told_by(told)).samples:
                     continue
                 seconds = curve.cost(value)
                 if not isinstance(seconds, Refusal):
-                    return Price(seconds, curve.samples)
+                    return Price(seconds, curve.samples / curve.beyond(value) ** 2)
                 refusal = seconds if refusal in (None, Refusal.FEW_SAMPLES) else refusal
-        if refusal is not Refusal.INCONSISTENT:
-            for value, measure in lengths:
-                usual = self._usual(model, value) if measure == IN_TOKENS else None
-                if usual is not None:
-                    return Price(usual, READY_SAMPLES)
+        return self._price_elsewhere(model, lengths, of_model, refusal)
+
+    def _price_elsewhere(
+        self, model: str, lengths: Lengths, of_model: "Mapping[str, _Told]", refusal: Refusal | None
+    ) -> "Price | Refusal":
+        """The same by what is usual, else by the engine's steps. `refusal`: the reason why nothing better tells."""
+        if refusal is Refusal.INCONSISTENT:
+            return refusal
+        for value, measure in lengths:
+            usual = self._usual(model, value) if measure == IN_TOKENS else None
+            if usual is not None:
+                return Price(usual, READY_SAMPLES)
+        for value, measure in lengths:
+            told = of_model.get(measure)
+            if told is not None and told.by_step.samples:
+                seconds = told.by_step.cost(value)
+                if not isinstance(seconds, Refusal):
+                    return Price(seconds, WORTH_OF_STEPS)
         return refusal or (Refusal.FEW_SAMPLES if lengths else Refusal.NO_LENGTH)
 
     def forget(self) -> None:
@@ -106,15 +134,13 @@ class PromptCosts:
 
     def ready(self, model: str) -> bool:
         """Whether it answers for prompts of this model from what it has learned itself, at lengths that it has seen."""
-        return any(curve.refusal is None for curve in self._curves_of(model))
+        of_model = self._told.get(model, _NOTHING_TOLD).values()
+        return any(curve.refusal is None for told in of_model for curve in (told.by_report, told.by_idle, told.by_step))
 
     def samples(self, model: str) -> int:
-        """Number of samples of this model that it remembers."""
-        return sum(curve.samples for curve in self._curves_of(model))
-
-    def _curves_of(self, model: str) -> Iterator[Curve]:
-        for told in self._told.get(model, _NOTHING_TOLD).values():
-            yield from (told.by_report, told.by_idle)
+        """Number of reports and of requests that did not queue which it remembers of this model."""
+        of_model = self._told.get(model, _NOTHING_TOLD).values()
+        return sum(told.by_report.samples + told.by_idle.samples for told in of_model)
 
     def _told_of(self, model: str, measure: str) -> _Told | None:
         """Begun if it is new; None where there are too many models."""

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from sidecar.pod.costs.prefill_cost import MOST_ERROR, READY_SAMPLES, Lengths, Refusal, lengths_of
-from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES, MAX_MODELS, Price, PromptCosts
+from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES, MAX_MODELS, WORTH_OF_STEPS, Price, PromptCosts
 
 
 def cost(tokens: float) -> float:
@@ -97,6 +97,32 @@ def test_it_answers_by_what_is_usual_for_lengths_that_were_not_seen_here() -> No
 
     assert seconds_of(costs.price("m", tokens_of(1_000))) == pytest.approx(3 * cost(1_000), rel=0.1)
     assert seconds_of(costs.price("m", tokens_of(100_000))) == pytest.approx(cost(100_000))
+
+
+def test_steps_are_asked_last_and_are_worth_few_samples() -> None:
+    costs = PromptCosts()
+    for tokens in lengths(4 * READY_SAMPLES):
+        costs.stepped("m", tokens_of(tokens), 2 * cost(tokens))
+    by_steps = costs.price("m", tokens_of(1_000))
+    for tokens in lengths(4 * READY_SAMPLES):
+        costs.idle("m", tokens_of(tokens), cost(tokens))
+
+    assert by_steps == Price(pytest.approx(2 * cost(1_000), rel=0.1), WORTH_OF_STEPS)  # type: ignore[arg-type]
+    assert seconds_of(costs.price("m", tokens_of(1_000))) == pytest.approx(cost(1_000), rel=0.1)
+
+
+def test_a_length_beyond_the_learned_ones_rests_on_fewer_samples() -> None:
+    """Up to a factor of four it lies on the line through them, and no further."""
+    costs = PromptCosts()
+    for tokens in lengths(60):
+        costs.idle("m", tokens_of(tokens), cost(tokens))
+    inside, beyond = costs.price("m", tokens_of(5_000)), costs.price("m", tokens_of(30_000))
+
+    assert isinstance(inside, Price)
+    assert isinstance(beyond, Price)
+    assert beyond.seconds == pytest.approx(cost(30_000), rel=0.2)
+    assert beyond.samples < inside.samples / 8
+    assert costs.price("m", tokens_of(50_000)) is Refusal.OUTSIDE
 
 
 def test_a_prompt_without_a_length_has_no_price_and_teaches_nothing() -> None:
