@@ -1,11 +1,12 @@
 """Builds the real engines and prints how far it is: `python -m tests.real.build`, ten minutes on two idle cores.
 
 The engines' tests build what is not there yet. `.ci/install --thorough` calls this. It knows nothing
-of how an engine is built (`environment.py`, `llama_cpp_environment.py`, `triton_environment.py`), and it starts none.
+of how an engine is built (`environment.py`, `dynamo_environment.py` and the others), and it starts none.
 """
 
 import sys
 
+from tests.real.dynamo_environment import dynamo_environment
 from tests.real.environment import BuildError, vllm_environment
 from tests.real.llama_cpp_environment import llama_cpp_environment
 from tests.real.triton_environment import triton_environment
@@ -19,7 +20,9 @@ def main() -> int:
 
     try:
         triton_environment(say)
-        llama_cpp_environment(vllm_environment(say).model, say)
+        model = vllm_environment(say).model
+        dynamo_environment(model, say)
+        llama_cpp_environment(model, say)
     except BuildError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.dynamo_environment import DynamoBuild, dynamo_environment
+from tests.real.dynamo_server import RunningDynamo, running_dynamo
 from tests.real.environment import BuildError, Environment, Say, vllm_environment
 from tests.real.llama_cpp_environment import LlamaCpp, llama_cpp_environment
 from tests.real.llama_cpp_server import running_llama_cpp
@@ -80,4 +82,19 @@ def llama_cpp(llama_cpp_built: LlamaCpp, say: Say, tmp_path_factory: pytest.Temp
     """A llama.cpp server with four slots."""
     with running_llama_cpp(llama_cpp_built, tmp_path_factory.mktemp("llama-cpp"), say) as engine:
         warm_up(engine)
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def dynamo_built(vllm_built: Environment, say: Say) -> DynamoBuild:
+    try:
+        return dynamo_environment(vllm_built.model, say)
+    except BuildError as error:
+        missing(f"no Dynamo can be installed here: {error}")
+
+
+@pytest.fixture(scope="session")
+def dynamo(dynamo_built: DynamoBuild, say: Say, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDynamo]:
+    """A Dynamo with one mocker of four slots, aggregated."""
+    with running_dynamo(dynamo_built, tmp_path_factory.mktemp("dynamo"), say) as engine:
         yield engine
