@@ -91,7 +91,7 @@ the only effect is one usage-only chunk at the end: {asked}.
 
 With `--enable-force-include-usage` vLLM states usage to every client, and that chunk is theirs. Since 0.25 such a stream shows it in its
 first event, and nothing is cut. An older vLLM shows it at the end alone: so its first whole stream of each API is not asked, and streams
-that begin before its end have no split.
+that begin before its end have no split. So it is with Dynamo, whose variable `DYN_ENABLE_FORCE_INCLUDE_USAGE` does the same.
 
 The other engines are not asked. SGLang, LMDeploy, and completions of TensorRT-LLM and Ollama put a `usage` into other chunks
 too. TensorRT-LLM once sent the chunk unasked. llama.cpp would move its `timings` into the chunk that is cut out. For the rest

@@ -74,6 +74,9 @@ class Dynamo(EngineKind):
             PageTime.WHOLE: "dynamo_frontend_request_duration_seconds",
         },
     )
+    takes_include_usage_on = ("openai_chat", "openai_completions")
+    null_usage_on = ("openai_completions",)
+    """Seen in 1.6.1: `create_choice` of `openai/completions/delta.rs` leaves `usage` out of no chunk."""
     reads_spans = True
     late_report_seconds = 5.0 + HOLD_SECONDS + 5.0
     """The engine's batch, the hold, and room for an exporter that had to try again."""

@@ -175,6 +175,8 @@ class EngineKind:
     """The tokens in a byte of prompt text that the label `prompt_bucket` takes where it counts none unasked; None: it counts them."""
     usage_of_choices = False
     """Asked for usage, it answers several choices or prompts with one such chunk too, once each of them has its finish reason."""
+    null_usage_on: tuple[str, ...] = ()
+    """Dialects on which each of its chunks has `usage: null`, whether it was asked for usage or not: that proves nothing."""
     refuses_unknown_models = False
     """It is known to refuse a model that it does not have, on each of its APIs, so that its answer proves the name."""
     answers_prove_models = True

@@ -38,7 +38,7 @@ from sidecar.observe.response import StreamedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
 from sidecar.observe.span_sampling import SpanSampling
 from sidecar.observe.unknown_model import REFUSES_MODEL, UnknownModel
-from sidecar.observe.usage_chunk import ask_for_usage
+from sidecar.observe.usage_chunk import UsageCut, ask_for_usage
 from sidecar.observe.verify_probes import VERIFY_HEADER, ProbeBucket, ProbeObserver
 from sidecar.pod.costs.prefill_cost import Lengths, lengths_of
 from sidecar.proxy.errors import Failure
@@ -468,15 +468,18 @@ class RequestObserver:
 
     def _read_as_stream(self, *, lines: bool, may_cut: bool) -> StreamedResponse:
         instruments = self._instruments
+        reader = EventReader(self._dialect, self._shared.max_event_bytes, lines=lines)
         return StreamedResponse(
-            EventReader(self._dialect, self._shared.max_event_bytes, lines=lines),
+            reader,
             self._timeline,
             instruments.slo,
             self._key,
             per_read=instruments.recorder.per_read[self._labels],
             estimator=None if instruments.estimates is None else instruments.estimates.estimator,
             began=self._began,
-            choices_cut=(self._peek.choices or 1) if may_cut and self._asked_for_usage else 0,
+            usage_cut=None
+            if not may_cut or not self._asked_for_usage
+            else UsageCut(reader, self._peek.choices or 1, self._dialect.name in self._engine.speaks.null_usage_on),
             cuts_report=self._asked_report.event if may_cut and self._asked_report is not None else None,
         )
 

@@ -41,13 +41,12 @@ class StreamedResponse:
         per_read: HistogramChild,
         estimator: Estimator | None,
         began: Callable[[], None],
-        choices_cut: int = 0,
+        usage_cut: UsageCut | None = None,
         cuts_report: bytes | None = None,
     ) -> None:
         """`per_read`: takes the number of output events of each read. `estimator`: takes each instant of output. `began`: called
-        at the first output, perhaps more than once. `choices_cut`: so many choices end before the
-        usage chunk, which is cut out; 0: it is not. `cuts_report`: the first line of the
-        event that is cut out; None if none is. Only one of the two is asked for. Where something is cut out, each piece goes through
+        at the first output, perhaps more than once. `usage_cut`: cuts out the usage chunk, by the
+        same reader; None: it is not cut out. `cuts_report`: the first line of the event that is cut out; None if none is. Only one of the two is asked for. Where something is cut out, each piece goes through
         `cut` from the first byte on.
         """
         self.reader = reader
@@ -55,9 +54,9 @@ class StreamedResponse:
         """The API's own end mark came."""
         self._awaits_output = True
         self._quiet_events = 0
-        self.usage_cut = UsageCut(reader, choices_cut) if choices_cut else None
+        self.usage_cut = usage_cut
         self._report_cut = None if cuts_report is None else ReportCut(reader, cuts_report)
-        self.cuts = choices_cut > 0 or cuts_report is not None
+        self.cuts = usage_cut is not None or cuts_report is not None
         self._timeline = timeline
         self._slo = slo
         self._key = key

@@ -66,7 +66,7 @@ def ask_for_usage(body: bytes | bytearray, peek: Peek, *, of_choices: bool = Fal
 #   over      Final: nothing is cut and nothing is held any more. It is entered when
 #               - the chunk was cut: an event with usage and no choice, in `holding` (`cut`);
 #               - usage came in any other event: the engine states it by itself (`engine_forces_usage`);
-#               - an event with `usage: null` came (`engine_adds_null_usage`);
+#               - an event with `usage: null` came, and the engine's chunks have none unasked (`engine_adds_null_usage`);
 #               - the held bytes exceeded MAX_HELD_BYTES: they go out, whatever they are (`gave_up`);
 #               - the stream ended: the held bytes go out (`finish`).
 #
@@ -87,6 +87,7 @@ class UsageCut:
         "_drop_lf",
         "_finished",
         "_held",
+        "_nulls",
         "_over",
         "_reader",
         "cut",
@@ -95,9 +96,11 @@ class UsageCut:
         "gave_up",
     )
 
-    def __init__(self, reader: EventReader, choices: int = 1) -> None:
+    def __init__(self, reader: EventReader, choices: int = 1, nulls: bool = False) -> None:
+        """`choices`: so many end before the chunk. `nulls`: the engine's chunks have `usage: null` in any case."""
         self._reader = reader
         self._choices = choices
+        self._nulls = nulls
         self._finished: set[int] = set()
         self._held = b""
         self._over = False  # nothing more will be cut
@@ -121,7 +124,7 @@ class UsageCut:
                 return data
         elif not self._finished:
             for stream_event in stream_events:
-                if stream_event.finished or stream_event.usage is not None or stream_event.null_usage:
+                if stream_event.finished or stream_event.usage is not None or self._tells_of_null(stream_event):
                     break
             else:
                 return data
@@ -145,6 +148,10 @@ class UsageCut:
         self._over = True
         return held
 
+    def _tells_of_null(self, stream_event: StreamEvent) -> bool:
+        """It has a `usage: null` that this engine writes only because it was asked."""
+        return stream_event.null_usage and not self._nulls
+
     def _gap(self, base: int, bytes_at_hand: bytes, stream_events: Sequence[StreamEvent]) -> tuple[int, int]:
         """Start and end of the part of the bytes at hand that is cut; (0, 0) if none is."""
         if self._drop_lf and bytes_at_hand:
@@ -154,7 +161,7 @@ class UsageCut:
             at_the_end = len(self._finished) >= self._choices
             # The outline of a longer event may lack what stood beside its usage.
             bare = stream_event.bare_usage and end - start <= self._reader.parser.max_event_bytes
-            if stream_event.null_usage:
+            if self._tells_of_null(stream_event):
                 self.engine_adds_null_usage = self._over = True
             elif stream_event.usage is not None and not (at_the_end and bare):
                 self.engine_forces_usage = self._over = True

@@ -65,6 +65,7 @@ def test_an_engine_is_asked_for_usage_once_a_stream_has_shown_that_it_states_non
         ("vllm", None, False),
         ("vllm", "dev", False),
         ("ollama", "0.13.0", True),
+        ("dynamo", None, False),
     ],
 )
 def test_a_release_that_shows_forced_usage_at_once_is_asked_from_the_first_stream_on(

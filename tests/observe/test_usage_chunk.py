@@ -126,10 +126,10 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}, "
 DONE = b"data: [DONE]\n\n"
 
 
-def cutter(choices: int = 1) -> UsageCut:
+def cutter(choices: int = 1, *, nulls: bool = False) -> UsageCut:
     dialect = dialect_for(b"/v1/chat/completions")
     assert dialect is not None
-    return UsageCut(EventReader(dialect), choices)
+    return UsageCut(EventReader(dialect), choices, nulls=nulls)
 
 
 def fed(cut: UsageCut, data: bytes) -> tuple[bytes, Sequence[StreamEvent]]:
@@ -248,6 +248,18 @@ class TestEnginesWithHabits:
         assert passed(cut, stream) == stream
         assert (cut.engine_forces_usage, cut.engine_adds_null_usage, cut.cut) == (False, True, False)
 
+    def test_null_usage_that_the_engine_writes_unasked_proves_nothing(self) -> None:
+        """Dynamo's completions. Another usage before the finish is still the engine's own."""
+        cut = cutter(nulls=True)
+        head = chunk(token(usage=None)) + chunk(token(finish="stop", usage=None))
+        forced = cutter(nulls=True)
+        own = chunk(token(usage={"prompt_tokens": 5})) + head + chunk(USAGE) + DONE
+
+        assert passed(cut, head + chunk(USAGE) + DONE) == head + DONE
+        assert (cut.engine_forces_usage, cut.engine_adds_null_usage, cut.cut) == (False, False, True)
+        assert passed(forced, own) == own
+        assert forced.engine_forces_usage
+
 
 class TestRecordings:
     def test_a_real_stream_with_usage_becomes_the_stream_without(self) -> None:
@@ -270,6 +282,21 @@ class TestRecordings:
         left = passed(UsageCut(EventReader(dialect_of(stream)), choices=2), stream.read_bytes())
 
         assert (b'"choices":[],"usage":{' in usage, left) == (True, b"\n\n".join([*events, done, b""]))
+
+    @pytest.mark.parametrize(
+        "name", ["dynamo-chat-usage", "dynamo-chat-usage-timing", "dynamo-completions-usage-timing"]
+    )
+    def test_the_chunk_of_a_real_dynamo_is_taken_out_at_every_split(self, name: str) -> None:
+        stream = STREAMS / f"{name}.sse"
+        whole = stream.read_bytes()
+        *events, usage, done, _ = whole.split(b"\n\n")
+
+        left = set()
+        for at in range(1, len(whole)):
+            cut = UsageCut(EventReader(dialect_of(stream)), nulls="completions" in name)
+            left.add(passed(cut, whole[:at], whole[at:]))
+
+        assert (b'"choices":[],' in usage, left) == (True, {b"\n\n".join([*events, done, b""])})
 
     @pytest.mark.parametrize("name", ["vllm-chat-continuous-usage", "composed-openai-chat-null-usage"])
     def test_a_stream_with_habits_is_left_alone(self, name: str) -> None:

@@ -4,19 +4,18 @@ Compared are status, reason, end-to-end header fields (order, case, duplicates) 
 the usage chunk that the client had not asked for may be missing.
 """
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from tests.real.exchanges import ask, end_to_end, usage_chunks
 from tests.real.record import QUESTIONS
 from tests.real.server import RunningEngine
-from tests.support.client import Answer, Connection, event_json, events, get, parse_answer, post
+from tests.support.client import get, post
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.tap import Tap, tapping
 
 
-HOP_BY_HOP = {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"proxy-connection"}
 SEVERAL = ("chat-two-choices", "completions-two-choices", "completions-two-prompts")
 UNASKED = {
     name: (path, body)
@@ -41,36 +40,6 @@ def tap(vllm: RunningEngine) -> Iterator[Tap]:
 def sidecar(tap: Tap, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
     with running_sidecar(f"http://127.0.0.1:{tap.port}", tmp_path_factory.mktemp("sidecar")) as sidecar:
         yield sidecar
-
-
-def ask(sidecar: SidecarProcess, tap: Tap, request: bytes) -> tuple[Answer, bytes, Answer]:
-    """The client's answer, and the tap's record of the engine's request and answer."""
-
-    async def scenario() -> Answer:
-        client = await Connection.open(sidecar.port)
-        answer = await client.request(request)
-        client.close()
-        return answer
-
-    beginning = request.split(b" HTTP/1.1", 1)[0]
-    tap.take(beginning)
-    got = asyncio.run(scenario())
-    (exchange,) = tap.take(beginning)
-    return got, bytes(exchange.to_engine), parse_answer(bytes(exchange.from_engine))
-
-
-def end_to_end(answer: Answer) -> list[tuple[bytes, bytes]]:
-    return [(name, value) for name, value in answer.headers if name.lower() not in HOP_BY_HOP]
-
-
-def usage_chunks(answer: Answer) -> list[bytes]:
-    """A stream's events that hold usage and no choice, each with its blank line."""
-    chunks = []
-    for _, event in events(answer):
-        said = event_json(event)
-        if said is not None and said.get("choices") == [] and said.get("usage"):
-            chunks.append(event + b"\n\n")
-    return chunks
 
 
 @pytest.mark.parametrize("name", sorted(QUESTIONS.keys() - UNASKED.keys()))

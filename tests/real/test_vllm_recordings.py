@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.exchanges import keys
 from tests.real.record import QUESTIONS, STREAMS, record
 from tests.real.server import RunningEngine
 from tests.support.client import Answer, event_json, events, parse_answer
@@ -15,15 +16,6 @@ def fresh(vllm: RunningEngine, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = tmp_path_factory.mktemp("streams")
     asyncio.run(record(vllm, folder))
     return folder
-
-
-def keys(value: object) -> object:
-    """The shape of JSON: names of fields without values; for a list, the set of its items' shapes."""
-    if isinstance(value, dict):
-        return frozenset((name, keys(inner)) for name, inner in value.items())
-    if isinstance(value, list):
-        return frozenset(keys(inner) for inner in value)
-    return None
 
 
 def shapes(answer: Answer) -> set[object]:
