@@ -1,11 +1,15 @@
-"""The facts of NVIDIA Dynamo (1.6.1, `lib/llm/src/protocols/openai/nvext.rs`, `common/timing.rs`; from fixtures).
+"""The facts of NVIDIA Dynamo (1.6.1; `lib/llm/src/protocols/openai/nvext.rs` at 03f06d19, `common/timing.rs` at 0353adc8, and a real one).
 
-**In the answer** it states `nvext.timing` on the last chunk: its `prefill_wait_time_ms` is the wait in the front end and its
-router, and its `prefill_time_ms` runs from the dispatch to a worker until the first token, so the engine's own queue hides in
-it. Neither is a phase of ours: the two come as one, and the TTFT is `unattributed`, reason `engine_merges_phases`. It is read
-where the client asked for it, and never asked for. Asking would be safe for the request (`nvext` is an object that ignores
-what it does not know), but the answer could not be taken out again: it stands in the chunk with the finish reason, not in one
-of its own, and it would not split the TTFT anyway.
+**In the answer** it states `nvext.timing` on the last chunk, in milliseconds of its frontend's clock: `prefill_wait_time_ms` is the wait in the
+frontend and its router until the request went to a worker, and `prefill_time_ms` runs from there until the first token, so that the engine's own
+queue hides in it. The two come as one number, their sum, which an estimate splits; the router's wait is a part of the queue, whatever the rest is.
+With prefill and decode on workers of their own, that first token is the prefill worker's, and `kv_transfer_estimated_latency_ms` runs from
+there to the decode worker's first one: the KV cache's move, and one step of the decode (`kv_transfer_estimated_latency_secs`: "upper bound").
+It is a part of first_token. It is exactly 0 where the decode worker was first (workers that meet by bootstrap ports): then it is not known, and
+that time is the rest of first_token. `router_queue_depth` is a number of requests and no time: it is not used.
+
+The timing is read where the client asked for it, and never asked for: it stands in the chunk with the finish reason, from which it could not
+be taken out again. Usage is asked for: its chunk stands alone.
 
 **In spans** (`docs/observability/tracing.md`) the engine behind it speaks: Dynamo hands the trace on to its workers, so that
 the engine's own `llm_request` (vLLM's or TensorRT-LLM's) hangs somewhere under the minted span, below Dynamo's `http-request`
@@ -23,10 +27,12 @@ from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
 from sidecar.engines.span import Span
+from sidecar.ledger.phase_parts import Part, StatedPart
 from sidecar.ledger.report import EngineReport
 
 
 MERGED = ("prefill_wait_time_ms", "prefill_time_ms", "ttft_ms")
+TRANSFER_ESTIMATED = "kv_transfer_estimated_latency_ms"
 HOLD_SECONDS = 6.0
 """Longest time between the batches of two engines: each sends one every 5 s."""
 
@@ -46,11 +52,11 @@ class Dynamo(EngineKind):
         Channel(
             name="timing",
             source="`nvext.timing` on the last chunk",
-            version="read in 1.6.1",
+            version="seen on 1.6.1",
             flags='each request: `"nvext": {"extra_fields": ["timing"]}`',
-            exact="nothing",
-            missing="queue and prefill are stated as one number: unattributed, reason `engine_merges_phases`",
-            follows="`lib/llm/src/protocols/openai/nvext.rs` at 03f06d19",
+            exact="queue and prefill as one number, the router's wait in it; the KV cache's move behind it, with a step of the decode",
+            missing="the split of that number, which is estimated, or else unattributed with reason `engine_merges_phases`; the move of workers"
+            " that meet by bootstrap ports",
         ),
         Channel(
             name="spans",
@@ -83,16 +89,24 @@ class Dynamo(EngineKind):
     advice = "let the engine behind Dynamo export its spans to the sidecar: Dynamo alone states queue and prefill as one number"
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface
-        """A report that the phases are merged, if it states any of them."""
         nvext = extras.get("nvext")
         timing = nvext.get("timing") if isinstance(nvext, Mapping) else None
-        if not isinstance(timing, Mapping):
-            return None
-        stated = any(seconds_of(timing.get(name), MILLISECONDS) is not None for name in MERGED)
-        return EngineReport(merged=True) if stated else None
+        return report_of_timing(timing) if isinstance(timing, Mapping) else None
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
         return Descendants(report_in_span, is_minted, hold_seconds=HOLD_SECONDS, alone=True)
+
+
+def report_of_timing(timing: Mapping[str, object]) -> EngineReport | None:
+    """A report that the phases are merged, with their sum and the parts that are known; None if it states none of them."""
+    wait, prefill, ttft = (seconds_of(timing.get(name), MILLISECONDS) for name in MERGED)
+    if wait is None and prefill is None and ttft is None:
+        return None
+    both = wait + prefill if wait is not None and prefill is not None else ttft
+    transfer = seconds_of(timing.get(TRANSFER_ESTIMATED), MILLISECONDS) or None
+    stated = ((Part.ROUTER, wait), (Part.KV_TRANSFER, transfer))
+    parts = tuple(StatedPart(part, seconds) for part, seconds in stated if seconds is not None)
+    return EngineReport(merged=True, merged_seconds=both, kv_transfer_seconds=transfer, parts=parts)
 
 
 def report_in_span(span: Span) -> EngineReport | None:

@@ -39,6 +39,7 @@ from sidecar.engines.probe.replies import SERVER_INFO, Answers, Identity, text_a
 from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
 from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.engines.span import Span, request_in, usage_in
+from sidecar.ledger.phase_parts import Part, StatedPart
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 from sidecar.timeline.events import UNREADABLE
 from sidecar.timeline.response_id import MAX_ID_CHARACTERS
@@ -197,11 +198,13 @@ def _report_of_thread(slices: _Thread) -> EngineReport | None:
     if QUEUE not in slices or PREFILL not in slices:
         return None
     absent = (None, None)
+    transfer = between_nanoseconds(*slices.get(TRANSFER, absent))
     return EngineReport(
         queue_seconds=between_nanoseconds(*slices[QUEUE]),
         prefill_seconds=between_nanoseconds(*slices[PREFILL]),
         decode_seconds=between_nanoseconds(slices[PREFILL][1], slices.get(DECODE, absent)[1]),
-        kv_transfer_seconds=between_nanoseconds(*slices.get(TRANSFER, absent)),
+        kv_transfer_seconds=transfer,
+        parts=() if transfer is None else (StatedPart(Part.KV_TRANSFER, transfer),),
     )
 
 

@@ -113,6 +113,14 @@ class Estimate(NamedTuple):
     """The way in which it was found (`engines/estimator.py`)."""
 
 
+class PhasePart(msgspec.Struct, frozen=True):
+    """A part of one phase, or its rest (`ledger/phase_parts.py`)."""
+
+    phase: Phase
+    part: str
+    seconds: float
+
+
 class Account(msgspec.Struct, frozen=True):
     labels: RequestLabels
     streaming: bool
@@ -129,6 +137,8 @@ class Account(msgspec.Struct, frozen=True):
     """Moving the KV cache between workers, where the engine reports it."""
     reasoning_seconds: float | None = None
     """From the first token of reasoning to the first one of the content, where the engine reports it."""
+    parts: tuple[PhasePart, ...] = ()
+    """The parts of its phases, where the engine states some."""
     prompt_lengths: Sequence[tuple[float, str]] = ()
     """The length of its prompt in each measure that is known, tokens or bytes, the best first (`pod/costs/prefill_cost.py`)."""
     text_bytes: int | None = None

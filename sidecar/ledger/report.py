@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sidecar.ledger.account import Source
+from sidecar.ledger.account import Phase, Source
+from sidecar.ledger.phase_parts import PHASE_OF, StatedPart
 from sidecar.timeline.events import NO_USAGE, Usage
 
 
@@ -42,6 +43,8 @@ class EngineReport:
     kv_transfer_seconds: float | None = None
     """Moving the KV cache between disaggregated workers, if reported. The engine's file says which phase contains
     it."""
+    parts: tuple[StatedPart, ...] = ()
+    """Parts of its phases, each at most once."""
     usage: Usage | None = field(default=None, compare=False)
     """Token counts, where the report states them: used if the answer states none."""
     spoke_at: float | None = field(default=None, compare=False)
@@ -58,6 +61,19 @@ class EngineReport:
         """It does not split a TTFT, and bounds an estimate of the split: it states both phases as one number, or the queue alone."""
         alone = self.splits_off_queue and self.queue_seconds is not None and self.front_end_seconds is None
         return self.merged or alone
+
+    @property
+    def least_queue_seconds(self) -> float:
+        """The stated parts of the queue: it is at least so long, also where it is estimated."""
+        return sum(part.seconds for part in self.parts if PHASE_OF[part.part] is Phase.QUEUE)
+
+    def beside(self, front: "EngineReport") -> "EngineReport":
+        """The report of the engine itself, with what the server in front of it states: its parts, and the part of the queue before it."""
+        if self.merged or not front.merged or not front.parts:
+            return self
+        queue = None if self.queue_seconds is None else self.queue_seconds + front.least_queue_seconds
+        transfer = self.kv_transfer_seconds if front.kv_transfer_seconds is None else front.kv_transfer_seconds
+        return replace(self, queue_seconds=queue, kv_transfer_seconds=transfer, parts=front.parts)
 
     def behind(self, outer: "EngineReport") -> "EngineReport":
         """The report with the queue before it, as another report states it."""

@@ -49,6 +49,8 @@ def request_fields(account: Account) -> dict[str, object]:
         fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
     if account.reasoning_seconds is not None:
         fields["reasoning_seconds"] = round(account.reasoning_seconds, _DIGITS)
+    if account.parts:
+        fields["parts"] = {f"{part.phase._value_}.{part.part}": round(part.seconds, _DIGITS) for part in account.parts}
     _add_wire(account.marks, fields)
     if account.marks.usage is not None:
         counts = zip(_COUNTS, _COUNTS_OF(account.marks.usage), strict=True)

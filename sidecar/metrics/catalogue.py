@@ -38,11 +38,14 @@ from sidecar.metrics.vocabulary import (
     OUTCOME,
     OVERFLOWING,
     OVERHEAD_BUCKETS,
+    PARTED_PHASE,
+    PARTS_TOGETHER,
     PER,
     PER_LANE,
     PER_LENGTH,
     PER_OBJECTIVE,
     PHASE,
+    PHASE_PART,
     PHASES_TOGETHER,
     PROMPT_BUCKET,
     RATIO_CAUSES,
@@ -83,6 +86,17 @@ REQUEST_PHASE_SECONDS = Histogram(
     together=PHASES_TOGETHER,
     buckets=LATENCY_BUCKETS,
     used=5,  # of a stream whose engine reports: each phase from one source
+)
+REQUEST_PHASE_PART_SECONDS = Histogram(
+    "llm_request_phase_part_seconds",
+    "Seconds that an inference request with outcome ok spent in one part of a phase, of requests whose engine states a part of it. A"
+    " phase's parts and its rest add up to the seconds of the phase. Of the queue: router (before a worker got the request),"
+    " prefill_queue and decode_admission (at the worker of each); of the prefill: compute, encoder; of first_token: kv_transfer (an upper"
+    " bound where docs/engines.md says so), frontend.",
+    (*PER_LANE, PARTED_PHASE, PHASE_PART),
+    together=PARTS_TOGETHER,
+    buckets=LATENCY_BUCKETS,
+    used=0,  # few engines state one
 )
 TIME_TO_FIRST_TOKEN_SECONDS = Histogram(
     "llm_time_to_first_token_seconds",

@@ -49,6 +49,7 @@ class Recorder:
         self._upload = metrics.histogram(c.REQUEST_UPLOAD_SECONDS)
         self._connect = metrics.histogram(c.ENGINE_CONNECT_SECONDS)
         self._kv_transfer = metrics.histogram(c.KV_TRANSFER_SECONDS)
+        self._parts = metrics.histogram(c.REQUEST_PHASE_PART_SECONDS)
         self._prompt = metrics.histogram(c.PROMPT_TOKENS)
         self._output = metrics.histogram(c.OUTPUT_TOKENS)
         self._reasoning = metrics.histogram(c.REASONING_TOKENS)
@@ -230,8 +231,14 @@ class Recorder:
                 self._kv_transfer.of[labels].observe(account.kv_transfer_seconds)
             if account.reasoning_seconds is not None:
                 self._reasoning_seconds.of[labels].observe(account.reasoning_seconds)
+            if account.parts:  # asked first: to begin a loop over nothing costs each request more
+                self._parted(account)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self.dropped("observer_error")
+
+    def _parted(self, account: Account) -> None:
+        for part in account.parts:
+            self._parts.of[account.labels, part.phase, part.part].observe(part.seconds)
 
     def _streamed(self, account: Account, at_unix: float | None) -> None:
         marks, labels = account.marks, account.labels

@@ -18,6 +18,7 @@ from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger, ledger_of_span
 from sidecar.ledger.pending import Lost, Pending
+from sidecar.ledger.phase_parts import parts_of
 from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, SpanRequest, span_key, traced_key
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.objectives.objective import Objective
@@ -306,6 +307,8 @@ class Settlement:
             self._in_vain += 1
         if report is not None and in_band is not None and in_band.behind_queue:
             report = in_band.behind(report)
+        elif report is not None and in_band is not None:
+            report = report.beside(in_band)
         if report is None and in_band is not None:
             report, reason = in_band, Reason.IN_BAND  # the in-band report still says why there is no split
         self._settle(account, report, reason)
@@ -323,6 +326,8 @@ class Settlement:
             report is not None and report.reasoning_seconds is not None
         ):  # of few requests, and a keyword more costs all of them
             settled = replace(settled, reasoning_seconds=report.reasoning_seconds)
+        if report is not None and report.parts and ledger is not None:
+            settled = replace(settled, parts=parts_of(ledger.shares, report.parts))
         self._recorder.settled(settled, self._unix())
         at = self.clock()
         missed = self._slo.settled(settled.key, settled, at)

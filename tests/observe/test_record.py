@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from sidecar.ledger.account import Account, Phase
+from sidecar.ledger.account import Account, Phase, PhasePart
 from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
@@ -282,6 +282,22 @@ def test_seconds_of_reasoning_are_those_that_the_engine_stated() -> None:
     harness.close(account())
 
     assert harness.seen(c.REASONING_SECONDS) == {("llama", "chat"): (2, 3.0)}
+
+
+def test_the_parts_of_a_phase_add_up_to_it() -> None:
+    """They are seen only of requests whose engine states one."""
+    harness = RecorderHarness()
+    parts = (PhasePart(Phase.QUEUE, "router", 0.1), PhasePart(Phase.QUEUE, "rest", 0.15))
+
+    harness.close(account())
+    assert harness.seen(c.REQUEST_PHASE_PART_SECONDS) == {}
+    harness.close(replace(account(), parts=parts))
+
+    found = harness.seen(c.REQUEST_PHASE_PART_SECONDS)
+    assert found == {
+        ("llama", "chat", "queue", "router"): (1, 0.1),
+        ("llama", "chat", "queue", "rest"): (1, 0.15),
+    }
 
 
 def test_a_sampled_trace_becomes_an_exemplar() -> None:

@@ -1,10 +1,14 @@
 """Reports that come after the stream settle their request: by the span minted for it, or by the id of its answer."""
 
+from collections.abc import Mapping
+
 import pytest
 
+from sidecar.engines.kind import Wire
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.vllm import VLLM
 from sidecar.ledger.account import Phase, Reason
+from sidecar.ledger.phase_parts import Part, StatedPart
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key, span_key
 from sidecar.objectives.objective import Objective
 from sidecar.observe import settlement as settlement_module
@@ -65,6 +69,36 @@ def test_a_word_may_find_its_request_by_the_id_of_its_answer(monkeypatch: pytest
     walk.settlement.reported(KeyedReport((response_key("chatcmpl-7"),), EngineReport(0.0, 0.0, 0.0)))
 
     assert [account.ledger.reason for account in walk.accounts if account.ledger] == [Reason.LATE_REPORT]
+
+
+class Fronted(Spanning):
+    """An engine with a router in front of it, whose answers state the router's wait, and queue and prefill as one number."""
+
+    def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport:  # noqa: ARG002  the interface
+        return EngineReport(merged=True, merged_seconds=0.35, parts=(StatedPart(Part.ROUTER, 0.05),))
+
+
+def test_the_routers_wait_is_a_part_of_the_queue_before_the_engines_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer states the one, the engine's span the other. Where no span comes, nothing is split and no part is told."""
+    monkeypatch.setitem(KINDS, "vllm", Fronted())
+    walk = Walk(include_usage=False, mints=True)
+    for _ in range(2):
+        walk.client().send(post({"stream": True}))
+        play(walk, usage=False)
+
+    walk.settlement.reported(KeyedReport((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
+    walk.clock.now += 60.0
+    walk.settlement.expire(walk.clock.now)
+
+    joined, alone = walk.accounts
+    assert joined.ledger is not None
+    assert alone.ledger is not None
+    assert {share.phase: round(share.seconds, 9) for share in joined.ledger.shares}[Phase.QUEUE] == 0.15
+    assert [(part.phase, part.part, round(part.seconds, 9)) for part in joined.parts] == [
+        (Phase.QUEUE, "router", 0.05),
+        (Phase.QUEUE, "rest", 0.1),
+    ]
+    assert (alone.ledger.reason, alone.parts) == (Reason.ENGINE_MERGES_PHASES, ())
 
 
 CLIENTS_TRACE = "0af7651916cd43dd8448eb211c80319c"
