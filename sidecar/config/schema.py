@@ -101,6 +101,8 @@ class EngineConfig(Section):
     """The directory of SGLang's --export-metrics-to-file-dir, mounted here read-only: gives the exact split on its OpenAI paths, without spans."""
     perf_metrics_dir: Folder = ""
     """The directory of TensorRT-LLM's perf_metrics_output_dir, mounted here read-only: for requests whose answers do not state their times."""
+    request_trace_dir: Folder = ""
+    """The directory in which Dynamo's DYN_REQUEST_TRACE_OUTPUT_PATH lies, mounted here read-only: for clients that do not ask for nvext.timing. Files are read whose names end in .jsonl or .jsonl.gz."""
     poll_perf_metrics: bool = False
     """Poll /perf_metrics of a TensorRT-LLM before PR 16668 while a request waits for its entry. Each read empties the list, for all other readers as well. With perf_metrics_dir it has no effect."""
     timing_header: HeaderName | None = None
@@ -474,7 +476,13 @@ class Config(Section):
 
 NEEDS_RESTART = (
     *("engine.url", "engine.kind", "engine.models", "engine.metrics_port", "engine.scrape_llama_cpp"),
-    *("engine.sglang_metrics_dir", "engine.perf_metrics_dir", "engine.poll_perf_metrics", "engine.estimate"),
+    *(
+        "engine.sglang_metrics_dir",
+        "engine.perf_metrics_dir",
+        "engine.request_trace_dir",
+        "engine.poll_perf_metrics",
+        "engine.estimate",
+    ),
     *(
         "proxy.listen_address",
         "proxy.max_headers",
@@ -500,6 +508,7 @@ OF_TRAFFIC: Mapping[str, tuple[str, ...]] = {
     "lanes": ("header", "api_keys"),
     "engine": (
         *("paths", "estimate", "sglang_metrics_dir", "poll_perf_metrics", "perf_metrics_dir", "timing_header"),
+        "request_trace_dir",
         "connect_timeout_seconds",
         *("first_byte_timeout_seconds", "gap_timeout_seconds", "pool_idle_seconds"),
     ),

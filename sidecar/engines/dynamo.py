@@ -19,22 +19,75 @@ here too; else the trace alone leads there, while it is one request's. It refuse
 report is held until another would have come.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
 
 from sidecar.engines import tensorrt_llm, vllm
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
+from sidecar.engines.reports.report_sources import ExportedFiles
 from sidecar.engines.span import Span
 from sidecar.ledger.phase_parts import Part, StatedPart
-from sidecar.ledger.report import EngineReport
+from sidecar.ledger.report import EngineReport, KeyedReport, response_key
+from sidecar.timeline.dialects.json_fields import count
+from sidecar.timeline.events import NO_USAGE, UNREADABLE, Usage
+from sidecar.timeline.response_id import MAX_ID_CHARACTERS
 
 
 MERGED = ("prefill_wait_time_ms", "prefill_time_ms", "ttft_ms")
 TRANSFER_ESTIMATED = "kv_transfer_estimated_latency_ms"
+ANSWERS = ("chatcmpl", "cmpl")
+"""The beginnings of an answer's id, on chat and on completions; behind it stands the id in the trace."""
+MOST_CHARACTERS = MAX_ID_CHARACTERS - max(len(f"{api}-") for api in ANSWERS)
 HOLD_SECONDS = 6.0
 """Longest time between the batches of two engines: each sends one every 5 s."""
+
+
+class _Request(msgspec.Struct, frozen=True):
+    request_id: Any = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    cached_tokens: Any = None
+    prefill_wait_time_ms: Any = None
+    prefill_time_ms: Any = None
+    ttft_ms: Any = None
+    kv_transfer_estimated_latency_ms: Any = None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    event_type: Any = None
+    request: _Request | None = None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    event: _Event | None = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+def report_in_line(line: bytes) -> KeyedReport | None:
+    """The report in one line of a request trace; None where it is no request's, or states none of its times. Never raises."""
+    try:
+        said = _LINE.decode(line).event
+    except UNREADABLE:
+        return None
+    request = None if said is None or said.event_type != "request_end" else said.request
+    if request is None or not isinstance(request.request_id, str) or not 0 < len(request.request_id) <= MOST_CHARACTERS:
+        return None
+    report = report_of_timing(msgspec.structs.asdict(request))
+    if report is None:
+        return None
+    counts = (count(each) for each in (request.input_tokens, request.cached_tokens, request.output_tokens))
+    usage = Usage(*counts)
+    keys = tuple(response_key(f"{api}-{request.request_id}") for api in ANSWERS)
+    return KeyedReport(keys, replace(report, usage=None if usage == NO_USAGE else usage))
 
 
 class Dynamo(EngineKind):
@@ -57,6 +110,16 @@ class Dynamo(EngineKind):
             exact="queue and prefill as one number, the router's wait in it; the KV cache's move behind it, with a step of the decode",
             missing="the split of that number, which is estimated, or else unattributed with reason `engine_merges_phases`; the move of workers"
             " that meet by bootstrap ports",
+        ),
+        Channel(
+            name="trace",
+            source="its request trace, one line per request, plain or gzip",
+            version="seen on 1.6.1",
+            flags="`DYN_REQUEST_TRACE=1 DYN_REQUEST_TRACE_OUTPUT_PATH=DIR/requests` (gzip), or beside it `DYN_REQUEST_TRACE_SINKS=jsonl` and"
+            " a path that ends in `.jsonl`; and the sidecar's `engine.request_trace_dir`",
+            exact="what `nvext.timing` states, for every client; the counts of tokens",
+            missing="the split, as above; several choices or prompts, which the trace leaves out; `/v1/responses` and `/v1/messages`, whose"
+            " answers have ids of their own",
         ),
         Channel(
             name="spans",
@@ -84,6 +147,13 @@ class Dynamo(EngineKind):
     null_usage_on = ("openai_completions",)
     """Seen in 1.6.1: `create_choice` of `openai/completions/delta.rs` leaves `usage` out of no chunk."""
     reads_spans = True
+    source = ExportedFiles(
+        setting="request_trace_dir",
+        hint="set it to a read-only mount of the folder in which Dynamo's DYN_REQUEST_TRACE_OUTPUT_PATH lies",
+        name=re.compile(r".+?((?:\.[0-9]{6,})?)\.jsonl(?:\.gz)?"),
+        passed_over=b"",
+        report_in=report_in_line,
+    )
     late_report_seconds = 5.0 + HOLD_SECONDS + 5.0
     """The engine's batch, the hold, and room for an exporter that had to try again."""
     advice = "let the engine behind Dynamo export its spans to the sidecar: Dynamo alone states queue and prefill as one number"

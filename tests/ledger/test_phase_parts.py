@@ -17,7 +17,7 @@ def shares(**seconds: float) -> tuple[Share, ...]:
 
 def told(found: Sequence[Share], *stated: tuple[Part, float]) -> dict[str, float]:
     parts = parts_of(found, [StatedPart(*each) for each in stated])
-    return {f"{part.phase}.{part.part}": pytest.approx(part.seconds, abs=1e-12) for part in parts}
+    return {f"{part.phase}.{part.part}": round(part.seconds, 12) for part in parts}
 
 
 def test_a_part_stands_beside_the_rest_of_its_phase() -> None:

@@ -24,6 +24,8 @@ from sidecar.engines.reports.export_lines import EXPORT_STEP_BYTES
 
 T = TypeVar("T")
 FOLLOWED = 2
+PACKED = ".gz"
+"""The end of the names of files that hold gzip members."""
 MAX_READ_BYTES = 16 * EXPORT_STEP_BYTES
 MTIME_SECONDS = 2.0
 """Coarsest time stamp of a directory, in seconds: within it, a directory may change without a new time stamp."""
@@ -34,6 +36,8 @@ class Piece:
     file: int
     """A number that stays the same as long as it is the same file."""
     data: bytes
+    packed: bool = False
+    """They are of gzip members (`gzip_members.py`)."""
     begun: bool = False
     """The file's first bytes here are in the middle of a line."""
     broken_off: bool = False
@@ -130,7 +134,8 @@ class ExportDirectory:
             os.close(descriptor)
             return
         offset = status.st_size if at_end else 0
-        begun = offset > 0 and os.pread(descriptor, 1, offset - 1) != b"\n"
+        # A gzip member holds whole lines.
+        begun = offset > 0 and not name.endswith(PACKED) and os.pread(descriptor, 1, offset - 1) != b"\n"
         self._numbers += 1
         self._files[name] = _File(self._numbers, descriptor, offset, begun)
 
@@ -151,7 +156,9 @@ class ExportDirectory:
             file = self._files[name]
             data = os.pread(file.descriptor, EXPORT_STEP_BYTES, 0)
         if data:
-            pieces.append(Piece(file.number, data, begun=file.begun, broken_off=file.broken_off))
+            pieces.append(
+                Piece(file.number, data, packed=name.endswith(PACKED), begun=file.begun, broken_off=file.broken_off)
+            )
             file.offset += len(data)
             file.begun = file.broken_off = False
         return data

@@ -19,7 +19,8 @@ from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.scrape import MAX_PAGE_BYTES
 from sidecar.engines.probe.state import STEP_BYTES
 from sidecar.engines.reports.export_files import ExportDirectory, OwnThread
-from sidecar.engines.reports.export_lines import ExportLines
+from sidecar.engines.reports.export_lines import EXPORT_STEP_BYTES, ExportLines
+from sidecar.engines.reports.gzip_members import GzipMembers
 from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, Ending, LoneRequests, PageReading, SumsScan
 from sidecar.engines.reports.report_sources import ExportedFiles, LoneSums, PolledRecords
 from sidecar.engines.reports.sink import FAILED_SECONDS, NOT_THERE, ReportSink, SourceClient, SourceHealth, Unanswered
@@ -134,6 +135,7 @@ class ExportTail:
         self._sink = sink
         self._unix = unix
         self._lines: dict[int, ExportLines] = {}
+        self._members: dict[int, GzipMembers] = {}
         self._health = SourceHealth(f"engine.{files.setting}", files.hint, sink.dropped)
 
     def ended(self, ending: Ending) -> bool:
@@ -144,24 +146,39 @@ class ExportTail:
         found = await self._thread.run(lambda: self._directory.read(unix))
         for piece in found.pieces:
             lines = self._lines.setdefault(piece.file, ExportLines(self._files, begun=piece.begun))
+            members = self._members.setdefault(piece.file, GzipMembers(EXPORT_STEP_BYTES)) if piece.packed else None
             if piece.broken_off:
                 lines.broken_off()
-            for report in lines.feed(piece.data):
-                self._sink.reported(report)
-            await asyncio.sleep(0)  # bytes at hand are read without waiting: others must have their turn
-        gone = [self._lines.pop(number) for number in list(self._lines) if number not in found.followed]
-        for lines in gone:
-            lines.broken_off()
-        for lines in (*gone, *self._lines.values()):
-            if lines.unreadable:
-                self._sink.dropped("report_unreadable", lines.unreadable)
-                lines.unreadable = 0
+                if members is not None:
+                    members.broken_off()
+            for data in (piece.data,) if members is None else members.feed(piece.data):
+                for report in lines.feed(data):
+                    self._sink.reported(report)
+                await asyncio.sleep(0)  # bytes at hand are read without waiting: others must have their turn
+        self._drop_unreadable(found.followed)
         if found.error is not None:
             return self._health.failed(found.error.strerror or type(found.error).__name__)
         self._health.over()
         if found.more:
             return 0.0
         return self.WAITING_SECONDS if self._sink.waiting() else IDLE_SECONDS
+
+    def _drop_unreadable(self, followed: frozenset[int]) -> None:
+        """Count what could not be read, and forget the files that bring no more."""
+        gone = [self._lines.pop(number) for number in list(self._lines) if number not in followed]
+        for lines in gone:
+            lines.broken_off()
+        for lines in (*gone, *self._lines.values()):
+            if lines.unreadable:
+                self._sink.dropped("report_unreadable", lines.unreadable)
+                lines.unreadable = 0
+        for number, members in list(self._members.items()):
+            if number not in followed:
+                members.broken_off()
+                del self._members[number]
+            if members.damaged:
+                self._sink.dropped("report_unreadable", members.damaged)
+                members.damaged = 0
 
     async def close(self) -> None:
         self._thread.stop()
