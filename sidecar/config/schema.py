@@ -44,6 +44,7 @@ from sidecar.config.values import (
     Tokens,
     TokenThreshold,
     WebConfigFile,
+    WorkerUrl,
     as_seconds,
     empty_is_unsaid,
     none_is_off,
@@ -95,6 +96,8 @@ class EngineConfig(Section):
     """Inference is told by the last segments of a path; most servers need nothing here."""
     metrics_port: Annotated[int, Limits(ge=1, le=65535)] | None = None
     """Port of the engine's own metrics, if it is not the port of its API; Triton's is 8002."""
+    worker_metrics_urls: Annotated[tuple[WorkerUrl, ...], Before(several), Limits(max_length=16)] = ()
+    """Addresses (http://host:port) of all workers' own metrics, where a front end of kind dynamo has workers with pages of their own, those of prefill and decode among them: for waiting and running requests, KV cache and the engine's counts. Dynamo's stand at DYN_SYSTEM_PORT. A worker counts for this pod alone: with several front ends before the same workers leave it empty."""
     scrape_llama_cpp: bool = False
     """Read llama.cpp's metrics too. Each read resets two of its gauges, for all other readers as well."""
     sglang_metrics_dir: Folder = ""
@@ -475,7 +478,8 @@ class Config(Section):
 
 
 NEEDS_RESTART = (
-    *("engine.url", "engine.kind", "engine.models", "engine.metrics_port", "engine.scrape_llama_cpp"),
+    *("engine.url", "engine.kind", "engine.models", "engine.metrics_port", "engine.worker_metrics_urls"),
+    "engine.scrape_llama_cpp",
     *(
         "engine.sglang_metrics_dir",
         "engine.perf_metrics_dir",

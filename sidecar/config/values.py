@@ -147,6 +147,12 @@ def _grpc_address(text: str) -> str:
     return text
 
 
+def _worker_url(text: str) -> str:
+    _expanded(text)
+    parse_engine_url(text)
+    return text
+
+
 def _engine_url(text: str) -> str:
     _expanded(text)
     parse_engine(text)
@@ -310,6 +316,7 @@ WebConfigFile = Annotated[str, After(path_text), Description('the path of a file
 EngineUrl = Annotated[
     str, After(_engine_url), Description("a URL http://host:port without a path, or unix:/path", secret=True)
 ]
+WorkerUrl = Annotated[str, After(_worker_url), Description("a URL http://host:port without a path", secret=True)]
 LaneName = Annotated[
     str,
     After(_lane),

@@ -26,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.engines import tensorrt_llm, vllm
+from sidecar.engines import sglang, tensorrt_llm, vllm
 from sidecar.engines.ancestry import Descendants
 from sidecar.engines.durations import MILLISECONDS, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
@@ -135,14 +135,17 @@ class Dynamo(EngineKind):
     owner_is_shared = True
     metric_prefix = b"dynamo_frontend_"
     shows_engine_inside = True
-    # 1.6.1, the frontend; its workers' pages stand on other ports. Its count of requests before their first token is no queue.
+    # 1.6.1, the frontend. Its count of requests before their first token is no queue. Its router's queue is there with --router-mode kv alone.
     state = StateNames(
+        before_workers=Name("dynamo_frontend_router_queue_pending_requests"),
         counts={Count.REQUESTS: (Name("dynamo_frontend_requests_total", only=(b'status="success"',)),)},
         times={
             PageTime.FIRST_TOKEN: "dynamo_frontend_time_to_first_token_seconds",
             PageTime.WHOLE: "dynamo_frontend_request_duration_seconds",
         },
     )
+    worker_states = (vllm.VLLM.state, sglang.SGLang.state, tensorrt_llm.TensorRTLLM.state)
+    """The mocker's page has vLLM's names. Seen on 1.6.1, at DYN_SYSTEM_PORT."""
     takes_include_usage_on = ("openai_chat", "openai_completions")
     null_usage_on = ("openai_completions",)
     """Seen in 1.6.1: `create_choice` of `openai/completions/delta.rs` leaves `usage` out of no chunk."""

@@ -159,6 +159,8 @@ class EngineKind:
     """The pages that are asked for beside /v1/models, once it is recognised."""
     state: StateNames | None = None
     """The names of its state on its own page of metrics; None where it has no page."""
+    worker_states: tuple[StateNames, ...] = ()
+    """The names on the page of a worker, for each engine that may be one behind it: read where the config names these pages."""
 
     # --- started by (`commands/inject/`)
     started: Start | None = None

@@ -76,6 +76,7 @@ class EngineSide:
             config.metrics_url,
             self.engine,
             self.state,
+            workers=config.worker_metrics_urls,
             may_reset=config.scrape_llama_cpp,
             restarted=self.prober.ask_anew,
         )

@@ -57,17 +57,18 @@ def running_dynamo(
     flags: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     worker_flags: Sequence[str] = (),
+    bandwidth_gb: float = BANDWIDTH_GB,
     patience_seconds: float = 60.0,
     port: int | None = None,
 ) -> Iterator[RunningDynamo]:
-    """A Dynamo for the length of a `with` block, its logs and its trace in `folder`. `variables`: of the frontend's environment. Raises
-    EngineStartError."""
+    """A Dynamo for the length of a `with` block, its logs and its trace in `folder`. `variables`: of the frontend's environment.
+    `bandwidth_gb`: between disaggregated workers, GB a second; 0 moves at once. Raises EngineStartError."""
     frontend_flags, workers = shape.value
     engine = RunningDynamo(
         port or free_port(),
         folder / "frontend.log",
         workers=tuple(free_port() for _ in workers),
-        trace=folder / "trace",
+        trace=folder / "trace.jsonl",
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DYN_"))} | {
         "HF_HUB_OFFLINE": "1",
@@ -93,7 +94,7 @@ def running_dynamo(
         for worker, roles in enumerate(workers):
             mocker = ["-m", "dynamo.mocker", "--model-path", str(build.model), "--model-name", engine.model, *planes]
             for role in roles:
-                mocker += ["--disaggregation-mode", role, "--kv-transfer-bandwidth", str(BANDWIDTH_GB)]
+                mocker += ["--disaggregation-mode", role, "--kv-transfer-bandwidth", str(bandwidth_gb)]
                 mocker += ["--kv-bytes-per-token", str(BYTES_PER_TOKEN)]
             own = env | {"DYN_SYSTEM_PORT": str(engine.workers[worker])}
             log = folder / f"worker{worker}.log"

@@ -6,7 +6,7 @@ hangs, breaks off, is compressed or is not metrics is counted, and the engine's 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.probe.state import STEP_BYTES, EngineState, Growth, GrowthReader, PageScan
 from sidecar.engines.probe.state_names import StateNames
 from sidecar.engines.probe.where import http_url, unix_path
+from sidecar.engines.probe.worker_pages import WorkerScan, together
 
 
 STATE_INTERVAL_SECONDS = 5.0
@@ -58,6 +59,9 @@ class StateSink(Protocol):
         """The state is not known now: the engine is down, silent, or of a kind that is not read."""
 
 
+Scan = PageScan | WorkerScan
+
+
 class StateProber:
     def __init__(
         self,
@@ -65,11 +69,13 @@ class StateProber:
         engine: Engine,
         sink: StateSink,
         *,
+        workers: Sequence[str] = (),
         may_reset: bool = False,
         restarted: Callable[[], None] = lambda: None,
     ) -> None:
-        """`url`: where its metrics stand, without a path. `may_reset`: a page is read although each reading resets gauges. `restarted`: told when its counters or its start time say so."""
+        """`url`: where its metrics stand, without a path. `workers`: where those of its workers stand, if they have pages of their own. `may_reset`: a page is read although each reading resets gauges. `restarted`: told when its counters or its start time say so."""
         self._url, self._unix_path = http_url(url), unix_path(url)
+        self._workers = tuple(http_url(worker) for worker in workers)
         self._engine = engine
         self._sink = sink
         self._may_reset = may_reset
@@ -106,7 +112,9 @@ class StateProber:
             return False
         if engine.kind != self._kind:
             self._kind, self._growth = engine.kind, GrowthReader()
-        result, state = await self._scrape(session, names)
+        result, state = await self._scrape(session, self._url + names.path, PageScan(names))
+        if state is not None and self._workers and engine.speaks.worker_states:
+            result, state = await self._with_workers(session, state)
         self.last = result
         sink.scraped(result)
         # While the page was read the engine may have been found to be down: a dead engine's front end still tells its last state.
@@ -119,14 +127,28 @@ class StateProber:
             self._restarted()
         return True
 
-    async def _scrape(self, session: aiohttp.ClientSession, names: StateNames) -> tuple[Scraped, EngineState | None]:
+    async def _with_workers(
+        self, session: aiohttp.ClientSession, front: EngineState
+    ) -> tuple[Scraped, EngineState | None]:
+        """The state of front end and workers; the front end's alone, with the first failure, where one of the pages could not be read."""
+        spoken = self._engine.speaks.worker_states
+        pages = [f"{url}{spoken[0].path}" for url in self._workers]
+        found = await asyncio.gather(*(self._scrape(session, page, WorkerScan(spoken)) for page in pages))
+        states = [state for _, state in found if state is not None]
+        if len(states) < len(found):
+            return next(result for result, state in found if state is None), front
+        return Scraped.OK, together(front, states)
+
+    async def _scrape(
+        self, session: aiohttp.ClientSession, page: str, scan: Scan
+    ) -> tuple[Scraped, EngineState | None]:
         try:
-            async with session.get(self._url + names.path, allow_redirects=False) as response:
+            async with session.get(page, allow_redirects=False) as response:
                 if response.status != 200:
                     return Scraped.BAD_STATUS, None
                 if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
                     return Scraped.UNREADABLE, None
-                return await _read_page(response.content, names)
+                return await _read_page(response.content, scan)
         except TimeoutError:
             return Scraped.TIMEOUT, None
         except (aiohttp.ClientResponseError, aiohttp.ClientPayloadError, ValueError):
@@ -150,8 +172,7 @@ def state_session(timeout_seconds: float = STATE_TIMEOUT_SECONDS, unix_path: str
     )
 
 
-async def _read_page(content: aiohttp.StreamReader, names: StateNames) -> tuple[Scraped, EngineState | None]:
-    scan = PageScan(names)
+async def _read_page(content: aiohttp.StreamReader, scan: Scan) -> tuple[Scraped, EngineState | None]:
     size = 0
     while data := await content.read(STEP_BYTES):
         size += len(data)

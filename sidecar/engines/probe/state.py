@@ -51,6 +51,8 @@ class EngineState:
     """The engine's own counts since its start, by series."""
     started_at_unix: float | None = None
     """When the engine's process began, by its own clock; only ever compared with itself. Absent with several API servers."""
+    requests_before_workers: float | None = None
+    """In front of workers with queues of their own (`worker_pages.py`)."""
 
 
 class PageScan:
@@ -96,6 +98,7 @@ class PageScan:
         started = self._series(Name(STARTED))
         return EngineState(
             requests_waiting=waiting,
+            requests_before_workers=self._total(names.before_workers),
             requests_running=running,
             kv_cache_usage_ratio=fullest if fullest is not None and fullest <= 1.0 else None,
             counters=counters,

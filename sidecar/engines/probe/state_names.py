@@ -59,6 +59,8 @@ class Name:
 class StateNames:
     path: str = "/metrics"
     waiting: Name | None = None
+    before_workers: Name | None = None
+    """Requests that wait in front of workers which have queues of their own: no engine's whole queue."""
     running: Name | None = None
     kv_cache_usage: Name | None = None
     counts: Mapping[Count, tuple[Name, ...]] = field(default_factory=dict)
@@ -77,7 +79,9 @@ class StateNames:
 
     def names(self) -> tuple[str, ...]:
         """Every name that is looked for, each once."""
-        gauges = [name for name in (self.waiting, self.running, self.kv_cache_usage) if name is not None]
+        gauges = [
+            name for name in (self.waiting, self.before_workers, self.running, self.kv_cache_usage) if name is not None
+        ]
         counters = [name for names in self.counts.values() for name in names]
         return tuple(dict.fromkeys(name.name for name in (*gauges, *counters)))
 
