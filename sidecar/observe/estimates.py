@@ -8,7 +8,7 @@ config switches it off it does not exist, and where an engine's report splits a 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from sidecar.engines.estimator import Estimator
+from sidecar.engines.estimator import Basis, Estimator
 from sidecar.ledger.account import Account, Estimate, Phase, Source
 from sidecar.ledger.report import NO_REPORT, EngineReport
 from sidecar.ledger.request_labels import RequestLabels
@@ -79,6 +79,13 @@ class Estimates:
             return replace(known, prefill_seconds=prefill, prefill_source=Source.ESTIMATED)
         both = ttft if known.merged_seconds is None else min(known.merged_seconds, ttft)
         prefill = min(estimate.prefill_seconds, both)
+        if known.merged_seconds is not None:
+            most = max(0.0, both - known.least_queue_seconds)
+            prefill = min(prefill, most)
+            if estimate.basis == Basis.IDLE:
+                # It did not queue, so this number is the cost of its prompt. Its TTFT may hold more, such as a cache's move to another worker.
+                prefill = most
+                self.estimator.costs.reported(account.labels.model, account.prompt_lengths, most)
         return replace(
             known,
             merged=False,

@@ -9,12 +9,13 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.ledger import close_ledger
+from sidecar.ledger.phase_parts import Part, StatedPart
 from sidecar.ledger.report import EngineReport
 from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
 from sidecar.pod.costs.prefill_cost import RING
-from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES
+from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES, Price
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.observer import End
 from sidecar.timeline.outcome import Outcome
@@ -243,6 +244,21 @@ def test_a_report_that_does_not_split_bounds_the_estimate(
     assert (Phase.FIRST_TOKEN in shares) is (first_token is not None)
     assert first_token is None or shares[Phase.FIRST_TOKEN].seconds == pytest.approx(first_token, abs=1e-9)
     assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
+
+
+def test_of_a_request_that_did_not_queue_the_merged_number_is_the_prefill_and_teaches_it() -> None:
+    """The TTFT of 0.3 s holds 0.1 s of a cache's move: without the number that is prefill, with it the rest of first_token."""
+    scenario = Scenario("none").taught()
+    account = scenario.walk.accounts[-1]
+    partial = EngineReport(merged=True, merged_seconds=0.2, parts=(StatedPart(Part.ROUTER, 0.01),))
+    for _ in range(FIRST_ANSWER_SAMPLES):
+        report = scenario.estimates.stand_in(account, partial)
+
+    assert report is not None
+    assert (report.queue_seconds, report.prefill_seconds) == pytest.approx((0.01, 0.19))
+    price = scenario.estimates.estimator.costs.price("tiny", account.prompt_lengths)
+    assert isinstance(price, Price)
+    assert price.seconds == pytest.approx(0.19)
 
 
 def test_dynamos_clients_that_ask_for_timing_keep_their_split() -> None:

@@ -33,6 +33,7 @@ ORDER = (
     "vllm-silent",
     "llama_cpp",
     "dynamo",
+    "dynamo-routed",
     "dynamo-disaggregated",
     "triton-quiet",
     "triton-busy",

@@ -18,12 +18,17 @@ from random import Random
 
 import pytest
 
+from tests.real.dynamo_environment import DynamoBuild
+from tests.real.dynamo_record import TIMING
+from tests.real.dynamo_server import Shape, running_dynamo
 from tests.real.environment import BuildError, Environment, Say
 from tests.real.mixed_clients import (
+    CHAT,
     LEAVING,
     MESSAGE,
     OPENAI,
     RESPONSE,
+    TOOL,
     TOOLS,
     TWO_CHOICES,
     TWO_CHOICES_USAGE,
@@ -438,3 +443,37 @@ def wrong_at_triton(study: Study) -> list[tuple[str, dict[str, float], Truth]]:
             more = line.phases["queue"] - truth["queue"]
             found += [] if -HIDDEN_SECONDS < more < NEAR_SECONDS else [(line.request_id, line.phases, truth)]
     return found
+
+
+# --- Dynamo ----------------------------------------------------------------------------------------------------------------
+
+
+def _timed(kind: Kind) -> Kind:
+    return Kind(f"{kind.name}, timing", kind.path, lambda prompt, tokens: {**kind.body(prompt, tokens), **TIMING})
+
+
+def _calls(prompt: str, tokens: int) -> Body:
+    return {**OPENAI[0].body(prompt, tokens), "tools": [TOOL]}
+
+
+DYNAMO_KINDS = (*OPENAI, *map(_timed, OPENAI[:4]), Kind("tools", CHAT, _calls), RESPONSE, MESSAGE)
+DYNAMO_SHAPES = {
+    Shape.AGGREGATED: ("dynamo", 0.97),
+    Shape.KV_ROUTED: ("dynamo-routed", 0.97),
+    Shape.DISAGGREGATED: ("dynamo-disaggregated", 0.95),
+}
+
+
+@pytest.mark.parametrize("shape", DYNAMO_SHAPES, ids=lambda shape: shape.name.lower())
+def test_dynamo_is_split_for_all_clients(
+    dynamo_built: DynamoBuild, shape: Shape, say: Say, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    name, share = DYNAMO_SHAPES[shape]
+    with running_dynamo(dynamo_built, tmp_path_factory.mktemp(name), say, shape) as dynamo:
+        case = Case(name, "Dynamo 1.6.1", dynamo, DYNAMO_KINDS)
+        study = study_of(case, tmp_path_factory.mktemp("sidecar"), say, learn)
+    row = study.row(name, f"Dynamo 1.6.1 and its mocker, {shape.name.lower().replace('_', ' ')}", DYNAMO_KINDS)
+    say(f"  {told(row, study)}")
+
+    assert row.share("engine", "estimated") >= share
+    assert min(row.model_known, row.bucket_known) >= 0.99

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.real.dynamo_environment import DYNAMO
 from tests.real.environment import VLLM
 from tests.real.llama_cpp_environment import LLAMA_CPP
 from tests.real.triton_environment import TRITON
@@ -18,6 +19,7 @@ from tests.real.triton_environment import TRITON
 
 FOLDER = Path(__file__).parents[1]
 PROVEN_ON: Mapping[str, str] = {
+    "dynamo": f"Dynamo {DYNAMO.partition('==')[2]} and its mocker",
     "llama_cpp": f"llama.cpp b{LLAMA_CPP.partition('==')[2].partition('.')[0]}",
     "triton": TRITON,
     "vllm": f"vLLM {VLLM.partition('==')[2]}",

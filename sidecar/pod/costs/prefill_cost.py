@@ -112,15 +112,23 @@ class Curve(Learner):
     }
 
     def __init__(
-        self, ring: int = RING, *, ready: int = READY_SAMPLES, most_error: float = MOST_ERROR, reach: float = REACH
+        self,
+        ring: int = RING,
+        *,
+        ready: int = READY_SAMPLES,
+        most_error: float = MOST_ERROR,
+        reach: float = REACH,
+        noise_seconds: float = 0.0,
     ) -> None:
         """`ring`: samples kept per class of length. `ready`: samples before it answers; between GROUP_SAMPLES and READY_SAMPLES.
         `most_error`: median relative error of samples above which it does not. `reach`: factor beyond the learned lengths up to which it does.
+        `noise_seconds`: an error up to this is none.
         """
         self._ring = ring
         self._ready = ready
         self._most_error = most_error
         self._reach = reach
+        self._noise_seconds = noise_seconds
         self._rings: dict[int, deque[tuple[float, float]]] = {}
         self._errors: deque[float] = deque(maxlen=RECENT_ERRORS)
         self._lengths: list[float] = []
@@ -161,7 +169,8 @@ class Curve(Learner):
             if self._lengths and self._shortest <= length * REACH and length <= self._longest * REACH:
                 expected = self._at(length)
                 more = expected - seconds
-                self._errors.append(more / expected if more >= 0.0 else -more / seconds)
+                error = more / expected if more >= 0.0 else -more / seconds
+                self._errors.append(error if abs(more) > self._noise_seconds else 0.0)
         number = int(CLASSES_PER_OCTAVE * log2(length)) if length > 1.0 else 0
         ring = self._rings.get(number)
         if ring is None:

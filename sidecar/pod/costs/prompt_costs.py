@@ -26,6 +26,8 @@ FIRST_ANSWER_SAMPLES = 8
 """Samples before an answer: at a request a minute, within ten minutes."""
 FURTHEST = 4.0
 """Factor beyond the shortest and the longest learned length up to which there is an answer."""
+NOISE_SECONDS = 0.02
+"""The time that an engine's front end takes differs by so much, however long a prompt is: that makes no requests inconsistent."""
 WORTH_OF_STEPS = 4.0
 """However many steps told of it, a cost is known as by so many samples: a step may hold a part of the prompt, and other prompts."""
 MAX_MODELS = 17
@@ -59,7 +61,7 @@ class _Told:
     def __init__(self) -> None:
         # A report is true, however much prompts that are computed together differ from one that is alone; and steps hold others too.
         self.by_report = Curve(ready=FIRST_ANSWER_SAMPLES, most_error=inf, reach=FURTHEST)
-        self.by_idle = Curve(ready=FIRST_ANSWER_SAMPLES, reach=FURTHEST)
+        self.by_idle = Curve(ready=FIRST_ANSWER_SAMPLES, reach=FURTHEST, noise_seconds=NOISE_SECONDS)
         self.by_step = Curve(ready=READY_SAMPLES, most_error=inf, reach=FURTHEST)
 
 
@@ -98,6 +100,8 @@ class PromptCosts:
                 seconds = curve.cost(value)
                 if not isinstance(seconds, Refusal):
                     return Price(seconds, curve.samples / curve.beyond(value) ** 2)
+                if seconds is Refusal.INCONSISTENT and curve.samples < READY_SAMPLES:
+                    seconds = Refusal.FEW_SAMPLES
                 refusal = seconds if refusal in (None, Refusal.FEW_SAMPLES) else refusal
         return self._price_elsewhere(model, lengths, of_model, refusal)
 
