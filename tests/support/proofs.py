@@ -19,7 +19,7 @@ from tests.real.triton_environment import TRITON
 
 FOLDER = Path(__file__).parents[1]
 PROVEN_ON: Mapping[str, str] = {
-    "dynamo": f"Dynamo {DYNAMO.partition('==')[2]} and its mocker",
+    "dynamo": f"Dynamo {DYNAMO.partition('==')[2]} before its mocker",
     "llama_cpp": f"llama.cpp b{LLAMA_CPP.partition('==')[2].partition('.')[0]}",
     "triton": TRITON,
     "vllm": f"vLLM {VLLM.partition('==')[2]}",
