@@ -116,7 +116,12 @@ PARTS = (
         alone=True,
     ),
     Part("vllm-pages", 10, 'make test-engines ARGS="-k test_vllm_pages"', REAL, alone=True),
-    Part("llama-cpp", 1, "make test-engines ARGS=\"-k '(test_llama_cpp or test_triton) and not test_mixed'\"", REAL),
+    Part(
+        "llama-cpp",
+        1,
+        "make test-engines ARGS=\"-k '(test_llama_cpp or test_triton or test_rotel) and not test_mixed'\"",
+        REAL,
+    ),
     # The mocker sleeps: its tests pass beside others too, or say that they were not measured.
     Part("dynamo", 9, 'make test-engines ARGS="-k test_dynamo"', REAL, needs_clock=False),
     Part("mixed-clients", 15, "make test-engines ARGS=tests/real/test_mixed_clients.py", REAL, alone=True),

@@ -69,13 +69,13 @@ class _Line(msgspec.Struct, frozen=True):
     event: _Event | None = None
 
 
-_LINE = msgspec.json.Decoder(_Line)
+_TRACE_LINE = msgspec.json.Decoder(_Line)
 
 
 def report_in_line(line: bytes) -> KeyedReport | None:
     """The report in one line of a request trace; None where it is no request's, or states none of its times. Never raises."""
     try:
-        said = _LINE.decode(line).event
+        said = _TRACE_LINE.decode(line).event
     except UNREADABLE:
         return None
     request = None if said is None or said.event_type != "request_end" else said.request

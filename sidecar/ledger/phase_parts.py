@@ -32,7 +32,7 @@ class Part(StrEnum):
 
 REST = "rest"
 """The time of a phase that no stated part covers."""
-PHASE_OF: Mapping[Part, Phase] = {
+PHASE_OF_PART: Mapping[Part, Phase] = {
     Part.ROUTER: Phase.QUEUE,
     Part.PREFILL_QUEUE: Phase.QUEUE,
     Part.DECODE_ADMISSION: Phase.QUEUE,
@@ -41,7 +41,7 @@ PHASE_OF: Mapping[Part, Phase] = {
     Part.KV_TRANSFER: Phase.FIRST_TOKEN,
     Part.FRONTEND: Phase.FIRST_TOKEN,
 }
-PARTED = tuple(dict.fromkeys(PHASE_OF.values()))
+PARTED = tuple(dict.fromkeys(PHASE_OF_PART.values()))
 """The phases that have parts."""
 ROUNDED_SECONDS, ROUNDED_RATIO = 0.002, 0.01
 """Parts may exceed their phase by the larger of both: so far may a report exceed the wire, and its phases are then cut to fit."""
@@ -58,7 +58,7 @@ def parts_of(shares: Sequence[Share], stated: Sequence[StatedPart]) -> tuple[Pha
     """The stated parts of the phases in a ledger, and of each of these phases the rest. `stated`: finite seconds, at least 0."""
     found: list[PhasePart] = []
     for phase in PARTED:
-        own = [part for part in stated if PHASE_OF[part.part] is phase]
+        own = [part for part in stated if PHASE_OF_PART[part.part] is phase]
         share = next((share.seconds for share in shares if share.phase is phase), None)
         if not own or share is None:
             continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sidecar.ledger.account import Phase, Source
-from sidecar.ledger.phase_parts import PHASE_OF, StatedPart
+from sidecar.ledger.phase_parts import PHASE_OF_PART, StatedPart
 from sidecar.timeline.events import NO_USAGE, Usage
 
 
@@ -65,7 +65,7 @@ class EngineReport:
     @property
     def least_queue_seconds(self) -> float:
         """The stated parts of the queue: it is at least so long, also where it is estimated."""
-        return sum(part.seconds for part in self.parts if PHASE_OF[part.part] is Phase.QUEUE)
+        return sum(part.seconds for part in self.parts if PHASE_OF_PART[part.part] is Phase.QUEUE)
 
     def beside(self, front: "EngineReport") -> "EngineReport":
         """The report of the engine itself, with what the server in front of it states: its parts, and the part of the queue before it."""

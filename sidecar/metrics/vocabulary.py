@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.pending import Lost
-from sidecar.ledger.phase_parts import PARTED, PHASE_OF, REST, Part
+from sidecar.ledger.phase_parts import PARTED, PHASE_OF_PART, REST, Part
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Label
 from sidecar.objectives.attribution import VOTES, Blame
@@ -86,7 +86,7 @@ OBJECTIVE = Label("objective", tuple(Objective))
 PER_OBJECTIVE = (LANE, PROMPT_BUCKET, OBJECTIVE)
 PARTED_PHASE = Label("phase", PARTED)
 PHASE_PART = Label("part", (*Part, REST))
-PARTS_TOGETHER = (*((phase, part) for part, phase in PHASE_OF.items()), *((phase, REST) for phase in PARTED))
+PARTS_TOGETHER = (*((phase, part) for part, phase in PHASE_OF_PART.items()), *((phase, REST) for phase in PARTED))
 BLAMED_PHASE = Label("phase", tuple(Blame))
 MISSED_TOGETHER = tuple((objective, phase) for objective, phases in PARTS.items() for phase in phases)
 BLAMED_TOGETHER = tuple((objective, phase) for objective, phases in VOTES.items() for phase in phases)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.ledger.account import Phase, Share, Source
-from sidecar.ledger.phase_parts import PARTED, PHASE_OF, REST, Part, StatedPart, parts_of
+from sidecar.ledger.phase_parts import PARTED, PHASE_OF_PART, REST, Part, StatedPart, parts_of
 
 
 def shares(**seconds: float) -> tuple[Share, ...]:
@@ -66,7 +66,7 @@ def test_parts_and_rest_add_up_to_their_phase(seconds: dict[str, float], stated:
 
 
 def test_each_part_has_its_phase() -> None:
-    assert (set(PHASE_OF), set(PHASE_OF.values()), REST in {part.value for part in Part}) == (
+    assert (set(PHASE_OF_PART), set(PHASE_OF_PART.values()), REST in {part.value for part in Part}) == (
         set(Part),
         set(PARTED),
         False,

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterator
 
 
-_BEGINNING = b"\x1f\x8b\x08"
-_GZIP = 16 + zlib.MAX_WBITS
+_MEMBER_BEGIN = b"\x1f\x8b\x08"
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 class GzipMembers:
@@ -54,13 +54,13 @@ class GzipMembers:
 
     def _begin(self, data: bytes) -> bytes:
         """The bytes from the next member's beginning on, for which there is an inflater then."""
-        found = data.find(_BEGINNING)
+        found = data.find(_MEMBER_BEGIN)
         if found >= 0:
             self.damaged += found > 0
             self._between = b""
-            self._inflater = zlib.decompressobj(_GZIP)
+            self._inflater = zlib.decompressobj(_GZIP_WINDOW)
             return data[found:]
-        kept = next((size for size in (2, 1) if data.endswith(_BEGINNING[:size])), 0)
+        kept = next((size for size in (2, 1) if data.endswith(_MEMBER_BEGIN[:size])), 0)
         self.damaged += len(data) > kept
         self._between = data[len(data) - kept :]
         return b""
