@@ -43,11 +43,11 @@ def test_the_parts_fit_into_the_time_that_is_stated() -> None:
 
 
 def test_a_core_of_real_engines_decides_too() -> None:
-    """vLLM and Triton, which are installed as wheels; llama.cpp would be compiled for ten minutes."""
+    """vLLM, Triton and Dynamo, which are installed as wheels; llama.cpp would be compiled for ten minutes."""
     core = {test.name for tests in REAL.values() for test in tests if is_core(test)}
 
     assert MINUTES[CORE] <= MOST_OF_CORE
-    assert {name.split("_")[1].removesuffix("s") for name in core} >= {"vllm", "triton"}
+    assert {name.split("_")[1].removesuffix("s") for name in core} >= {"vllm", "triton", "dynamo"}
     assert [name for name in core if "llama" in name] == []
 
 

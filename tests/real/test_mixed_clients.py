@@ -464,16 +464,28 @@ DYNAMO_SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", DYNAMO_SHAPES, ids=lambda shape: shape.name.lower())
-def test_dynamo_is_split_for_all_clients(
-    dynamo_built: DynamoBuild, shape: Shape, say: Say, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def dynamo_is_split(build: DynamoBuild, shape: Shape, say: Say, folders: pytest.TempPathFactory) -> None:
     name, share = DYNAMO_SHAPES[shape]
-    with running_dynamo(dynamo_built, tmp_path_factory.mktemp(name), say, shape) as dynamo:
+    with running_dynamo(build, folders.mktemp(name), say, shape) as dynamo:
         case = Case(name, "Dynamo 1.6.1", dynamo, DYNAMO_KINDS)
-        study = study_of(case, tmp_path_factory.mktemp("sidecar"), say, learn)
+        study = study_of(case, folders.mktemp("sidecar"), say, learn)
     row = study.row(name, f"Dynamo 1.6.1 and its mocker, {shape.name.lower().replace('_', ' ')}", DYNAMO_KINDS)
     say(f"  {told(row, study)}")
 
     assert row.share("engine", "estimated") >= share
+    assert row.reasons.keys() <= act_on()
     assert min(row.model_known, row.bucket_known) >= 0.99
+
+
+@pytest.mark.core
+def test_dynamo_is_split_for_all_clients(
+    dynamo_built: DynamoBuild, say: Say, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    dynamo_is_split(dynamo_built, Shape.AGGREGATED, say, tmp_path_factory)
+
+
+@pytest.mark.parametrize("shape", [Shape.KV_ROUTED, Shape.DISAGGREGATED], ids=lambda shape: shape.name.lower())
+def test_dynamo_with_several_workers_is_split_for_all_clients(
+    dynamo_built: DynamoBuild, shape: Shape, say: Say, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    dynamo_is_split(dynamo_built, shape, say, tmp_path_factory)

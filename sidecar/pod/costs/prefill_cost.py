@@ -133,7 +133,9 @@ class Curve(Learner):
         self._errors: deque[float] = deque(maxlen=RECENT_ERRORS)
         self._lengths: list[float] = []
         self._seconds: list[float] = []
-        self._shortest = self._longest = self._most = 0.0
+        self.shortest = self.longest = 0.0
+        """The range of the learned lengths, as of the last `cost`."""
+        self._most = 0.0
         self._reach_from = self._reach_to = 0.0
         self._stale = False
         self._since = 0
@@ -166,7 +168,7 @@ class Curve(Learner):
         if self._learned >= GROUP_SAMPLES:
             if self._stale:
                 self._freshen()
-            if self._lengths and self._shortest <= length * REACH and length <= self._longest * REACH:
+            if self._lengths and self.shortest <= length * REACH and length <= self.longest * REACH:
                 expected = self._at(length)
                 more = expected - seconds
                 error = more / expected if more >= 0.0 else -more / seconds
@@ -180,7 +182,7 @@ class Curve(Learner):
         ring.append((length, seconds))
         self._since += 1
         self._since_of[number] = since = self._since_of.get(number, 0) + 1
-        at_once = self._learned <= YOUNG_SAMPLES or not self._shortest <= length <= self._longest
+        at_once = self._learned <= YOUNG_SAMPLES or not self.shortest <= length <= self.longest
         late = self._since > self.samples // LATE_SHARE or since > self._ring // LATE_CLASS_SHARE
         self._stale = self._stale or at_once or late
 
@@ -196,7 +198,7 @@ class Curve(Learner):
 
     def beyond(self, length: float) -> float:
         """Factor by which a length lies beyond all learned ones; 1 for one between them. Asked after `cost`."""
-        return max(1.0, self._shortest / length, length / self._longest) if self._longest else 1.0
+        return max(1.0, self.shortest / length, length / self.longest) if self.longest else 1.0
 
     def most(self, length: float) -> float | None:
         """Seconds that such a prompt takes at most, by the slowest sample, whether length explains the samples or not; None
@@ -204,7 +206,7 @@ class Curve(Learner):
         """
         if self._stale:
             self._freshen()
-        longer = length / max(1.0, self._longest)
+        longer = length / max(1.0, self.longest)
         return self._most * max(1.0, longer) if self._learned >= READY_SAMPLES and self._most else None
 
     def _freshen(self) -> None:
@@ -214,13 +216,13 @@ class Curve(Learner):
         groups = [tuple(map(sorted, zip(*group, strict=True))) for group in self._groups()]
         self._lengths, self._seconds = _rising([_node(lengths, seconds) for lengths, seconds in groups])
         if groups:
-            self._shortest, self._longest = groups[0][0][0], groups[-1][0][-1]
+            self.shortest, self.longest = groups[0][0][0], groups[-1][0][-1]
             self._most = max([seconds[-1] for _, seconds in groups])
         if self._learned < READY_SAMPLES and self._ready < READY_SAMPLES and self.samples >= GROUP_SAMPLES:
             samples = [sample for ring in self._rings.values() for sample in ring]
             self._lengths, self._seconds = _line(samples)
-            self._shortest, self._longest = self._lengths[0], self._lengths[-1]
-        self._reach_from, self._reach_to = self._shortest / self._reach, self._longest * self._reach
+            self.shortest, self.longest = self._lengths[0], self._lengths[-1]
+        self._reach_from, self._reach_to = self.shortest / self._reach, self.longest * self._reach
         if (
             not self._lengths
             or self._learned < self._ready

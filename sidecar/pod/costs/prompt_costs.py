@@ -15,7 +15,6 @@ answers from the first few samples on, and says on how many an answer rests. It 
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -49,7 +48,6 @@ def _unknown(_model: str, _tokens: float) -> float | None:
     return None
 
 
-_BEST_FIRST = (attrgetter("by_report"), attrgetter("by_idle"))
 _NOTHING_TOLD: Mapping[str, "_Told"] = MappingProxyType({})
 
 
@@ -92,17 +90,24 @@ class PromptCosts:
         """The seconds that such a prompt takes now, by the best that tells of its length, or the reason why none does."""
         refusal: Refusal | None = None
         of_model = self._told.get(model, _NOTHING_TOLD)
-        for told_by in _BEST_FIRST if of_model else ():
-            for value, measure in lengths:
-                told = of_model.get(measure)
-                if told is None or not (curve := told_by(told)).samples:
-                    continue
+        for value, measure in lengths:
+            told = of_model.get(measure)
+            if told is None:
+                continue
+            curve = told.by_report
+            seconds = curve.cost(value) if curve.samples else Refusal.FEW_SAMPLES
+            if seconds.__class__ is Refusal and (curve := told.by_idle).samples:
                 seconds = curve.cost(value)
-                if not isinstance(seconds, Refusal):
-                    return Price(seconds, curve.samples / curve.beyond(value) ** 2)
-                if seconds is Refusal.INCONSISTENT and curve.samples < READY_SAMPLES:
-                    seconds = Refusal.FEW_SAMPLES
-                refusal = seconds if refusal in (None, Refusal.FEW_SAMPLES) else refusal
+            if not isinstance(seconds, Refusal):
+                return Price(
+                    seconds,
+                    curve.samples
+                    if curve.shortest <= value <= curve.longest
+                    else curve.samples / curve.beyond(value) ** 2,
+                )
+            if seconds is Refusal.INCONSISTENT and curve.samples < READY_SAMPLES:
+                seconds = Refusal.FEW_SAMPLES
+            refusal = seconds if refusal in (None, Refusal.FEW_SAMPLES) else refusal
         return self._price_elsewhere(model, lengths, of_model, refusal)
 
     def _price_elsewhere(
