@@ -69,7 +69,7 @@ FOLLOWS, MOST_LEFT_OUT = 0.03, 0.3
 """By this share of each miss the share that is left out on its side shrinks; and the most that it grows to."""
 OF_FEW_SAMPLES = 4.0
 """A cost that rests on n samples is known to a factor of 1 + 4 / n beyond the error of those that rest on many."""
-USELESS_SHARE = 0.85
+USELESS_SHARE = 0.9
 """An interval as wide as this share of the TTFT leaves open whether the request waited or was computed."""
 
 
