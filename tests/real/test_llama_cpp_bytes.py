@@ -5,19 +5,16 @@ Compared are status, reason, end-to-end header fields (order, case, duplicates) 
 sidecar adds nothing to a request here (`timings` come without being asked for), so it may not remove anything either.
 """
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from tests.real.exchanges import ask, end_to_end
 from tests.real.llama_cpp_record import PAGES, QUESTIONS
 from tests.real.server import RunningEngine
-from tests.support.client import Answer, Connection, get, parse_answer, post
+from tests.support.client import get, post
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.tap import Tap, tapping
-
-
-HOP_BY_HOP = {b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"proxy-connection"}
 
 
 @pytest.fixture(scope="module")
@@ -30,26 +27,6 @@ def tap(llama_cpp: RunningEngine) -> Iterator[Tap]:
 def sidecar(tap: Tap, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SidecarProcess]:
     with running_sidecar(f"http://127.0.0.1:{tap.port}", tmp_path_factory.mktemp("sidecar")) as sidecar:
         yield sidecar
-
-
-def ask(sidecar: SidecarProcess, tap: Tap, request: bytes) -> tuple[Answer, bytes, Answer]:
-    """The client's answer, and the tap's record of the engine's request and answer."""
-
-    async def scenario() -> Answer:
-        client = await Connection.open(sidecar.port)
-        answer = await client.request(request)
-        client.close()
-        return answer
-
-    beginning = request.split(b" HTTP/1.1", 1)[0]
-    tap.take(beginning)
-    got = asyncio.run(scenario())
-    (exchange,) = tap.take(beginning)
-    return got, bytes(exchange.to_engine), parse_answer(bytes(exchange.from_engine))
-
-
-def end_to_end(answer: Answer) -> list[tuple[bytes, bytes]]:
-    return [(name, value) for name, value in answer.headers if name.lower() not in HOP_BY_HOP]
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.exchanges import keys
 from tests.real.llama_cpp_record import QUESTIONS, record
 from tests.real.record import STREAMS
 from tests.real.server import RunningEngine
@@ -16,15 +17,6 @@ def fresh(llama_cpp: RunningEngine, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("streams")
     asyncio.run(record(llama_cpp, folder))
     return folder
-
-
-def keys(value: object) -> object:
-    """The shape of JSON: names of fields without values; for a list, the set of its items' shapes."""
-    if isinstance(value, dict):
-        return frozenset((name, keys(inner)) for name, inner in value.items())
-    if isinstance(value, list):
-        return frozenset(keys(inner) for inner in value)
-    return None
 
 
 def shapes(answer: Answer) -> set[object]:
