@@ -188,6 +188,8 @@ class Estimator:
     def spoke(self, key: Hashable, at: float) -> None:
         """Output for this request was read."""
         visit = self._waiting.pop(key, None)
+        if visit is None and self._hidden:
+            visit = self._hidden.pop(key, None)  # a stream that its request did not ask for by name
         if visit is not None:
             visit.first_token_at, visit.steps = at, tuple(self._steps)
             self._streaming[key] = visit

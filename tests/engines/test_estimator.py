@@ -197,6 +197,20 @@ def test_a_whole_answer_in_flight_waits_no_longer_than_streams_did() -> None:
     assert harness.estimator.left(whole) is not None
 
 
+def test_an_answer_that_is_a_stream_unasked_is_estimated_and_teaches() -> None:
+    """Ollama streams unless it is told not to, and some paths always do: what the request says is a guess until the first output."""
+    harness = EstimatorHarness()
+    answers = []
+    for _ in range(FIRST_ANSWER_SAMPLES + 1):
+        harness.now += 10
+        key = harness.comes(streaming=False)
+        harness.speaks(key, after=cost(500))
+        answers.append(harness.leaves(key, 500))
+
+    assert answers[-1] == pytest.approx(cost(500))
+    assert harness.estimator.costs.samples("m") == FIRST_ANSWER_SAMPLES + 1
+
+
 def test_a_saturated_engine_that_reports_nothing_is_learned_by_its_steps() -> None:
     """Always one waits, so none is idle. A stream has output at each step; a prompt's step is silent for as long as the prompt costs."""
     harness, rng = EstimatorHarness(), Random(5)
