@@ -4,11 +4,14 @@ The walk of the tests, in memory: the road, the observers, the ledger, objective
 one token of a stream; a request is one of two tokens, which misses its objectives in one case of three. The sources run,
 and every instruction of the interpreter counts as one, whatever it takes, so that no other process on the machine changes a figure; what
 libraries do is not counted. The list `[tool.sidecar] compiled` of pyproject.toml is drawn from it.
-Run: `.venv/bin/python -m bench.hot_path`; `--least 0`: the files below 0.1 % too.
+Run: `.venv/bin/python -m bench.hot_path`; `--least 0`: the files below 0.1 % too; `--beside FOLDER`: how much more an event and a request cost
+than in another checkout of this repository.
 """
 
 import argparse
 import io
+import os
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -95,14 +98,49 @@ def of_requests() -> Counter[str]:
     return Counter({path: count / COUNTED for path, count in found.items()})
 
 
+def own(found: Counter[str]) -> Counter[str]:
+    """The files of the package with their instructions; doubles and libraries are left out."""
+    return Counter(
+        {
+            path.removeprefix(f"{PACKAGE.parent}/"): count
+            for path, count in found.items()
+            if path.startswith(f"{PACKAGE}/")
+        }
+    )
+
+
 def shares(found: Counter[str]) -> Counter[str]:
-    """The files of the package with their percent of all that the package executes; doubles and libraries are left out."""
-    own = {
-        path.removeprefix(f"{PACKAGE.parent}/"): count
-        for path, count in found.items()
-        if path.startswith(f"{PACKAGE}/")
-    }
-    return Counter({path: 100 * count / sum(own.values()) for path, count in own.items()})
+    """The files of the package with their percent of all that the package executes."""
+    of_package = own(found)
+    return Counter({path: 100 * count / of_package.total() for path, count in of_package.items()})
+
+
+def totals() -> tuple[float, float]:
+    """The instructions of one event and of one request."""
+    return own(of_events()).total(), own(of_requests()).total()
+
+
+def totals_in(checkout: Path) -> tuple[float, float]:
+    """The same of another checkout, counted by its own benchmark. Raises subprocess.CalledProcessError where it has none."""
+    counted_there = (
+        "from bench.hot_path import PACKAGE, of_events, of_requests\n"
+        "for found in (of_events(), of_requests()):\n"
+        "    print(sum(count for path, count in found.items() if path.startswith(f'{PACKAGE}/')))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", counted_there],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout.decode()
+    event_of, request_of = map(float, told.split())
+    return event_of, request_of
+
+
+def print_beside(checkout: Path) -> None:
+    for name, here, there in zip(("an event", "a request"), totals(), totals_in(checkout), strict=True):
+        print(f"{name}: {here:.0f} instructions, {there:.0f} in {checkout}: {100 * (here / there - 1):+.1f} %")
 
 
 def main() -> int:
@@ -110,7 +148,11 @@ def main() -> int:
     parser.add_argument(
         "--least", type=float, default=0.1, help="percent that a shown file has of one at least; default 0.1"
     )
+    parser.add_argument("--beside", type=Path, metavar="FOLDER", help="another checkout, which is counted too")
     asked = parser.parse_args()
+    if asked.beside is not None:
+        print_beside(asked.beside.resolve())
+        return 0
     event_of, request_of = shares(of_events()), shares(of_requests())
     print(" event  request  file")
     for path in sorted({*event_of, *request_of}, key=lambda path: (-event_of[path] - request_of[path], path)):

@@ -21,10 +21,10 @@ report is held until another would have come.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from sidecar.engines import sglang, tensorrt_llm, vllm
 from sidecar.engines.ancestry import Descendants

@@ -21,8 +21,8 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from math import inf
+from typing import Literal
 
 from sidecar.ledger.account import Estimate
 from sidecar.pod.costs.prefill_cost import LATE_SHARE, Lengths, Refusal
@@ -45,22 +45,11 @@ IDLE_SHARE = 0.05
 """Least share of idle arrivals among the recent ones for learning; below it the engine counts as saturated."""
 
 
-class Basis(StrEnum):
-    """The way in which an estimate was found; each is wrong in its own way."""
-
-    IDLE = "idle"
-    """It did not queue: its TTFT."""
-    STEP = "step"
-    """From the start of the engine's step until its first token."""
-    COST = "cost"
-    """The cost of its prompt."""
-
-
-UNTAUGHT: dict[str, tuple[float, float]] = {
-    Basis.IDLE: (0.55, 0.97),
-    Basis.STEP: (0.65, 1.1),
-    Basis.COST: (0.55, 1.05),
-}
+Basis = Literal["idle", "step", "cost"]
+"""How an estimate was found, each of which is wrong in its own way: the request did not queue, so it is its TTFT; from the start of the engine's
+step until the first token; the cost of the prompt.
+"""
+UNTAUGHT: dict[Basis, tuple[float, float]] = {"idle": (0.55, 0.97), "step": (0.65, 1.1), "cost": (0.55, 1.05)}
 """The true prefill over the estimated one, from the lowest tenth to the highest, before the engine has stated any: as `bench/estimator.py` shows it."""
 FEWEST_TRUTHS, RECENT_TRUTHS = 10, 101
 """Stated prefills from which an interval is as wide as the answers were wrong, and the last ones that count."""
@@ -119,10 +108,6 @@ class Visit:
     """Instants of the engine's last outputs to other requests before this first token, oldest first."""
 
     @property
-    def ttft_seconds(self) -> float | None:
-        return None if self.first_token_at is None else self.first_token_at - self.arrived_at
-
-    @property
     def silence_seconds(self) -> float | None:
         """From the begin of the longest of the engine's last silences until the first token; None if no other had output meanwhile."""
         at, last = self.first_token_at, self.steps[-STEPS_SEARCHED:]
@@ -133,15 +118,15 @@ class Visit:
         return at - max(zip(since, ends, strict=True), key=lambda silence: silence[1] - silence[0])[0]
 
     def prefill(self, cost_seconds: float) -> tuple[float, Basis]:
-        """Seconds of its prefill, from the cost of its prompt and the start of the engine's step, at most its TTFT; and how they were found."""
+        """Seconds of the prefill of one that is not idle, from the cost of its prompt and the start of the engine's step, at most its TTFT; and
+        how they were found.
+        """
         assert self.first_token_at is not None
         ttft = self.first_token_at - self.arrived_at
-        if self.idle:
-            return ttft, Basis.IDLE  # quicker or slower than usual: no other request was ahead of it
         heard = bisect_right(self.steps, self.first_token_at - EARLIEST * cost_seconds)
         if heard and self.steps[heard - 1] >= self.arrived_at:
-            return self.first_token_at - self.steps[heard - 1], Basis.STEP
-        return min(cost_seconds, ttft), Basis.COST
+            return self.first_token_at - self.steps[heard - 1], "step"
+        return min(cost_seconds, ttft), "cost"
 
 
 class Estimator:
@@ -163,7 +148,7 @@ class Estimator:
         """Number of the recent arrivals that were idle."""
         self._era = 0
         self._arrived_at = self._forgot_at = -inf
-        self._wrong: dict[str, Wrong] = {basis: Wrong(UNTAUGHT[basis]) for basis in Basis}
+        self._wrong: dict[str, Wrong] = {basis: Wrong(factors) for basis, factors in UNTAUGHT.items()}
 
     # --- requests in flight -------------------------------------------------------------------------------------------
 
@@ -171,7 +156,7 @@ class Estimator:
         """A whole request goes to the engine. `streaming`: its first token will be seen."""
         self._arrived_at = at
         running, recent = len(self._streaming) + len(self._hidden), self._recent
-        waits = bool(self._waiting) or bool(self._hidden and self._hides_a_wait(at))
+        waits = self._waiting or (self._hidden and self._hides_a_wait(at))
         idle = not waits and (running == 0 or running < self._most_streaming)
         if len(recent) == ARRIVALS_CONSIDERED:
             self._recent_idle -= recent[0]
@@ -209,11 +194,11 @@ class Estimator:
 
     def learn(self, model: str, lengths: Lengths, visit: Visit) -> None:
         """Learn from a streamed request that ended well, if it did not queue."""
-        seconds = visit.ttft_seconds
-        if visit.era != self._era or seconds is None:
+        first_token_at = visit.first_token_at
+        if visit.era != self._era or first_token_at is None:
             return
         if visit.teaches:
-            self.costs.idle(model, lengths, seconds)
+            self.costs.idle(model, lengths, first_token_at - visit.arrived_at)
         elif (silence := visit.silence_seconds) is not None:
             self.costs.stepped(model, lengths, silence)
 
@@ -241,14 +226,17 @@ class Estimator:
         price = self.costs.price(model, lengths)
         if isinstance(price, Refusal):
             return price
-        seconds, basis = visit.prefill(price.seconds)
+        cost_seconds, samples = price
+        if visit.idle:
+            seconds, basis, more = ttft, "idle", 1.0  # quicker or slower than usual: no other request was ahead of it
+        else:
+            (seconds, basis), more = visit.prefill(cost_seconds), 1.0 + OF_FEW_SAMPLES / samples
         low, high = self._wrong[basis].factors
-        more = 1.0 if basis is Basis.IDLE else 1.0 + OF_FEW_SAMPLES / price.samples
         highest = min(high * seconds * more, ttft)
         lowest = min(low * seconds / more, highest)
         if highest - lowest > USELESS_SHARE * ttft:
             return Refusal.WIDE
-        return Estimate(seconds, lowest, highest, basis.value)
+        return Estimate(seconds, lowest, highest, basis)
 
     def forget(self) -> None:
         """Drop all samples: the engine restarted or was replaced."""

@@ -28,10 +28,10 @@ the answer's. A file is `sglang-request-metrics-YYYYMMDD_HH.log` of the engine's
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from sidecar.engines.durations import between, between_nanoseconds, instant_of, seconds_of
 from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire

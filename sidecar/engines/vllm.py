@@ -28,7 +28,8 @@ is the first turn's. Nothing is repaired: a field that is no finite, non-negativ
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from sidecar.engines.durations import MILLISECONDS, between, seconds_of
 from sidecar.engines.kind import Channel, EngineKind, Start, Wire

@@ -4,7 +4,7 @@ Pure arithmetic on durations. It knows no engine and no stream, and it never inv
 is `unattributed`, and a report that contradicts the wire is refused whole, its decode included.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from sidecar.ledger.account import Ledger, Phase, Reason, Share, Source
 from sidecar.ledger.report import EngineReport, SpanRequest

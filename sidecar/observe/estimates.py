@@ -6,11 +6,12 @@ config switches it off it does not exist, and where an engine's report splits a 
 """
 
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 
-from sidecar.engines.estimator import Basis, Estimator
+from msgspec.structs import replace
+
+from sidecar.engines.estimator import Estimator
 from sidecar.ledger.account import Account, Estimate, Phase, Source
-from sidecar.ledger.report import NO_REPORT, EngineReport
+from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
@@ -73,7 +74,18 @@ class Estimates:
         if estimate is None or marks.received_at is None or marks.first_token_at is None:
             return None
         ttft = marks.first_token_at - marks.received_at
-        known = NO_REPORT if partial is None else partial
+        if partial is not None:
+            return self._within(partial, estimate, ttft, account)
+        prefill = min(estimate.prefill_seconds, ttft)
+        return EngineReport(
+            queue_seconds=ttft - prefill,
+            prefill_seconds=prefill,
+            queue_source=Source.ESTIMATED,
+            prefill_source=Source.ESTIMATED,
+        )
+
+    def _within(self, known: EngineReport, estimate: Estimate, ttft: float, account: Account) -> EngineReport:
+        """The report with the estimate in what it leaves open."""
         if known.queue_seconds is not None and not known.merged:
             prefill = min(estimate.prefill_seconds, max(0.0, ttft - known.queue_seconds))
             return replace(known, prefill_seconds=prefill, prefill_source=Source.ESTIMATED)
@@ -82,7 +94,7 @@ class Estimates:
         if known.merged_seconds is not None:
             most = max(0.0, both - known.least_queue_seconds)
             prefill = min(prefill, most)
-            if estimate.basis == Basis.IDLE:
+            if estimate.basis == "idle":
                 # It did not queue, so this number is the cost of its prompt. Its TTFT may hold more, such as a cache's move to another worker.
                 prefill = most
                 self.estimator.costs.reported(account.labels.model, account.prompt_lengths, most)

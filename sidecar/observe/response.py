@@ -80,11 +80,12 @@ class StreamedResponse:
         """The bytes that go to the client now. `data` reports the events of this piece, once it is written."""
         stream_events = self.reader.feed(data)
         self._unseen = [*self._unseen, *stream_events] if self._unseen else stream_events
-        if self._report_cut is not None and (stream_events is not ONE_TOKEN or not self._report_cut.passing):
-            return self._report_cut.kept(data, stream_events)
-        if stream_events is ONE_TOKEN or self.usage_cut is None:
-            return data  # a whole event and nothing else: no byte before it is held, and it is not what is cut out
-        return self.usage_cut.kept(data, stream_events)
+        # ONE_TOKEN is a whole event and nothing else: no byte before it is held, and it is not what is cut out.
+        if self.usage_cut is not None:
+            return data if stream_events is ONE_TOKEN else self.usage_cut.kept(data, stream_events)
+        if self._report_cut is None or (stream_events is ONE_TOKEN and self._report_cut.passing):
+            return data
+        return self._report_cut.kept(data, stream_events)
 
     def rest(self) -> bytes:
         """The bytes that are still held back; they are released."""

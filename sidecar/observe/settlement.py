@@ -19,7 +19,7 @@ from sidecar.ledger.account import Account, Reason
 from sidecar.ledger.ledger import close_ledger, ledger_of_span
 from sidecar.ledger.pending import Lost, Pending
 from sidecar.ledger.phase_parts import parts_of
-from sidecar.ledger.report import EngineReport, KeyedReport, RequestKey, SpanRequest, span_key, traced_key
+from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, SpanRequest, span_key, traced_key
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.objectives.objective import Objective
 from sidecar.observe.instruments import Instruments
@@ -317,17 +317,15 @@ class Settlement:
         helped = account.estimate is not None or self.engine.reads_sums
         if helped and (report is None or report.narrows) and reason in ESTIMABLE:
             report, reason = self._without_split(account, report, reason)
-        if report is not None and report.usage is not None and account.marks.usage is None:
-            account = self._counted(account, report.usage)
+        told = NO_REPORT if report is None else report
+        if told.usage is not None and account.marks.usage is None:
+            account = self._counted(account, told.usage)
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
-        transfer = None if report is None else report.kv_transfer_seconds
-        settled = replace(account, ledger=ledger, kv_transfer_seconds=transfer)
-        if (
-            report is not None and report.reasoning_seconds is not None
-        ):  # of few requests, and a keyword more costs all of them
-            settled = replace(settled, reasoning_seconds=report.reasoning_seconds)
-        if report is not None and report.parts and ledger is not None:
-            settled = replace(settled, parts=parts_of(ledger.shares, report.parts))
+        settled = replace(account, ledger=ledger, kv_transfer_seconds=told.kv_transfer_seconds)
+        if told.reasoning_seconds is not None:  # of few requests, and a keyword more costs all of them
+            settled = replace(settled, reasoning_seconds=told.reasoning_seconds)
+        if told.parts and ledger is not None:
+            settled = replace(settled, parts=parts_of(ledger.shares, told.parts))
         self._recorder.settled(settled, self._unix())
         at = self.clock()
         missed = self._slo.settled(settled.key, settled, at)

@@ -124,7 +124,8 @@ class UsageCut:
                 return data
         elif not self._finished:
             for stream_event in stream_events:
-                if stream_event.finished or stream_event.usage is not None or self._tells_of_null(stream_event):
+                null = stream_event.null_usage and not self._nulls
+                if stream_event.finished or stream_event.usage is not None or null:
                     break
             else:
                 return data
@@ -148,10 +149,6 @@ class UsageCut:
         self._over = True
         return held
 
-    def _tells_of_null(self, stream_event: StreamEvent) -> bool:
-        """It has a `usage: null` that this engine writes only because it was asked."""
-        return stream_event.null_usage and not self._nulls
-
     def _gap(self, base: int, bytes_at_hand: bytes, stream_events: Sequence[StreamEvent]) -> tuple[int, int]:
         """Start and end of the part of the bytes at hand that is cut; (0, 0) if none is."""
         if self._drop_lf and bytes_at_hand:
@@ -161,7 +158,7 @@ class UsageCut:
             at_the_end = len(self._finished) >= self._choices
             # The outline of a longer event may lack what stood beside its usage.
             bare = stream_event.bare_usage and end - start <= self._reader.parser.max_event_bytes
-            if self._tells_of_null(stream_event):
+            if stream_event.null_usage and not self._nulls:  # this engine writes it only because it was asked
                 self.engine_adds_null_usage = self._over = True
             elif stream_event.usage is not None and not (at_the_end and bare):
                 self.engine_forces_usage = self._over = True

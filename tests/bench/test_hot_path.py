@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.hot_path import of_events, of_requests, shares
+from bench.hot_path import of_events, of_requests, shares, totals, totals_in
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -35,3 +35,8 @@ def test_the_compiled_files_execute_nearly_all_of_an_event_and_of_a_request() ->
     assert moved == {}
     assert sum(event[path] for path in compiled) >= LEAST_OF_AN_EVENT
     assert sum(request[path] for path in compiled) >= LEAST_OF_A_REQUEST
+
+
+@pytest.mark.long
+def test_a_checkout_beside_itself_costs_the_same() -> None:
+    assert totals_in(CHECKOUT) == pytest.approx(totals(), rel=0.005)

@@ -10,7 +10,7 @@ import pytest
 from sidecar.commands.simulator.physics import Limits
 from sidecar.commands.simulator.replica_presets import LLAMA_13B
 from sidecar.commands.simulator.simulation import SimulatedRequest, Simulation
-from sidecar.engines.estimator import FEWEST_TRUTHS, STEPS_SEARCHED, Basis, Estimator, Visit, Wrong
+from sidecar.engines.estimator import FEWEST_TRUTHS, STEPS_SEARCHED, Estimator, Visit, Wrong
 from sidecar.ledger.account import Estimate
 from sidecar.pod.costs.prefill_cost import READY_SAMPLES, Length, Lengths, Refusal, lengths_of
 from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES, FURTHEST, MAX_MODELS, PromptCosts, Usual
@@ -319,7 +319,7 @@ def test_an_interval_is_as_wide_as_the_answers_were_wrong() -> None:
     found = harness.told(1_000)
 
     assert isinstance(found, Estimate)
-    assert found.basis == Basis.COST
+    assert found.basis == "cost"
     assert found.low_seconds == pytest.approx(0.54 * cost(1_000), rel=0.1)
     assert found.high_seconds == pytest.approx(0.86 * cost(1_000), rel=0.1)
 
@@ -340,7 +340,7 @@ def test_one_way_of_answering_does_not_teach_the_interval_of_another() -> None:
     harness = EstimatorHarness().taught()
     before = harness.told(1_000)
     for _ in range(2 * FEWEST_TRUTHS):
-        harness.estimator.reported("m", (), 9.0, harness.now, Estimate(1.0, 0.5, 1.5, Basis.STEP))
+        harness.estimator.reported("m", (), 9.0, harness.now, Estimate(1.0, 0.5, 1.5, "step"))
 
     assert harness.told(1_000) == before
 
@@ -361,7 +361,7 @@ def test_an_interval_that_holds_nearly_the_whole_wait_is_no_answer() -> None:
     """Prefills were stated from a tenth to five times the estimate: whether this request waited is not known."""
     harness = EstimatorHarness().taught()
     for number in range(2 * FEWEST_TRUTHS):
-        truth = Estimate(1.0, 0.5, 1.5, Basis.COST)
+        truth = Estimate(1.0, 0.5, 1.5, "cost")
         harness.estimator.reported("another", (), 0.1 if number % 2 else 5.0, harness.now, truth)
     harness.now += 10
     harness.comes()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -228,7 +229,7 @@ def test_no_ledger_makes_a_vote_that_has_no_series(
         usage=Usage(completion_tokens=tokens),
     )
     if estimated:
-        report = replace(report, queue_source=Source.ESTIMATED, prefill_source=Source.ESTIMATED)
+        report = msgspec.structs.replace(report, queue_source=Source.ESTIMATED, prefill_source=Source.ESTIMATED)
     ledger = close_ledger(marks, streaming=streaming, report=report)
 
     assert blame_of_ledger(objective, ledger, marks, AIMS) in VOTES[objective]

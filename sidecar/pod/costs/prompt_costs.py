@@ -73,18 +73,27 @@ class PromptCosts:
 
     def reported(self, model: str, lengths: Lengths, seconds: float) -> None:
         """The engine stated the prefill of such a prompt: others may have been in it too, so this is what it takes now."""
-        if lengths and seconds > 0.0 and (told := self._told_of(model, lengths[0][1])) is not None:
-            told.by_report.learn(lengths[0][0], seconds)
+        if not lengths or seconds <= 0.0:
+            return
+        value, measure = lengths[0]
+        if (told := self._told_of(model, measure)) is not None:
+            told.by_report.learn(value, seconds)
 
     def idle(self, model: str, lengths: Lengths, seconds: float) -> None:
         """A prompt that did not queue had its first token after so many seconds."""
-        if lengths and seconds > 0.0 and (told := self._told_of(model, lengths[0][1])) is not None:
-            told.by_idle.learn(lengths[0][0], seconds)
+        if not lengths or seconds <= 0.0:
+            return
+        value, measure = lengths[0]
+        if (told := self._told_of(model, measure)) is not None:
+            told.by_idle.learn(value, seconds)
 
     def stepped(self, model: str, lengths: Lengths, seconds: float) -> None:
         """The last long silence before the first token of such a prompt."""
-        if lengths and seconds > 0.0 and (told := self._told_of(model, lengths[0][1])) is not None:
-            told.by_step.learn(lengths[0][0], seconds)
+        if not lengths or seconds <= 0.0:
+            return
+        value, measure = lengths[0]
+        if (told := self._told_of(model, measure)) is not None:
+            told.by_step.learn(value, seconds)
 
     def price(self, model: str, lengths: Lengths) -> "Price | Refusal":
         """The seconds that such a prompt takes now, by the best that tells of its length, or the reason why none does."""
@@ -94,17 +103,15 @@ class PromptCosts:
             told = of_model.get(measure)
             if told is None:
                 continue
-            curve = told.by_report
-            seconds = curve.cost(value) if curve.samples else Refusal.FEW_SAMPLES
-            if seconds.__class__ is Refusal and (curve := told.by_idle).samples:
+            curve = told.by_report if told.by_report.samples else told.by_idle
+            seconds = curve.cost(value)
+            if seconds.__class__ is Refusal and curve is not told.by_idle and told.by_idle.samples:
+                curve = told.by_idle
                 seconds = curve.cost(value)
             if not isinstance(seconds, Refusal):
-                return Price(
-                    seconds,
-                    curve.samples
-                    if curve.shortest <= value <= curve.longest
-                    else curve.samples / curve.beyond(value) ** 2,
-                )
+                if curve.shortest <= value <= curve.longest:
+                    return Price(seconds, curve.samples)
+                return Price(seconds, curve.samples / curve.beyond(value) ** 2)
             if seconds is Refusal.INCONSISTENT and curve.samples < READY_SAMPLES:
                 seconds = Refusal.FEW_SAMPLES
             refusal = seconds if refusal in (None, Refusal.FEW_SAMPLES) else refusal
