@@ -167,8 +167,8 @@ class Estimator:
 
     def _hides_a_wait(self, at: float) -> bool:
         """Whether a request that is not streamed may still wait: it has waited for less than the slowest of the last streamed ones did."""
-        longest = max(self._waits, default=inf)
-        return any(at - visit.arrived_at <= longest for visit in self._hidden.values())
+        newest = next(reversed(self._hidden.values()))
+        return at - newest.arrived_at <= max(self._waits, default=inf)
 
     def spoke(self, key: Hashable, at: float) -> None:
         """Output for this request was read."""

@@ -1,5 +1,7 @@
 """A `Server-Timing` list is a report where it states queue and prefill, and nothing where it does not."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from sidecar.engines.server_timing import LONGEST_LIST_CHARACTERS, report_in_tim
         ("queue;dur=1, prefill;dur=8, ttft;dur=12, e2e;dur=20", (0.001, 0.008, 0.008)),
         ('cache;desc="hit, server_queue;dur=9";dur=3 ,Server_Queue ; DUR = "1", db, prefill;dur=8;x=y', (0.001, 0.008, None)),
         ("server_queue;dur=1, server_ttft;dur=8, server_e2e;dur=3", (0.001, 0.007, None)),
+        ('server_queue;desc="a;dur=900";dur=1;dur=7, server_ttft;dur=8', (0.001, 0.007, None)),
     ],
 )  # fmt: skip
 def test_queue_and_prefill_are_read_in_milliseconds(stated: str, report: tuple[float, float, float | None]) -> None:
@@ -56,6 +59,17 @@ def test_queue_and_prefill_are_read_in_milliseconds(stated: str, report: tuple[f
 )
 def test_anything_else_is_no_report(stated: object) -> None:
     assert report_in_timing(stated) is None
+
+
+@pytest.mark.parametrize("group", ["; x=", ';x=""', ";x= ", " ", ";", ";dur=1", ',"', "a,"])
+@pytest.mark.parametrize("begin", ["db", 'db;desc="', "queue;dur=1, prefill;dur=8,"])
+def test_the_longest_list_is_read_at_once(begin: str, group: str) -> None:
+    """Whoever answers may write it, and while it is read no stream moves. A pattern that tries all ways would take hours: the bound is far off both."""
+    text = (begin + group * LONGEST_LIST_CHARACTERS)[: LONGEST_LIST_CHARACTERS - 1] + '"'
+    began = time.process_time()
+
+    assert report_in_timing(text) is None
+    assert time.process_time() - began < 0.1
 
 
 def test_a_worker_that_received_its_cache_states_no_queue_and_no_prefill() -> None:
