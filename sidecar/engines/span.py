@@ -70,8 +70,8 @@ def report_of_any(span: Span) -> KeyedReport | None:
         return None
     generation = span.attributes.get("gen_ai.request.id")
     keys = (response_key(generation),) if isinstance(generation, str) and generation else ()
-    report = EngineReport(queue, prefill, decode, usage=usage_in(span.attributes))
-    return KeyedReport((*span.parent_keys, *keys), report, span.trace_id or None)
+    report = EngineReport(queue, prefill, decode, usage=usage_in(span.attributes), ttft_seconds=first_token)
+    return KeyedReport((*span.parent_keys, *keys), report, span.trace_id or None, part=span.span_id)
 
 
 def request_in(span: Span) -> SpanRequest | None:

@@ -17,8 +17,10 @@ off, and none at all where the client's `traceparent` said unsampled; that is wh
 
 A generation's id is the answer's with the part it is: `cmpl-X-0` is prompt 0 of `cmpl-X`, `resp_X_0` the first turn of
 `resp_X`. Later turns are refused (they begin after the first token), and so is beam search (one generation a beam and step):
-neither is the request's split. What is left unsaid: of an answer that took several turns with the server's own tools, decode
-is the first turn's. Nothing is repaired: a field that is no finite, non-negative number is not stated.
+neither is the request's split. A worker that prefills for another one is asked for one token, and both of them send a span
+(`ledger/workers.py`); the queue of the other one holds its wait for the KV cache: `WAITING_FOR_REMOTE_KVS` comes before the first
+SCHEDULED event (`v1/core/sched/scheduler.py` of 0.32). What is left unsaid: of an answer that took several turns with the server's own
+tools, decode is the first turn's. Nothing is repaired: a field that is no finite, non-negative number is not stated.
 
 **Its Rust front end** (`VLLM_USE_RUST_FRONTEND=1`) says so on `/version` (`rust/src/server/src/routes/version.rs` at 030ea52e). Builds of
 2026 end at once where they are given a flag that they have not got, both of ours among them (`rust/src/cmd/src/cli/unsupported.rs` at
@@ -37,6 +39,7 @@ from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
 from sidecar.engines.span import Span, request_in, seconds_in, usage_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
+from sidecar.timeline.events import Usage
 
 
 SPAN = "llm_request"
@@ -74,7 +77,8 @@ class VLLM(EngineKind):
             version="0.25 (`/v1/responses` 0.31); seen on 0.32, read in 0.33",
             flags="`--enable-per-request-metrics`, or `--enable-per-request-output-token-metrics`, which also times reasoning apart from content (`llm_reasoning_seconds`)",
             exact="queue, prefill, decode",
-            missing="several choices or prompts, `/v1/messages`; builds of the Rust front end that refuse the flag",
+            missing="several choices or prompts, `/v1/messages`; builds of the Rust front end that refuse the flag;"
+            " a prefill on another worker, whose time is first_token, unless the spans of both tell of it (below)",
         ),
         Channel(
             name="spans",
@@ -83,6 +87,16 @@ class VLLM(EngineKind):
             flags="`--otlp-traces-endpoint=http://127.0.0.1:9901/v1/traces` with `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf`",
             exact="queue, prefill, decode; every API; with several choices, queue and prefill of the first one with output",
             missing="requests that were cut off; beam search; decode of several choices",
+        ),
+        Channel(
+            name="workers",
+            source="OTLP spans `llm_request` of a prefill worker and of a decode worker (llm-d), if the sidecar stands in front of their router",
+            version="0.10.2; read in 0.32",
+            flags="the same on both workers, with the sidecar's address, and its `spans.receive_from: anywhere`",
+            exact="queue and prefill of the one, decode of the other",
+            missing="the decode worker's own queue, in which the KV cache moves: `unattributed`; the split, where only one of both sends its"
+            " spans, or cannot be told from others: several choices, answers of one token, prefills that were tried again",
+            follows="`v1/engine/output_processor.py`, `v1/core/sched/scheduler.py` of 0.32, llm-d-router's `connector_nixlv2.go` at ebab6879",
         ),
     )
     refuses_unknown_models = True
@@ -198,17 +212,27 @@ def report_in_span(span: Span) -> KeyedReport | None:
         prefill_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_model_prefill"),
         decode_seconds=seconds_in(span.attributes, "gen_ai.latency.time_in_model_decode"),
         usage=usage_in(span.attributes),
+        ttft_seconds=seconds_in(span.attributes, "gen_ai.latency.time_to_first_token"),
         spoke_at=_spoke_at(span),
     )
     generation = span.attributes.get("gen_ai.request.id")
-    if isinstance(generation, str) and report.usage is not None and _FURTHER_PROMPT.fullmatch(generation):
-        report = replace(report, usage=report.usage._replace(prompt_tokens=None))
+    if isinstance(generation, str) and report.usage is not None:
+        report = replace(report, usage=_usage_of_request(report.usage, generation))
     if report == NO_REPORT or (isinstance(generation, str) and _BEAM_OR_LATER_TURN.fullmatch(generation)):
         return None
     keys = span.parent_keys
     if isinstance(generation, str) and generation:
         keys = (*keys, response_key(_answer_of(generation)))
     return KeyedReport(keys, report, span.trace_id or None, part=span.span_id, request=request_in(span))
+
+
+def _usage_of_request(usage: Usage, generation: str) -> Usage:
+    """Without the prompt of a further one, and without what a first turn made if others may follow. One token is a prefill worker's."""
+    if _FURTHER_PROMPT.fullmatch(generation):
+        return usage._replace(prompt_tokens=None)
+    if _TURN.fullmatch(generation) and (usage.completion_tokens or 0) > 1:
+        return usage._replace(completion_tokens=None)
+    return usage
 
 
 def _spoke_at(span: Span) -> float | None:

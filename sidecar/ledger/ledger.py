@@ -46,7 +46,8 @@ _BY_ENGINE, _BY_WIRE, _BY_DIFFERENCE, _BY_ESTIMATE = Source.ENGINE, Source.WIRE,
 #    first_token to stream, and decode is capped at delivery. The sum stays E2E.
 #
 # 5. If the engine states how long it decoded what it does not send (hidden reasoning), that part of `rest` and of decode is `unattributed`
-#    too: it is neither the front end's nor held back by anything, and the wire sees no token of it.
+#    too: it is neither the front end's nor held back by anything, and the wire sees no token of it. So is the part of `rest` that a report
+#    knows to be a queue or the move of a KV cache, without knowing which.
 #
 # The tokens of an answer that was held back (timeline/held_back.py) were made before its first event, and its TTFT holds
 # its decode. The wire then measures no decode: unless the engine states it, `unattributed` takes its place, and that of
@@ -160,13 +161,14 @@ def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
 def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport, reason: Reason) -> Ledger:
     queue, prefill = split
     rest = wire.ttft_seconds - queue - prefill
-    unsent = min(report.unsent_seconds, rest)
-    rest -= unsent
+    untold = min(report.untold_seconds, rest)
+    unsent = min(report.unsent_seconds, rest - untold)
+    rest -= untold + unsent
     if report.decode_seconds is None and wire.held_back:
         whole = (
             Share(_IN_QUEUE, queue, report.queue_source),
             Share(_IN_PREFILL, prefill, report.prefill_source),
-            Share(_IN_UNATTRIBUTED, rest + unsent + wire.decode_seconds, _BY_DIFFERENCE),
+            Share(_IN_UNATTRIBUTED, rest + untold + unsent + wire.decode_seconds, _BY_DIFFERENCE),
             Share(_IN_STREAM, wire.delivery_seconds - wire.decode_seconds, _BY_WIRE),
         )
         return Ledger(whole, wire.e2e_seconds, wire.ttft_seconds, 0.0, reason)
@@ -183,8 +185,8 @@ def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport,
     # An estimate states no first_token: its queue and prefill add up to TTFT, or to what the engine states of both.
     if report.queue_source is not _BY_ESTIMATE or rest > _ROUNDING_SECONDS:
         shares.append(Share(_IN_UNATTRIBUTED if report.behind_queue else _IN_FIRST_TOKEN, rest - held, _BY_DIFFERENCE))
-    if unsent:
-        shares.append(Share(_IN_UNATTRIBUTED, unsent, _BY_ENGINE))
+    if untold + unsent:
+        shares.append(Share(_IN_UNATTRIBUTED, untold + unsent, _BY_ENGINE))
     shares += [decode, Share(_IN_STREAM, wire.delivery_seconds - decode.seconds + held, stream_source)]
     return Ledger(tuple(shares), wire.e2e_seconds, wire.ttft_seconds, held, reason)
 

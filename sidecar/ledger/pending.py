@@ -10,7 +10,7 @@ Each opened request is settled exactly once: by its report, its deadline, the ta
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -21,6 +21,9 @@ from sidecar.ledger.report import EngineReport, RequestKey, of_choices
 
 
 E = TypeVar("E")
+Whole = Callable[[E, Sequence[EngineReport], int, bool], EngineReport | None]
+"""Makes one report of those that have come (at least one) on a request of so many parts; None to wait for others. The last argument is True if
+no others are waited for."""
 LONGEST_REQUEST_SECONDS = 3600.0
 """Seconds for which a claimed trace is remembered at least, in case its request never ends here."""
 MAX_ENTRIES = 4096
@@ -46,10 +49,11 @@ class Lost(StrEnum):
 #   ended      ended(keys). Then exactly one of: settled_in_band() if the answer contained its report, open() if it must
 #              wait, or neither (it failed, or no report can come).
 #   waiting    open(), unless its whole report is there already, which settles it at once. It leaves this state by
-#                reported()   the last part of its report has come    -> settled, LATE_REPORT
+#                reported()   its reports are whole                   -> settled, LATE_REPORT
 #                expire()     `wait_seconds` have passed              -> settled, NO_REPORT
 #                open()       the table is full, it is the oldest     -> settled, TABLE_FULL
 #                close_all()  the process ends                        -> settled, with the caller's reason
+#              In the last three `whole` may still make a report of what has come: then LATE_REPORT.
 #   used       for `wait_seconds` after settled_in_band() or a join: its keys recognise a second report (TWICE).
 #
 # States of a report:
@@ -60,7 +64,7 @@ class Lost(StrEnum):
 #   waiting    in all other cases. It leaves this state by
 #                open() or reported()  its request waits and the report is whole -> joined
 #                reported()   the table is full, it is the oldest     -> dropped, EVICTED
-#                expire()     its request still runs                  -> waits again, at least 1 s
+#                expire()     its request still runs, or waits        -> waits again, at least 1 s
 #                expire()     otherwise                               -> dropped, UNMATCHED
 #
 # Why so strict: a missing join costs one request its split (`unattributed`). A wrong join puts wrong numbers into a
@@ -78,6 +82,8 @@ class _Waiting(Generic[E]):
     due_at: float
     parts: int = 1
     """For a request: number of parts of its report."""
+    ambiguous: bool = False
+    """For a request: another one waited that had a key of it, so that a report which came before may be the other's."""
     part: str | None = None
     """For a report: key that distinguishes it from other reports on the same request."""
 
@@ -123,6 +129,11 @@ class _Table(Generic[E]):
         return due
 
 
+def of_all_parts(_entry: object, reports: Sequence[EngineReport], parts: int, _last: bool) -> EngineReport | None:
+    """The report on a request of several parts, once each of them has its own."""
+    return of_choices(reports) if len(reports) == parts else None
+
+
 class Pending(Generic[E]):
     """Both tables. `settle` is called once per request, with its report, or with None and the reason."""
 
@@ -132,11 +143,13 @@ class Pending(Generic[E]):
         lost: Callable[[Lost], None],
         *,
         wait_seconds: float,
+        whole: Whole[E] = of_all_parts,
         max_entries: int = MAX_ENTRIES,
     ) -> None:
         self.wait_seconds = wait_seconds
         self._settle = settle
         self._lost = lost
+        self._whole = whole
         self._max_entries = max_entries
         self.evicted = 0
         """Requests that were settled without a report because the table was full."""
@@ -185,16 +198,16 @@ class Pending(Generic[E]):
         `parts`: number of parts of its report (one per choice, with some engines).
         """
         keys = tuple(dict.fromkeys(keys))
-        found = self._reports.having(keys) or self._by_trace(self._reports, trace)
-        if len(found) == parts and not self._requests.having(keys):
-            report = self._whole(found)
-            self._remember(keys, at)
-            self._settle(entry, report, Reason.LATE_REPORT)
+        number = self._requests.add(_Waiting(entry, keys, trace, at + self.wait_seconds, parts=parts))
+        same = self._requests.having(keys)
+        if len(same) > 1:
+            for each in same:
+                self._requests.waiting[each].ambiguous = True
+        elif self._try(number, at):
             return
-        while len(self._requests.waiting) >= self._max_entries:
-            self._close(self._requests.oldest(), None, Reason.TABLE_FULL)
+        while len(self._requests.waiting) > self._max_entries:
+            self._close(self._requests.oldest(), Reason.TABLE_FULL, at)
             self.evicted += 1
-        self._requests.add(_Waiting(entry, keys, trace, at + self.wait_seconds, parts=parts))
 
     # --- reports ---------------------------------------------------------------------------------------------------------
 
@@ -221,23 +234,25 @@ class Pending(Generic[E]):
         if len(owners) > 1:
             self._lost(Lost.AMBIGUOUS)
             return
-        if owners:
-            owner = owners.pop()
-            request = self._requests.waiting[owner]
-            others = self._reports.having(request.keys)
-            if len(others) + 1 == request.parts:
-                report = self._whole({*others, self._reports.add(waiting)})
-                self._remember((*request.keys, *keys), at)
-                self._close(owner, report, Reason.LATE_REPORT)
-                return
-        while len(self._reports.waiting) >= self._max_entries:
+        self._reports.add(waiting)
+        if owners and self._try(owners.pop(), at):
+            return
+        while len(self._reports.waiting) > self._max_entries:
             self._reports.take(self._reports.oldest())
             self._lost(Lost.EVICTED)
-        self._reports.add(waiting)
 
-    def _whole(self, numbers: Iterable[int]) -> EngineReport:
-        """Take these reports out of the table and combine them into one."""
-        return of_choices([self._reports.take(number).content for number in sorted(numbers)])
+    def _try(self, number: int, at: float, *, last: bool = False) -> bool:
+        """Settle a waiting request if the reports that have come on it make a whole one. Returns whether they do."""
+        request = self._requests.waiting[number]
+        found = sorted(self._reports.having(request.keys) or self._by_trace(self._reports, request.trace))
+        reports = [self._reports.waiting[each].content for each in found]
+        report = self._whole(request.content, reports, request.parts, last) if reports else None
+        if report is None:
+            return False
+        keys = [key for each in found for key in self._reports.take(each).keys]
+        self._remember((*request.keys, *keys), at)
+        self._settle(self._requests.take(number).content, report, Reason.LATE_REPORT)
+        return True
 
     def _by_trace(self, table: "_Table[E] | _Table[EngineReport]", trace: str | None) -> set[int]:
         """Entries that wait under this trace, if exactly one request has claimed it."""
@@ -253,12 +268,13 @@ class Pending(Generic[E]):
         `most`: the most requests, and the most reports, in one call. Returns True if there are more, so that the caller
         can give other tasks of the event loop a turn first.
         """
-        requests, reports = self._requests.due(at), self._reports.due(at)
+        requests = self._requests.due(at)
         for number in requests[:most]:
-            self._close(number, None, Reason.NO_REPORT)
+            self._close(number, Reason.NO_REPORT, at)
+        reports = self._reports.due(at)
         for number in reports[:most]:
             waiting = self._reports.take(number)
-            if any(key in self._expected for key in waiting.keys):
+            if any(key in self._expected for key in waiting.keys) or self._requests.having(waiting.keys):
                 waiting.due_at = at + max(self.wait_seconds, 1.0)
                 self._reports.add(waiting)
             else:
@@ -276,10 +292,12 @@ class Pending(Generic[E]):
     def close_all(self, reason: Reason) -> None:
         """Settle all waiting requests: the process ends."""
         for number in list(self._requests.waiting):
-            self._close(number, None, reason)
+            self._close(number, reason, self._requests.waiting[number].due_at)
 
-    def _close(self, number: int, report: EngineReport | None, reason: Reason) -> None:
-        self._settle(self._requests.take(number).content, report, reason)
+    def _close(self, number: int, reason: Reason, at: float) -> None:
+        """No further report is waited for."""
+        if self._requests.waiting[number].ambiguous or not self._try(number, at, last=True):
+            self._settle(self._requests.take(number).content, None, reason)
 
     def _remember(self, keys: tuple[RequestKey, ...], at: float) -> None:
         for key in keys:

@@ -50,12 +50,16 @@ class EngineReport(msgspec.Struct, frozen=True, eq=False):
     """Parts of its phases, each at most once."""
     usage: Usage | None = None
     """Token counts, where the report states them: used if the answer states none."""
+    untold_seconds: float = 0.0
+    """Between prefill and first token, and nothing tells whether it is a queue or the move of a KV cache."""
+    ttft_seconds: float | None = None
+    """Arrival at the server that states this until that server had the first token: no hop and no other worker before it is in it."""
     spoke_at: float | None = None
     """Instant of the first token on the engine's clock, in seconds: compared only between the choices of one
     request."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether both state the same durations: token counts and instants are none."""
+        """Whether both state the same times of phases: token counts, TTFT and instants are none."""
         return isinstance(other, EngineReport) and _DURATIONS_OF(self) == _DURATIONS_OF(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -91,7 +95,8 @@ class EngineReport(msgspec.Struct, frozen=True, eq=False):
         return replace(self, queue_seconds=outer.queue_seconds + self.queue_seconds, behind_queue=False)
 
 
-_DURATIONS_OF = attrgetter(*(name for name in EngineReport.__struct_fields__ if name not in {"usage", "spoke_at"}))
+_OUTSIDE = frozenset({"usage", "ttft_seconds", "spoke_at"})
+_DURATIONS_OF = attrgetter(*(name for name in EngineReport.__struct_fields__ if name not in _OUTSIDE))
 NO_REPORT = EngineReport()
 
 

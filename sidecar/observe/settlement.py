@@ -21,6 +21,7 @@ from sidecar.ledger.pending import Lost, Pending
 from sidecar.ledger.phase_parts import parts_of
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, SpanRequest, span_key, traced_key
 from sidecar.ledger.request_labels import RequestLabels
+from sidecar.ledger.workers import Workers
 from sidecar.objectives.objective import Objective
 from sidecar.observe.instruments import Instruments
 from sidecar.observe.span_sampling import SpanSampling
@@ -92,7 +93,7 @@ class Settlement:
         self.on_probe_done: Callable[[], None] = lambda: None
         """Called for each probe of `sidecar verify` that ended well: the engine counts it too."""
         self.pending: Pending[tuple[Account, EngineReport | None]] = Pending(
-            self._joined, self._lost, wait_seconds=engine.speaks.late_report_seconds
+            self._joined, self._lost, wait_seconds=engine.speaks.late_report_seconds, whole=self._put_together
         )
         # OrderedDict: the oldest key of a dict is found by a scan over all entries that were deleted before it.
         self.minted: OrderedDict[str, Minted] = OrderedDict()
@@ -109,6 +110,7 @@ class Settlement:
         """Requests so far whose answer has no id: a report that is fetched finds them by the number."""
         self._in_vain = 0
         """Requests in a row for which no report came."""
+        self._workers = Workers()
         self._due_reports: deque[KeyedReport] = deque()
         """Reports that the assembler has released; at most as many as the assembler may hold."""
         self._speaks = engine.speaks
@@ -159,6 +161,7 @@ class Settlement:
 
     def _span_reported(self, keyed: KeyedReport) -> None:
         """Give a span's report to the request for which its parent was minted, else to the only one of its trace."""
+        self._workers.heard(keyed, self.clock())
         ours = tuple(key for key in keyed.keys if self._is_minted(key))
         if not ours and keyed.trace_id is not None and keyed.trace_id in self.own_traces:
             ours = (span_key(self.own_traces[keyed.trace_id]),)
@@ -256,6 +259,8 @@ class Settlement:
             if len(self._over) > MAX_MINTED:
                 self._forget_one(self._over.popleft()[1])
         parts = self.engine.speaks.reports_on(choices)
+        if report is not None and self._workers.are_doubted(report, account.marks, at):
+            report = None
         if not keys and self.listens:
             self._unnamed += 1
             keys = (RequestKey("own", str(self._unnamed)),)
@@ -296,6 +301,11 @@ class Settlement:
             return False
         given_up = self._in_vain >= GIVES_UP_AFTER or self.engine.source_gone
         return self.pending.wait_seconds > 0 and (not given_up or len(self.pending) == 0)
+
+    def _put_together(
+        self, waiting: tuple[Account, EngineReport | None], reports: Sequence[EngineReport], parts: int, last: bool
+    ) -> EngineReport | None:
+        return self._workers.put_together(reports, parts, waiting[0].marks, self.clock(), last=last)
 
     def _joined(
         self, waiting: tuple[Account, EngineReport | None], report: EngineReport | None, reason: Reason

@@ -192,6 +192,7 @@ def test_fewer_tokens_than_events_are_another_workers() -> None:
     (span,) = GENERATION.under(ask(walk))
 
     walk.settlement.span(replace(span, attributes={**span.attributes, "gen_ai.usage.completion_tokens": 1}))
+    walk.settlement.expire(walk.clock.later(10))
 
     assert walk.value("llm_prompt_tokens_sum") == 600
     assert [account.marks.usage for account in walk.accounts] == [Usage(600)]
@@ -238,10 +239,10 @@ def test_forty_requests_in_one_trace_of_a_client_are_each_joined_right() -> None
     order = sorted(range(40), key=lambda number: number * 7 % 40)
 
     for number in order:
-        walk.settlement.span(generation(spans[number], queue=number / 1000))
+        walk.settlement.span(generation(spans[number], queue=0.06 + number / 1000))
 
     assert len(set(spans)) == 40
-    assert [round(ledger(walk, at).shares[0].seconds * 1000) for at in range(40)] == order
+    assert [round(ledger(walk, at).shares[0].seconds * 1000) - 60 for at in range(40)] == order
     assert walk.value("llm_phase_attribution_total", reason="late_report", source="engine") == 40
 
 

@@ -54,6 +54,25 @@ def test_reasoning_that_is_not_sent_is_neither_the_front_ends_nor_held_back() ->
     ]
 
 
+@pytest.mark.parametrize(
+    ("untold", "known"),
+    [
+        (0.2, {"first_token": (350, "derived"), "unattributed": (200, "engine")}),
+        (9.0, {"first_token": (0, "derived"), "unattributed": (550, "engine")}),
+    ],
+)
+def test_a_wait_that_may_be_a_queue_or_a_cache_s_move_is_neither(
+    untold: float, known: dict[str, tuple[int, str]]
+) -> None:
+    """A worker's queue in which it waited for another one's KV cache; at most what the wire leaves beside queue and prefill."""
+    report = EngineReport(0.2, 0.25, 1.9, untold_seconds=untold)
+    ledger = close_ledger(streamed().timeline.marks(), streaming=True, report=report)
+
+    assert ledger is not None
+    assert {phase: value for phase, value in phases(ledger).items() if phase in known} == known
+    assert round(sum(share.seconds for share in ledger.shares), 9) == 3.2
+
+
 def test_without_a_report_the_time_before_the_first_token_is_unattributed() -> None:
     """Queue and prefill cannot be told apart, so neither is in the ledger, not even as zero; decode is the wire's."""
     ledger = streamed().ledger()

@@ -1,11 +1,13 @@
 """Joining the engine's reports with their requests: exactly once, in any order, and never with the wrong request."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.ledger.account import Reason
-from sidecar.ledger.pending import Lost, Pending
+from sidecar.ledger.pending import Lost, Pending, Whole, of_all_parts
 from sidecar.ledger.report import EngineReport, response_key, span_key
 
 
@@ -13,16 +15,21 @@ def said(number: float) -> EngineReport:
     return EngineReport(number, number, number)
 
 
+def of_two_or_of_the_last(_entry: str, reports: Sequence[EngineReport], _parts: int, last: bool) -> EngineReport | None:
+    return reports[0] if len(reports) == 2 or last else None
+
+
 class Table:
     """A table, the ledgers that it settled, and the losses that it counted."""
 
-    def __init__(self, max_entries: int = 100) -> None:
+    def __init__(self, max_entries: int = 100, whole: Whole[str] = of_all_parts) -> None:
         self.settled: list[tuple[str, EngineReport | None, Reason]] = []
         self.lost: list[Lost] = []
         self.pending: Pending[str] = Pending(
             lambda entry, report, reason: self.settled.append((entry, report, reason)),
             self.lost.append,
             wait_seconds=10,
+            whole=whole,
             max_entries=max_entries,
         )
 
@@ -194,6 +201,53 @@ def test_at_the_end_everything_is_settled() -> None:
     table.pending.close_all(Reason.SHUTDOWN)
 
     assert table.settled == [("first", None, Reason.SHUTDOWN)]
+
+
+def test_a_report_that_came_long_before_the_end_is_kept_for_the_one_that_comes_after_it() -> None:
+    """The first of several workers may be done minutes before the answer is; it is not forgotten while its request waits."""
+    table = Table(whole=of_two_or_of_the_last)
+    table.pending.expect(span_key("1"))
+    table.pending.reported([span_key("1")], said(1), at=0, part="first")
+    for at in range(1, 25):
+        table.pending.expire(at)
+    table.pending.ended([span_key("1")])
+    table.pending.open([span_key("1")], "long", at=25)
+    for at in range(26, 34):
+        table.pending.expire(at)
+
+    table.pending.reported([span_key("1")], said(2), at=34, part="second")
+
+    assert (table.settled, table.lost) == ([("long", said(1), Reason.LATE_REPORT)], [])
+
+
+@pytest.mark.parametrize("ending", ["wait", "table", "process"])
+def test_what_has_come_is_judged_when_no_more_is_waited_for(ending: str) -> None:
+    """And it is used up: the same report never settles another request."""
+    table = Table(max_entries=1, whole=of_two_or_of_the_last)
+    table.pending.open([span_key("1")], "first", at=0)
+    table.pending.reported([span_key("1")], said(1), at=1, part="first")
+    if ending == "table":
+        table.pending.open([span_key("2")], "second", at=2)
+    elif ending == "process":
+        table.pending.close_all(Reason.SHUTDOWN)
+    table.pending.expire(at=30)
+    table.pending.expire(at=60)
+
+    assert table.settled[0] == ("first", said(1), Reason.LATE_REPORT)
+    assert table.lost == []
+
+
+def test_what_has_come_is_not_judged_where_two_requests_may_own_it() -> None:
+    """Their clients used one id, and the report came before either was there: it is neither's, also once one of them is gone."""
+    table = Table(whole=of_two_or_of_the_last)
+    table.pending.reported([response_key("a")], said(1), at=9, part="first")
+    table.pending.open([response_key("a")], "first", at=10)
+    table.pending.open([response_key("a")], "second", at=12)
+    for at in range(13, 60):
+        table.pending.expire(at)
+
+    assert [report for _, report, _ in table.settled] == [None, None]
+    assert table.lost == [Lost.UNMATCHED]
 
 
 steps = st.lists(
