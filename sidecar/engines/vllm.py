@@ -29,12 +29,13 @@ tools, decode is the first turn's. Nothing is repaired: a field that is no finit
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from sidecar.engines.durations import MILLISECONDS, between, seconds_of
-from sidecar.engines.kind import Channel, EngineKind, Start, Wire
+from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
+from sidecar.engines.llm_d import RoutedSpans
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
 from sidecar.engines.span import Span, request_in, seconds_in, usage_in
@@ -97,6 +98,15 @@ class VLLM(EngineKind):
             missing="the decode worker's own queue, in which the KV cache moves: `unattributed`; the split, where only one of both sends its"
             " spans, or cannot be told from others: several choices, answers of one token, prefills that were tried again",
             follows="`v1/engine/output_processor.py`, `v1/core/sched/scheduler.py` of 0.32, llm-d-router's `connector_nixlv2.go` at ebab6879",
+        ),
+        Channel(
+            name="router",
+            source="OTLP spans `gateway.request_orchestration` and `gateway.request` of llm-d's router, gRPC only, if the sidecar stands in front of it",
+            version="llm-d-router; read at ebab6879 of August 2026",
+            flags="the router's `OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_ENDPOINT=http://SIDECAR:4317`, and the sidecar's `spans.grpc_listen_address`, beside the engine's spans",
+            exact="the wait until a worker was chosen (flow control, tokenising, scheduling), as part `router` of the queue",
+            missing="that wait where a proxy's own spans stand between",
+            follows="`pkg/epp/requestcontrol/director.go`, `pkg/epp/handlers/server.go` at ebab6879",
         ),
     )
     refuses_unknown_models = True
@@ -175,8 +185,8 @@ class VLLM(EngineKind):
             unsent = between(report.prefill_seconds, content) or 0.0
         return replace(report, reasoning_seconds=reasoning, unsent_seconds=unsent)
 
-    def span(self, span: Span) -> KeyedReport | None:
-        return report_in_span(span)
+    def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
+        return RoutedSpans(report_in_span, is_minted)
 
     def reports_on(self, choices: int) -> int:
         """A span for each choice."""

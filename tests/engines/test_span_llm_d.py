@@ -2,8 +2,7 @@
 
 They are requests that the router sends (llm-d-router, `pkg/sidecar/proxy/connector_nixlv2.go` at 45c38549): `prefill` is the whole answer of
 the prefill worker, its queue included, and `decode` begins after it and hangs below it, for its context is handed on. With other connectors
-(`connector_pd_common.go` at 5a23b61a) both run at once. The flow control of its endpoint picker states its queue as a histogram alone
-(`flow_control_request_queue_duration_seconds`), and in front of a sidecar that stands in an engine's pod: no request's time here holds it.
+(`connector_pd_common.go` at 5a23b61a) both run at once. What the spans of its endpoint picker tell is in `sidecar/engines/llm_d.py`.
 """
 
 from dataclasses import replace

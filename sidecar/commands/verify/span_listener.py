@@ -15,6 +15,7 @@ from aiohttp import web
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport, KeyedReport
+from sidecar.ledger.workers import is_router
 from sidecar.otlp.intake import Intake
 from sidecar.otlp.receiver import PATH, SpanReceiver
 
@@ -88,5 +89,5 @@ class SpanListener:
 
     def _keep(self, found: Sequence[KeyedReport]) -> None:
         for keyed in found:
-            if keyed.trace_id in self._minted:
+            if keyed.trace_id in self._minted and not is_router(keyed.report):
                 self._reports[keyed.trace_id] = keyed.report

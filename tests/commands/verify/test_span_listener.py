@@ -50,12 +50,12 @@ def test_reports_that_do_not_come_are_waited_for_no_longer_than_they_may_take(mo
 
     async def scenario() -> float:
         listener = SpanListener("127.0.0.1", 0, clock=lambda: float(next(instants)))
-        listener.reads(kind_named("vllm"))
+        listener.reads(kind_named("tensorrt_llm"))
         listener.mint()
         await listener.last_ones()
         return float(next(instants))
 
-    assert asyncio.run(scenario()) == kind_named("vllm").late_report_seconds + 1
+    assert asyncio.run(scenario()) == kind_named("tensorrt_llm").late_report_seconds + 1
 
 
 def test_an_address_that_is_taken_is_an_error_and_leaves_nothing_open() -> None:
