@@ -86,7 +86,7 @@ def close_ledger(
     if split is None or report is None:
         return _unsplit_stream(wire, reason)
     # Queue, prefill and decode follow each other, all of them between the body's last byte and the client's last byte.
-    if _exceeds(sum(split) + (report.decode_seconds or 0.0), e2e_seconds):
+    if exceeds(sum(split) + (report.decode_seconds or 0.0), e2e_seconds):
         return _unsplit_stream(wire, Reason.REPORT_EXCEEDS_WIRE)
     return _split_stream(wire, split, report, reason)
 
@@ -100,7 +100,7 @@ def ledger_of_span(request: SpanRequest, report: EngineReport) -> Ledger:
     ttft_seconds, e2e_seconds = request.ttft_seconds, request.e2e_seconds
     split, reason = _believed(report, ttft_seconds, Reason.SPAN_ALONE)
     decode = report.decode_seconds
-    if reason is not Reason.REPORT_EXCEEDS_WIRE and _exceeds(sum(split or ()) + (decode or 0.0), e2e_seconds):
+    if reason is not Reason.REPORT_EXCEEDS_WIRE and exceeds(sum(split or ()) + (decode or 0.0), e2e_seconds):
         split, reason = None, Reason.REPORT_EXCEEDS_WIRE
     queue, prefill = split or (0.0, 0.0)
     if reason is Reason.REPORT_EXCEEDS_WIRE:
@@ -197,7 +197,7 @@ def _with_prefill(report: EngineReport, ttft_seconds: float) -> EngineReport:
         return report
     stated = report.queue_seconds + report.front_end_seconds
     # A report that contradicts the wire must still do so: `_believed` then refuses it like any other.
-    prefill = report.front_end_seconds if _exceeds(stated, ttft_seconds) else max(0.0, ttft_seconds - stated)
+    prefill = report.front_end_seconds if exceeds(stated, ttft_seconds) else max(0.0, ttft_seconds - stated)
     return replace(report, prefill_seconds=prefill, prefill_source=_BY_DIFFERENCE)
 
 
@@ -206,11 +206,11 @@ def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple
     if report is None:
         return None, reason
     if report.merged:
-        return None, Reason.ENGINE_MERGES_PHASES
+        return None, Reason.REPORT_EXCEEDS_WIRE if contradicts(report, ttft) else Reason.ENGINE_MERGES_PHASES
     if report.queue_seconds is None or report.prefill_seconds is None:
         return None, Reason.REPORT_INCOMPLETE
     queue, prefill = report.queue_seconds, report.prefill_seconds
-    if _exceeds(queue + prefill, ttft):
+    if exceeds(queue + prefill, ttft):
         return None, Reason.REPORT_EXCEEDS_WIRE
     if report.behind_queue and ttft - queue - prefill > max(UNSEEN_QUEUE_SECONDS, UNSEEN_QUEUE_RATIO * ttft):
         return None, Reason.REPORT_INCOMPLETE
@@ -221,10 +221,15 @@ def _believed(report: EngineReport | None, ttft: float, reason: Reason) -> tuple
     return (queue, prefill), reason
 
 
+def contradicts(report: EngineReport, ttft_seconds: float) -> bool:
+    """Whether queue and prefill together, or the parts of the queue, are stated to be longer than the time to first token."""
+    return exceeds(max(report.merged_seconds or 0.0, report.least_queue_seconds), ttft_seconds)
+
+
 def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> Ledger:
     """Ledger of a non-streamed request: the phases that the engine reports; the rest is unattributed."""
     reported = 0.0 if report is None or report.decode_seconds is None else report.decode_seconds
-    if _exceeds(reported, e2e_seconds):
+    if exceeds(reported, e2e_seconds):
         return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
     decode = min(reported, e2e_seconds)
     if report is not None and report.queue_seconds is not None and report.splits_off_queue:
@@ -242,7 +247,7 @@ def _whole(e2e_seconds: float, report: EngineReport | None, reason: Reason) -> L
 
 def _queue_alone(e2e_seconds: float, report: EngineReport, queue: float, reason: Reason) -> Ledger:
     """Ledger of a non-streamed request if the engine states queue, but prefill only with decode (TGI's headers)."""
-    if _exceeds(queue, e2e_seconds):
+    if exceeds(queue, e2e_seconds):
         return _unsplit(e2e_seconds, Reason.REPORT_EXCEEDS_WIRE)
     queue = min(queue, e2e_seconds)
     shares = (
@@ -252,7 +257,7 @@ def _queue_alone(e2e_seconds: float, report: EngineReport, queue: float, reason:
     return Ledger(shares, e2e_seconds, None, 0.0, reason)
 
 
-def _exceeds(reported_seconds: float, wire_seconds: float) -> bool:
+def exceeds(reported_seconds: float, wire_seconds: float) -> bool:
     """Whether a reported duration is longer than the wire's by more than the tolerance."""
     return reported_seconds - wire_seconds > max(TOLERANCE_SECONDS, TOLERANCE_RATIO * wire_seconds)
 

@@ -37,6 +37,8 @@ class Lost(StrEnum):
     """No request with any of its keys ended before the report's deadline."""
     TWICE = "report_twice"
     """Its request was settled by an earlier report, or the same part waits already."""
+    UNNEEDED = "report_unneeded"
+    """Its request did not end well, and has no phases."""
     AMBIGUOUS = "report_ambiguous"
     """Several waiting requests have its keys."""
     EVICTED = "report_evicted"
@@ -46,19 +48,20 @@ class Lost(StrEnum):
 # States of a request, and what moves it on:
 #
 #   running    claim(trace) and expect(key). A report on an expected key waits as long as the request runs.
-#   ended      ended(keys). Then exactly one of: settled_in_band() if the answer contained its report, open() if it must
-#              wait, or neither (it failed, or no report can come).
+#   ended      ended(keys). Then exactly one of: settled_in_band() if the answer contained its report, ended_badly() if it failed,
+#              open() if it must wait, or none of them (no report can come).
 #   waiting    open(), unless its whole report is there already, which settles it at once. It leaves this state by
 #                reported()   its reports are whole                   -> settled, LATE_REPORT
 #                expire()     `wait_seconds` have passed              -> settled, NO_REPORT
 #                open()       the table is full, it is the oldest     -> settled, TABLE_FULL
 #                close_all()  the process ends                        -> settled, with the caller's reason
 #              In the last three `whole` may still make a report of what has come: then LATE_REPORT.
-#   used       for `wait_seconds` after settled_in_band() or a join: its keys recognise a second report (TWICE).
+#   used       for `wait_seconds` after settled_in_band() or a join its keys recognise a second report (TWICE), and after
+#              ended_badly() any report (UNNEEDED).
 #
 # States of a report:
 #
-#   arrives    a key is used, or its part waits already               -> dropped, TWICE
+#   arrives    a key is used, or its part waits already               -> dropped, TWICE or UNNEEDED
 #              several waiting requests have its keys                 -> dropped, AMBIGUOUS
 #              it completes the report of one waiting request         -> joined
 #   waiting    in all other cases. It leaves this state by
@@ -155,8 +158,8 @@ class Pending(Generic[E]):
         """Requests that were settled without a report because the table was full."""
         self._requests: _Table[E] = _Table()
         self._reports: _Table[EngineReport] = _Table()
-        self._used: OrderedDict[RequestKey, float] = OrderedDict()
-        """Key of a settled request to the instant until which a second report is recognised."""
+        self._used: OrderedDict[RequestKey, tuple[float, Lost]] = OrderedDict()
+        """Key of a settled request to the instant until which a further report on it is recognised, and why none is needed."""
         self._claims = Claims(4 * max_entries, LONGEST_REQUEST_SECONDS)
         self._expected: OrderedDict[RequestKey, None] = OrderedDict()
         """Keys of requests that still run: a report on one of them waits until it ends."""
@@ -187,8 +190,18 @@ class Pending(Generic[E]):
             self._expected.pop(key, None)
 
     def settled_in_band(self, keys: Iterable[RequestKey], at: float) -> None:
-        """The request with these keys was settled by a report in its answer: one that comes now is its second."""
-        self._remember(tuple(keys), at)
+        """The request with these keys was settled by a report in its answer: one that came or comes is its second."""
+        self._needs_none(tuple(keys), at, Lost.TWICE)
+
+    def ended_badly(self, keys: Iterable[RequestKey], at: float) -> None:
+        """The request with these keys did not end well, so that no report on it is used."""
+        self._needs_none(tuple(keys), at, Lost.UNNEEDED)
+
+    def _needs_none(self, keys: tuple[RequestKey, ...], at: float, lost: Lost) -> None:
+        self._remember(keys, at, lost)
+        for number in self._reports.having(keys):
+            self._reports.take(number)
+            self._lost(lost)
 
     def open(
         self, keys: Iterable[RequestKey], entry: E, at: float, trace: str | None = None, *, parts: int = 1
@@ -226,8 +239,9 @@ class Pending(Generic[E]):
         """
         keys = tuple(dict.fromkeys(keys))
         known_parts = (self._reports.waiting[number].part for number in self._reports.having(keys))
-        if any(key in self._used for key in keys) or part in known_parts:
-            self._lost(Lost.TWICE)
+        used = next((self._used[key][1] for key in keys if key in self._used), None)
+        if used is not None or part in known_parts:
+            self._lost(used or Lost.TWICE)
             return
         waiting = _Waiting(report, keys, trace, at + self.wait_seconds, part=part)
         owners = self._requests.having(keys) or self._by_trace(self._requests, trace)
@@ -281,7 +295,7 @@ class Pending(Generic[E]):
                 self._lost(Lost.UNMATCHED)
         # Nearly in the order of the instants; an entry behind a later one is forgotten with that one, and a key that is kept
         # too long only makes a join less likely.
-        while self._used and next(iter(self._used.values())) <= at:
+        while self._used and next(iter(self._used.values()))[0] <= at:
             self._used.popitem(last=False)
         # An emptied table keeps the room of its fullest day until it is cleared.
         for table in (self._used, self._expected):
@@ -299,9 +313,9 @@ class Pending(Generic[E]):
         if self._requests.waiting[number].ambiguous or not self._try(number, at, last=True):
             self._settle(self._requests.take(number).content, None, reason)
 
-    def _remember(self, keys: tuple[RequestKey, ...], at: float) -> None:
+    def _remember(self, keys: tuple[RequestKey, ...], at: float, lost: Lost = Lost.TWICE) -> None:
         for key in keys:
-            self._used[key] = at + self.wait_seconds
+            self._used[key] = at + self.wait_seconds, lost
             self._used.move_to_end(key)
         while len(self._used) > 4 * self._max_entries:
             self._used.popitem(last=False)

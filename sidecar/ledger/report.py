@@ -71,9 +71,14 @@ class EngineReport(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def narrows(self) -> bool:
-        """It does not split a TTFT, and bounds an estimate of the split: it states both phases as one number, or the queue alone."""
-        alone = self.splits_off_queue and self.queue_seconds is not None and self.front_end_seconds is None
-        return self.merged or alone
+        """It does not split a TTFT, and bounds an estimate of the split by what it states. Not where the TTFT holds what no estimate knows:
+        a queue of the server's own, or a KV cache's move.
+        """
+        if self.merged:
+            return True
+        if self.behind_queue or self.kv_transfer_seconds:
+            return False
+        return self.queue_seconds is None or (self.prefill_seconds is None and self.front_end_seconds is None)
 
     @property
     def least_queue_seconds(self) -> float:

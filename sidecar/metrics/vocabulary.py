@@ -124,6 +124,8 @@ DROP_REASONS = (
     "baseline_failed",
 )
 """Reasons why something was not measured, or not written down. Traffic is not affected."""
+NO_HOLES = ("log_limited", Lost.TWICE, Lost.UNNEEDED)
+"""Those of them that leave no request measured in part."""
 
 
 BY_SPANS_ALONE = (Reason.SPAN_ALONE, "span_of_aborted", "span_incomplete")

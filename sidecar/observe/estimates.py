@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from sidecar.engines.estimator import Estimator
 from sidecar.ledger.account import Account, Estimate, Phase, Source
+from sidecar.ledger.ledger import contradicts
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
@@ -68,14 +69,15 @@ class Estimates:
 
     def stand_in(self, account: Account, partial: EngineReport | None) -> EngineReport | None:
         """Estimated report for a request without an engine's report: queue and prefill, which add up to its TTFT. `partial`: a report that
-        states both as one number, to which they add up then, or the queue alone, which stays as it is; the rest is first_token.
+        states both as one number, to which they add up then, or one of them, which stays as it is; the rest is first_token. None
+        if there is no estimate, or if that report contradicts the wire.
         """
         marks, estimate = account.marks, account.estimate
         if estimate is None or marks.received_at is None or marks.first_token_at is None:
             return None
         ttft = marks.first_token_at - marks.received_at
         if partial is not None:
-            return self._within(partial, estimate, ttft, account)
+            return None if contradicts(partial, ttft) else self._within(partial, estimate, ttft, account)
         prefill = min(estimate.prefill_seconds, ttft)
         return EngineReport(
             queue_seconds=ttft - prefill,
@@ -85,19 +87,26 @@ class Estimates:
         )
 
     def _within(self, known: EngineReport, estimate: Estimate, ttft: float, account: Account) -> EngineReport:
-        """The report with the estimate in what it leaves open."""
+        """The report with the estimate in what it leaves open. Whatever it states besides, queue and prefill leave room for it."""
+        both, costs, marks = ttft, self.estimator.costs, account.marks
+        if known.decode_seconds is not None and marks.flushed_at is not None and marks.received_at is not None:
+            both = min(both, max(0.0, marks.flushed_at - marks.received_at - known.decode_seconds))
+        if known.prefill_seconds is not None and not known.merged:
+            costs.reported(account.labels.model, account.prompt_lengths, known.prefill_seconds)
+            queue = 0.0 if estimate.basis == "idle" else max(0.0, both - known.prefill_seconds)
+            return replace(known, queue_seconds=queue, queue_source=Source.ESTIMATED)
         if known.queue_seconds is not None and not known.merged:
-            prefill = min(estimate.prefill_seconds, max(0.0, ttft - known.queue_seconds))
+            prefill = min(estimate.prefill_seconds, max(0.0, both - known.queue_seconds))
             return replace(known, prefill_seconds=prefill, prefill_source=Source.ESTIMATED)
-        both = ttft if known.merged_seconds is None else min(known.merged_seconds, ttft)
         prefill = min(estimate.prefill_seconds, both)
         if known.merged_seconds is not None:
+            both = min(known.merged_seconds, both)
             most = max(0.0, both - known.least_queue_seconds)
             prefill = min(prefill, most)
             if estimate.basis == "idle":
                 # It did not queue, so this number is the cost of its prompt. Its TTFT may hold more, such as a cache's move to another worker.
                 prefill = most
-                self.estimator.costs.reported(account.labels.model, account.prompt_lengths, most)
+                costs.reported(account.labels.model, account.prompt_lengths, most)
         return replace(
             known,
             merged=False,

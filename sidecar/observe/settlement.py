@@ -16,7 +16,7 @@ from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.reports.lone_requests import Ending
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
-from sidecar.ledger.ledger import close_ledger, ledger_of_span
+from sidecar.ledger.ledger import close_ledger, exceeds, ledger_of_span
 from sidecar.ledger.pending import Lost, Pending
 from sidecar.ledger.phase_parts import parts_of
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, SpanRequest, span_key, traced_key
@@ -111,6 +111,8 @@ class Settlement:
         self._in_vain = 0
         """Requests in a row for which no report came."""
         self._workers = Workers()
+        self._spans_come = False
+        """A span has reported on a request, and none was waited for in vain since."""
         self._due_reports: deque[KeyedReport] = deque()
         """Reports that the assembler has released; at most as many as the assembler may hold."""
         self._speaks = engine.speaks
@@ -166,7 +168,7 @@ class Settlement:
         if not ours and keyed.trace_id is not None and keyed.trace_id in self.own_traces:
             ours = (span_key(self.own_traces[keyed.trace_id]),)
         if ours:
-            self._in_vain = 0
+            self._in_vain, self._spans_come = 0, True
             self.pending.reported(ours, keyed.report, self.clock(), part=keyed.part)
             return
         # A hop in between has its own spans, or the request did not pass here. Clients can choose ids, so an id counts
@@ -266,10 +268,11 @@ class Settlement:
             keys = (RequestKey("own", str(self._unnamed)),)
         waits = False
         if account.outcome is not ENDED_WELL:
+            self.pending.ended_badly(keys, at)
             self._close(account, at, missed)
         elif (
             account.teaches
-            and (report is None or report.merged or report.behind_queue)  # a later one may say more
+            and (report is None or report.narrows or report.behind_queue)  # a later one may say more
             and parts > 0
             and self._worth_waiting()
         ):
@@ -286,7 +289,7 @@ class Settlement:
         unix = self._unix()
         self._recorder.stated(account, unix)
         ledger = ledger_of_span(request, report)
-        settled = replace(account, ledger=ledger, kv_transfer_seconds=report.kv_transfer_seconds)
+        settled = self._with_times(replace(account, ledger=ledger), report)
         self._recorder.settled(settled, unix)
         self._close(settled, at, self._slo.stated(settled.key, settled, at))
 
@@ -305,7 +308,13 @@ class Settlement:
     def _put_together(
         self, waiting: tuple[Account, EngineReport | None], reports: Sequence[EngineReport], parts: int, last: bool
     ) -> EngineReport | None:
-        return self._workers.put_together(reports, parts, waiting[0].marks, self.clock(), last=last)
+        fronts, inner = [each for each in reports if each.merged], [each for each in reports if not each.merged]
+        if fronts and not inner:
+            # The server in front of the engine states both as one; where the engine's own spans come too, they say more.
+            self._spans_come = self._spans_come and not last
+            return None if self._spans_come else fronts[0]
+        found = self._workers.put_together(inner, parts, waiting[0].marks, self.clock(), last=last)
+        return found if found is None or not fronts else found.beside(fronts[0])
 
     def _joined(
         self, waiting: tuple[Account, EngineReport | None], report: EngineReport | None, reason: Reason
@@ -331,15 +340,13 @@ class Settlement:
         if told.usage is not None and account.marks.usage is None:
             account = self._counted(account, told.usage)
         ledger = close_ledger(account.marks, streaming=account.streaming, report=report, reason=reason)
-        settled = replace(account, ledger=ledger, kv_transfer_seconds=told.kv_transfer_seconds)
-        if told.reasoning_seconds is not None:  # of few requests, and a keyword more costs all of them
-            settled = replace(settled, reasoning_seconds=told.reasoning_seconds)
-        if told.parts and ledger is not None:
-            settled = replace(settled, parts=parts_of(ledger.shares, told.parts))
+        settled = replace(account, ledger=ledger)
+        if told.parts or told.kv_transfer_seconds is not None or told.reasoning_seconds is not None:
+            settled = self._with_times(settled, told)
         self._recorder.settled(settled, self._unix())
         at = self.clock()
         missed = self._slo.settled(settled.key, settled, at)
-        if self._estimates is not None and report is not None and reason is not Reason.ESTIMATED:
+        if reason is not Reason.ESTIMATED and report is not None and self._estimates is not None:
             self._estimates.compare(settled)
         self._close(settled, at, missed)
 
@@ -353,6 +360,21 @@ class Settlement:
         if account.estimate is not None and self._estimates is not None:
             estimated = self._estimates.stand_in(account, report)
         return (report, reason) if estimated is None else (estimated, Reason.ESTIMATED)
+
+    def _with_times(self, account: Account, told: EngineReport) -> Account:
+        """The account with the times that few reports state, each as far as it fits into the ledger. One that is refused states none."""
+        ledger = account.ledger
+        if ledger is None or ledger.reason is Reason.REPORT_EXCEEDS_WIRE:
+            return account
+        transfer, reasoning = told.kv_transfer_seconds, told.reasoning_seconds
+        if transfer is not None and exceeds(transfer, ledger.ttft_seconds or ledger.e2e_seconds):
+            transfer = None
+        if reasoning is not None and exceeds(reasoning, told.decode_seconds or ledger.e2e_seconds):
+            reasoning = None
+        if (transfer, reasoning) != (told.kv_transfer_seconds, told.reasoning_seconds):
+            self._recorder.dropped("not_a_duration")
+        parts = parts_of(ledger.shares, told.parts)
+        return replace(account, kv_transfer_seconds=transfer, reasoning_seconds=reasoning, parts=parts)
 
     def _counted(self, account: Account, usage: Usage) -> Account:
         """The account with the token counts of a report, and with the bucket that they give."""

@@ -1,6 +1,6 @@
 """Joining the engine's reports with their requests: exactly once, in any order, and never with the wrong request."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.ledger.account import Reason
 from sidecar.ledger.pending import Lost, Pending, Whole, of_all_parts
-from sidecar.ledger.report import EngineReport, response_key, span_key
+from sidecar.ledger.report import EngineReport, RequestKey, response_key, span_key
 
 
 def said(number: float) -> EngineReport:
@@ -73,6 +73,28 @@ def test_a_report_that_comes_twice_is_used_once() -> None:
 
     assert table.settled == [("first", said(1), Reason.LATE_REPORT)]
     assert table.lost == [Lost.TWICE, Lost.TWICE]
+
+
+@pytest.mark.parametrize("report_first", [False, True])
+@pytest.mark.parametrize(
+    ("ends", "lost"), [(Pending.settled_in_band, Lost.TWICE), (Pending.ended_badly, Lost.UNNEEDED)]
+)
+def test_a_report_that_its_request_does_not_need_is_no_unmatched_one(
+    ends: Callable[[Pending[str], list[RequestKey], float], None], lost: Lost, report_first: bool
+) -> None:
+    """Its answer had one already, or it did not end well: nothing is missing, whichever comes first."""
+    table = Table()
+    table.pending.expect(span_key("1"))
+    if report_first:
+        table.pending.reported([span_key("1")], said(1), at=0)
+    table.pending.ended([span_key("1")])
+    ends(table.pending, [response_key("a"), span_key("1")], 1)
+    if not report_first:
+        table.pending.reported([span_key("1"), response_key("b")], said(1), at=6)
+    table.pending.expire(at=60)
+
+    assert table.lost == [lost]
+    assert table.settled == []
 
 
 def test_an_id_that_two_requests_have_leads_to_neither() -> None:

@@ -219,7 +219,7 @@ def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_
         (EngineReport(merged=True, merged_seconds=0.5), 0.2, 0.3, 0.1),
         (EngineReport(merged=True, merged_seconds=0.2), 0.0, 0.2, 0.4),
         (EngineReport(merged=True), 0.3, 0.3, None),
-        (EngineReport(merged=True, merged_seconds=9.0), 0.3, 0.3, None),
+        (EngineReport(decode_seconds=0.0), 0.3, 0.3, None),
         (EngineReport(queue_seconds=0.25), 0.25, 0.3, 0.05),
         (EngineReport(queue_seconds=0.5), 0.5, 0.1, 0.0),
     ],
@@ -244,6 +244,64 @@ def test_a_report_that_does_not_split_bounds_the_estimate(
     assert (Phase.FIRST_TOKEN in shares) is (first_token is not None)
     assert first_token is None or shares[Phase.FIRST_TOKEN].seconds == pytest.approx(first_token, abs=1e-9)
     assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        EngineReport(merged=True, merged_seconds=9.0),
+        EngineReport(merged=True, merged_seconds=0.5, parts=(StatedPart(Part.ROUTER, 8.0),)),
+    ],
+)
+def test_a_report_that_does_not_fit_the_wire_bounds_no_estimate_and_is_refused(partial: EngineReport) -> None:
+    """The TTFT is 0.6 s. What was cut to fit it would name a phase with confidence, and teach what prompts cost."""
+    scenario = Scenario("none").taught()
+    scenario.queued()
+    account, samples = scenario.walk.accounts[-1], scenario.estimates.estimator.costs.samples("tiny")
+
+    assert scenario.estimates.stand_in(account, partial) is None
+    ledger = close_ledger(account.marks, streaming=True, report=partial, reason=Reason.IN_BAND)
+    assert ledger is not None
+    assert ledger.reason is Reason.REPORT_EXCEEDS_WIRE
+    assert scenario.estimates.estimator.costs.samples("tiny") == samples
+
+
+@pytest.mark.parametrize(("queued", "queue", "first_token"), [(False, 0.0, 0.05), (True, 0.35, 0.0)])
+def test_a_prefill_without_a_queue_is_kept_and_teaches(queued: bool, queue: float, first_token: float) -> None:
+    """TensorRT-LLM's spans of 2025 leave out a queue of zero: of two requests at once the second one waited, and one alone did not."""
+    scenario = Scenario("none").taught()
+    if queued:
+        scenario.queued()
+    account = scenario.walk.accounts[-1]
+    partial = EngineReport(prefill_seconds=0.25, decode_seconds=0.0)
+
+    report = scenario.estimates.stand_in(account, partial)
+    ledger = close_ledger(account.marks, streaming=True, report=report, reason=Reason.ESTIMATED)
+
+    assert partial.narrows
+    assert ledger is not None
+    found = {share.phase: (pytest.approx(share.seconds, abs=1e-9), share.source) for share in ledger.shares}
+    assert found[Phase.QUEUE] == (queue, Source.ESTIMATED)
+    assert found[Phase.PREFILL] == (0.25, Source.ENGINE)
+    assert found.get(Phase.FIRST_TOKEN, (0.0, Source.DERIVED)) == (first_token, Source.DERIVED)
+
+
+def test_an_estimate_leaves_room_for_the_decode_that_a_report_states() -> None:
+    """The estimated prefill holds the front end's time: with the engine's decode both exceeded the whole, and the report was refused."""
+    scenario = Scenario("none").taught()
+    account = scenario.walk.accounts[-1]
+    report = scenario.estimates.stand_in(account, EngineReport(decode_seconds=0.11))
+    ledger = close_ledger(account.marks, streaming=True, report=report, reason=Reason.ESTIMATED)
+
+    assert ledger is not None
+    assert ledger.reason is Reason.ESTIMATED
+    assert {share.phase: share.seconds for share in ledger.shares}[Phase.PREFILL] == pytest.approx(0.29)
+
+
+@pytest.mark.parametrize(("behind", "kv_transfer"), [(True, None), (False, 0.02)])
+def test_a_ttft_that_holds_what_no_estimate_knows_is_not_estimated(behind: bool, kv_transfer: float | None) -> None:
+    """A queue of the server's own before the stated times, or a KV cache's move."""
+    assert not EngineReport(None, None, 0.1, behind_queue=behind, kv_transfer_seconds=kv_transfer).narrows
 
 
 def test_of_a_request_that_did_not_queue_the_merged_number_is_the_prefill_and_teaches_it() -> None:

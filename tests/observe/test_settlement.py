@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.engines.kind import Wire
 from sidecar.engines.kinds import KINDS
@@ -76,6 +77,111 @@ class Fronted(Spanning):
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport:  # noqa: ARG002  the interface
         return EngineReport(merged=True, merged_seconds=0.35, parts=(StatedPart(Part.ROUTER, 0.05),))
+
+
+@pytest.mark.parametrize("span_first", [False, True])
+def test_a_late_report_of_both_phases_together_waits_for_the_span_that_tells_them_apart(
+    span_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dynamo's request trace states both as one, and comes seconds before the engine's own span. Where spans have come it settles nothing alone."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(include_usage=False, mints=True)
+    merged = EngineReport(merged=True, merged_seconds=0.4, parts=(StatedPart(Part.ROUTER, 0.01),))
+    reports = [merged, EngineReport(0.1, 0.2, 0.2)]
+    for turn in range(2):
+        walk.client().send(post({"stream": True}))
+        play(walk, usage=False)
+        key = (span_key(f"{2 + 2 * turn:016x}"),)
+        for number, report in enumerate(reversed(reports) if span_first else reports):
+            if turn == 0 and report is merged:
+                continue  # the first one shows that spans come
+            walk.settlement._span_reported(KeyedReport(key, report, part=str(number)))
+
+    first, second = walk.accounts
+    assert first.ledger is not None
+    assert second.ledger is not None
+    queues = [share.seconds for ledger in (first.ledger, second.ledger) for share in ledger.shares[:1]]
+    assert second.ledger.reason is Reason.LATE_REPORT
+    assert queues == pytest.approx([0.1, 0.1 if span_first else 0.11])
+
+
+def test_where_no_span_comes_the_late_report_of_both_phases_settles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request waits in vain for its span; the next one does not."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(include_usage=False, mints=True)
+    settled = []
+    for turn in range(3):
+        walk.client().send(post({"stream": True}))
+        play(walk, usage=False)
+        key = (span_key(f"{2 + 2 * turn:016x}"),)
+        report = EngineReport(0.1, 0.2, 0.2) if turn == 0 else EngineReport(merged=True, merged_seconds=0.4)
+        if turn == 0:
+            walk.settlement._span_reported(KeyedReport(key, report, part="a"))
+        else:
+            walk.settlement.reported(KeyedReport(key, report))
+        settled.append(len(walk.accounts))
+        walk.clock.later(6)
+        walk.settlement.expire(walk.clock.now)
+        settled.append(len(walk.accounts))
+
+    assert settled == [1, 1, 1, 2, 3, 3]
+
+
+def test_times_that_do_not_fit_into_their_request_are_counted_and_not_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A histogram's sum is spoilt for good by one such number."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(include_usage=False, mints=True)
+    for turn, times in enumerate(
+        (
+            {"kv_transfer_seconds": 50.0},
+            {"reasoning_seconds": 99_999.0},
+            {"kv_transfer_seconds": 0.05, "reasoning_seconds": 0.1},
+        )
+    ):
+        walk.client().send(post({"stream": True}))
+        play(walk, usage=False)
+        report = replace(EngineReport(0.1, 0.2, 0.2), **times)
+        walk.settlement.reported(KeyedReport((span_key(f"{2 + 2 * turn:016x}"),), report))
+
+    assert [(account.kv_transfer_seconds, account.reasoning_seconds) for account in walk.accounts] == [
+        (None, None),
+        (None, None),
+        (0.05, 0.1),
+    ]
+    assert walk.value("llm_sidecar_dropped_total", reason="not_a_duration") == 2
+
+
+def test_a_refused_report_states_no_times_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(include_usage=False, mints=True)
+    walk.client().send(post({"stream": True}))
+    play(walk, usage=False)
+    report = EngineReport(9.0, 9.0, 0.2, kv_transfer_seconds=0.01, reasoning_seconds=0.1)
+    walk.settlement.reported(KeyedReport((span_key(f"{2:016x}"),), report))
+
+    (account,) = walk.accounts
+    assert account.ledger is not None
+    assert account.ledger.reason is Reason.REPORT_EXCEEDS_WIRE
+    assert (account.kv_transfer_seconds, account.reasoning_seconds) == (None, None)
+
+
+def test_the_span_of_a_request_that_its_client_left_is_no_unmatched_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standing ticket said that all requests were not measured whole."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(include_usage=False, mints=True)
+    client = walk.client()
+    client.send(post({"stream": True}))
+    walk.engine.send(STREAM + chunk(TOKEN))
+    client.lose()
+    walk.settlement.reported(KeyedReport((span_key(f"{2:016x}"),), EngineReport(0.1, 0.2, 0.2)))
+    walk.clock.later(60)
+    walk.settlement.expire(walk.clock.now)
+
+    assert [account.outcome for account in walk.accounts] == [Outcome.CLIENT_CANCELLED]
+    assert walk.value("llm_sidecar_dropped_total", reason="report_unneeded") == 1
+    assert walk.value("llm_sidecar_dropped_total", reason="report_unmatched") == 0
 
 
 def test_the_routers_wait_is_a_part_of_the_queue_before_the_engines_own(monkeypatch: pytest.MonkeyPatch) -> None:

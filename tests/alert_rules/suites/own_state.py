@@ -112,11 +112,14 @@ def idle() -> Happens:
 
 
 def dropped(per_request: float, requests: float = 100) -> Happens:
-    """Observations; lines that were not logged are none."""
+    """Observations; lines that were not logged are none, and neither are reports on requests that are measured, or that have no phases."""
     return of(
         counter("llm_sidecar_dropped_total", requests * per_request, reason="event_too_long"),
         counter("llm_sidecar_dropped_total", 0, reason="observer_error"),
-        counter("llm_sidecar_dropped_total", 1000, reason="log_limited"),
+        *(
+            counter("llm_sidecar_dropped_total", 1000, reason=reason)
+            for reason in ("log_limited", "report_twice", "report_unneeded")
+        ),
         counter("llm_requests_total", requests, **ENDED, outcome="ok"),
     )
 

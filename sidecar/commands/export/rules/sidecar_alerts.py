@@ -10,6 +10,7 @@ from sidecar.commands.export.rules.rule import Alert
 from sidecar.commands.export.rules.severity import NO_SEVERITY
 from sidecar.commands.export.rules.state_alerts import MUTING_KEPT, Bases, state_alert
 from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD
+from sidecar.metrics.vocabulary import NO_HOLES
 from sidecar.objectives.attribution import SIDECAR
 from sidecar.pod.causes import Cause
 
@@ -27,6 +28,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
               )
             )"""
     sidecars_own = pod_roots(f'phase="{SIDECAR}"')
+    no_holes = "|".join(NO_HOLES)
 
     def own(
         name: str,
@@ -139,9 +141,9 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
         own(
             "LLMSidecarDropsObservations",
             f"""
-            sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m]))
+            sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!~"{no_holes}"}}[15m]))
               / (sum by ({POD_LABELS}) (increase(llm_requests_total[15m])) > 0) > 0.01
-            and on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!="log_limited"}}[15m])) >= 10
+            and on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_sidecar_dropped_total{{reason!~"{no_holes}"}}[15m])) >= 10
             """,
             f"{{{{ $labels.pod }}}}: {{{{ $value | {PERCENT} }}}} of the requests are not measured whole",
             "Observations were dropped, for the reasons that llm_sidecar_dropped_total names. Traffic is not concerned.",
