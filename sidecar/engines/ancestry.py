@@ -2,8 +2,7 @@
 
 It remembers the parents of a bounded number of spans, and holds a report back until the way up from its span ends at a minted
 one. It refuses to guess: a report that has not reached a minted span within the hold goes on with its trace id alone, which
-counts only while one request has that trace (`ledger/pending.py`). If a request may have only one report (`alone`), every
-report is held for that time, and if a second one comes for the same request, neither is used.
+counts only while one request has that trace (`ledger/pending.py`); if several of one trace have not, none of them does.
 """
 
 from collections import OrderedDict
@@ -40,14 +39,12 @@ class Descendants:
         is_minted: Callable[[str], bool],
         *,
         hold_seconds: float,
-        alone: bool = False,
     ) -> None:
         """`report_of`: what one span says. `hold_seconds`: how far apart the batches of one request may come."""
         self.lost = 0
         self._report_of = report_of
         self._is_minted = is_minted
         self._hold_seconds = hold_seconds
-        self._alone = alone
         self._parents: OrderedDict[str, str] = OrderedDict()
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._by_trace: dict[str, list[_Held]] = {}
@@ -60,21 +57,21 @@ class Descendants:
         report = self._report_of(span)
         if report is not None and span.span_id not in self._held:
             self._hold(_Held(span, report, at + self._hold_seconds))
-        if self._alone:
-            return ()
         found = [held for held in self._by_trace.get(span.trace_id, ()) if self._minted_above(held) is not None]
         return [self._released(held) for held in found]
 
     def due(self, at: float) -> Sequence[KeyedReport]:
-        """The reports whose hold has ended, in the order of arrival."""
-        due = []
-        for held in self._held.values():
-            if held.due_at > at:
-                break
-            due.append(held)
-        if self._alone:
-            return self._without_rivals(due)
-        return [self._released(held) for held in due]
+        """The reports whose hold has ended, in the order of arrival. Those of one trace that are still held are dropped together."""
+        reports = []
+        while self._held and (held := next(iter(self._held.values()))).due_at <= at:
+            of_the_trace = list(self._by_trace[held.span.trace_id])
+            if len(of_the_trace) == 1:
+                reports.append(self._released(held))
+                continue
+            for each in of_the_trace:
+                self._drop(each)
+            self.lost += len(of_the_trace)
+        return reports
 
     def _hold(self, held: _Held) -> None:
         of_the_trace = self._by_trace.setdefault(held.span.trace_id, [])
@@ -97,7 +94,8 @@ class Descendants:
     def _released(self, held: _Held) -> KeyedReport:
         self._drop(held)
         minted = self._minted_above(held)
-        return KeyedReport(() if minted is None else (span_key(minted),), held.report, held.span.trace_id or None)
+        keys = () if minted is None else (span_key(minted),)
+        return KeyedReport(keys, held.report, held.span.trace_id or None, part=held.span.span_id)
 
     def _minted_above(self, held: _Held) -> str | None:
         parent = held.span.parent_span_id
@@ -108,22 +106,3 @@ class Descendants:
                 held.minted = parent
             parent = self._parents.get(parent, "")
         return held.minted
-
-    def _without_rivals(self, due: Sequence[_Held]) -> list[KeyedReport]:
-        """The due reports that are the only one of their request, or else of their trace. Rivals are dropped together."""
-        reports = []
-        for held in due:
-            if held.span.span_id not in self._held:  # it went with a rival
-                continue
-            whose = self._whose(held)
-            rivals = [other for other in self._by_trace[held.span.trace_id] if self._whose(other) == whose]
-            if len(rivals) == 1:
-                reports.append(self._released(held))
-                continue
-            for rival in rivals:
-                self._drop(rival)
-            self.lost += len(rivals)
-        return reports
-
-    def _whose(self, held: _Held) -> str:
-        return self._minted_above(held) or held.span.trace_id

@@ -14,9 +14,8 @@ be taken out again. Usage is asked for: its chunk stands alone.
 **In spans** (`docs/observability/tracing.md`) the engine behind it speaks: Dynamo hands the trace on to its workers, so that
 the engine's own `llm_request` (vLLM's or TensorRT-LLM's) hangs somewhere under the minted span, below Dynamo's `http-request`
 and `handle_payload`. Dynamo's own spans say nothing of the split, but lead up to the request (`ancestry.py`) where they come
-here too; else the trace alone leads there, while it is one request's. It refuses where two engines had a part in one request
-(disaggregated prefill and decode): neither's numbers are the request's, and nothing in a span says which it is. That is why a
-report is held until another would have come.
+here too; else the trace alone leads there, while it is one request's. Where two engines had a part in one request (disaggregated prefill
+and decode), neither's numbers are the request's: they are put together (`ledger/workers.py`).
 """
 
 import re
@@ -126,8 +125,8 @@ class Dynamo(EngineKind):
             source="OTLP span `llm_request` of the engine behind it (vLLM, TensorRT-LLM)",
             version="read in 1.6.1",
             flags="the flags of that engine, as in its section; if several requests share a trace, also `OTEL_EXPORT_ENABLED=1` (gRPC only)",
-            exact="queue, prefill, decode, if one engine did all of them",
-            missing="disaggregated prefill and decode",
+            exact="queue, prefill, decode; of a prefill worker and a decode worker (vLLM), queue and prefill of the one, decode of the other",
+            missing="a decode worker's own queue, in which the KV cache moves; the split, where only one of both workers sends its spans",
             follows="`docs/observability/tracing.md` at 0b71cf84, and the engine's own files",
         ),
     )
@@ -167,7 +166,7 @@ class Dynamo(EngineKind):
         return report_of_timing(timing) if isinstance(timing, Mapping) else None
 
     def assembler(self, is_minted: Callable[[str], bool]) -> Assembler:
-        return Descendants(report_in_span, is_minted, hold_seconds=HOLD_SECONDS, alone=True)
+        return Descendants(report_in_span, is_minted, hold_seconds=HOLD_SECONDS)
 
 
 def report_of_timing(timing: Mapping[str, object]) -> EngineReport | None:

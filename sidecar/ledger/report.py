@@ -87,11 +87,15 @@ class EngineReport(msgspec.Struct, frozen=True, eq=False):
 
     def beside(self, front: "EngineReport") -> "EngineReport":
         """The report of the engine itself, with what the server in front of it states: its parts, and the part of the queue before it."""
-        if self.merged or not front.merged or not front.parts:
+        if self.merged or not front.merged:
             return self
+        if self.queue_seconds is None and self.prefill_seconds is None:
+            return replace(front, usage=self.usage)
         queue = None if self.queue_seconds is None else self.queue_seconds + front.least_queue_seconds
         transfer = self.kv_transfer_seconds if front.kv_transfer_seconds is None else front.kv_transfer_seconds
-        return replace(self, queue_seconds=queue, kv_transfer_seconds=transfer, parts=front.parts)
+        untold = self.untold_seconds if front.kv_transfer_seconds is None else 0.0
+        parts = (*front.parts, *self.parts)
+        return replace(self, queue_seconds=queue, untold_seconds=untold, kv_transfer_seconds=transfer, parts=parts)
 
     def behind(self, outer: "EngineReport") -> "EngineReport":
         """The report with the queue before it, as another report states it."""

@@ -12,11 +12,11 @@ ENGINE, WORKER, FRONT = fixture("dynamo-vllm").under(MINTED)
 REPORT = EngineReport(0.1, 0.3, 0.2)
 
 
-def descendants(*, alone: bool = True) -> Descendants:
-    return Descendants(report_in_span, {MINTED}.__contains__, hold_seconds=6.0, alone=alone)
+def descendants() -> Descendants:
+    return Descendants(report_in_span, {MINTED}.__contains__, hold_seconds=6.0)
 
 
-def heard(*spans: Span, alone: bool = True) -> list[KeyedReport]:
+def heard(*spans: Span) -> list[KeyedReport]:
     """The reports in these spans, at once and when the hold is over."""
-    family = descendants(alone=alone)
+    family = descendants()
     return [keyed for span in spans for keyed in family.span(span, 0.0) or ()] + list(family.due(6.0))

@@ -12,18 +12,19 @@ from tests.engines.dynamo_family import ENGINE, FRONT, MINTED, REPORT, WORKER, d
 
 def test_where_they_do_not_come_only_the_trace_is_known() -> None:
     """The settlement decides whether that trace has one request only."""
-    assert heard(ENGINE) == [KeyedReport((), REPORT, ENGINE.trace_id)]
+    assert heard(ENGINE) == [KeyedReport((), REPORT, ENGINE.trace_id, part=ENGINE.span_id)]
 
 
-def test_two_engines_in_one_request_give_no_report() -> None:
-    """With a prefill worker and a decode worker, neither's numbers are the request's."""
+def test_two_engines_in_one_request_report_each_for_itself() -> None:
+    """With a prefill worker and a decode worker, neither's numbers are the request's: they are told apart as parts."""
     decode = replace(ENGINE, span_id="d000000000000009")
-    family = descendants()
-    for span in (ENGINE, decode, WORKER, FRONT):
-        family.span(span, 0.0)
 
-    assert list(family.due(6.0)) == []
-    assert family.lost == 2
+    found = heard(ENGINE, decode, WORKER, FRONT)
+
+    assert [(keyed.keys, keyed.part) for keyed in found] == [
+        ((span_key(MINTED),), ENGINE.span_id),
+        ((span_key(MINTED),), decode.span_id),
+    ]
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -37,12 +38,16 @@ def test_two_requests_in_one_trace_are_told_apart_only_by_their_parents(known: b
         )
         for span in (ENGINE, WORKER, FRONT)
     ]
-    family = Descendants(report_in_span, {MINTED, "00000000000000bb"}.__contains__, hold_seconds=6.0, alone=True)
-    for span in (ENGINE, *second, WORKER, FRONT) if known else (ENGINE, second[0]):
-        family.span(span, 0.0)
+    family = Descendants(report_in_span, {MINTED, "00000000000000bb"}.__contains__, hold_seconds=6.0)
+    told = [
+        keyed
+        for span in ((ENGINE, *second, WORKER, FRONT) if known else (ENGINE, second[0]))
+        for keyed in family.span(span, 0.0) or ()
+    ]
+    told += family.due(6.0)
 
-    keys = [keyed.keys for keyed in family.due(6.0)]
-    assert keys == ([(span_key(MINTED),), (span_key("00000000000000bb"),)] if known else [])
+    assert [keyed.keys for keyed in told] == ([(span_key("00000000000000bb"),), (span_key(MINTED),)] if known else [])
+    assert family.lost == (0 if known else 2)
 
 
 def test_what_is_held_is_bounded() -> None:
@@ -59,6 +64,6 @@ def test_what_is_held_is_bounded() -> None:
 
 def test_a_circle_of_spans_ends_the_search() -> None:
     """Ids come from outside, and may form a circle."""
-    assert heard(replace(ENGINE, parent_span_id=ENGINE.span_id), alone=False) == [
-        KeyedReport((), REPORT, ENGINE.trace_id)
+    assert heard(replace(ENGINE, parent_span_id=ENGINE.span_id)) == [
+        KeyedReport((), REPORT, ENGINE.trace_id, part=ENGINE.span_id)
     ]
