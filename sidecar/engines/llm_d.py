@@ -6,7 +6,8 @@ Its endpoint picker states no time in an answer or a header, and the queue of it
 waits in it for as long as flow control holds the request, and so do the producers of data, such as a tokeniser. That is the whole time in front of
 the workers, the part `router`. It hangs below `gateway.request` (`pkg/epp/handlers/server.go`), whose parent the request brought along, and which
 ends with the answer, so that it comes later. Where a proxy's own span stands between, or the sidecar stands behind the router, it is not used:
-its time is then another's, or no part of the request's time here.
+its time is then another's, or no part of the request's time here. Older pickers begin a trace of their own with it (llm-d-inference-scheduler at
+520af478, Gateway API Inference Extension at 014fd184), which leads to no request.
 
 Its routing sidecar has spans that are named after phases, and are none (`tests/engines/test_span_llm_d.py`).
 """

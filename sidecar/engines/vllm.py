@@ -105,7 +105,7 @@ class VLLM(EngineKind):
             version="llm-d-router; read at ebab6879 of August 2026",
             flags="the router's `OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_ENDPOINT=http://SIDECAR:4317`, and the sidecar's `spans.grpc_listen_address`, beside the engine's spans",
             exact="the wait until a worker was chosen (flow control, tokenising, scheduling), as part `router` of the queue",
-            missing="that wait where a proxy's own spans stand between",
+            missing="that wait where a proxy's own spans stand between; pickers of May 2026 and older, whose spans are in a trace of their own",
             follows="`pkg/epp/requestcontrol/director.go`, `pkg/epp/handlers/server.go` at ebab6879",
         ),
     )
