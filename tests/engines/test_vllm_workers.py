@@ -152,6 +152,31 @@ def test_an_encoders_span_is_not_taken_for_the_prefills() -> None:
         assert (split(due(story)), len(story.accounts)) == (BOTH, 1)
 
 
+@pytest.mark.parametrize("workers", list(permutations([of_prefill, of_decode])), ids=["in order", "reversed"])
+def test_of_a_whole_answer_too_both_are_waited_for(workers: Sequence[Callable[[str], Span]]) -> None:
+    """Its usage says that the prefill worker made less, and the time that is left that the decode worker began late."""
+    story = walk()
+    story.client().send(post({}))
+    parent = story.engine.taken.rpartition(b"traceparent: ")[2][36:52].decode()
+    story.clock.later(0.7)
+    body = b'{"choices":[{"index":0,"message":{"content":"ab"},"finish_reason":"length"}],"usage":{"prompt_tokens":600,"completion_tokens":2}}'
+    story.engine.send(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    )
+
+    for worker in workers:
+        assert story.accounts == []
+        story.settlement.span(worker(parent))
+
+    (account,) = story.accounts
+    assert split(account) == {
+        "queue": (100, "engine"),
+        "prefill": (200, "engine"),
+        "decode": (200, "engine"),
+        "unattributed": (200, "derived"),
+    }
+
+
 @pytest.mark.parametrize("early", [False, True])
 def test_the_prefill_workers_span_alone_settles_nothing(early: bool) -> None:
     """It made one token of a stream that went on: no decode of zero, and no split that is another's."""
