@@ -280,7 +280,7 @@ def test_a_prefill_without_a_queue_is_kept_and_teaches(queued: bool, queue: floa
 
     assert partial.narrows
     assert ledger is not None
-    found = {share.phase: (pytest.approx(share.seconds, abs=1e-9), share.source) for share in ledger.shares}
+    found = {share.phase: (round(share.seconds, 9), share.source) for share in ledger.shares}
     assert found[Phase.QUEUE] == (queue, Source.ESTIMATED)
     assert found[Phase.PREFILL] == (0.25, Source.ENGINE)
     assert found.get(Phase.FIRST_TOKEN, (0.0, Source.DERIVED)) == (first_token, Source.DERIVED)
