@@ -314,7 +314,9 @@ class Settlement:
             self._spans_come = self._spans_come and not last
             return None if self._spans_come else fronts[0]
         found = self._workers.put_together(inner, parts, waiting[0].marks, self.clock(), last=last)
-        return found if found is None or not fronts else found.beside(fronts[0])
+        if not fronts or (found is None and not last):
+            return found
+        return fronts[0] if found is None or found.queue_seconds is None else found.beside(fronts[0])
 
     def _joined(
         self, waiting: tuple[Account, EngineReport | None], report: EngineReport | None, reason: Reason

@@ -105,6 +105,27 @@ def test_a_late_report_of_both_phases_together_waits_for_the_span_that_tells_the
     assert queues == pytest.approx([0.1, 0.1 if span_first else 0.11])
 
 
+def test_a_span_that_splits_nothing_leaves_the_report_of_both_phases_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A router's wait alone, or a worker that made too few tokens: what the server states of both phases still bounds the estimate."""
+    monkeypatch.setitem(KINDS, "vllm", Spanning())
+    walk = Walk(include_usage=False, mints=True)
+    for turn in range(2):
+        walk.client().send(post({"stream": True}))
+        play(walk, usage=False)
+        key = (span_key(f"{2 + 2 * turn:016x}"),)
+        if turn == 1:
+            walk.settlement.reported(KeyedReport(key, EngineReport(merged=True, merged_seconds=0.4)))
+        said = EngineReport(0.1, 0.2, 0.2) if turn == 0 else EngineReport(parts=(StatedPart(Part.ROUTER, 0.01),))
+        walk.settlement._span_reported(KeyedReport(key, said, part="a"))
+        walk.clock.later(6)
+        walk.settlement.expire(walk.clock.now)
+
+    assert [account.ledger and account.ledger.reason for account in walk.accounts] == [
+        Reason.LATE_REPORT,
+        Reason.ENGINE_MERGES_PHASES,
+    ]
+
+
 def test_where_no_span_comes_the_late_report_of_both_phases_settles(monkeypatch: pytest.MonkeyPatch) -> None:
     """One request waits in vain for its span; the next one does not."""
     monkeypatch.setitem(KINDS, "vllm", Spanning())
