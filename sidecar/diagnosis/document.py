@@ -82,6 +82,7 @@ def one(d: Diagnosis) -> dict[str, Any]:
                 }
                 for phase, time in m.phases.items()
             },
+            "phase_parts": {phase: asdict(parts) for phase, parts in m.phase_parts.items()},
             "verdicts": {of: _verdict(verdict) for of, verdict in m.verdicts.items()},
             "rejected": m.rejected,
             "own_rejections": m.own_rejections,

@@ -7,7 +7,7 @@ only ever divided by one of the whole engine.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, Regime
+from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseParts, PhaseTime, Regime
 from sidecar.diagnosis.verdict import (
     LaneObjective,
     ModelLane,
@@ -20,6 +20,7 @@ from sidecar.diagnosis.verdict import (
 from sidecar.history.growth import Growth, Total, Windows, quantile
 from sidecar.history.series import LONG_SECONDS, NOW_SECONDS, SHOWN_SECONDS
 from sidecar.ledger.account import Phase
+from sidecar.ledger.phase_parts import REST
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Counter, Gauge, Histogram
 from sidecar.objectives.attribution import VOTES, Blame
@@ -65,6 +66,7 @@ def measured(
         e2e=_latency(windows, who, Objective.E2E, None, until),
         stall=_latency(windows, who, Objective.STALL, None, until),
         phases=_phases(shown, who),
+        phase_parts=_phase_parts(shown, who),
         verdicts=verdicts,
         rejected=shown.counted(c.REQUESTS_TOTAL, *who, Outcome.REJECTED),
         own_rejections=_own_rejections(shown),
@@ -299,6 +301,22 @@ def _phases(shown: Growth, who: ModelLane) -> dict[Blame, PhaseTime]:
             sources={source: grown.count / sum(g.count for g in sources.values()) for source, grown in sources.items()},
         )
         for phase, sources in by_phase.items()
+    }
+
+
+def _phase_parts(shown: Growth, who: ModelLane) -> dict[Blame, PhaseParts]:
+    """Means over the requests that have a rest of the phase: those whose engine states a part of it, each of which has one."""
+    by_phase: dict[str, dict[str, Total]] = {}
+    for (model, lane, phase, part), grown in shown.histograms.get(c.REQUEST_PHASE_PART_SECONDS.name, {}).items():
+        if (model, lane) == who and grown.count > 0:
+            by_phase.setdefault(phase, {})[part] = grown
+    return {
+        Blame(Phase(phase).value): PhaseParts(
+            requests=parts[REST].count,
+            mean_seconds={part: grown.sum / parts[REST].count for part, grown in parts.items()},
+        )
+        for phase, parts in by_phase.items()
+        if REST in parts
     }
 
 

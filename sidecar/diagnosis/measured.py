@@ -65,6 +65,17 @@ class PhaseTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseParts:
+    """The parts of one phase, in those of the lane's requests that ended well whose engine states a part of it."""
+
+    requests: float
+    """Number of these requests within the window, above 0."""
+    mean_seconds: Mapping[str, float]
+    """Part to its mean over all of these requests, and `rest` to that of the time that no stated part covers: together the mean of the
+    phase. A part that no request states is absent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     arrivals_per_second: float | None = None
     """Arrivals of this lane alone."""
@@ -163,6 +174,8 @@ class Measured:
     stall: Latency = field(default_factory=Latency)
     """The longest gap of each streamed answer: only its misses are known, and only where the lane has that objective."""
     phases: Mapping[Blame, PhaseTime] = field(default_factory=dict)
+    phase_parts: Mapping[Blame, PhaseParts] = field(default_factory=dict)
+    """Phase to its parts, of the phases that the engine states parts of."""
     verdicts: Mapping[Objective, Verdict] = field(default_factory=dict)
     """Objective to the roots of its misses, of the objectives that have any within the window."""
     rejected: float | None = None

@@ -11,6 +11,7 @@ from sidecar.diagnosis.cause_words import SAYS, SIZED, WAITS
 from sidecar.diagnosis.findings import Number, State
 from sidecar.diagnosis.judging import NEAR_THE_FLOOR, judged
 from sidecar.diagnosis.measured import DecodeFloor, Latency, Measured
+from sidecar.diagnosis.part_words import largest_part
 from sidecar.diagnosis.verdict import MANY_MISSES, RootPhase, Verdict
 from sidecar.diagnosis.wording import digits, percent, phase_name, seconds, times, to_the_second
 from sidecar.history.series import LONG_SECONDS
@@ -30,12 +31,13 @@ NAMES = {
 
 
 def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]:
-    """Evidence for a phase that the roots name, or for none, in the order in which a person asks: the cause with its size, its share of the
-    misses, where they waited, on which pod, since when; then the state of the engine.
+    """Evidence for a phase that the roots name, or for none, in the order in which a person asks: the cause with its size, the part of the
+    phase, its share of the misses, where they waited, on which pod, since when; then the state of the engine.
     """
     return [
         *rejections(m),
         *_cause(verdict),
+        *largest_part(m, verdict.phase),
         *_roots(verdict),
         *_waited(verdict),
         *_pods(m, objective),
@@ -191,7 +193,7 @@ def without_verdict(m: Measured, objective: Objective, number: Number, phase: st
     if objective is Objective.TPOT:
         return said + state(m)
     parts = _parts(m, phase) if objective is Objective.TTFT else []
-    return [*said, *parts, *state(m)]
+    return [*said, *parts, *largest_part(m, phase), *state(m)]
 
 
 def _number(m: Measured, objective: Objective, number: Number) -> list[str]:

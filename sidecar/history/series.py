@@ -55,6 +55,7 @@ GROWTH_SERIES = (
     GrowthSeries(c.INTER_TOKEN_SECONDS, _LANE, _SHOWN),
     GrowthSeries(c.REQUEST_SECONDS, _LANE, _SHOWN, {"streaming": "true"}),
     GrowthSeries(c.REQUEST_PHASE_SECONDS, (*_LANE, "phase", "source"), _SHOWN, {"streaming": "true"}),
+    GrowthSeries(c.REQUEST_PHASE_PART_SECONDS, (*_LANE, "phase", "part"), _SHOWN, buckets=False),
     GrowthSeries(c.PROMPT_TOKENS, _LANE, _SHOWN, buckets=False),
     GrowthSeries(c.OUTPUT_TOKENS, _LANE, _SHOWN, buckets=False),
     GrowthSeries(c.RECEIVED_PROMPT_TOKENS_TOTAL, ("model",), _ON_PAGE),

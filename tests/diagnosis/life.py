@@ -1,5 +1,6 @@
 """One process with counters that grow as a scenario demands, minute by minute, and the history that the diagnosis reads."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sidecar.diagnosis.live import LiveDiagnosis
@@ -44,8 +45,10 @@ class Life:
         root: str = "queue",
         cause: str = "load",
         certain: float = 1.0,
+        parts: Mapping[tuple[str, str], float] | None = None,
     ) -> None:
-        """`missing`: share of the requests that miss; all wait in queue. `certain`: share of these with this root and cause.
+        """`missing`: share of the requests that miss; all wait in queue. `certain`: share of these with this root and cause. `parts`: phase and
+        part to the seconds that the engine states of each request, the rest among them.
 
         The other misses have no root, as evidence is unclear.
         """
@@ -70,6 +73,8 @@ class Life:
             m.histogram(c.OUTPUT_TOKENS).child(*who).observe(50)
             for phase, spent in (("queue", queue), ("prefill", prefill), ("decode", 1.0)):
                 m.histogram(c.REQUEST_PHASE_SECONDS).child(*who, BUCKET, "true", phase, "engine").observe(spent)
+            for part, spent in (parts or {}).items():
+                m.histogram(c.REQUEST_PHASE_PART_SECONDS).child(*who, *part).observe(spent)
             m.histogram(c.INTER_TOKEN_SECONDS).child(*who).observe(0.02)
 
     def lanes(self) -> list[Measured]:

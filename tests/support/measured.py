@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseTime, PodShare, Regime
+from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseParts, PhaseTime, PodShare, Regime
 from sidecar.diagnosis.verdict import RootPhase, Verdict, root_phase
+from sidecar.ledger.phase_parts import PARTED, PHASE_OF_PART, REST
 from sidecar.metrics.vocabulary import RATIO_CAUSES
 from sidecar.objectives.attribution import VOTES, Blame
 from sidecar.objectives.objective import Objective
@@ -40,6 +41,21 @@ times = st.builds(
     mean_seconds=st.one_of(st.none(), st.floats(0, 60)),
     p99_seconds=st.one_of(st.none(), st.floats(0, 60)),
     sources=st.sampled_from([{}, {"engine": 1.0}, {"estimated": 0.7, "engine": 0.3}]),
+)
+
+parted = st.fixed_dictionaries(
+    {},
+    optional={
+        Blame(phase.value): st.builds(
+            PhaseParts,
+            requests=st.floats(0.5, 5000),
+            mean_seconds=st.fixed_dictionaries(
+                {REST: st.floats(0, 60)},
+                optional={str(part): st.floats(0, 60) for part, of in PHASE_OF_PART.items() if of is phase},
+            ),
+        )
+        for phase in PARTED
+    },
 )
 
 sizes = st.builds(
@@ -82,6 +98,7 @@ anything = st.builds(
     phases=st.dictionaries(
         st.sampled_from([Blame(phase) for phase in ("queue", "prefill", "first_token", "decode")]), times
     ),
+    phase_parts=parted,
     verdicts=verdicts(),
     ratios=st.dictionaries(st.sampled_from(RATIOS), st.floats(0, 5)),
     costs=st.sampled_from([{}, {"decode": CostRatio(2.2, 2.0, 2.4)}]),

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 
 from sidecar.commands.diagnose.sources import fleet
+from sidecar.diagnosis.part_words import IS
 from sidecar.metrics import catalogue as c
 from tests.diagnosis.life import Life
 from tests.support.backfilled import backfilled, sample_line, samples_of
 
 
 STEP_SECONDS = 15.0
+PARTS = {
+    ("queue", "router"): 0.2,
+    ("queue", "prefill_queue"): 1.5,
+    ("queue", "rest"): 0.3,
+    ("prefill", "compute"): 0.08,
+    ("prefill", "rest"): 0.02,
+}
 
 
 class Written(Life):
@@ -42,7 +50,9 @@ class Written(Life):
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A quarter of an hour of calm, then ten minutes in which prompts are less cached, and requests wait in queue for them."""
+    """A quarter of an hour of calm, then ten minutes in which prompts are less cached, requests wait in queue for them, and the engine states
+    parts of both.
+    """
     folder = tmp_path_factory.mktemp("prometheus")
     life = Written(time.time(), 25)  # noqa: TID251  Prometheus keeps wall-clock time
     life.minutes(15)
@@ -55,7 +65,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         life.metrics.gauge(metric).child("prefill", "uncached", "request").set(value)
     life.metrics.gauge(c.INCIDENT_CONFIDENCE_RATIO).child("prefill", "uncached").set(0.93)
     life.metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
-    life.minutes(10, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.9)
+    life.minutes(10, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.9, parts=PARTS)
     with backfilled(folder, life.lines) as url:
         yield url
 
@@ -79,3 +89,20 @@ def test_a_real_prometheus_tells_the_same_as_the_ring(prometheus: str) -> None:
     assert measured["phases"]["queue"]["mean_seconds"] == pytest.approx(2.0, rel=0.02)
     assert found["time_to_first_token"]["burn"] == pytest.approx(10.0, rel=0.05)
     assert (found["time_to_first_token"]["state"], found["inter_token"]["state"]) == ("broken", "met")
+
+
+@pytest.mark.long
+def test_the_parts_of_a_phase_are_asked_for_and_the_largest_of_the_root_is_told(prometheus: str) -> None:
+    """Two pods of four requests a second, for five minutes; the parts of the queue, in which the misses waited, are there as numbers."""
+    answer = asyncio.run(fleet(prometheus, namespace=None, model=None, lane=None, window_seconds=300))
+
+    (found,) = answer["diagnoses"]
+    told = {
+        (phase, part): mean
+        for phase, parts in found["measured"]["phase_parts"].items()
+        for part, mean in parts["mean_seconds"].items()
+    }
+    assert told == pytest.approx(PARTS)
+    assert found["measured"]["phase_parts"]["prefill"]["requests"] == pytest.approx(2400, rel=0.02)
+    (line,) = [line for line in found["evidence"] if line.startswith("Of the phase ")]
+    assert line.startswith(f"Of the phase prefill, 80 ms of 100 ms per request are compute, {IS['compute']}: ")
