@@ -2,8 +2,9 @@
 
 from grafana.colours import RED, WARN
 from grafana.panel import RATIO, Board, Kind, Panel, Row
-from grafana.query import Query, gauge
+from grafana.query import Query, gauge, summed
 from grafana.shapes import ENDED, ENGINE, INSIDE, OK, engine_cost, evidence, phase_tail, waited_in
+from sidecar.ledger.phase_parts import REST
 from sidecar.pod.costs.cost_names import Part
 
 
@@ -89,7 +90,34 @@ _PREFILL = Row(
             ),
             total="arriving",
         ),
+    ),
+)
+
+
+def _of_parts() -> Query:
+    """Mean seconds of each part, over the requests that have a rest of its phase: those with a stated part of it, each of which has one."""
+    seconds = summed("rate(llm_request_phase_part_seconds_sum[R])", by="phase, part")
+    requests = summed(f'rate(llm_request_phase_part_seconds_count{{part="{REST}"}}[R])', by="phase")
+    return Query(f"{seconds} / on (phase) group_left () {requests} > 0", "{{phase}}: {{part}}")
+
+
+_WITHIN = Row(
+    "First token, and the parts of each phase where the engine states them",
+    (
         phase_tail("first_token", "Tokenise, template, IPC, detokenise, network: on a busy API server it is large."),
+        Panel(
+            Kind.LINES,
+            "Parts of phases: mean seconds per request",
+            "Within a phase, the parts that the engine states, and as rest the time that none of them covers: together the mean of that phase over"
+            " the same requests. Of the queue: router (in front of the workers), prefill_queue and decode_admission (at the worker of each). Of"
+            " prefill: compute, encoder. Of first_token: kv_transfer (at the most), frontend. A part without a line is not stated, or took no time."
+            " The part that is largest need not be the one that grew: look at what it was before.",
+            f"{OK} whose engine states a part of the phase",
+            "s",
+            (_of_parts(),),
+            width=16,
+            empty="the engine states no parts",
+        ),
     ),
 )
 
@@ -98,6 +126,6 @@ BOARD = Board(
     "LLM before the first token: queue, prefill, front end",
     "Requests wait for the scheduler, prompts take longer to compute, or the front end around them does. What confirms it, what takes"
     " the room, what made prompts cost more, and what would prove it wrong.",
-    (_CONFIRM, _ROOM, _PREFILL),
+    (_CONFIRM, _ROOM, _PREFILL, _WITHIN),
     runbooks=("LLMQueueBurn", "LLMPrefillBurn", "LLMFirstTokenBurn", "LLMClientsGiveUp", "LLMRequestsRejected"),
 )

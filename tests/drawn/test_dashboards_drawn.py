@@ -38,6 +38,7 @@ FEWEST_PIXELS = 100
 LANES = {"interactive", "batch", "code"}
 COUNTERS = ("llm_slo_misses_total", "llm_slo_allowed_misses_total")
 WELL = {
+    "llm-queue": {"Parts of phases: mean seconds per request"},
     "llm-stream": {
         "Paused for slow clients, by lane",
         "KV transfer p95 by lane",
@@ -45,7 +46,7 @@ WELL = {
     },
     "llm-sidecar": {"Lost, refused or failed"},
 }
-"""Panels that show what goes wrong, and that are empty while only decode does."""
+"""Panels that show what goes wrong, and that are empty while only decode does, or what the bench's engine does not state."""
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from sidecar.metrics.catalogue import (
     INCIDENT_SIZE_RATIO_HIGH,
     INCIDENT_SIZE_RATIO_LOW,
     OTLP_DROPPED_TOTAL,
-    REQUEST_PHASE_PART_SECONDS,
     STREAM_EVENTS_PER_READ,
     WITHOUT_PROXY,
 )
@@ -41,7 +40,6 @@ READ_INSIDE = {
     INCIDENT_SIZE_RATIO_LOW.name: "the diagnosis, which tells the interval of a size",
     INCIDENT_SIZE_RATIO_HIGH.name: "as above",
     OTLP_DROPPED_TOTAL.name: "the doctor, which tells how spans are sent alone",
-    REQUEST_PHASE_PART_SECONDS.name: "a person who asks which part of a phase it was: few engines state one",
     WITHOUT_PROXY.name: "the doctor, which then asks for spans and not for traffic",
     EXPORTED_SPANS_IN_FLIGHT.name: "a person who compares made with acknowledged and dropped: the rest is here",
 }

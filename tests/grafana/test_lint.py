@@ -62,10 +62,10 @@ def test_the_first_screen_answers_without_scrolling() -> None:
 
 
 def test_there_are_few_enough_panels_to_know_them() -> None:
-    """Seven dashboards, seventy-one panels, twelve on the first: everything else is behind a link."""
+    """Seven dashboards, seventy-two panels, twelve on the first: everything else is behind a link."""
     counts = {uid: len(panels(board(uid))) for uid in UIDS}
 
-    assert (len(counts) <= 7, sum(counts.values()) <= 71, counts["llm-anatomy"] <= 12) == (True, True, True), counts
+    assert (len(counts) <= 7, sum(counts.values()) <= 72, counts["llm-anatomy"] <= 12) == (True, True, True), counts
 
 
 def test_exemplars_are_asked_for_on_each_dashboard_about_latency() -> None:

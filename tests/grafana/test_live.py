@@ -53,6 +53,7 @@ _NEVER = "nothing of the kind happens in the demo"
 NOT_DUE = {
     ("Prompts and answers by lane", "B"): _WEEK,
     ("What has grown: now over what is usual, by cause", "A"): "what is usual is learned for three minutes",
+    ("Parts of phases: mean seconds per request", "A"): "the simulated engine states none",
     ("KV transfer p95 by lane", "A"): "the simulated engine is not disaggregated",
     ("KV transfer p95 by lane", "B"): "the simulated engine is not disaggregated",
     ("Lost, refused or failed", "A"): _NEVER,
