@@ -48,10 +48,13 @@ EVERYTHING = dict.fromkeys(("cluster", "namespace", "pod", "model", "lane", "pro
 VERSIONS = ("baseline", "canary")
 _WEEK = "the demo is a minute old"
 _CLASSIC = "its histograms are classic"
+_UNREASONED = "the simulated engine states no reasoning"
 _NEVER = "nothing of the kind happens in the demo"
 
 NOT_DUE = {
     ("Prompts and answers by lane", "B"): _WEEK,
+    ("Prompts and answers by lane", "F"): _UNREASONED,
+    ("$lane: time to first token p50, p95, p99", "H"): _UNREASONED,
     ("What has grown: now over what is usual, by cause", "A"): "what is usual is learned for three minutes",
     ("Parts of phases: mean seconds per request", "A"): "the simulated engine states none",
     ("KV transfer p95 by lane", "A"): "the simulated engine is not disaggregated",
@@ -64,9 +67,11 @@ NOT_DUE = {
     ("Read, asked and passed through", "D"): "its pages are asked for by their own names",
     ("Read, asked and passed through", "E"): "there is no web config",
     ("Read, asked and passed through", "F"): "the simulated engine sends no spans",
-    ("Read, asked and passed through", "H"): "`sidecar verify` does not ask here",
-    ("Read, asked and passed through", "J"): _NEVER,
-    ("Read, asked and passed through", "M"): "no lane depends on the length of a prompt",
+    ("Read, asked and passed through", "G"): "it exports no spans of its own",
+    ("Read, asked and passed through", "H"): "it exports no spans of its own",
+    ("Read, asked and passed through", "J"): "`sidecar verify` does not ask here",
+    ("Read, asked and passed through", "L"): _NEVER,
+    ("Read, asked and passed through", "O"): "no lane depends on the length of a prompt",
     ("$lane: time to first token, distribution", "B"): _CLASSIC,
     ("Between tokens, distribution", "B"): _CLASSIC,
     ("Rejected, and gone while they waited", "A"): _NEVER,
@@ -95,7 +100,7 @@ SOMETIMES = {
         ),
         "the simulated engine reports on every request",
     ),
-    ("Read, asked and passed through", "L"): "a length is not known before some prompts were counted",
+    ("Read, asked and passed through", "N"): "a length is not known before some prompts were counted",
     ("Pods with a page of their own", "A"): "the pods share their fault, and one computes prompts more slowly",
     ("Room and work, by pod", "J"): _NEVER,
     ("Verdict: what broke, where, for how long, and what to do first", "B"): "the pods share their fault",
