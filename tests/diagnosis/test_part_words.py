@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from sidecar.admin.page.verdicts import verdicts
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.measured import Latency, Load, Measured, PhaseParts, PhaseTime
 from sidecar.diagnosis.part_words import DO, IS, largest_part
@@ -13,7 +14,6 @@ from sidecar.diagnosis.tree import diagnose
 from sidecar.diagnosis.verdict import RootPhase
 from sidecar.ledger.phase_parts import REST, Part
 from sidecar.objectives.attribution import SIDECAR, Blame
-from sidecar.objectives.objective import Objective
 from sidecar.pod.causes import Cause
 from tests.diagnosis.life import Life
 from tests.support.measured import WELL, anything, live, verdict
@@ -126,7 +126,7 @@ def test_whatever_else_is_known_there_is_one_line_where_the_phase_that_broke_has
 
 
 def test_a_running_sidecar_tells_the_parts_of_its_last_minutes() -> None:
-    """Requests whose engine states none before: they are in no mean."""
+    """And its status page too. Requests whose engine states none are in no mean."""
     life = Life()
     life.minutes(15)
     parts = {("queue", "router"): 0.2, ("queue", "prefill_queue"): 1.5, ("queue", "rest"): 0.3}
@@ -140,4 +140,4 @@ def test_a_running_sidecar_tells_the_parts_of_its_last_minutes() -> None:
         {part: mean for (_, part), mean in parts.items()}
     )
     assert [line for line in found.evidence if "1.5 s of 2 s per request are prefill_queue" in line] != []
-    assert found.measured.verdicts[Objective.TTFT].phase is Blame.QUEUE
+    assert "1.5 s of 2 s per request are prefill_queue" in verdicts([found])
