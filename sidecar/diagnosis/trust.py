@@ -22,6 +22,7 @@ MOST_OF_IT = 0.5
 _YOUNG = (
     "The usual values are learned while no objective burns, in the first minutes with traffic: then roots can be told."
 )
+_OF_PAGE = "first tokens, and gaps between tokens, that are beyond the thresholds more than usually"
 _COST_REASONS = {
     Unpriced.YOUNG: "too few steps or prompts to know the usual cost",
     Unpriced.RESIDUALS: "steps of the same shape take different times",
@@ -37,7 +38,7 @@ def confidence(
     if verdict is None or not verdict.roots:
         return None, (*_without_roots(m, first, verdict), *_about_splits(m), *_about_sources(m))
     share, count = verdict.confidence, verdict.counted
-    of = f"{digits(count)} decided misses{of_window(verdict)}"
+    of = f"{digits(count)} decided misses{of_window(verdict)}" if m.source != "hand" else _OF_PAGE
     if phase == Blame.UNATTRIBUTED:
         said = [
             f"No known root has {percent(LEAST_CONFIDENCE)} of the {of}: {shares(verdict)}.",
@@ -50,7 +51,7 @@ def confidence(
         ]
     else:
         said = [f"This is the root's share of {of}."]
-    if count < MANY_MISSES:
+    if count < MANY_MISSES and m.source != "hand":
         said.append(f"Only {digits(count)} misses are decided: their shares may be chance.")
     return verdict.sure, (*said, *_about_sources(m))
 
@@ -62,6 +63,9 @@ def _would_tell(m: Measured, verdict: Verdict) -> list[str]:
         for part, why in m.unknown_costs.items()
         if why in {*Unpriced}
     ]
+    if m.source == "hand":
+        # An engine's own page: its hints are sentences of what the page lacks.
+        return [*said, *(f"{hint[:1].upper()}{hint[1:]}." for hint in m.hints)]
     said += [f"It would tell: {hint}." for hint in m.hints]
     return said or ["More traffic would tell: in few requests several causes look alike."]
 

@@ -38,7 +38,7 @@ def of_verdict(m: Measured, objective: Objective, verdict: Verdict) -> list[str]
         *rejections(m),
         *_cause(verdict),
         *largest_part(m, verdict.phase),
-        *_roots(verdict),
+        *(_roots(verdict) if m.source != "hand" else of_page(verdict)),
         *_waited(verdict),
         *_pods(m, objective),
         *_delivery(m, objective, verdict.phase),
@@ -73,6 +73,11 @@ def shares(verdict: Verdict) -> str:
 
 def _root_name(phase: RootPhase) -> str:
     return "no cause found" if phase == Blame.UNATTRIBUTED else phase_name(phase)
+
+
+def of_page(verdict: Verdict) -> list[str]:
+    """The roots by an engine's own page, which has no requests that missed: of what is beyond the thresholds, more than usually."""
+    return [f"What broke, by its page beside its own past: {shares(verdict)}."]
 
 
 def _roots(verdict: Verdict) -> list[str]:

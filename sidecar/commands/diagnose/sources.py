@@ -4,9 +4,11 @@ Other modules read the answers. Every failure becomes one sentence that names th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from yarl import URL
@@ -16,7 +18,7 @@ from sidecar.diagnosis import engine_series, facts, promql
 from sidecar.diagnosis.document import DOCUMENT_VERSION, document
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import EngineDown, Measured
-from sidecar.diagnosis.promql import Fleet, Samples
+from sidecar.diagnosis.promql import Fleet, Ranges, Samples
 from sidecar.diagnosis.tree import contained
 from sidecar.metrics.histogram_forms import classic_only
 
@@ -79,22 +81,39 @@ async def fleet(
                 if (model is None or one.model == model) and (lane is None or one.lane == lane)
             ]
         if not (sidecars or found or down or lane):
-            engines = await _engines(prometheus, asked, model, window_seconds)
+            engines = await _engines(prometheus, asked, model, window_seconds, partial(_past, asker, url))
     return document(found or engines, down)
 
 
 async def _engines(
-    prometheus: "_Prometheus", asked: Fleet, model: str | None, window_seconds: float
+    prometheus: "_Prometheus",
+    asked: Fleet,
+    model: str | None,
+    window_seconds: float,
+    past: Callable[[float, Mapping[str, str]], Awaitable[Mapping[str, Ranges]]],
 ) -> list[Diagnosis]:
-    """The diagnoses by the engines' own series, where no sidecar's are: each says what only a sidecar could tell."""
+    """The diagnoses by the engines' own series, where no sidecar's are: each says what only a sidecar could tell. `past`: asks queries slice by
+    slice, each of so many seconds.
+    """
     found: list[Diagnosis] = []
     for kind, names in engine_series.kinds():
         answers = await prometheus.ask_all(engine_series.queries(names, asked, model, window_seconds))
-        for told in engine_series.measured(kind, answers, model, window_seconds):
+        if not engine_series.has_engines(answers):
+            continue
+        seconds = engine_series.slice_seconds(answers, window_seconds)
+        before = await past(seconds, engine_series.past_queries(names, asked, model, seconds))
+        for told in engine_series.measured(kind, answers, model, window_seconds, before):
             one = contained(told)
-            own = replace(one.measured, source="engine", hints=(engine_series.ONLY_A_SIDECAR_TELLS,))
+            own = replace(one.measured, source="engine")
             found.append(replace(one, measured=own, evidence=(engine_series.WITHOUT_SIDECAR, *one.evidence)))
     return found
+
+
+async def _past(asker: Asker, url: str, seconds: float, queries: Mapping[str, str]) -> dict[str, Ranges]:
+    """The answers to these queries at the end of each slice until now."""
+    now = time.time()  # noqa: TID251  Prometheus keeps wall-clock time
+    of = Stretch(now - engine_series.past_seconds(seconds) + seconds, now, seconds)
+    return await _over_time(asker, url, queries, of, promql.ranges)
 
 
 class Stretch(NamedTuple):
@@ -109,19 +128,25 @@ async def over_time(
     url: str, queries: Mapping[Asked, str], of: Stretch, read: Callable[[Mapping[str, Any]], Read]
 ) -> dict[Asked, Read]:
     """The answers to range queries of a Prometheus, as `read` reads them. Raises AskingError."""
+    async with _asker() as asker:
+        return await _over_time(asker, url, queries, of, read)
+
+
+async def _over_time(
+    asker: Asker, url: str, queries: Mapping[Asked, str], of: Stretch, read: Callable[[Mapping[str, Any]], Read]
+) -> dict[Asked, Read]:
     base = URL(url)
     asked = base.with_path(f"{base.path.rstrip('/')}/api/v1/query_range")
     stretch = {"start": f"{of.first:.3f}", "end": f"{of.last:.3f}", "step": f"{of.step_seconds:g}"}
 
-    async def one(asker: Asker, query: str) -> Read:
+    async def one(query: str) -> Read:
         answer = await _answer(asker, asked, query, stretch)
         try:
             return read(answer)
         except (LookupError, TypeError, ValueError) as error:
             raise AskingError(f"{shown_url(base)} does not answer as a Prometheus does") from error
 
-    async with _asker() as asker:
-        answers = await asyncio.gather(*(one(asker, query) for query in queries.values()))
+    answers = await asyncio.gather(*(one(query) for query in queries.values()))
     return dict(zip(queries, answers, strict=True))
 
 

@@ -15,14 +15,23 @@ from sidecar.diagnosis.tree import diagnose
 
 
 class Stub:
-    """Answers queries by a text that they contain; other queries get an empty answer."""
+    """Answers queries by a text that they contain; other queries get an empty answer. `past`: of range queries, alike at each of ten steps."""
 
-    def __init__(self, answers: "Answers") -> None:
+    def __init__(self, answers: "Answers", past: "Answers | None" = None) -> None:
         self.answers = answers
+        self.past = past or {}
         self.asked: list[str] = []
+        self.ranges: list[dict[str, str]] = []
 
     async def handle(self, request: web.Request) -> web.Response:
-        query = str((await request.post())["query"])
+        asked = {name: str(value) for name, value in (await request.post()).items()}
+        query = asked["query"]
+        if request.path.endswith("/query_range"):
+            self.ranges.append(asked)
+            found = next((samples for part, samples in self.past.items() if part in query), [])
+            ends = [float(asked["end"]) - float(asked["step"]) * back for back in range(9, -1, -1)]
+            matrix = [{"metric": of, "values": [(at, str(value)) for at in ends]} for of, value in found]
+            return web.json_response({"status": "success", "data": {"resultType": "matrix", "result": matrix}})
         self.asked.append(query)
         found = next((samples for part, samples in self.answers.items() if part in query), [])
         result = [{"metric": labels, "value": [1.0, str(value)]} for labels, value in found]
@@ -408,6 +417,29 @@ def test_where_no_sidecar_runs_the_engines_own_series_answer_and_say_what_they_c
     assert one["time_to_first_token"]["threshold_assumed"]
     assert one["evidence"][0].startswith("No sidecar's series are here")
     assert "`sidecar serve --no-proxy`" in one["hints"][0]
+
+
+def test_the_past_of_the_page_is_asked_slice_by_slice_and_what_it_cannot_tell_has_no_cause() -> None:
+    """Ten slices of the window and no more: nothing is known of how it usually is, and its queue may have any cause."""
+    target = {**ENGINE, "instance": "a"}
+    stub = Stub(
+        OWN,
+        past={
+            "increase(vllm:time_to_first_token_seconds_count{": [(target, 30.0)],
+            "increase(vllm:time_to_first_token_seconds_sum{": [(target, 90.0)],
+            "increase(vllm:time_to_first_token_seconds_bucket{": [
+                ({**target, "le": "1.5"}, 0.0),
+                ({**target, "le": "+Inf"}, 30.0),
+            ],
+        },
+    )
+
+    (one,) = play(stub.handle, ask)["diagnoses"]
+
+    (step,) = {query["step"] for query in stub.ranges}
+    assert (step, len({query["query"] for query in stub.ranges}) > 15) == ("30", True)
+    assert (one["outcome"], one["phase"], one["reason"]) == ("verdict", "unattributed", "young")
+    assert any("usual values are learned" in sentence for sentence in one["because"])
 
 
 def test_a_sidecars_series_come_first_and_a_lane_is_no_engines() -> None:
