@@ -14,7 +14,7 @@ from bench.incidents.engines import BY_NAME as ENGINES_BY_NAME
 from bench.incidents.engines import ENGINES, EngineConfig
 from bench.incidents.kinds import BY_NAME as KINDS_BY_NAME
 from bench.incidents.kinds import KINDS, Kind
-from bench.incidents.play import SLOW_INCIDENT_SECONDS, Incident, load_factor, play_both
+from bench.incidents.play import SLOW_INCIDENT_SECONDS, Incident, load_factor, play, play_both
 from bench.incidents.replica import of_world
 from bench.incidents.request import Run
 from bench.incidents.saturation import fair, saturates_at
@@ -93,19 +93,25 @@ def jobs(
     ]
 
 
-def played(job: Job) -> Played:
-    """Play the run of a job, and find its truth. The same job gives the same run."""
+def played(job: Job, *, alone: bool = False) -> Played:
+    """Play the run of a job, and find its truth. The same job gives the same run.
+
+    `alone`: in half of the time, without its pair and without the hour of a ticket: all is known but the `proximate` phases.
+    """
     world, engine, factor, magnitude, incident = _prepared(job)
     kinds = [KINDS_BY_NAME[name] for name in incident.made_of or (job.kind,)]
 
     def with_truth() -> tuple[Run, Truth]:
-        run, pair = play_both(engine, job.seed, incident, world=world, factor=factor)
+        if alone:
+            run = pair = play(engine, job.seed, incident, world=world, factor=factor)
+        else:
+            run, pair = play_both(engine, job.seed, incident, world=world, factor=factor)
         return run, truth_of(engine, kinds, run, pair)
 
     run, truth = with_truth()
     lanes = truth.lanes.values()
     lasts = incident.seconds < SLOW_INCIDENT_SECONDS and any(each.ends is None for each in incident.episodes)
-    if lasts and any(lane.must_ticket for lane in lanes) and not any(lane.must_page for lane in lanes):
+    if not alone and lasts and any(lane.must_ticket for lane in lanes) and not any(lane.must_page for lane in lanes):
         # It burns too slowly to page: play the hour within which a ticket must come.
         incident = replace(incident, seconds=SLOW_INCIDENT_SECONDS)
         run, truth = with_truth()
