@@ -39,6 +39,10 @@ PAST_WINDOWS = 24
 """Windows before it from which the usual values are learned, at most: two hours of windows of five minutes."""
 SLOWER_FIRST, SLOWER_PACE = 2.0, 1.5
 """So many times the middle of the past, a slice's first tokens or gaps are not calm. Long prompts alone make first tokens scatter."""
+MOST_OF_PAST, SCATTERS = 0.75, 1.5
+"""Share of the slices of the past that are calm by themselves, and so many times their largest mean a slice must have to be not."""
+CALM_AFTER_SLICES = 4
+"""A slice teaches once so many after it were calm: two minutes of slices of half a minute, as on a sidecar."""
 SMOOTHED = 3
 """Slices of which calm is judged together: a few requests are chance."""
 A_TOKEN_SECONDS = 1e-4
@@ -173,6 +177,7 @@ class _Replay:
         self._thresholds = thresholds
         self._calm = calm(slices)
         self._pod = Pod()
+        self._pod.teach_after(CALM_AFTER_SLICES * POD_SECONDS)
         self._backlog = Backlog()
         self._counts = LaneCounts()
         self._last = Reading(0.0)
@@ -522,13 +527,13 @@ def calm(slices: Sequence[Slice]) -> list[bool]:
     """Whether each slice was calm: up, and about as fast as the middle of those before the window. Without such, none is: nothing is usual."""
     past = slices[:-WINDOW_SLICES]
     firsts, gaps = (
-        _middle(past, number, total) for number, total in (("firsts", "first_seconds"), ("gaps", "gap_seconds"))
+        _limit(past, "firsts", "first_seconds", SLOWER_FIRST),
+        _limit(past, "gaps", "gap_seconds", SLOWER_PACE),
     )
     told: list[bool] = []
     for number, one in enumerate(slices):
         last = slices[max(0, number + 1 - SMOOTHED) : number + 1]
-        slow = _mean(last, "firsts", "first_seconds") > SLOWER_FIRST * firsts
-        slow |= _mean(last, "gaps", "gap_seconds") > SLOWER_PACE * gaps
+        slow = _mean(last, "firsts", "first_seconds") > firsts or _mean(last, "gaps", "gap_seconds") > gaps
         told.append(bool(past) and one.up and not one.is_silent and not one.restarts and not slow)
     return told
 
@@ -538,6 +543,7 @@ def _mean(slices: Sequence[Slice], number: str, total: str) -> float:
     return float(sum(getattr(one, total) for one in slices) / count) if count else 0.0
 
 
-def _middle(slices: Sequence[Slice], number: str, total: str) -> float:
-    means = [getattr(one, total) / getattr(one, number) for one in slices if getattr(one, number) > 0.0]
-    return float(median(means)) if means else inf
+def _limit(past: Sequence[Slice], number: str, total: str, slower: float) -> float:
+    """The mean up to which slices are calm: so many times the middle of the past, and no less than most of it where that scatters."""
+    means = sorted(getattr(one, total) / getattr(one, number) for one in past if getattr(one, number) > 0.0)
+    return max(slower * median(means), SCATTERS * means[int(MOST_OF_PAST * (len(means) - 1))]) if means else inf

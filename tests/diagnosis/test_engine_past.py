@@ -209,6 +209,16 @@ def test_a_slice_is_calm_beside_the_middle_of_those_before_the_window() -> None:
     assert (told[:PAST], told[PAST + 1], told[PAST + 2], told[-1]) == ([True] * PAST, False, False, True)
 
 
+def test_first_tokens_that_scatter_by_themselves_are_calm_and_teach() -> None:
+    """A third of the half minutes has long prompts of a batch lane: a fault is what is slower than those, and the load is still known."""
+    scattered = [of(queue=3.0 if number % 3 == 0 else 0.02) for number in range(PAST)]
+
+    told = found([[*scattered, *(of(rate=4.0, queue=15.0, waiting=30.0) for _ in range(WINDOW_SLICES))]], THRESHOLDS)
+
+    assert all(calm([*scattered, *scattered[:WINDOW_SLICES]]))
+    assert (told.young, told.verdicts[Objective.TTFT].cause) == (False, Cause.LOAD)
+
+
 def test_observations_up_to_an_edge_lie_evenly_in_their_bucket() -> None:
     told = {0.5: 10.0, 1.0: 30.0, inf: 40.0}
 
