@@ -3,7 +3,9 @@
 import asyncio
 import json
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,3 +108,75 @@ def test_the_parts_of_a_phase_are_asked_for_and_the_largest_of_the_root_is_told(
     assert found["measured"]["phase_parts"]["prefill"]["requests"] == pytest.approx(2400, rel=0.02)
     (line,) = [line for line in found["evidence"] if line.startswith("Of the phase ")]
     assert line.startswith(f"Of the phase prefill, 80 ms of 100 ms per request are compute, {IS['compute']}: ")
+
+
+class Page:
+    """The page of a vLLM as it was scraped: two requests a second, prompts of a thousand tokens, answers of a hundred."""
+
+    _NAMES = (
+        "time_to_first_token",
+        "request_queue_time",
+        "request_prefill_time",
+        "request_decode_time",
+        "e2e_request_latency",
+    )
+    _EDGES: Mapping[str, tuple[float, ...]] = defaultdict(
+        lambda: (0.5, 1.0, 2.5, 5.0, 10.0, 40.0), {"inter_token_latency": (0.025, 0.05, 0.075, 0.1, 0.2)}
+    )
+
+    def __init__(self, began_at: float) -> None:
+        self.lines: list[str] = []
+        self._at = began_at
+        self._counts: defaultdict[str, float] = defaultdict(float)
+
+    def minutes(self, minutes: float, *, queue: float, gap: float, running: int, waiting: int) -> None:
+        for scrape in range(round(minutes * 60 / STEP_SECONDS)):
+            batch = running + scrape % 3
+            times = (0.21 + queue, queue, 0.2, 100 * gap, 0.21 + queue + 100 * gap)
+            for name, seconds in (*zip(self._NAMES, times, strict=True), ("inter_token_latency", gap + 0.0005 * batch)):
+                self._observe(name, seconds, 3000.0 if name == "inter_token_latency" else 30.0)
+            self._count("prefix_cache_queries_total", 30_000.0)
+            self._count("prefix_cache_hits_total", 15_000.0)
+            for name, value in (("running", batch), ("waiting", waiting)):
+                self._write(f"num_requests_{name}", {}, value)
+            self._write("kv_cache_usage_perc", {}, 0.5)
+            self._at += STEP_SECONDS
+
+    def _observe(self, name: str, seconds: float, count: float) -> None:
+        for edge in (*self._EDGES[name], float("inf")):
+            told = "+Inf" if edge == float("inf") else repr(edge)
+            self._count(f"{name}_seconds_bucket", count if seconds <= edge else 0.0, le=told)
+        self._count(f"{name}_seconds_count", count)
+        self._count(f"{name}_seconds_sum", count * seconds)
+
+    def _count(self, name: str, grown: float, **labels: str) -> None:
+        self._counts[f"{name}{labels}"] += grown
+        self._write(name, labels, self._counts[f"{name}{labels}"])
+
+    def _write(self, name: str, labels: Mapping[str, str], value: float) -> None:
+        target = {"namespace": "llm", "job": "llama", "instance": "a:8000", "model_name": "m"}
+        self.lines.append(sample_line(f"vllm:{name}", {**labels, **target}, value, self._at))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("now", "phase"),
+    [
+        ({"queue": 6.0, "gap": 0.12, "running": 30, "waiting": 12}, "decode"),
+        ({"queue": 6.0, "gap": 0.02, "running": 5, "waiting": 12}, "queue"),
+    ],
+)
+def test_a_real_prometheus_without_a_sidecar_tells_a_slow_engine_from_few_slots(
+    now: Mapping[str, Any], phase: str, tmp_path: Path
+) -> None:
+    """Half an hour of calm, then five minutes with the same queue: once behind slower tokens, once behind a batch of half the size."""
+    page = Page(time.time() - 35 * 60)  # noqa: TID251  Prometheus keeps wall-clock time
+    page.minutes(30, queue=0.02, gap=0.02, running=9, waiting=0)
+    page.minutes(5, **now)
+    with backfilled(tmp_path, page.lines) as url:
+        answer = asyncio.run(fleet(url, namespace=None, model=None, lane=None, window_seconds=300))
+
+    (found,) = json.loads(json.dumps(answer, allow_nan=False))["diagnoses"]
+    assert (found["source"], found["job"], found["engine"], found["phase"]) == ("engine", "llama", "vllm", phase)
+    assert found["confidence"] >= 0.6
+    assert "by its page beside its own past" in " ".join(found["evidence"])
