@@ -64,7 +64,7 @@ def test_anything_else_is_no_report(stated: object) -> None:
 @pytest.mark.parametrize("group", ["; x=", ';x=""', ";x= ", " ", ";", ";dur=1", ',"', "a,"])
 @pytest.mark.parametrize("begin", ["db", 'db;desc="', "queue;dur=1, prefill;dur=8,"])
 def test_the_longest_list_is_read_at_once(begin: str, group: str) -> None:
-    """Whoever answers may write it, and while it is read no stream moves. A pattern that tries all ways would take hours: the bound is far off both."""
+    """Any server may write it, and while it is read no stream moves. A pattern that tries all ways would take hours: the bound is far off both."""
     text = (begin + group * LONGEST_LIST_CHARACTERS)[: LONGEST_LIST_CHARACTERS - 1] + '"'
     began = time.process_time()
 
