@@ -16,7 +16,7 @@ from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.account import Account
 from sidecar.metrics.catalogue import UNTOLD_BY_SPANS
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.vocabulary import BY_ONE_ENGINE, BY_SPANS_ALONE
+from sidecar.metrics.vocabulary import BEGUN_LATE, BY_SPANS_ALONE
 from sidecar.observe.instruments import Instruments
 from sidecar.observe.request import Observers
 from sidecar.observe.settlement import Settlement
@@ -56,7 +56,7 @@ def metrics_of(config: Config) -> Metrics:
         series_limit=config.metrics.series_limit,
         native_histograms=config.web.native_histograms,
         untold=[metric.name for metric in UNTOLD_BY_SPANS] if config.spans.without_proxy else (),
-        unbegun=BY_ONE_ENGINE if config.spans.without_proxy else (*BY_SPANS_ALONE, *BY_ONE_ENGINE),
+        unbegun=BEGUN_LATE if config.spans.without_proxy else (*BY_SPANS_ALONE, *BEGUN_LATE),
     )
 
 

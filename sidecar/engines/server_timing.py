@@ -20,11 +20,11 @@ from sidecar.ledger.report import EngineReport
 
 LONGEST_LIST_CHARACTERS = 4096
 """TensorRT-LLM's has at most 200; a proxy's own entries may stand beside."""
-_NAME = re.compile(r"\s*+([!#$%&'*+.^_`|~0-9A-Za-z-]++)")
+_ENTRY_NAME = re.compile(r"\s*+([!#$%&'*+.^_`|~0-9A-Za-z-]++)")
 _PARAMETER = re.compile(r'\s*+;\s*+([\w-]++)\s*+=\s*+("[^"]*+"|[^\s;,"]*+)')
-_END = re.compile(r"\s*+(?:,|\Z)")
+_ENTRY_END = re.compile(r"\s*+(?:,|\Z)")
 """No pattern gives back what it has matched, so the time that a list takes grows with its length alone."""
-_DURATION = re.compile(r'"?([0-9]{1,15}(?:\.[0-9]{1,9})?)"?', re.ASCII)
+_MILLISECONDS_OF = re.compile(r'"?([0-9]{1,15}(?:\.[0-9]{1,9})?)"?', re.ASCII)
 _OF_THE_SERVER = "server_"
 """TensorRT-LLM's word before its own names; those of its disaggregated front end and of the workers behind that have other words."""
 _STATED_TIMES = frozenset(("queue", "prefill", "ttft", "decode", "e2e", "kv_transfer"))
@@ -68,7 +68,7 @@ def _durations(text: str) -> dict[str, float] | None:
 
 def _entry(text: str, at: int) -> tuple[str, float | None, int] | None:
     """The name and the seconds of the entry that begins here, by its first `dur`, and where the next one begins; None if it is none."""
-    name = _NAME.match(text, at)
+    name = _ENTRY_NAME.match(text, at)
     if name is None:
         return None
     at, stated = name.end(), None
@@ -76,7 +76,7 @@ def _entry(text: str, at: int) -> tuple[str, float | None, int] | None:
         at = parameter.end()
         if stated is None and parameter[1].lower() == "dur":
             stated = parameter[2]
-    end, duration = _END.match(text, at), _DURATION.fullmatch(stated or "")
+    end, duration = _ENTRY_END.match(text, at), _MILLISECONDS_OF.fullmatch(stated or "")
     if end is None:
         return None
     return name[1], None if duration is None else seconds_of(float(duration[1]), MILLISECONDS), end.end()

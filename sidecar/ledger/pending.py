@@ -199,7 +199,7 @@ class Pending(Generic[E]):
 
     def _needs_none(self, keys: tuple[RequestKey, ...], at: float, lost: Lost) -> None:
         self._remember(keys, at, lost)
-        for number in self._reports.having(keys):
+        for number in self._reports.having(keys) if self._reports.waiting else ():
             self._reports.take(number)
             self._lost(lost)
 
@@ -314,8 +314,9 @@ class Pending(Generic[E]):
             self._settle(self._requests.take(number).content, None, reason)
 
     def _remember(self, keys: tuple[RequestKey, ...], at: float, lost: Lost = Lost.TWICE) -> None:
+        until = at + self.wait_seconds, lost
         for key in keys:
-            self._used[key] = at + self.wait_seconds, lost
+            self._used[key] = until
             self._used.move_to_end(key)
         while len(self._used) > 4 * self._max_entries:
             self._used.popitem(last=False)

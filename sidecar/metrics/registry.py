@@ -35,7 +35,7 @@ from sidecar.metrics.declaration import (
 )
 from sidecar.metrics.labels import ClosedSet
 from sidecar.metrics.native_buckets import NativeBuckets
-from sidecar.metrics.vocabulary import BY_ONE_ENGINE, BY_SPANS_ALONE, LANE, MODEL, PROMPT_BUCKET
+from sidecar.metrics.vocabulary import BEGUN_LATE, BY_SPANS_ALONE, LANE, MODEL, PROMPT_BUCKET
 
 
 C = TypeVar("C", bound=Child)
@@ -187,7 +187,7 @@ class Metrics:
         series_limit: int = SERIES_LIMIT,
         native_histograms: NativeForm = "off",
         untold: Iterable[str] = (),
-        unbegun: Iterable[str] = (*BY_SPANS_ALONE, *BY_ONE_ENGINE),
+        unbegun: Iterable[str] = (*BY_SPANS_ALONE, *BEGUN_LATE),
     ) -> None:
         self.unbegun = frozenset(unbegun)
         self.untold = frozenset(untold)

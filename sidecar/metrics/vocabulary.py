@@ -130,8 +130,8 @@ NO_HOLES = ("log_limited", Lost.TWICE, Lost.UNNEEDED)
 
 BY_SPANS_ALONE = (Reason.SPAN_ALONE, "span_of_aborted", "span_incomplete")
 """Label values that only a process without traffic (`--no-proxy`) gives: others have no series of them at 0."""
-BY_ONE_ENGINE = (Reason.NOT_TOLD_APART,)
-"""Label values that only an engine with a page of bare sums gives: no process has series of them at 0."""
+BEGUN_LATE = (Reason.NOT_TOLD_APART, Lost.UNNEEDED)
+"""Label values that few processes give, and no rule reads: none has series of them at 0."""
 
 
 class NotAsked(StrEnum):
