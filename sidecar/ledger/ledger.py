@@ -161,9 +161,12 @@ def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
 def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport, reason: Reason) -> Ledger:
     queue, prefill = split
     rest = wire.ttft_seconds - queue - prefill
-    untold = min(report.untold_seconds, rest)
-    unsent = min(report.unsent_seconds, rest - untold)
-    rest -= untold + unsent
+    untold = 0.0
+    if report.untold_seconds:  # of few reports: each number more costs all requests
+        untold = min(report.untold_seconds, rest)
+        rest -= untold
+    unsent = min(report.unsent_seconds, rest)
+    rest -= unsent
     if report.decode_seconds is None and wire.held_back:
         whole = (
             Share(_IN_QUEUE, queue, report.queue_source),
@@ -185,7 +188,7 @@ def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport,
     # An estimate states no first_token: its queue and prefill add up to TTFT, or to what the engine states of both.
     if report.queue_source is not _BY_ESTIMATE or rest > _ROUNDING_SECONDS:
         shares.append(Share(_IN_UNATTRIBUTED if report.behind_queue else _IN_FIRST_TOKEN, rest - held, _BY_DIFFERENCE))
-    if untold + unsent:
+    if untold or unsent:
         shares.append(Share(_IN_UNATTRIBUTED, untold + unsent, _BY_ENGINE))
     shares += [decode, Share(_IN_STREAM, wire.delivery_seconds - decode.seconds + held, stream_source)]
     return Ledger(tuple(shares), wire.e2e_seconds, wire.ttft_seconds, held, reason)
