@@ -160,7 +160,7 @@ def _unsplit_stream(wire: _Wire, reason: Reason) -> Ledger:
 
 def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport, reason: Reason) -> Ledger:
     queue, prefill = split
-    rest = wire.ttft_seconds - queue - prefill
+    rest = behind = wire.ttft_seconds - queue - prefill
     untold = 0.0
     if report.untold_seconds:  # of few reports: each number more costs all requests
         untold = min(report.untold_seconds, rest)
@@ -171,7 +171,7 @@ def _split_stream(wire: _Wire, split: tuple[float, float], report: EngineReport,
         whole = (
             Share(_IN_QUEUE, queue, report.queue_source),
             Share(_IN_PREFILL, prefill, report.prefill_source),
-            Share(_IN_UNATTRIBUTED, rest + untold + unsent + wire.decode_seconds, _BY_DIFFERENCE),
+            Share(_IN_UNATTRIBUTED, behind + wire.decode_seconds, _BY_DIFFERENCE),
             Share(_IN_STREAM, wire.delivery_seconds - wire.decode_seconds, _BY_WIRE),
         )
         return Ledger(whole, wire.e2e_seconds, wire.ttft_seconds, 0.0, reason)
