@@ -158,8 +158,10 @@ class Pending(Generic[E]):
         """Requests that were settled without a report because the table was full."""
         self._requests: _Table[E] = _Table()
         self._reports: _Table[EngineReport] = _Table()
-        self._used: OrderedDict[RequestKey, tuple[float, Lost]] = OrderedDict()
-        """Key of a settled request to the instant until which a further report on it is recognised, and why none is needed."""
+        self._used: OrderedDict[RequestKey, float] = OrderedDict()
+        """Key of a settled request to the instant until which a second report is recognised."""
+        self._unneeded: OrderedDict[RequestKey, float] = OrderedDict()
+        """The same of requests that did not end well."""
         self._claims = Claims(4 * max_entries, LONGEST_REQUEST_SECONDS)
         self._expected: OrderedDict[RequestKey, None] = OrderedDict()
         """Keys of requests that still run: a report on one of them waits until it ends."""
@@ -191,14 +193,16 @@ class Pending(Generic[E]):
 
     def settled_in_band(self, keys: Iterable[RequestKey], at: float) -> None:
         """The request with these keys was settled by a report in its answer: one that came or comes is its second."""
-        self._needs_none(tuple(keys), at, Lost.TWICE)
+        self._needs_none(tuple(keys), at, self._used, Lost.TWICE)
 
     def ended_badly(self, keys: Iterable[RequestKey], at: float) -> None:
         """The request with these keys did not end well, so that no report on it is used."""
-        self._needs_none(tuple(keys), at, Lost.UNNEEDED)
+        self._needs_none(tuple(keys), at, self._unneeded, Lost.UNNEEDED)
 
-    def _needs_none(self, keys: tuple[RequestKey, ...], at: float, lost: Lost) -> None:
-        self._remember(keys, at, lost)
+    def _needs_none(
+        self, keys: tuple[RequestKey, ...], at: float, table: OrderedDict[RequestKey, float], lost: Lost
+    ) -> None:
+        self._remember(keys, at, table)
         for number in self._reports.having(keys) if self._reports.waiting else ():
             self._reports.take(number)
             self._lost(lost)
@@ -239,9 +243,11 @@ class Pending(Generic[E]):
         """
         keys = tuple(dict.fromkeys(keys))
         known_parts = (self._reports.waiting[number].part for number in self._reports.having(keys))
-        used = next((self._used[key][1] for key in keys if key in self._used), None)
-        if used is not None or part in known_parts:
-            self._lost(used or Lost.TWICE)
+        if any(key in self._unneeded for key in keys):
+            self._lost(Lost.UNNEEDED)
+            return
+        if any(key in self._used for key in keys) or part in known_parts:
+            self._lost(Lost.TWICE)
             return
         waiting = _Waiting(report, keys, trace, at + self.wait_seconds, part=part)
         owners = self._requests.having(keys) or self._by_trace(self._requests, trace)
@@ -264,7 +270,7 @@ class Pending(Generic[E]):
         if report is None:
             return False
         keys = [key for each in found for key in self._reports.take(each).keys]
-        self._remember((*request.keys, *keys), at)
+        self._remember((*request.keys, *keys), at, self._used)
         self._settle(self._requests.take(number).content, report, Reason.LATE_REPORT)
         return True
 
@@ -295,10 +301,11 @@ class Pending(Generic[E]):
                 self._lost(Lost.UNMATCHED)
         # Nearly in the order of the instants; an entry behind a later one is forgotten with that one, and a key that is kept
         # too long only makes a join less likely.
-        while self._used and next(iter(self._used.values()))[0] <= at:
-            self._used.popitem(last=False)
+        for remembered in (self._used, self._unneeded):
+            while remembered and next(iter(remembered.values())) <= at:
+                remembered.popitem(last=False)
         # An emptied table keeps the room of its fullest day until it is cleared.
-        for table in (self._used, self._expected):
+        for table in (self._used, self._unneeded, self._expected):
             if not table:
                 table.clear()
         return max(len(requests), len(reports)) > most
@@ -313,10 +320,9 @@ class Pending(Generic[E]):
         if self._requests.waiting[number].ambiguous or not self._try(number, at, last=True):
             self._settle(self._requests.take(number).content, None, reason)
 
-    def _remember(self, keys: tuple[RequestKey, ...], at: float, lost: Lost = Lost.TWICE) -> None:
-        until = at + self.wait_seconds, lost
+    def _remember(self, keys: tuple[RequestKey, ...], at: float, table: OrderedDict[RequestKey, float]) -> None:
         for key in keys:
-            self._used[key] = until
-            self._used.move_to_end(key)
-        while len(self._used) > 4 * self._max_entries:
-            self._used.popitem(last=False)
+            table[key] = at + self.wait_seconds
+            table.move_to_end(key)
+        while len(table) > 4 * self._max_entries:
+            table.popitem(last=False)
