@@ -348,7 +348,7 @@ class Settlement:
         self._recorder.settled(settled, self._unix())
         at = self.clock()
         missed = self._slo.settled(settled.key, settled, at)
-        if reason is not Reason.ESTIMATED and report is not None and self._estimates is not None:
+        if report is not None and reason is not Reason.ESTIMATED and self._estimates is not None:
             self._estimates.compare(settled)
         self._close(settled, at, missed)
 
