@@ -95,6 +95,16 @@ def queries(names: StateNames, fleet: Fleet, model: str | None, window_seconds: 
     return asked
 
 
+def first_tokens() -> list[str]:
+    """The names of the histograms by which an engine is known."""
+    return [names.times[PageTime.FIRST_TOKEN] for _, names in kinds()]
+
+
+def has_series(answers: Mapping[str, Samples]) -> bool:
+    """Whether any engine was scraped within the window."""
+    return bool(answers.get(_STARTED) or answers.get(_SCRAPES))
+
+
 def has_engines(answers: Mapping[str, Samples]) -> bool:
     """Whether any engine had a first token within the window."""
     return any(started > 0 for _, started in answers.get(_STARTED, []))

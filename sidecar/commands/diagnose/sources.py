@@ -70,17 +70,23 @@ async def fleet(
         found: list[Diagnosis] = []
         down: list[EngineDown] = []
         sidecars = await prometheus.ask(promql.fleets(asked))
+        known = bool(sidecars)
         for of in promql.fleets_of(sidecars, asked):
             queries = promql.engine_up(of), promql.engines_coming_up(of), promql.engine_stalled(of)
             up, coming_up, stalled = [await prometheus.ask(query) for query in queries]
             down += promql.engines_down(up, coming_up, of, stalled)
             lanes = await _lanes(prometheus, of, window_seconds)
+            known = known or bool(lanes)
             found += [
                 contained(one)
                 for one in lanes
                 if (model is None or one.model == model) and (lane is None or one.lane == lane)
             ]
-        if not (sidecars or found or down or lane):
+        if not (known or down):
+            if lane is not None:
+                raise AskingError(
+                    f"{shown_url(base)} has no series of a sidecar, and engines know no lanes: ask without --lane"
+                )
             engines = await _engines(prometheus, asked, model, window_seconds, partial(_past, asker, url))
     return document(found or engines, down)
 
@@ -93,11 +99,13 @@ async def _engines(
     past: Callable[[float, Mapping[str, str]], Awaitable[Mapping[str, Ranges]]],
 ) -> list[Diagnosis]:
     """The diagnoses by the engines' own series, where no sidecar's are: each says what only a sidecar could tell. `past`: asks queries slice by
-    slice, each of so many seconds.
+    slice, each of so many seconds. Raises AskingError where no engine has a series either.
     """
     found: list[Diagnosis] = []
+    known = False
     for kind, names in engine_series.kinds():
         answers = await prometheus.ask_all(engine_series.queries(names, asked, model, window_seconds))
+        known = known or engine_series.has_series(answers)
         if not engine_series.has_engines(answers):
             continue
         seconds = engine_series.slice_seconds(answers, window_seconds)
@@ -106,6 +114,15 @@ async def _engines(
             one = contained(told)
             own = replace(one.measured, source="engine")
             found.append(replace(one, measured=own, evidence=(engine_series.WITHOUT_SIDECAR, *one.evidence)))
+    if not known:
+        named = {"--namespace": asked.namespace, "--job": asked.job, "--model": model}
+        of = ", ".join(f"{flag}={value}" for flag, value in named.items() if value is not None)
+        raise AskingError(
+            f"{prometheus.shown} has no series of a sidecar (llm_requests_received_total) and none of an engine"
+            f" ({', '.join(engine_series.first_tokens())})"
+            + (f" with {of}" if of else "")
+            + ": is it the one that scrapes them?"
+        )
     return found
 
 

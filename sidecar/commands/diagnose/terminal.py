@@ -265,7 +265,8 @@ def _headline(d: Mapping[str, Any]) -> str:
         if d[key]
     )
     window = "" if d["window_seconds"] is None else f", last {seconds(d['window_seconds'])}"
-    subject = f"[{who or 'given by hand'}{window}]"
+    of = "all engines" if d["source"] == "engine" else "given by hand"
+    subject = f"[{who or of}{window}]"
     if d["outcome"] == "refused":
         return f"NO VERDICT  {subject}"
     if d["outcome"] == "well":

@@ -442,13 +442,37 @@ def test_the_past_of_the_page_is_asked_slice_by_slice_and_what_it_cannot_tell_ha
     assert any("usual values are learned" in sentence for sentence in one["because"])
 
 
-def test_a_sidecars_series_come_first_and_a_lane_is_no_engines() -> None:
+def test_a_sidecars_series_come_first() -> None:
     both = play(Stub({**PAGE, **OWN}).handle, ask)
-    lane = play(Stub(OWN).handle, lambda url: ask(url, lane="chat"))
     idle = play(Stub({"llm_engine_up{": [(ENGINE, 1.0)], **OWN}).handle, ask)
 
-    assert ([one["source"] for one in both["diagnoses"]], lane["diagnoses"], idle["diagnoses"]) == (
-        ["prometheus"],
-        [],
-        [],
-    )
+    assert ([one["source"] for one in both["diagnoses"]], idle["diagnoses"]) == (["prometheus"], [])
+
+
+@pytest.mark.parametrize(
+    ("answers", "told", "said"),
+    [
+        (OWN, {"lane": "chat"}, "engines know no lanes: ask without --lane"),
+        (
+            {},
+            {},
+            "has no series of a sidecar (llm_requests_received_total) and none of an engine (sglang:time_to_first",
+        ),
+        ({}, {"job": "llm"}, " with --namespace=llm, --job=llm: is it the one that scrapes them?"),
+    ],
+)
+def test_where_nothing_can_answer_it_says_what_was_looked_for(
+    answers: Answers, told: dict[str, str], said: str
+) -> None:
+    """That there is nothing to diagnose would be wrong: an engine may be there, and is not scraped, or has other labels."""
+
+    async def scenario(url: str) -> str:
+        with pytest.raises(AskingError) as error:
+            await ask(url, **told)
+        return str(error.value)
+
+    assert said in play(Stub(answers).handle, scenario)
+
+
+def test_an_engine_without_traffic_is_no_error() -> None:
+    assert play(Stub({"count_over_time(vllm:": [(ENGINE, 20.0)]}).handle, ask)["diagnoses"] == []
