@@ -14,11 +14,13 @@ sidecar's clock by the smallest delay that a span has had of late: the order and
 moved by that delay.
 """
 
+from collections import OrderedDict
 from math import inf
 
 from sidecar.classify.found import Peek
 from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.ledger.account import Account
+from sidecar.ledger.pending import Lost
 from sidecar.ledger.report import KeyedReport, SpanRequest
 from sidecar.ledger.request_labels import OTHER, RequestLabels
 from sidecar.observe.request import Observers
@@ -30,6 +32,9 @@ DELAY_SECONDS = 300.0
 """The smallest delay of a span is remembered for one to two times as long: clocks drift, and an engine that starts anew may be another."""
 MOST_DELAY_SECONDS = 120.0
 """A span that seems later than that behind the smallest delay comes from a clock that was set back: exporters give up before (64 s)."""
+MAX_TAKEN = 16_384
+"""Spans that are remembered, so that none is counted again: half a minute of 500 a second, and some 5 MB at most. An exporter sends a batch
+again where the answer came too late, within 64 s, and a Collector with two pipelines sends each span twice within seconds."""
 LANE_CHARACTERS = 256
 """Longest value of a span's attribute that is compared with the lanes; no lane has so long a name."""
 TRACE_STATE = "tracestate."
@@ -86,6 +91,8 @@ class SpanRequests:
         self._observers = observers
         self._settlement = observers.settlement
         self._clock = EngineClock()
+        self._taken: OrderedDict[tuple[str | None, str], None] = OrderedDict()
+        """Trace and span of the last MAX_TAKEN that were counted."""
         self.heard_at = -inf
         """When the last report came: the engine lives, whatever its health checks say."""
 
@@ -95,6 +102,9 @@ class SpanRequests:
         at = self.heard_at = settlement.clock()
         if request is None or request.aborted:
             settlement.instruments.recorder.dropped("span_incomplete" if request is None else "span_of_aborted")
+            return
+        if self._is_second(keyed):
+            settlement.instruments.recorder.dropped(Lost.TWICE)
             return
         marks = self._marks(request, self._clock.local(request.ended_at_unix, at), keyed.report.decode_seconds)
         account = Account(
@@ -108,6 +118,18 @@ class SpanRequests:
             notes={"known_from": "span"},
         )
         settlement.stated(account, request, keyed.report, at=at)
+
+    def _is_second(self, keyed: KeyedReport) -> bool:
+        """Whether this span was counted already. A report of several spans has no `part`: its engine's assembler makes each once."""
+        if keyed.part is None:
+            return False
+        span, taken = (keyed.trace_id, keyed.part), self._taken
+        if span in taken:
+            return True
+        taken[span] = None
+        if len(taken) > MAX_TAKEN:
+            taken.popitem(last=False)
+        return False
 
     def _marks(self, request: SpanRequest, ended_at: float, decode_seconds: float | None) -> Marks:
         came_at = ended_at - request.e2e_seconds

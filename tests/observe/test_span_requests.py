@@ -14,6 +14,7 @@ from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Phase, Reason
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import UNTOLD_BY_SPANS
+from sidecar.observe import span_requests
 from sidecar.observe.span_requests import DELAY_SECONDS, EngineClock, left_out, unable
 from sidecar.otlp.intake import Intake
 from sidecar.serving import Serving
@@ -248,6 +249,44 @@ def test_an_answer_that_was_cut_off_is_no_request_that_ended_well() -> None:
 
     assert story.samples("llm_requests_total", "outcome") == {}
     assert story.samples("llm_sidecar_dropped_total", "reason") == {"span_of_aborted": 1, "span_incomplete": 1}
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_a_span_that_comes_twice_is_one_request(kind: str) -> None:
+    """An exporter sends a batch again after a timeout, and a Collector may have two pipelines: whole batches come again, of each engine."""
+    story = SpanStory(config(engine={"url": "http://engine:8000", "kind": kind, "models": ["tiny"]}))
+    sent = fixture("sglang").under("", "0a" * 16) if kind == "sglang" else [story.span(), story.span()]
+    requests = 1 if kind == "sglang" else 2
+    before = len(story.accounts)
+    for _ in range(3):
+        for span in sent:
+            assert story.settlement.span(span)
+
+    assert (before, len(story.accounts)) == (0, requests)
+    assert story.samples("llm_requests_total", "outcome") == {"ok": requests}
+    assert story.samples("llm_request_seconds_count", "lane") == {"chat": requests}
+    assert story.samples("llm_sidecar_dropped_total", "reason") == ({"report_twice": 4} if kind == "vllm" else {})
+
+
+def test_choices_of_one_answer_are_no_second_spans() -> None:
+    """They have one trace, one parent, and may end at one instant: the span's own id tells them apart. Another trace may have the same id."""
+    story = SpanStory()
+    span = story.span()
+    for other in (span, replace(span, span_id="cc" * 8), replace(span, trace_id="dd" * 16)):
+        story.settlement.span(other)
+
+    assert story.samples("llm_requests_total", "outcome") == {"ok": 3}
+
+
+def test_the_spans_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(span_requests, "MAX_TAKEN", 2)
+    story = SpanStory()
+    first, second, third = (story.span() for _ in range(3))
+    for span in (first, second, third, second, third, first):
+        story.settlement.span(span)
+
+    assert story.samples("llm_requests_total", "outcome") == {"ok": 4}
+    assert story.samples("llm_sidecar_dropped_total", "reason") == {"report_twice": 2}
 
 
 def test_the_requests_of_the_other_engine_are_told_by_its_root_span() -> None:
