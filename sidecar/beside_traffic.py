@@ -268,7 +268,7 @@ class BesideTraffic:
         notes = [f"The last reload was refused: {why}" for why in refused]
         told = []
         if self._serving.config.spans.without_proxy:
-            told = [*unable(self._serving.engine), left_out(self.engine_side.state.seen_ratio)]
+            told = [*unable(self._serving.engine.speaks), left_out(self.engine_side.state.seen_ratio)]
         return Facts(
             version=__version__,
             engine=self.engine_side.name,

@@ -263,7 +263,7 @@ class EngineKind:
 
 
 class UnknownKind(EngineKind):
-    """Its spans are read only where the config asks for it (`spans.any_engine`)."""
+    """Its spans are read only where the config asks for it (`spans.any_engine`), and where they are all that is known (`--no-proxy`)."""
 
     late_report_seconds = 10.0
     """An exporter's batch of 5 s, and again where that failed."""

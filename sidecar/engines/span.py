@@ -4,6 +4,7 @@ Ids are lower-case hex (32 digits for a trace, 16 for a span; "" if absent). Ins
 clock: only differences between instants of one span, or of spans of one process, are meaningful.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from sidecar.timeline.events import NO_USAGE, Usage
 SLACK_SECONDS = 0.001
 """Between durations that were rounded, or taken from two clocks of one process."""
 COUNTS = ("prompt", "cached", "completion")
+_BEAM_OR_LATER_TURN = re.compile(r".+-beam-[0-9]+|resp_.+_0*[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,17 @@ def usage_in(attributes: Mapping[str, str | int | float | bool]) -> Usage | None
     return None if usage == NO_USAGE else usage
 
 
+def is_part_of_another(generation: object) -> bool:
+    """Whether vLLM's id of a generation says that it splits no request: a beam's step, or a turn after the first token."""
+    return isinstance(generation, str) and _BEAM_OR_LATER_TURN.fullmatch(generation) is not None
+
+
 def report_of_any(span: Span) -> KeyedReport | None:
     """The report in a span of an engine whose kind is not known; None where it splits no request.
 
     It is read as vLLM means the attributes, whose names other engines took over. Not all of them took over the meaning: SGLang's
     prefill includes the queue, and routers have spans that are only named after phases. So both have to be stated in one span, and
-    to fit into the TTFT if that stands beside them.
+    to fit into the TTFT if that stands beside them. A span that states the whole as well tells its request by itself.
     """
     queue, prefill, decode, first_token = (
         seconds_in(span.attributes, f"gen_ai.latency.{name}")
@@ -69,9 +76,12 @@ def report_of_any(span: Span) -> KeyedReport | None:
     if queue is None or prefill is None or (first_token is not None and queue + prefill > first_token + SLACK_SECONDS):
         return None
     generation = span.attributes.get("gen_ai.request.id")
+    if is_part_of_another(generation):
+        return None
     keys = (response_key(generation),) if isinstance(generation, str) and generation else ()
     report = EngineReport(queue, prefill, decode, usage=usage_in(span.attributes), ttft_seconds=first_token)
-    return KeyedReport((*span.parent_keys, *keys), report, span.trace_id or None, part=span.span_id)
+    keys = (*span.parent_keys, *keys)
+    return KeyedReport(keys, report, span.trace_id or None, part=span.span_id, request=request_in(span))
 
 
 def request_in(span: Span) -> SpanRequest | None:

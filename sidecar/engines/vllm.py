@@ -38,7 +38,7 @@ from sidecar.engines.kind import Assembler, Channel, EngineKind, Start, Wire
 from sidecar.engines.llm_d import RoutedSpans
 from sidecar.engines.probe.replies import VERSION_PATH, Answers, Identity, text_at
 from sidecar.engines.probe.state_names import ENDED_BADLY, Count, Name, StateNames, finished_seconds, request_times
-from sidecar.engines.span import Span, request_in, seconds_in, usage_in
+from sidecar.engines.span import Span, is_part_of_another, request_in, seconds_in, usage_in
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, response_key
 from sidecar.timeline.events import Usage
 
@@ -56,7 +56,6 @@ _PROMPT = re.compile(r"(cmpl-.+)-[0-9]+")
 _TURN = re.compile(r"(resp_.+)_[0-9]+")
 _FURTHER_PROMPT = re.compile(r"cmpl-.+-0*[1-9][0-9]*")
 """Each prompt states its own length: the first one's is not that of the whole request."""
-_BEAM_OR_LATER_TURN = re.compile(r".+-beam-[0-9]+|resp_.+_0*[1-9][0-9]*")
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})")
 
 
@@ -228,7 +227,7 @@ def report_in_span(span: Span) -> KeyedReport | None:
     generation = span.attributes.get("gen_ai.request.id")
     if isinstance(generation, str) and report.usage is not None:
         report = replace(report, usage=_usage_of_request(report.usage, generation))
-    if report == NO_REPORT or (isinstance(generation, str) and _BEAM_OR_LATER_TURN.fullmatch(generation)):
+    if report == NO_REPORT or is_part_of_another(generation):
         return None
     keys = span.parent_keys
     if isinstance(generation, str) and generation:

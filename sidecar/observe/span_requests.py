@@ -18,7 +18,8 @@ from collections import OrderedDict
 from math import inf
 
 from sidecar.classify.found import Peek
-from sidecar.engines.engine import AUTO, NONE, Engine
+from sidecar.engines.kind import UNKNOWN_KIND, EngineKind
+from sidecar.engines.kinds import KINDS
 from sidecar.ledger.account import Account
 from sidecar.ledger.pending import Lost
 from sidecar.ledger.report import KeyedReport, SpanRequest
@@ -55,13 +56,19 @@ def left_out(counted_ratio: float | None) -> str:
     )
 
 
-def unable(engine: Engine) -> tuple[str, ...]:
-    """Says that nothing can be counted of this engine, where it is known and its spans do not state requests."""
-    if engine.kind in (AUTO, NONE) or engine.speaks.spans_tell_requests:
+def unable(kind: EngineKind) -> tuple[str, ...]:
+    """Says of which spans nothing can be counted: of all, where this kind's do not state requests; of most forms, where it is not known."""
+    if kind.spans_tell_requests:
         return ()
-    return (
-        f"The spans of {engine.speaks.title} do not state requests: with --no-proxy nothing of it is counted but its own page.",
-    )
+    if kind is UNKNOWN_KIND:
+        able = " or ".join(name for name, each in KINDS.items() if each.spans_tell_requests)
+        said = (
+            "The engine's kind is not known: a span counts only if it states queue, prefill, first token and whole under vLLM's names, and the"
+            f" engine's own page is not read. If it is {able}, set engine.kind."
+        )
+    else:
+        said = f"The spans of {kind.title} do not state requests: with --no-proxy nothing of it is counted but its own page."
+    return (said,)
 
 
 class EngineClock:

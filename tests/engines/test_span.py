@@ -6,10 +6,12 @@ import pytest
 
 from sidecar.engines.engine import NONE, Engine
 from sidecar.engines.span import Span, report_of_any, usage_in
+from sidecar.engines.vllm import report_in_span
 from sidecar.ledger.account import Reason
 from sidecar.ledger.report import EngineReport, response_key, span_key
 from sidecar.timeline.events import Usage
 from tests.support.scenario import phases
+from tests.support.spans import fixture
 from tests.support.vllm_stream import play, post
 from tests.support.walk import Walk
 
@@ -50,6 +52,31 @@ def test_queue_and_prefill_of_one_span_are_read_as_vllm_means_them() -> None:
 )
 def test_a_span_that_does_not_state_both_apart_splits_nothing(span: Span) -> None:
     assert report_of_any(span) is None
+
+
+def test_a_span_that_states_first_token_and_whole_as_well_tells_its_request() -> None:
+    """The very request that the engine's own reader makes of it, to the last digit; without one of them it reports, and tells none."""
+    (span,) = fixture("vllm-chat").spans
+    any_report, own = report_of_any(span), report_in_span(span)
+    partial = [
+        report_of_any(stating(**given)) for given in ({}, {"e2e": 0.41}, {"e2e": 0.5, "time_to_first_token": None})
+    ]
+
+    assert any_report is not None
+    assert own is not None
+    assert any_report.request is not None
+    assert (any_report.request, any_report.part) == (own.request, span.span_id)
+    assert [keyed and keyed.request for keyed in partial] == [None, None, None]
+    assert None not in partial
+
+
+@pytest.mark.parametrize("generation", ["cmpl-7-beam-0", "resp_7_1", "resp_7_12"])
+def test_a_beam_or_a_later_turn_is_no_request_of_an_unknown_engine_either(generation: str) -> None:
+    """One answer has many of them: read as requests they would count it many times, each short."""
+    attributes = {**STATED, "gen_ai.latency.e2e": 0.7, "gen_ai.request.id": generation}
+
+    assert report_of_any(replace(SPAN, attributes=attributes)) is None
+    assert report_in_span(replace(SPAN, name="llm_request", attributes=attributes)) is None
 
 
 def test_counts_that_are_none_are_not_stated() -> None:

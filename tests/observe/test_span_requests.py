@@ -326,4 +326,54 @@ def test_the_engines_times_are_laid_on_the_sidecars_clock_by_the_smallest_delay(
 def test_the_page_says_what_engines_leave_out_and_how_much_that_is() -> None:
     assert "Requests that failed, were cancelled" in left_out(None)
     assert " 97% of the requests that the engine counted as ended had one." in left_out(0.97)
-    assert [unable(Engine(kind)) == () for kind in ("auto", "vllm", "sglang", "ollama")] == [True, True, True, False]
+    said = {kind: "".join(unable(Engine(kind).speaks)) for kind in ("auto", "none", "vllm", "sglang", "ollama")}
+    assert (said["vllm"], said["sglang"], said["auto"]) == ("", "", said["none"])
+    assert said["auto"].startswith("The engine's kind is not known: a span counts only if it states ")
+    assert said["auto"].endswith(" If it is sglang or vllm, set engine.kind.")
+    assert said["ollama"].startswith("The spans of Ollama do not state requests")
+
+
+UNRECOGNISED = {"url": "http://gateway:8000", "models": ["tiny"]}
+
+
+def test_whole_spans_of_an_engine_that_is_not_recognised_count_as_those_of_one_that_is() -> None:
+    """Behind a gateway's URL, or before the first probe: each number on the page is that of a recognised engine."""
+    stories = [SpanStory(), SpanStory(config(engine=UNRECOGNISED))]
+    for story in stories:
+        story.seconds(10, queue=0.3)
+    split, tokens = [
+        [story.samples(name, *by) for story in stories]
+        for name, by in (
+            ("llm_request_phase_seconds_sum", ("prompt_bucket", "phase", "source")),
+            ("llm_output_tokens_sum", ("model",)),
+        )
+    ]
+
+    assert stories[1].engine.kind == "auto"
+    assert split[0][("512-4k", "queue", "engine")] == pytest.approx(20 * 0.3)
+    assert (split[0], tokens[0]) == (split[1], tokens[1])
+    assert tokens[0] == {"tiny": 20 * 21}
+
+
+def test_a_batch_that_comes_again_once_the_engine_is_recognised_adds_nothing() -> None:
+    story = SpanStory(config(engine=UNRECOGNISED))
+    batch = [story.span() for _ in range(5)]
+    for kind in ("auto", "vllm"):
+        story.engine.is_kind(kind)
+        story.settlement.engine_known()
+        for span in batch:
+            assert story.settlement.span(span)
+
+    assert story.samples("llm_requests_total", "outcome") == {"ok": 5}
+    assert story.samples("llm_sidecar_dropped_total", "reason") == {"report_twice": 5}
+
+
+def test_a_span_of_an_engine_that_is_not_recognised_has_to_state_a_whole_request() -> None:
+    """SGLang's does not: there the queue is in what is called the prefill."""
+    story = SpanStory(config(engine=UNRECOGNISED))
+    left = [story.span(said={f"gen_ai.latency.{name}": -1.0}) for name in ("e2e", "time_in_queue")]
+    taken = [story.settlement.span(span) for span in (*left, *fixture("sglang").under("", "0a" * 16))]
+
+    assert (taken[:2], any(taken[2:])) == ([True, False], False)
+    assert story.samples("llm_requests_total", "outcome") == {}
+    assert story.samples("llm_sidecar_dropped_total", "reason") == {"span_incomplete": 1}

@@ -22,7 +22,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import SLO_THRESHOLD_SECONDS
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.vocabulary import UNCOUNTED_KINDS, UNREAD_SIGNALS
-from sidecar.observe.span_requests import left_out
+from sidecar.observe.span_requests import left_out, unable
 from sidecar.timeline.apis import API_NAMES
 from sidecar.timeline.proof import Proof
 
@@ -156,7 +156,7 @@ def _reports(read: Read, chain: Chain) -> Finding:
         return unknown(
             Link.REPORTS,
             f"too few requests passed lately to tell how the engine reports ({told:.0f} since the start)",
-            f"send {ENOUGH} requests within five minutes. {_sentence(advice)}",
+            f"send {ENOUGH} requests within five minutes" + (f". {_sentence(advice)}" if advice else ""),
         )
     engine_told = sum(
         value for labels, value in read.page.of(c.PHASE_ATTRIBUTION_TOTAL.name) if labels["source"] == "engine"
@@ -317,20 +317,30 @@ def _by_spans(read: Read) -> bool:
 
 def _spans_for_clients(read: Read) -> Finding:
     """As `clients`, of a sidecar that no client's request passes."""
-    taken, incomplete = (
-        _count(read, c.SPANS_TOTAL, result="taken"),
+    requests, incomplete = (
+        _count(read, c.PHASE_ATTRIBUTION_TOTAL),
         _count(read, c.DROPPED_TOTAL, reason="span_incomplete"),
     )
-    requests = _count(read, c.PHASE_ATTRIBUTION_TOTAL)
+    why = "".join(f" {each}" for each in unable(_kind_of_page(read)[0]))
     if not requests:
-        came = f"{taken:.0f} spans came, and none states a whole request" if taken else "no span of a request has come"
-        return broken(
-            Link.CLIENTS,
-            came,
-            "start the engine with the flags of docs/no_proxy.md, so that it sends its spans to /v1/traces of this sidecar's admin side",
-        )
+        return _no_request_in_spans(read, why)
     short = f"; {incomplete:.0f} spans stated no whole request" if incomplete else ""
-    return ok(Link.CLIENTS, f"{requests:.0f} requests were counted from spans{short}. {left_out(None)}")
+    return ok(Link.CLIENTS, f"{requests:.0f} requests were counted from spans{short}. {left_out(None)}{why}")
+
+
+def _no_request_in_spans(read: Read, why: str) -> Finding:
+    """`why`: what stands against it whatever the flags are; else ""."""
+    came = sum(_count(read, c.SPANS_TOTAL, result=result) for result in ("taken", "unknown"))
+    said = f"{came:.0f} spans came, and none states a whole request" if came else "no span of a request has come"
+    if came and why:
+        return broken(
+            Link.CLIENTS, f"{said}.{why}", "docs/no_proxy.md says which engines it works with, and by which flags"
+        )
+    return broken(
+        Link.CLIENTS,
+        said,
+        "start the engine with the flags of docs/no_proxy.md, so that it sends its spans to /v1/traces of this sidecar's admin side",
+    )
 
 
 def counted(read: Read, chain: Chain) -> Finding:

@@ -1,6 +1,7 @@
 """One answer of a sound chain is changed, and the doctor names that link, and no other. Unknown is never ok."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -301,3 +302,52 @@ def test_without_a_proxy_traffic_is_no_fault_and_what_spans_leave_out_is_said() 
     assert said(mute, Link.CLIENTS).startswith(
         "no span of a request has come -> start the engine with the flags of docs/no_proxy.md"
     )
+
+
+def of_an_engine(kind: str, *lines: str) -> Evidence:
+    """A sidecar without traffic, with an engine of this kind ("" if it is not recognised), and these lines on its page."""
+    evidence = sound()
+    assert evidence.page is not None
+    info = f'llm_engine_info{{engine="{kind}",version="1"}} 1'
+    kept = [
+        line
+        for line in evidence.page.body.decode().splitlines()
+        if not line.startswith(("llm_engine_info", "llm_phase_attribution", "llm_sidecar_spans", "llm_engine_traffic"))
+    ]
+    evidence.page = told("\n".join((*kept, *([info] if kind else []), "llm_sidecar_without_proxy 1", *lines, "")))
+    return evidence
+
+
+CAME = ('llm_sidecar_spans_total{result="taken"} 6', 'llm_sidecar_spans_total{result="unknown"} 2')
+COUNTED_ONE = 'llm_phase_attribution_total{lane="chat",source="engine",reason="span_alone"} 7'
+
+
+def test_spans_that_count_nothing_are_told_with_their_reason_and_not_with_flags_that_are_set() -> None:
+    """The flags are right where spans come: then the kind is not known, or is none whose spans state requests."""
+    found = {
+        (kind, lines): said(of_an_engine(kind, *lines), Link.CLIENTS)
+        for kind in ("", "ollama", "vllm")
+        for lines in (CAME, (), (COUNTED_ONE,))
+    }
+    none = "8 spans came, and none states a whole request"
+    unknown, unable = "The engine's kind is not known: ", "The spans of Ollama do not state requests"
+
+    assert found["", CAME].startswith(f"{none}. {unknown}")
+    assert "set engine.kind. -> docs/no_proxy.md says" in found["", CAME]
+    assert found["ollama", CAME].startswith(f"{none}. {unable}")
+    assert found["vllm", CAME].startswith(f"{none} -> start the engine with the flags")
+    assert {found[kind, ()].partition(" -> ")[0] for kind in ("", "ollama", "vllm")} == {
+        "no span of a request has come"
+    }
+    assert [unknown in found[kind, (COUNTED_ONE,)] for kind in ("", "vllm")] == [True, False]
+
+
+@pytest.mark.parametrize("more", [(), ('llm_sidecar_otlp_dropped_total{reason="logs"} 190',), CAME, (COUNTED_ONE,)])
+@pytest.mark.parametrize("kind", ["", "vllm", "ollama", "llama_cpp"])
+def test_what_to_do_is_whole_sentences_of_any_engine(kind: str, more: tuple[str, ...]) -> None:
+    """With advice and without, with a second thing to do and without: no end of a sentence stands before nothing."""
+    findings = examine(of_an_engine(kind, *more))
+    texts = [text for one in findings for text in (one.said, one.do) if text]
+
+    assert [text for text in texts if re.search(r"[.;,:] *[.;,:]|[ ;,:]$|^[ .;,:]|  ", text)] == []
+    assert "send 20 requests within five minutes" in next(one.do for one in findings if one.link is Link.REPORTS)
