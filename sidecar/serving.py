@@ -38,6 +38,7 @@ class Serving:
         self.placement = placement_of(os.environ)
         self.logs = Logs.set_up(config.log, placement=self.placement)
         self.metrics = metrics_of(config)
+        self._write_line = self.logs.span_request if config.spans.without_proxy else self.logs.request
         self.accounts = AccountRing(self.budgets[Kind.ACCOUNTS].limit, self.began_at)
         instruments = Instruments.on(
             self.metrics,
@@ -95,7 +96,7 @@ class Serving:
     def _closed(self, account: Account) -> None:
         self.on_closed(account)
         self.recent_failures.closed(account)
-        self.logs.request(account)
+        self._write_line(account)
 
 
 def shown(address: tuple[str, int]) -> str:

@@ -63,6 +63,16 @@ def request_fields(account: Account) -> dict[str, object]:
     return fields
 
 
+def fields_of_span(account: Account) -> dict[str, object]:
+    """As `request_fields`, where the engine's span is all that is known: its events were not seen, nor the end of their delivery."""
+    fields = request_fields(account)
+    del fields["output_events"]
+    marks = fields["marks"]
+    assert isinstance(marks, dict)
+    del marks["flushed_at"]
+    return fields
+
+
 def _add_ledger(ledger: Ledger, fields: dict[str, object]) -> None:
     fields["e2e_seconds"] = round(ledger.e2e_seconds, _DIGITS)
     if ledger.ttft_seconds is not None:

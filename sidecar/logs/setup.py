@@ -25,7 +25,7 @@ from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 from sidecar.config.schema import LogConfig
 from sidecar.ledger.account import Account
 from sidecar.logs.rate_limit import EventRateLimit
-from sidecar.logs.request_line import EVENT_REQUEST, SPOILED, request_fields
+from sidecar.logs.request_line import EVENT_REQUEST, SPOILED, fields_of_span, request_fields
 from sidecar.logs.sanitise import clean
 from sidecar.logs.writer import LineWriter
 
@@ -101,7 +101,7 @@ class Logs:
         """Lines not written since the start: stderr was read too slowly, a value could not be written, or the limit held them."""
         return self._writer.dropped + self._rate_limit.held_back_ever
 
-    def request(self, account: Account) -> None:
+    def request(self, account: Account, fields_of: Callable[[Account], dict[str, object]] = request_fields) -> None:
         """Write the line of one ended request. Never raises, never waits.
 
         Its fields are numbers and words of this program, and notes that were cleaned when they were taken; only the names
@@ -114,12 +114,16 @@ class Logs:
             held_back = self._rate_limit.admit(EVENT_REQUEST, self._clock())
             if held_back is not None:
                 line = self._begun(level, EVENT_REQUEST)
-                line.update(request_fields(account))
+                line.update(fields_of(account))
                 labels = account.labels
                 line["lane"], line["model"] = _cleaned_label(labels.lane), _cleaned_label(labels.model)
                 self._end(line, held_back)
         except Exception:  # noqa: BLE001  a line that cannot be written is lost and counted; its request goes on
             self._writer.dropped += 1
+
+    def span_request(self, account: Account) -> None:
+        """As `request`, of one that is known from its engine's span alone."""
+        self.request(account, fields_of_span)
 
     def process(self, _logger: WrappedLogger, level: str, event: EventDict) -> NoReturn:
         """Take an event from structlog, as its only processor."""

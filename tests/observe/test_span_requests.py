@@ -1,6 +1,7 @@
 """Requests of which only the engine's span is known: the numbers of proxied ones in the same shape, as far as a span tells."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -197,6 +198,37 @@ def test_an_engine_that_sends_spans_lives_whatever_its_health_checks_say() -> No
 
     assert (before, serving.engine_heard_at) == (float("-inf"), clock.now)
     assert serving.road.engine_heard_at != clock.now
+
+
+def test_a_log_line_has_what_the_span_states_and_nothing_that_was_not_seen(capfd: pytest.CaptureFixture[str]) -> None:
+    """A request of 21 tokens has no number of events, not even 0, and no instant at which its client had the last byte."""
+    story, serving = (
+        SpanStory(),
+        Serving(config(log={"format": "json", "level": "info"}), Clock(), Machine(1 << 30, 4096)),
+    )
+    try:
+        serving.settlement.span(story.span())
+        assert serving.logs.flush()
+    finally:
+        serving.logs.close()
+    (line,) = [json.loads(each) for each in capfd.readouterr().err.splitlines() if '"request"' in each]
+
+    stated = [
+        "event",
+        "level",
+        "timestamp",
+        "outcome",
+        "lane",
+        "model",
+        "prompt_bucket",
+        "streaming",
+        "trace_id",
+        "notes",
+    ]
+    stated += ["e2e_seconds", "ttft_seconds", "phases", "sources", "source", "reason", "marks"]
+    assert line.keys() == {*stated, "prompt_tokens", "completion_tokens"}
+    assert line["marks"].keys() == {"received_at", "first_token_at", "last_token_at", "ended_at"}
+    assert (line["completion_tokens"], line["notes"]) == (21, {"known_from": "span"})
 
 
 def test_a_lane_that_is_not_declared_is_other_and_counted() -> None:
