@@ -72,6 +72,7 @@ class StateProber:
         workers: Sequence[str] = (),
         may_reset: bool = False,
         restarted: Callable[[], None] = lambda: None,
+        timeout_seconds: float = STATE_TIMEOUT_SECONDS,
     ) -> None:
         """`url`: where its metrics stand, without a path. `workers`: where those of its workers stand, if they have pages of their own. `may_reset`: a page is read although each reading resets gauges. `restarted`: told when its counters or its start time say so."""
         self._url, self._unix_path = http_url(url), unix_path(url)
@@ -80,6 +81,7 @@ class StateProber:
         self._sink = sink
         self._may_reset = may_reset
         self._restarted = restarted
+        self._timeout_seconds = timeout_seconds
         self._kind = ""
         self._growth = GrowthReader()
         self.last: Scraped | None = None
@@ -87,7 +89,7 @@ class StateProber:
 
     async def run(self) -> None:
         """Read for ever. Cancel to stop."""
-        async with state_session(unix_path=self._unix_path) as session:
+        async with state_session(self._timeout_seconds, self._unix_path) as session:
             while True:
                 asked = True
                 try:
@@ -113,8 +115,8 @@ class StateProber:
         if engine.kind != self._kind:
             self._kind, self._growth = engine.kind, GrowthReader()
         result, state = await self._scrape(session, self._url + names.path, PageScan(names))
-        if state is not None and self._workers and engine.speaks.worker_states:
-            result, state = await self._with_workers(session, state)
+        if self._workers and engine.speaks.worker_states and (state is not None or result is Scraped.NO_NAMES):
+            result, state = await self._with_workers(state)
         self.last = result
         sink.scraped(result)
         # While the page was read the engine may have been found to be down: a dead engine's front end still tells its last state.
@@ -127,17 +129,20 @@ class StateProber:
             self._restarted()
         return True
 
-    async def _with_workers(
-        self, session: aiohttp.ClientSession, front: EngineState
-    ) -> tuple[Scraped, EngineState | None]:
-        """The state of front end and workers; the front end's alone, with the first failure, where one of the pages could not be read."""
+    async def _with_workers(self, front: EngineState | None) -> tuple[Scraped, EngineState | None]:
+        """The state of front end and workers; the front end's alone, with the first failure, where one of the pages could not be read.
+
+        `front`: None if its page has no names yet, as before its first request has ended. The workers are read at once, each with the whole
+        timeout: the config bounds their number.
+        """
         spoken = self._engine.speaks.worker_states
         pages = [f"{url}{spoken[0].path}" for url in self._workers]
-        found = await asyncio.gather(*(self._scrape(session, page, WorkerScan(spoken)) for page in pages))
+        async with state_session(self._timeout_seconds, at_once=len(pages)) as session:
+            found = await asyncio.gather(*(self._scrape(session, page, WorkerScan(spoken)) for page in pages))
         states = [state for _, state in found if state is not None]
         if len(states) < len(found):
             return next(result for result, state in found if state is None), front
-        return Scraped.OK, together(front, states)
+        return Scraped.OK, together(EngineState() if front is None else front, states)
 
     async def _scrape(
         self, session: aiohttp.ClientSession, page: str, scan: Scan
@@ -157,14 +162,19 @@ class StateProber:
             return Scraped.UNREACHABLE, None
 
 
-def state_session(timeout_seconds: float = STATE_TIMEOUT_SECONDS, unix_path: str = "") -> aiohttp.ClientSession:
-    """A session for one reader of metrics: a fresh connection each time, since engines close idle ones after 5 s, as often as we read."""
+def state_session(
+    timeout_seconds: float = STATE_TIMEOUT_SECONDS, unix_path: str = "", *, at_once: int = 1
+) -> aiohttp.ClientSession:
+    """A session for one reader of metrics: a fresh connection each time, since engines close idle ones after 5 s, as often as we read.
+
+    The timeout includes the wait for a connection while `at_once` others are open.
+    """
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=timeout_seconds),
         connector=(
-            aiohttp.UnixConnector(unix_path, force_close=True, limit=1)
+            aiohttp.UnixConnector(unix_path, force_close=True, limit=at_once)
             if unix_path
-            else aiohttp.TCPConnector(force_close=True, limit=1)
+            else aiohttp.TCPConnector(force_close=True, limit=at_once)
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,

@@ -92,13 +92,14 @@ class PageScan:
         names = self._names
         waiting, running = self._total(names.waiting), self._total(names.running)
         fullest = max(self._series(names.kv_cache_usage).values(), default=None)
+        before_workers = self._total(names.before_workers)
         counters = {count: series for count, each in names.counts.items() if (series := self._joined(each))}
-        if waiting is None and running is None and fullest is None and not counters:
+        if not counters and all(each is None for each in (waiting, before_workers, running, fullest)):
             return None
         started = self._series(Name(STARTED))
         return EngineState(
             requests_waiting=waiting,
-            requests_before_workers=self._total(names.before_workers),
+            requests_before_workers=before_workers,
             requests_running=running,
             kv_cache_usage_ratio=fullest if fullest is not None and fullest <= 1.0 else None,
             counters=counters,

@@ -14,7 +14,7 @@ from sidecar.engines.probe.state import (
     GrowthReader,
     PageScan,
 )
-from sidecar.engines.probe.state_names import Count, StateNames
+from sidecar.engines.probe.state_names import Count, Name, StateNames
 from sidecar.engines.vllm import VLLM
 
 
@@ -332,6 +332,31 @@ def test_a_rank_that_joins_begins_at_what_it_says() -> None:
 
 def test_a_page_without_counters_is_no_growth_and_no_restart() -> None:
     assert Growth() == GrowthReader().read(EngineState(requests_running=1.0))
+
+
+ALONE = [
+    (kind, group)
+    for kind, names in NAMES.items()
+    for group in (
+        *((name,) for name in (names.waiting, names.before_workers, names.running, names.kv_cache_usage) if name),
+        *names.counts.values(),
+    )
+]
+
+
+@pytest.mark.parametrize(("kind", "names"), ALONE)
+def test_each_thing_that_is_read_is_a_state_by_itself(kind: str, names: tuple[Name, ...]) -> None:
+    """A page may have one of them alone, such as a front end's whose first requests hang in its router: it is no page without names."""
+    page = b""
+    for each in names:
+        label = (*each.only, b"")[0]
+        page += b"%b{%b%b} 0.5\n" % (each.name.encode(), b'reason="' if label and b"=" not in label else b"", label)
+    scan = PageScan(NAMES[kind])
+    scan.feed(page)
+    state = scan.finish()
+
+    assert state is not None
+    assert state != EngineState()
 
 
 COUNTS = st.dictionaries(st.sampled_from([b"0", b"1", b"2"]), st.integers(0, 100).map(float))

@@ -1,12 +1,15 @@
 """An engine with workers is read whole: sums over their pages, and nothing where one of them is missing."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import Engine
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.scrape import Scraped, StateProber, state_session
@@ -91,11 +94,14 @@ class Heard:
         self.states.append(None)
 
 
-async def served(stack: AsyncExitStack, page: bytes | None) -> str:
+Page = bytes | Callable[[], Awaitable[bytes]] | None
+
+
+async def served(stack: AsyncExitStack, page: Page) -> str:
     """The address of a server with this page; of none, where nothing listens."""
 
     async def answer(_request: web.Request) -> web.Response:
-        return web.Response(body=page)
+        return web.Response(body=await page() if callable(page) else page)
 
     if page is None:
         return f"http://127.0.0.1:{free_port()}"
@@ -107,16 +113,17 @@ async def served(stack: AsyncExitStack, page: bytes | None) -> str:
     return str(server.make_url("")).rstrip("/")
 
 
-def probed(*workers: bytes | None) -> tuple[str, EngineState | None]:
+def probed(*workers: Page, front: bytes = FRONT, timeout_seconds: float = 4.0) -> tuple[str, EngineState | None]:
     """One reading of a front end and its workers; None: nothing listens there."""
 
     async def scenario() -> tuple[str, EngineState | None]:
         engine, heard = Engine("dynamo"), Heard()
         engine.up = True
         async with AsyncExitStack() as stack:
-            front, *urls = [await served(stack, page) for page in (FRONT, *workers)]
+            url, *urls = [await served(stack, page) for page in (front, *workers)]
             session = await stack.enter_async_context(state_session())
-            assert await StateProber(front, engine, heard, workers=urls).probe(session)
+            prober = StateProber(url, engine, heard, workers=urls, timeout_seconds=timeout_seconds)
+            assert await prober.probe(session)
         return heard.results[0], heard.states[0]
 
     return asyncio.run(scenario())
@@ -153,3 +160,91 @@ def test_without_workers_the_routers_queue_is_not_taken_for_the_whole_queue() ->
 
     assert state is not None
     assert (result, state.requests_waiting) == (Scraped.OK, None)
+
+
+ROUTER = b"".join(line + b"\n" for line in FRONT.splitlines() if b"router_queue" in line)
+
+
+@pytest.mark.parametrize(("front", "waiting"), [(ROUTER, 6), (b"", 3), (b"dynamo_frontend_queued_requests 5\n", 3)])
+def test_workers_are_read_before_the_front_end_has_counted_a_request(front: bytes, waiting: int) -> None:
+    """While the first requests hang in the router: it counts a request once that has ended."""
+    result, state = probed(vllm(waiting=1), vllm(waiting=2, kv=0.75), front=front)
+
+    assert state is not None
+    assert (result, state.requests_waiting, state.requests_running, state.kv_cache_usage_ratio) == (
+        Scraped.OK,
+        waiting,
+        8,
+        0.75,
+    )
+
+
+@pytest.mark.parametrize(
+    ("front", "result"),
+    [(b"", Scraped.UNREACHABLE), (FRONT[:-1], Scraped.UNREADABLE), (b"<html>\n", Scraped.UNREADABLE)],
+)
+def test_without_a_worker_and_without_a_front_end_nothing_is_known(front: bytes, result: Scraped) -> None:
+    assert probed(None, front=front) == (result, None)
+
+
+MOST_WORKERS = 16
+
+
+def test_as_many_workers_as_the_config_takes_are_read_at_once() -> None:
+    """None of them answers before all were asked: in turns, slow ones would use up the time of the others."""
+    section = EngineConfig.model_validate({"url": "http://f:1", "worker_metrics_urls": ["http://w:1"] * MOST_WORKERS})
+    asked = asyncio.Barrier(len(section.worker_metrics_urls))
+
+    async def page() -> bytes:
+        await asked.wait()
+        return vllm(waiting=2)
+
+    result, state = probed(*[page] * MOST_WORKERS)
+
+    assert state is not None
+    assert (result, state.requests_waiting) == (Scraped.OK, 3 + 2 * MOST_WORKERS)
+
+
+def test_a_worker_that_hangs_ends_after_its_own_time_and_the_others_are_read() -> None:
+    """All others answered; the sum without it would be wrong, so the front end stands alone and the failure is said."""
+    read: list[int] = []
+
+    async def hangs() -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    async def answers() -> bytes:
+        read.append(1)
+        return vllm()
+
+    result, state = probed(hangs, *[answers] * 9, timeout_seconds=0.2)
+
+    assert state is not None
+    assert (len(read), result, state.requests_waiting) == (9, Scraped.TIMEOUT, None)
+    assert state.counters == {Count.REQUESTS: {b'{model="tiny",status="success"}': 7.0}}
+
+
+def test_the_workers_of_a_front_end_on_a_unix_socket_are_asked_by_their_own_addresses(tmp_path: Path) -> None:
+    async def scenario() -> tuple[str, EngineState | None]:
+        engine, heard, path = Engine("dynamo"), Heard(), str(tmp_path / "front")
+        engine.up = True
+        app = web.Application()
+        app.router.add_get("/metrics", _answer_as_front)
+        async with AsyncExitStack() as stack:
+            runner = web.AppRunner(app)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await web.UnixSite(runner, path).start()
+            worker = await served(stack, vllm(waiting=2))
+            session = await stack.enter_async_context(state_session(unix_path=path))
+            assert await StateProber(f"unix:{path}", engine, heard, workers=[worker]).probe(session)
+        return heard.results[0], heard.states[0]
+
+    result, state = asyncio.run(scenario())
+
+    assert state is not None
+    assert (result, state.requests_waiting) == (Scraped.OK, 5)
+
+
+async def _answer_as_front(_request: web.Request) -> web.Response:
+    return web.Response(body=FRONT)
