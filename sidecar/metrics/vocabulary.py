@@ -118,7 +118,7 @@ ATTRIBUTIONS_TOGETHER = (
 
 DROP_REASONS = (
     *("observer_error", "event_too_long", "unreadable_event", "encoded_response", "unknown_stream", "not_a_duration"),
-    *("report_unreadable", "report_source_failed", *Lost, "report_not_assembled"),
+    *("report_unreadable", "report_source_failed", "report_file_skipped", *Lost, "report_not_assembled"),
     *("span_unknown", "span_rejected", "span_request_refused", "span_not_forwarded", "log_limited"),
     *("span_of_aborted", "span_incomplete"),
     "baseline_failed",
@@ -130,8 +130,8 @@ NO_HOLES = ("log_limited", Lost.TWICE, Lost.UNNEEDED)
 
 BY_SPANS_ALONE = (Reason.SPAN_ALONE, "span_of_aborted", "span_incomplete")
 """Label values that only a process without traffic (`--no-proxy`) gives: others have no series of them at 0."""
-BEGUN_LATE = (Reason.NOT_TOLD_APART, Lost.UNNEEDED)
-"""Label values that few processes give, and no rule reads: none has series of them at 0."""
+BEGUN_LATE = (Reason.NOT_TOLD_APART, Lost.UNNEEDED, "report_file_skipped")
+"""Label values that few processes give: none has series of them at 0."""
 
 
 class NotAsked(StrEnum):

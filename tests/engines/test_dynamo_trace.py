@@ -143,8 +143,8 @@ def test_damaged_gzip_is_counted_and_breaks_nothing(tmp_path: Path) -> None:
 
 
 def test_the_newest_segments_are_followed(tmp_path: Path) -> None:
+    """An older one that was there is no part of the trace, whatever is written into it later."""
     directory = ExportDirectory(str(tmp_path), Dynamo.source.name)
-    directory.read(now_unix=0.0)
     names = (
         "requests.000009.jsonl.gz",
         "requests.000010.jsonl.gz",
@@ -152,6 +152,9 @@ def test_the_newest_segments_are_followed(tmp_path: Path) -> None:
         "other.txt",
         "requests",
     )
+    for name in names:
+        (tmp_path / name).touch()
+    directory.read(now_unix=0.0)
     for name in names:
         (tmp_path / name).write_text(f"{name}\n")
 
@@ -161,3 +164,23 @@ def test_the_newest_segments_are_followed(tmp_path: Path) -> None:
     assert sorted((piece.data.decode().strip(), piece.packed) for piece in pieces) == [
         (name, True) for name in names[1:3]
     ]
+
+
+def test_a_segment_for_each_request_loses_none(tmp_path: Path) -> None:
+    """Rotation by size may begin several segments between two reads, packed and plain: each request that waits is joined."""
+
+    async def scenario() -> None:
+        walk = Fetching("dynamo", request_trace_dir=str(tmp_path))
+        await walk.fetch()
+        requests = 7
+        for number in range(requests):
+            walk.answer(f"chatcmpl-own{number}")
+        for number in range(requests):
+            line = LINES[1].replace(OURS["request_id"].encode(), b"own%d" % number)
+            (tmp_path / f"requests.{number:06}.jsonl.gz").write_bytes(gzip.compress(line))
+        await walk.fetch()
+        await walk.report_fetcher.close()
+
+        assert (len(walk.accounts), walk.drops()) == (requests, {})
+
+    asyncio.run(scenario())

@@ -310,15 +310,12 @@ def test_a_line_gives_its_request_all_phases(tmp_path: Path, api: str) -> None:
 def test_the_newest_files_are_those_of_the_latest_times(tmp_path: Path) -> None:
     """The name has the host's and the process's number before the time: after a restart the lower number may be the newer file."""
     directory = ExportDirectory(str(tmp_path), TensorRTLLM.source.name)
-    directory.read(now_unix=0.0)
     oldest = "perf_metrics-server-zz-99-20260101T000000Z.jsonl"
-    for name in (
-        oldest,
-        EARLIER,
-        NEWEST,
-        "perf_metrics-server-x.jsonl",
-        "perf_metrics-disagg-pod-0-1-20261121T000000Z.jsonl",
-    ):
+    others = ("perf_metrics-server-x.jsonl", "perf_metrics-disagg-pod-0-1-20261121T000000Z.jsonl")
+    for name in (oldest, EARLIER, NEWEST, *others):
+        (tmp_path / name).touch()
+    directory.read(now_unix=0.0)
+    for name in (oldest, EARLIER, NEWEST, *others):
         (tmp_path / name).write_text(f"{name}\n")
 
     pieces = directory.read(now_unix=0.0).pieces

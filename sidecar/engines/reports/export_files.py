@@ -1,8 +1,10 @@
 """Follows the files that an engine exports and hands on their new bytes. The only engine file that reads a disk.
 
-Only the two newest files are followed, by their names, because a late line may still be written to the older one. Bytes that were
-there before the first read are not read; a file that appears later is read from its start, and so is one that is cut short or
-replaced. One call reads at most `MAX_READ_BYTES`. This module keeps no bytes and does not interpret them (`export_lines.py`).
+The two newest files are followed, by their names, because a late line may still be written to the older one. Each other file that has come
+since the folder was last listed is read to its end, for an engine may begin several in a second. Of more than `MOST_NEW` such files the
+oldest are skipped and counted, and so is one that cannot be opened. Bytes that were there before the first read are not read; a file that
+appears later is read from its start, and so is one that is cut short or replaced. One call reads at most `MAX_READ_BYTES`. This module
+keeps no bytes and does not interpret them (`export_lines.py`).
 It runs in a thread of its own: a disk that hangs may hold that thread for ever, and nothing else.
 """
 
@@ -24,6 +26,8 @@ from sidecar.engines.reports.export_lines import EXPORT_STEP_BYTES
 
 T = TypeVar("T")
 FOLLOWED = 2
+MOST_NEW = 32
+"""Most new files in one listing: open files, and some 300 KB of unfinished lines each at worst. A folder that can be read is listed every second."""
 PACKED = ".gz"
 """The end of the names of files that hold gzip members."""
 MAX_READ_BYTES = 16 * EXPORT_STEP_BYTES
@@ -51,6 +55,8 @@ class ReadResult:
     """There is more to read at once."""
     followed: frozenset[int]
     """The files that may still bring bytes."""
+    skipped: int = 0
+    """Number of new files of which nothing was read, and nothing will be."""
     error: OSError | None = None
     """The directory could not be read."""
 
@@ -74,6 +80,13 @@ class ExportDirectory:
         self._numbers = 0
         self._listed: tuple[int, ...] | None = None
         """The directory as it was when it was listed; None: never, or it could not be."""
+        self._newest: tuple[str, str] | None = None
+        """Time and name of the last file in the last listing that had one."""
+        self._unopened: set[str] = set()
+        """Those of the newest files that could not be opened so far."""
+        self._over: set[str] = set()
+        """Files that are followed no longer once they have been read to their end."""
+        self._skipped = 0
 
     def read(self, now_unix: float) -> ReadResult:
         """New bytes, at most `MAX_READ_BYTES`. Never raises OSError. `now_unix`: wall-clock seconds."""
@@ -86,7 +99,11 @@ class ExportDirectory:
             except OSError as raised:
                 error = raised
             more = self._drain(pieces)
-        return ReadResult(pieces, more, frozenset(file.number for file in self._files.values()), error)
+        if not more:
+            for name in self._over & self._files.keys():
+                self._forget(name)
+        skipped, self._skipped = self._skipped, 0
+        return ReadResult(pieces, more, frozenset(file.number for file in self._files.values()), skipped, error)
 
     def _drain(self, pieces: list[Piece]) -> bool:
         """Whether there is more than may be read in one call."""
@@ -112,19 +129,30 @@ class ExportDirectory:
                 return
             found = (self._name.fullmatch(path.name) for path in self._path.iterdir())
             in_time = sorted((name[self._name.groups], name[0]) for name in found if name is not None)
-            names = [name for _, name in in_time[-FOLLOWED:]]
         except OSError:
             self._listed = None
             raise
-        at_end = self._listed is None
-        for name in [name for name in self._files if name not in names]:
-            self._forget(name)
-        for name in names:
-            if name not in self._files:
-                with contextlib.suppress(OSError):
-                    self._follow(name, at_end=at_end)
+        at_end = self._listed is None and self._newest is None
+        new = [] if at_end else [each for each in in_time if self._newest is None or each > self._newest]
+        self._skipped += max(0, len(new) - MOST_NEW)
+        newest = {name for _, name in in_time[-FOLLOWED:]}
+        self._follow_all({name for _, name in new[-MOST_NEW:]} | newest | self._unopened, newest, at_end=at_end)
+        self._newest = in_time[-1] if in_time else self._newest
         # What could not be opened is tried again as long as the directory's change is recent, and with its next one.
         self._listed = seen
+
+    def _follow_all(self, names: set[str], newest: set[str], *, at_end: bool) -> None:
+        """Follow these and no others. One that cannot be opened is tried again as long as it is one of the `newest`."""
+        self._over = self._files.keys() - names
+        self._unopened = set()
+        for name in sorted(names - self._files.keys()):
+            try:
+                self._follow(name, at_end=at_end)
+            except OSError:
+                if name in newest:
+                    self._unopened.add(name)
+                else:
+                    self._skipped += 1
 
     def _follow(self, name: str, *, at_end: bool) -> None:
         # Without O_NONBLOCK a named pipe would hold the thread until a process writes into it.

@@ -156,6 +156,8 @@ class ExportTail:
                     self._sink.reported(report)
                 await asyncio.sleep(0)  # bytes at hand are read without waiting: others must have their turn
         self._drop_unreadable(found.followed)
+        if found.skipped:
+            self._sink.dropped("report_file_skipped", found.skipped)
         if found.error is not None:
             return self._health.failed(found.error.strerror or type(found.error).__name__)
         self._health.over()
