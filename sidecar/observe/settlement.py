@@ -358,9 +358,7 @@ class Settlement:
         """An estimate where no report came or it does not split the TTFT; else what came, and the reason why there is no split."""
         if not self.engine.speaks.is_estimated:
             return report, Reason.NOT_TOLD_APART if report is None and self.engine.reads_sums else reason
-        estimated = None
-        if account.estimate is not None and self._estimates is not None:
-            estimated = self._estimates.stand_in(account, report)
+        estimated = None if self._estimates is None else self._estimates.stand_in(account, report)
         return (report, reason) if estimated is None else (estimated, Reason.ESTIMATED)
 
     def _with_times(self, account: Account, told: EngineReport) -> Account:
