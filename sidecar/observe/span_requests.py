@@ -63,7 +63,7 @@ def unable(kind: EngineKind) -> tuple[str, ...]:
     if kind is UNKNOWN_KIND:
         able = " or ".join(name for name, each in KINDS.items() if each.spans_tell_requests)
         said = (
-            "The engine's kind is not known: a span counts only if it states queue, prefill, first token and whole under vLLM's names, and the"
+            "The engine's kind is not known: a span counts only if it states queue, prefill, first token and whole as gen_ai.latency.*, and the"
             f" engine's own page is not read. If it is {able}, set engine.kind."
         )
     else:
