@@ -6,7 +6,8 @@ made all tokens, that of the prefill one, of the same prompt; an encoder's promp
 
 So a report settles a request alone only if it fits what the client saw: it made all of the tokens, and it began with the request. Else others
 are waited for. It refuses to guess: where reports cannot be told apart, or one is missing, there is no split. A worker that seems to have
-begun late may also be the only one, behind a slow hop; it is believed when the wait is over, unless workers share requests here. What the
+begun late may also be the only one, behind a slow hop; it is believed when the wait is over, and once some were waited with in vain at once,
+unless workers share requests here. What the
 worker of the decode calls its queue holds the move of the KV cache: nothing tells how much, so it is neither queue nor first token.
 """
 
@@ -25,6 +26,8 @@ HOP_SECONDS, HOP_RATIO = 0.020, 0.2
 """A server's TTFT may be shorter than the wire's by the larger of both: that is the way to it, or a worker that made no difference."""
 SHARED_SECONDS = 3600.0
 """After a request that workers shared, a report of one alone is doubted for so long."""
+BELIEVED_AFTER = 20
+"""So many reports in a row that seemed to have begun late were the only one on their request: then such a report is believed at once."""
 MOST_HEARD = 512
 """Requests that are remembered for the second report on them."""
 
@@ -34,6 +37,8 @@ class Workers:
 
     def __init__(self) -> None:
         self._shared_at = -inf
+        self._alone = 0
+        """Reports in a row that were waited with in vain for another worker's."""
         self._asked_for_one: OrderedDict[RequestKey, bool] = OrderedDict()
 
     def heard(self, keyed: KeyedReport, at: float) -> None:
@@ -42,9 +47,12 @@ class Workers:
             return
         asked_for_one = keyed.request.max_tokens == 1
         if self._asked_for_one.setdefault(keyed.keys[0], asked_for_one) != asked_for_one:
-            self._shared_at = at
+            self._share(at)
         if len(self._asked_for_one) > MOST_HEARD:
             self._asked_for_one.popitem(last=False)
+
+    def _share(self, at: float) -> None:
+        self._shared_at, self._alone = at, 0
 
     def are_doubted(self, report: EngineReport, marks: Marks, at: float) -> bool:
         """Whether workers share requests here, and there was time for another one before this one, whose report came in the answer."""
@@ -65,13 +73,15 @@ class Workers:
             return None
         one = of_choices(reports)
         if len(reports) > parts or (parts == 1 and made_less(one, marks)):
-            self._shared_at = at
-        doubted = not last or at - self._shared_at < SHARED_SECONDS
+            self._share(at)
+        shared, late = at - self._shared_at < SHARED_SECONDS, began_late(one, marks, before)
+        self._alone += last and late and not shared
+        believed = not late or not (shared or (self._alone < BELIEVED_AFTER and not last))
         found = None
         if len(reports) > parts:
             found = _of_pair(reports, marks) if parts == 1 else None
             one = replace(one, usage=one.usage and one.usage._replace(completion_tokens=None))
-        elif not made_less(one, marks) and not (doubted and began_late(one, marks, before)):
+        elif believed and not made_less(one, marks):
             found = one
         if found is None:
             return replace(NO_REPORT, usage=one.usage) if last else None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sidecar.ledger import workers as workers_module
 from sidecar.ledger.phase_parts import Part, StatedPart
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, SpanRequest, span_key
-from sidecar.ledger.workers import SHARED_SECONDS, Workers
+from sidecar.ledger.workers import BELIEVED_AFTER, SHARED_SECONDS, Workers
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 
@@ -68,6 +68,21 @@ def test_a_worker_of_the_prefill_that_stays_alone_states_no_time() -> None:
 
     assert found == NO_REPORT
     assert found.usage == PREFILL.usage
+
+
+def test_behind_a_slow_hop_ledgers_wait_for_another_worker_only_at_first() -> None:
+    """An overloaded front end makes every request late: each ledger would close ten seconds after its end for nothing."""
+    workers = Workers()
+
+    def late(*reports: EngineReport, last: bool = False) -> EngineReport | None:
+        return workers.put_together(reports or (DECODE,), 1, STREAM, 0.0, last=last)
+
+    waited = [(late(), late(last=True)) for _ in range(BELIEVED_AFTER)]
+    assert waited == [(None, DECODE)] * BELIEVED_AFTER
+    assert late() == DECODE
+
+    assert late(PREFILL, DECODE) == BOTH
+    assert late() is None
 
 
 def test_a_late_worker_that_stays_alone_is_doubted_for_an_hour_after_others_shared() -> None:
