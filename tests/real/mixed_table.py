@@ -35,6 +35,11 @@ ORDER = (
     "dynamo",
     "dynamo-routed",
     "dynamo-disaggregated",
+    *(
+        f"dynamo-load-{shape}{traced}"
+        for traced in ("-traced", "")
+        for shape in ("aggregated", "kv_routed", "disaggregated")
+    ),
     "triton-quiet",
     "triton-busy",
 )
@@ -111,7 +116,9 @@ def row_of(
     sums: Sequence[tuple[float, float]] = (),
     truth: Mapping[str, Truth] = MappingProxyType({}),
 ) -> Row:
-    """`sums`: pairs of our sum and the engine's own, one for each phase that it states. `truth`: by the request's id."""
+    """`seen`: what clients saw; empty if no client looked. `sums`: pairs of our sum and the engine's own, one for each phase that it states. `truth`:
+    by the request's id.
+    """
     streamed = [line for line in lines if line.fields["outcome"] == "ok" and "ttft_seconds" in line.fields]
     apart = sorted(clock_differences(streamed, seen))
     furthest = max(sums, key=lambda pair: abs(pair[0] - pair[1]), default=None)
@@ -150,7 +157,7 @@ def clock_differences(lines: Sequence[Line], seen: Mapping[str, Seen]) -> list[f
     """Seconds between the sidecar's TTFT and the client's, of each request for which its client had one too."""
     found = []
     for line in lines:
-        theirs = seen[line.request_id].ttft_seconds
+        theirs = seen[line.request_id].ttft_seconds if line.request_id in seen else None
         if theirs is not None:
             found.append(abs(theirs - line.number("ttft_seconds")))
     return found
@@ -213,7 +220,9 @@ _BEFORE = """\
 
 `sidecar serve` stands before each engine and is told nothing about it (Triton: the port of its page). Twelve clients on four slots send
 every API, half of them ask for usage, some have n = 2, tools, structured output or a whole answer, or leave in the queue, the prefill or the
-decode. The first requests teach and are not counted.
+decode. The first requests teach and are not counted. Triton's rows are of text by KServe's API, from one client and from three. "Under load" are
+280 chats and completions (tests/real/test_dynamo_ledgers.py), the last 160 of them judged: the truth is Dynamo's request trace, and the law by
+which its mocker prefills.
 
 Shares are of streamed requests that ended well with output. **sums**: largest difference of a phase's sum to the engine's own, of the first
 load or of the split requests (vLLM's spans, llama.cpp's heads, the word of Triton's model). **clock**: difference of the TTFT to the

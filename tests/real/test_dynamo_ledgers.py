@@ -19,6 +19,7 @@ from tests.real.dynamo_environment import DynamoBuild
 from tests.real.dynamo_record import CHAT, COMPLETIONS, TIMING, TOOL, USAGE
 from tests.real.dynamo_server import RunningDynamo, Shape, running_dynamo
 from tests.real.environment import Say
+from tests.real.mixed_table import keep, row_of
 from tests.real.told import Line
 from tests.support.client import Connection, event_json, events, post
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
@@ -34,8 +35,6 @@ LEARNED = 120
 """Requests from which is learned before any is judged."""
 JUDGED = 50
 """Requests of which the last load's are at least so many."""
-CLEAR_SECONDS, CLEAR_RATIO = 0.02, 0.2
-"""Queue and prefill differ clearly if they differ by more than either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +134,14 @@ class Run:
         sources = Counter(self.lines[name].fields["source"] for name in self.judged)
         return (sources["engine"] + sources["estimated"]) / sources.total()
 
-    def verdicts(self) -> list[bool]:
-        """Whether queue and prefill were told apart, of the requests of which they clearly differ."""
-        found = []
+    @property
+    def truth(self) -> dict[str, dict[str, float]]:
+        """Queue and prefill of those that are judged."""
+        found = {}
         for name in self.judged:
-            truth, phases = self.truths[name], self.lines[name].phases
+            truth = self.truths[name]
             prefill = min(self.law.seconds(truth.tokens), truth.both_seconds)
-            queue = truth.both_seconds - prefill
-            clear = abs(queue - prefill) > max(CLEAR_SECONDS, CLEAR_RATIO * max(queue, prefill))
-            if clear and "queue" in phases:
-                found.append((queue > prefill) == (phases["queue"] > phases["prefill"]))
+            found[name] = {"queue": truth.both_seconds - prefill, "prefill": prefill}
         return found
 
 
@@ -179,11 +176,19 @@ def test_mixed_clients_are_split_and_queue_and_prefill_told_apart(
         running_sidecar(dynamo.url, tmp_path, flags=[f"--config.file={config}"]) as sidecar,
     ):
         run = played(dynamo, sidecar, seed=43)
-    verdicts = run.verdicts()
+    kind, by = shape.name.lower(), ", traced" if traced else ""
+    row = row_of(
+        f"dynamo-load-{kind}{'-traced' if traced else ''}",
+        f"Dynamo under load, {kind.replace('_', ' ')}{by}",
+        [run.lines[name] for name in run.judged],
+        {},
+        truth=run.truth,
+    )
+    keep(row)
     known = [run.lines[name].fields for name in run.judged]
     why = Counter(str(fields["reason"]) for fields in known)
     say(
-        f"{shape.name}{' traced' if traced else ''}: split {run.split():.3f}, {sum(verdicts)} of {len(verdicts)} right, {why}"
+        f"{shape.name}{' traced' if traced else ''}: split {run.split():.3f}, {row.verdicts} of all, {row.slowest} of the slowest, {why}"
     )
 
     for line in run.lines.values():
@@ -195,5 +200,8 @@ def test_mixed_clients_are_split_and_queue_and_prefill_told_apart(
     named = [fields["model"] == "tiny" and fields["prompt_bucket"] != "unknown" for fields in known]
     assert sum(named) / len(named) >= 0.99
     assert run.split() >= least, why
-    assert len(verdicts) >= JUDGED
-    assert sum(verdicts) >= 0.95 * len(verdicts)
+    assert row.verdicts is not None
+    assert row.slowest is not None
+    assert row.verdicts.asked >= JUDGED
+    assert row.verdicts.holds(0.95)
+    assert row.slowest.holds(0.9)
