@@ -88,6 +88,10 @@ class Told:
     def prefill(self) -> Prefill:
         return {number: each.prefill_seconds for number, each in self.estimates.items()}
 
+    @property
+    def behind(self) -> Prefill:
+        return {number: each.behind_seconds for number, each in self.estimates.items()}
+
 
 def estimated(requests: list[SimulatedRequest], seed: int, *, reports: bool = False) -> Told:
     """Play the facts that a sidecar sees. `reports`: the engine reports on every third request."""
@@ -119,7 +123,8 @@ def estimated(requests: list[SimulatedRequest], seed: int, *, reports: bool = Fa
             estimator.learn("m", lengths, visit)
             if reports and number % 3 == 0:
                 stated, judged = request.phases.prefill_seconds, None if isinstance(found, Refusal) else found
-                estimator.reported("m", lengths, stated, request.arrived_at, judged)
+                behind = max(0.0, ttft_of(request) - request.phases.queue_seconds - stated)
+                estimator.reported("m", lengths, stated, request.arrived_at, judged, behind_seconds=behind)
             if told.ready_after is None and estimator.costs.ready("m"):
                 told.ready_after = ended
     told.microseconds = (time.perf_counter() - began) / len(requests) * 1e6
@@ -139,10 +144,13 @@ def envelope(requests: list[SimulatedRequest]) -> Prefill:
     return {number: low[length_class(request)] for number, request in enumerate(requests)}
 
 
-def right(requests: list[SimulatedRequest], prefill: Prefill, slowest: Iterable[int]) -> float:
-    """Share of right verdicts among the slowest requests that have an estimate; NaN without any."""
+def right(
+    requests: list[SimulatedRequest], prefill: Prefill, slowest: Iterable[int], behind: Prefill | None = None
+) -> float:
+    """Share of right verdicts among the slowest requests that have an estimate; NaN without any. `behind`: what is neither queue nor prefill."""
+    apart = {} if behind is None else behind
     judged = [
-        (ttft_of(requests[number]) > 2 * prefill[number]) == waited(requests[number])
+        (ttft_of(requests[number]) - apart.get(number, 0.0) > 2 * prefill[number]) == waited(requests[number])
         for number in slowest
         if number in prefill
     ]
@@ -219,8 +227,8 @@ def row(
         low, plain = envelope(played), [number for number in range(len(played)) if clear(played[number])]
         for name, value in (
             ("answered", len(told.estimates) / len(played)),
-            ("right", right(played, told.prefill, plain)),
-            ("slowest", right(played, told.prefill, slowest)),
+            ("right", right(played, told.prefill, plain, told.behind)),
+            ("slowest", right(played, told.prefill, slowest, told.behind)),
             ("cost", right(played, told.cost_alone, slowest)),
             ("envelope", right(played, low, slowest)),
             ("constant", max(share, 1 - share)),

@@ -8,8 +8,9 @@ Used for requests without an engine report. Two things are used, and both are vi
   sends no output. So the start of prefill is taken as the latest engine output that is at least 0.9 x the prompt's cost
   before its first token. If there was no output since the request arrived, the prefill is the cost.
 
-The rest of the TTFT is queue; a request that did not queue has queue = 0, even if its prefill was slow. The estimated
-prefill includes the front end's time (tokenise, connect, first byte out), which is not separable from outside.
+The rest of the TTFT is queue; a request that did not queue has queue = 0, even if its prefill was slow. The front end's time (tokenise, connect,
+first byte out) and a KV cache's move are not separable from outside: the estimated prefill includes them, unless reports on other requests
+tell how long after a prefill the first token comes. Then so much of the TTFT is neither queue nor prefill.
 
 Each answer has an interval of 80 %. Once the engine has stated the prefill of some requests that were estimated too, it is as wide as these answers
 were wrong, each way of answering by itself; before that it is as wide as they are wrong in simulated replicas (`bench/estimator.py`), and wider
@@ -45,11 +46,17 @@ IDLE_SHARE = 0.05
 """Least share of idle arrivals among the recent ones for learning; below it the engine counts as saturated."""
 
 
-Basis = Literal["idle", "step", "cost"]
-"""How an estimate was found, each of which is wrong in its own way: the request did not queue, so it is its TTFT; from the start of the engine's
-step until the first token; the cost of the prompt.
+Basis = Literal["idle", "told", "step", "cost"]
+"""How an estimate was found, each of which is wrong in its own way: the request did not queue, so it is its TTFT, or that less what reports tell
+of the time behind a prefill; from the start of the engine's step until the end of the prefill; the cost of the prompt.
 """
-UNTAUGHT: dict[Basis, tuple[float, float]] = {"idle": (0.55, 0.97), "step": (0.65, 1.1), "cost": (0.55, 1.05)}
+UNQUEUED = ("idle", "told")
+UNTAUGHT: dict[Basis, tuple[float, float]] = {
+    "idle": (0.55, 0.97),
+    "told": (0.8, 1.2),
+    "step": (0.65, 1.1),
+    "cost": (0.55, 1.05),
+}
 """The true prefill over the estimated one, from the lowest tenth to the highest, before the engine has stated any: as `bench/estimator.py` shows it."""
 FEWEST_TRUTHS, RECENT_TRUTHS = 10, 101
 """Stated prefills from which an interval is as wide as the answers were wrong, and the last ones that count."""
@@ -117,16 +124,14 @@ class Visit:
         ends = [*since[1:], at]
         return at - max(zip(since, ends, strict=True), key=lambda silence: silence[1] - silence[0])[0]
 
-    def prefill(self, cost_seconds: float) -> tuple[float, Basis]:
-        """Seconds of the prefill of one that is not idle, from the cost of its prompt and the start of the engine's step, at most its TTFT; and
-        how they were found.
+    def prefill(self, cost_seconds: float, ended_at: float) -> tuple[float, Basis]:
+        """Seconds of the prefill of one that is not idle, from the cost of its prompt and the start of the engine's step; and how they were
+        found. `ended_at`: when it ended.
         """
-        assert self.first_token_at is not None
-        ttft = self.first_token_at - self.arrived_at
-        heard = bisect_right(self.steps, self.first_token_at - EARLIEST * cost_seconds)
+        heard = bisect_right(self.steps, ended_at - EARLIEST * cost_seconds)
         if heard and self.steps[heard - 1] >= self.arrived_at:
-            return self.first_token_at - self.steps[heard - 1], "step"
-        return min(cost_seconds, ttft), "cost"
+            return ended_at - self.steps[heard - 1], "step"
+        return min(cost_seconds, ended_at - self.arrived_at), "cost"
 
 
 class Estimator:
@@ -162,8 +167,8 @@ class Estimator:
             self._recent_idle -= recent[0]
         recent.append(idle)
         self._recent_idle += idle
-        saturated = self._recent_idle < IDLE_SHARE * len(recent)
-        (self._waiting if streaming else self._hidden)[key] = Visit(at, idle, idle and not saturated, self._era)
+        teaches = idle and self._recent_idle >= IDLE_SHARE * len(recent)  # else the engine is saturated
+        (self._waiting if streaming else self._hidden)[key] = Visit(at, idle, teaches, self._era)
 
     def _hides_a_wait(self, at: float) -> bool:
         """Whether a request that is not streamed may still wait: it has waited for less than the slowest of the last streamed ones did."""
@@ -203,13 +208,22 @@ class Estimator:
             self.costs.stepped(model, lengths, silence)
 
     def reported(
-        self, model: str, lengths: Lengths, seconds: float, arrived_at: float, estimate: Estimate | None = None
+        self,
+        model: str,
+        lengths: Lengths,
+        seconds: float,
+        arrived_at: float,
+        estimate: Estimate | None = None,
+        *,
+        behind_seconds: float | None = None,
     ) -> None:
-        """Learn from the engine's own report of a prefill, what prompts cost and how wrong the estimate of it was. What arrived before a
-        restart teaches nothing.
+        """Learn from the engine's own report of a prefill, what prompts cost, how long after it the first token comes, and how wrong the
+        estimate of it was. What arrived before a restart teaches nothing.
         """
         if seconds > 0.0 and arrived_at > self._forgot_at:
             self.costs.reported(model, lengths, seconds)
+            if behind_seconds is not None:
+                self.costs.behind(model, lengths, behind_seconds)
             if estimate is not None and estimate.prefill_seconds > 0.0:
                 self._wrong[estimate.basis].learn(seconds / estimate.prefill_seconds)
 
@@ -226,17 +240,26 @@ class Estimator:
         price = self.costs.price(model, lengths)
         if isinstance(price, Refusal):
             return price
-        cost_seconds, samples = price
+        cost_seconds, samples, behind = price
+        left, unqueued = ttft, "idle"
+        if behind:
+            behind = min(behind, max(0.0, ttft - cost_seconds))
+            left, unqueued = ttft - behind, "told"
         if visit.idle:
-            seconds, basis, more = ttft, "idle", 1.0  # quicker or slower than usual: no other request was ahead of it
+            seconds, basis, more = left, unqueued, 1.0  # quicker or slower than usual: no other request was ahead of it
         else:
-            (seconds, basis), more = visit.prefill(cost_seconds), 1.0 + OF_FEW_SAMPLES / samples
+            (seconds, basis), more = (
+                visit.prefill(cost_seconds, visit.arrived_at + left),
+                1.0 + OF_FEW_SAMPLES / samples,
+            )
         low, high = self._wrong[basis].factors
-        highest = min(high * seconds * more, ttft)
-        lowest = min(low * seconds / more, highest)
+        highest, lowest = high * seconds * more, low * seconds / more
+        if highest > ttft:
+            highest = ttft
+            lowest = min(lowest, highest)
         if highest - lowest > USELESS_SHARE * ttft:
             return Refusal.WIDE
-        return Estimate(seconds, lowest, highest, basis)
+        return Estimate(seconds, lowest, highest, basis, behind)
 
     def forget(self) -> None:
         """Drop all samples: the engine restarted or was replaced."""

@@ -111,6 +111,8 @@ class Estimate(NamedTuple):
     high_seconds: float
     basis: str
     """The way in which it was found (`engines/estimator.py`)."""
+    behind_seconds: float = 0.0
+    """From the end of the prefill to the first token, where reports on others told it; else it is contained in the prefill."""
 
 
 class PhasePart(msgspec.Struct, frozen=True):

@@ -42,7 +42,7 @@ def request_fields(account: Account) -> dict[str, object]:
     if account.ledger is not None:
         _add_ledger(account.ledger, fields)
     if account.estimate is not None:
-        estimated, low, high, _ = account.estimate
+        estimated, low, high, _, _ = account.estimate
         fields["estimated_prefill_seconds"] = round(estimated, _DIGITS)
         fields["estimated_prefill_interval_seconds"] = [round(low, _DIGITS), round(high, _DIGITS)]
     if account.kv_transfer_seconds is not None:

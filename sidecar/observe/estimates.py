@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable
 
 from msgspec.structs import replace
 
-from sidecar.engines.estimator import Estimator
+from sidecar.engines.estimator import UNQUEUED, Estimator
 from sidecar.ledger.account import Account, Estimate, Phase, Source
 from sidecar.ledger.ledger import contradicts
 from sidecar.ledger.report import EngineReport
@@ -48,11 +48,9 @@ class Estimates:
         token, the TTFT may hold the decode: there is no estimate and no sample.
         """
         visit = self.estimator.left(key)
-        if visit is None or not ok:
+        if visit is None or not ok or visit.first_token_at is None:
             return None
         found = self.estimator.prefill(labels.model, lengths, visit)
-        if found is Refusal.NO_TOKEN:
-            return None
         if not first_token_seen(marks):
             self._answers.of[labels, Refusal.HELD_BACK.value].inc()
             return None
@@ -79,8 +77,11 @@ class Estimates:
         if partial is not None:
             return None if contradicts(partial, ttft) else self._within(partial, estimate, ttft, account)
         prefill = min(estimate.prefill_seconds, ttft)
+        queue = ttft - prefill
+        if estimate.behind_seconds:
+            queue = max(0.0, queue - estimate.behind_seconds)
         return EngineReport(
-            queue_seconds=ttft - prefill,
+            queue_seconds=queue,
             prefill_seconds=prefill,
             queue_source=Source.ESTIMATED,
             prefill_source=Source.ESTIMATED,
@@ -89,11 +90,15 @@ class Estimates:
     def _within(self, known: EngineReport, estimate: Estimate, ttft: float, account: Account) -> EngineReport:
         """The report with the estimate in what it leaves open. Whatever it states besides, queue and prefill leave room for it."""
         both, costs, marks = ttft, self.estimator.costs, account.marks
+        if known.merged_seconds is None:
+            both = max(0.0, ttft - estimate.behind_seconds)
+        else:
+            costs.behind(account.labels.model, account.prompt_lengths, max(0.0, ttft - known.merged_seconds))
         if known.decode_seconds is not None and marks.flushed_at is not None and marks.received_at is not None:
             both = min(both, max(0.0, marks.flushed_at - marks.received_at - known.decode_seconds))
         if known.prefill_seconds is not None and not known.merged:
             costs.reported(account.labels.model, account.prompt_lengths, known.prefill_seconds)
-            queue = 0.0 if estimate.basis == "idle" else max(0.0, both - known.prefill_seconds)
+            queue = 0.0 if estimate.basis in UNQUEUED else max(0.0, both - known.prefill_seconds)
             return replace(known, queue_seconds=queue, queue_source=Source.ESTIMATED)
         if known.queue_seconds is not None and not known.merged:
             prefill = min(estimate.prefill_seconds, max(0.0, both - known.queue_seconds))
@@ -103,7 +108,7 @@ class Estimates:
             both = min(known.merged_seconds, both)
             most = max(0.0, both - known.least_queue_seconds)
             prefill = min(prefill, most)
-            if estimate.basis == "idle":
+            if estimate.basis in UNQUEUED:
                 # It did not queue, so this number is the cost of its prompt. Its TTFT may hold more, such as a cache's move to another worker.
                 prefill = most
                 costs.reported(account.labels.model, account.prompt_lengths, most)
@@ -127,12 +132,17 @@ class Estimates:
         estimate, labels = account.estimate, account.labels
         if account.marks.received_at is not None:
             at = account.marks.received_at
-            self.estimator.reported(labels.model, account.prompt_lengths, prefill.seconds, at, estimate)
+            ttft = account.ledger.ttft_seconds
+            behind = None if ttft is None else max(0.0, ttft - queue.seconds - prefill.seconds)
+            self.estimator.reported(
+                labels.model, account.prompt_lengths, prefill.seconds, at, estimate, behind_seconds=behind
+            )
         if estimate is None or account.ledger.ttft_seconds is None:
             return
         error = estimate.prefill_seconds - prefill.seconds
         self._error.of[labels, "over" if error >= 0 else "under"].observe(abs(error))
-        right = (account.ledger.ttft_seconds > 2 * estimate.prefill_seconds) == (queue.seconds > prefill.seconds)
+        waited = account.ledger.ttft_seconds - estimate.behind_seconds - estimate.prefill_seconds
+        right = (waited > estimate.prefill_seconds) == (queue.seconds > prefill.seconds)
         self._verdicts.of[labels, "right" if right else "wrong"].inc()
         below, above = prefill.seconds < estimate.low_seconds, prefill.seconds > estimate.high_seconds
         self._intervals.of[labels, "below" if below else "above" if above else "inside"].inc()

@@ -335,8 +335,11 @@ class Settlement:
         self._settle(account, report, reason)
 
     def _settle(self, account: Account, report: EngineReport | None, reason: Reason) -> None:
-        helped = account.estimate is not None or self.engine.reads_sums
-        if helped and (report is None or report.narrows) and reason in ESTIMABLE:
+        if (
+            (report is None or report.narrows)
+            and reason in ESTIMABLE
+            and (account.estimate is not None or self.engine.reads_sums)
+        ):
             report, reason = self._without_split(account, report, reason)
         told = NO_REPORT if report is None else report
         if told.usage is not None and account.marks.usage is None:

@@ -324,6 +324,23 @@ def test_an_interval_is_as_wide_as_the_answers_were_wrong() -> None:
     assert found.high_seconds == pytest.approx(0.86 * cost(1_000), rel=0.1)
 
 
+@pytest.mark.parametrize("idle", [True, False])
+def test_the_end_of_a_prefill_is_before_the_first_token_by_what_reports_tell(idle: bool) -> None:
+    """Of 1.2 s before the first token 0.2 are behind the prefill: it began with the engine's output 0.5 s before it, or at once where no other
+    request was there."""
+    estimator, lengths = Estimator(), (Length(1_000, TOKENS),)
+    for _ in range(20):
+        estimator.reported("m", lengths, 0.4, 1.0, behind_seconds=0.2)
+    visit = Visit(10.0, idle=idle, teaches=idle, era=0, first_token_at=11.2, steps=(10.1, 10.5, 10.8, 11.1))
+
+    found = estimator.prefill("m", lengths, visit)
+
+    assert isinstance(found, Estimate)
+    assert found.behind_seconds == pytest.approx(0.2)
+    assert found.basis == ("told" if idle else "step")
+    assert found.prefill_seconds == pytest.approx(1.0 if idle else 0.5)
+
+
 @pytest.mark.parametrize("lasts", [25, 60, 400])
 def test_intervals_hold_four_fifths_also_where_the_load_comes_and_goes(lasts: int) -> None:
     """For so many requests estimates are right but for a factor of 1.3, then they are twice what they should be; and again."""

@@ -196,7 +196,7 @@ def test_until_it_is_ready_the_ttft_is_unattributed_and_the_page_says_why() -> N
 
 
 def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_it() -> None:
-    """Estimates of 0.3 s where 0.25 s is reported are 0.05 s over; that no request queued is a right verdict."""
+    """The first reports tell that 49 ms pass behind a prefill: estimates hold them no more. That no request queued is a right verdict."""
     scenario = Scenario("vllm")
     reported = {"queue_time_ms": 1.0, "time_to_first_token_ms": 250.0, "generation_time_ms": 100.0}
     for _ in range(FIRST_ANSWER_SAMPLES + 4):
@@ -206,7 +206,7 @@ def test_where_the_engine_reports_its_word_stands_and_the_estimate_is_judged_by_
     assert walk.value("llm_phase_attribution_total", source="engine", reason="in_band") == FIRST_ANSWER_SAMPLES + 4
     assert walk.value("llm_phase_attribution_total", source="estimated") == 0
     assert walk.value("llm_estimator_error_seconds_count", side="over") == 4
-    assert walk.value("llm_estimator_error_seconds_sum", side="over") == pytest.approx(4 * 0.05)
+    assert walk.value("llm_estimator_error_seconds_sum", side="over") == pytest.approx(4 * 0.001)
     assert walk.value("llm_estimator_verdicts_total", result="right") == 4
     assert walk.value("llm_estimator_verdicts_total", result="wrong") == 0
     assert walk.value("llm_estimator_intervals_total", result="inside") == 4
@@ -244,6 +244,31 @@ def test_a_report_that_does_not_split_bounds_the_estimate(
     assert (Phase.FIRST_TOKEN in shares) is (first_token is not None)
     assert first_token is None or shares[Phase.FIRST_TOKEN].seconds == pytest.approx(first_token, abs=1e-9)
     assert sum(share.seconds for share in ledger.shares) == pytest.approx(ledger.e2e_seconds)
+
+
+def test_what_reports_tell_of_the_time_behind_a_prefill_is_no_queue_of_other_requests() -> None:
+    """Behind Dynamo's workers the cache's move took ten times the prefill, and every fourth client asked for the timing that says so: of the
+    others all that was taken for a queue, 48 of 148 were told wrong."""
+    scenario = Scenario("none").taught()
+    account, costs = scenario.walk.accounts[-1], scenario.estimates.estimator.costs
+    for _ in range(FIRST_ANSWER_SAMPLES):
+        assert scenario.estimates.stand_in(account, EngineReport(merged=True, merged_seconds=0.1)) is not None
+    assert costs.price("tiny", account.prompt_lengths) == Price(
+        pytest.approx(0.1),  # type: ignore[arg-type]
+        FIRST_ANSWER_SAMPLES,
+        pytest.approx(0.2),  # type: ignore[arg-type]
+    )
+
+    scenario.queued()
+
+    first, second = (each.ledger for each in scenario.walk.accounts[-2:])
+    assert first is not None
+    assert second is not None
+    told = [{share.phase: round(share.seconds, 6) for share in ledger.shares} for ledger in (first, second)]
+    assert [(each[Phase.QUEUE], each[Phase.PREFILL], each[Phase.FIRST_TOKEN]) for each in told] == [
+        (0.0, 0.1, 0.2),
+        (0.3, 0.1, 0.2),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ NOISE_SECONDS = 0.02
 """The time that an engine's front end takes differs by so much, however long a prompt is: that makes no requests inconsistent."""
 WORTH_OF_STEPS = 4.0
 """However many steps told of it, a cost is known as by so many samples: a step may hold a part of the prompt, and other prompts."""
+SHORTEST_SECONDS = 1e-4
+"""Less than this behind a prefill is taken as so much."""
 MAX_MODELS = 17
 """The closed set of model labels, and `other`."""
 Usual = Callable[[str, float], float | None]
@@ -42,6 +44,9 @@ class Price(NamedTuple):
 
     seconds: float
     samples: float
+    behind_seconds: float = 0.0
+    """From the end of such a prefill to the first token: the front end, and the move of a KV cache to another worker. Only reports tell it; in the
+    cost by all else it is contained."""
 
 
 def _unknown(_model: str, _tokens: float) -> float | None:
@@ -54,11 +59,12 @@ _NOTHING_TOLD: Mapping[str, "_Told"] = MappingProxyType({})
 class _Told:
     """All that was told of the prompts of one model, in one measure of length."""
 
-    __slots__ = ("by_idle", "by_report", "by_step")
+    __slots__ = ("behind", "by_idle", "by_report", "by_step")
 
     def __init__(self) -> None:
         # A report is true, however much prompts that are computed together differ from one that is alone; and steps hold others too.
         self.by_report = Curve(ready=FIRST_ANSWER_SAMPLES, most_error=inf, reach=FURTHEST)
+        self.behind = Curve(ready=FIRST_ANSWER_SAMPLES, most_error=inf, reach=FURTHEST)
         self.by_idle = Curve(ready=FIRST_ANSWER_SAMPLES, reach=FURTHEST, noise_seconds=NOISE_SECONDS)
         self.by_step = Curve(ready=READY_SAMPLES, most_error=inf, reach=FURTHEST)
 
@@ -78,6 +84,14 @@ class PromptCosts:
         value, measure = lengths[0]
         if (told := self._told_of(model, measure)) is not None:
             told.by_report.learn(value, seconds)
+
+    def behind(self, model: str, lengths: Lengths, seconds: float) -> None:
+        """So long after queue and prefill of such a prompt its first token came, by the engine's report."""
+        if not lengths:
+            return
+        value, measure = lengths[0]
+        if (told := self._told_of(model, measure)) is not None:
+            told.behind.learn(value, max(seconds, SHORTEST_SECONDS))
 
     def idle(self, model: str, lengths: Lengths, seconds: float) -> None:
         """A prompt that did not queue had its first token after so many seconds."""
@@ -109,9 +123,11 @@ class PromptCosts:
                 curve = told.by_idle
                 seconds = curve.cost(value)
             if not isinstance(seconds, Refusal):
-                if curve.shortest <= value <= curve.longest:
+                if curve is told.by_idle and curve.shortest <= value <= curve.longest:
                     return Price(seconds, curve.samples)
-                return Price(seconds, curve.samples / curve.beyond(value) ** 2)
+                behind = 0.0 if curve is told.by_idle else told.behind.cost(value)
+                samples = curve.samples / curve.beyond(value) ** 2
+                return Price(seconds, samples, 0.0 if isinstance(behind, Refusal) else behind)
             if seconds is Refusal.INCONSISTENT and curve.samples < READY_SAMPLES:
                 seconds = Refusal.FEW_SAMPLES
             refusal = seconds if refusal in (None, Refusal.FEW_SAMPLES) else refusal

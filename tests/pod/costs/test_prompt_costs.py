@@ -145,3 +145,24 @@ def test_models_are_bounded_and_forgotten() -> None:
     costs.forget()
 
     assert (most, kept, costs.models()) == (MAX_MODELS, {"m0", "m1"}, set())
+
+
+def test_only_reports_tell_what_passes_behind_a_prefill() -> None:
+    """A quarter of a millisecond a token to move the cache: the cost by requests that did not queue holds it already."""
+    costs = PromptCosts()
+    for tokens in lengths(60):
+        costs.idle("m", tokens_of(tokens), cost(tokens) + 2.5e-4 * tokens)
+    by_idle = costs.price("m", tokens_of(1_000))
+    for tokens in lengths(60):
+        costs.reported("m", tokens_of(tokens), cost(tokens))
+    untold = costs.price("m", tokens_of(1_000))
+    for tokens in lengths(60):
+        costs.behind("m", tokens_of(tokens), 2.5e-4 * tokens)
+    told = costs.price("m", tokens_of(1_000))
+
+    assert isinstance(by_idle, Price)
+    assert isinstance(untold, Price)
+    assert isinstance(told, Price)
+    assert (by_idle.behind_seconds, untold.behind_seconds) == (0.0, 0.0)
+    assert told.seconds == pytest.approx(cost(1_000), rel=0.1)
+    assert told.behind_seconds == pytest.approx(0.25, rel=0.1)
