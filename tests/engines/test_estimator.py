@@ -326,7 +326,7 @@ def test_an_interval_is_as_wide_as_the_answers_were_wrong() -> None:
 
 @pytest.mark.parametrize("idle", [True, False])
 def test_the_end_of_a_prefill_is_before_the_first_token_by_what_reports_tell(idle: bool) -> None:
-    """Of 1.2 s before the first token 0.2 are behind the prefill: it began with the engine's output 0.5 s before it, or at once where no other
+    """The first token comes after 1.2 s, of which 0.2 are behind the prefill: it began with the engine's output 0.5 s before it, or at once where no other
     request was there."""
     estimator, lengths = Estimator(), (Length(1_000, TOKENS),)
     for _ in range(20):
