@@ -44,7 +44,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %
 
 class Engine:
     """A vLLM that reports nothing in its answers and exports a span for each, as a child of the traceparent that it was
-    sent."""
+    sent. The spans state no TTFT: on a busy machine a request seems to have reached its engine late, and waits for another worker's."""
 
     def __init__(self) -> None:
         self.parents: list[str] = []
@@ -71,7 +71,6 @@ class Engine:
                         "gen_ai.latency.time_in_queue": QUEUE,
                         "gen_ai.latency.time_in_model_prefill": PREFILL,
                         "gen_ai.latency.time_in_model_decode": DECODE,
-                        "gen_ai.latency.time_to_first_token": QUEUE + PREFILL,
                         "gen_ai.usage.completion_tokens": 2,
                     }
                 )
@@ -165,8 +164,7 @@ def test_a_real_exporters_spans_become_ledgers_and_what_was_sampled_goes_on(tmp_
                 assert page[f"{phases}_sum prefill engine"] == pytest.approx(30 * PREFILL)
                 assert page["llm_sidecar_spans_total taken"] == 30
                 assert page["llm_sidecar_dropped_total report_unmatched"] == 0
-                # A request that reached its engine late waits ten seconds for another worker's span.
-                await asyncio.wait_for(all_there.wait(), 30)
+                await asyncio.wait_for(all_there.wait(), 10)
                 parents, made = family_of(spans_of(forwarded))
                 if exports:
                     assert parents == {"engine": "request", "request": CLIENT, "phase": "request"}
