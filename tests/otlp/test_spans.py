@@ -44,17 +44,20 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %
 
 class Engine:
     """A vLLM that reports nothing in its answers and exports a span for each, as a child of the traceparent that it was
-    sent. The spans state no TTFT: on a busy machine a request seems to have reached its engine late, and waits for another worker's."""
+    sent. No two answers have one id: a request that reached its engine late waits ten seconds for another worker's span, and a shared
+    id would lead to neither."""
 
     def __init__(self) -> None:
         self.parents: list[str] = []
+        self._answers = 0
 
     def answer(self, request: bytes) -> bytes:
         if not request.startswith(b"POST"):
             return plain_answer(request)
         time.sleep(0.005)  # longer than the span's queue and prefill
         self.parents.append(request.partition(b"traceparent: ")[2][:55].decode())
-        answer = b"chatcmpl-%d" % len(self.parents)
+        self._answers += 1
+        answer = b"chatcmpl-%d" % self._answers
         body = b"".join(event % answer if b"%s" in event else event for event in EVENTS)
         return HEAD % len(body) + body
 
@@ -71,6 +74,7 @@ class Engine:
                         "gen_ai.latency.time_in_queue": QUEUE,
                         "gen_ai.latency.time_in_model_prefill": PREFILL,
                         "gen_ai.latency.time_in_model_decode": DECODE,
+                        "gen_ai.latency.time_to_first_token": QUEUE + PREFILL,
                         "gen_ai.usage.completion_tokens": 2,
                     }
                 )
