@@ -51,13 +51,15 @@ Basis = Literal["idle", "told", "step", "cost"]
 of the time behind a prefill; from the start of the engine's step until the end of the prefill; the cost of the prompt.
 """
 UNQUEUED = ("idle", "told")
+"""The ways of requests that did not queue."""
 UNTAUGHT: dict[Basis, tuple[float, float]] = {
     "idle": (0.55, 0.97),
     "told": (0.8, 1.2),
     "step": (0.65, 1.1),
     "cost": (0.55, 1.05),
 }
-"""The true prefill over the estimated one, from the lowest tenth to the highest, before the engine has stated any: as `bench/estimator.py` shows it."""
+"""The true prefill over the estimated one, from the lowest tenth to the highest, before the engine has stated any: as `bench/estimator.py` shows it. That of
+`told` is a guess: ten reports, which it needs, are soon there."""
 FEWEST_TRUTHS, RECENT_TRUTHS = 10, 101
 """Stated prefills from which an interval is as wide as the answers were wrong, and the last ones that count."""
 OUTER_TENTH = 0.1

@@ -6,9 +6,9 @@ made all tokens, that of the prefill one, of the same prompt; an encoder's promp
 
 So a report settles a request alone only if it fits what the client saw: it made all of the tokens, and it began with the request. Else others
 are waited for. It refuses to guess: where reports cannot be told apart, or one is missing, there is no split. A worker that seems to have
-begun late may also be the only one, behind a slow hop; it is believed when the wait is over, and once some were waited with in vain at once,
-unless workers share requests here. What the
-worker of the decode calls its queue holds the move of the KV cache: nothing tells how much, so it is neither queue nor first token.
+begun late may also be the only one, behind a slow hop: it is believed when the wait is over, and after BELIEVED_AFTER waits in vain at once,
+unless workers share requests here. The queue that the worker of the decode states holds the move of the KV cache: nothing tells how much, so
+it is neither queue nor first token.
 """
 
 from collections import OrderedDict
