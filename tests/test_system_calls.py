@@ -184,3 +184,25 @@ def test_no_byte_waits_for_an_acknowledgement_on_either_side(tmp_path: Path) -> 
 
     assert client != upstream
     assert {client, upstream} <= undelayed
+
+
+def test_the_head_of_a_stream_is_acknowledged_at_once(tmp_path: Path) -> None:
+    """An engine without TCP_NODELAY keeps its first token for so long. Nothing is sent to the engine until its stream has ended."""
+    need_tool("strace")
+    out = tmp_path / "calls"
+    with sidecar_and_engine(tmp_path) as (sidecar, engine, loop):
+        caller = Caller(sidecar.port)
+        caller.asks(b"whole")
+        caller.until(LAST)
+        with traced(sidecar, out):
+            caller.asks(b"stream")
+            caller.until(EVENT)
+            loop.run(engine.send(LAST))
+            caller.until(LAST)
+        caller.close()
+    calls = [(name, rest) for _, name, rest in CALL.findall(out.read_text())]
+    (upstream,) = {rest.split(",")[0] for name, rest in calls if name == "write" and '"POST' in rest}
+    of_engine = [(name, rest) for name, rest in calls if re.match(rf"{upstream}\b", rest) and name not in WAITS]
+
+    assert [name for name, _ in of_engine] == ["write", "read", "setsockopt", "read"]
+    assert "TCP_QUICKACK, [1]" in of_engine[2][1]

@@ -26,6 +26,7 @@ from sidecar.proxy.headers import (
 )
 from sidecar.proxy.read_limit import SMALL_BYTES, Turns
 from sidecar.proxy.sending import Consumer, Sending
+from sidecar.proxy.tcp import acknowledge_at_once
 
 
 LEAVES_AFTER_STREAMS = frozenset({b"llama.cpp"})
@@ -233,8 +234,11 @@ class EngineConnection(Sending):
             if began is not None:
                 began.append(data)
             ends = self._parse(at, consumer, parser, data)
-            if (ends or began is not None) and not self.slicing:
-                self._turns.spend(at)  # the begin and the end of an answer cost ten times as much as a token
+            if ends or began is not None:
+                if not ends and self.socket is not None:
+                    acknowledge_at_once(self.socket)  # the engine may keep the body until its head is acknowledged
+                if not self.slicing:
+                    self._turns.spend(at)  # the begin and the end of an answer cost ten times as much as a token
 
     def _parse(self, at: float, consumer: Consumer, parser: httptools.HttpResponseParser, data: bytes) -> bool:
         """Parse a read and hand on what it brought. Returns whether the answer ended with it."""

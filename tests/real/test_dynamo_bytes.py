@@ -3,17 +3,19 @@
 Only the usage chunk that the client had not asked for may be missing.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from tests.real.dynamo_record import ASKED, CHAT, UNASKED, Questions
 from tests.real.dynamo_server import RunningDynamo
 from tests.real.exchanges import ask, end_to_end, usage_chunks
-from tests.support.client import post
+from tests.support.client import Connection, post
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
 from tests.support.tap import Tap, tapping
 
@@ -26,6 +28,12 @@ UNCHANGED: Questions = (
     | {"chat-two-choices": (CHAT, {**UNASKED["chat"][1], "n": 2})}
     | {f"{name}-whole": asked for name, asked in NOT_STREAMED.items()}
 )
+
+
+AFTER_EACH_OTHER = 15
+"""Streams on one connection: the median of as many is compared."""
+DELAYED_SECONDS = 0.02
+"""Half of the 40 ms for which Linux keeps an acknowledgement back."""
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +103,35 @@ def test_a_stream_with_usage_cut_out_has_the_shape_of_one_that_nothing_was_asked
 
     assert unasked.body == sent.body
     assert _shape(asked.body) == _shape(unasked.body)
+
+
+def test_a_kept_connection_to_dynamo_delays_no_first_token(dynamo: RunningDynamo, tmp_path: Path) -> None:
+    """Dynamo sends its head at once, and has no TCP_NODELAY: its first token waits until the head is acknowledged. The reference: a new
+    connection each time, whose first segments Linux acknowledges at once.
+    """
+    path, body = UNASKED["completions"]
+    request = post(path, {**body, "max_tokens": 2})
+
+    async def first_tokens(port: int, *, kept: bool) -> float:
+        """The median of the seconds from the request to the first byte of the body."""
+        found, connection = [], await Connection.open(port)
+        for _ in range(AFTER_EACH_OTHER):
+            answer = await connection.request(request)
+            found.append(answer.pieces[0][0] - answer.sent_at)
+            if not kept:
+                connection.close()
+                connection = await Connection.open(port)
+        connection.close()
+        return median(found)
+
+    async def both(port: int) -> tuple[float, float]:
+        return await first_tokens(dynamo.port, kept=False), await first_tokens(port, kept=True)
+
+    with running_sidecar(dynamo.url, tmp_path) as sidecar:
+        known(sidecar)
+        new, through = asyncio.run(both(sidecar.port))
+
+    assert through - new < DELAYED_SECONDS
 
 
 def _shape(stream: bytes) -> list[bytes]:
