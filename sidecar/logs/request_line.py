@@ -41,10 +41,13 @@ def request_fields(account: Account) -> dict[str, object]:
         fields["cancelled_in"] = account.cancelled_in._value_
     if account.ledger is not None:
         _add_ledger(account.ledger, fields)
-    if account.estimate is not None:
-        estimated, low, high, _, _ = account.estimate
-        fields["estimated_prefill_seconds"] = round(estimated, _DIGITS)
-        fields["estimated_prefill_interval_seconds"] = [round(low, _DIGITS), round(high, _DIGITS)]
+    estimate = account.estimate
+    if estimate is not None:
+        fields["estimated_prefill_seconds"] = round(estimate.prefill_seconds, _DIGITS)
+        fields["estimated_prefill_interval_seconds"] = [
+            round(estimate.low_seconds, _DIGITS),
+            round(estimate.high_seconds, _DIGITS),
+        ]
     if account.kv_transfer_seconds is not None:
         fields["kv_transfer_seconds"] = round(account.kv_transfer_seconds, _DIGITS)
     if account.reasoning_seconds is not None:
@@ -95,9 +98,10 @@ def _add_ledger(ledger: Ledger, fields: dict[str, object]) -> None:
 
 def _add_wire(marks: Marks, fields: dict[str, object]) -> None:
     instants: dict[str, float] = {}
+    accepted_at = marks.accepted_at
     for name, at in zip(_MARKS, _MARKS_OF(marks), strict=True):
         if at is not None:
-            instants[name] = round(at - marks.accepted_at, _DIGITS)
+            instants[name] = round(at - accepted_at, _DIGITS)
     fields["marks"] = instants
     fields["output_events"] = marks.output_events
     if held_back(marks):

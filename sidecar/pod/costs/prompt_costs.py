@@ -176,12 +176,9 @@ class PromptCosts:
 
     def _told_of(self, model: str, measure: str) -> _Told | None:
         """Begun if it is new; None where there are too many models."""
-        of_model = self._told.get(model)
-        if of_model is None:
-            if len(self._told) >= MAX_MODELS:
-                return None
-            of_model = self._told[model] = {}
-        told = of_model.get(measure)
-        if told is None:
-            told = of_model[measure] = _Told()
-        return told
+        return self._told.get(model, _NOTHING_TOLD).get(measure) or self._begun(model, measure)
+
+    def _begun(self, model: str, measure: str) -> _Told | None:
+        if model not in self._told and len(self._told) >= MAX_MODELS:
+            return None
+        return self._told.setdefault(model, {}).setdefault(measure, _Told())

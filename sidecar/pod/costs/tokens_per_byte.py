@@ -5,10 +5,12 @@ say what a step had to do until the last request of unknown length is over. It r
 (`classify/length.py`), and to guess before enough prompts were counted.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from itertools import accumulate
 from math import sqrt
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from sidecar.pod.usual.learner import Amount, Learner, Row, Table, Text
@@ -24,6 +26,7 @@ _SAMPLES_A_MEDIAN = 8
 """New samples after which the median is computed again, because that sorts."""
 _REMEMBERED_MODELS = 17
 """The closed set of model labels (16) and `other`."""
+_WEIGHT_OF = itemgetter(1)
 
 
 class TokensPerByte(Learner):
@@ -104,5 +107,5 @@ class _Calibration:
             return None
         self._due = _SAMPLES_A_MEDIAN
         ordered = sorted(self._samples)
-        weights = list(accumulate(weight for _, weight in ordered))
-        return next(scale for (scale, _), below in zip(ordered, weights, strict=True) if below >= weights[-1] / 2)
+        weights = list(accumulate(map(_WEIGHT_OF, ordered)))
+        return ordered[bisect_left(weights, weights[-1] / 2)][0]
