@@ -5,7 +5,8 @@ frontend and its router until the request went to a worker, and `prefill_time_ms
 queue hides in it. The two come as one number, their sum, which an estimate splits; the router's wait is a part of the queue, whatever the rest is.
 With prefill and decode on workers of their own, that first token is the prefill worker's, and `kv_transfer_estimated_latency_ms` runs from
 there to the decode worker's first one: the KV cache's move, and one step of the decode (`kv_transfer_estimated_latency_secs`: "upper bound").
-It is a part of first_token. It is exactly 0 where the decode worker was first (workers that meet by bootstrap ports): then it is not known, and
+It is a part of first_token. The wait for a place at the decode worker is in it too: what exceeds the usual move while that worker was full is
+estimated as decode_admission, a part of the queue. It is exactly 0 where the decode worker was first (workers that meet by bootstrap ports): then it is not known, and
 that time is the rest of first_token. `router_queue_depth` is a number of requests and no time: it is not used.
 
 The timing is read where the client asked for it, and never asked for: it stands in the chunk with the finish reason, from which it could not
@@ -107,8 +108,8 @@ class Dynamo(EngineKind):
             version="seen on 1.6.1",
             flags='each request: `"nvext": {"extra_fields": ["timing"]}`',
             exact="queue and prefill as one number, the router's wait in it; the KV cache's move behind it, with a step of the decode",
-            missing="the split of that number, which is estimated, or else unattributed with reason `engine_merges_phases`; the move of workers"
-            " that meet by bootstrap ports",
+            missing="the split of that number, which is estimated, or else unattributed with reason `engine_merges_phases`; the decode worker's"
+            " queue, which is estimated; the move of workers that meet by bootstrap ports",
         ),
         Channel(
             name="trace",

@@ -112,6 +112,8 @@ class Visit:
     """Its TTFT may be learned from: it is idle, and the engine is not saturated."""
     era: int
     """Number of the engine process it met: after a restart, requests of the old process teach nothing."""
+    met_full: bool = False
+    """At an instant between its arrival and its first token as many streams ran as ever have: it may have waited for one of them to end."""
     first_token_at: float | None = None
     steps: tuple[float, ...] = ()
     """Instants of the engine's last outputs to other requests before this first token, oldest first."""
@@ -170,7 +172,8 @@ class Estimator:
         recent.append(idle)
         self._recent_idle += idle
         teaches = idle and self._recent_idle >= IDLE_SHARE * len(recent)  # else the engine is saturated
-        (self._waiting if streaming else self._hidden)[key] = Visit(at, idle, teaches, self._era)
+        full = not idle and running >= self._most_streaming > 0
+        (self._waiting if streaming else self._hidden)[key] = Visit(at, idle, teaches, self._era, full)
 
     def _hides_a_wait(self, at: float) -> bool:
         """Whether a request that is not streamed may still wait: it has waited for less than the slowest of the last streamed ones did."""
@@ -186,7 +189,10 @@ class Estimator:
             visit.first_token_at, visit.steps = at, tuple(self._steps)
             self._streaming[key] = visit
             self._waits.append(at - visit.arrived_at)
-            self._most_streaming = max(self._most_streaming, len(self._streaming))
+            if len(self._streaming) >= self._most_streaming:
+                self._most_streaming = len(self._streaming)
+                for other in self._waiting.values():
+                    other.met_full = True
         steps = self._steps
         if steps and at - steps[-1] < SAME_STEP_SECONDS:
             steps[-1] = at
@@ -243,17 +249,13 @@ class Estimator:
         if isinstance(price, Refusal):
             return price
         cost_seconds, samples, behind = price
-        left, unqueued = ttft, "idle"
+        seconds, basis, more = ttft, "idle", 1.0
         if behind:
             behind = min(behind, max(0.0, ttft - cost_seconds))
-            left, unqueued = ttft - behind, "told"
-        if visit.idle:
-            seconds, basis, more = left, unqueued, 1.0  # quicker or slower than usual: no other request was ahead of it
-        else:
-            (seconds, basis), more = (
-                visit.prefill(cost_seconds, visit.arrived_at + left),
-                1.0 + OF_FEW_SAMPLES / samples,
-            )
+            seconds, basis = ttft - behind, "told"
+        if not visit.idle:  # else it is quicker or slower than usual: no other request was ahead of it
+            seconds, basis = visit.prefill(cost_seconds, visit.arrived_at + seconds)
+            more += OF_FEW_SAMPLES / samples
         low, high = self._wrong[basis].factors
         highest, lowest = high * seconds * more, low * seconds / more
         if highest > ttft:
@@ -261,7 +263,7 @@ class Estimator:
             lowest = min(lowest, highest)
         if highest - lowest > USELESS_SHARE * ttft:
             return Refusal.WIDE
-        return Estimate(seconds, lowest, highest, basis, behind)
+        return Estimate(seconds, lowest, highest, basis, behind, visit.met_full)
 
     def forget(self) -> None:
         """Drop all samples: the engine restarted or was replaced."""

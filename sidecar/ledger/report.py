@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sidecar.ledger.account import Phase, Source
-from sidecar.ledger.phase_parts import PHASE_OF_PART, StatedPart
+from sidecar.ledger.phase_parts import PHASE_OF_PART, Part, StatedPart
 from sidecar.timeline.events import NO_USAGE, Usage
 
 
@@ -96,6 +96,17 @@ class EngineReport(msgspec.Struct, frozen=True, eq=False):
         untold = self.untold_seconds if front.kv_transfer_seconds is None else 0.0
         parts = (*front.parts, *self.parts)
         return replace(self, queue_seconds=queue, untold_seconds=untold, kv_transfer_seconds=transfer, parts=parts)
+
+    def admitted_after(self, seconds: float) -> "EngineReport":
+        """The report with so many of the seconds that it states for the KV cache's move taken for the wait before it, for a place at the worker of
+        the decode. `seconds`: at least 0.
+        """
+        if not seconds or self.kv_transfer_seconds is None:
+            return self
+        left = max(0.0, self.kv_transfer_seconds - seconds)
+        others = (part for part in self.parts if part.part is not Part.KV_TRANSFER)
+        parts = (*others, StatedPart(Part.DECODE_ADMISSION, seconds), StatedPart(Part.KV_TRANSFER, left))
+        return replace(self, kv_transfer_seconds=left, parts=parts)
 
     def behind(self, outer: "EngineReport") -> "EngineReport":
         """The report with the queue before it, as another report states it."""

@@ -89,11 +89,13 @@ class Estimates:
 
     def _within(self, known: EngineReport, estimate: Estimate, ttft: float, account: Account) -> EngineReport:
         """The report with the estimate in what it leaves open. Whatever it states besides, queue and prefill leave room for it."""
-        both, costs, marks = ttft, self.estimator.costs, account.marks
+        both, costs, marks, admission = ttft, self.estimator.costs, account.marks, 0.0
         if known.merged_seconds is None:
             both = max(0.0, ttft - estimate.behind_seconds)
         else:
-            costs.behind(account.labels.model, account.prompt_lengths, max(0.0, ttft - known.merged_seconds))
+            behind = max(0.0, ttft - known.merged_seconds)
+            admission = _admission(known, estimate, behind)
+            costs.behind(account.labels.model, account.prompt_lengths, behind - admission)
         if known.decode_seconds is not None and marks.flushed_at is not None and marks.received_at is not None:
             both = min(both, max(0.0, marks.flushed_at - marks.received_at - known.decode_seconds))
         if known.prefill_seconds is not None and not known.merged:
@@ -113,9 +115,9 @@ class Estimates:
                 prefill = most
                 costs.reported(account.labels.model, account.prompt_lengths, most)
         return replace(
-            known,
+            known.admitted_after(admission),
             merged=False,
-            queue_seconds=both - prefill,
+            queue_seconds=both - prefill + admission,
             prefill_seconds=prefill,
             queue_source=Source.ESTIMATED,
             prefill_source=Source.ESTIMATED,
@@ -154,3 +156,12 @@ class Estimates:
         self._answers.begin()
         self._verdicts.begin()
         self._intervals.begin()
+
+
+def _admission(known: EngineReport, estimate: Estimate, behind_seconds: float) -> float:
+    """Seconds of the stated move of a KV cache that were a wait for a place at the worker of the decode: what it took beyond such a move, if
+    as many streams ran meanwhile as ever have. Else the move itself was slow. `behind_seconds`: from the prefill to the first token.
+    """
+    if not estimate.met_full or not estimate.behind_seconds or estimate.basis in UNQUEUED:
+        return 0.0
+    return min(known.kv_transfer_seconds or 0.0, max(0.0, behind_seconds - estimate.behind_seconds))

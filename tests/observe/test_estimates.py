@@ -271,6 +271,42 @@ def test_what_reports_tell_of_the_time_behind_a_prefill_is_no_queue_of_other_req
     ]
 
 
+@pytest.mark.parametrize(("full", "admission"), [(True, 0.25), (False, 0.0)])
+def test_what_a_caches_move_takes_longer_is_a_queue_where_the_decode_worker_was_full(
+    full: bool, admission: float
+) -> None:
+    """Dynamo states the wait for a place at the decode worker together with the cache's move. With the trace 11 of 148 such waits stood in
+    first_token, and named the network; without the trace the same requests were told to queue.
+    """
+    scenario = Scenario("none").taught()
+    usual, slow = (
+        EngineReport(
+            merged=True, merged_seconds=0.1, kv_transfer_seconds=move, parts=(StatedPart(Part.KV_TRANSFER, move),)
+        )
+        for move in (0.2, 0.45)
+    )
+    for _ in range(FIRST_ANSWER_SAMPLES):
+        assert scenario.estimates.stand_in(scenario.walk.accounts[-1], usual) is not None
+    streams = [scenario.ask() for _ in range(3)]
+    for stream in streams:
+        scenario.walk.clock.later(COST_SECONDS)
+        scenario.token(stream, first=True)
+    if not full:
+        scenario.end(streams.pop())
+    _, last = scenario.ask(), scenario.ask()
+    scenario.walk.clock.later(0.55)
+    scenario.token(last, first=True)
+    scenario.end(last)
+
+    report = scenario.estimates.stand_in(scenario.walk.accounts[-1], slow)
+
+    assert report is not None
+    stated = {part.part: part.seconds for part in report.parts}
+    assert stated[Part.KV_TRANSFER] == report.kv_transfer_seconds == pytest.approx(0.45 - admission)
+    assert stated.get(Part.DECODE_ADMISSION, 0.0) == pytest.approx(admission)
+    assert (report.queue_seconds, report.prefill_seconds) == pytest.approx((admission, 0.1))
+
+
 @pytest.mark.parametrize(
     "partial",
     [

@@ -221,7 +221,7 @@ _BEFORE = """\
 `sidecar serve` stands before each engine and is told nothing about it (Triton: the port of its page). Twelve clients on four slots send
 every API, half of them ask for usage, some have n = 2, tools, structured output or a whole answer, or leave in the queue, the prefill or the
 decode. The first requests teach and are not counted. Triton's rows are of text by KServe's API, from one client and from three. "Under load" are
-280 chats and completions (tests/real/test_dynamo_ledgers.py), the last 160 judged by Dynamo's request trace and its mocker's law of prefills.
+280 chats and completions (tests/real/test_dynamo_ledgers.py), the last 160 judged by Dynamo's trace and its mocker's laws of prefills and moves.
 
 Shares are of streamed requests that ended well with output. **sums**: largest difference of a phase's sum to the engine's own, of the first
 load or of the split requests (vLLM's spans, llama.cpp's heads, the word of Triton's model). **clock**: difference of the TTFT to the

@@ -1,15 +1,17 @@
 """Mixed clients through the sidecar to a real Dynamo: who is split, and whether queue and prefill are told apart, for three shapes of workers.
 
-The truth is Dynamo's own: its request trace states queue and prefill of each request as one number, and its mocker's prefill is a law of the
-prompt's length, which requests that are alone show first. Half of the clients ask for usage, a quarter for the timing, some bring tools.
+The truth is Dynamo's own: its request trace states queue and prefill of each request as one number, and the move of the KV cache with the wait for
+a place at the decode worker as another. Its mocker's prefill and its move are laws of the prompt's length, which requests that are alone show
+first; the rest of both numbers is the queue. Half of the clients ask for usage, a quarter for the timing, some bring tools.
 """
 
 import asyncio
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -28,15 +30,15 @@ from tests.support.sidecar_process import SidecarProcess, running_sidecar
 LOADS = ((5.0, 120), (14.0, 160))
 """Arrivals a second, and requests: nearly idle, so that there is something to learn from, and then more than four slots serve."""
 LAW_TOKENS = (60, 400, 900, 1_600, 2_400)
-"""Prompts that are alone, whose prefill is the law."""
+"""Prompts that are alone, whose prefill and whose move are the laws."""
+SHORTEST_LAW_TOKENS = 20
+"""Shorter ones were asked to see whether it answers."""
 SHORT, LONG, USUAL, SPREAD = 8, 380, 4.1, 0.8
 """Repetitions of six words, of which half are below 60: prompts of 50 to 2,300 tokens."""
 LEARNED = 120
 """Requests from which is learned before any is judged."""
 RIGHT, SLOWEST_RIGHT = 0.95, 0.9
-"""Least share that is right of all and of the slowest tenth. Of disaggregated workers whose trace is not read 0.89 and 0.87 are: a request waits for
-the worker of the decode too, and only the trace tells that wait from the prefill's queue. The test fails there until that is told.
-"""
+"""Least share that is right of all and of the slowest tenth."""
 JUDGED = 50
 """Requests of which the last load's are at least so many."""
 
@@ -98,10 +100,13 @@ async def load(port: int, seed: int) -> dict[str, str]:
 
 
 class Law:
-    """Seconds of a prefill by the tokens of its prompt, between those that were measured alone."""
+    """Seconds by the tokens of a prompt, between those that were measured alone: of each length the least."""
 
-    def __init__(self, measured: Sequence[Truth]) -> None:
-        self._measured = sorted((truth.tokens, truth.both_seconds) for truth in measured)
+    def __init__(self, measured: Iterable[tuple[int, float]]) -> None:
+        least: dict[int, float] = {}
+        for tokens, seconds in measured:
+            least[tokens] = min(seconds, least.get(tokens, inf))
+        self._measured = sorted(least.items())
 
     def seconds(self, tokens: int) -> float:
         lengths = [length for length, _ in self._measured]
@@ -110,24 +115,38 @@ class Law:
         return low_seconds + (high_seconds - low_seconds) * (tokens - low) / (high - low)
 
 
-async def alone(dynamo: RunningDynamo) -> Law:
-    """Each prompt three times, straight to Dynamo; the least of each counts."""
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """The laws of prompts that do not wait."""
+
+    prefill: Law
+    move: Law | None
+    """The KV cache's, with a step of the decode; None where prompts are decoded where they were computed."""
+
+    def parts(self, truth: Truth) -> dict[str, float]:
+        prefill = min(self.prefill.seconds(truth.tokens), truth.both_seconds)
+        queue = truth.both_seconds - prefill
+        if self.move is not None and truth.transfer_seconds is not None:
+            queue += max(0.0, truth.transfer_seconds - self.move.seconds(truth.tokens))
+        return {"queue": queue, "prefill": prefill}
+
+
+async def alone(dynamo: RunningDynamo) -> Alone:
+    """Each prompt three times, straight to Dynamo."""
     for tokens in LAW_TOKENS * 3:
         body = {"model": "tiny", "prompt": "la to mi re nu ka " * (tokens // 6), "max_tokens": 4, "stream": True}
         await ask(dynamo.port, post(COMPLETIONS, body), 0.0)
     await asyncio.sleep(0.4)
-    least: dict[int, Truth] = {}
-    for truth in trace_of(dynamo).values():
-        known = least.get(truth.tokens)
-        least[truth.tokens] = truth if known is None or truth.both_seconds < known.both_seconds else known
-    return Law([truth for tokens, truth in least.items() if tokens > 20])
+    shown = [truth for truth in trace_of(dynamo).values() if truth.tokens > SHORTEST_LAW_TOKENS]
+    moved = [(truth.tokens, truth.transfer_seconds) for truth in shown if truth.transfer_seconds]
+    return Alone(Law((truth.tokens, truth.both_seconds) for truth in shown), Law(moved) if moved else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     lines: dict[str, Line]
     truths: dict[str, Truth]
-    law: Law
+    alone: Alone
 
     @property
     def judged(self) -> list[str]:
@@ -141,12 +160,7 @@ class Run:
     @property
     def truth(self) -> dict[str, dict[str, float]]:
         """Queue and prefill of those that are judged."""
-        found = {}
-        for name in self.judged:
-            truth = self.truths[name]
-            prefill = min(self.law.seconds(truth.tokens), truth.both_seconds)
-            found[name] = {"queue": truth.both_seconds - prefill, "prefill": prefill}
-        return found
+        return {name: self.alone.parts(self.truths[name]) for name in self.judged}
 
 
 def played(dynamo: RunningDynamo, sidecar: SidecarProcess, seed: int) -> Run:
