@@ -30,6 +30,8 @@ PODS, LANES = 3, 2
 HISTORY_SAMPLES, AHEAD_SAMPLES = 30, 20
 COARSE = {"llm-fleet Pods by lane E", "llm-fleet Room and work, by pod F"}
 """Numbers of requests and tokens: over so few seconds their growth depends on when the two were sampled. Means do not."""
+BY_THE_HOUR = ":1h]"
+"""Part of a query that reads what was recorded at full hours: some minutes of history hold none."""
 RULES = [rule for group in GROUPS for rule in group.rules if isinstance(rule, Record)]
 
 
@@ -93,7 +95,8 @@ def drawn(lived: Look, chosen: dict[str, str]) -> dict[str, list[Json]]:
     answers = {}
     for uid in UIDS:
         for panel, one in targets(board(uid)):
-            if names_read(one["expr"]) & RECORDED and "app_version" not in one["expr"]:
+            of_minutes = "app_version" not in one["expr"] and BY_THE_HOUR not in one["expr"]
+            if names_read(one["expr"]) & RECORDED and of_minutes:
                 text = filled_in(one["expr"], lived, chosen)
                 answers[f"{uid} {panel['title']} {one['refId']}"] = lived.answers(text, instant=True)
     return answers

@@ -142,7 +142,7 @@ def test_vmalert_pages_the_root_in_words_once_and_tells_its_end(servers: Servers
 
     (page,) = pages.values()
     assert page["labels"]["alertname"] == "LLMPrefillBurn"
-    assert page["annotations"]["summary"].startswith("prefill costs 2.2x, confidence 90%")
+    assert page["annotations"]["summary"].startswith("prefill (prefill_cost 2.2x): lane chat of small")
     assert (page["annotations"]["cause"], page["annotations"]["confidence"]) == ("prefill_cost", "0.90")
     assert [told.body["status"] for told in servers.sink.at(PAGER)] == ["firing", "resolved"]
     others = {told.path for told in servers.sink.notifications if told.path.endswith("/page")} - {PAGER}
