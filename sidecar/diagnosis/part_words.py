@@ -17,7 +17,7 @@ from sidecar.objectives.attribution import Blame
 IS: Mapping[str, str] = {
     Part.ROUTER: "the wait in front of the workers",
     Part.PREFILL_QUEUE: "the prefill workers' queue",
-    Part.DECODE_ADMISSION: "the wait for room at the decode workers",
+    Part.DECODE_ADMISSION: "the wait for room at the decode workers, an estimate",
     Part.COMPUTE: "the prompt's own computation",
     Part.ENCODER: "the encoding of images, sounds and the like",
     Part.KV_TRANSFER: "the KV cache's move to the decode worker, at the most",

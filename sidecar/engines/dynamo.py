@@ -5,8 +5,8 @@ frontend and its router until the request went to a worker, and `prefill_time_ms
 queue hides in it. The two come as one number, their sum, which an estimate splits; the router's wait is a part of the queue, whatever the rest is.
 With prefill and decode on workers of their own, that first token is the prefill worker's, and `kv_transfer_estimated_latency_ms` runs from
 there to the decode worker's first one: the KV cache's move, and one step of the decode (`kv_transfer_estimated_latency_secs`: "upper bound").
-It is a part of first_token. The wait for a place at the decode worker is in it too: what exceeds the usual move while that worker was full is
-estimated as decode_admission, a part of the queue. It is exactly 0 where the decode worker was first (workers that meet by bootstrap ports): then it is not known, and
+It is a part of first_token. The wait for a place at the decode worker is in it too, and estimated as decode_admission, a part of the queue
+(`observe/admissions.py`). It is exactly 0 where the decode worker was first (workers that meet by bootstrap ports): then it is not known, and
 that time is the rest of first_token. `router_queue_depth` is a number of requests and no time: it is not used.
 
 The timing is read where the client asked for it, and never asked for: it stands in the chunk with the finish reason, from which it could not
@@ -118,7 +118,7 @@ class Dynamo(EngineKind):
             flags="`DYN_REQUEST_TRACE=1 DYN_REQUEST_TRACE_OUTPUT_PATH=DIR/requests` (gzip), or beside it `DYN_REQUEST_TRACE_SINKS=jsonl` and"
             " a path that ends in `.jsonl`; and the sidecar's `engine.request_trace_dir`",
             exact="what `nvext.timing` states, for every client; the counts of tokens",
-            missing="the split, as above; several choices or prompts, which the trace leaves out; `/v1/responses` and `/v1/messages`, whose"
+            missing="the split and the decode worker's queue, as above; several choices or prompts, which the trace leaves out; `/v1/responses` and `/v1/messages`, whose"
             " answers have ids of their own",
         ),
         Channel(

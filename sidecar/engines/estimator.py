@@ -113,7 +113,8 @@ class Visit:
     era: int
     """Number of the engine process it met: after a restart, requests of the old process teach nothing."""
     met_full: bool = False
-    """At an instant between its arrival and its first token as many streams ran as ever have: it may have waited for one of them to end."""
+    """At an instant between its arrival and its first token as many streams ran as ever have, and not for the first time: it may have waited for
+    one of them to end."""
     first_token_at: float | None = None
     steps: tuple[float, ...] = ()
     """Instants of the engine's last outputs to other requests before this first token, oldest first."""
@@ -151,6 +152,8 @@ class Estimator:
         """Seconds until the last first tokens."""
         self._streaming: dict[Hashable, Visit] = {}
         self._most_streaming = 0
+        self._full_at = -inf
+        """Instant of the last first token with which as many streams ran as ever had before."""
         self._steps: deque[float] = deque(maxlen=REMEMBERED_STEPS)
         self._recent: deque[bool] = deque(maxlen=ARRIVALS_CONSIDERED)
         self._recent_idle = 0
@@ -172,7 +175,7 @@ class Estimator:
         recent.append(idle)
         self._recent_idle += idle
         teaches = idle and self._recent_idle >= IDLE_SHARE * len(recent)  # else the engine is saturated
-        full = not idle and running >= self._most_streaming > 0
+        full = not idle and len(self._streaming) >= self._most_streaming > 0
         (self._waiting if streaming else self._hidden)[key] = Visit(at, idle, teaches, self._era, full)
 
     def _hides_a_wait(self, at: float) -> bool:
@@ -187,12 +190,14 @@ class Estimator:
             visit = self._hidden.pop(key, None)  # a stream that its request did not ask for by name
         if visit is not None:
             visit.first_token_at, visit.steps = at, tuple(self._steps)
+            visit.met_full = visit.met_full or self._full_at >= visit.arrived_at
             self._streaming[key] = visit
             self._waits.append(at - visit.arrived_at)
-            if len(self._streaming) >= self._most_streaming:
-                self._most_streaming = len(self._streaming)
-                for other in self._waiting.values():
-                    other.met_full = True
+            streaming = len(self._streaming)
+            if streaming == self._most_streaming:
+                self._full_at = at
+            elif streaming > self._most_streaming:
+                self._most_streaming = streaming  # there was room for one more
         steps = self._steps
         if steps and at - steps[-1] < SAME_STEP_SECONDS:
             steps[-1] = at
@@ -251,8 +256,7 @@ class Estimator:
         cost_seconds, samples, behind = price
         seconds, basis, more = ttft, "idle", 1.0
         if behind:
-            behind = min(behind, max(0.0, ttft - cost_seconds))
-            seconds, basis = ttft - behind, "told"
+            seconds, basis = max(ttft - behind, min(cost_seconds, ttft)), "told"
         if not visit.idle:  # else it is quicker or slower than usual: no other request was ahead of it
             seconds, basis = visit.prefill(cost_seconds, visit.arrived_at + seconds)
             more += OF_FEW_SAMPLES / samples
@@ -274,6 +278,7 @@ class Estimator:
         self._recent_idle = 0
         self._steps.clear()
         self._most_streaming = 0
+        self._full_at = -inf
         self._waits.clear()
 
     def keep_only(self, models: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """The parts of a phase, as an engine states them: a router's wait within the queue, the move of a KV cache before the first token.
 
-A closed set, each part in one phase. What is stated is never stretched: the rest of its phase stays the rest, so that parts and rest add up to
+A closed set, each part in one phase. One is estimated, the wait for a decode worker (`observe/admissions.py`). What is stated is never stretched: the rest of its phase stays the rest, so that parts and rest add up to
 the phase. Parts that are together longer than their phase contradict it, and of that phase none is known. Pure; it knows no engine.
 """
 

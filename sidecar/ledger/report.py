@@ -98,15 +98,16 @@ class EngineReport(msgspec.Struct, frozen=True, eq=False):
         return replace(self, queue_seconds=queue, untold_seconds=untold, kv_transfer_seconds=transfer, parts=parts)
 
     def admitted_after(self, seconds: float) -> "EngineReport":
-        """The report with so many of the seconds that it states for the KV cache's move taken for the wait before it, for a place at the worker of
-        the decode. `seconds`: at least 0.
+        """The report with so many seconds of the part that is the KV cache's move taken for the wait before it, for a place at the worker of
+        the decode. `kv_transfer_seconds` stays as it is stated. `seconds`: at least 0.
         """
-        if not seconds or self.kv_transfer_seconds is None:
+        if not seconds:
             return self
-        left = max(0.0, self.kv_transfer_seconds - seconds)
-        others = (part for part in self.parts if part.part is not Part.KV_TRANSFER)
-        parts = (*others, StatedPart(Part.DECODE_ADMISSION, seconds), StatedPart(Part.KV_TRANSFER, left))
-        return replace(self, kv_transfer_seconds=left, parts=parts)
+        parts = [
+            part._replace(seconds=max(0.0, part.seconds - seconds)) if part.part is Part.KV_TRANSFER else part
+            for part in self.parts
+        ]
+        return replace(self, parts=(*parts, StatedPart(Part.DECODE_ADMISSION, seconds)))
 
     def behind(self, outer: "EngineReport") -> "EngineReport":
         """The report with the queue before it, as another report states it."""

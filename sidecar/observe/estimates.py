@@ -16,6 +16,7 @@ from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
+from sidecar.observe.admissions import Admissions
 from sidecar.pod.costs.prefill_cost import Lengths, Refusal
 from sidecar.pod.costs.prompt_costs import PromptCosts, Usual
 from sidecar.timeline.held_back import first_token_seen
@@ -31,6 +32,7 @@ class Estimates:
         self.arrived = self.estimator.arrived
         self.spoke = self.estimator.spoke
         self.forget = self.estimator.forget
+        self._admissions = Admissions()
         self._models = metrics.models
         self._ready = metrics.gauge(c.ESTIMATOR_READY)
         self._samples = metrics.gauge(c.ESTIMATOR_SAMPLES)
@@ -91,11 +93,12 @@ class Estimates:
         """The report with the estimate in what it leaves open. Whatever it states besides, queue and prefill leave room for it."""
         both, costs, marks, admission = ttft, self.estimator.costs, account.marks, 0.0
         if known.merged_seconds is None:
-            both = max(0.0, ttft - estimate.behind_seconds)
+            both = max(0.0, ttft - estimate.behind_seconds, min(ttft, estimate.prefill_seconds))
         else:
             behind = max(0.0, ttft - known.merged_seconds)
-            admission = _admission(known, estimate, behind)
-            costs.behind(account.labels.model, account.prompt_lengths, behind - admission)
+            admission = self._admissions.seconds(known, estimate, behind)
+            if not estimate.met_full or not estimate.behind_seconds:  # else a wait may be in it, which is not usual
+                costs.behind(account.labels.model, account.prompt_lengths, behind)
         if known.decode_seconds is not None and marks.flushed_at is not None and marks.received_at is not None:
             both = min(both, max(0.0, marks.flushed_at - marks.received_at - known.decode_seconds))
         if known.prefill_seconds is not None and not known.merged:
@@ -135,7 +138,8 @@ class Estimates:
         if account.marks.received_at is not None:
             at = account.marks.received_at
             ttft = account.ledger.ttft_seconds
-            behind = None if ttft is None else max(0.0, ttft - queue.seconds - prefill.seconds)
+            full = estimate is not None and estimate.met_full
+            behind = None if ttft is None or full else max(0.0, ttft - queue.seconds - prefill.seconds)
             self.estimator.reported(
                 labels.model, account.prompt_lengths, prefill.seconds, at, estimate, behind_seconds=behind
             )
@@ -156,12 +160,3 @@ class Estimates:
         self._answers.begin()
         self._verdicts.begin()
         self._intervals.begin()
-
-
-def _admission(known: EngineReport, estimate: Estimate, behind_seconds: float) -> float:
-    """Seconds of the stated move of a KV cache that were a wait for a place at the worker of the decode: what it took beyond such a move, if
-    as many streams ran meanwhile as ever have. Else the move itself was slow. `behind_seconds`: from the prefill to the first token.
-    """
-    if not estimate.met_full or not estimate.behind_seconds or estimate.basis in UNQUEUED:
-        return 0.0
-    return min(known.kv_transfer_seconds or 0.0, max(0.0, behind_seconds - estimate.behind_seconds))

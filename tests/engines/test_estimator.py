@@ -341,6 +341,65 @@ def test_the_end_of_a_prefill_is_before_the_first_token_by_what_reports_tell(idl
     assert found.prefill_seconds == pytest.approx(1.0 if idle else 0.5)
 
 
+def test_the_time_behind_is_the_usual_one_also_where_the_prefill_was_quick() -> None:
+    """A prompt that was cached has less: what its TTFT leaves is not taken for the usual, because more than that would be called a wait."""
+    estimator, lengths = Estimator(), (Length(1_000, TOKENS),)
+    for _ in range(20):
+        estimator.reported("m", lengths, 0.4, 1.0, behind_seconds=0.2)
+
+    found = estimator.prefill("m", lengths, Visit(10.0, idle=True, teaches=True, era=0, first_token_at=10.3))
+
+    assert isinstance(found, Estimate)
+    assert found.behind_seconds == pytest.approx(0.2)
+    assert found.prefill_seconds == pytest.approx(0.3)
+
+
+def full_met(streams: int, *, beside: int, meanwhile: int = 0) -> bool:
+    """Whether a request meets the engine full, on which so many streams ran at once, before. `beside`: those that run when it comes;
+    `meanwhile`: those that begin before its own first token.
+    """
+    harness = EstimatorHarness()
+    before = [harness.comes() for _ in range(streams)]
+    for stream in before:
+        harness.speaks(stream, after=0.1)
+    for stream in before:
+        harness.estimator.left(stream)
+    for stream in [harness.comes() for _ in range(beside)]:
+        harness.speaks(stream, after=0.1)
+    others = [harness.comes() for _ in range(meanwhile)]
+    asked = harness.comes()
+    for stream in (*others, asked):
+        harness.speaks(stream, after=0.1)
+    visit = harness.estimator.left(asked)
+    assert visit is not None
+    return visit.met_full
+
+
+@pytest.mark.parametrize(("beside", "meanwhile", "full"), [(4, 0, True), (3, 1, True), (3, 0, False), (2, 1, False)])
+def test_a_request_meets_the_engine_full_where_as_many_streams_run_as_ever_have(
+    beside: int, meanwhile: int, full: bool
+) -> None:
+    assert full_met(4, beside=beside, meanwhile=meanwhile) is full
+
+
+def test_more_streams_than_ever_show_that_there_was_room() -> None:
+    """A burst onto a fresh process: each stream of it is one more than there was."""
+    assert not full_met(0, beside=0, meanwhile=20)
+
+
+def test_a_request_that_is_not_streamed_takes_no_streams_place() -> None:
+    harness = EstimatorHarness().taught()
+    harness.now += 10
+    harness.comes(streaming=False)
+    asked = harness.comes()
+    harness.speaks(asked, after=0.1)
+
+    visit = harness.estimator.left(asked)
+
+    assert visit is not None
+    assert not visit.met_full
+
+
 @pytest.mark.parametrize("lasts", [25, 60, 400])
 def test_intervals_hold_four_fifths_also_where_the_load_comes_and_goes(lasts: int) -> None:
     """For so many requests estimates are right but for a factor of 1.3, then they are twice what they should be; and again."""
