@@ -87,7 +87,7 @@ def test_an_incident_is_paged_by_its_phase_and_its_end_is_told(theatre: Theatre,
         assert resolution, "the page came, but no message that it is over"
         assert stack.paged(before) == [phase]
         assert page["labels"] | {"phase": phase, "severity": "page", "namespace": "demo"} == page["labels"]
-        assert POD in page["annotations"]["summary"]
+        assert POD in (page["annotations"].get("worst_pod"), page["annotations"]["summary"].partition(":")[0])
         assert page["annotations"]["runbook_url"].partition("?")[0].endswith(f"/runbooks/{page['labels']['alertname']}")
 
 
