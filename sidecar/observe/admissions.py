@@ -25,6 +25,13 @@ USUAL_RATIO, USUAL_SECONDS = 1.25, 0.01
 """A move is as usual up to this factor and this time more."""
 
 
+def may_hold_a_wait(estimate: Estimate | None, *, moved: bool) -> bool:
+    """Whether the time behind a prefill may hold such a wait, and so tells not what is usual. `moved`: between two workers. While no usual time is
+    known, any is better than none.
+    """
+    return moved and estimate is not None and estimate.met_full and estimate.behind_seconds > 0.0
+
+
 class Admissions:
     """The waits at one engine. A call takes a few us."""
 

@@ -16,7 +16,7 @@ from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
-from sidecar.observe.admissions import Admissions
+from sidecar.observe.admissions import Admissions, may_hold_a_wait
 from sidecar.pod.costs.prefill_cost import Lengths, Refusal
 from sidecar.pod.costs.prompt_costs import PromptCosts, Usual
 from sidecar.timeline.held_back import first_token_seen
@@ -97,7 +97,7 @@ class Estimates:
         else:
             behind = max(0.0, ttft - known.merged_seconds)
             admission = self._admissions.seconds(known, estimate, behind)
-            if not estimate.met_full or not estimate.behind_seconds:  # else a wait may be in it, which is not usual
+            if not may_hold_a_wait(estimate, moved=known.kv_transfer_seconds is not None):
                 costs.behind(account.labels.model, account.prompt_lengths, behind)
         if known.decode_seconds is not None and marks.flushed_at is not None and marks.received_at is not None:
             both = min(both, max(0.0, marks.flushed_at - marks.received_at - known.decode_seconds))
@@ -138,8 +138,10 @@ class Estimates:
         if account.marks.received_at is not None:
             at = account.marks.received_at
             ttft = account.ledger.ttft_seconds
-            full = estimate is not None and estimate.met_full
-            behind = None if ttft is None or full else max(0.0, ttft - queue.seconds - prefill.seconds)
+            moved = account.kv_transfer_seconds is not None or Phase.UNATTRIBUTED in shares
+            behind = None
+            if ttft is not None and not may_hold_a_wait(estimate, moved=moved):
+                behind = max(0.0, ttft - queue.seconds - prefill.seconds)
             self.estimator.reported(
                 labels.model, account.prompt_lengths, prefill.seconds, at, estimate, behind_seconds=behind
             )

@@ -5,7 +5,7 @@ import pytest
 from sidecar.ledger.account import Estimate
 from sidecar.ledger.phase_parts import Part, StatedPart
 from sidecar.ledger.report import EngineReport
-from sidecar.observe.admissions import FEWEST_USUAL, RECENT_MOVES, Admissions
+from sidecar.observe.admissions import FEWEST_USUAL, RECENT_MOVES, Admissions, may_hold_a_wait
 
 
 USUAL_MOVE = 0.2
@@ -61,6 +61,23 @@ def test_where_no_move_is_as_usual_any_more_nothing_tells_a_wait_from_a_slow_lin
         admissions.seconds(moved(USUAL_MOVE), estimate(), USUAL_MOVE)
 
     assert admissions.seconds(moved(0.5), estimate(), 0.5) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("found", "moved", "may"),
+    [
+        (estimate(), True, True),
+        (estimate(), False, False),
+        (estimate(met_full=False), True, False),
+        (estimate(behind=0.0), True, False),
+        (None, True, False),
+    ],
+)
+def test_who_may_have_waited_for_a_decode_worker_tells_no_usual_move(
+    found: Estimate | None, moved: bool, may: bool
+) -> None:
+    """An engine of one worker has no such wait: what its front end takes under load is learned."""
+    assert may_hold_a_wait(found, moved=moved) is may
 
 
 def test_the_wait_is_a_part_of_the_queue_and_leaves_the_stated_move_as_it_is() -> None:
