@@ -218,14 +218,14 @@ _BEFORE = """\
 
 <!-- `python -m tests.real.mixed_table`, from runs of tests/real/test_mixed_clients.py -->
 
-`sidecar serve` stands before each engine and is told nothing about it (Triton: the port of its page). Twelve clients on four slots send
+`sidecar serve` knows nothing about the engine behind it (Triton: the port of its page). Twelve clients on four slots send
 every API, half of them ask for usage, some have n = 2, tools, structured output or a whole answer, or leave in the queue, the prefill or the
-decode. The first requests teach and are not counted. Triton's rows are of text by KServe's API, from one client and from three. "Under load" are
+decode. The first requests teach and are not counted. Triton's rows are of text by KServe's API, from one client and three. "Under load" are
 280 chats and completions (tests/real/test_dynamo_ledgers.py), the last 160 judged by Dynamo's trace and its mocker's laws of prefills and moves.
 
 Shares are of streamed requests that ended well with output. **sums**: largest difference of a phase's sum to the engine's own, of the first
 load or of the split requests (vLLM's spans, llama.cpp's heads, the word of Triton's model). **clock**: difference of the TTFT to the
-client's, median and most. **queue or prefill?**: right answers where the engine's own values differ by over 20 % or 20 ms, of all and of the
+client's, median and most. **queue or prefill?**: right answers where the engine's own values differ by over 20 % or 20 ms, of all and the
 slowest tenth; no split is not right.
 
 """
