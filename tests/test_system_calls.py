@@ -92,6 +92,11 @@ class Caller:
             assert read, data
             data += read
 
+    def gets(self, prompt: bytes, end: bytes) -> None:
+        """Ask, and read until the answer has come so far."""
+        self.asks(prompt)
+        self.until(end)
+
     def close(self) -> None:
         self._socket.close()
 
@@ -138,21 +143,17 @@ def test_each_system_call_of_a_request_and_of_an_event_serves_its_bytes(tmp_path
     out = tmp_path / "calls"
     with sidecar_and_engine(tmp_path) as (sidecar, engine, loop):
         caller = Caller(sidecar.port)
-        caller.asks(b"whole")
-        caller.until(LAST)
+        caller.gets(b"whole", LAST)
         with traced(sidecar, out):
             for _ in range(ROUNDS):
-                caller.asks(b"whole")
-                caller.until(LAST)
-            caller.asks(b"stream")
-            caller.until(EVENT)
+                caller.gets(b"whole", LAST)
+            caller.gets(b"stream", EVENT)
             for _ in range(ROUNDS):
                 loop.run(engine.send(EVENT))
                 caller.until(EVENT)
             loop.run(engine.send(LAST))
             caller.until(LAST)
-            caller.asks(b"whole")  # once it is read, the stream before it is over
-            caller.until(LAST)
+            caller.gets(b"whole", LAST)  # once it is read, the stream before it is over
         caller.close()
     main = str(sidecar.process.pid)
     calls = [(name, rest) for thread, name, rest in CALL.findall(out.read_text()) if thread == main]
@@ -174,8 +175,7 @@ def test_no_byte_waits_for_an_acknowledgement_on_either_side(tmp_path: Path) -> 
     with sidecar_and_engine(tmp_path) as (sidecar, _, _):
         with traced(sidecar, out):
             caller = Caller(sidecar.port)
-            caller.asks(b"whole")
-            caller.until(LAST)
+            caller.gets(b"whole", LAST)
         caller.close()
     calls = [(name, rest) for _, name, rest in CALL.findall(out.read_text())]
     (client,) = {rest.split(",")[0] for name, rest in calls if name == "read" and '"POST' in rest}
@@ -192,11 +192,9 @@ def test_the_head_of_a_stream_is_acknowledged_at_once(tmp_path: Path) -> None:
     out = tmp_path / "calls"
     with sidecar_and_engine(tmp_path) as (sidecar, engine, loop):
         caller = Caller(sidecar.port)
-        caller.asks(b"whole")
-        caller.until(LAST)
+        caller.gets(b"whole", LAST)
         with traced(sidecar, out):
-            caller.asks(b"stream")
-            caller.until(EVENT)
+            caller.gets(b"stream", EVENT)
             loop.run(engine.send(LAST))
             caller.until(LAST)
         caller.close()
