@@ -118,8 +118,8 @@ class Dynamo(EngineKind):
             flags="`DYN_REQUEST_TRACE=1 DYN_REQUEST_TRACE_OUTPUT_PATH=DIR/requests` (gzip), or beside it `DYN_REQUEST_TRACE_SINKS=jsonl` and"
             " a path that ends in `.jsonl`; and the sidecar's `engine.request_trace_dir`",
             exact="what `nvext.timing` states, for every client; the counts of tokens",
-            missing="the split and the decode worker's queue, as above; several choices or prompts, which the trace leaves out; `/v1/responses` and `/v1/messages`, whose"
-            " answers have ids of their own",
+            missing="the split and the decode worker's queue, as above; several choices or prompts, which the trace leaves out; `/v1/responses`"
+            " and `/v1/messages`, whose answers have ids of their own",
         ),
         Channel(
             name="spans",

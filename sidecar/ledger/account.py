@@ -112,8 +112,8 @@ class Estimate(NamedTuple):
     basis: str
     """The way in which it was found (`engines/estimator.py`)."""
     behind_seconds: float = 0.0
-    """From the end of such a prefill to the first token, as reports on others told it, were it more than this TTFT; 0: it is contained in the
-    prefill."""
+    """From the end of such a prefill to the first token, as reports on others told it, also where that is more than this TTFT; 0: no report told
+    it, and it is contained in the prefill."""
     met_full: bool = False
     """Between its arrival and its first token as many streams ran as ever have, so that it may have waited for one of them to end."""
 

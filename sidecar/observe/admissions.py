@@ -40,7 +40,9 @@ class Admissions:
         """Whether each of the last moves was as usual."""
 
     def seconds(self, known: EngineReport, estimate: Estimate, behind_seconds: float) -> float:
-        """Seconds of the wait, 0 where there was none or it is not known. `behind_seconds`: from queue and prefill to the first token."""
+        """Seconds of the stated move that are taken for a wait: 0 where there was none, and where none is told from the move, which then stays as
+        it is stated. Remembers whether this move was as usual. `behind_seconds`: from queue and prefill to the first token.
+        """
         usual = estimate.behind_seconds
         if not usual or known.kv_transfer_seconds is None:
             return 0.0
