@@ -230,7 +230,7 @@ COMMANDS_THAT_PRINT = {
     "capacity": ["capacity", "--model=llama-3.1-8b"],
     "doctor": ["doctor", "--sidecar.url=http://127.0.0.1:1"],
     "export": ["export", "routes", "--out=written"],
-    "inject": ["inject", "--all", "deployment.yaml"],
+    "inject": ["inject", "--image=x", "--all", "deployment.yaml"],
     "demo": ["demo", "--plain", "--port=0", "--admin-port=0"],
 }
 

@@ -171,12 +171,6 @@ def test_usual_values_are_kept_in_a_volume_that_may_be_written(name: str, tmp_pa
     assert "emptyDir" in volumes[mount["name"]]
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_the_image_has_the_version_of_the_package(name: str) -> None:
-    """One spelling: a release that changes the one and not the other is red."""
-    assert sidecar(documented(name))["image"] == f"{OURS}:{__version__}"
-
-
 def test_every_text_that_names_a_tag_of_the_image_names_this_one() -> None:
     texts = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md"), *(CHECKOUT / "deploy").rglob("*.*")]
     tags = {

@@ -3,6 +3,7 @@
 Knows columns, and nothing of what is said.
 """
 
+import string
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -14,6 +15,8 @@ READER_LEFT = 128 + 13
 WIDTH = 80
 """Columns where the width is not known: in a pipe, a file, a log."""
 _NARROWEST = 40
+_SPACES = f"{string.whitespace}\u00a0"
+"""Folding writes the first ones as spaces and ends of lines; the last one keeps two words together."""
 
 
 def width() -> int:
@@ -33,9 +36,19 @@ def folded(text: str, columns: int, first: str = "", rest: str | None = None) ->
 
     A word that is too long stands alone and whole: flags and addresses are there to be copied.
     """
+    text = printable(text)
     rest = " " * len(first) if rest is None else rest
     return textwrap.wrap(
         text, columns, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def printable(text: str) -> str:
+    """The text with Python's escape in place of each character that is not printed: a terminal obeys some that a file may hold."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in _SPACES else each.encode("unicode_escape").decode() for each in text
     )
 
 

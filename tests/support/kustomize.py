@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from sidecar import __version__
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.kustomize_component import component
 from sidecar.commands.inject.manifest_text import read
@@ -28,7 +29,9 @@ DEPLOY = CHECKOUT / "deploy"
 MANIFESTS = CHECKOUT / "tests/commands/inject/manifests"
 DOCUMENTED = {path.stem.removeprefix("documented-"): path for path in sorted(MANIFESTS.glob("documented-*.yaml"))}
 """The manifest of each engine's own project, by the engine's name, with our label."""
-WITH_CONFIG = PodSettings(config_map="llm-phase-sidecar")
+IMAGE = f"--image=registry.example.com/llm-phase-sidecar:{__version__}"
+"""The flag that `sidecar inject` requires."""
+WITH_CONFIG = PodSettings(image=IMAGE.partition("=")[2], config_map="llm-phase-sidecar")
 """The ConfigMap of deploy/base."""
 
 

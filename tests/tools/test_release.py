@@ -18,10 +18,10 @@ CHECKOUT = Path(__file__).parents[2]
 VERSION = r"([0-9]+\.[0-9]+\.[0-9]+)"
 PLACES = {
     "sidecar/__init__.py": rf'^__version__ = "{VERSION}"$',
-    "deploy/base/pod.yaml": rf"image: {NAME}:{VERSION}$",
     "CHANGELOG.md": rf"\A.*?^## {VERSION}",
     "docs/upgrading.md": rf"\A# From \S+ to {VERSION}$",
     "docs/doctor.md": rf"sidecar +version {VERSION} answers",
+    "docs/inject.md": rf"docker push \S+/{NAME}:{VERSION}$",
     "docs/releases.md": rf"{NAME.replace('-', '_')}-{VERSION}",
     f"{CHART}/Chart.yaml": rf'^(?:version|appVersion): "?{VERSION}"?$',
 }

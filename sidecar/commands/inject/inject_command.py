@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as File
 
+from sidecar import __version__
 from sidecar.commands.inject import bypassing
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.edited_object import ChangedSinceError, undone
@@ -22,12 +23,16 @@ from sidecar.commands.inject.manifest_text import Document, ManifestError, read,
 from sidecar.commands.inject.pod_with_sidecar import PodSettings
 from sidecar.commands.inject.ways_to_pods import called
 from sidecar.commands.inject.workload_kinds import Path
-from sidecar.config.folding import FAILED, MISUSED, OK, errors_text
+from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, printable
 
 
 _STANDARD_INPUT = "-"
 _EQUALITIES = re.compile(r"[^=,\s]+=[^=,\s]*(?:,[^=,\s]+=[^=,\s]*)*")
 _IMAGE = re.compile(r"[a-z0-9][\w.:/@-]{0,255}")
+_NO_IMAGE = (
+    "--image is required, and missing: no registry has the sidecar's image yet. Build one of your own from the Dockerfile of its"
+    f" repository (docker build -t REGISTRY/llm-phase-sidecar:{__version__} .), push it, and name it here (docs/inject.md)"
+)
 _SPEC_PATH = re.compile(r"(\w+)=([\w-]+(?:\.[\w-]+)*)")
 
 
@@ -55,8 +60,10 @@ def inject(argv: Sequence[str]) -> int:
         ),
         *(
             []
-            if not known.image or _IMAGE.fullmatch(known.image)
+            if _IMAGE.fullmatch(known.image)
             else [f"--image {known.image}: registry/name:tag or registry/name@sha256:digest is meant"]
+            if known.image
+            else [_NO_IMAGE]
         ),
     ]
     if wrong:

@@ -4,6 +4,7 @@ import argparse
 
 from sidecar.commands.inject.attaching import ASKED
 from sidecar.commands.inject.engine_in_pod import HOOKS
+from sidecar.commands.inject.pod_with_sidecar import IMAGE
 from sidecar.config.flag_parser import Parser
 from sidecar.config.folding import width
 
@@ -19,16 +20,16 @@ What cannot be attached whole is refused, with what to do, and nothing is
 written then.
 """
 _INJECT_ENDS = """\
-examples:
-  sidecar inject vllm.yaml | kubectl apply -f -
+examples, with the image's name in $IMAGE:
+  sidecar inject --image=$IMAGE vllm.yaml | kubectl apply -f -
       Attach what asks for it in the file. The pods of these workloads are made
       anew, once.
-  helm template vllm ./chart | sidecar inject --all --diff
+  helm template vllm ./chart | sidecar inject --image=$IMAGE --all --diff
       See what would change.
-  sidecar inject --kustomize vllm.yaml > sidecar/kustomization.yaml
+  sidecar inject --image=$IMAGE --kustomize vllm.yaml > s/kustomization.yaml
       For a kustomization with the lines `resources: [vllm.yaml]` and
-      `components: [sidecar]`.
-  sidecar inject vllm.yaml > attached.yaml
+      `components: [s]`.
+  sidecar inject --image=$IMAGE vllm.yaml > attached.yaml
       Keep it: it is what the two commands below read.
   sidecar uninject attached.yaml
       Take it out again.
@@ -88,7 +89,10 @@ def inject_parser() -> argparse.ArgumentParser:
     )
     pods = parser.add_argument_group("the sidecar")
     pods.add_argument(
-        "--image", default="", metavar="IMAGE", help="its image (default llm-phase-sidecar, with this version's tag)"
+        "--image",
+        default=IMAGE,
+        metavar="IMAGE",
+        help=f"its image, as your cluster pulls it ({f'default {IMAGE}' if IMAGE else 'required'})",
     )
     pods.add_argument(
         "--config-map", default="", metavar="NAME", help="a ConfigMap with sidecar.yml (default: none is needed)"

@@ -21,6 +21,8 @@ from sidecar.config.schema import ProxyConfig, WebConfig
 
 
 TRAFFIC, ADMIN = ProxyConfig().address.port, WebConfig().address.port
+IMAGE = ""
+"""The sidecar's image by a name that every cluster can pull, with its tag. A release sets it; while it is empty, `--image` is required."""
 NAME = "sidecar"
 ATTACHED = "llm-phase-sidecar"
 """Label of a pod with a sidecar, and its value below: PodMonitor, admin Service and NetworkPolicy select by it."""
@@ -34,7 +36,7 @@ _USUAL_GRACE_SECONDS = 30
 class PodSettings:
     """The user's choices for all pods. `hook`: a name of `HOOKS`, empty for the engine's own."""
 
-    image: str = ""
+    image: str = IMAGE
     config_map: str = ""
     hook: str = ""
     plain: bool = False
@@ -171,10 +173,9 @@ def _ports_moved(spec: Object, found: Found, port: int) -> list[tuple[Path, Any]
 
 
 def _container(settings: PodSettings, found: Found, engine_port: int, listens: int, led: Led) -> Object:
-    container: Object = dict(_shipped_pod()["initContainers"][0])
+    container: Object = {"name": NAME, "image": settings.image, **_shipped_pod()["initContainers"][0]}
     del container["restartPolicy"]
     of_revision = led is Led.BY_REVISION
-    container["image"] = settings.image or container["image"]
     container["args"] = [
         f"--engine.url=http://127.0.0.1:{engine_port}",
         *(["--config.file=/etc/sidecar/sidecar.yml"] if settings.config_map else []),

@@ -12,6 +12,7 @@ import pytest
 from sidecar.cli import main
 from sidecar.commands.inject.inject_command import COMMANDS
 from sidecar.commands.inject.manifest_text import read
+from tests.support.kustomize import IMAGE
 
 
 MANIFESTS = Path(__file__).parent / "manifests"
@@ -26,7 +27,7 @@ def run(
     monkeypatch.setenv("COLUMNS", "999")
     if given is not None:
         monkeypatch.setattr(sys, "stdin", io.StringIO(given))
-    code = main(argv)
+    code = main([*argv, IMAGE] if argv[0] == "inject" else argv)
     said = capsys.readouterr()
     return code, said.out, said.err
 
@@ -95,6 +96,15 @@ def test_one_refusal_and_nothing_is_written(capsys: Streams, monkeypatch: pytest
     assert (code, out) == (2, "")
     assert said.startswith("sidecar inject: Pod p: it has several engines (a, b)")
     assert said.endswith("sidecar inject: nothing is written; `sidecar inject --help` explains every flag\n")
+
+
+@pytest.mark.parametrize("flag", [[], ["--image="], ["--image=Not/An Image"]])
+def test_an_image_that_no_cluster_can_pull_is_refused(flag: list[str], capsys: Streams) -> None:
+    """Pods would wait for an image that is in no registry, and the Service would lead to them."""
+    assert main(["inject", "--all", *flag, str(DEPLOYMENT)]) == 2
+    said = capsys.readouterr()
+
+    assert (said.out, "registry" in said.err.lower()) == ("", True)
 
 
 def test_all_wrong_flags_and_files_are_told_at_once(

@@ -22,7 +22,7 @@ from sidecar.commands.inject.manifest_text import read
 from sidecar.config.quick_yaml import read_yaml
 from tests.support.helm import Helm
 from tests.support.imports import CHECKOUT
-from tests.support.kustomize import built, keyed, made, objects_in
+from tests.support.kustomize import IMAGE, built, keyed, made, objects_in
 from tests.support.schemas import refused
 
 
@@ -80,9 +80,9 @@ def attached(text: str) -> dict[tuple[str, str], Any]:
 
 
 def test_helm_3_runs_it_as_an_executable_and_the_rest_of_the_chart_stays(helm: Helm, tmp_path: Path) -> None:
-    """helm upgrade ... --post-renderer sidecar --post-renderer-args inject --post-renderer-args --all"""
+    """helm upgrade ... --post-renderer sidecar --post-renderer-args inject --post-renderer-args --image=... --post-renderer-args --all"""
     text = rendered(helm, tmp_path, "v3")
-    done = piped(["sidecar", "inject", "--all"], text)
+    done = piped(["sidecar", "inject", IMAGE, "--all"], text)
     hook = part(text, "kind: Job")
 
     attached(done)
@@ -109,7 +109,7 @@ def test_helm_4_runs_it_as_the_plugin_that_is_shipped(helm: Helm, tmp_path: Path
     for at, one in enumerate(objects):
         one["metadata"].setdefault("annotations", {})[FILE_NAME] = f"engine/templates/{at}.yaml"
     text = yaml.safe_dump_all(objects, sort_keys=False)
-    done = piped([command["command"], *command["args"], "--all"], text)
+    done = piped([command["command"], *command["args"], IMAGE, "--all"], text)
     after = attached(done)
 
     assert [one["metadata"]["annotations"][FILE_NAME] for one in objects_in(done)] == [
@@ -138,7 +138,7 @@ def test_the_plugin_is_what_helm_4_reads() -> None:
 
 def patches_of(file: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """The folder of the component that `sidecar inject --kustomize` writes for this file."""
-    assert main(["inject", "--all", "--kustomize", str(file)]) == 0
+    assert main(["inject", IMAGE, "--all", "--kustomize", str(file)]) == 0
     component = folder / "sidecar"
     component.mkdir(exist_ok=True)
     (component / "kustomization.yaml").write_text(capsys.readouterr().out)
@@ -147,7 +147,7 @@ def patches_of(file: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def injected(file: Path, capsys: pytest.CaptureFixture[str]) -> list[Any]:
     """The objects that `sidecar inject` writes, those of a List one by one, as kustomize has them."""
-    assert main(["inject", "--all", str(file)]) == 0
+    assert main(["inject", IMAGE, "--all", str(file)]) == 0
     return [plain(one) for document in read(capsys.readouterr().out, file.name) for one in document.objects]
 
 

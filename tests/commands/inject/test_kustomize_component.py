@@ -12,7 +12,7 @@ from sidecar.cli import main
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.kustomize_component import component
 from sidecar.commands.inject.manifest_text import read, written
-from tests.support.kustomize import MANIFESTS, Objects, built, keyed, made
+from tests.support.kustomize import IMAGE, MANIFESTS, Objects, built, keyed, made
 
 
 EVERY = sorted(MANIFESTS.glob("*.yaml"))
@@ -155,7 +155,7 @@ def test_the_container_and_the_port_of_an_engine_that_is_not_known_are_two_lines
     """Without them nothing is written, and the message names both."""
     file = tmp_path / "own.yaml"
     file.write_text(UNKNOWN)
-    assert main(["inject", "--kustomize", str(file)]) == 2
+    assert main(["inject", IMAGE, "--kustomize", str(file)]) == 2
     output, errors = capsys.readouterr()
     assert (output, "engine-container" in errors) == ("", True)
 
@@ -181,10 +181,10 @@ def test_the_patches_alone_do_it_too_as_flux_takes_them_for_a_rendered_chart(tmp
 
 def test_the_command_prints_the_component_and_its_own_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x y.yaml").write_text(ONE)
-    assert main(["inject", "--kustomize", "--all", str(tmp_path / "x y.yaml")]) == 0
+    assert main(["inject", IMAGE, "--kustomize", "--all", str(tmp_path / "x y.yaml")]) == 0
     text = capsys.readouterr().out
 
-    assert text.startswith(f"# Made by: sidecar inject --kustomize --all '{tmp_path}/x y.yaml'\n")
+    assert text.startswith(f"# Made by: sidecar inject {IMAGE} --kustomize --all '{tmp_path}/x y.yaml'\n")
     assert yaml.safe_load(text)["kind"] == "Component"
 
 
@@ -210,12 +210,12 @@ def test_an_object_without_a_name_is_refused(tmp_path: Path, capsys: pytest.Capt
         (MANIFESTS / "job.yaml").read_text().replace("{name: batch", "{generateName: batch")
     )
 
-    assert main(["inject", "--kustomize", "--all", str(tmp_path / "x.yaml")]) == 2
+    assert main(["inject", IMAGE, "--kustomize", "--all", str(tmp_path / "x.yaml")]) == 2
     assert "it has no name, and kustomize finds objects by their names" in " ".join(capsys.readouterr().err.split())
 
 
 def test_where_nothing_would_change_no_component_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.yaml").write_text(ONE)
 
-    assert main(["inject", "--kustomize", str(tmp_path / "x.yaml")]) == 2
+    assert main(["inject", IMAGE, "--kustomize", str(tmp_path / "x.yaml")]) == 2
     assert capsys.readouterr().out == ""
