@@ -129,7 +129,7 @@ def bypass(argv: Sequence[str]) -> int:
             name, ["no workload of these manifests has a sidecar: give it what `sidecar inject` has written"]
         )
     sys.stderr.write(errors_text(f"{name}: {line}" for line in cannot))
-    sys.stdout.write("".join(f"{line}\n" for line in told))
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in told))
     return OK if told else MISUSED
 
 

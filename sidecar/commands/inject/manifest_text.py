@@ -9,7 +9,7 @@ two before one of them changes (`owned`). This module knows YAML and JSON, and t
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 
 Object = dict[str, Any]
 """One object of Kubernetes; ruamel's maps are dicts too."""
+_NO_CHARACTER = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+"""Characters that a YAML stream cannot hold (YAML 1.2.2, 5.1), comments and markers included; a terminal obeys some of them."""
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|$)[^\n]*\n?", re.MULTILINE)
 _KINDS_OF_LISTS = ("List", "ConfigMapList")
 _WIDEST = 1 << 20
@@ -51,11 +53,18 @@ class Document:
 
 def read(text: str, source: str) -> list[Document]:
     """The documents of a stream, with the markers between them as documents without objects. Raises ManifestError."""
+    if raw := _NO_CHARACTER.search(text):
+        before = text[: raw.start()].split("\n")
+        place = f"{source}:{len(before)}:{len(before[-1]) + 1}"
+        raise ManifestError(f"{place}: this is no YAML: the character U+{ord(raw[0]):04X} stands there as it is")
     if text.lstrip().startswith(("{", "[")):
         try:
-            return [_of(json.loads(text), text, source, 1, is_json=True)]
-        except ValueError:
+            root = json.loads(text)
+        except (ValueError, RecursionError):
             pass  # YAML in flow style begins like JSON
+        else:
+            if not _is_deep(root):
+                return [_of(root, text, source, 1, is_json=True)]
     found, line = [], 1
     for piece, is_marker in _pieces(text):
         found.append(
@@ -104,11 +113,16 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 def _parsed(text: str, source: str, first_line: int) -> Any:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415  the doctor reads no manifest, as a rule
 
+    from sidecar.commands.inject.bounded_yaml import BeyondBoundError  # noqa: PLC0415  as above
+
     try:
-        return _yaml(text).load(text)
+        # Of an end of line that is two characters, ruamel would take the first for a part of the comment before it.
+        return _yaml(text).load(text.replace("\r\n", "\n"))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{source}:{first_line + mark.line}:{mark.column + 1}" if mark else f"{source}:{first_line}"
+        if isinstance(error, BeyondBoundError):
+            raise ManifestError(f"{place}: {error.problem}, and is not read") from None
         raise ManifestError(f"{place}: this is no YAML: {error.problem or error.context}{_hint(text)}") from None
     except (YAMLError, ValueError) as error:
         raise ManifestError(f"{source}:{first_line}: this is no YAML: {str(error).splitlines()[0]}") from None
@@ -139,6 +153,16 @@ def _objects(root: Any) -> Iterator[Object]:
             yield root
 
 
+def _is_deep(root: Any) -> bool:
+    """Whether it has more levels than a YAML may have."""
+    from sidecar.commands.inject.bounded_yaml import MOST_LEVELS  # noqa: PLC0415  as above
+
+    level = [root]
+    for _ in range(MOST_LEVELS):
+        level = [one for node in level for one in _below(node)]
+    return bool(level)
+
+
 def _shared(root: Any) -> bool:
     """Whether an anchor lets a map or a list stand at two places."""
     seen: set[int] = set()
@@ -149,7 +173,7 @@ def _shared(root: Any) -> bool:
             if id(node) in seen or getattr(node, "merge", None):
                 return True
             seen.add(id(node))
-            rest += node.values() if isinstance(node, dict) else node
+            rest += _below(node)
     return False
 
 
@@ -163,15 +187,21 @@ def _forget_anchors(node: Any) -> None:
     """Take the names off this node and those below it: the original keeps its own."""
     if hasattr(node, "yaml_set_anchor"):  # JSON's have none
         node.yaml_set_anchor(None)
-    if isinstance(node, dict | list):
-        for one in node.values() if isinstance(node, dict) else node:
-            _forget_anchors(one)
+    for one in _below(node):
+        _forget_anchors(one)
+
+
+def _below(node: Any) -> Iterable[Any]:
+    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def _yaml(text: str) -> Any:
     from ruamel.yaml import YAML  # noqa: PLC0415  as above
 
+    from sidecar.commands.inject.bounded_yaml import BoundedComposer  # noqa: PLC0415  as above
+
     yaml = YAML()
+    yaml.Composer = BoundedComposer
     yaml.preserve_quotes = True
     yaml.width = _WIDEST
     yaml.allow_duplicate_keys = False

@@ -140,7 +140,10 @@ def test_what_an_anchor_shares_between_the_objects_of_a_list_becomes_two() -> No
 
 
 def test_a_text_of_windows_stays_one() -> None:
-    (document,) = read("kind: A\r\na:\r\n  b: 1\r\n", "x.yaml")
+    """Its comments too, behind a value, on lines of their own and at the end of a map, and a text of several lines."""
+    text = "# 1\r\nkind: A # 2\r\na:\r\n  # 3\r\n  b: 1\r\n\r\n# 4\r\nd: |\r\n  x\r\n  y\r\n"
+    (document,) = read(text, "x.yaml")
     document.objects[0]["c"], document.changed = 2, True
 
-    assert document.written() == "kind: A\r\na:\r\n  b: 1\r\nc: 2\r\n"
+    assert document.written() == f"{text}c: 2\r\n"
+    assert document.objects[0]["d"] == "x\ny\n"
