@@ -112,19 +112,17 @@ def test_the_sidecar_is_native_and_starts_before_all_others(name: str) -> None:
 def test_the_sidecar_has_rights_and_resources_that_an_admission_controller_accepts(name: str) -> None:
     """And no token of the pod's account: Kubernetes mounts none where a volume is mounted already."""
     container = sidecar(documented(name))
-    user = re.search(r"^USER (\d+)", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)
 
-    assert user is not None
     assert container["securityContext"] == {
         "runAsNonRoot": True,
-        "runAsUser": int(user[1]),
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     assert container["resources"]["requests"].keys() == {"cpu", "memory"}
-    assert container["resources"]["limits"].keys() == {"memory"}
+    # KServe's example is Guaranteed by what it states, and stays so.
+    assert container["resources"]["limits"].keys() == {"memory", *(["cpu"] if name == "kserve" else [])}
     assert "/var/run/secrets/kubernetes.io/serviceaccount" in {
         mount["mountPath"] for mount in container["volumeMounts"]
     }

@@ -16,6 +16,7 @@ from sidecar import __version__
 from sidecar.commands.inject import bypassing
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.edited_object import ChangedSinceError, undone
+from sidecar.commands.inject.fitted_container import is_range
 from sidecar.commands.inject.inject_flags import bypass_parser, inject_parser, uninject_parser
 from sidecar.commands.inject.kustomize_component import component
 from sidecar.commands.inject.manifest_shapes import odd_shapes
@@ -65,6 +66,11 @@ def inject(argv: Sequence[str]) -> int:
             if known.image
             else [_NO_IMAGE]
         ),
+    ]
+    wrong += [
+        f"--{each} {stated}: REQUEST or REQUEST:LIMIT is meant, in quantities of Kubernetes, such as {such}, and no limit below its request"
+        for each, stated, such in (("cpu", known.cpu, "500m or 1:2"), ("memory", known.memory, "1Gi or 128Mi:2Gi"))
+        if stated and not is_range(stated)
     ]
     if wrong:
         return _refused(name, wrong)
@@ -150,7 +156,8 @@ def _settings(known: argparse.Namespace) -> Settings:
     for each in known.pod_spec_path:
         kind, path = each.split("=", 1)
         kinds[kind] = tuple(path.split("."))
-    pod = PodSettings(image=known.image, config_map=known.config_map, hook=known.hook, plain=known.plain)
+    names = ("image", "config_map", "hook", "plain", "cpu", "memory")
+    pod = PodSettings(**{name: getattr(known, name) for name in names})
     return Settings(
         every=known.all,
         selector=labels,

@@ -97,6 +97,13 @@ def inject_parser() -> argparse.ArgumentParser:
     pods.add_argument(
         "--config-map", default="", metavar="NAME", help="a ConfigMap with sidecar.yml (default: none is needed)"
     )
+    for name, takes in (("cpu", "CPUs"), ("memory", "memory, as its limit too unless one is given,")):
+        pods.add_argument(
+            f"--{name}",
+            default="",
+            metavar="REQUEST[:LIMIT]",
+            help=f'{takes} that it asks for (default: see docs/inject.md, "What a pod gets")',
+        )
     pods.add_argument("--plain", action="store_true", help="a container beside the engine, for Kubernetes before 1.29")
     pods.add_argument(
         "--no-service", action="store_true", help="what leads traffic stands elsewhere, and leads to port 8900"

@@ -66,14 +66,15 @@ def _steps(edited: Edited) -> str:
     return _patch(target, [step for each in _needed(edited.forward) for step in _told(each)])
 
 
+_OF_THE_ANNOTATION = ("/metadata/annotations", f"/metadata/annotations/{UNDO.replace('/', '~1')}")
+
+
 def _needed(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Without the annotation, which the other patch has, and without tests below a place that was tested whole."""
     tested: list[str] = []
     for step in steps:
         path, is_test = step["path"], step["op"] == "test"
-        if path.startswith("/metadata/annotations") or (
-            is_test and any(f"{path}/".startswith(each) for each in tested)
-        ):
+        if path in _OF_THE_ANNOTATION or (is_test and any(f"{path}/".startswith(each) for each in tested)):
             continue
         tested += [f"{path}/"] if is_test else []
         yield step

@@ -18,6 +18,7 @@ _WORDS_SHAPE: list[Any] = [str]
 _PORTS: list[Any] = [{"containerPort": int, "hostPort": int}]
 _REQUIRED_KEYS = ("containerPort",)
 _PROBE: dict[str, Any] = {"httpGet": {}, "tcpSocket": {}, "grpc": {}}
+_RESOURCES: dict[str, Any] = {"requests": {}, "limits": {}}
 _CONTAINER_SHAPE: dict[str, Any] = {
     "name": str,
     "image": str,
@@ -30,6 +31,7 @@ _CONTAINER_SHAPE: dict[str, Any] = {
     "readinessProbe": _PROBE,
     "livenessProbe": _PROBE,
     "modelFormat": {},
+    "resources": _RESOURCES,
 }
 _POD_SHAPE: dict[str, Any] = {
     "containers": [_CONTAINER_SHAPE],
@@ -37,6 +39,8 @@ _POD_SHAPE: dict[str, Any] = {
     "model": _CONTAINER_SHAPE,
     "mainContainer": _CONTAINER_SHAPE,
     "volumes": [{"name": str}],
+    "securityContext": {"runAsUser": int},
+    "resources": _RESOURCES,
     "terminationGracePeriodSeconds": int,
 }
 _METADATA: dict[str, Any] = {"labels": {}, "annotations": {}}

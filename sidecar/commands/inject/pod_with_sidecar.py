@@ -14,6 +14,7 @@ from typing import Any
 from sidecar.commands.export.shipped_files import DEPLOY, shipped
 from sidecar.commands.inject.edited_object import Edited
 from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, HOOKS, Found, UnclearError, moved
+from sidecar.commands.inject.fitted_container import fit
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.workload_kinds import Led, Path, PodPlace, containers_in
 from sidecar.config.quick_yaml import read_yaml
@@ -28,6 +29,10 @@ ATTACHED = "llm-phase-sidecar"
 """Label of a pod with a sidecar, and its value below: PodMonitor, admin Service and NetworkPolicy select by it."""
 IS_ATTACHED = "attached"
 _FURTHER, _KERNELS_OWN = 10_000, 32_768
+_EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_EVICTABLE_VOLUMES = f"{_EVICTABLE}-local-volumes"
+_STATE = "sidecar-state"
+"""Its volume on the disk of the node."""
 _USUAL_GRACE_SECONDS = 30
 """Kubernetes' default."""
 
@@ -41,6 +46,9 @@ class PodSettings:
     hook: str = ""
     plain: bool = False
     """A container beside the engine, for Kubernetes before 1.29."""
+    cpu: str = ""
+    """REQUEST or REQUEST:LIMIT; empty for what is shipped."""
+    memory: str = ""
 
 
 def attach(
@@ -62,6 +70,9 @@ def attach(
         container["ports"] = [
             {**port, "hostPort": number} if port["name"] == "traffic" else port for port in container["ports"]
         ]
+    changes = fit(container, spec, settings.cpu, settings.memory)
+    if led is not Led.BY_REVISION:
+        changes += _stays_evictable(edited, (*place.metadata, "annotations"))
     native = led is not Led.BY_REVISION and not settings.plain
     if native:
         container["restartPolicy"] = "Always"
@@ -73,7 +84,16 @@ def attach(
         edited.set((*place.spec, "enableServiceLinks"), False)
     # Knative allows neither a hook nor a grace period.
     stops = [] if led is Led.BY_REVISION else _stops_in_order(edited, place, at, found, settings)
-    return [*_notes(spec, found, host_port, engine_port, takes_port=takes_port), *stops]
+    return [*_notes(spec, found, host_port, engine_port, takes_port=takes_port), *changes, *stops]
+
+
+def _stays_evictable(edited: Edited, annotations: Path) -> list[str]:
+    """Name our volume as one that may be lost. Else its node could not be removed (HasBlockingLocalStorage of cluster-autoscaler's utils/drain)."""
+    there = edited.get(annotations) or {}
+    if _EVICTABLE in there:
+        return []
+    edited.set((*annotations, _EVICTABLE_VOLUMES), ",".join(filter(None, [there.get(_EVICTABLE_VOLUMES), _STATE])))
+    return [f"{_EVICTABLE_VOLUMES} names its volume {_STATE}, which would keep a node up that is not needed"]
 
 
 def _notes(
@@ -228,8 +248,8 @@ def _volumes(settings: PodSettings, led: Led) -> list[Mapping[str, Any]]:
     if settings.config_map:
         volumes.append({"name": "sidecar-config", "configMap": {"name": settings.config_map}})
     if led is not Led.BY_REVISION:
-        volumes.append({"name": "sidecar-state", "emptyDir": {"sizeLimit": "128Mi"}})
-    volumes.append({"name": "sidecar-no-token", "emptyDir": {"sizeLimit": "1Mi"}})
+        volumes.append({"name": _STATE, "emptyDir": {"sizeLimit": "128Mi"}})
+    volumes.append({"name": "sidecar-no-token", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
     return volumes
 
 
