@@ -273,6 +273,7 @@ class BesideTraffic:
             version=__version__,
             engine=self.engine_side.name,
             source=self.engine_side.source,
+            away=self._serving.engine.away,
             hints=self.engine_side.hints,
             uptime_seconds=self._serving.clock() - self._serving.began_at,
             config="the config before the refused reload" if notes else "as loaded",

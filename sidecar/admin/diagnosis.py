@@ -13,6 +13,7 @@ import structlog
 from aiohttp import web
 
 from sidecar.accounts.slowest import SlowestQuestion
+from sidecar.admin.page.page import Facts
 from sidecar.diagnosis.asked import questions
 from sidecar.diagnosis.document import document
 from sidecar.diagnosis.findings import Diagnosis
@@ -38,7 +39,7 @@ def read_texts() -> None:
 
 
 class Diagnoses:
-    """Diagnoses of one process. `clock`: monotonic seconds; `hints`: engine flags that would reveal more, as of now.
+    """Diagnoses of one process. `clock`: monotonic seconds; `facts`: what the process knows of its engine now.
     `slowest`: the question for the slowest requests.
     """
 
@@ -46,12 +47,12 @@ class Diagnoses:
         self,
         history: History,
         clock: Callable[[], float],
-        hints: Callable[[], tuple[str, ...]],
+        facts: Callable[[], Facts],
         slowest: SlowestQuestion,
     ) -> None:
         self._history = history
         self._clock = clock
-        self._hints = hints
+        self._facts = facts
         self._slowest = slowest
         self._live = LiveDiagnosis(history)
         read_texts()
@@ -65,11 +66,11 @@ class Diagnoses:
 
     def engine_down(self, now: Snapshot) -> EngineDown | None:
         """The engine, if it fails its health checks as of this snapshot."""
-        return self._live.engine_down(now)
+        return self._live.engine_down(now, self._facts().away)
 
     def of(self, now: Snapshot) -> Sliced[list[Diagnosis]]:
         found = []
-        for one in (yield from self._live.lanes(now, engine=self.engine(), hints=self._hints())):
+        for one in (yield from self._live.lanes(now, engine=self.engine(), hints=self._facts().hints)):
             yield
             found.append(contained(one, self._failed))
         return found

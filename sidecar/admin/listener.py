@@ -125,7 +125,7 @@ class AdminListener:
         ring = AccountRing(0) if accounts is None else accounts
         slowest = SlowestQuestion(ring)
         self._workload = WorkloadDownload(ring)
-        self._diagnoses = Diagnoses(self._history, clock, lambda: app.facts().hints, slowest)
+        self._diagnoses = Diagnoses(self._history, clock, app.facts, slowest)
         self._runbooks = Runbooks(self._history, clock, self._diagnoses, unix=unix, placement=placement_of(os.environ))
         self._status = StatusPage(
             app, self._history, clock, self._diagnoses.of, self._diagnoses.engine_down, unix=unix, slowest=slowest

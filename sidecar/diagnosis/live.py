@@ -36,14 +36,17 @@ class LiveDiagnosis:
             self._down_at = None
         self._was_up = self._was_up or now.gauges[ENGINE_UP.name].get(()) == 1
 
-    def engine_down(self, now: Snapshot) -> EngineDown | None:
-        """The engine, if it fails its health checks or is stalled as of this snapshot."""
+    def engine_down(self, now: Snapshot, away: str | None = None) -> EngineDown | None:
+        """The engine, if it fails its health checks or is stalled as of this snapshot. `away`: the failure of its last check in words."""
         if not _is_down(now):
             return None
+        stalled = now.gauges[ENGINE_STALLED.name].get(()) == 1
         return EngineDown(
             seconds=None if self._down_at is None else now.at - self._down_at,
             coming_up=not self._was_up and now.at - self._history.began_at < COMING_UP_SECONDS,
-            stalled=now.gauges[ENGINE_STALLED.name].get(()) == 1,
+            stalled=stalled,
+            never_up=not self._was_up,
+            why=None if stalled else away,
         )
 
     def lanes(self, now: Snapshot, *, engine: str | None = None, hints: tuple[str, ...] = ()) -> Sliced[list[Measured]]:

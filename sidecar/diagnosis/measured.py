@@ -221,3 +221,7 @@ class EngineDown:
     """Whether it has not come up yet since the sidecar began, and still has time to (`COMING_UP_SECONDS`)."""
     stalled: bool = False
     """Whether it has stopped in the middle of its work: it may pass its health checks all the same."""
+    never_up: bool = False
+    """Whether no health check passed since the sidecar began, so that its address may be a wrong one."""
+    why: str | None = None
+    """The failure of its last health check in words, with its address; None where it is stalled, or where the source cannot tell."""

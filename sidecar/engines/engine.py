@@ -47,6 +47,8 @@ class Engine:
         """Its page of sums was readable when it was last read, so that a request without a report was not told apart from others."""
         self.up: bool | None = None
         """None until asked."""
+        self.away: str | None = None
+        """The reason in words why its last health check failed; None where it passed."""
         self.asked_what = False
         """It has answered the questions about its kind, whether or not it was recognised."""
         self.null_usage = False

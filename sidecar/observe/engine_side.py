@@ -15,10 +15,9 @@ from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.engines.probe.advice import Advisor
 from sidecar.engines.probe.agreement import Agreement, Tally
 from sidecar.engines.probe.api_key import EngineApiKey
-from sidecar.engines.probe.probe import Prober, unix_fault
+from sidecar.engines.probe.probe import Prober
 from sidecar.engines.probe.scrape import Scraped, StateProber
 from sidecar.engines.probe.state_names import Count
-from sidecar.engines.probe.where import unix_path
 from sidecar.ledger.account import Account
 from sidecar.lifecycle import Readiness
 from sidecar.metrics import catalogue as c
@@ -152,8 +151,6 @@ class EngineSide:
         if engine.kind not in (AUTO, NONE):
             self._metrics.info(c.ENGINE_INFO, engine.kind, engine.version or "unknown")
         self._metrics.tell_constants({"quantization": engine.quantization, "gpu_type": engine.gpu_type})
-        path = unix_path(self._url)
-        fault = unix_fault(path) if path and engine.up is False else None
         write = log.warning if engine.up is False else log.info
         write(
             "engine",
@@ -165,5 +162,5 @@ class EngineSide:
             gpu_type=engine.gpu_type,
             source=self.source,
             hints=list(self.hints),
-            **({} if fault is None else {"why": fault}),
+            **({} if engine.away is None else {"why": engine.away}),
         )

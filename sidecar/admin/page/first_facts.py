@@ -71,7 +71,10 @@ def facts_of_engine(
     """The lines about an engine that is down or stalled. `d`: the worst of the broken lanes, if there is one."""
     began_at = None if down.seconds is None else around.at_unix - down.seconds
     steps = [] if d is None or d.phase != Blame.ENGINE else first_steps(d)
-    fix = step_words(steps[0]) if steps else prose(chapters()[CHAPTERS[Blame.ENGINE]].fixes[0].fix)
+    if down.never_up and down.why is not None:
+        fix = prose(f"Compare `engine.url` with the address and port of the engine: {down.why}")
+    else:
+        fix = step_words(steps[0]) if steps else prose(chapters()[CHAPTERS[Blame.ENGINE]].fixes[0].fix)
     return _drawn(
         [
             *([("Lane", quiet("none misses an objective yet"))] if d is None else _lane(d, among, anatomy)),

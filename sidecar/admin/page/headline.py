@@ -30,13 +30,13 @@ def headline(
     """The section with the one sentence on what is wrong, or that nothing is. `ordered`: worst first."""
     broken = worst(ordered)
     said, more, kind, phase = _said(ordered, anatomy, ready)
-    if _is_bad(down):
+    if _is_bad(down, broken):
         said, more, kind, phase = _engine_down(down, ordered, ready[1])
         more += facts_of_engine(down, broken, ordered, anatomy, around)
     elif broken is not None:
         more += facts_of_lane(broken, ordered, anatomy, around)
     elif down is not None:
-        said, more, kind, phase = f"The engine has not come up yet{_since(down)}", "", "", ""
+        said, more, kind, phase = f"The engine has not come up yet{_since(down)}", _why(down), "", ""
     first = f' data-phase="{phase}"' if phase else ""
     return (
         f'<section id="headline" data-live aria-labelledby="headline-title" class="{kind}"{first}>'
@@ -46,9 +46,9 @@ def headline(
 
 def in_short(ordered: Sequence[Diagnosis], down: EngineDown | None = None) -> str:
     """Text for the browser tab: an engine that is down, or the first phase and its lane if a lane is broken, else empty."""
-    if _is_bad(down):
-        return f"engine {_state(down)} · "
     broken = worst(ordered)
+    if _is_bad(down, broken):
+        return f"engine {_state(down)} · "
     return "" if broken is None else f"{phase_words(broken)}, {who(broken, ordered)} · "
 
 
@@ -57,8 +57,13 @@ def worst(ordered: Sequence[Diagnosis]) -> Diagnosis | None:
     return next((d for d in ordered if d.outcome is Outcome.VERDICT), None)
 
 
-def _is_bad(down: EngineDown | None) -> TypeGuard[EngineDown]:
-    return down is not None and not down.coming_up
+def _is_bad(down: EngineDown | None, broken: Diagnosis | None) -> TypeGuard[EngineDown]:
+    """An engine that still has time to come up is no fault, unless clients already miss it."""
+    return down is not None and (not down.coming_up or (broken is not None and broken.phase == Blame.ENGINE))
+
+
+def _why(down: EngineDown) -> str:
+    return "" if down.why is None else f"<p>{escape(down.why)}</p>"
 
 
 def _since(down: EngineDown) -> str:
@@ -72,7 +77,13 @@ def _state(down: EngineDown) -> str:
 def _engine_down(down: EngineDown, ordered: Sequence[Diagnosis], why: str) -> tuple[str, str, str, str]:
     broken = sum(d.outcome is Outcome.VERDICT for d in ordered)
     also = f" {broken} {'lane is' if broken == 1 else 'lanes are'} broken." if broken else ""
-    what = f"Not ready: {why}." if down.stalled else "It fails its health checks."
+    what = (
+        f"Not ready: {why}."
+        if down.stalled
+        else f"It fails its health checks: {down.why}"
+        if down.why
+        else "It fails its health checks."
+    )
     said = f'<span class="chip p-{Blame.ENGINE}">{Blame.ENGINE}</span> The engine is {_state(down)}{_since(down)}'
     return said, f"<p>{escape(what + also)}</p>", "bad", Blame.ENGINE.value
 

@@ -73,6 +73,8 @@ class Facts:
     """Source of the config, in words."""
     source: str = ""
     """The way by which the engine's own times arrive, in words."""
+    away: str | None = None
+    """The failure of the engine's last health check in words; None where it passed."""
     hints: tuple[str, ...] = ()
     """Ways to make the engine report more: each names the exact flag."""
     notes: tuple[str, ...] = ()
@@ -119,7 +121,7 @@ def status_page(status: Status, *, refresh: bool = True) -> Sliced[str]:
     parts = [headline(ordered, status.anatomy, status.ready, status.around, status.engine_down), _notes(status)]
     yield
     parts.append((yield from _half_hour(status, ordered)))
-    parts += [two_numbers(status.anatomy), verdicts(ordered)]
+    parts += [two_numbers(status.anatomy), verdicts(ordered, is_down=status.engine_down is not None)]
     yield
     parts.append((yield from where_time_goes(status.anatomy)))
     yield

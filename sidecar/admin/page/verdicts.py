@@ -37,15 +37,17 @@ def who(d: Diagnosis, among: Sequence[Diagnosis]) -> str:
 # --- lane by lane --------------------------------------------------------------------------------------------------------
 
 
-def verdicts(ordered: Sequence[Diagnosis]) -> str:
-    """The section. `ordered`: worst first."""
+def verdicts(ordered: Sequence[Diagnosis], *, is_down: bool = False) -> str:
+    """The section. `ordered`: worst first. `is_down`: the engine answers no health check now."""
     broken = [d for d in ordered if d.outcome is Outcome.VERDICT]
     refused = [d for d in ordered if d.outcome is Outcome.REFUSED and not d.has_few_samples]
     well = [d for d in ordered if d.outcome is Outcome.WELL]
     parts = [_card(d, ordered, folded=number > 0) for number, d in enumerate(broken)]
     parts += [_refused(d, ordered) for d in refused]
     if well:
-        parts.append(plain(f"Nothing is broken in {listed([who(d, ordered) for d in well], 'and')}."))
+        lanes = listed([who(d, ordered) for d in well], "and")
+        kept = f"{lanes}: no objective was missed too often in the window. The engine is down now."
+        parts.append(plain(kept if is_down else f"Nothing is broken in {lanes}."))
     parts += [plain(f"{who(d, ordered)}: {sentence}") for d in well for sentence in healed(d.measured)]
     parts += [f'<p class="plain">{escape(who(d, ordered))}: {_untold(d)}</p>' for d in ordered if d.has_few_samples]
     if not parts:

@@ -177,6 +177,8 @@ def _down(engine: Mapping[str, Any]) -> Iterable[str]:
     )
     what = "stopped in the middle of work" if engine.get("stalled") else "not passed a health check"
     yield f"  {'They have' if len(pods) > 1 else 'It has'} {what}{since}."
+    if engine.get("why"):
+        yield f"  {engine['why'][0].upper()}{engine['why'][1:]}"
     yield f"  Runbook: /runbooks/{engine['runbook']} on the sidecar's admin port"
 
 

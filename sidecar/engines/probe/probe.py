@@ -10,10 +10,7 @@ has at most seven questions; while the engine leaves some of them without an ans
 """
 
 import asyncio
-import os
-import stat
 from collections.abc import Callable
-from pathlib import Path
 
 import aiohttp
 import structlog
@@ -23,6 +20,7 @@ from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
 from sidecar.engines.probe.replies import MODELS_PATH, Answer, models_in
+from sidecar.engines.probe.unreached import why_unreached
 from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 from sidecar.proxy.errors import is_ours
@@ -60,13 +58,17 @@ class Prober:
         `key`: the engine's API key, "" for none; called at each question, in a thread, because it may read a file.
         """
         self._key = key
-        self._url, self._unix_path = http_url(url), unix_path(url)
+        self._stated_url, self._url, self._unix_path = url, http_url(url), unix_path(url)
         self._engine = engine
         self._readiness = readiness
         self._clock = clock
         self._changed = changed
         self._heard_at = heard_at
         self._unanswered = 0
+        self._away = ""
+        """The reason in words why the last check failed."""
+        self._was_reached = False
+        """A check of this process was answered."""
         self._lacking = False
         """The last check was not made, for want of a file, memory or a port."""
         self._models_at = float("-inf")
@@ -122,9 +124,13 @@ class Prober:
         up = await self._is_up(session)
         if up is None:
             return
+        away = None if up else self._away
         if up != self._engine.up:
-            self._engine.up = up
+            self._engine.up, self._engine.away = up, away
             self.ask_anew()
+            self._changed()
+        elif away != self._engine.away:
+            self._engine.away = away
             self._changed()
         now = self._clock()
         if not up or self._engine.kind == NONE or now < self._again_at:
@@ -150,7 +156,7 @@ class Prober:
         self._lacking = False
         now = self._clock()
         if status is not None and status < 500:
-            self._unanswered = 0
+            self._unanswered, self._was_reached = 0, True
             self._readiness.answered(now)
             return True
         self._readiness.failed()
@@ -212,13 +218,13 @@ class Prober:
         """The status, None for no connection, or `_SILENT`. Raises OSError if the lack is our own (`is_ours`)."""
         try:
             async with session.get(self._url + path, allow_redirects=False) as response:
+                self._away = f"{self._stated_url} answers {response.status} to {path}"
                 return response.status
-        except TimeoutError:
-            return _SILENT
         except (aiohttp.ClientError, OSError) as error:
             if isinstance(error, OSError) and is_ours(error):
                 raise
-            return None
+            self._away = why_unreached(error, self._stated_url, was_reached=self._was_reached)
+            return _SILENT if isinstance(error, TimeoutError) else None
 
     async def _answer(self, session: aiohttp.ClientSession, path: str) -> Answer:
         key = await asyncio.to_thread(self._key)
@@ -239,20 +245,3 @@ class Prober:
 
 _SILENT = 599
 """Stands for a status: the connection is open, and no answer came in time."""
-
-
-def unix_fault(path: str) -> str | None:
-    """The reason in words why nothing can be reached at this path; None if a socket is there that may be written to."""
-    try:
-        mode = Path(path).stat().st_mode
-    except FileNotFoundError:
-        return f"there is no file {path}: the engine has not made its socket yet, or the volume is not mounted here"
-    except PermissionError:
-        return f"this user may not look into the directory of {path}"
-    except OSError as error:
-        return f"{path} cannot be looked at: {error.strerror}"
-    if not stat.S_ISSOCK(mode):
-        return f"{path} is not a socket"
-    if not os.access(path, os.W_OK):
-        return f"this user may not write to the socket {path} (connecting needs that): let the engine make it for the group"
-    return None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.config.values import Address, parse_engine
-from sidecar.engines.probe.probe import unix_fault
+from sidecar.engines.probe.unreached import unix_fault
 from sidecar.engines.probe.where import LONGEST_PATH_BYTES, http_url, unix_path
 
 
