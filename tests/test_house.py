@@ -42,7 +42,8 @@ LOOP_CLOCK_AND_SOCKETS = (
     *("aiohttp", "uvloop", "httptools", "grpc", "structlog", "logging", "prometheus_client"),
 )
 ASKS_OVER_HTTP = (
-    *("engines/probe/probe.py", "engines/probe/scrape.py", "engines/reports/sink.py", "engines/reports/fetcher.py"),
+    *("engines/probe/probe.py", "engines/probe/unreached.py", "engines/probe/scrape.py"),
+    *("engines/reports/sink.py", "engines/reports/fetcher.py"),
     *(
         "engines/probe/api_key.py",
         "engines/reports/export_files.py",
@@ -52,8 +53,8 @@ ASKS_OVER_HTTP = (
     "commands/drain_command.py",
     "commands/verify/span_listener.py",
 )
-"""Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus, or read what they are sent with;
-one listens for the spans of a probed engine. Other files read the answers."""
+"""Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus, or read what they are sent with or why they
+failed; one listens for the spans of a probed engine. Other files read the answers."""
 ONE_USER = {
     "admin": "a listener of its own, started by the hallway",
     "commands": "each starts from the command line; grafana/, bench/ and the tests use parts of them",

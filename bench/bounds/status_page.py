@@ -73,7 +73,7 @@ async def status_page_stalls() -> list[Bound]:
         ring.add(account, 0.0, ())
     history = History(metrics, at=time.monotonic())
     slowest = SlowestQuestion(ring)
-    diagnoses = Diagnoses(history, time.monotonic, lambda: (), slowest)
+    diagnoses = Diagnoses(history, time.monotonic, app.facts, slowest)
     page = StatusPage(app, history, time.monotonic, diagnoses.of, slowest=slowest)
 
     async def drawn() -> None:

@@ -93,7 +93,7 @@ def _too_little(m: Measured) -> list[Missing]:
                 f"Only {samples} first tokens within the window; {FEWEST_SAMPLES} are the least", more, few_samples=True
             )
         ]
-    if not m.inter_token.samples:
+    if not m.inter_token.samples and not m.by_spans:
         return [
             Missing(
                 "No gap between tokens within the window, so one of the two latencies is unknown",

@@ -11,6 +11,8 @@ from sidecar.diagnosis.findings import Number, State
 from sidecar.diagnosis.judging import NEAR_THE_FLOOR
 from sidecar.diagnosis.levers import Sign
 from sidecar.diagnosis.measured import Measured
+from sidecar.ledger.account import Source
+from sidecar.objectives.attribution import Blame
 from sidecar.objectives.objective import Objective
 from sidecar.pod.causes import DEARER, Cause, is_worth_naming
 
@@ -23,6 +25,8 @@ ALL_SLOTS = 0.95
 """Share of the batch limit from which all slots count as taken: the number is a mean over a minute."""
 ROOM = 0.5
 """Share of its threshold below which a latency may be lengthened for another."""
+ALL_BUT = 0.1
+"""Share of requests without the engine's own split, at which its reports leave nothing to be asked for."""
 MOSTLY_CACHED = 0.8
 """Share of cached prompt tokens from which a prefix cache has little left to give."""
 
@@ -57,6 +61,11 @@ def _of_engine(m: Measured) -> Iterator[Sign]:
         yield Sign.ODD_POD
     if all(part in m.costs and m.costs[part].low > DEARER for part in ("decode", "prefill")):
         yield Sign.BOTH_COSTS
+    if m.by_spans:
+        yield Sign.BY_SPANS
+    queue = m.phases.get(Blame.QUEUE)
+    if queue is not None and sum(m.unsplit.values()) + queue.sources.get(Source.ESTIMATED, 0.0) <= ALL_BUT:
+        yield Sign.ALL_SPLIT
     if Cause.KV_TRANSFER in m.ratios:
         yield Sign.SEPARATE_PREFILL
     if m.machine.gpu is not None and m.machine.gpu not in bound.WITH_8_BIT_UNITS:

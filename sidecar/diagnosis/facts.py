@@ -50,6 +50,7 @@ def measured(
     """
     shown = windows.growth[SHOWN_SECONDS]
     seconds = shown.seconds
+    by_spans = windows.gauge(c.WITHOUT_PROXY) == 1.0
     verdicts = {of: found for of in Objective if (found := verdict(windows, LaneObjective(*who, of))) is not None}
     arrivals = shown.counted(c.REQUESTS_RECEIVED_TOTAL, *who)
     until = {of.objective: age for of, age in (missed_until or {}).items() if of[:2] == who}
@@ -62,7 +63,7 @@ def measured(
         window_seconds=seconds,
         long_window_seconds=windows.growth[LONG_SECONDS].seconds,
         ttft=_latency(windows, who, Objective.TTFT, c.TIME_TO_FIRST_TOKEN_SECONDS, until),
-        inter_token=_latency(windows, who, Objective.TPOT, c.INTER_TOKEN_SECONDS, until),
+        inter_token=_latency(windows, who, Objective.TPOT, None if by_spans else c.INTER_TOKEN_SECONDS, until),
         e2e=_latency(windows, who, Objective.E2E, None, until),
         stall=_latency(windows, who, Objective.STALL, None, until),
         phases=_phases(shown, who),
@@ -91,6 +92,7 @@ def measured(
         agreement={phase: ratio for (phase,), ratio in windows.all_of(c.ENGINE_REPORT_AGREEMENT_RATIO).items()},
         traffic_seen=windows.gauge(c.ENGINE_TRAFFIC_SEEN_RATIO),
         unsplit=_unsplit(shown, who.lane),
+        by_spans=by_spans,
     )
 
 
@@ -251,7 +253,7 @@ def _latency(
         p99_seconds=_quantile(0.99, grown, metric, SAMPLES_FOR_P99),
         p50_seconds=_quantile(0.5, grown, metric, SAMPLES_FOR_P50),
         mean_seconds=_mean(grown),
-        samples=round(grown.count) if grown else 0,
+        samples=None if metric is None else round(grown.count) if grown else 0,
         threshold_seconds=_threshold(windows, who, objective),
         misses=misses,
         judged=_judged(shown, who, objective),

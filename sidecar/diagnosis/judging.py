@@ -21,7 +21,7 @@ def judged(latency: Latency, *, unfinished: bool = False) -> Number:
     """
     if latency.misses is not None and not (unfinished and latency.burn is None):
         over = _burning(latency)
-        if not over and not latency.samples:
+        if not over and not latency.samples and (latency.misses or not latency.judged):
             return Number(latency, State.UNKNOWN, None)
         return Number(latency, State.BROKEN if over >= 1 else State.NEAR if over >= NEAR_BURN else State.MET, over)
     if latency.p99_seconds is None or latency.threshold_seconds is None:

@@ -201,6 +201,8 @@ class Measured:
     """Share of the engine's requests that came through the sidecar."""
     unsplit: Mapping[str, float] = field(default_factory=dict)
     """Reason to the share of requests that have no split of their time to first token."""
+    by_spans: bool = False
+    """Requests are counted from the engine's spans (`--no-proxy`): no stream is seen, so no gap between tokens is counted."""
     hints: tuple[str, ...] = ()
     """Flags that would make the engine tell more, as the sidecar words them."""
 
@@ -221,7 +223,7 @@ class EngineDown:
     """Whether it has not come up yet since the sidecar began, and still has time to (`COMING_UP_SECONDS`)."""
     stalled: bool = False
     """Whether it has stopped in the middle of its work: it may pass its health checks all the same."""
-    never_up: bool = False
-    """Whether no health check passed since the sidecar began, so that its address may be a wrong one."""
+    never_up: bool | None = None
+    """Whether no health check passed since the sidecar began, so that its address may be a wrong one; None where the source cannot tell."""
     why: str | None = None
     """The failure of its last health check in words, with its address; None where it is stalled, or where the source cannot tell."""

@@ -211,7 +211,8 @@ def _phase(m: Measured, first: Objective) -> tuple[RootPhase, tuple[RootPhase, .
         phase = _by_parts(m) if first is Objective.TTFT else Blame.UNATTRIBUTED
     if phase != Blame.UNATTRIBUTED:
         return phase, ()
-    return phase, (() if verdict is None else verdict.candidates) or CANDIDATES[first]
+    candidates = (() if verdict is None else verdict.candidates) or CANDIDATES[first]
+    return phase, tuple(one for one in candidates if not (m.by_spans and one == Blame.STREAM))  # no span tells of it
 
 
 def _by_parts(m: Measured) -> Blame:

@@ -102,6 +102,7 @@ GAUGE_SERIES = (
     GaugeSeries(c.SLO_THRESHOLD_SECONDS, ("lane", "prompt_bucket", "objective"), "min"),
     GaugeSeries(c.ENGINE_REPORT_AGREEMENT_RATIO, ("phase",), "min"),
     GaugeSeries(c.ENGINE_TRAFFIC_SEEN_RATIO, reduce="min"),
+    GaugeSeries(c.WITHOUT_PROXY, reduce="min"),
     GaugeSeries(c.SLO_UNDECIDED_MISSES, _OBJECTIVE, "sum"),
     GaugeSeries(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS, ("phase", "cause"), "min"),
     GaugeSeries(c.INCIDENT_SHOWN_TIMESTAMP_SECONDS, ("phase", "cause")),

@@ -31,14 +31,11 @@ from sidecar.pod.open_misses import WAIT_SECONDS, Miss, OpenMisses
 from sidecar.pod.pod import Costs, Pod
 from sidecar.pod.reading import READING_SECONDS
 from sidecar.pod.reasons import COLLECTED
-from sidecar.pod.usual.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS
+from sidecar.pod.usual.comparison import CALM_AFTER_SECONDS, RECENT_SECONDS, YOUNG_CALM_SECONDS
 from sidecar.pod.usual.learner import Learner
 from sidecar.timeline.outcome import Outcome
 
 
-YOUNG_CALM_SECONDS = 30.0
-"""A process without usual values learns from slices that stayed calm for so long: any usual value is better than none,
-and in its first ten minutes it learns nothing while misses are many (`pod/usual/learning.py`)."""
 LOOK_SECONDS = 0.5
 CLEAR = 0.92
 """A miss whose leading root has at least this weight needs no further evidence. That requests wait is none: before a

@@ -285,7 +285,7 @@ def test_an_engine_that_is_down_is_known_without_traffic_and_since_when() -> Non
     life.metrics.gauge(c.ENGINE_UP).child().set(1)
 
     assert (up, answers, life.lanes()) == (None, None, [])
-    assert down == EngineDown(seconds=3 * 60.0 - STEP_SECONDS)
+    assert down == EngineDown(seconds=3 * 60.0 - STEP_SECONDS, never_up=False)
     assert life.engine_down() is None
 
 
@@ -297,7 +297,7 @@ def test_an_engine_that_has_stopped_in_the_middle_of_its_work_is_told_apart() ->
     life.metrics.gauge(c.ENGINE_STALLED).child().set(1)
     life.minutes(1, rate=0)
 
-    assert life.engine_down() == EngineDown(seconds=60.0 - STEP_SECONDS, stalled=True)
+    assert life.engine_down() == EngineDown(seconds=60.0 - STEP_SECONDS, stalled=True, never_up=False)
 
 
 def test_an_engine_that_was_never_up_has_half_an_hour_to_come_up() -> None:
@@ -309,8 +309,8 @@ def test_an_engine_that_was_never_up_has_half_an_hour_to_come_up() -> None:
     life.minutes(1, rate=0)
     late = life.engine_down()
 
-    assert starting == EngineDown(seconds=29 * 60.0 - STEP_SECONDS, coming_up=True)
-    assert late == EngineDown(seconds=30 * 60.0 - STEP_SECONDS)
+    assert starting == EngineDown(seconds=29 * 60.0 - STEP_SECONDS, coming_up=True, never_up=True)
+    assert late == EngineDown(seconds=30 * 60.0 - STEP_SECONDS, never_up=True)
 
 
 # --- waiting times -------------------------------------------------------------------------------------------------------

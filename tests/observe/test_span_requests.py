@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,13 @@ import pytest
 from bench.incidents.prometheus import hear, names_in
 from bench.incidents.samples import Samples
 from sidecar.budgets.machine import Machine
+from sidecar.commands.diagnose.terminal import text
+from sidecar.diagnosis.document import document
+from sidecar.diagnosis.live import LiveDiagnosis
+from sidecar.diagnosis.tree import diagnose
 from sidecar.engines.engine import Engine
+from sidecar.history.ring import History
+from sidecar.history.slices import run_now
 from sidecar.ledger.account import Phase, Reason
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import UNTOLD_BY_SPANS
@@ -27,6 +34,8 @@ from tests.support.tools import need_tool
 
 
 CALM_SECONDS, FAULT_SECONDS = 400, 60
+TWO_MINUTES = 120
+"""As much of a calm as a person waits for, before a fault is tried on a sidecar that was just started."""
 SAYS = fixture("vllm-chat").says
 
 
@@ -126,6 +135,44 @@ def test_a_burning_objective_has_the_root_that_broke_of_each_phase_that_spans_te
     assert story.samples("llm_slo_blamed_misses_total", "phase") == {root[0]: 2 * FAULT_SECONDS}
     assert max(roots, key=roots.__getitem__) == root
     assert not {phase for phase, _ in roots} & {"stream", "engine", "sidecar"}
+
+
+def test_a_dearer_decode_has_its_root_after_two_calm_minutes() -> None:
+    """All but the first misses of 20 to 120 ms a token: what is usual is known by then, as it is where traffic passes."""
+    story = SpanStory().engine_says(c.ENGINE_REQUESTS_WAITING, 0.0).seconds(TWO_MINUTES, tokens=100)
+    story.seconds(FAULT_SECONDS, tokens=100, pace=0.12)
+
+    roots = story.roots()
+    assert (max(roots, key=roots.__getitem__), {*roots}) == (
+        ("decode", "decode_cost"),
+        {("decode", "decode_cost"), ("unattributed", "unclear")},
+    )
+    assert roots["decode", "decode_cost"] > 0.8 * sum(roots.values())
+
+
+def told_of(story: SpanStory, seconds: int, **of: Any) -> str:
+    """The text of `sidecar diagnose --all` after this time."""
+    history = History(story.metrics, at=story.clock.now)
+    live = LiveDiagnosis(history)
+    for second in range(seconds):
+        story.second(**of)
+        if second % 5 == 0:
+            story.metrics.refresh(story.clock.now)
+            run_now(history.tick(story.clock.now))
+    story.metrics.refresh(story.clock.now)
+    lanes = run_now(live.lanes(run_now(history.now(story.clock.now)), engine="vllm"))
+    return text(document([diagnose(lane) for lane in lanes]))
+
+
+def test_a_diagnosis_prints_no_number_that_no_span_tells_and_no_step_that_this_mode_refuses() -> None:
+    """No gap is counted here; usage cannot be asked for, the engine reports by spans already, and no span tells of delivery."""
+    well = told_of(SpanStory().seconds(60), 60)
+    broken = told_of(SpanStory().seconds(30), 60, pace=0.12)
+
+    assert "between tokens:      MET     0 of 120 requests missed 50 ms a token" in well
+    assert "UNATTRIBUTED, perhaps decode  (worst: between tokens" in broken
+    for said in (well, broken):
+        assert not re.search(r"gaps|p99 -|include_usage|by spans|report each request|proxy_buffering|slow reader", said)
 
 
 PAGES = {

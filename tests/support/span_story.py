@@ -70,6 +70,7 @@ class SpanStory:
             unix=lambda: ENGINE_BEGAN_UNIX + self.clock.now,
         )
         self.slo = instruments.slo
+        self.engine_says(c.WITHOUT_PROXY, 1.0)
         self.settlement = observers.settlement
         self.settlement.on_span_report = SpanRequests(observers).take
         self._batch: list[Span] = []

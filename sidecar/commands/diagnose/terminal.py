@@ -295,7 +295,9 @@ def _number(name: str, number: Mapping[str, Any], samples_name: str, *, delivere
     value = _value(number)
     if None not in (number["burn"], number["misses"], threshold):
         before = ", before delivery" if delivered else ""
-        told = f"{_missed(number, delivered=delivered)}; {value}{f' of {many}' if many else ''}{before}"
+        taken = f"; {value}{f' of {many}' if many else ''}{before}"
+        nothing_taken = samples is None and number["p99_seconds"] is None and number["mean_seconds"] is None
+        told = f"{_missed(number, delivered=delivered)}{'' if nothing_taken else taken}"
     else:
         assumed = ", assumed" if number["threshold_assumed"] else ""
         of = "no threshold" if threshold is None else f"threshold {seconds(threshold)}{assumed}"

@@ -1,7 +1,7 @@
 """The reason in words why a health check found no engine: a line of the log, a sentence of the status page and of `sidecar diagnose`.
 
 The commonest mistake is a wrong `engine.url`, and each wrong one fails in its own way: a port that nothing listens on refuses, a wrong name does
-not resolve, an address of nobody does not answer, a port with TLS closes the connection or answers in no HTTP. So the text names what happened and
+not resolve, an address without a host does not answer, a port with TLS closes the connection or answers in no HTTP. So the text names what happened and
 the address; while no check of this process was ever answered, it also asks whether the address is right.
 """
 
@@ -43,8 +43,8 @@ def _what(error: Exception) -> tuple[str, str]:
                 "TLS failed",
                 f"{question} Does the engine speak TLS there, with a certificate that this machine trusts?",
             )
-        case OSError() if error.errno in _BY_ERRNO:
-            return _BY_ERRNO[error.errno], question
+        case OSError(errno=int(number)) if number in _BY_ERRNO:
+            return _BY_ERRNO[number], question
         case aiohttp.ServerDisconnectedError() | ConnectionResetError() | OSError(errno=errno.ECONNRESET | errno.EPIPE):
             return "connection closed without an answer", f"{question} Does the engine expect TLS there?"
         case aiohttp.ClientResponseError():

@@ -20,6 +20,9 @@ from sidecar.pod.usual.learner import Amount, Learner
 
 CALM_AFTER_SECONDS = 120.0
 """A slice teaches only if no objective burned for so long after it."""
+YOUNG_CALM_SECONDS = 30.0
+"""The same of a quantity without a usual value: any usual value is better than none, and in its first ten minutes a process learns nothing
+while misses are many (`learning.py`). Each quantity by itself: one that begins to be known keeps no other one waiting."""
 FADES = 0.9981
 """Weight of a learned slice once one more is learned: of slices of 5 s, half of the weight is half an hour old."""
 SOON_SECONDS, RECENT_SECONDS = 20.0, 60.0
@@ -68,6 +71,11 @@ class Comparison(Learner):
         """Whether too few slices taught to know the usual ratio."""
         return self._learned < FEWEST_SLICES or self._value <= 0.0
 
+    @property
+    def _tells(self) -> bool:
+        """Whether the usual ratio and its scatter are known."""
+        return not self.young and self._count >= 2.0
+
     def problem(self, found: Mapping[str, Any]) -> str | None:
         return "a value of nothing that was expected" if found["_value"] > 0.0 >= found["_expected"] else None
 
@@ -82,7 +90,8 @@ class Comparison(Learner):
             return
         if expected > 0.0:
             self._waiting.append((at, value, expected))
-        while self._waiting and self._waiting[0][0] <= at - self.calm_after_seconds:
+        after_seconds = self.calm_after_seconds if self._tells else min(self.calm_after_seconds, YOUNG_CALM_SECONDS)
+        while self._waiting and self._waiting[0][0] <= at - after_seconds:
             _, *taught = self._waiting.popleft()
             self._learn(*taught)
 
@@ -110,7 +119,7 @@ class Comparison(Learner):
 
     def since(self, at: float) -> Factor | None:
         """The ratio of all slices that ended after this instant to the usual one; None if either is unknown."""
-        if self.young or self._count < 2.0:
+        if not self._tells:
             return None
         value = expected = 0.0
         count = 0

@@ -15,9 +15,8 @@ from sidecar.commands.demo.incidents import (
 )
 from sidecar.commands.simulator.physics import Knobs
 from sidecar.objectives.attribution import Blame
-from sidecar.observe.roots import YOUNG_CALM_SECONDS
 from sidecar.pod.reading import READING_SECONDS
-from sidecar.pod.usual.comparison import FEWEST_SLICES
+from sidecar.pod.usual.comparison import FEWEST_SLICES, YOUNG_CALM_SECONDS
 
 
 def test_each_is_called_as_the_phase_that_it_is_to_page() -> None:

@@ -230,6 +230,8 @@ def test_a_fleet_with_engines_that_are_down_and_no_traffic_has_an_answer() -> No
             "seconds": None,
             "coming_up": False,
             "stalled": False,
+            "never_up": None,
+            "why": None,
             "runbook": "LLMEngineDown",
         }
     ]

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from sidecar.pod.factor import Factor, chance_grown
-from sidecar.pod.usual.comparison import CALM_AFTER_SECONDS, FEWEST_SLICES, Comparison
+from sidecar.pod.usual.comparison import FEWEST_SLICES, YOUNG_CALM_SECONDS, Comparison
 from sidecar.pod.usual.cost_guard import LASTING_SECONDS
 
 
@@ -40,7 +40,7 @@ def test_an_hour_of_the_same_is_one_and_twice_as_much_is_two() -> None:
 
 def test_a_young_comparison_says_nothing() -> None:
     comparison = Comparison()
-    calm_slices = int(CALM_AFTER_SECONDS / SLICE) + FEWEST_SLICES - 1
+    calm_slices = int(YOUNG_CALM_SECONDS / SLICE) + FEWEST_SLICES - 1
     at = played([10.0] * calm_slices, comparison=comparison)
     assert comparison.young
     assert comparison.since(at - 60.0) is None
