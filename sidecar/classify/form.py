@@ -1,4 +1,4 @@
-"""The few values of a form body (`multipart/form-data`, RFC 7578) that classify a request: model, stream, user. Pure.
+"""The few values of a form body (`multipart/form-data`, RFC 7578) that classify a request: model, stream, user, response format. Pure.
 
 Audio comes as a form: short text fields, and a file of megabytes. Clients send the fields before the file or behind it; of a body that is
 longer than the look-in bound, only the beginning is seen. A part is found by the boundary that the content type states; its value is
@@ -21,7 +21,8 @@ LONGEST_TYPE_BYTES = 256
 _FORM = re.compile(rb'boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70})(?![^\s;]))', re.IGNORECASE)
 _PART_NAME = re.compile(rb'[;\s]name="?([a-z_]{1,32})"?(?:;|\s|$)', re.IGNORECASE)
 _MEDIA_TYPE, _DISPOSITION = b"multipart/form-data", b"content-disposition:"
-_TAKEN = (b"model", b"stream", b"user")
+_TAKEN = (b"model", b"stream", b"user", b"response_format")
+_TEXT_FORMATS = (b"text", b"srt", b"vtt")
 _TRUE, _FALSE = (b"true", b"1"), (b"false", b"0")
 
 
@@ -57,6 +58,7 @@ def peek_form(body: bytes | bytearray, headers: Headers) -> Peek:
         user=_text(found.get(b"user")),
         choices=1,
         usage_asked=Asked.UNCLEAR,
+        answers_in_text=found.get(b"response_format", b"").strip().lower() in _TEXT_FORMATS,
     )
 
 

@@ -59,6 +59,8 @@ class Peek(msgspec.Struct, frozen=True):
     grammar_bytes: int = 0
     """Bytes that bind the answer's form (a JSON schema, a regular expression, a grammar, tools that must be called): the
     engine prepares them before the first output, apart from the prompt. 0 also where the body was not read whole."""
+    answers_in_text: bool = False
+    """It asks for a transcription as plain text, subtitles included."""
     server_tools: bool = False
     """It names tools that the server itself runs (Responses API): its stream may stand still for them."""
 

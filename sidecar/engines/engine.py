@@ -10,6 +10,7 @@ from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.names import ModelNames
 from sidecar.engines.probe.replies import Identity
+from sidecar.engines.usage_asking import UsageAsking
 
 
 MOST_LISTS = 3
@@ -51,11 +52,8 @@ class Engine:
         """The reason in words why its last health check failed; None where it passed."""
         self.asked_what = False
         """It has answered the questions about its kind, whether or not it was recognised."""
-        self.null_usage = False
-        """It was seen to answer include_usage in every chunk: it is not asked again."""
-        self._states_usage: dict[str, bool] = {}
-        """API to whether a stream stated usage that nothing had asked for, on this engine as it runs now."""
-        self._shows_forced_usage = False
+        self.asking = UsageAsking()
+        """Whether its answers allow that it is asked for usage."""
         self.detects = kind == AUTO
         """Its kind is to be found out; else the config has said it."""
         self._on_models = on_models
@@ -84,31 +82,20 @@ class Engine:
             self.refuses_models,
         )
 
-    def takes_include_usage(self, dialect: str, *, unrecognised: bool = False) -> bool:
-        """Whether it may be asked for usage on the API of this dialect. `unrecognised`: also where its kind is not known, as the config allows."""
-        states = self._states_usage.get(dialect)
-        shows = self._shows_forced_usage if states is None else not states
-        accepts = dialect in self.speaks.takes_include_usage_on or (unrecognised and self.speaks is UNKNOWN_KIND)
-        return shows and accepts and not self.null_usage
+    def accepts_usage(self, api: str, *, unrecognised: bool) -> bool:
+        """Whether its kind takes the option on this API, the name of a dialect. `unrecognised`: also where its kind is not known, as the config allows."""
+        return api in self.speaks.takes_include_usage_on or (unrecognised and self.speaks is UNKNOWN_KIND)
 
     def began_anew(self) -> None:
         """Another process may have another setting, be of another version, or serve other models."""
-        self._states_usage.clear()
-        self._shows_forced_usage = False
+        self.asking.forget()
         self._names_by_kind()
-
-    def ended_unasked(self, dialect: str, *, usage: bool) -> None:
-        """A whole stream ended in which nothing had asked for usage. An engine that states it by itself is never asked: what it sends is
-        the client's.
-        """
-        self._states_usage[dialect] = usage or self._states_usage.get(dialect, False)
 
     def is_kind(self, kind: str) -> None:
         """The engine's kind is known; facts about an earlier engine are dropped."""
         if kind == self.kind:
             return
-        self.null_usage = self._shows_forced_usage = False
-        self._states_usage.clear()
+        self.asking.forget()
         self.kind, self.speaks = kind, kind_named(kind)
         self._names_by_kind()
 
@@ -119,7 +106,7 @@ class Engine:
         """The engine described itself."""
         self.asked_what = True
         self.version = identity.version
-        self._shows_forced_usage = self.speaks.shows_forced_usage(identity.version)
+        self.asking.is_of_release(shows_at_once=self.speaks.shows_forced_usage(identity.version))
         self.quantization = identity.quantization
         self.gpu_type = identity.gpu_type
         if identity.models is not None:

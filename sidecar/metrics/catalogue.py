@@ -15,6 +15,7 @@ from sidecar import BUILDS
 from sidecar.budgets.budgets import Kind
 from sidecar.engines.kinds import KINDS, remarks_on
 from sidecar.engines.probe.state_names import Count
+from sidecar.engines.usage_asking import STOPS
 from sidecar.ledger.account import Reason, Source
 from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Profile, Sizes
@@ -321,7 +322,8 @@ LANES_BY_LENGTH_TOTAL = Counter(
 UNCOUNTED_INFERENCE_TOTAL = Counter(
     "llm_uncounted_inference_total",
     "Requests that passed and were not counted as inference, although they look like it: a POST that was answered by an event stream,"
-    " or a websocket on an inference path. The log names their paths; engine.paths.add counts them.",
+    " a websocket on an inference path, or media (speech and pictures). The log names their paths; engine.paths.add counts those of event"
+    " streams, and engine.paths.exclude leaves the others out.",
     (Label("kind", UNCOUNTED_KINDS),),
 )
 
@@ -795,6 +797,13 @@ USAGE_INJECTION_TOTAL = Counter(
     "llm_sidecar_usage_injection_total",
     "Inference requests by result of asking for usage: asked (include_usage was added to the body), or the reason why not.",
     (Label("result", USAGE_RESULTS),),
+)
+USAGE_STOPPED = Gauge(
+    "llm_sidecar_usage_stopped",
+    "1 while the engine is no longer asked for usage, by why: usage_shows (streams in a row stated it to clients that did not ask, and it"
+    " could not be cut) or compressed_answers (an answer came compressed although identity was asked for); else 0. Absent as long as"
+    " nothing has stopped the asking.",
+    (Label("reason", tuple(STOPS)),),
 )
 PROMPT_BUCKET_ESTIMATES_TOTAL = Counter(
     "llm_sidecar_prompt_bucket_estimates_total",

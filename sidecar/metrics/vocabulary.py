@@ -6,6 +6,7 @@ and models come from the config or the engine, and every other value becomes the
 
 from enum import StrEnum
 
+from sidecar.engines.usage_asking import WHY_NOT
 from sidecar.ledger.account import Phase, Reason, Source
 from sidecar.ledger.pending import Lost
 from sidecar.ledger.phase_parts import PARTED, PHASE_OF_PART, REST, Part
@@ -150,15 +151,15 @@ class NotAsked(StrEnum):
     not: with the key added, the sidecar could not know whether this client would have got the chunk."""
 
 
-USAGE_RESULTS = ("asked", *NotAsked, "api_has_none", "encoded_request", "engine_not_proven", "off")
+USAGE_RESULTS = ("asked", *NotAsked, "api_has_none", "encoded_request", *WHY_NOT, "off")
 """Results of asking for the usage chunk, one per inference request."""
 
 UNKNOWN_LENGTHS = ("unread_body", "encoded_body", "not_text", "no_scale")
 """Reasons why the length of a prompt is not known: the body is longer than the look-in bound, or no JSON; it is compressed, and could not be
 read; it has media, or refers to text that the server keeps; the engine has not counted enough prompts of this model."""
 
-UNCOUNTED_KINDS = ("event_stream", "websocket")
-"""Inference by the looks of it, on a path or in a form that is not read."""
+UNCOUNTED_KINDS = ("event_stream", "websocket", "media")
+"""Inference by the looks of it, on a path or in a form that is not read; media: speech and pictures, which have no tokens."""
 
 SPAN_RESULTS = ("taken", "unknown", "rejected", "forwarded")
 """Results for a span that an engine sent; a forwarded one is also one of the first two."""

@@ -18,6 +18,7 @@ from sidecar.engines.probe.api_key import EngineApiKey
 from sidecar.engines.probe.probe import Prober
 from sidecar.engines.probe.scrape import Scraped, StateProber
 from sidecar.engines.probe.state_names import Count
+from sidecar.engines.usage_asking import STOPS
 from sidecar.ledger.account import Account
 from sidecar.lifecycle import Readiness
 from sidecar.metrics import catalogue as c
@@ -58,6 +59,7 @@ class EngineSide:
         self._recorder = recorder
         self._readiness = readiness
         self._known = known
+        engine.asking.told = self._asking_changed
         self._tally = Tally()
         self._advisor = Advisor(self.engine)
         self._advised: tuple[str, ...] = ()
@@ -141,6 +143,15 @@ class EngineSide:
 
     def _key_unreadable(self, why: str) -> None:
         log.warning("engine_key_unreadable", file=self._key_file, why=why, hint="the engine is asked without a key")
+
+    def _asking_changed(self, api: str, why: str | None) -> None:
+        """The engine is no longer asked for usage on this API, or is asked again."""
+        for reason in STOPS:
+            self._metrics.gauge(c.USAGE_STOPPED).child(reason).set(int(reason in self.engine.asking.stopped.values()))
+        if why is None:
+            log.info("usage_asked", api=api)
+        else:
+            log.warning("usage_not_asked", api=api, reason=why, hint=STOPS.get(why, "the engine has begun anew"))
 
     def _changed(self) -> None:
         engine = self.engine

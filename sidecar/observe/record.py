@@ -129,12 +129,10 @@ class Recorder:
         self._uncounted.child(kind).inc()
         if path not in self._uncounted_told and len(self._uncounted_told) < MOST_PATHS_TOLD:
             self._uncounted_told.add(path)
-            log.warning(
-                "inference_not_counted",
-                path=path,
-                kind=kind,
-                fix=f"add the path to engine.paths.add: {{{path}: openai_chat}}",
-            )
+            adds = f"add the path to engine.paths.add: {{{path}: openai_chat}}"
+            excludes = f"nothing can split it; to leave it out, add the path to engine.paths.exclude: [{path}]"
+            fix = adds if kind == "event_stream" else excludes
+            log.warning("inference_not_counted", path=path, kind=kind, fix=fix)
 
     def proof(self, api: str, proof: Proof) -> None:
         """An answer of this API, the name of a dialect, is known to be whole or not, as `proof` says."""

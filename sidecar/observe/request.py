@@ -6,7 +6,7 @@ the relay's guard counts it and the bytes go on.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import inf
 
@@ -26,6 +26,7 @@ from sidecar.config.schema import Config
 from sidecar.engines.engine import AUTO
 from sidecar.engines.kind import AskedReport, Wire
 from sidecar.engines.server_timing import report_in_timing
+from sidecar.engines.usage_asking import COMPRESSED, NOT_PROVEN
 from sidecar.ledger.account import Account, Estimate, OwnSpan
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
@@ -34,7 +35,7 @@ from sidecar.metrics.vocabulary import NotAsked
 from sidecar.objectives.judge import UnknownLength
 from sidecar.observe.beside import in_a_thread
 from sidecar.observe.record import Recorder
-from sidecar.observe.response import StreamedResponse, WholeResponse
+from sidecar.observe.response import JSON_BEGINS, StreamedResponse, UndecidedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
 from sidecar.observe.span_sampling import SpanSampling
 from sidecar.observe.unknown_model import REFUSES_MODEL, UnknownModel
@@ -45,8 +46,9 @@ from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
 from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
 from sidecar.proxy.unobserved import Unobserved
-from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, model_in_path, told_by_body
-from sidecar.timeline.events import UnreadableEvent
+from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, is_unsplit, model_in_path, told_by_body
+from sidecar.timeline.dialects.json_fields import fails
+from sidecar.timeline.events import Dialect, UnreadableEvent, is_json
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.ndjson import MEDIA_TYPES
 from sidecar.timeline.operations import operation_of
@@ -55,6 +57,7 @@ from sidecar.timeline.outline import OUTLINED_AT_ONCE_BYTES
 from sidecar.timeline.proof import AnswerKind, EndMark, Proof, Proofs
 from sidecar.timeline.reader import EventReader
 from sidecar.timeline.response_id import MAX_ID_CHARACTERS, NOTHING_STATED, Stated, stated_in
+from sidecar.timeline.sse import BEGINNINGS
 from sidecar.timeline.timeline import Timeline
 
 
@@ -64,6 +67,7 @@ CUT_SHORT = (Failure.ENGINE_TRUNCATED, Failure.ENGINE_GAP_TIMEOUT)
 NOT_WANTED = (Asked.ABSENT, Asked.NULL, Asked.LEFT_OUT, Asked.DECLINED)
 """The ways in which a client does not ask for usage."""
 EVENT_STREAM = b"text/event-stream"
+ASKS_PLAIN = (b"Accept-Encoding", b"identity")
 MOST_CANCELLED = 1024
 """Cancelled responses that are remembered until their streams end."""
 MOST_BYTES_A_TOKEN = 16
@@ -82,24 +86,29 @@ HELD_OPEN_SECONDS = 0.1
 class PassingObserver(Unobserved):
     """Observer of a request that is no inference request: it has no lane, and is only counted. What looks like inference is told."""
 
-    def __init__(self, recorder: Recorder, head: RequestHead, *, inference_path: bool, is_told: bool) -> None:
-        """`inference_path`: a websocket on it carries inference that is not read. `is_told`: the config does not exclude the path."""
-        self._is_told = is_told
+    def __init__(self, recorder: Recorder, head: RequestHead, apis: Apis, own: Mapping[bytes, Dialect]) -> None:
+        """`own`: whole paths on which the known engine alone generates."""
         self._recorder = recorder
         self._request = head
-        self._inference_path = inference_path
+        self._apis = apis
+        self._own = own
 
     def head(self, at: float, head: ResponseHead) -> Cutter | None:  # noqa: ARG002  the hook's shape
-        if head.status == 101 and self._inference_path:
-            self._recorder.uncounted("websocket", self._request.target)
-        elif (
-            self._is_told
-            and head.status < 300
-            and self._request.method == b"POST"
-            and media_type_of(head) == EVENT_STREAM
-        ):
-            self._recorder.uncounted("event_stream", self._request.target)
+        kind, target = self._looks_like(head), self._request.target
+        if kind is not None and not self._apis.excludes(target):
+            self._recorder.uncounted(kind, target)
         return None
+
+    def _looks_like(self, head: ResponseHead) -> str | None:
+        """The kind of inference, one of UNCOUNTED_KINDS, that passes unread by the looks of it; None: it looks like none."""
+        target = self._request.target
+        if head.status == 101:
+            return "websocket" if is_unsplit(target) or self._apis.at(target, self._own) is not None else None
+        if self._request.method != b"POST" or head.status >= 300:
+            return None
+        if is_unsplit(target):
+            return "media"
+        return "event_stream" if media_type_of(head) == EVENT_STREAM else None
 
     def close(self, at: float, end: End) -> None:  # noqa: ARG002  the hook's shape
         if end.failure is not None:
@@ -156,11 +165,7 @@ class Observers:
             self.cancelled[cancelled.decode("utf-8", "replace")] = None
             if len(self.cancelled) > MOST_CANCELLED:
                 self.cancelled.popitem(last=False)
-        inference_path = head.websocket and self.apis.at(head.target, own) is not None
-        is_excluded = self.apis.excludes(head.target)
-        return PassingObserver(
-            settlement.instruments.recorder, head, inference_path=inference_path, is_told=not is_excluded
-        )
+        return PassingObserver(settlement.instruments.recorder, head, self.apis, own)
 
     def _is_apart(self, at: float) -> bool:
         """Whether this probe of `sidecar verify` stays outside the lanes: there are not too many of them."""
@@ -175,6 +180,8 @@ class RequestObserver:
     wants_body = True
     _unknown_model: UnknownModel | None = None  # of few requests: the name is no label value
     _asked_report: AskedReport | None = None  # of few engines
+    _asks_plain = False  # it finds out whether answers come uncompressed again
+    _undecided: UndecidedResponse | None = None
 
     def __init__(self, shared: Observers, head: RequestHead, api: Api) -> None:
         self._shared = shared
@@ -263,11 +270,17 @@ class RequestObserver:
         splice = asked if isinstance(asked, Splice) else None
         self._asked_for_usage = splice is not None
         self._instruments.recorder.injection("asked" if isinstance(asked, Splice) else asked)
-        mints = self._settlement.mints and self._teaches
-        self._minted = minted = self._settlement.mint(self._trace) if mints else None
-        fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
         asks = self._engine.speaks.asked_report
+        self._minted = minted = self._settlement.mint(self._trace) if self._settlement.mints and self._teaches else None
+        fields = () if minted is None else ((TRACEPARENT, traceparent(minted.trace_id, minted.span_id)),)
+        if self._engine.asking.comes_compressed and (asked == COMPRESSED or asks is not None):
+            return Instead(splice, self._asking_plain(fields))
         return Instead(splice, fields) if asks is None or splice is not None else self._asking(asks, fields)
+
+    def _asking_plain(self, fields: Fields) -> Fields:
+        """These fields, where answers come compressed although `identity` was asked for: one request a minute asks for it once more."""
+        self._asks_plain = self._peek.stream is True and self._engine.asking.probes(self._settlement.clock())
+        return (*fields, ASKS_PLAIN) if self._asks_plain else fields
 
     def _asking(self, asks: AskedReport, fields: Fields) -> Instead:
         """These fields, and the one by which the engine is asked to report, unless the client has decided on it by a field of its own."""
@@ -317,10 +330,12 @@ class RequestObserver:
             return "api_has_none"
         if encoded:
             return "encoded_request"
-        if not self._engine.takes_include_usage(self._dialect.name, unrecognised=shared.include_usage == "always"):
-            return "engine_not_proven"
+        api, asking = self._dialect.name, self._engine.asking
+        why_not = asking.why_not.get(api, asking.otherwise)
+        if why_not is NOT_PROVEN or not self._engine.accepts_usage(api, unrecognised=shared.include_usage == "always"):
+            return NOT_PROVEN
         asked = ask_for_usage(body, self._peek, of_choices=self._engine.speaks.usage_of_choices)
-        return asked.value if isinstance(asked, NotAsked) else asked
+        return asked.value if isinstance(asked, NotAsked) else why_not or asked
 
     def _name(self) -> None:
         """Determine the request's model, lane and estimated prompt bucket."""
@@ -451,20 +466,60 @@ class RequestObserver:
             if head.status == REFUSES_MODEL and self._unknown_model is not None:
                 self.data = self._unknown_model.data
             return None
+        # With a Content-Length, the client would wait for the bytes that are cut out.
+        may_cut = b"content-length" not in head.found
         if CONTENT_CODING in head.found and is_encoded(head.found):
             self._instruments.recorder.dropped("encoded_response")
-        elif self._streaming:
-            # With a Content-Length, the client would wait for the bytes that are cut out.
-            self._stream = self._read_as_stream(lines=lines, may_cut=b"content-length" not in head.found)
+            if self._asked_for_usage or self._asked_report is not None or self._asks_plain:
+                self._engine.asking.compressed(at)
+        elif self._streaming and lines == self._dialect.in_lines:
+            self._stream = self._read_as_stream(lines=lines, may_cut=may_cut)
             self.data = self._stream.data
-        elif content_type == b"application/json":
-            self._whole = WholeResponse(self._instruments.recorder.dropped, self._shared.held)
-            self.data = self._whole.data
+        elif content_type == b"application/json" and self._peek.stream is not True:
+            self.data = self._read_whole().data
+        elif head.status < 300:
+            return self._decide_later(content_type, lines=lines, may_cut=may_cut)
         else:
             self._instruments.recorder.dropped("unknown_stream")
         unread = self._streaming and self._stream is None
         self._instruments.slo.answering(self._key, at, streaming=None if unread else self._streaming)
         return self._stream if self._stream is not None and self._stream.cuts else None
+
+    def _decide_later(self, content_type: bytes, *, lines: bool, may_cut: bool) -> Cutter | None:
+        """The type does not tell how the answer is read: its first bytes will."""
+        told = partial(self._begins, content_type, lines, may_cut)
+        cuts = may_cut and (self._asked_for_usage or self._asked_report is not None)
+        self._undecided = undecided = UndecidedResponse(told, cuts=cuts)
+        self.data = undecided.data
+        return undecided if cuts else None
+
+    def _begins(
+        self, content_type: bytes, lines: bool, may_cut: bool, begun: bytes
+    ) -> StreamedResponse | WholeResponse | None:
+        """An answer begins with these bytes. Returns what reads it; None: nothing does."""
+        self._streaming = False
+        answer: StreamedResponse | WholeResponse | None = None
+        is_text = content_type.startswith(b"text/") or not content_type
+        if begun.startswith(JSON_BEGINS) and not lines:
+            answer = self._read_whole()
+        elif lines or begun.startswith(BEGINNINGS):
+            self._streaming = True
+            answer = self._stream = self._read_as_stream(lines=not begun.startswith(BEGINNINGS), may_cut=may_cut)
+        elif begun.startswith(b"<") or not (self._may_be_text or (self._purpose is Purpose.ENCODES and not is_text)):
+            self._timeline.error_seen = True  # a page, where the request's format promises JSON or events
+        else:
+            self._instruments.recorder.dropped("unknown_stream")
+        self._instruments.slo.answering(self._key, self._settlement.clock(), streaming=self._streaming)
+        return answer
+
+    @property
+    def _may_be_text(self) -> bool:
+        """The answer may be a transcription as plain text, if its form asks for that or was not read whole."""
+        return self._purpose is Purpose.TRANSCRIBES and (self._peek.answers_in_text or not self._peek.whole)
+
+    def _read_whole(self) -> WholeResponse:
+        self._whole = WholeResponse(self._instruments.recorder.dropped, self._shared.held)
+        return self._whole
 
     def _read_as_stream(self, *, lines: bool, may_cut: bool) -> StreamedResponse:
         instruments = self._instruments
@@ -507,12 +562,12 @@ class RequestObserver:
                 self._find_trace()
         stream = self._stream
         if stream is None:
-            response_id, answered_model = self._read_body()
-            read, read_whole = timeline.says is not None, self._whole is not None and not self._whole.unread
+            response_id, answered_model = self._read_body(outcome)
+            read = timeline.says is not None
         else:
+            read = self._look_at_end(stream, outcome)
             response_id, answered_model = stream.reader.response_id, stream.reader.model
-            read = read_whole = self._count_unread(stream)
-        outcome = self._outcome(outcome, failure, response_id, read=read_whole and not self._blinded)
+        outcome = self._outcome(at, outcome, failure, response_id, read=read)
         if outcome is ENDED_WELL and not self._engine.names.listed:
             self._engine.may_list_at(self._shared.apis.models_beside(self._head.target))
         if failure is not None:
@@ -574,10 +629,12 @@ class RequestObserver:
         operation = operation_of(self._dialect.name, self._head.target)
         return OwnSpan(*ids, operation=operation, response_id=response_id, ended_at=at)
 
-    def _outcome(self, outcome: Outcome, failure: Failure | None, response_id: str | None, *, read: bool) -> Outcome:
+    def _outcome(
+        self, at: float, outcome: Outcome, failure: Failure | None, response_id: str | None, *, read: bool
+    ) -> Outcome:
         """The outcome by the API's own words, where HTTP alone says that all went well or that the last bytes are missing.
 
-        `read`: the answer was read from its first byte to its last.
+        `read`: each event of the stream, or the whole answer, could be read.
         """
         timeline, stream = self._timeline, self._stream
         spoke = outcome is ENDED_WELL or failure in CUT_SHORT or outcome is Outcome.CLIENT_CANCELLED
@@ -593,49 +650,67 @@ class RequestObserver:
         proof = Proof.FRAMING
         if outcome is not ENDED_WELL:
             proof = Proof.CUT_BEHIND_MARK
-        elif read:
+        elif not self._blinded and (stream is not None or self._has_end):
             finish = (EndMark.FINISH,) if timeline.finished_all() else ()
-            end = (EndMark.END,) if stream is not None and stream.done else ()
+            # An end mark behind nothing is no sign of a whole answer.
+            end = (EndMark.END,) if stream is not None and stream.done and (finish or timeline.output_events) else ()
             engine, proofs = self._engine, self._shared.proofs
             if engine.kind != AUTO:
                 proofs.made_by(engine.kind, engine.version)
-            kind = AnswerKind(self._dialect.name, self._labels.model, stream is not None)
-            proof = proofs.judge(kind, self._dialect.end_marks, (*finish, *end))
+            streamed = stream is not None or (self._whole is None and self._peek.stream is True)
+            kind = AnswerKind(self._dialect.name, self._labels.model, streamed)
+            proof = proofs.judge(kind, self._dialect.end_marks, (*finish, *end), read or stream is None)
         self._instruments.recorder.proof(self._dialect.name, proof)
-        if stream is not None and stream.done and read and self._dialect.has_usage_option:
-            forced = stream.usage_cut is not None and stream.usage_cut.engine_forces_usage
-            if forced or not self._asked_for_usage:
-                self._learn_of_usage(forced=forced)
+        if proof is Proof.MARKED and read and stream is not None and self._dialect.has_usage_option:
+            cut = stream.usage_cut
+            if cut is None or cut.shows or self._engine.asking.doubted:  # else it says nothing new, as nearly always
+                self._learn(cut, at)
         return Outcome.ENGINE_TRUNCATED if proof is Proof.MISSING else ENDED_WELL
 
-    def _learn_of_usage(self, *, forced: bool) -> None:
-        """A stream ended well: whether this engine states usage by itself, as far as the stream tells."""
-        if forced or (self._peek.whole and self._peek.usage_asked in NOT_WANTED):
-            self._engine.ended_unasked(self._dialect.name, usage=forced or self._timeline.usage is not None)
+    @property
+    def _has_end(self) -> bool:
+        """The end of an answer that is no stream was seen, so that a mark which is not there is missing."""
+        if self._whole is not None:
+            return not self._whole.unread
+        return self._undecided is not None and not self._undecided.is_told  # not a byte of it came
 
-    def _read_body(self) -> Stated:
+    def _learn(self, cut: UsageCut | None, at: float) -> None:
+        """A stream is proved whole: whether clients that do not ask for usage get it, and whether answers come uncompressed."""
+        engine, api, usage = self._engine, self._dialect.name, self._timeline.usage
+        if self._asks_plain:
+            engine.asking.came_plain(at)
+        unasked = self._peek.whole and self._peek.usage_asked in NOT_WANTED
+        accepts = engine.accepts_usage(api, unrecognised=self._shared.include_usage == "always")
+        if accepts and (unasked or self._asked_for_usage):
+            engine.asking.ended(api, at, shows=usage is not None if cut is None else cut.shows)
+
+    def _read_body(self, outcome: Outcome) -> Stated:
         """Read the usage of a non-streamed answer from its body. Returns what the answer says of itself."""
         if self._whole is None:
             return NOTHING_STATED
         body = self._whole.said()
         self._whole.let_go()
-        if not body:
-            return NOTHING_STATED
-        try:
-            self._timeline.read_body(self._dialect.read_body(body))
-        except UnreadableEvent:
-            self._instruments.recorder.dropped("unreadable_event")
+        failed = self._whole.is_page
+        if body:
+            try:
+                self._timeline.read_body(self._dialect.read_body(body))
+            except UnreadableEvent:
+                self._instruments.recorder.dropped("unreadable_event")
+                failed = fails(body) or not is_json(body)
+        if failed and outcome is ENDED_WELL and not self._may_be_text:
+            self._timeline.error_seen = True
         return stated_in(body)
 
-    def _count_unread(self, stream: StreamedResponse) -> bool:
+    def _look_at_end(self, stream: StreamedResponse, outcome: Outcome) -> bool:
+        """See whether a stream breaks off whose framing is whole, and count what could not be read. Returns whether all was."""
         reader, dropped = stream.reader, self._instruments.recorder.dropped
+        if outcome is ENDED_WELL and not stream.done and reader.breaks_off():
+            self._timeline.error_seen = True
         if reader.parser.oversized:
             dropped("event_too_long", reader.parser.oversized)
         if reader.unreadable:
             dropped("unreadable_event", reader.unreadable)
-        if stream.usage_cut is not None and stream.usage_cut.engine_adds_null_usage:
-            self._engine.null_usage = True
-        return not reader.parser.oversized and not reader.unreadable  # all was read
+        return not reader.parser.oversized and not reader.unreadable
 
     def _estimate(self, marks: Marks, outcome: Outcome, failure: Failure | None, lengths: Lengths) -> Estimate | None:
         """The estimated prefill, or None. The estimator learns in any case that the request has left."""

@@ -1,6 +1,6 @@
 """The body of one response as it passes: a stream, each token of which is reported at once, or a whole JSON answer.
 
-Knows which callbacks get which events. Refuses to move bytes: it sees the bytes of a stream after they were written.
+Where its type does not tell which of the two it is, its first bytes do. Knows which callbacks get which events. Refuses to move bytes: it sees the bytes of a stream after they were written.
 Only where something is cut out that the sidecar asked for, `cut` parses each piece before it is written, and `data`
 reports the events afterwards.
 """
@@ -18,6 +18,7 @@ from sidecar.pod.costs.steps import Stream
 from sidecar.timeline.events import StreamEvent
 from sidecar.timeline.outline import Outline
 from sidecar.timeline.reader import ONE_TOKEN, EventReader
+from sidecar.timeline.sse import BEGINNINGS, BOM
 from sidecar.timeline.timeline import Timeline
 
 
@@ -26,6 +27,9 @@ MOST_QUIET_EVENTS = 64
 than role frames and the pings of ten minutes are."""
 COLLECTED_BYTES = 65_536
 """Bytes of an answer that is not streamed and that are kept as they are; of a longer one only its outline is."""
+JSON_BEGINS = (b"{", b"[")
+"""First bytes of each answer that is JSON."""
+_BEFORE_ALL = b" \t\r\n" + BOM
 
 
 class StreamedResponse:
@@ -164,6 +168,8 @@ class WholeResponse:
         """Not a byte of it came."""
         self.unread = False
         """It is over, and has no outline."""
+        self.is_page = False
+        """It is long, and begins as no JSON does."""
         self._body = bytearray()
         self._outline: Outline | None = None
         self._budget = budget
@@ -182,6 +188,7 @@ class WholeResponse:
         full = budget.used > budget.limit
         budget.exceeded += full
         if full or len(self._body) > COLLECTED_BYTES:
+            self.is_page = not self._body.lstrip(_BEFORE_ALL).startswith(JSON_BEGINS)
             self._outline = Outline()
             self._outline.feed(self._body)
             self._body.clear()
@@ -203,3 +210,49 @@ class WholeResponse:
         """The answer is read, or will not be: its bytes are held no longer."""
         self._budget.used -= self._counted_bytes
         self._counted_bytes = 0
+
+
+class UndecidedResponse:
+    """One answer under another type than its request's format promises, or under none. Its first bytes decide how it is read.
+
+    Engines and hops in between write `text/plain` above events, or leave the type out, and send pages with status 200.
+    """
+
+    def __init__(self, told: Callable[[bytes], StreamedResponse | WholeResponse | None], *, cuts: bool) -> None:
+        """`told`: called once with the first bytes, from the first that is no blank on; returns what reads the answer; None: nothing does.
+        `cuts`: each piece goes through `cut` first.
+        """
+        self.is_told = False
+        self._told = told
+        self._cuts = cuts
+        self._begun = self._due = b""  # before it is told; what `data` is yet to report
+        self._answer: StreamedResponse | WholeResponse | None = None
+
+    def cut(self, data: bytes) -> bytes:
+        """As `StreamedResponse.cut`. Before it is told, nothing goes: these few bytes may be the beginning of an event."""
+        data = self._begins(data)
+        self._due += data
+        return self._answer.cut(data) if isinstance(self._answer, StreamedResponse) and self._answer.cuts else data
+
+    def rest(self) -> bytes:
+        """The bytes that are still held back; they are released."""
+        begun, self._begun = self._begun, b""
+        return begun + (self._answer.rest() if isinstance(self._answer, StreamedResponse) else b"")
+
+    def data(self, at: float, data: bytes) -> None:
+        """Take in bytes that have been written to the client."""
+        due, self._due = self._due if self._cuts else self._begins(data), b""
+        if due and self._answer is not None:
+            self._answer.data(at, due)
+
+    def _begins(self, data: bytes) -> bytes:
+        """The bytes that can be read now: none before the answer is told."""
+        if self.is_told:
+            return data
+        data, self._begun = self._begun + data, b""
+        begun = data.lstrip(_BEFORE_ALL)
+        if not begun or any(beginning.startswith(begun) for beginning in BEGINNINGS):
+            self._begun = data
+            return b""
+        self._answer, self.is_told = self._told(begun), True
+        return data

@@ -1,8 +1,8 @@
 """The usage chunk: requested for a client that did not request it, and cut out of the stream that this client gets.
 
 Knows how `stream_options.include_usage` is written into a body without re-serialising it, and which bytes of the
-resulting stream are the usage chunk. Refuses to hold back a token: until every choice has given its finish reason all
-bytes pass at once; after that only an incomplete event waits, since it may be that chunk.
+resulting stream are the usage chunk. Refuses to hold back a token: each complete event with a choice passes at once. An incomplete
+event waits, since it may be that chunk, and so does an event with usage and no choice, until it is known what follows it.
 
 The cut has no parser of its own: it gets the events that the stream's own `EventReader` made of each segment, so that
 one pass serves both the client's bytes and the timeline's events.
@@ -24,6 +24,8 @@ from sidecar.timeline.reader import EventReader
 MAX_HELD_BYTES = 65_536
 """Most bytes that are held. A usage chunk has about 500 bytes; an event a hundred times longer is something else."""
 
+NOWHERE = (0, 0)
+"""The span of nothing."""
 _KEY = b'"stream_options":{"include_usage":true},'
 _VALUE = b'{"include_usage":true}'
 _WHY_NOT = {
@@ -59,41 +61,33 @@ def ask_for_usage(body: bytes | bytearray, peek: Peek, *, of_choices: bool = Fal
 
 # A cut is in one of three states.
 #
-#   passing   Some choice has not given its finish reason yet. Every byte goes out at once.
-#   holding   Every choice has given its finish reason, so no token is left to delay. A complete event goes out at once,
-#             unless it is the usage chunk. An incomplete event may become the chunk: it is held from its first field.
-#             Bytes are held in no other state.
-#   over      Final: nothing is cut and nothing is held any more. It is entered when
-#               - the chunk was cut: an event with usage and no choice, in `holding` (`cut`);
-#               - usage came in any other event: the engine states it by itself (`engine_forces_usage`);
-#               - an event with `usage: null` came, and the engine's chunks have none unasked (`engine_adds_null_usage`);
-#               - the held bytes exceeded MAX_HELD_BYTES: they go out, whatever they are (`gave_up`);
-#               - the stream ended: the held bytes go out (`finish`).
-#
-# One byte may be cut in `over`: if the chunk and its segment ended in CR, an LF at the start of the next segment is the
-# second half of that line end (`_drop_lf`).
+#   passing   Complete events go out at once. An incomplete event may become the chunk: it is held from its first field, unless it grew
+#             beyond MAX_HELD_BYTES: then all of it goes out, whatever it is.
+#   waiting   The last complete event has usage and no choice. It is held, and all behind it. Then
+#               - every choice has given its finish reason, or the next event is the API's end mark: it is the chunk, and is cut;
+#               - any other event comes, or too much to be held, or the end of the stream: it goes out in its place.
+#   over      Final: nothing is cut and nothing is held any more. It is entered when the chunk was cut, when the end mark came, and when
+#             an event with a choice states usage: the engine does so by itself, and what it states is the client's.
 #
 # The reader counts offsets from the start of the stream (`fed`, `spans`, `unfinished_at`). The bytes at hand, held ones
 # first, begin at stream offset `base`; offset minus `base` is an index into them.
 class UsageCut:
     """Stands in the byte path of one stream for which usage was requested, and cuts the usage chunk out.
 
-    Bytes are held only after every choice's finish reason, only from the first field of an incomplete event, and at
-    most 64 KiB of them. Every byte outside that one chunk goes out unchanged and in order.
+    At most 64 KiB are held. Every byte outside that one chunk goes out unchanged and in order.
     """
 
     __slots__ = (
         "_choices",
-        "_drop_lf",
         "_finished",
         "_held",
         "_nulls",
         "_over",
+        "_passes_at",
         "_reader",
+        "_usage_bytes",
         "cut",
-        "engine_adds_null_usage",
-        "engine_forces_usage",
-        "gave_up",
+        "shows",
     )
 
     def __init__(self, reader: EventReader, choices: int = 1, nulls: bool = False) -> None:
@@ -103,16 +97,13 @@ class UsageCut:
         self._nulls = nulls
         self._finished: set[int] = set()
         self._held = b""
+        self._usage_bytes = 0  # how many of the held bytes, the first ones, are an event with usage and no choice
+        self._passes_at = -1  # stream offset of the event that is too long to be held
         self._over = False  # nothing more will be cut
-        self._drop_lf = False  # the chunk ended in CR at the end of a segment: an LF that follows is part of it
         self.cut = False
         """The usage chunk was cut out."""
-        self.engine_forces_usage = False
-        """The engine states usage outside the requested chunk, so it does so by itself: nothing is cut."""
-        self.engine_adds_null_usage = False
-        """The engine answers include_usage with `usage: null` in every chunk: nothing is cut; do not ask it again."""
-        self.gave_up = False
-        """An event after the last finish reason exceeded MAX_HELD_BYTES: it passed, whatever it was."""
+        self.shows = False
+        """The client gets usage that it did not ask for, or a `usage: null` that the engine writes only where it is asked."""
 
     def kept(self, data: bytes, stream_events: Sequence[StreamEvent]) -> bytes:
         """The bytes that go to the client now. `stream_events`: the reader's events in `data`, made just before.
@@ -120,53 +111,78 @@ class UsageCut:
         They are never ONE_TOKEN, of which the reader notes no offsets: all its bytes go, and the caller asks nothing here.
         """
         if self._over:
-            if not self._drop_lf:
-                return data
-        elif not self._finished:
+            return data
+        held, parser = self._held, self._reader.parser
+        if not held and parser.between_events:
             for stream_event in stream_events:
                 null = stream_event.null_usage and not self._nulls
-                if stream_event.finished or stream_event.usage is not None or null:
+                if null or stream_event.finished or stream_event.usage is not None:
                     break
+                if stream_event.done:
+                    self._over = True
+                    return data
             else:
                 return data
-        bytes_at_hand = self._held + data
-        parser = self._reader.parser
-        base = parser.fed - len(bytes_at_hand)
-        gap = self._gap(base, bytes_at_hand, stream_events)
-        hold_from = len(bytes_at_hand)
-        if not self._over and len(self._finished) >= self._choices and parser.unfinished_at is not None:
-            hold_from = max(gap[1], parser.unfinished_at - base)
-            if len(bytes_at_hand) - hold_from > MAX_HELD_BYTES:
-                self.gave_up = self._over = True
-                hold_from = len(bytes_at_hand)
+        bytes_at_hand = held + data if held else data
+        base, hold_from = parser.fed - len(bytes_at_hand), len(bytes_at_hand)
+        gap, usage = self._found(base, bytes_at_hand, stream_events)
+        if usage[1] or not parser.between_events:
+            hold_from = self._holds_from(usage, base, hold_from)
+        if hold_from == len(data) and not (held or gap[1]):
+            return data
         self._held = bytes_at_hand[hold_from:]
+        self._usage_bytes = usage[1] - usage[0] if hold_from == usage[0] else 0
         # In order: the gap ends within the bytes at hand, and what is held begins behind it.
         return bytes_at_hand[: gap[0]] + bytes_at_hand[gap[1] : hold_from]
 
+    def _found(
+        self, base: int, bytes_at_hand: bytes, stream_events: Sequence[StreamEvent]
+    ) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The span of the bytes at hand that is cut, and that of an event with usage and no choice behind which nothing has come."""
+        usage = (0, self._usage_bytes)
+        parser, finished = self._reader.parser, self._finished
+        if usage[1] and len(finished) >= self._choices:
+            return self._cuts(usage, bytes_at_hand), NOWHERE
+        for stream_event, (start, end) in zip(stream_events, parser.spans, strict=True):
+            if usage[1] and (stream_event.done or len(finished) >= self._choices):
+                return self._cuts(usage, bytes_at_hand), NOWHERE
+            self.shows = self.shows or usage[1] > 0 or (stream_event.null_usage and not self._nulls)
+            usage = NOWHERE
+            # The outline of a longer event may lack what stood beside its usage.
+            if stream_event.bare_usage and start >= base and end - start <= parser.max_event_bytes:
+                usage = (start - base, end - base)
+                self._reader.goes_long_way()
+            elif stream_event.usage is not None or stream_event.done:
+                self.shows, self._over = self.shows or stream_event.usage is not None, True
+                break
+            finished.update(stream_event.finished)
+        return NOWHERE, usage
+
     def finish(self) -> bytes:
-        """The stream is over: returns the held bytes, which are an incomplete event."""
+        """The stream is over: returns the held bytes, which are an incomplete event, or usage that no end mark followed."""
         held, self._held = self._held, b""
+        if self._usage_bytes and len(self._finished) >= self._choices:
+            held = held[self._cuts((0, self._usage_bytes), held)[1] :]
         self._over = True
         return held
 
-    def _gap(self, base: int, bytes_at_hand: bytes, stream_events: Sequence[StreamEvent]) -> tuple[int, int]:
-        """Start and end of the part of the bytes at hand that is cut; (0, 0) if none is."""
-        if self._drop_lf and bytes_at_hand:
-            self._drop_lf = False
-            return (0, 1) if bytes_at_hand[:1] == b"\n" else (0, 0)
-        for stream_event, (start, end) in zip(stream_events, self._reader.parser.spans, strict=True):
-            at_the_end = len(self._finished) >= self._choices
-            # The outline of a longer event may lack what stood beside its usage.
-            bare = stream_event.bare_usage and end - start <= self._reader.parser.max_event_bytes
-            if stream_event.null_usage and not self._nulls:  # this engine writes it only because it was asked
-                self.engine_adds_null_usage = self._over = True
-            elif stream_event.usage is not None and not (at_the_end and bare):
-                self.engine_forces_usage = self._over = True
-            if self._over:
-                return 0, 0
-            if bare:
-                self.cut = self._over = True
-                self._drop_lf = end - base == len(bytes_at_hand) and bytes_at_hand.endswith(b"\r")
-                return start - base, end - base
-            self._finished.update(stream_event.finished)
-        return 0, 0
+    def _cuts(self, usage: tuple[int, int], bytes_at_hand: bytes) -> tuple[int, int]:
+        """The span of the chunk that is cut. A CR at the end of its segment takes along the LF that began the next one."""
+        self.cut = self._over = True
+        start, end = usage
+        return start, end + (bytes_at_hand[end - 1 : end + 1] == b"\r\n")
+
+    def _holds_from(self, usage: tuple[int, int], base: int, end: int) -> int:
+        """Index of the first of the bytes at hand that is held; `end` if none is."""
+        unfinished_at = self._reader.parser.unfinished_at
+        if usage[1]:
+            hold_from = usage[0]
+        elif self._over or unfinished_at is None or unfinished_at == self._passes_at:
+            return end
+        else:
+            hold_from = unfinished_at - base
+        if end - hold_from <= MAX_HELD_BYTES:
+            return hold_from
+        self._passes_at = -1 if unfinished_at is None else unfinished_at
+        self.shows = self.shows or usage[1] > 0
+        return end

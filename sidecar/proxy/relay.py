@@ -12,6 +12,7 @@ import asyncio
 
 from sidecar.budgets.budgets import Budget
 from sidecar.proxy.answering import Answering
+from sidecar.proxy.chunks import CHUNK
 from sidecar.proxy.client import Client
 from sidecar.proxy.errors import Failure, of_connecting
 from sidecar.proxy.forward import EngineConnection
@@ -287,6 +288,8 @@ class Exchange(Answering):
             return
         self.observer.mark(Mark.ENDED, at)
         answered = self._response is not None
+        if self._cutter is not None and (held := self._cutter.rest()):
+            self._send(at, CHUNK % (len(held), held) if self._chunked else held)
         if answered and self.observer.done and self.client.unsent_bytes == 0:
             self.observer.mark(Mark.FLUSHED, at)  # the client has the stream's own end mark
         self._over(at, failure.outcome, failure)

@@ -20,6 +20,8 @@ FIELD_COST_BYTES = 128
 """Bytes that a header field costs in memory beside its text."""
 METHOD_BYTES = 64
 """Bytes of an unfinished request line that are kept beside its target: a method and its spaces."""
+HTTP2_PREFACE = b"PRI"
+"""The method with which HTTP/2 begins where its client has not asked first (RFC 9113 3.4); no request has it."""
 OTHER_PROTOCOLS = (b"RTSP/", b"ICE/")
 """Protocols that llhttp reads as if they were HTTP."""
 PROTOCOLS = (b"HTTP/", *OTHER_PROTOCOLS)
@@ -165,7 +167,8 @@ class RequestReader:
             if not isinstance(stop, httptools.HttpParserUpgrade):
                 if self._pieces:
                     self._deliver_body()  # these bytes came before the error
-                self.refusal = self.refusal or Failure.BAD_REQUEST
+                speaks_http2 = self.in_head and self._parser.get_method() == HTTP2_PREFACE
+                self.refusal = self.refusal or (Failure.UNSUPPORTED_VERSION if speaks_http2 else Failure.BAD_REQUEST)
                 return None
             data = data[stop.args[0] :]
             if self._body_unread is None:

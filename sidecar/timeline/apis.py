@@ -131,6 +131,8 @@ SERVED: tuple[tuple[str, Api], ...] = (
     ("audio/translations", _TRANSCRIBES),
 )
 """The last segments of a path, `*` for any one, and the API that is served there."""
+_UNSPLIT = ("realtime", "audio/speech", "images/generations", "images/edits", "images/variations")
+"""The last segments of paths that serve inference without tokens, or over a websocket: nothing of it is read."""
 _BY_KEY = (
     (b'"messages":', API_OF_NAME["openai_chat"]),
     (b'"prompt":', API_OF_NAME["openai_completions"]),
@@ -228,6 +230,12 @@ class Apis:
             if entry.holds(segments):
                 return entry.api
         return None
+
+
+def is_unsplit(target: bytes) -> bool:
+    """Whether inference is served on this path that nothing can split."""
+    segments = segments_of(target) or ()
+    return any(segments[-len(last) :] == last for last in map(_split, _UNSPLIT))
 
 
 def model_in_path(target: bytes) -> str | None:

@@ -5,8 +5,9 @@ reads that JSON: the timeline counts outputs and finishes, the ledger reads usag
 (`sidecar/engines/`) reads `extras`, the fields that an engine adds to the API's own.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -90,6 +91,32 @@ class UnreadableEvent(ValueError):  # noqa: N818  it happens, it is no error of 
     """The event does not fit its dialect. The caller counts it and goes on; the relayed bytes are not affected."""
 
 
+T = TypeVar("T")
+
+
+def with_nan(decoder: "msgspec.json.Decoder[T]", data: bytes, strictly: Exception) -> T:
+    """Decode what the decoder has refused `strictly`, if that is for `NaN` or `Infinity`: Python's `json` writes both, and no JSON has them.
+    Raises UnreadableEvent.
+    """
+    if b"NaN" not in data and b"Infinity" not in data:
+        raise UnreadableEvent(str(strictly)) from strictly
+    try:
+        return msgspec.convert(json.loads(data), decoder.type)
+    except UNREADABLE as error:
+        raise UnreadableEvent(str(error)) from error
+
+
+def is_json(data: bytes) -> bool:
+    """Whether the data is one JSON value, with `NaN` or without. One that nests too deep to be read is taken for one."""
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
 class Dialect(Protocol):
     """One API's format of events and bodies. Stateless, so one instance serves every request."""
 
@@ -100,6 +127,8 @@ class Dialect(Protocol):
     """A stream states usage only if `stream_options.include_usage` asks for it."""
     streams_unsaid: bool = False
     """The answer is a stream if the request does not state `stream`."""
+    in_lines: bool = False
+    """Its stream is lines of JSON; else server-sent events."""
     model_in_path: bool = False
     """The path names the model, and the request's body does not."""
     token: ClassVar[Callable[..., object] | None] = None

@@ -6,9 +6,10 @@ its chunks well, and one that dies ends a message without a length in the only w
 says which of them its API has (`Dialect.end_marks`).
 
 An answer can be denied at once: the engine says that it failed or was aborted (`StreamEvent.error`). A mark that is *missing* says
-little by itself, because many servers leave one out. So each mark counts only where this engine was seen to set it: in LEARNED_FROM
-whole answers in a row of one API, one model and one version of the engine, streamed or not. From then on an answer without it ended too early. Until
-then the framing decides, and the answer counts as ok that was not proved. A server that never sends a mark is never blamed for it.
+little by itself, because many servers leave one out. So each mark counts only where this engine is believed to set it (`belief.py`): it was
+seen in several whole answers in a row of one API, one model and one version of the engine, streamed or not. From then on an answer without it
+ended too early, whatever else in it could not be read, until as many in a row lack it: what answers then is another engine, behind the same
+address. Until then the framing decides, and the answer counts as ok that was not proved. A server that never sends a mark is never blamed for it.
 
 Knows marks and counts. Refuses to know events, bytes and metrics.
 """
@@ -17,6 +18,8 @@ from collections import OrderedDict
 from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
+
+from sidecar.timeline.belief import LEARNED_FROM, Belief
 
 
 class EndMark(StrEnum):
@@ -55,10 +58,6 @@ class Proof(StrEnum):
     """A mark is missing that this engine sets: the answer ended too early, and its outcome is engine_truncated."""
 
 
-LEARNED_FROM = 20
-"""Whole answers in a row that set a mark, after which it is expected of the next one."""
-FORGOTTEN_AFTER = 100
-"""Answers in a row without a mark, after which it is no longer expected: what answers now is another engine, behind the same address."""
 MOST_KINDS = 1024
 """Kinds of answers that are remembered: APIs times models times two. The one that was not seen for longest is forgotten."""
 
@@ -76,8 +75,8 @@ class Proofs:
     """The marks that the answers of one process were seen to set."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[AnswerKind, dict[EndMark, int]] = OrderedDict()
-        """Answers in a row that set each mark; they are not counted further than LEARNED_FROM."""
+        self._seen: OrderedDict[AnswerKind, tuple[tuple[EndMark, Belief], ...]] = OrderedDict()
+        """Whether each of its marks is set."""
         self._engine: tuple[str, str | None] | None = None
 
     def made_by(self, kind: str, version: str | None) -> None:
@@ -88,25 +87,32 @@ class Proofs:
         if before is not None and before not in (self._engine, (kind, None)):
             self._seen.clear()
 
-    def judge(self, kind: AnswerKind, api: ApiMarks, set_marks: Collection[EndMark]) -> Proof:
-        """The standing, by these marks, of an answer that was read whole, whose framing is whole and which nothing denies."""
+    def judge(self, kind: AnswerKind, api: ApiMarks, set_marks: Collection[EndMark], read: bool = True) -> Proof:
+        """The standing, by these marks, of an answer whose framing is whole and which nothing denies. `read`: all of it was read; else the
+        marks that were seen teach nothing.
+        """
         marks = api.streamed if kind.streamed else api.whole
         if not marks:
             return Proof.FRAMING
         seen = self._seen.get(kind)
         if seen is None:
-            seen = self._seen[kind] = dict.fromkeys(marks, 0)
+            seen = self._seen[kind] = tuple((mark, Belief()) for mark in marks)
             if len(self._seen) > MOST_KINDS:
                 self._seen.popitem(last=False)
         else:
             self._seen.move_to_end(kind)
-        for mark in marks:
-            if mark not in set_marks and seen[mark] >= LEARNED_FROM:
-                seen[mark] += 1  # above LEARNED_FROM it counts the answers in a row without the mark
-                if seen[mark] > LEARNED_FROM + FORGOTTEN_AFTER:
-                    seen[mark] = 0
-                    break
-                return Proof.MISSING
-        for mark in marks:
-            seen[mark] = min(LEARNED_FROM, seen[mark] + 1) if mark in set_marks else 0
-        return Proof.MARKED if set_marks else Proof.UNPROVED
+        missing = False
+        for mark, belief in seen:
+            if belief.holds and mark not in set_marks:
+                belief.seen(False)
+                missing = True
+        if missing:
+            return Proof.MISSING
+        if read:
+            for mark, belief in seen:
+                is_set = mark in set_marks
+                if belief.row != (
+                    LEARNED_FROM if is_set else -LEARNED_FROM
+                ):  # else it says nothing new, as nearly always
+                    belief.seen(is_set)
+        return Proof.MARKED if set_marks else Proof.UNPROVED if read else Proof.FRAMING

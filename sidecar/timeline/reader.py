@@ -7,7 +7,18 @@ and traffic: its caller moves the bytes and adds the instants. The code that cut
 
 from collections.abc import Sequence
 
-from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, UNREADABLE, Dialect, StreamEvent, UnreadableEvent
+from sidecar.timeline.dialects.json_fields import fails
+from sidecar.timeline.events import (
+    DONE,
+    ERROR,
+    NOTHING,
+    OUTPUT,
+    UNREADABLE,
+    Dialect,
+    StreamEvent,
+    UnreadableEvent,
+    is_json,
+)
 from sidecar.timeline.ndjson import NdjsonParser
 from sidecar.timeline.response_id import stated_in
 from sidecar.timeline.sse import CR, LF, MAX_EVENT_BYTES, SseParser
@@ -31,6 +42,7 @@ class EventReader:
     """The reader of one stream. Never raises, whatever the bytes."""
 
     __slots__ = (
+        "_last_unreadable",
         "_looks_for_id",
         "_read_event",
         "_token",
@@ -57,6 +69,7 @@ class EventReader:
         self._looks_for_id = LOOKS_FOR_ID
         self.unreadable = 0
         """Number of events that the dialect could not read."""
+        self._last_unreadable: bytes | None = None  # the last event, if it could not be read
 
     def feed(self, data: bytes) -> Sequence[StreamEvent]:
         """One stream event for each event that `data` completes, in order; an unreadable event gives `NOTHING`.
@@ -88,14 +101,31 @@ class EventReader:
             return self._stream_events([(b"", said)])
         return self._stream_events(parser.feed(data))
 
+    def goes_long_way(self) -> None:
+        """From now on each event is read the long way: its offsets are needed, or whether it is the last one."""
+        self._token = None
+
     def finish(self) -> list[StreamEvent]:
         """End the stream: the event of a last line without a line end. In server-sent events it is no event."""
         return self._stream_events(self.parser.finish()) if isinstance(self.parser, NdjsonParser) else []
+
+    def breaks_off(self) -> bool:
+        """Whether the stream ends in something that no API ends with: an event that is no JSON, half a value, a page, an error. Asked
+        once, of a message that is whole by its framing, after `finish`.
+        """
+        parser = self.parser
+        if isinstance(parser, NdjsonParser):
+            half = parser.unfinished_at is not None
+        else:
+            left = self._stream_events(parser.finish())
+            half = parser.stray or any(stream_event.error for stream_event in left)
+        return half or (self._last_unreadable is not None and not is_json(self._last_unreadable))
 
     def _stream_events(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
         """One stream event for each event; the end mark comes before the event's name, and counts in every dialect."""
         stream_events = []
         for event, said in events:
+            self._last_unreadable = None
             if self._looks_for_id:
                 self.response_id, model = stated_in(said)
                 self.model = model or self.model
@@ -110,6 +140,11 @@ class EventReader:
                 try:
                     stream_events.append(self._read_event(event, said))
                 except UnreadableEvent:
-                    self.unreadable += 1
-                    stream_events.append(NOTHING)
+                    stream_events.append(ERROR if fails(said) else self._unread(said))
         return stream_events
+
+    def _unread(self, said: bytes) -> StreamEvent:
+        self.unreadable += 1
+        self._last_unreadable = said
+        self.goes_long_way()
+        return NOTHING

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.events import UNREADABLE
+from sidecar.timeline.events import UNREADABLE, UnreadableEvent, with_nan
 
 
 MAX_ID_CHARACTERS = 256
@@ -45,8 +45,11 @@ def stated_in(data: bytes) -> Stated:
     """
     try:
         answer = _ANSWER.decode(data)
-    except UNREADABLE:
-        return NOTHING_STATED
+    except UNREADABLE as strictly:
+        try:
+            answer = with_nan(_ANSWER, data, strictly)
+        except UnreadableEvent:
+            return NOTHING_STATED
     found, model = answer.id, answer.model
     inner = answer.message or answer.response or answer.meta_info
     if type(inner) is _Inner:  # isinstance takes an allocation, for a struct

@@ -5,6 +5,10 @@ event (a dialect does) and never changes a byte that the client gets: it only ob
 or grow without a bound: a CR ends its line at once (a LF after it is dropped later), of an event over the cap only the outline
 is kept (`outline.py`), and one byte at a time costs no more per byte than a megabyte does. Reconnection
 (`id`, `retry`) is the client's task: those fields are ignored.
+
+It departs from that clause where a server says that it failed, because no client sees it and the outcome must: an event named `error` without
+data is returned (Dynamo writes a comment there), and so is a field `error` (llama.cpp). Lines that are no field of an event at all, such as a page
+in place of a stream, are noted (`stray`).
 """
 
 import re
@@ -20,6 +24,8 @@ BOM = b"\xef\xbb\xbf"
 LF = 0x0A
 CR = 0x0D
 """A byte is looked for by its number: `b"\\r" in data` makes an exception and drops it, which takes ten times as long."""
+BEGINNINGS = (b"data:", b"event:", b":", b"id:", b"retry:", b"error:")
+"""What a stream of events begins with, behind blank lines."""
 _COLON = 0x3A
 _DATA = b"data:"
 _DATA_AND_SPACE = b"data: "
@@ -27,6 +33,7 @@ _EVENT = b"event:"
 _LONGEST_NAME_LINE_BYTES = 64
 """First bytes that are kept of a long event's line with its name. `response.image_generation_call.partial_image` has 44, behind `event: `."""
 _BLANK = 0x20
+_NO_ERROR = (b"", b"null", b"{}", b"[]", b'""')
 _COMMENT_BEHIND_BOM = BOM + b":"
 NOTHING_OPEN = -1
 """Offset while no event or value is being built."""
@@ -84,6 +91,7 @@ class SseParser:
         "max_event_bytes",
         "oversized",
         "spans",
+        "stray",
     )
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -98,7 +106,9 @@ class SseParser:
         If that blank line is a CR at the end of a segment, a LF that follows still belongs to it.
         """
         self.between_events = True
-        """No part of a line or event is held: whole events may be read the short way."""
+        """No part of a line or event is held, and nothing stray came last: whole events may be read the short way."""
+        self.stray = False
+        """Since the last event with data, fields came that server-sent events do not have."""
         self._after_cr = False
         self._line = (
             bytearray()
@@ -139,8 +149,12 @@ class SseParser:
         self.spans = []
         dense = len(data) > _SHORT_BYTES and 4 * (data.count(b"\n") + data.count(b"\r")) > len(data)
         events = self._dense(data, start) if dense else self._lines(data, start)
-        self.between_events = not (self._after_cr or self._line) and self._open_at == NOTHING_OPEN
+        self.between_events = not (self._after_cr or self._line or self.stray) and self._open_at == NOTHING_OPEN
         return events
+
+    def finish(self) -> list[tuple[bytes, bytes]]:
+        """End the stream: an event without its blank line is none (WHATWG), and is returned for what it says of the end."""
+        return [] if self.between_events else self.feed(b"\n\n")
 
     def _whole_events(self, data: bytes, start: int) -> list[tuple[bytes, bytes]] | None:
         """Split whole events of one data line, named or not: the usual case. None: another case, nothing consumed."""
@@ -235,7 +249,10 @@ class SseParser:
             if self._outline is not None:
                 said, self._outline = self._outline.answer(), None
                 self.oversized += said is None
+            if said is None and self._event == b"error":
+                said = b""
             if said is not None:
+                self.stray = False
                 events.append((self._event, bytes(said)))
                 self.spans.append((self._open_at, end))
             self._forget()
@@ -274,6 +291,10 @@ class SseParser:
                 self._data += value
         elif name == b"event":
             self._event = value
+        elif name == b"error":
+            self._event = self._event if value in _NO_ERROR else name
+        elif name not in (b"id", b"retry"):
+            self.stray = True
 
     def _becomes_long(self, at: int) -> Outline:
         """From here to the next blank line only the outline of the event's data is kept."""

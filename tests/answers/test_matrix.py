@@ -1,6 +1,6 @@
 """Every API, every kind of end, every framing, every split: the outcome is what the API's own words say.
 
-An end is denied by the engine's own words at once. A mark that is missing counts only on an engine that was seen to set it. The table is
+An end is denied by the engine's own words, or by what is no answer, at once. A mark that is missing counts only on an engine that was seen to set it. The table is
 in `sidecar/timeline/proof.py`; `expected` below is written without it, from the words of the issue.
 """
 
@@ -10,8 +10,9 @@ from itertools import product
 
 import pytest
 
+from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.timeline.outcome import Outcome
-from sidecar.timeline.proof import LEARNED_FROM, Proofs
+from sidecar.timeline.proof import Proofs
 from tests.answers.spoken import SPOKEN, Api
 from tests.support.walk import Walk
 
@@ -92,7 +93,11 @@ def kinds_of_wholes(api: Api) -> Iterator[tuple[str, list[bytes], bool, Outcome,
     missed = TRUNCATED if api.has_marks else OK
     yield "whole", [body], False, OK, OK
     yield "cut in the middle", [body[:-5]], True, TRUNCATED, TRUNCATED
-    yield "half of it, and its framing is whole", [body[:-5]], False, OK, missed
+    yield "half of it, and its framing is whole", [body[:-5]], False, ERROR, ERROR
+    yield "a page", [b"<html>bad gateway</html>"], False, ERROR, ERROR
+    yield "a text", [b"Internal Server Error"], False, ERROR, ERROR
+    yield "a detail", [b'{"detail": "Internal Server Error"}'], False, ERROR, ERROR
+    yield "no detail and no error", [b'{"detail": null, "error": {}}'], False, OK, missed
     yield "empty", [], False, OK, missed
     yield "an empty object", [b"{}"], False, OK, missed
     if api.unfinished is not None:

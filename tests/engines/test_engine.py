@@ -7,91 +7,86 @@ import pytest
 from sidecar.engines.engine import Engine
 from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.probe.replies import Identity
+from sidecar.engines.usage_asking import NOT_PROVEN, SHOWS
+from sidecar.timeline.belief import LEARNED_FROM
+
+
+def why_not(engine: Engine, api: str = "openai_chat", *, unrecognised: bool = False) -> str | None:
+    """Why the engine is not asked for usage, as `observe/request.py` asks it."""
+    accepts = engine.accepts_usage(api, unrecognised=unrecognised)
+    return engine.asking.why_not.get(api, engine.asking.otherwise) if accepts else NOT_PROVEN
+
+
+def learn(engine: Engine, *, shows: bool, times: int = LEARNED_FROM) -> None:
+    for _ in range(times):
+        engine.asking.ended("openai_chat", 0.0, shows=shows)
 
 
 def test_an_engine_that_has_not_said_what_it_is_is_asked_for_nothing() -> None:
     """Figures in its answers are not read as vLLM's either."""
     engine = Engine("auto")
-    assert not engine.takes_include_usage("openai_chat")
+    assert why_not(engine) is NOT_PROVEN
     assert engine.speaks is UNKNOWN_KIND
 
     engine.is_kind("vllm")
-    assert not engine.takes_include_usage("openai_chat")
+    assert why_not(engine) is NOT_PROVEN
     assert engine.speaks.name == "vllm"
 
 
 def test_a_server_that_is_not_recognised_is_asked_only_where_the_config_allows_it() -> None:
-    """And only once a stream has shown that it states no usage by itself; a kind that is known to answer otherwise is not asked."""
-    engine = Engine("auto")
-    assert not engine.takes_include_usage("openai_chat", unrecognised=True)
-    engine.ended_unasked("openai_chat", usage=False)
+    """And only once streams have shown that it states no usage by itself; a kind that is known to answer otherwise is not asked."""
+    engine, known = Engine("auto"), Engine("llama_cpp")
+    before = why_not(engine, unrecognised=True)
+    for each in (engine, known):
+        learn(each, shows=False)
 
-    assert engine.takes_include_usage("openai_chat", unrecognised=True)
-    assert not engine.takes_include_usage("openai_chat")
-    engine.null_usage = True
-    assert not engine.takes_include_usage("openai_chat", unrecognised=True)
-
-    known = Engine("llama_cpp")
-    known.ended_unasked("openai_chat", usage=False)
-    assert not known.takes_include_usage("openai_chat", unrecognised=True)
+    assert (before, why_not(engine, unrecognised=True), why_not(engine)) == (NOT_PROVEN, None, NOT_PROVEN)
+    assert why_not(known, unrecognised=True) is NOT_PROVEN
 
 
-def test_an_engine_is_asked_for_usage_once_a_stream_has_shown_that_it_states_none_by_itself() -> None:
-    """Else the chunk that is cut out is one that the client would have had: vLLM has a flag for that. A new process may have other flags."""
+def test_what_was_learned_of_an_engine_is_forgotten_with_it() -> None:
+    """Another process, or another kind, may have another setting. The same kind once more is no news."""
     engine = Engine("vllm")
-    assert not engine.takes_include_usage("openai_chat")
-    engine.ended_unasked("openai_chat", usage=False)
-    assert engine.takes_include_usage("openai_chat")
-    assert not engine.takes_include_usage("openai_completions")
-
-    engine.ended_unasked("openai_chat", usage=True)
-    engine.ended_unasked("openai_chat", usage=False)
-    assert not engine.takes_include_usage("openai_chat")
-
+    learn(engine, shows=False)
+    found = [why_not(engine)]
     engine.is_kind("vllm")
-    assert not engine.takes_include_usage("openai_chat")
+    found.append(why_not(engine))
     engine.began_anew()
-    engine.ended_unasked("openai_chat", usage=False)
-    engine.is_kind("vllm")
-    assert engine.takes_include_usage("openai_chat")
+    found.append(why_not(engine))
+    learn(engine, shows=False)
+    engine.is_kind("dynamo")
+
+    assert [*found, why_not(engine)] == [None, None, NOT_PROVEN, NOT_PROVEN]
 
 
 @pytest.mark.parametrize(
-    ("kind", "version", "asked"),
+    ("kind", "version", "first"),
     [
-        ("vllm", "0.32.1", True),
-        ("vllm", "0.25.0rc1", True),
-        ("vllm", "0.24.3", False),
-        ("vllm", None, False),
-        ("vllm", "dev", False),
-        ("ollama", "0.13.0", True),
-        ("dynamo", None, False),
+        ("vllm", "0.32.1", None),
+        ("vllm", "0.25.0rc1", None),
+        ("vllm", "0.24.3", NOT_PROVEN),
+        ("vllm", None, NOT_PROVEN),
+        ("vllm", "dev", NOT_PROVEN),
+        ("ollama", "0.13.0", None),
+        ("dynamo", None, NOT_PROVEN),
     ],
 )
 def test_a_release_that_shows_forced_usage_at_once_is_asked_from_the_first_stream_on(
-    kind: str, version: str | None, *, asked: bool
+    kind: str, version: str | None, first: str | None
 ) -> None:
-    """So its first streams have a split too. One that stated usage unasked is not asked again; a new process may have another version."""
+    """So its first streams have a split too. One whose streams state usage unasked is not asked; a new process may have another version."""
     engine = Engine("auto")
     engine.is_kind(kind)
     engine.says(Identity(version))
-    found = [engine.takes_include_usage("openai_chat")]
-    engine.ended_unasked("openai_chat", usage=True)
-    found.append(engine.takes_include_usage("openai_chat"))
+    found = [why_not(engine)]
+    learn(engine, shows=True, times=LEARNED_FROM - 1)
+    found.append(why_not(engine))
+    learn(engine, shows=True, times=1)
+    found.append(why_not(engine))
     engine.began_anew()
-    found.append(engine.takes_include_usage("openai_chat"))
+    found.append(why_not(engine))
 
-    assert found == [asked, False, False]
-
-
-def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_again() -> None:
-    """Its reports are still read where a client itself asked for them."""
-    engine = Engine("vllm")
-
-    engine.null_usage = True
-
-    assert not engine.takes_include_usage("openai_chat")
-    assert engine.speaks.name == "vllm"
+    assert found == [first, first, SHOWS, NOT_PROVEN]
 
 
 def test_the_model_label_comes_from_the_engines_list_and_never_from_a_client() -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import json
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -10,7 +11,9 @@ from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Phase, Source
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
+from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.timeline.outcome import Outcome, Stage
+from tests.support.messages import read
 from tests.support.vllm_stream import DONE, FINISH, ROLE, STREAM, TOKEN, USAGE, chunk, play, post
 from tests.support.walk import Walk
 
@@ -144,18 +147,112 @@ def test_a_client_that_asked_for_usage_gets_every_byte() -> None:
     assert walk.accounts[0].ledger.source == "engine"  # type: ignore[union-attr]  # an ok request has one
 
 
+def streamed(
+    walk: Walk, answer: Callable[[bool], Sequence[bytes]], *fields: str, head: bytes = STREAM
+) -> tuple[bytes, bytes]:
+    """One streamed request, and the events that the engine answers if it was asked for usage, or if not. Returns what the engine got, and the
+    body that the client got.
+    """
+    before, client = [len(socket.taken) for socket in walk.pool.sockets], walk.client()
+    client.send(post({"stream": True}, *fields))
+    asked = b"".join(socket.taken[at:] for socket, at in zip(walk.pool.sockets, [*before, 0], strict=False))
+    events = answer(b"include_usage" in asked)
+    walk.clock.later(0.45)
+    walk.engine.send(head + b"".join(map(chunk, events[:2])))
+    walk.clock.later(0.25)
+    walk.engine.send(b"".join(map(chunk, events[2:])) + b"0\r\n\r\n")
+    return asked, read(bytes(client.taken))[2]
+
+
+def good(asked: bool) -> Sequence[bytes]:
+    """As an engine that states usage where it is asked answers."""
+    return [ROLE, TOKEN, FINISH, *([USAGE] if asked else []), DONE]
+
+
 @pytest.mark.parametrize("by_itself", [True, False])
 def test_usage_that_the_engine_states_by_itself_is_the_clients(*, by_itself: bool) -> None:
-    """The first stream shows it, before anything is asked for or cut."""
+    """Twenty streams show it, before anything is asked for or cut."""
     walk = Walk(states_no_usage=False)
-    for number in (1, 2):
-        client = walk.client()
-        client.send(post({"stream": True}))
-        asked = walk.engine.taken.count(b"include_usage")
-        assert asked == (1 if number == 2 and not by_itself else 0)
-        play(walk, usage=by_itself or asked == 1)
+    for number in range(LEARNED_FROM + 2):
+        asked, got = streamed(walk, lambda asked: good(by_itself or asked))
 
-        assert client.taken.endswith(chunk(FINISH) + (chunk(USAGE) if by_itself else b"") + chunk(DONE) + b"0\r\n\r\n")
+        assert (b"include_usage" in asked) == (number >= LEARNED_FROM and not by_itself)
+        assert got == b"".join(good(by_itself))
+
+
+NULL = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":null}\n\n'
+FINISH_AND_USAGE = FINISH.replace(b"]}", b'],"usage":{"prompt_tokens":5}}')
+SECOND = b'data: {"choices":[{"index":1,"delta":{"content":"b"},"finish_reason":null}]}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("odd", "is_cut", "outcome"),
+    [
+        pytest.param((ROLE, TOKEN, USAGE, DONE), True, Outcome.ENGINE_TRUNCATED, id="usage and no finish"),
+        pytest.param(
+            (ROLE, TOKEN, SECOND, FINISH, USAGE, DONE), True, Outcome.ENGINE_TRUNCATED, id="an unfinished choice"
+        ),
+        pytest.param((ROLE, NULL, FINISH, USAGE, DONE), True, Outcome.OK, id="a null usage"),
+        pytest.param((ROLE, USAGE, TOKEN, FINISH, DONE), False, Outcome.OK, id="usage in the middle"),
+        pytest.param((ROLE, TOKEN, FINISH_AND_USAGE, USAGE, DONE), False, Outcome.OK, id="usage beside the finish too"),
+    ],
+)
+def test_one_odd_stream_changes_nothing_for_the_others(
+    odd: tuple[bytes, ...], outcome: Outcome, *, is_cut: bool
+) -> None:
+    """Twenty good ones, the odd one, sixty good ones: all are asked for usage and split by it. The odd client gets its bytes, less the chunk
+    in front of the end mark.
+    """
+    walk, known = Walk(), {}
+    for _ in range(LEARNED_FROM):
+        streamed(walk, good)
+    _, got = streamed(walk, lambda _asked: odd)
+    odd_one = walk.accounts[-1]
+    for _ in range(3 * LEARNED_FROM):
+        asked, _ = streamed(walk, good)
+        ledger = walk.accounts[-1].ledger
+        known[b"include_usage" in asked] = ledger is not None and ledger.source
+
+    assert (odd_one.outcome, got) == (outcome, b"".join(odd).replace(USAGE if is_cut else b"none", b""))
+    assert known == {True: "engine"}
+    assert walk.value("llm_sidecar_usage_injection_total", result="asked") == 4 * LEARNED_FROM + 1
+
+
+def test_a_server_that_answers_include_usage_in_every_chunk_is_not_asked_for_long() -> None:
+    """Its clients got a null that they had not asked for, twenty times in a row."""
+    walk = Walk()
+    for _ in range(LEARNED_FROM + 2):
+        streamed(walk, lambda asked: [NULL if asked else TOKEN, FINISH, DONE])
+
+    assert walk.value("llm_sidecar_usage_injection_total", result="asked") == LEARNED_FROM
+    assert walk.value("llm_sidecar_usage_injection_total", result="usage_shows") == 2
+
+
+ZIPPED = STREAM.replace(b"content-type", b"content-encoding: gzip\r\ncontent-type")
+
+
+def test_an_answer_that_comes_compressed_all_the_same_stops_the_asking() -> None:
+    """Its client gets its bytes as they are. Then one request a minute asks for `identity` alone, and twenty plain answers to these start the
+    asking again.
+    """
+
+    def packed(_asked: bool) -> Sequence[bytes]:
+        return [b"\x1f\x8b\x08", b"..."]
+
+    walk, accepts = Walk(), "Accept-Encoding: gzip, br"
+    first, got = streamed(walk, packed, accepts, head=ZIPPED)
+    identity, asked = [], []
+    for number in range(1, 140):  # ten seconds apart
+        walk.clock.later(10.0 - 0.7)
+        request, _ = streamed(walk, good if number > 10 else packed, accepts, head=STREAM if number > 10 else ZIPPED)
+        identity += [number] if b"\r\nAccept-Encoding: identity\r\n" in request else []
+        asked += [number] if b"include_usage" in request else []
+        assert request.count(b"Accept-Encoding:") == 1
+
+    assert (b"include_usage" in first, got) == (True, b"\x1f\x8b\x08...")
+    assert identity[:21] == list(range(7, 133, 6))  # the first one came compressed
+    assert asked == identity[21:] == list(range(128, 140))
+    assert walk.value("llm_sidecar_usage_injection_total", result="compressed_answers") == 127
 
 
 @pytest.mark.parametrize(
@@ -262,20 +359,6 @@ def test_what_a_client_invents_is_other_and_counted() -> None:
     assert walk.value("llm_requests_total", lane="other", model="other", outcome="ok") == 51
     assert walk.value("llm_sidecar_label_overflow_total", label="model") == 51
     assert walk.value("llm_sidecar_label_overflow_total", label="lane") == 51
-
-
-def test_a_server_that_answers_include_usage_in_every_chunk_is_asked_once() -> None:
-    """The habit was seen once; from then on its streams are not asked for usage."""
-    walk = Walk()
-    null = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":null}\n\n'
-    for _ in range(2):
-        client = walk.client()
-        client.send(post({"stream": True}))
-        walk.engine.send(STREAM + chunk(null) + chunk(DONE) + b"0\r\n\r\n")
-        assert client.taken.endswith(chunk(null) + chunk(DONE) + b"0\r\n\r\n")
-
-    assert walk.value("llm_sidecar_usage_injection_total", result="asked") == 1
-    assert walk.value("llm_sidecar_usage_injection_total", result="engine_not_proven") == 1
 
 
 def test_the_length_is_estimated_only_once_usage_has_taught_it() -> None:

@@ -194,9 +194,35 @@ class TestCutting:
         first, second, more = token(index=0, finish="stop"), token(index=1, finish="stop"), chunk(token(index=1))
         fed(cut, chunk(first))
 
-        assert fed(cut, more[:20])[0] == more[:20]
-        assert passed(cut, more[20:] + chunk(second) + chunk(USAGE) + DONE) == more[20:] + chunk(second) + DONE
-        assert cut.cut
+        assert [fed(cut, more)[0], fed(cut, chunk(USAGE))[0], fed(cut, more)[0]] == [more, b"", chunk(USAGE) + more]
+        assert passed(cut, chunk(second) + chunk(USAGE) + DONE) == chunk(second) + DONE
+        assert (cut.cut, cut.shows) == (True, True)
+
+    @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+    @pytest.mark.parametrize("begun", [[], [token()], [token(), token(index=1, finish="stop")]])
+    def test_usage_before_the_end_mark_is_taken_out_whether_a_finish_came_or_not(
+        self, begun: list[dict[str, object]], end: bytes
+    ) -> None:
+        """Byte by byte, at every split, and at once; a comment in between stays."""
+        head, note, done = b"".join(chunk(said, end) for said in begun), b": hi" + end * 2, b"data: [DONE]" + end * 2
+        stream = head + chunk(USAGE, end) + note + done
+        splits = [(stream[:at], stream[at:]) for at in range(len(stream))]
+        cuts = [cutter(choices=2) for _ in (*splits, 1)]
+        outs = [
+            passed(cut, *pieces) for cut, pieces in zip(cuts, [*splits, [b"%c" % byte for byte in stream]], strict=True)
+        ]
+
+        assert set(outs) == {head + note + done}
+        assert {(cut.cut, cut.shows) for cut in cuts} == {(True, False)}
+
+    def test_usage_in_the_middle_goes_on_in_its_place(self) -> None:
+        """In front of a token, alone in its read or not, or at the end of a stream without an end mark."""
+        for behind in ([chunk(token())], [chunk(token("b")) + DONE], [chunk({"choices": []})], [b": hi\n\n"], []):
+            cut = cutter()
+            segments = [chunk(token()), chunk(USAGE), *behind]
+
+            assert passed(cut, *segments) == b"".join(segments)
+            assert not cut.cut
 
     def test_takes_out_one_chunk_only(self) -> None:
         head = chunk(token(finish="stop"))
@@ -215,7 +241,17 @@ class TestCutting:
         stream = chunk(token(finish="stop")) + chunk({**USAGE, "padding": "x" * (MAX_HELD_BYTES + 2000)}) + DONE
 
         assert passed(cut, *(stream[at : at + 1000] for at in range(0, len(stream), 1000))) == stream
-        assert (cut.gave_up, cut.cut) == (True, False)
+        assert (cut.shows, cut.cut) == (True, False)
+
+    def test_behind_an_event_too_long_to_hold_the_chunk_is_found(self) -> None:
+        long = chunk(token("x" * (MAX_HELD_BYTES + 2000)))
+        stream = long + chunk(token(finish="stop")) + chunk(USAGE) + DONE
+        cut = cutter()
+
+        assert passed(cut, *(stream[at : at + 1000] for at in range(0, len(stream), 1000))) == stream.replace(
+            chunk(USAGE), b""
+        )
+        assert (cut.shows, cut.cut) == (False, True)
 
 
 class TestEnginesWithHabits:
@@ -225,28 +261,28 @@ class TestEnginesWithHabits:
         stream = chunk(token(usage=usage)) + chunk(token(finish="stop", usage=usage)) + chunk(USAGE) + DONE
 
         assert passed(cut, stream) == stream
-        assert (cut.engine_forces_usage, cut.engine_adds_null_usage, cut.cut) == (True, False, False)
+        assert (cut.shows, cut.cut) == (True, False)
 
     def test_usage_beside_the_finish_stays(self) -> None:
         cut = cutter()
         stream = chunk(token()) + chunk(token(finish="stop", usage={"prompt_tokens": 5})) + chunk(USAGE) + DONE
 
         assert passed(cut, stream) == stream
-        assert cut.engine_forces_usage
+        assert cut.shows
 
     def test_a_usage_chunk_before_the_finish_stays(self) -> None:
         cut = cutter()
         stream = chunk(USAGE) + chunk(token(finish="stop")) + DONE
 
         assert passed(cut, stream) == stream
-        assert cut.engine_forces_usage
+        assert cut.shows
 
-    def test_null_usage_in_every_chunk_stays_and_so_does_the_last_one(self) -> None:
+    def test_null_usage_in_every_chunk_shows_and_the_last_one_is_taken_out(self) -> None:
         cut = cutter()
-        stream = chunk(token(usage=None)) + chunk(token(finish="stop", usage=None)) + chunk(USAGE) + DONE
+        head = chunk(token(usage=None)) + chunk(token(finish="stop", usage=None))
 
-        assert passed(cut, stream) == stream
-        assert (cut.engine_forces_usage, cut.engine_adds_null_usage, cut.cut) == (False, True, False)
+        assert passed(cut, head + chunk(USAGE) + DONE) == head + DONE
+        assert (cut.shows, cut.cut) == (True, True)
 
     def test_null_usage_that_the_engine_writes_unasked_proves_nothing(self) -> None:
         """Dynamo's completions. Another usage before the finish is still the engine's own."""
@@ -256,9 +292,9 @@ class TestEnginesWithHabits:
         own = chunk(token(usage={"prompt_tokens": 5})) + head + chunk(USAGE) + DONE
 
         assert passed(cut, head + chunk(USAGE) + DONE) == head + DONE
-        assert (cut.engine_forces_usage, cut.engine_adds_null_usage, cut.cut) == (False, False, True)
+        assert (cut.shows, cut.cut) == (False, True)
         assert passed(forced, own) == own
-        assert forced.engine_forces_usage
+        assert forced.shows
 
 
 class TestRecordings:
@@ -298,13 +334,12 @@ class TestRecordings:
 
         assert (b'"choices":[],' in usage, left) == (True, {b"\n\n".join([*events, done, b""])})
 
-    @pytest.mark.parametrize("name", ["vllm-chat-continuous-usage", "composed-openai-chat-null-usage"])
-    def test_a_stream_with_habits_is_left_alone(self, name: str) -> None:
-        stream = STREAMS / f"{name}.sse"
+    def test_a_stream_with_usage_in_each_event_is_left_alone(self) -> None:
+        stream = STREAMS / "vllm-chat-continuous-usage.sse"
         cut = UsageCut(EventReader(dialect_of(stream)))
 
         assert passed(cut, stream.read_bytes()) == stream.read_bytes()
-        assert cut.engine_forces_usage or cut.engine_adds_null_usage
+        assert cut.shows
 
 
 def test_tokens_of_one_choice_go_alone_while_another_has_finished() -> None:
@@ -327,45 +362,53 @@ def _anonymous(stream: bytes) -> bytes:
 EVENTS = st.sampled_from(
     [
         *(token(), token("b", finish="stop"), token("", finish="length"), USAGE, token("é"), {"choices": []}),
-        *({"error": {"message": "x"}}, token(index=1, finish="stop")),
+        *({"error": {"message": "x"}}, token(index=1, finish="stop"), token(usage={"prompt_tokens": 5}), "[DONE]"),
     ]
 )
 NOISE = st.sampled_from(
     [b"", b"", b": hi\n\n", b":\n", b"\n", b"\r\n", b"event: x\n\n", b"data:\n\n", b"id: 4\n", b"data: {\n\n"]
 )
 PIECES = st.lists(st.tuples(NOISE, EVENTS, st.sampled_from([b"\n", b"\r\n", b"\r"])), max_size=7).map(
-    lambda pieces: [noise + chunk(event, end) for noise, event, end in pieces]
+    lambda pieces: [
+        noise + (b"data: [DONE]" + end * 2 if event == "[DONE]" else chunk(event, end)) for noise, event, end in pieces
+    ]
 )
 
 
 @given(pieces=PIECES, tail=st.binary(max_size=20), data=st.data())
 def test_no_token_waits_and_no_byte_is_lost(pieces: list[bytes], tail: bytes, data: st.DataObject) -> None:
-    """After any prefix, all bytes up to the end of the last complete event have gone out, except the one chunk cut."""
+    """After any prefix, all bytes up to the end of the last complete event have gone out, except for a chunk that is cut, or may be."""
     stream = b"".join(pieces) + tail
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    removed = _chunk_in(stream)
     cut = cutter()
     observer = EventReader(dialect_of(STREAMS / "vllm-chat.sse"))
-    out = b""
-    removed: tuple[int, int] | None = None
-    finished = forced = False
+    out, waiting, complete = b"", False, 0
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         out += fed(cut, stream[start:end])[0]
-        complete = 0
         stream_events = observer.feed(stream[start:end])
         spans = [(start, end)] if stream_events is ONE_TOKEN else observer.parser.spans
         for stream_event, span in zip(stream_events, spans, strict=True):
-            complete = span[1]
-            forced = forced or (stream_event.usage is not None and not (finished and stream_event.bare_usage))
-            if stream_event.bare_usage and finished and not forced and removed is None:
-                removed = span
-            finished = finished or bool(stream_event.finished)
-        expected = _without(stream[:end], removed)
-        assert expected.startswith(out)
-        assert len(out) >= len(_without(stream[: max(complete, 0)], removed))
-        if not finished:
-            assert out == stream[:end]
+            waiting = stream_event.bare_usage
+            complete = complete if waiting else span[1]
+        assert _without(stream, removed).startswith(out)
+        assert len(out) >= len(_without(stream[:complete], removed))
     assert out + cut.finish() == _without(stream, removed)
     assert cut.cut is (removed is not None)
+
+
+def _chunk_in(stream: bytes) -> tuple[int, int] | None:
+    """The span of the event with usage and no choice that is cut: behind the finish, or in front of the end mark."""
+    reader, finished, found = EventReader(dialect_of(STREAMS / "vllm-chat.sse")), False, None
+    reader.goes_long_way()
+    for stream_event, span in zip(reader.feed(stream), reader.parser.spans, strict=True):
+        if found is not None and (finished or stream_event.done):
+            return found
+        found = span if stream_event.bare_usage else None
+        if stream_event.done or (stream_event.usage is not None and found is None):
+            return None
+        finished = finished or bool(stream_event.finished)
+    return found if finished else None
 
 
 def _without(stream: bytes, span: tuple[int, int] | None) -> bytes:

@@ -16,6 +16,7 @@ from sidecar.metrics.exposition import slices
 from sidecar.objectives.objective import Objectives
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.server import Traffic
+from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.wiring import budgets_of, metrics_of, observers_of, road_of
 from tests.support.promtool import samples
 
@@ -37,7 +38,8 @@ class Road:
         self.instruments = Instruments.on(self.metrics, Objectives())
         engine = Engine("vllm", models)
         for api in ("openai_chat", "openai_completions"):
-            engine.ended_unasked(api, usage=False)  # as if a stream had shown that it states none by itself
+            for _ in range(LEARNED_FROM):
+                engine.asking.ended(api, 0.0, shows=False)  # as if streams had shown that it states none by itself
         self.observers = observers_of(
             config, self.instruments, engine, clock=time.monotonic, log=self.accounts.append, unix=lambda: 0.0
         )

@@ -18,6 +18,7 @@ from sidecar.logs.sanitise import allowed_headers
 from sidecar.metrics.exposition import slices
 from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.instruments import Instruments
+from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.wiring import metrics_of, observers_of
 from tests.support.memory import LIMITS, Road
 
@@ -74,7 +75,8 @@ class Walk(Road):
         self.accounts: list[Account] = []
         engine = engine or Engine("vllm", ["tiny"])
         for api in ("openai_chat", "openai_completions") if states_no_usage else ():
-            engine.ended_unasked(api, usage=False)
+            for _ in range(LEARNED_FROM):
+                engine.asking.ended(api, 0.0, shows=False)
         self.observers = observers_of(
             config,
             self.instruments,

@@ -2,17 +2,8 @@
 
 import pytest
 
-from sidecar.timeline.proof import (
-    BOTH_MARKS,
-    FORGOTTEN_AFTER,
-    LEARNED_FROM,
-    MOST_KINDS,
-    NO_MARKS,
-    AnswerKind,
-    EndMark,
-    Proof,
-    Proofs,
-)
+from sidecar.timeline.belief import LEARNED_FROM
+from sidecar.timeline.proof import BOTH_MARKS, MOST_KINDS, NO_MARKS, AnswerKind, EndMark, Proof, Proofs
 
 
 FINISH, END = EndMark.FINISH, EndMark.END
@@ -118,9 +109,9 @@ def test_a_mark_that_is_gone_for_long_is_no_longer_expected() -> None:
     for _ in range(LEARNED_FROM):
         proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
 
-    gone = [proofs.judge(CHAT, BOTH_MARKS, (FINISH,)) for _ in range(FORGOTTEN_AFTER + 2)]
+    gone = [proofs.judge(CHAT, BOTH_MARKS, (FINISH,)) for _ in range(LEARNED_FROM + 2)]
 
-    assert gone == [Proof.MISSING] * FORGOTTEN_AFTER + [Proof.MARKED] * 2
+    assert gone == [Proof.MISSING] * LEARNED_FROM + [Proof.MARKED] * 2
 
 
 def test_a_whole_answer_between_shows_that_the_mark_is_still_set() -> None:
@@ -128,5 +119,17 @@ def test_a_whole_answer_between_shows_that_the_mark_is_still_set() -> None:
     for _ in range(LEARNED_FROM):
         proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
     for _ in range(3):
-        cut = {proofs.judge(CHAT, BOTH_MARKS, ()) for _ in range(FORGOTTEN_AFTER)}
+        cut = {proofs.judge(CHAT, BOTH_MARKS, ()) for _ in range(LEARNED_FROM - 1)}
         assert (cut, proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))) == ({Proof.MISSING}, Proof.MARKED)
+
+
+def test_an_answer_that_was_not_read_whole_is_judged_and_teaches_nothing() -> None:
+    """What could not be read in it may be anything but the missing mark."""
+    proofs = Proofs()
+    unread = {proofs.judge(CHAT, BOTH_MARKS, (FINISH, END), read=False) for _ in range(2 * LEARNED_FROM)}
+    unlearned = proofs.judge(CHAT, BOTH_MARKS, (), read=False)
+    for _ in range(LEARNED_FROM):
+        proofs.judge(CHAT, BOTH_MARKS, (FINISH, END))
+
+    assert (unread, unlearned) == ({Proof.MARKED}, Proof.FRAMING)
+    assert proofs.judge(CHAT, BOTH_MARKS, (FINISH,), read=False) is Proof.MISSING

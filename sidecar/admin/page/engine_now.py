@@ -10,6 +10,7 @@ from html import escape
 from sidecar.admin.page.html import items, percent, plain, section, table
 from sidecar.admin.page.picture import seconds
 from sidecar.diagnosis.wording import digits, phase_name
+from sidecar.engines.usage_asking import STOPS
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Counter, Gauge
 from sidecar.metrics.registry import Metrics
@@ -46,10 +47,13 @@ def engine_now(metrics: Metrics) -> dict[str, str]:
         more = "" if not expected else f" <small>{seconds(expected)} of work was pending</small>"
         told["silent for"] = seconds(silence_seconds) + more
     told["traffic through the sidecar"] = _or_empty(percent, value(c.ENGINE_TRAFFIC_SEEN_RATIO))
+    stopped = [STOPS[child.labels[0]] for child in metrics.gauge(c.USAGE_STOPPED).children.values() if child.value]
+    if stopped:
+        told["asked for usage"] = f'<span class="bad">no</span> <small>{escape("; ".join(stopped))}</small>'
     uncounted = sum(child.value or 0.0 for child in metrics.counter(c.UNCOUNTED_INFERENCE_TOTAL).children.values())
     if uncounted:
         told["passed uncounted, though it looks like inference"] = (
-            f'<span class="bad">{digits(uncounted)}</span> <small>the log names the paths; engine.paths.add counts them</small>'
+            f'<span class="bad">{digits(uncounted)}</span> <small>the log names the paths; engine.paths says which count</small>'
         )
     told["reported seconds over its own sums"] = ", ".join(
         f"{escape(phase_name(*child.labels))} {percent(child.value)}" for child in agreement if child.value is not None

@@ -17,6 +17,7 @@ from sidecar.engines.probe.detect import order, recognised
 from sidecar.engines.probe.identity import identity_of
 from sidecar.engines.probe.probe import REFUSALS
 from sidecar.engines.probe.replies import MODELS_PATH, Answers, body_at
+from sidecar.engines.usage_asking import STOPS
 from sidecar.ledger.request_labels import OTHER
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import SLO_THRESHOLD_SECONDS
@@ -120,11 +121,14 @@ def reports(read: Read, chain: Chain) -> Finding:
         for signal in UNREAD_SIGNALS
         if (number := _count(read, c.OTLP_DROPPED_TOTAL, reason=signal))
     ]
-    if not sent:
-        return found
-    unread = f"its exporter also sends requests that are not read: {', '.join(sent)} since the start"
-    do = "to send spans only, set OTEL_EXPORTER_OTLP_TRACES_ENDPOINT in place of OTEL_EXPORTER_OTLP_ENDPOINT"
-    return replace(found, said=f"{found.said}; {unread}", do=f"{found.do}; {do}" if found.do else do)
+    if sent:
+        unread = f"its exporter also sends requests that are not read: {', '.join(sent)} since the start"
+        do = "to send spans only, set OTEL_EXPORTER_OTLP_TRACES_ENDPOINT in place of OTEL_EXPORTER_OTLP_ENDPOINT"
+        found = replace(found, said=f"{found.said}; {unread}", do=f"{found.do}; {do}" if found.do else do)
+    for reason, why in STOPS.items():
+        if read.page.value(c.USAGE_STOPPED.name, reason=reason):
+            found = replace(found, said=f"{found.said}; it is not asked for usage: {why}")
+    return found
 
 
 def _reports(read: Read, chain: Chain) -> Finding:
@@ -356,7 +360,8 @@ def counted(read: Read, chain: Chain) -> Finding:
         return broken(
             Link.COUNTED,
             f"requests that look like inference passed uncounted: {found}",
-            "read their paths in the sidecar's log (inference_not_counted), and add them to engine.paths.add; a websocket cannot be counted",
+            "read their paths in the sidecar's log (inference_not_counted), and add those of event streams to engine.paths.add; websockets and"
+            " media cannot be split: engine.paths.exclude leaves them out",
         )
     unproved = [
         f"{number:.0f} of {api}"

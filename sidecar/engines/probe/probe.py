@@ -5,7 +5,8 @@ relay's. Answers are bounded in size and time; an engine that is down or hangs c
 engine is not down: if it leaves `/health` without an answer but sends bytes to its clients, it is up. A check that lacks a file,
 memory or a port of our own tells nothing. A request that found no engine makes the next check due at once, so that what the
 sidecar says of the engine is not two seconds behind what its clients see. The kind is asked again
-after the engine was away, after a restart that its counters show, and when its list of models names another kind. A round
+after the engine was away, after a restart that its counters show, and when its list of models names another kind, again and again
+(`timeline/belief.py`): one answer may come from another server. A round
 has at most seven questions; while the engine leaves some of them without an answer, rounds become rarer.
 """
 
@@ -19,11 +20,12 @@ from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
-from sidecar.engines.probe.replies import MODELS_PATH, Answer, models_in
+from sidecar.engines.probe.replies import MODELS_PATH, Answer, Answers, models_in
 from sidecar.engines.probe.unreached import why_unreached
 from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
 from sidecar.proxy.errors import is_ours
+from sidecar.timeline.belief import Belief
 
 
 INTERVAL_SECONDS = 2.0
@@ -75,6 +77,7 @@ class Prober:
         self._asked_lists: tuple[str, ...] = ()
         self._anew = True
         """All questions are due, not only the models."""
+        self._another = Belief()  # its list of models names another kind
         self._again_at = float("-inf")
         self._rounds = 0
         self._missed = asyncio.Event()
@@ -175,12 +178,8 @@ class Prober:
             return
         self._models_at = self._clock()
         kind = recognised(answers) if engine.detects else engine.kind
-        if not self._anew:
-            listed = identity_of(engine.speaks, answers)
-            if listed.models is not None:
-                engine.serves(listed.models, listed.adapters)
-            if kind is None or kind == engine.kind:
-                return
+        if not self._anew and not self._names_another(kind, answers):
+            return
         while engine.detects and (path := next_question(answers)) is not None:
             answers[path] = await self._answer(session, path)
         kind = recognised(answers) if engine.detects else engine.kind
@@ -194,8 +193,22 @@ class Prober:
             self._wait_longer()
             if kind is None:
                 return  # what it was before, it may still be
+        self._another = Belief()
         engine.is_kind(kind or AUTO)
         engine.says(identity_of(engine.speaks, answers))
+
+    def _names_another(self, kind: str | None, answers: Answers) -> bool:
+        """Take in a list of models. Returns whether it names another kind, as often as it takes to believe that."""
+        engine = self._engine
+        another = kind is not None and kind != engine.kind
+        self._another.seen(another)
+        if another and engine.kind != AUTO and not self._another.holds:
+            self._models_at = float("-inf")  # asked again at the next check
+            return False
+        listed = identity_of(engine.speaks, answers)
+        if listed.models is not None:
+            engine.serves(listed.models, listed.adapters)
+        return another
 
     async def _list(self, session: aiohttp.ClientSession) -> Answer:
         """The engine's list of models, from the first place that has one; the answer of the usual place if none has."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, strange
 from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
 
@@ -52,6 +52,7 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 _FIELD_OF_WORDS = {"text": "text", "thinking": "thinking"}
 """Type of a block that has words alone, to the field with them."""
 _ADDED_BY_THE_SERVER = ("signature_delta", "citations_delta")
+_SAY_NOTHING = ("content_block_start", "content_block_stop", "ping")
 
 
 class AnthropicMessages(Dialect):
@@ -82,11 +83,14 @@ class AnthropicMessages(Dialect):
             )
         if kind == "message_stop":
             return DONE if extras is None else StreamEvent(extras=extras, done=True)
-        return NOTHING if extras is None else StreamEvent(extras=extras)
+        if extras is None:
+            return NOTHING if kind in _SAY_NOTHING else strange(data)
+        return StreamEvent(extras=extras)
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole `message` object, or an error object. Raises UnreadableEvent."""
         message = decode(_MESSAGE, body)
+        denied = message.type == "error" or bool(message.error) or denies(message.stop_reason)
         return StreamEvent(
             output=(0,) if message.content else (),
             finished=(0,) if message.stop_reason else (),
@@ -94,7 +98,7 @@ class AnthropicMessages(Dialect):
             wordless=isinstance(message.content, list) and all(map(_is_blank, message.content)),
             usage=None if message.usage is None else _usage(message.usage, final=True),
             extras=message.found(),
-            error=message.type == "error" or bool(message.error) or denies(message.stop_reason),
+            error=denied or (message.content is None and strange(body).error),
         )
 
 

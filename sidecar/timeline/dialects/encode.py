@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode
+from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, strange
 from sidecar.timeline.events import ERROR, NOTHING, Dialect, StreamEvent, Usage
 from sidecar.timeline.proof import NO_MARKS
 
@@ -19,7 +19,6 @@ class _Usage(msgspec.Struct, frozen=True):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    object: Any = None
     usage: _Usage | None = None
     prompt_eval_count: Any = None  # Ollama
     error: Any = None
@@ -38,10 +37,10 @@ class Encode(Dialect):
         if body.lstrip()[:1] == SEVERAL:
             return NOTHING  # TEI and llama.cpp answer with the numbers alone
         answer = decode(self.decoder, body)
-        if answer.error or answer.object == "error":
+        if answer.error:
             return ERROR
         tokens = count(answer.prompt_eval_count)
         if answer.usage is not None:
             stated = count(answer.usage.prompt_tokens)
             tokens = count(answer.usage.total_tokens) if stated is None else stated
-        return NOTHING if tokens is None else StreamEvent(usage=Usage(prompt_tokens=tokens))
+        return strange(body) if tokens is None else StreamEvent(usage=Usage(prompt_tokens=tokens))

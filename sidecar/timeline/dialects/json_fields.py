@@ -5,15 +5,23 @@ of parts, delta null, logprobs of any shape), so leaf fields are decoded as any 
 shape leaves nothing to read (no JSON, no object, choices that are no list).
 """
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from sidecar.timeline.events import NOTHING, OUTPUT, REASONING, UNREADABLE, StreamEvent, UnreadableEvent
+from sidecar.timeline.events import (
+    ERROR,
+    NOTHING,
+    OUTPUT,
+    REASONING,
+    UNREADABLE,
+    StreamEvent,
+    T,
+    UnreadableEvent,
+    with_nan,
+)
 from sidecar.timeline.finish import Finish
 
-
-T = TypeVar("T")
 
 _FIRST = [0]
 SEVERAL = b"["
@@ -57,11 +65,48 @@ class Extras(msgspec.Struct, frozen=True):
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
-    """Decode. Raises UnreadableEvent: no JSON, odd shape, nesting bomb, number or character out of range."""
+    """Decode, with `NaN` or without. Raises UnreadableEvent: no JSON, odd shape, nesting bomb, number or character out of range."""
     try:
         return decoder.decode(data)
-    except UNREADABLE as error:
-        raise UnreadableEvent(str(error)) from error
+    except UNREADABLE as strictly:
+        return with_nan(decoder, data, strictly)
+
+
+class _Strange(msgspec.Struct, frozen=True):
+    error: Any = None
+    errors: Any = None
+    detail: Any = None
+    object: Any = None
+    type: Any = None
+    status: Any = None
+    code: Any = None
+    message: Any = None
+    title: Any = None
+
+
+_STRANGE = msgspec.json.Decoder(_Strange)
+_LEAST_ERROR_STATUS = 400
+
+
+def strange(data: bytes) -> StreamEvent:
+    """The stream event of an object in which its API's dialect found nothing: an error in another server's spelling, or NOTHING.
+
+    `{"error": ...}`, `{"errors": ...}`; `{"detail": ...}` (FastAPI, RFC 9457); `{"object": "error"}` (vLLM to 0.10, SGLang, LMDeploy);
+    `{"type": "error"}` (Anthropic, OpenAI's responses); a status of 400 or more beside a message. A null or an empty one is none.
+    """
+    said = decode(_STRANGE, data)
+    named = "error" in (said.object, said.type, said.status)
+    numbers = (said.status, said.code) if said.message or said.title else ()
+    numbered = any(isinstance(number, int) and number >= _LEAST_ERROR_STATUS for number in numbers)
+    return ERROR if said.error or said.errors or said.detail or named or numbered else NOTHING
+
+
+def fails(data: bytes) -> bool:
+    """Whether data that its API's dialect could not read is such an error: Anthropic's and Ollama's `message` is no text."""
+    try:
+        return strange(data).error
+    except UnreadableEvent:
+        return False
 
 
 def count(value: object) -> int | None:

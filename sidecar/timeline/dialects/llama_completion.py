@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import SEVERAL, Extras, count, decode, event_of, index_of
+from sidecar.timeline.dialects.json_fields import SEVERAL, Extras, count, decode, event_of, index_of, strange
 from sidecar.timeline.events import ERROR, NO_USAGE, Dialect, StreamEvent, Usage, together
 from sidecar.timeline.finish import finish_of
 
@@ -35,7 +35,7 @@ class LlamaCompletion(Dialect):
         said = decode(self.decoder, data)
         if said.stop is True or said.error or said.timings is not None or said.prompt_progress is not None:
             return _stream_event(said, outputs=bool(said.content) and said.prompt_progress is None)
-        return event_of([index_of(said.index)] if isinstance(said.content, str) else [], [])
+        return event_of([index_of(said.index)], []) if isinstance(said.content, str) else strange(data)
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, a list of them (one per prompt), or an error object. Raises UnreadableEvent."""
@@ -43,6 +43,8 @@ class LlamaCompletion(Dialect):
             answers = [_stream_event(each, outputs=True) for each in decode(self.decoder_of_several, body)]
             return answers[0] if len(answers) == 1 else together(answers)
         answer = decode(self.decoder, body)
+        if answer.content is None and strange(body).error:
+            return ERROR
         return _stream_event(answer, outputs=isinstance(answer.content, str))
 
 

@@ -3,7 +3,7 @@
 It knows that a line with text, thinking, tool calls or an image is output. The line with `done: true` ends the answer
 and states its counts and, in nanoseconds, its durations. The two APIs differ in the key of the text (`message` or
 `response`), so one dialect reads both. A line without content before `done` is no output: a parser of tool calls or
-thinking inside Ollama holds text back. It refuses to interpret durations: it hands them on to
+thinking inside Ollama holds text back. A request without a prompt loads the model, or unloads it: its answer is a receipt. It refuses to interpret durations: it hands them on to
 `sidecar/engines/ollama.py`. A request that does not state `stream` gets a stream.
 """
 
@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode
-from sidecar.timeline.events import ERROR, NO_USAGE, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import count, decode, strange
+from sidecar.timeline.events import ERROR, NO_USAGE, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
 
 
+_LOADED = ("load", "unload")
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
 
@@ -47,24 +48,27 @@ class Ollama(Dialect):
     name = "ollama"
     decoder = msgspec.json.Decoder(_Line)
     streams_unsaid = True
+    in_lines = True
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  lines have no names
-        return _stream_event(decode(self.decoder, data))
+        return self.read_body(data)
 
     def read_body(self, body: bytes) -> StreamEvent:
-        return _stream_event(decode(self.decoder, body))
+        return _stream_event(decode(self.decoder, body), body)
 
 
-def _stream_event(line: _Line) -> StreamEvent:
+def _stream_event(line: _Line, data: bytes) -> StreamEvent:
     if line.error:
         return ERROR
+    if line.done_reason in _LOADED:
+        return StreamEvent(accepted=True, done=True)
     message = line.message
     answers = bool(line.response or line.tool_calls or line.image) or bool(
         message is not None and (message.content or message.tool_calls or message.images)
     )
     outputs = answers or bool(line.thinking or (message is not None and message.thinking))
     if line.done is not True:
-        return OUTPUT if answers else REASONING if outputs else NOTHING
+        return OUTPUT if answers else REASONING if outputs else strange(data)
     stated = {name: value for name in DURATIONS if (value := getattr(line, name)) is not None}
     usage = Usage(prompt_tokens=count(line.prompt_eval_count), completion_tokens=count(line.eval_count))
     return StreamEvent(

@@ -1,8 +1,8 @@
 """`/v1/chat/completions`, as OpenAI and the engines that follow it serve it.
 
 Engine versions: vLLM 0.33, SGLang 0.5.23, llama.cpp b11434, LMDeploy 0.18. It knows which chunk carries generated
-output (design section 2): a delta with content, reasoning (also as `reasoning_details`, OpenRouter's form), refusal, sound, a tool
-call or a function call; or a delta with
+output (design section 2): a delta with content, reasoning (also as `reasoning_details`, OpenRouter's form, `reasoning_text` or `thinking`),
+refusal, sound, images, a tool call or a function call; or a delta with
 empty content and no role, which is a token that detokenised to nothing. A delta with a role and no content is the role
 frame. Each server sends it at another moment, so it is no output; llama.cpp's `prompt_progress` chunks look like it. It
 refuses to count tokens: a chunk is not a token.
@@ -20,20 +20,26 @@ class _Delta(msgspec.Struct, frozen=True):
     content: Any = None
     reasoning: Any = None
     reasoning_content: Any = None
+    reasoning_text: Any = None
+    thinking: Any = None
     tool_calls: Any = None
     function_call: Any = None
     refusal: Any = None
     audio: Any = None
+    images: Any = None
     reasoning_details: Any = None
 
     def says_something(self) -> bool:
-        """Text, reasoning, a refusal, a call of a tool, or sound. An `audio` with an id or an end alone frames the sound."""
-        return self.answers() or bool(self.reasoning or self.reasoning_content or self.reasoning_details)
+        """Text, reasoning, a refusal, a call of a tool, images, or sound. An `audio` with an id or an end alone frames the sound."""
+        reasons = (
+            self.reasoning or self.reasoning_content or self.reasoning_details or self.reasoning_text or self.thinking
+        )
+        return self.answers() or bool(reasons)
 
     def answers(self) -> bool:
         """The same without reasoning."""
         sound = isinstance(self.audio, dict) and (self.audio.get("data") or self.audio.get("transcript"))
-        return bool(self.content or self.tool_calls or self.function_call or self.refusal or sound)
+        return bool(self.content or self.tool_calls or self.function_call or self.refusal or self.images or sound)
 
 
 class _Choice(Choice, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, event_of, index_of
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, event_of, index_of, strange
 from sidecar.timeline.dialects.llama_completion import usage_of_timings
 from sidecar.timeline.events import Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
@@ -73,13 +73,6 @@ class TokenOnly(OpenAIChunk, frozen=True, kw_only=True):
     server_timing: None = msgspec.field(default=None, name="Server-Timing")
 
 
-class _Named(msgspec.Struct, frozen=True):
-    object: Any = None
-
-
-_ERROR_OBJECT = msgspec.json.Decoder(_Named)
-
-
 class ChunkDialect(Dialect):
     """An API of such chunks, streamed and whole."""
 
@@ -111,7 +104,8 @@ class ChunkDialect(Dialect):
                 wordless += outputs and not choice.says_something()
         extras = chunk.found()
         usage = chunk.usage
-        denied = denied or bool(chunk.error) or (not chunk.choices and extras is None and _is_error(data))
+        says_nothing = not chunk.choices and extras is None and not isinstance(usage, OpenAIUsage)
+        denied = denied or bool(chunk.error) or (says_nothing and strange(data).error)
         if usage is msgspec.UNSET and extras is None and not denied:
             return event_of(
                 output, finished, finish, wordless=0 < wordless == len(output), reasons=bool(output) and not answers
@@ -128,11 +122,6 @@ class ChunkDialect(Dialect):
             extras=extras,
             error=denied,
         )
-
-
-def _is_error(data: bytes) -> bool:
-    """Whether an object without choices is an error object, `{"object": "error", "message": ...}`: vLLM to 0.10, SGLang, LMDeploy."""
-    return bool(decode(_ERROR_OBJECT, data).object == "error")
 
 
 def _usage(stated: OpenAIUsage) -> Usage:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, strange
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import finish_of
 
@@ -65,11 +65,15 @@ class OpenAIResponses(Dialect):
             stated = said.response.status
             return _last(said.response, stated if stated in _OVER else kind.rpartition(".")[2], said.found())
         extras = said.found()
-        return NOTHING if extras is None else StreamEvent(extras=extras)
+        if extras is None:
+            return NOTHING if kind.startswith("response.") else strange(data)
+        return StreamEvent(extras=extras)
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole `response` object, or an error object. Raises UnreadableEvent."""
         response = decode(_RESPONSE, body)
+        if response.status is None and response.output is None and strange(body).error:
+            return ERROR
         status = response.status if response.status in _OVER else "failed" if response.error else ""
         said = _last(response, status, None)
         if response.status in _TO_COME and not response.error:

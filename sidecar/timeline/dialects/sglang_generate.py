@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, event_of, index_of
+from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, event_of, index_of, strange
 from sidecar.timeline.events import ERROR, Dialect, StreamEvent, Usage, together
 from sidecar.timeline.finish import denies, finish_of
 
@@ -50,12 +50,13 @@ class SGLangGenerate(Dialect):
     decoder_of_several = msgspec.json.Decoder(list[_Event])
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
-        return _stream_event(decode(self.decoder, data))
+        said = decode(self.decoder, data)
+        return _stream_event(said) if said.meta_info or said.text or said.output_ids else strange(data)
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer, a list of them (one per prompt or sample), or an error object. Raises UnreadableEvent."""
         if body.lstrip()[:1] != SEVERAL:
-            return _stream_event(decode(self.decoder, body))
+            return self.read_event(b"", body)
         answers = [_stream_event(each) for each in decode(self.decoder_of_several, body)]
         return answers[0] if len(answers) == 1 else together(answers)
 

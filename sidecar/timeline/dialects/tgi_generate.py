@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode
+from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, strange
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage, together
 from sidecar.timeline.finish import finish_of
 
@@ -43,7 +43,7 @@ class TGIGenerate(Dialect):
             return ERROR
         outputs = isinstance(said.token, dict)
         if not isinstance(said.generated_text, str):
-            return OUTPUT if outputs else NOTHING
+            return OUTPUT if outputs else strange(data)
         return _last(said, outputs=outputs)._replace(done=True)
 
     def read_body(self, body: bytes) -> StreamEvent:
@@ -51,7 +51,8 @@ class TGIGenerate(Dialect):
         if body.lstrip()[:1] == SEVERAL:
             answers = [_whole(each) for each in decode(self.decoder_of_several, body)]
             return answers[0] if len(answers) == 1 else together(answers)
-        return _whole(decode(self.decoder, body))
+        answer = decode(self.decoder, body)
+        return _whole(answer) if isinstance(answer.generated_text, str) else strange(body)
 
 
 def _whole(answer: _Event) -> StreamEvent:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode
+from sidecar.timeline.dialects.json_fields import count, decode, strange
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import Finish
@@ -25,7 +25,6 @@ class _Said(msgspec.Struct, frozen=True):
     text: Any = None
     choices: Any = None
     usage: _Usage | None = None
-    object: Any = None
     error: Any = None
 
 
@@ -51,10 +50,8 @@ class Transcription(Dialect):
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer or an error object. Raises UnreadableEvent."""
         said = decode(self.decoder, body)
-        if said.error or said.object == "error":
-            return ERROR
-        if not isinstance(said.text, str):
-            return NOTHING
+        if said.error or not isinstance(said.text, str):
+            return strange(body)
         return StreamEvent(
             output=(0,), finished=(0,), finish=Finish.STOP, wordless=not said.text, usage=_counts(said.usage)
         )

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode
-from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import count, decode, strange
+from sidecar.timeline.events import ERROR, OUTPUT, Dialect, StreamEvent, Usage
 from sidecar.timeline.proof import NO_MARKS
 
 
@@ -42,13 +42,13 @@ class TritonGenerate(Dialect):
         self.streams_unsaid = streams_unsaid
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
-        return _stream_event(decode(self.decoder, data))
+        return self.read_body(data)
 
     def read_body(self, body: bytes) -> StreamEvent:
-        return _stream_event(decode(self.decoder, body))
+        return _stream_event(decode(self.decoder, body), body)
 
 
-def _stream_event(said: _Event) -> StreamEvent:
+def _stream_event(said: _Event, data: bytes) -> StreamEvent:
     if said.error:
         return ERROR
     stated = said.num_input_tokens
@@ -59,4 +59,4 @@ def _stream_event(said: _Event) -> StreamEvent:
         return StreamEvent(output=(0,) if said.text_output else (), finished=(0,), usage=usage, extras=times)
     if usage is not None:
         return StreamEvent(output=(0,) if said.text_output is not None else (), usage=usage)
-    return OUTPUT if said.text_output is not None else NOTHING
+    return OUTPUT if said.text_output is not None else strange(data)

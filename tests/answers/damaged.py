@@ -1,0 +1,114 @@
+"""Damaged answers: ten engines' dialects, each cut, failing, replaced by a page, and full of junk. Data; asserts nothing.
+
+A `Damage` makes one damaged answer of a good one. All are streams with status 200, as servers and the hops between them really send them.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sidecar.timeline.outcome import Outcome
+from tests.answers.spoken import OLLAMA, SPOKEN, Api, event, line
+
+
+ERROR, TRUNCATED = Outcome.ENGINE_ERROR, Outcome.ENGINE_TRUNCATED
+HTML = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<h1>502 Bad Gateway</h1>\n\n</body></html>"
+TEXT = b"Internal Server Error"
+BINARY = bytes(range(256)) * 2
+FAILED = {"message": "CUDA out of memory", "type": "server_error", "code": 500}
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One kind of damage. `body`: the events behind the good beginning, or all of the body where `whole`."""
+
+    body: Callable[[Api], bytes]
+    outcome: Outcome = ERROR
+    at_once: bool = True
+    """On an engine of which nothing is known too."""
+    whole: bool = False
+    media_type: str | None = None
+    """None: the API's own; empty: none is stated."""
+    cut: bool = False
+    """The connection breaks in front of the framing's end."""
+    in_lines: bool | None = None
+    """Of APIs whose stream is lines of JSON, or events, alone; None: of both."""
+
+    def of(self, api: Api) -> bytes:
+        """The body of the answer."""
+        begun = b"" if self.whole else b"".join((*api.begin, api.token, api.token))
+        return begun + self.body(api)
+
+
+def _said(api: Api, data: object) -> bytes:
+    return line(data) if api is OLLAMA else event(data)
+
+
+def _raw(api: Api, data: bytes) -> bytes:
+    return data + b"\n" if api is OLLAMA else b"data: " + data + b"\n\n"
+
+
+def _token_with(number: bytes) -> Callable[[Api], bytes]:
+    """A token beside which stands a number that JSON does not have, as Python writes the logarithm of 0."""
+    return lambda api: api.token.replace(b"{", b'{"logprob": ' + number + b", ", 1)
+
+
+def _half(api: Api) -> bytes:
+    return api.token[: api.token.rindex(b"{") + 6]
+
+
+DAMAGES = {
+    "cut: the connection breaks": Damage(lambda _api: b"", TRUNCATED, cut=True),
+    "cut: in the middle of an event": Damage(_half, TRUNCATED, cut=True),
+    "cut: the framing ends well": Damage(lambda _api: b"", TRUNCATED, at_once=False),
+    "cut: nothing comes": Damage(lambda _api: b"", TRUNCATED, at_once=False, whole=True),
+    "cut: nothing comes, under no type": Damage(lambda _api: b"", TRUNCATED, at_once=False, whole=True, media_type=""),
+    "cut: behind NaN": Damage(_token_with(b"NaN"), TRUNCATED, at_once=False),
+    "cut: behind -Infinity": Damage(_token_with(b"-Infinity"), TRUNCATED, at_once=False),
+    "cut: behind a list": Damage(lambda api: _raw(api, b"[1, 2]"), TRUNCATED, at_once=False),
+    "cut: behind an event that is too long": Damage(
+        lambda api: _raw(api, b'{"a":[' + b'{"b":"' + b"x" * 5000 + b'"},' + b"]}" * 2), TRUNCATED, at_once=False, in_lines=False
+    ),
+    "error: an object": Damage(lambda api: _said(api, {"error": FAILED})),
+    "error: a text": Damage(lambda api: _said(api, {"error": "Request failed during generation", "error_type": "generation"})),
+    "error: named as one": Damage(lambda api: _said(api, {"object": "error", **FAILED, "param": None})),
+    "error: typed as one": Damage(lambda api: _said(api, {"type": "error", "error": {"type": "overloaded_error"}})),
+    "error: a detail": Damage(lambda api: _said(api, {"detail": "Internal Server Error"})),
+    "error: details": Damage(lambda api: _said(api, {"detail": [{"loc": ["body"], "msg": "gone"}]})),
+    "error: several": Damage(lambda api: _said(api, {"errors": [{"message": "gone"}]})),
+    "error: a status and a message": Damage(lambda api: _said(api, {"status": 500, "message": "gone", "path": "/v1"})),
+    "error: a code and a message": Damage(lambda api: _said(api, {"code": 503, "message": "no healthy upstream"})),
+    "error: alone": Damage(lambda api: _said(api, {"error": FAILED}), whole=True),
+    "error: alone, under JSON's type": Damage(
+        lambda _api: json.dumps({"error": FAILED}).encode(), whole=True, media_type="application/json"
+    ),
+    "error: an event's name": Damage(lambda _api: b'event: error\ndata: {"x": 1}\n\n', in_lines=False),
+    "error: an event's name and a comment": Damage(lambda _api: b"event: error\n: Exception: boom\n\n", in_lines=False),
+    "error: an event's name alone, unended": Damage(lambda _api: b"event: error", in_lines=False),
+    "error: a field": Damage(lambda _api: b'error: {"code":500,"message":"x"}\n\n', in_lines=False),
+    "error: a field, then the end mark": Damage(lambda _api: b"error: boom\n\ndata: [DONE]\n\n", in_lines=False),
+    "page: HTML": Damage(lambda _api: HTML, whole=True, media_type="text/html"),
+    "page: HTML under the API's type": Damage(lambda _api: HTML, whole=True),
+    "page: HTML under JSON's type": Damage(lambda _api: HTML, whole=True, media_type="application/json"),
+    "page: HTML under no type": Damage(lambda _api: b"\n " + HTML, whole=True, media_type=""),
+    "page: text": Damage(lambda _api: TEXT, whole=True, media_type="text/plain; charset=utf-8"),
+    "page: text under the API's type": Damage(lambda _api: TEXT, whole=True),
+    "page: HTML behind tokens": Damage(lambda _api: HTML),
+    "page: text behind tokens": Damage(lambda _api: TEXT + b"\n"),
+    "junk: text as data": Damage(lambda api: _raw(api, TEXT)),
+    "junk: HTML as data": Damage(lambda api: _raw(api, b"<html>bad gateway</html>")),
+    "junk: a number and text as data": Damage(lambda api: _raw(api, b"500 " + TEXT)),
+    "junk: half an event": Damage(lambda api: _raw(api, b'{"id":"x","choices":[{"ind')),
+    "junk: half an event, unended": Damage(_half),
+    "junk: bytes": Damage(lambda _api: BINARY, whole=True, media_type="application/octet-stream"),
+    "junk: bytes behind tokens": Damage(lambda _api: BINARY.replace(b":", b"") + b"\n\n", in_lines=False),
+}  # fmt: skip
+
+
+def damaged() -> Iterator[tuple[str, str, Damage]]:
+    """The name of each API and of each damage that it can have, and the damage."""
+    for name, api in SPOKEN.items():
+        for kind, damage in DAMAGES.items():
+            fits = damage.in_lines is None or damage.in_lines is (api is OLLAMA)
+            if fits and (api.has_marks or damage.at_once):
+                yield name, kind, damage
