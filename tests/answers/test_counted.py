@@ -18,7 +18,8 @@ from sidecar.timeline.apis import Apis
 from sidecar.timeline.outcome import Outcome
 from tests.answers.spoken import CHAT, COMPLETIONS, RESPONSES, SPOKEN, Api, event
 from tests.support.forms import FILE, form
-from tests.support.memory import LIMITS, WEBSOCKET
+from tests.support.memory import LIMITS, WEBSOCKET, Socket
+from tests.support.messages import read
 from tests.support.vllm_stream import chunk
 from tests.support.walk import AIMS, OBJECTIVES, Walk
 
@@ -26,9 +27,11 @@ from tests.support.walk import AIMS, OBJECTIVES, Walk
 EVENTS, JSON = "text/event-stream", "application/json"
 
 
-def ask(walk: Walk, target: str, body: bytes = b"{}", *, method: str = "POST", content_type: str = JSON) -> None:
+def ask(walk: Walk, target: str, body: bytes = b"{}", *, method: str = "POST", content_type: str = JSON) -> Socket:
+    client = walk.client()
     head = f"{method} {target} HTTP/1.1\r\nHost: pod\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
-    walk.client().send(head.encode() + body)
+    client.send(head.encode() + body)
+    return client
 
 
 def reply(walk: Walk, body: bytes, *, content_type: str = JSON, status: str = "200 OK") -> None:
@@ -98,11 +101,160 @@ def test_an_event_stream_on_an_unknown_path_is_told_once(capsys: pytest.CaptureF
 
 def test_a_websocket_on_an_inference_path_is_told() -> None:
     walk = Walk()
-    for target in (b"/v1/responses", b"/ws"):
-        walk.client().send(WEBSOCKET.replace(b"/ws", target))
+    for target in (b"/v1/responses", b"/v1/realtime?model=tiny", b"/ws"):
+        client = walk.client()
+        client.send(WEBSOCKET.replace(b"/ws", target))
         walk.engine.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        assert client.taken.startswith(b"HTTP/1.1 101")
+        client.lose()
 
-    assert walk.value("llm_uncounted_inference_total", kind="websocket") == 1
+    assert walk.value("llm_uncounted_inference_total", kind="websocket") == 2
+
+
+@pytest.mark.parametrize("target", ["/v1/audio/speech", "/openai/v1/audio/speech", "/v1/images/generations"])
+def test_inference_without_tokens_is_told_unless_the_config_leaves_it_out(target: str) -> None:
+    """Nothing can split it. What fails is none."""
+    walk = Walk()
+    for status in ("200 OK", "200 OK", "503 Service Unavailable"):
+        ask(walk, target, b'{"model":"tiny","input":"a"}')
+        reply(walk, b"ID3", content_type="audio/mpeg", status=status)
+    walk.observers.apis = Apis(exclude=[target])
+    ask(walk, target)
+    reply(walk, b"ID3", content_type="audio/mpeg")
+
+    assert walk.value("llm_uncounted_inference_total", kind="media") == 2
+    assert walk.accounts == []
+
+
+# --- what the first bytes tell -------------------------------------------------------------------------------------------
+
+TYPES = ["text/plain; charset=utf-8", "application/octet-stream", "application/json", "application/x-ndjson", ""]
+
+
+@pytest.mark.parametrize("size", [1, 7, None])
+@pytest.mark.parametrize("content_type", TYPES)
+@pytest.mark.parametrize("api", [CHAT, RESPONSES, SPOKEN["tgi"]], ids=["chat", "responses", "tgi"])
+def test_events_under_another_type_are_a_stream(api: Api, content_type: str, size: int | None) -> None:
+    """Read and split as under their own, and the usage that was asked for is cut out."""
+    walk = Walk(objectives=OBJECTIVES)
+    body = b"\n" + whole_stream(api)
+    client = ask(walk, api.path, ORDER)
+    typed = f"content-type: {content_type}\r\n" if content_type else ""
+    walk.engine.send(
+        f"HTTP/1.1 200 OK\r\n{typed}transfer-encoding: chunked\r\n\r\n".encode() + chunk(body) + b"0\r\n\r\n", size
+    )
+
+    usage = api.finish[-1] if api is CHAT else b"none"
+    assert (walk.accounts[-1].outcome, walk.accounts[-1].streaming) == (Outcome.OK, True)
+    assert read(bytes(client.taken))[2] == body.replace(usage, b"")
+    assert walk.value("llm_output_tokens_sum") == 2
+    assert walk.value("llm_answer_proofs_total", api=API_OF[api.path], proof="marked") == 1
+
+
+API_OF = {CHAT.path: "openai_chat", RESPONSES.path: "openai_responses", SPOKEN["tgi"].path: "tgi_generate"}
+
+
+@pytest.mark.parametrize("content_type", [*TYPES[:2], ""])
+def test_a_whole_answer_under_another_type_is_read(content_type: str) -> None:
+    """Also where a stream was asked for."""
+    for order in (ORDER, ORDER.replace(b"true", b"false")):
+        walk = Walk()
+        ask(walk, CHAT.path, order)
+        reply(walk, json.dumps(CHAT.whole, indent=1).encode(), content_type=content_type)
+
+        assert (walk.accounts[-1].outcome, walk.accounts[-1].streaming) == (Outcome.OK, False)
+        assert walk.value("llm_output_tokens_sum") == 2
+
+
+@pytest.mark.parametrize(
+    ("form_says", "content_type", "body", "outcome"),
+    [
+        ("srt", "application/x-subrip", b"1\n00:00:00,000 --> 00:00:01,000\nword\n", Outcome.OK),
+        ("vtt", "text/vtt", b"WEBVTT\n\n00:00.000 --> 00:01.000\nword\n", Outcome.OK),
+        ("text", "text/html; charset=utf-8", b"data and words\n", Outcome.OK),  # whisper.cpp says that it is HTML
+        ("text", "application/json", b"a word", Outcome.OK),
+        ("text", "text/html", b"<html>bad gateway</html>", Outcome.ENGINE_ERROR),
+        ("json", "text/plain", b"Internal Server Error", Outcome.ENGINE_ERROR),
+        ("json", "application/json", b"Internal Server Error", Outcome.ENGINE_ERROR),
+        ("", "text/plain", b"Internal Server Error", Outcome.ENGINE_ERROR),
+        ("", "application/json", b'{"text":"word"}', Outcome.OK),
+    ],
+)
+def test_a_transcription_as_text_is_an_answer(form_says: str, content_type: str, body: bytes, outcome: Outcome) -> None:
+    walk = Walk(limits=ProxyConfig())
+    parts = [("response_format", form_says.encode())] if form_says else []
+    said = form(("model", b"tiny"), ("file", FILE), *parts)
+    ask(walk, "/v1/audio/transcriptions", said, content_type="multipart/form-data; boundary=xYz")
+    reply(walk, body, content_type=content_type)
+
+    assert walk.accounts[-1].outcome is outcome
+
+
+def test_a_page_that_is_longer_than_what_is_kept_is_a_page() -> None:
+    walk = Walk()
+    ask(walk, CHAT.path)
+    reply(walk, b"<html>" + b"<p>gone</p>" * 10_000)
+
+    assert walk.accounts[-1].outcome is Outcome.ENGINE_ERROR
+
+
+@pytest.mark.parametrize("status", ["301 Moved Permanently", "204 No Content"])
+def test_what_is_no_answer_by_its_status_is_judged_by_that(status: str) -> None:
+    walk = Walk()
+    ask(walk, CHAT.path, ORDER)
+    reply(walk, b"" if status.startswith("2") else b"<html>moved</html>", content_type="text/html", status=status)
+
+    assert walk.accounts[-1].outcome is Outcome.OK
+
+
+# --- what output is ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"reasoning_text": "a"},
+        {"thinking": "a"},
+        {"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]},
+        {"content": "a", "logprob": float("nan")},
+        {"reasoning": "a", "logprob": float("-inf")},
+    ],
+)
+def test_each_spelling_of_output_is_a_token(delta: dict[str, object]) -> None:
+    """Numbers that JSON does not have stand in no way."""
+    walk = Walk(objectives=OBJECTIVES)
+    ask(walk, CHAT.path, ORDER)
+    token = event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    reply(walk, b"".join((*CHAT.begin, token, token, *CHAT.finish, *CHAT.end)), content_type=EVENTS)
+
+    marks = walk.accounts[-1].marks
+    assert (marks.output_events, marks.is_silent) == (2, False)
+    assert walk.value("llm_sidecar_dropped_total", reason="unreadable_event") == 0
+    assert walk.value("llm_empty_answers_total") == 0
+
+
+@pytest.mark.parametrize("reason", ["load", "unload"])
+@pytest.mark.parametrize("path", ["/api/generate", "/api/chat"])
+def test_an_ollama_that_loads_a_model_has_answered_nothing(path: str, reason: str) -> None:
+    """A request without a prompt is answered by a receipt: neither an answer nor an empty one."""
+    walk = Walk(engine=Engine("ollama", ["tiny"]), objectives=OBJECTIVES)
+    ask(walk, path, b'{"model":"tiny"}')
+    said = {"response": ""} if path.endswith("generate") else {"message": {"role": "assistant", "content": ""}}
+    reply(walk, json.dumps({"model": "tiny", **said, "done": True, "done_reason": reason}).encode())
+
+    assert walk.accounts[-1].outcome is Outcome.ACCEPTED
+    assert walk.value("llm_empty_answers_total") == 0
+
+
+def test_an_end_mark_behind_nothing_proves_nothing() -> None:
+    """A front end whose worker died writes it too."""
+    walk = Walk()
+    for _ in range(2):
+        ask(walk, CHAT.path, ORDER)
+        reply(walk, b"data: [DONE]\n\n", content_type=EVENTS)
+
+    assert walk.accounts[-1].outcome is Outcome.OK
+    assert walk.value("llm_answer_proofs_total", api="openai_chat", proof="unproved") == 2
 
 
 def test_paths_of_the_config_are_in_force_at_once() -> None:

@@ -1,7 +1,7 @@
 """The process's view of its engine: labels, a name for people, and advice that is logged once."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import aiohttp
 import msgspec
@@ -9,6 +9,7 @@ import pytest
 import structlog
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.config.schema import EngineConfig
 from sidecar.engines.engine import Engine
@@ -21,6 +22,7 @@ from sidecar.metrics.exposition import slices
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.record import Recorder
+from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 
@@ -186,3 +188,37 @@ def test_only_an_engine_of_a_kind_that_counts_its_output_has_it_counted() -> Non
 
     assert before is False
     assert found == {"vllm": True, "sglang": True, "ollama": False, "tgi": False}
+
+
+def test_each_stop_and_each_start_of_the_asking_is_one_line_and_one_number() -> None:
+    """Whatever stops it, and however often that is seen."""
+    harness = EngineSideHarness("http://engine:8000")
+    asking, told, stopped = harness.side.engine.asking, [], []
+    asking.is_of_release(shows_at_once=True)
+    changes: list[tuple[int, Callable[[], object]]] = [
+        (1, lambda: asking.compressed(0.0)),
+        (1, lambda: asking.compressed(1.0)),
+        (LEARNED_FROM, lambda: asking.came_plain(2000.0)),
+        (2 * LEARNED_FROM, lambda: asking.ended("openai_chat", 2000.0, shows=True)),
+        (1, asking.forget),
+    ]
+    for times, change in changes:
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(times):
+                change()
+        told.append([line["event"] for line in lines])
+        stopped.append({labels["reason"]: value for labels, value in samples_of(harness, "llm_sidecar_usage_stopped")})
+
+    assert told == [["usage_not_asked"], [], ["usage_asked"], ["usage_not_asked"], ["usage_not_asked"]]
+    compressed, nothing, shows = ({"compressed_answers": a, "usage_shows": b} for a, b in ((1, 0), (0, 0), (0, 1)))
+    assert stopped == [compressed, compressed, nothing, shows, nothing]
+
+
+def samples_of(harness: EngineSideHarness, name: str) -> list[tuple[dict[str, str], float]]:
+    page = b"".join(slices(harness.metrics, openmetrics=False, at=0.0)).decode()
+    return [
+        (sample.labels, sample.value)
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == name
+    ]

@@ -90,3 +90,19 @@ def test_inference_that_passes_uncounted_is_told() -> None:
     (told,) = [value for row, value in engine_now(registry).items() if "uncounted" in row]
 
     assert Reader(told).text.startswith("3 the log names the paths")
+
+
+def test_an_engine_that_is_no_longer_asked_for_usage_is_told_with_the_reason() -> None:
+    """No row says so before, nor once it is asked again."""
+    found = []
+    registry = metrics()
+    for stopped in (None, 1.0, 0.0):
+        if stopped is not None:
+            registry.gauge(c.USAGE_STOPPED).child("compressed_answers").set(stopped)
+        found.append(Reader(engine_now(registry).get("asked for usage", "")).text)
+
+    assert found == [
+        "",
+        "no its answers come compressed although `identity` is asked for: turn compression off between engine and sidecar",
+        "",
+    ]

@@ -16,6 +16,7 @@ from sidecar.commands.doctor.own_side import ATTACH_LABEL, LEAST_SEEN
 from sidecar.commands.export.expression_names import metrics_in, undeclared
 from sidecar.config.notes import Note
 from sidecar.engines.probe.replies import Answer
+from sidecar.engines.usage_asking import STOPS
 from tests.commands.doctor.one_change import (
     NO_ANSWER,
     alertmanager,
@@ -254,6 +255,18 @@ def test_the_links_behind_a_broken_one_are_unknown_and_say_so() -> None:
         link: ["sidecar"]
         for link in (Link.READY, Link.TRAFFIC, Link.CLIENTS, Link.COUNTED, Link.LIMITS, Link.SCRAPE, Link.LABELS)
     } | {Link.LABELS: ["sidecar"]}
+
+
+@pytest.mark.parametrize("reason", STOPS)
+def test_an_engine_that_is_no_longer_asked_for_usage_is_named(reason: str) -> None:
+    """As long as it is not: its split may come another way, so that nothing is broken by that alone."""
+    found = []
+    for value in (1, 0):
+        evidence = sound()
+        on_page("llm_engine_up 1", f'llm_engine_up 1\nllm_sidecar_usage_stopped{{reason="{reason}"}} {value}')(evidence)
+        found.append((STOPS[reason] in said(evidence, Link.REPORTS), states(evidence)[State.BROKEN]))
+
+    assert found == [(True, []), (False, [])]
 
 
 def test_answers_that_prove_no_end_are_named_and_no_fault() -> None:

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from sidecar.engines.engine import MOST_LISTS, Engine
 from sidecar.engines.probe.probe import MODELS_AGAIN_SECONDS, NO_MODELS_AGAIN_SECONDS
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS
+from sidecar.timeline.belief import LEARNED_FROM
 from tests.engines.probe.prober import VLLM_MODELS, ProberHarness, Replaced, answering, engine_answering
 from tests.support.files import no_file_left
 
@@ -228,6 +229,35 @@ def test_a_known_engine_is_asked_for_its_models_once_a_minute_and_says_nothing_n
     asked, changes = asyncio.run(scenario())
     assert asked == {"/v1/models": 3, "/version": 1, "/server_info": 1}
     assert changes == 2  # it is up; it is a vLLM
+
+
+@pytest.mark.parametrize("odd", [1, LEARNED_FROM - 1, LEARNED_FROM])
+def test_a_list_that_names_another_kind_is_believed_after_several(odd: int) -> None:
+    """One may come from another server behind the same name. Meanwhile the models and all that was learned stay, and it is asked at each check."""
+    replaced = Replaced({"/v1/models": models("vllm")})
+
+    async def scenario() -> tuple[list[str], bool, tuple[str, ...]]:
+        async with engine_answering(replaced.answer) as url:
+            harness = ProberHarness(url)
+            await harness.ask()
+            learned, kinds = harness.engine.asking.is_of_release, []
+            learned(shows_at_once=True)
+            harness.now += MODELS_AGAIN_SECONDS + 1
+            replaced.pages["/v1/models"] = models("sglang").replace(b'"m"', b'"odd"')
+            for _ in range(odd):
+                await harness.ask()
+                kinds.append(harness.engine.kind)
+            stays = harness.engine.asking.otherwise is None
+            named = harness.engine.models
+            replaced.pages["/v1/models"] = models("vllm")
+            await harness.ask()
+            return kinds, stays, named
+
+    assert asyncio.run(scenario()) == (
+        ["vllm"] * min(odd, LEARNED_FROM - 1) + ["sglang"] * (odd == LEARNED_FROM),
+        odd < LEARNED_FROM,
+        ("odd",) if odd == LEARNED_FROM else ("m",),
+    )
 
 
 def test_of_an_engine_called_none_nothing_is_asked_but_its_health() -> None:
