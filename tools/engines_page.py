@@ -5,6 +5,7 @@ Knows how to write a channel as a row. The prose around the rows stands here too
 
 from sidecar.engines.kind import UNKNOWN_KIND, Channel, EngineKind
 from sidecar.engines.kinds import KINDS
+from sidecar.timeline.belief import LEARNED_FROM
 from tests.support.proofs import standing
 from tools.markdown import table
 
@@ -45,7 +46,7 @@ with their path in the log.
 | `/generate` | SGLang, LMDeploy; TGI in its own format (the answer shows which) |
 | `/generate_stream`, and `/` if the engine is known to be TGI | TGI |
 | `/v2/models/*/generate`, `/v2/models/*/generate_stream`, with a version too | Triton |
-| `/api/chat`, `/api/generate` | Ollama (lines of JSON; streamed unless the request says `"stream": false`) |
+| `/api/chat`, `/api/generate` | Ollama (lines of JSON; streamed unless the request says `"stream": false`). One without a prompt loads a model: `accepted` |
 | `/completion`, `/infill` | llama.cpp |
 | `/inference/v1/generate` | vLLM: tokens in, tokens out, as llm-d uses it |
 | `/invocations` | any of these APIs, on SageMaker: the body tells which |
@@ -54,8 +55,9 @@ with their path in the log.
 
 The last two rows generate nothing, or text from audio: their requests have lane, model, outcome and times, teach nothing about
 prefill or decode, and have an objective only where `objectives.LANE.encode_e2e` gives one. A GET on `/v1/responses/ID?stream=true` delivers
-an answer that was ordered before: its gaps, tokens and end are measured, and no TTFT. Websockets on these paths pass, and cannot be
-counted.
+an answer that was ordered before: its gaps, tokens and end are measured, and no TTFT. Websockets on these paths and on
+`/v1/realtime`, speech (`/v1/audio/speech`) and pictures (`/v1/images/...`) pass, and nothing splits them: they are counted in
+`llm_uncounted_inference_total`.
 
 ## When an answer is whole
 
@@ -72,8 +74,14 @@ An API says by itself that an answer is whole. This counts where the HTTP framin
 | transcriptions | a `finish_reason`, or `transcript.text.done`; `[DONE]` | nothing: framing is all | `error` |
 | Triton's own, embeddings and the like | nothing: framing is all | nothing | `error` |
 
-What denies counts at once (`engine_error`). A mark that is missing counts (`engine_truncated`) only after 20 answers in a row of this
-engine, API and model had it; until then the answer is `ok`, and `unproved` in `llm_answer_proofs_total`.
+What denies counts at once (`engine_error`). So does, on each API, an error in another server's spelling (a `detail`, `errors`, a
+status of 400 or more beside a message; a null or an empty one is none), an event named `error` with data or without, a field `error`, a last
+event or a whole answer that is no JSON, and a page of HTML or text in place of an answer. A mark that is missing counts
+(`engine_truncated`) once {learned} answers in a row of this engine, API and model had it, whatever else could not be read. Until then, and after
+{learned} in a row without it, the answer is `ok`, and `unproved` in `llm_answer_proofs_total`.
+
+How an answer is read is told by its content type or, where that says neither events nor JSON, by its first bytes: events under `text/plain`,
+under JSON's type or under none are read and split as a stream. A transcription as text is an answer.
 
 ## When the sidecar asks for times
 
@@ -90,8 +98,13 @@ The sidecar adds `stream_options.include_usage` to requests that do not mention 
 the only effect is one usage-only chunk at the end: {asked}.
 
 With `--enable-force-include-usage` vLLM states usage to every client, and that chunk is theirs. Since 0.25 such a stream shows it in its
-first event, and nothing is cut. An older vLLM shows it at the end alone: so its first whole stream of each API is not asked, and streams
-that begin before its end have no split. So it is with Dynamo, whose variable `DYN_ENABLE_FORCE_INCLUDE_USAGE` does the same.
+first event, and nothing is cut. An older vLLM shows it at the end alone: so its first {learned} whole streams of each API are not asked, and
+have no split. So it is with Dynamo, whose variable `DYN_ENABLE_FORCE_INCLUDE_USAGE` does the same.
+
+What is believed of an engine takes {learned} answers in a row, and as many unlearn it. An answer that broke off, was not read whole or ended
+too early teaches nothing. So {learned} streams of which clients got usage that they had not asked for stop the asking on that API. One
+answer that comes compressed although `identity` was asked for stops it at once ([deviations.md](deviations.md)). Each stop and each start is
+a line of the log (`usage_not_asked`, `usage_asked`). `llm_sidecar_usage_stopped`, the status page and `sidecar doctor` say why it stands still.
 
 The other engines are not asked. SGLang, LMDeploy, and completions of TensorRT-LLM and Ollama put a `usage` into other chunks
 too. TensorRT-LLM once sent the chunk unasked. llama.cpp would move its `timings` into the chunk that is cut out. For the rest
@@ -102,7 +115,7 @@ there is no proof yet. If a client asks by itself, its counts are read on every 
 def page() -> str:
     """The whole page."""
     sections = "".join(_section(kind) for kind in sorted(KINDS.values(), key=lambda kind: kind.title.lower()))
-    return _BEFORE + sections + _last() + _AFTER.format(asked=_asked(), timed=_timed())
+    return _BEFORE + sections + _last() + _AFTER.format(asked=_asked(), timed=_timed(), learned=LEARNED_FROM)
 
 
 def _section(kind: EngineKind) -> str:

@@ -1,11 +1,11 @@
 """A belief about an engine: learned from several answers in a row, and unlearned by as many. Pure.
 
-What an engine does with each answer (sets a mark at its end, states usage that nobody asked for, compresses in spite of `identity`, is of
+What an engine does with each answer (sets a mark at its end, states usage without being asked, compresses in spite of `identity`, is of
 another kind) is read from its answers. One answer proves nothing: it may have broken off, or a server in between may have made it. So a belief has
 three states: nothing is known; it holds; the contrary holds. Each change takes LEARNED_FROM answers in a row that say the same, and one that
 says otherwise begins the row anew.
 
-Whoever feeds a belief leaves out each answer that cannot be a sign: one that broke off, was not read whole, or was judged to have ended too
+The caller leaves out each answer that cannot be a sign: one that broke off, was not read whole, or was judged to have ended too
 early. The one exception is the missing mark itself (`proof.py`): its absence is what unlearns it.
 """
 

@@ -25,7 +25,7 @@ LF = 0x0A
 CR = 0x0D
 """A byte is looked for by its number: `b"\\r" in data` makes an exception and drops it, which takes ten times as long."""
 BEGINNINGS = (b"data:", b"event:", b":", b"id:", b"retry:", b"error:")
-"""What a stream of events begins with, behind blank lines."""
+"""The first bytes of a stream of events, behind blank lines."""
 _COLON = 0x3A
 _DATA = b"data:"
 _DATA_AND_SPACE = b"data: "

@@ -32,7 +32,7 @@ class Damage:
     cut: bool = False
     """The connection breaks in front of the framing's end."""
     in_lines: bool | None = None
-    """Of APIs whose stream is lines of JSON, or events, alone; None: of both."""
+    """Only APIs whose stream is lines of JSON have it (True), or events (False); None: both."""
 
     def of(self, api: Api) -> bytes:
         """The body of the answer."""

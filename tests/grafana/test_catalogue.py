@@ -12,6 +12,7 @@ from sidecar.metrics.catalogue import (
     INCIDENT_SIZE_RATIO_LOW,
     OTLP_DROPPED_TOTAL,
     STREAM_EVENTS_PER_READ,
+    USAGE_STOPPED,
     WITHOUT_PROXY,
 )
 from tests.grafana.boards import GRAFANA, UIDS, board, targets
@@ -40,6 +41,7 @@ READ_INSIDE = {
     INCIDENT_SIZE_RATIO_LOW.name: "the diagnosis, which tells the interval of a size",
     INCIDENT_SIZE_RATIO_HIGH.name: "as above",
     OTLP_DROPPED_TOTAL.name: "the doctor, which tells how spans are sent alone",
+    USAGE_STOPPED.name: "the doctor and the status page, which tell why the engine is not asked for usage",
     WITHOUT_PROXY.name: "the doctor, which then asks for spans and not for traffic",
     EXPORTED_SPANS_IN_FLIGHT.name: "a person who compares made with acknowledged and dropped: the rest is here",
 }

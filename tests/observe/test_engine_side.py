@@ -191,7 +191,7 @@ def test_only_an_engine_of_a_kind_that_counts_its_output_has_it_counted() -> Non
 
 
 def test_each_stop_and_each_start_of_the_asking_is_one_line_and_one_number() -> None:
-    """Whatever stops it, and however often that is seen."""
+    """The reason makes no difference, nor does how often it is seen."""
     harness = EngineSideHarness("http://engine:8000")
     asking, told, stopped = harness.side.engine.asking, [], []
     asking.is_of_release(shows_at_once=True)

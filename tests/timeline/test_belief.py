@@ -1,4 +1,4 @@
-"""What one answer shows is not believed; what twenty in a row show is, until twenty in a row show the contrary."""
+"""One answer is not believed. Twenty in a row are, until twenty in a row show the contrary."""
 
 import pytest
 

@@ -124,7 +124,7 @@ def test_a_whole_answer_between_shows_that_the_mark_is_still_set() -> None:
 
 
 def test_an_answer_that_was_not_read_whole_is_judged_and_teaches_nothing() -> None:
-    """What could not be read in it may be anything but the missing mark."""
+    """An event that could not be read is no mark."""
     proofs = Proofs()
     unread = {proofs.judge(CHAT, BOTH_MARKS, (FINISH, END), read=False) for _ in range(2 * LEARNED_FROM)}
     unlearned = proofs.judge(CHAT, BOTH_MARKS, (), read=False)
