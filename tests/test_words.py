@@ -31,7 +31,7 @@ ALLOWED = {
 """Words that stay outside docstrings, by file, with the reason."""
 MOST_WORDS = {"README.md": 1_300, "docs/evidence/*.md": 14_000}
 """A page that is read at the first visit, and lab notes that are looked up: decisions of the project, in words of `wc -w`."""
-MOST_ENTRIES = 40
+MOST_ENTRIES = 52
 """Entries of one release in the changelog: a user of the last one reads them at the upgrade."""
 ENTRY_WORDS = 30
 """Longest entry; most have some 20."""

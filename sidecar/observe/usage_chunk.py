@@ -115,9 +115,10 @@ class UsageCut:
         held, parser = self._held, self._reader.parser
         if not held and parser.between_events:
             for stream_event in stream_events:
-                null = stream_event.null_usage and not self._nulls
-                if null or stream_event.finished or stream_event.usage is not None:
+                if stream_event.usage is not None or (stream_event.null_usage and not self._nulls):
                     break
+                if stream_event.finished:
+                    self._finished.update(stream_event.finished)
                 if stream_event.done:
                     self._over = True
                     return data
@@ -156,6 +157,8 @@ class UsageCut:
                 self.shows, self._over = self.shows or stream_event.usage is not None, True
                 break
             finished.update(stream_event.finished)
+        if usage[1] and len(finished) >= self._choices and not bytes_at_hand.endswith(b"\r"):
+            return self._cuts(usage, bytes_at_hand), NOWHERE  # else a LF that belongs to it may follow
         return NOWHERE, usage
 
     def finish(self) -> bytes:
@@ -170,6 +173,7 @@ class UsageCut:
         """The span of the chunk that is cut. A CR at the end of its segment takes along the LF that began the next one."""
         self.cut = self._over = True
         start, end = usage
+        # In order: the last byte of the chunk, and the one behind it.
         return start, end + (bytes_at_hand[end - 1 : end + 1] == b"\r\n")
 
     def _holds_from(self, usage: tuple[int, int], base: int, end: int) -> int:

@@ -42,6 +42,7 @@ class EventReader:
     """The reader of one stream. Never raises, whatever the bytes."""
 
     __slots__ = (
+        "_dialect",
         "_last_unreadable",
         "_looks_for_id",
         "_read_event",
@@ -56,6 +57,7 @@ class EventReader:
 
     def __init__(self, dialect: Dialect, max_event_bytes: int = MAX_EVENT_BYTES, *, lines: bool = False) -> None:
         """`lines`: the stream is newline-delimited JSON; else server-sent events."""
+        self._dialect = dialect
         self._read_event = dialect.read_event
         self._token = dialect.token
         self._tries = TRIES
@@ -125,7 +127,6 @@ class EventReader:
         """One stream event for each event; the end mark comes before the event's name, and counts in every dialect."""
         stream_events = []
         for event, said in events:
-            self._last_unreadable = None
             if self._looks_for_id:
                 self.response_id, model = stated_in(said)
                 self.model = model or self.model
@@ -144,7 +145,12 @@ class EventReader:
         return stream_events
 
     def _unread(self, said: bytes) -> StreamEvent:
+        """An event that cannot be read. From now on each further one shows that it was not the last."""
         self.unreadable += 1
-        self._last_unreadable = said
+        self._last_unreadable, self._read_event = said, self._read_behind
         self.goes_long_way()
         return NOTHING
+
+    def _read_behind(self, event: bytes, data: bytes) -> StreamEvent:
+        self._last_unreadable = None
+        return self._dialect.read_event(event, data)

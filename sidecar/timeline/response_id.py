@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.events import UNREADABLE, UnreadableEvent, with_nan
+from sidecar.timeline.events import UNREADABLE
 
 
 MAX_ID_CHARACTERS = 256
@@ -45,11 +45,8 @@ def stated_in(data: bytes) -> Stated:
     """
     try:
         answer = _ANSWER.decode(data)
-    except UNREADABLE as strictly:
-        try:
-            answer = with_nan(_ANSWER, data, strictly)
-        except UnreadableEvent:
-            return NOTHING_STATED
+    except UNREADABLE:
+        return NOTHING_STATED
     found, model = answer.id, answer.model
     inner = answer.message or answer.response or answer.meta_info
     if type(inner) is _Inner:  # isinstance takes an allocation, for a struct

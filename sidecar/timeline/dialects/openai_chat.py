@@ -31,10 +31,9 @@ class _Delta(msgspec.Struct, frozen=True):
 
     def says_something(self) -> bool:
         """Text, reasoning, a refusal, a call of a tool, images, or sound. An `audio` with an id or an end alone frames the sound."""
-        reasons = (
-            self.reasoning or self.reasoning_content or self.reasoning_details or self.reasoning_text or self.thinking
-        )
-        return self.answers() or bool(reasons)
+        if self.answers() or self.reasoning or self.reasoning_content:
+            return True
+        return bool(self.reasoning_details or self.reasoning_text or self.thinking)
 
     def answers(self) -> bool:
         """The same without reasoning."""
