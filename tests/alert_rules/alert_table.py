@@ -6,9 +6,12 @@ test_routing.py holds it against alert_rules/llm-alerts.yml, so that it cannot s
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
+from sidecar.commands.export.rules.operator import alertmanager_config
 from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
 from sidecar.objectives.attribution import SIDECAR, Blame
+from tests.support.alertmanager import shipped
 
 
 PHASES = (*(blame.value for blame in Blame), SIDECAR)
@@ -95,3 +98,25 @@ def _lets_through(matcher: Mapping[str, str], labels: Mapping[str, str]) -> bool
             return re.fullmatch(wanted, has) is not None
         case other:
             raise ValueError(f"{other} is not used by the shipped rules")
+
+
+# --- which holds which back ------------------------------------------------------------------------------------------------
+
+
+INHIBITIONS = alertmanager_config(shipped())["spec"]["inhibitRules"]
+"""The shipped inhibition rules with their matchers taken apart."""
+
+
+@cache
+def sides() -> list[tuple[list[Alert], list[Alert], frozenset[str]]]:
+    """The alerts that each inhibition mutes with, those that it mutes, and the labels in which both must be equal."""
+    return [
+        (matching(rule["sourceMatch"]), matching(rule["targetMatch"]), frozenset(rule["equal"])) for rule in INHIBITIONS
+    ]
+
+
+def mutes(source: Alert, target: Alert, *differ: str) -> bool:
+    """Whether one alert holds back another of the same engine, whose labels are equal but for those that `differ`."""
+    return source != target and any(
+        source in sources and target in targets and equal.isdisjoint(differ) for sources, targets, equal in sides()
+    )

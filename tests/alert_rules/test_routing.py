@@ -2,23 +2,17 @@
 
 import subprocess
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import pytest
 import yaml
 
 from sidecar.commands.demo.shipped import seconds_of
-from sidecar.commands.export.rules.operator import alertmanager_config
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.target_labels import ONE_ENGINE
-from tests.alert_rules.alert_table import ALERTS, PHASES, Alert, matching
+from tests.alert_rules.alert_table import ALERTS, INHIBITIONS, PHASES, Alert, matching, mutes
 from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool
-
-
-INHIBITIONS = alertmanager_config(shipped())["spec"]["inhibitRules"]
-"""The shipped inhibition rules with their matchers taken apart."""
 
 
 def amtool(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -157,21 +151,10 @@ def test_a_rule_group_with_pages_is_evaluated_within_the_wait_of_a_page() -> Non
 ORDER = ("engine", "sidecar", "stream", "first_token", "prefill", "decode", "queue", "unattributed")
 """The first mutes all that come after it."""
 LANE_PAGES = [one for one in ALERTS if one.severity == "page" and "lane" in one.labels]
-SIDES = [(frozenset(matching(rule["sourceMatch"])), frozenset(matching(rule["targetMatch"]))) for rule in INHIBITIONS]
-"""The alerts that mute and those that are muted, rule by rule."""
+OF_ALL_LANES = ("engine", "sidecar")
+"""The phases whose pages mute pages of other lanes and models too."""
 POD_PAGES = [one for one in ALERTS if one.name == "LLMPodBurn" and one.severity == "page"]
 each_inhibition = pytest.mark.parametrize("rule", INHIBITIONS, ids=lambda rule: rule["sourceMatch"][0]["value"])
-
-
-@cache
-def sides() -> list[tuple[list[Alert], list[Alert]]]:
-    """The alerts that each inhibition mutes with, and those that it mutes."""
-    return [(matching(rule["sourceMatch"]), matching(rule["targetMatch"])) for rule in INHIBITIONS]
-
-
-def mutes(source: Alert, target: Alert) -> bool:
-    """Whether one alert holds back another of the same engine and pod."""
-    return source != target and any(source in sources and target in targets for sources, targets in sides())
 
 
 def after(one: Alert, other: Alert) -> bool:
@@ -195,11 +178,12 @@ def test_each_rule_asks_both_sides_for_the_labels_that_tell_alerts_apart(rule: d
         {one["name"] for one in rule[side] if one["matchType"] == "!="} for side in ("sourceMatch", "targetMatch")
     )
 
-    paged = (
-        {"lane", "job"} if {"name": "severity", "value": "page", "matchType": "="} in rule["targetMatch"] else {"job"}
-    )
+    pages = {"name": "severity", "value": "page", "matchType": "="} in rule["targetMatch"]
+    paged = {"lane", "job"} if pages else {"job"}
+    (phase,) = [one["value"] for one in rule["sourceMatch"] if one["name"] == "phase"] or [""]
+    own = {"lane", "model"} if "lane" in of_source and pages and phase not in OF_ALL_LANES else of_source & {"pod"}
     assert (of_source, of_target) in (({"lane", "job"}, paged), ({"pod", "job"}, {"pod", "job"}))
-    assert set(rule["equal"]) == {*ONE_ENGINE} | (of_source & {"pod"})
+    assert set(rule["equal"]) == {*ONE_ENGINE} | own
 
 
 def test_no_alerts_mute_each_other_in_a_circle() -> None:
@@ -212,12 +196,14 @@ def test_no_alerts_mute_each_other_in_a_circle() -> None:
 
 
 def test_the_pages_of_lanes_mute_each_other_by_one_strict_order_of_phases() -> None:
+    """Within a lane and model all of them, across lanes or models those of the engine and of the sidecar alone."""
     assert sorted(ORDER) == sorted(PHASES)
     assert [
-        (source.name, target.name, target.phase)
+        (source.name, target.name, differ)
         for source in LANE_PAGES
         for target in LANE_PAGES
-        if mutes(source, target) != after(target, source)
+        for differ in ("", "lane", "model")
+        if mutes(source, target, differ) != (after(target, source) and (not differ or source.phase in OF_ALL_LANES))
     ] == []
 
 
@@ -237,7 +223,7 @@ def test_a_pods_alert_mutes_only_what_carries_the_same_pod() -> None:
 
 
 def test_a_page_mutes_tickets_of_its_phase_and_of_later_ones() -> None:
-    """On the same engine; a pod's page only those of this pod. What a sidecar without CPU measures names no phase. No ticket
+    """On the same engine, in whatever lane; a pod's page only those of this pod. What a sidecar without CPU measures names no phase. No ticket
     mutes a page.
     """
     pages = [one for one in ALERTS if one.severity == "page" and {"lane", "pod"} & {*one.labels}]
@@ -249,7 +235,7 @@ def test_a_page_mutes_tickets_of_its_phase_and_of_later_ones() -> None:
         (page.name, ticket.name)
         for page in pages
         for ticket in tickets
-        if mutes(page, ticket)
+        if mutes(page, ticket, "lane", "model")
         != (
             {page.name, ticket.name} == starved
             or (not after(page, ticket) and ("pod" not in page.labels or "pod" in ticket.labels))

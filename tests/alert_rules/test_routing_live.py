@@ -10,6 +10,7 @@ from itertools import combinations
 
 import pytest
 
+from sidecar.commands.demo.shipped import seconds_of
 from tests.alert_rules.alert_table import ALERTS, PHASES, alert
 from tests.support.alertmanager import Alertmanager, at_sink, running_alertmanager, shipped
 from tests.support.sink import Notification, Sink, listening_sink
@@ -17,6 +18,7 @@ from tests.support.sink import Notification, Sink, listening_sink
 
 pytestmark = [pytest.mark.long, pytest.mark.timed]
 
+WAITS_DIVIDED_BY = 60
 ANNOTATIONS = {
     "summary": "interactive: TTFT budget burns 14x, 83 % of misses waited in queue",
     "description": "The requests that missed their objective waited for the scheduler.",
@@ -45,7 +47,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertmanagerStac
     """One server for all scenarios; each has a namespace of its own, and no rule reaches across namespaces."""
     folder = tmp_path_factory.mktemp("alertmanager")
     with listening_sink() as sink:
-        config = at_sink(shipped(), sink.url, folder, waits_divided_by=60)
+        config = at_sink(shipped(), sink.url, folder, waits_divided_by=WAITS_DIVIDED_BY)
         with running_alertmanager(config, folder) as alertmanager:
             yield AlertmanagerStack(alertmanager, sink)
 
@@ -160,21 +162,75 @@ def test_lanes_objectives_and_models_of_one_incident_are_lines_of_one_message(st
 
 
 def test_an_earlier_phase_and_a_page_mute_what_follows_from_them(stack: AlertmanagerStack) -> None:
-    """A queue that prefill made, and tickets of both. Free are a pod of its own, an earlier phase and another engine."""
+    """A queue that prefill made in the same lane, and tickets of both. Free are another lane, another model, a pod of its own, an earlier
+    phase and another engine.
+    """
     here = {"namespace": "order", "job": "llm"}
     prefill, queue = (alert(name, "page").example(**here) for name in ("LLMPrefillBurn", "LLMQueueBurn"))
     pod = alert("LLMPodBurn", "page", "decode").example(**here, pod="llama-0")
-    tickets = [alert(name, "ticket").example(**here) for name in ("LLMQueueBurn", "LLMEngineKvCacheFull")]
+    tickets = [
+        *(alert(name, "ticket").example(**here) for name in ("LLMQueueBurn", "LLMEngineKvCacheFull")),
+        alert("LLMQueueBurn", "ticket").example(**here, lane="code"),
+    ]
     free = [
         prefill,
         pod,
+        *(alert("LLMQueueBurn", "page").example(**here, **other) for other in ({"lane": "code"}, {"model": "small"})),
         alert("LLMStreamBurn", "ticket").example(**here),
         alert("LLMQueueBurn", "page").example(namespace="order", job="llm-2"),
     ]
     stack.fire(queue, *tickets, *free)
 
-    assert [stack.alertmanager.wait_until_muted(one) for one in (queue, *tickets)] == [True] * 3
-    assert [stack.alertmanager.muted(one) for one in free] == [False] * 4
+    assert [stack.alertmanager.wait_until_muted(one) for one in (queue, *tickets)] == [True] * 4
+    assert [stack.alertmanager.muted(one) for one in free] == [False] * 6
+
+
+@pytest.mark.parametrize("phase", ["engine", "sidecar"])
+def test_an_engine_or_a_sidecar_that_fails_mutes_what_follows_in_all_lanes(
+    stack: AlertmanagerStack, phase: str
+) -> None:
+    here = {"namespace": f"of-all-lanes-{phase}", "job": "llm"}
+    source = alert(f"LLM{phase.capitalize()}Burn", "page").example(**here, lane="chat")
+    others = [
+        alert(name, "page").example(**here, lane="code", model="small") for name in ("LLMStreamBurn", "LLMQueueBurn")
+    ]
+    stack.fire(source, *others)
+
+    assert [stack.alertmanager.wait_until_muted(one) for one in others] == [True, True]
+
+
+def test_who_silences_one_lane_still_hears_of_the_others(stack: AlertmanagerStack) -> None:
+    """A known slow client of one lane, silenced for hours. The same lane's queue stays muted, and its page says so."""
+    here = {"namespace": "silenced", "job": "llm"}
+    stream = alert("LLMStreamBurn", "page").example(**here, lane="batch")
+    own, other = (alert("LLMQueueBurn", "page").example(**here, lane=lane) for lane in ("batch", "interactive"))
+    stack.alertmanager.silence(alertname="LLMStreamBurn", namespace="silenced", lane="batch")
+    stack.fire(stream, own, other)
+
+    assert stack.alertmanager.wait_until_muted(own)
+    stack.sink.wait_for("/queue/page", about=("silenced", "interactive"))
+    told = [one for told in stack.sink.notifications for one in told.body.get("alerts", [])]
+    assert [one["labels"] for one in told if one["labels"].get("namespace") == "silenced"] == [
+        {name: value for name, value in other.items() if value}
+    ]
+
+
+def test_a_page_that_was_muted_at_its_groups_first_flush_comes_with_the_next_one(stack: AlertmanagerStack) -> None:
+    """Up to a `group_interval` after what muted it is over, as alert_rules/README.md says."""
+    here = {"namespace": "late", "job": "llm", "lane": "chat"}
+    prefill, queue = (alert(name, "page").example(**here) for name in ("LLMPrefillBurn", "LLMQueueBurn"))
+    stack.fire(prefill)
+    stack.sink.wait_for("/prefill/page", about='"namespace": "late"')
+    began = time.monotonic()
+    stack.fire(queue)
+    assert stack.alertmanager.wait_until_muted(queue)
+    time.sleep(1)
+    stack.fire(prefill, over=True)
+    (told,) = stack.sink.wait_for("/queue/page", about='"namespace": "late"')
+    page = shipped()["route"]["routes"][1]["routes"][0]
+    wait, interval = (seconds_of(page[each]) / WAITS_DIVIDED_BY for each in ("group_wait", "group_interval"))
+
+    assert interval <= told.arrived_at - began <= wait + interval + 1.5
 
 
 def test_one_cluster_mutes_nothing_of_another_and_is_told_by_itself(stack: AlertmanagerStack) -> None:

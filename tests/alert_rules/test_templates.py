@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.alert_rules.alert_table import ALERTS, Alert, mutes
 from tests.support.alertmanager import CONFIG, shipped
 from tests.support.tools import need_tool
 
@@ -36,10 +37,12 @@ QUEUE = {
     "phase": "queue",
     "severity": "page",
     "namespace": "prod",
+    "job": "vllm",
     "model": "llama",
     "lane": "interactive",
     "objective": "ttft",
 }
+SILENCED = "A silence of this page also mutes the pages of unattributed of this lane and model, and the tickets of queue and of these phases of this engine."
 DOWN = {"alertname": "LLMEngineDown", "phase": "engine", "severity": "page", "namespace": "prod", "pod": "llama-0"}
 
 
@@ -187,7 +190,8 @@ def test_slack_says_what_where_and_what_to_do(tmp_path: Path) -> None:
     assert rendered("llm.slack.text", alert(QUEUE), folder=tmp_path) == (
         f"*{SUMMARY}*\n"
         "The requests that missed their objective waited for the scheduler.\n"
-        "phase queue, lane interactive, model llama, objective ttft, namespace prod, severity page\n"
+        "phase queue, lane interactive, model llama, objective ttft, namespace prod, job vllm, severity page\n"
+        f"{SILENCED}\n"
         f"<http://sidecar:9901/|Status page> | <http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}|Runbook> | "
         "<http://grafana/d/llm?var-lane=interactive&var-model=llama|Dashboard>\n"
     )
@@ -235,6 +239,58 @@ def test_the_color_says_how_urgent_it_is(alerts: list[dict[str, Any]], color: st
     assert rendered("llm.slack.color", *alerts, folder=tmp_path) == color
 
 
+# --- what a silence takes with it ----------------------------------------------------------------------------------------
+
+
+def test_every_page_says_what_a_silence_of_it_also_mutes(tmp_path: Path) -> None:
+    """As the inhibition rules of the shipped file have it: Alertmanager mutes by an alert that is silenced, too."""
+    pages = [one for one in ALERTS if one.severity == "page"]
+    said = {one: rendered("llm.plain", alert(one.example()), folder=tmp_path) for one in pages}
+
+    assert {one: words_of(text) for one, text in said.items()} == {one: muted_by(one) for one in pages}
+    assert [one.name for one in pages if not any(muted_by(one))] == ["LLMSidecarAbsent"]
+
+
+Muted = tuple[frozenset[str], str, frozenset[str], str]
+"""Phases or names of the pages, of which lanes or pod, phases of the tickets, and of an engine or a pod."""
+
+
+def words_of(text: str) -> Muted:
+    """Those that the line in a message names."""
+    line = re.search(
+        r"A silence of this page also mutes (?:(?:the pages of )?(.*) of (.*), and )?the tickets of (.*) of this (.*)\.",
+        text,
+    )
+    if line is None:
+        return frozenset(), "", frozenset(), ""
+    pages = frozenset(re.split(", | and ", line[1])) if line[1] else frozenset()
+    tickets = {
+        phase for part in re.split(", | and of ", line[3]) for phase in (pages if part == "these phases" else [part])
+    }
+    return pages, line[2] or "", frozenset(tickets), line[4]
+
+
+def muted_by(page: Alert) -> Muted:
+    """Those that the inhibition rules mute."""
+    of_lanes = "lane" in page.labels
+    others = [one for one in ALERTS if mutes(page, one)]
+    pages = {one.phase if of_lanes else one.name for one in others if one.severity == "page"}
+    across = any(mutes(page, one, "lane", "model") for one in others if one.severity == "page")
+    where = ("all lanes" if across else "this lane and model") if of_lanes else "this pod"
+    free = {
+        one.phase
+        for one in ALERTS
+        if one.severity == "ticket" and (of_lanes or "pod" in one.labels) and not mutes(page, one)
+    }
+    tickets = {one.phase for one in others if one.severity == "ticket"} - free
+    return (
+        frozenset(pages),
+        where if pages else "",
+        frozenset(tickets),
+        ("engine" if of_lanes else "pod") if tickets else "",
+    )
+
+
 # --- the pager, and plain text -------------------------------------------------------------------------------------------
 
 
@@ -243,11 +299,12 @@ def test_plain_text_needs_no_markup(tmp_path: Path) -> None:
         "[FIRING:1] LLMQueueBurn queue interactive\n"
         f"{SUMMARY}\n"
         "The requests that missed their objective waited for the scheduler.\n"
-        "phase queue, lane interactive, model llama, objective ttft, namespace prod, severity page\n"
+        "phase queue, lane interactive, model llama, objective ttft, namespace prod, job vllm, severity page\n"
+        f"{SILENCED}\n"
         "Status page: http://sidecar:9901/\n"
         f"Runbook: http://sidecar:9901/runbooks/LLMQueueBurn{FILLED}\n"
         "Dashboard: http://grafana/d/llm?var-lane=interactive&var-model=llama\n"
-        f"Over: {SUMMARY} (phase queue, lane interactive, model llama, objective e2e, namespace prod, severity page)\n"
+        f"Over: {SUMMARY} (phase queue, lane interactive, model llama, objective e2e, namespace prod, job vllm, severity page)\n"
     )
 
 

@@ -109,7 +109,7 @@ def test_routes_group_and_mute_within_all_of_them() -> None:
     equal = {tuple(rule["equal"]) for rule in config["inhibit_rules"]}
 
     assert config["route"]["group_by"] == [*WIDER.names, "namespace", "job", "phase"]
-    assert equal == {(*WIDER.names, "namespace", "job"), (*WIDER.names, "namespace", "job", "pod")}
+    assert equal == {(*WIDER.names, "namespace", "job", *own) for own in ((), ("pod",), ("model", "lane"))}
 
 
 # --- what Prometheus makes of it --------------------------------------------------------------------------------------------

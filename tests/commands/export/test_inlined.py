@@ -53,7 +53,7 @@ def rendered(text: str, alerts: dict[str, Any], folder: Path, *templates: str) -
     return done.stdout
 
 
-OF_ONE = re.compile(r"\.(labels|alert|also|escaped|name|line|far)$")
+OF_ONE = re.compile(r"\.(labels|alert|also|escaped|name|line|far|mutes)$")
 """Ends of the names of templates that are about one alert, or a part of a text."""
 
 
