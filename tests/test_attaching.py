@@ -12,7 +12,6 @@ import yaml
 from hatch_build import carried
 from sidecar.cli import main
 from sidecar.commands.doctor.own_side import ATTACH_LABEL
-from sidecar.commands.inject.pod_with_sidecar import TRAFFIC
 from sidecar.config.quick_yaml import read_yaml
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import DEPLOY, DOCUMENTED, IMAGE, Objects, attached, documented, made
@@ -23,7 +22,7 @@ ENGINE = "mistral-7b"
 OURS = "llm-phase-sidecar"
 ATTACH = ATTACH_LABEL.partition(":")[0]
 EVERY_CHOICE = [
-    "engine-liveness/vllm",
+    "engine-liveness",
     "service-account",
     "network-policy",
     "alertmanager",
@@ -59,12 +58,14 @@ def test_a_users_diff_on_the_documented_vllm_is_five_lines_and_a_label() -> None
 
 
 def test_the_users_own_file_is_left_as_it_was_so_that_applying_it_again_is_the_way_back(tmp_path: Path) -> None:
-    """`kubectl apply` takes away what it added itself. Every value of the user's own stays, but where the guide says so."""
+    """`kubectl apply` takes away what it added itself. Every value of the user's own stays, but what starts the engine, and what asks it."""
     own = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(USERS.read_text())}
     objects = attached(tmp_path, USERS, [])
 
     changed = [path for key, one in own.items() for path in lost(one, objects[key], key[0])]
-    assert changed == ["Service.spec.ports.0.targetPort"]
+    container = f"Deployment.spec.template.spec.containers.{ENGINE}"
+    asks = [f"{container}.{probe}.httpGet.port" for probe in ("livenessProbe", "readinessProbe")]
+    assert changed == [f"{container}.args.0", *asks]
 
 
 @pytest.mark.long
@@ -178,10 +179,10 @@ def test_what_has_no_label_is_left_alone(tmp_path: Path) -> None:
     file.write_text("---\n".join((USERS.read_text(), yaml.safe_dump(redis), yaml.safe_dump(its_service))))
     folder = tmp_path / "users"
     folder.mkdir()
-    objects = attached(folder, file, ["service-account", "engine-liveness/vllm"])
+    objects = attached(folder, file, ["service-account", "engine-liveness"])
 
     assert (objects["Deployment", "redis"], objects["Service", "redis"]) == (redis, its_service)
-    assert objects["Service", ENGINE]["spec"]["ports"][0]["targetPort"] == 8900
+    assert objects["Deployment", ENGINE]["spec"]["template"]["metadata"]["labels"][OURS] == "attached"
 
 
 @pytest.mark.long
@@ -205,7 +206,7 @@ def test_every_component_chooses_by_the_label() -> None:
     assert targets == {("(Deployment|StatefulSet)", f"{ATTACH}=true"), ("PodMonitor", None)}
 
 
-@pytest.mark.parametrize("component", ["engine-liveness/vllm", "engine-liveness/sglang", "admin-tls"])
+@pytest.mark.parametrize("component", ["engine-liveness", "admin-tls"])
 @pytest.mark.parametrize("what", ["an init container", "a neighbour first", "a hook"])
 def test_a_component_that_counts_containers_changes_the_right_ones_or_refuses(
     component: str, what: str, tmp_path: Path
@@ -226,14 +227,6 @@ def test_a_component_that_counts_containers_changes_the_right_ones_or_refuses(
 
     with pytest.raises(AssertionError, match="needs the sidecar as the only init container, and "):
         attached(tmp_path / "users", file, [component])
-
-
-def test_in_the_production_stack_the_router_asks_the_sidecar() -> None:
-    """Its chart makes a Deployment per model and one of the router, which finds the pods by their labels, and not by a Service."""
-    values = read_yaml((DEPLOY / "production-stack/values.yaml").read_text())
-    router = values["routerSpec"]["extraArgs"]
-
-    assert dict(zip(router[::2], router[1::2], strict=True)) == {"--k8s-port": str(TRAFFIC)}
 
 
 def test_a_users_labels_of_a_kserve_predictor_are_kept(tmp_path: Path) -> None:

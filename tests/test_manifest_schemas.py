@@ -10,14 +10,21 @@ import yaml
 from sidecar.config.quick_yaml import read_yaml
 from tests.support.kustomize import DEPLOY, DOCUMENTED, MANIFESTS, Objects, attached, documented, made
 from tests.support.manifests import mismatches
-from tests.support.schemas import SCHEMAS, refused, values_refused
+from tests.support.schemas import SCHEMAS, refused
 
 
-OPT_IN = ("service-account", "network-policy", "alertmanager", "admin-tls", "scaling/keda", "scaling/hpa")
+OPT_IN = (
+    "engine-liveness",
+    "service-account",
+    "network-policy",
+    "alertmanager",
+    "admin-tls",
+    "scaling/keda",
+    "scaling/hpa",
+)
 """Components for Deployments and StatefulSets of any engine."""
 DEPLOYMENTS = ("vllm", "sglang", "triton")
 """The manifests whose engine is in a Deployment."""
-LIVENESS = sorted(path.name for path in (DEPLOY / "components/engine-liveness").iterdir())
 
 
 def every_refusal(objects: Objects) -> dict[tuple[str, str], list[str]]:
@@ -36,8 +43,7 @@ def test_every_object_of_every_engine_is_valid(name: str) -> None:
 @pytest.mark.parametrize("engine", DEPLOYMENTS)
 def test_all_components_together_make_valid_objects(engine: str, tmp_path: Path) -> None:
     """All of them together, in the order that their heads ask for; they agree with each other and with the program."""
-    liveness = [f"engine-liveness/{engine}"] if engine in LIVENESS else []
-    objects = attached(tmp_path, DOCUMENTED[engine], ("monitoring", *liveness, *OPT_IN))
+    objects = attached(tmp_path, DOCUMENTED[engine], ("monitoring", *OPT_IN))
 
     assert {kind for kind, _ in objects} > {
         *("AlertmanagerConfig", "NetworkPolicy", "ServiceAccount"),
@@ -52,8 +58,8 @@ def test_every_component_is_one_of_these() -> None:
     there = {path.parent.relative_to(DEPLOY / "components") for path in DEPLOY.glob("components/**/kustomization.yaml")}
     listed = {"monitoring", "pod-monitor", *OPT_IN}
 
-    assert {str(path) for path in there} == listed | {f"engine-liveness/{engine}" for engine in LIVENESS}
-    assert set(LIVENESS) <= set(DEPLOYMENTS) <= set(DOCUMENTED)
+    assert {str(path) for path in there} == listed
+    assert set(DEPLOYMENTS) <= set(DOCUMENTED)
 
 
 ENGINE, OURS, POD_OF_KSERVE, GRAPH = "mistral-7b", "llm-phase-sidecar", "huggingface-llama2", "vllm-agg"
@@ -138,15 +144,6 @@ def test_an_unknown_field_of_the_routes_is_found() -> None:
     one["spec"]["receivers"][0]["pager_configs"] = []
 
     assert (one["kind"], len(refused(one))) == ("AlertmanagerConfig", 1)
-
-
-def test_the_values_for_the_production_stack_are_those_of_its_chart() -> None:
-    """By the text of the chart's schema, closed to unknown keys; the chart was not rendered."""
-    values = read_yaml((DEPLOY / "production-stack/values.yaml").read_text())
-
-    assert values_refused(values) == []
-    assert values_refused({"routerSpecs": {}}) != []
-    assert values_refused({"routerSpec": {"extraArgs": "--k8s-port"}}) != []
 
 
 def test_each_schema_says_where_it_is_from() -> None:

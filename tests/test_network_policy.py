@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from sidecar.cli import main
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import ProxyConfig, WebConfig
@@ -24,12 +26,15 @@ def test_the_policy_is_for_the_pods_with_a_sidecar(tmp_path: Path) -> None:
     assert POLICY["policyTypes"] == ["Ingress"]
 
 
-def test_the_ports_of_the_sidecar_are_open_and_the_engines_own_is_not() -> None:
-    """A request to the engine's own port would bypass the sidecar."""
-    ports = {port["containerPort"] for port in pod_of(documented("vllm")).sidecar["ports"]}
+@pytest.mark.parametrize("engine", ["vllm", "dynamo"])
+def test_the_ports_of_the_sidecar_are_open_and_the_engines_own_is_not(engine: str) -> None:
+    """A request to the engine's own port would bypass the sidecar, which has taken the port that the engine had."""
+    pod = pod_of(documented(engine))
+    ports = {port["containerPort"] for port in pod.sidecar["ports"]}
     opened = {port["port"] for rule in POLICY["ingress"] for port in rule["ports"]}
 
-    assert opened == {TRAFFIC, ADMIN} == ports
+    assert ports | {TRAFFIC} == opened == {TRAFFIC, ADMIN, 8000}
+    assert int(pod.flags["--engine.url"].rpartition(":")[2]) not in opened
 
 
 def test_only_the_namespace_of_prometheus_reaches_the_admin_port() -> None:

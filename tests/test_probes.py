@@ -42,15 +42,22 @@ def most_failures(probe: dict[str, Any], absent_seconds: float) -> int:
     return int(absent_seconds // probe["periodSeconds"]) + 1
 
 
+def over_tls(hook: list[str]) -> list[str]:
+    """The hook after the words that `admin-tls` changes in it."""
+    for at in (3, 8):
+        hook[at] = added("admin-tls", f"lifecycle/preStop/exec/command/{at}")
+    return hook
+
+
 def pre_stops() -> dict[str, list[str]]:
     """Every command that is shipped or shown as the engine's preStop, by the scheme that it asks over and its program."""
     (python,) = re.findall(
         r"^ +(python3 -c .*/-/drain.*)$", (CHECKOUT / "docs" / "attach.md").read_text(), re.MULTILINE
     )
     return {
-        "http curl": [*HOOKS["curl"]],
-        "https curl": added("admin-tls", "lifecycle/preStop/exec/command"),
-        "http python": [*HOOKS["python3"]],
+        "http curl": HOOKS["curl"](65),
+        "https curl": over_tls(HOOKS["curl"](65)),
+        "http python": HOOKS["python3"](65),
         "http python of the guide": shlex.split(python),
     }
 
@@ -120,10 +127,10 @@ def passes(
     """Whether the engine's probe succeeds against an engine and a sidecar at these ports. `patience`: a shorter time limit of
     each question; `path`: the directories of the container's commands; `command`: another than that of the component alone.
     """
-    shell, flag, script, *arguments = command or engine_probe()
-    for named, port in (("127.0.0.1:8000/health", engine), ("127.0.0.1:9901/-/engine", sidecar)):
-        assert named in script
-        script = script.replace(named, re.sub(r":\d+", f":{port}", named))
+    shell, flag, script, name, scheme, *_ = command or engine_probe()
+    assert "127.0.0.1:9901/-/engine" in script
+    script = script.replace("127.0.0.1:9901", f"127.0.0.1:{sidecar}")
+    arguments = [name, scheme, f"--engine.url=http://127.0.0.1:{engine}"]
     if patience is not None:
         script = LIMIT.sub(f"-m {patience} ", script)
     found = which(shell)
@@ -163,7 +170,7 @@ def test_with_tls_on_the_admin_port_the_engines_probe_asks_over_tls(
     """In the order of the guide's table. Over plain HTTP it got no answer from such a port, and no stall ever failed it."""
     need_tool("curl")
     rows = re.findall(r"^\| `components/(\S+?)`", (CHECKOUT / "docs/attach.md").read_text(), re.MULTILINE)
-    order = sorted(["engine-liveness/vllm", "admin-tls"], key=rows.index)
+    order = sorted(["engine-liveness", "admin-tls"], key=rows.index)
     made = pod_of(attached(tmp_path, DOCUMENTED["vllm"], order))
     with answering(200) as engine, answering(status, tmp_path) as sidecar:
         command = made.engine["livenessProbe"]["exec"]["command"]
@@ -244,14 +251,22 @@ def test_the_sidecars_probe_does_not_fail_before_its_loop_counts_as_stuck() -> N
     assert probe["timeoutSeconds"] == probe["periodSeconds"]
 
 
-def test_both_engines_have_the_same_probes_on_their_own_port() -> None:
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_probes_ask_the_engine_where_the_sidecar_has_it_from(engine: str, tmp_path: Path) -> None:
     """And while the model loads, for half an hour, the liveness probe is not asked."""
-    vllm, sglang = (
-        {name: added(f"engine-liveness/{engine}", name) for name in ("startupProbe", "livenessProbe")}
-        for engine in ("vllm", "sglang")
-    )
-    startup = vllm["startupProbe"]
+    made = pod_of(attached(tmp_path, DOCUMENTED[engine], ["engine-liveness"]))
+    startup, liveness = made.engine["startupProbe"], made.engine["livenessProbe"]
+    told = f"--engine.url={made.flags['--engine.url']}"
 
-    assert repr(sglang) == repr(vllm).replace("8000", "30000")
-    assert startup["httpGet"]["path"] == "/health"
+    assert [probe["exec"]["command"][-1] for probe in (startup, liveness)] == [told, told]
     assert startup["periodSeconds"] * startup["failureThreshold"] == 1800
+
+
+@pytest.mark.parametrize(("status", "succeeds"), [(200, True), (503, False)])
+def test_the_start_is_over_when_the_engines_health_says_so(status: int, succeeds: bool) -> None:
+    need_tool("curl")
+    command = [*added("engine-liveness", "startupProbe")["exec"]["command"]]
+    with answering(status) as engine:
+        words = [*command, f"--engine.url=http://127.0.0.1:{engine.server_port}"]
+        done = subprocess.run(words, check=False, timeout=20, env=environment(None))
+        assert ((done.returncode == 0), engine.asked) == (succeeds, ["GET /health"])

@@ -17,6 +17,7 @@ from tools import (
     doctor_table,
     engines_page,
     errors_table,
+    kinds_table,
     metrics_page,
     promises_page,
     runbook_texts,
@@ -45,6 +46,7 @@ def blocks() -> Mapping[str, tuple[Block, ...]]:
         "docs/configuration.md": configuration_tables.blocks(),
         "docs/doctor.md": (doctor_table.block(),),
         "docs/errors.md": (errors_table.block(),),
+        "docs/inject.md": (kinds_table.block(),),
         "docs/sizing.md": sizing_tables.blocks(),
         **{f"sidecar/runbooks/{name}.md": runbook_texts.blocks(name, chapters()) for name in chapters()},
     }

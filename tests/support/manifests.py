@@ -13,6 +13,7 @@ from sidecar.config.file import SHORT_FLAGS, flag_of, load
 from sidecar.config.schema import Config, WebConfig
 from tests.support.admin import Visit, visit
 from tests.support.kustomize import Objects
+from tests.support.rollouts import engines_port
 
 
 ADMIN = WebConfig().address.port
@@ -73,9 +74,10 @@ def config_file(objects: Objects, folder: Path) -> Path:
 
 def config_of(objects: Objects, folder: Path) -> Config:
     """The config with which the sidecar of this pod runs."""
-    flags = pod_of(objects).flags
-    known = {key: flags[flag_of(key)] for key in SHORT_FLAGS if flag_of(key) in flags}
-    return load(str(config_file(objects, folder)), known, {})
+    pod = pod_of(objects)
+    known = {key: pod.flags[flag_of(key)] for key in SHORT_FLAGS if flag_of(key) in pod.flags}
+    variables = {each["name"]: each["value"] for each in pod.sidecar["env"] if "value" in each}
+    return load(str(config_file(objects, folder)), known, variables)
 
 
 def mismatches(objects: Objects, folder: Path) -> list[str]:
@@ -114,14 +116,16 @@ def _ports(objects: Objects, pod: AttachedPod, config: Config) -> Iterator[str]:
         yield f"ports of the container: {ports}, and it listens on {traffic} and {admin}"
     if config.engine.address.port in (traffic, admin):
         yield f"port {config.engine.address.port}: the engine's and the sidecar's"
-    declared = {port["containerPort"] for port in pod.engine.get("ports", ())}
-    if declared and config.engine.address.port not in declared:
-        yield f"engine.url: port {config.engine.address.port} is none of the engine's container"
+    if config.engine.address.port != engines_port(pod.engine):
+        yield f"engine.url: port {config.engine.address.port}, and the engine listens on {engines_port(pod.engine)}"
+    names = {port.get("name"): port["containerPort"] for port in pod.engine.get("ports", ())}
+    if names and traffic not in names.values():
+        yield f"port {traffic}: none of the engine's container, in which Services find their names"
     for (kind, name), one in objects.items():
         if kind == "Service":
             wanted = admin if name == "llm-phase-sidecar" else traffic
             target = one["spec"]["ports"][0]["targetPort"]
-            if target != wanted:
+            if names.get(target, target) != wanted:
                 yield f"Service {name}: target port {target}, and the sidecar listens on {wanted}"
     for endpoint in objects["PodMonitor", "llm-phase-sidecar"]["spec"]["podMetricsEndpoints"]:
         if ports.get(endpoint["port"]) != admin:
@@ -145,10 +149,11 @@ def _probe_of_the_engine(pod: AttachedPod, config: Config) -> Iterator[str]:
     command = pod.engine.get("livenessProbe", {}).get("exec", {}).get("command", [])
     if "/-/engine" not in " ".join(command):
         return
-    _, _, script, *_ = command
-    for asked in (f"http://127.0.0.1:{config.engine.address.port}/health", f"$1://127.0.0.1:{ADMIN}/-/engine"):
-        if asked not in script:
-            yield f"the engine's livenessProbe: does not ask {asked}"
+    _, _, script, *_, told = command
+    if told != f"--engine.url=http://127.0.0.1:{config.engine.address.port}":
+        yield f"the engine's livenessProbe: is told {told}"
+    if f"$1://127.0.0.1:{ADMIN}/-/engine" not in script:
+        yield "the engine's livenessProbe: does not ask the sidecar"
 
 
 def _schemes(objects: Objects, pod: AttachedPod) -> Iterator[str]:
@@ -162,7 +167,7 @@ def _schemes(objects: Objects, pod: AttachedPod) -> Iterator[str]:
         asked["PodMonitor"] = endpoint.get("scheme", "http")
     command = pod.engine.get("livenessProbe", {}).get("exec", {}).get("command", [])
     if "/-/engine" in " ".join(command):
-        asked["the engine's livenessProbe"] = command[-1]
+        asked["the engine's livenessProbe"] = command[-2]
     yield from (
         f"{name}: asks over {scheme}, not {served}" for name, scheme in asked.items() if scheme.lower() != served
     )

@@ -21,7 +21,7 @@ def added(component: str, what: str) -> Any:
 
 
 def probes() -> dict[str, dict[str, Any]]:
-    """The liveness probe of each container; the engine's is that of the component for vLLM."""
+    """The liveness probe of each container; the engine's is that of the component."""
     pod = read_yaml((CHECKOUT / "deploy/base/pod.yaml").read_text())["spec"]["template"]["spec"]
     (sidecar,) = pod["initContainers"]
-    return {"engine": added("engine-liveness/vllm", "livenessProbe"), "sidecar": sidecar["livenessProbe"]}
+    return {"engine": added("engine-liveness", "livenessProbe"), "sidecar": sidecar["livenessProbe"]}

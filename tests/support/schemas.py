@@ -40,11 +40,6 @@ def _refused(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def values_refused(values: Any) -> list[str]:
-    """Errors of a values file of the vLLM production stack."""
-    return _errors("production-stack-values", values)
-
-
 OTHERWISE_NAMED = {
     "serving.knative.dev/v1 Service": "KnativeService",
     "nvidia.com/v1alpha1 DynamoGraphDeployment": "DynamoGraphDeployment-v1alpha1",

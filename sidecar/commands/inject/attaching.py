@@ -1,9 +1,15 @@
 """The work of `sidecar inject` on a set of manifests: which workloads are asked for, and how each gets its sidecar and its traffic.
 
-The order for one workload: its pod and its engine are found; then what leads traffic there. A Service or InferencePool that leads to
-these pods alone is turned to the sidecar's port. Where nothing can be turned (a headless Service, an operator's, none at all, one that
-leads to pods without a sidecar as well), the sidecar takes the engine's port, and the engine listens on another one. What can be
-done in neither way is refused. Nothing is half attached: with one refusal nothing is written, and all of them are told at once.
+The order for one workload: its pod and its engine are found; then what leads traffic there. A rollout has pods of before and new pods behind one
+Service at the same time, so what leads to both must be right for both, and nothing that leads to them is changed where that can be:
+
+- It asks for a port by its name: the name keeps its place in the engine's container, and its number becomes the sidecar's. Each pod answers
+  for itself.
+- It asks for a number, or nothing can be seen to ask: the sidecar takes that number, and the engine listens on another one.
+- The engine cannot be told another port: what leads there by number is turned to the sidecar's own port, and that only when every pod
+  has its sidecar: a second step, after the first (`steps_in_order.py`).
+
+What can be done in none of these ways is refused. Nothing is half attached: with one refusal nothing is written, and all of them are told at once.
 """
 
 import re
@@ -16,22 +22,34 @@ from sidecar.commands.inject.edited_object import Edited
 from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, engine_of, find
 from sidecar.commands.inject.manifest_shapes import odd_shapes
 from sidecar.commands.inject.manifest_text import Document, Object
-from sidecar.commands.inject.pod_with_sidecar import ADMIN, ATTACHED, IS_ATTACHED, NAME, TRAFFIC, PodSettings, attach
+from sidecar.commands.inject.pod_with_sidecar import (
+    ADMIN,
+    ATTACHED,
+    IS_ATTACHED,
+    NAME,
+    TRAFFIC,
+    PodSettings,
+    attach,
+    cannot_take_port,
+)
 from sidecar.commands.inject.ways_to_pods import (
+    Moved,
     Route,
     addresses_of,
+    asked_at,
+    asked_by_address,
     called,
     in_place,
+    is_policy,
     is_pool,
     is_service,
-    let_in,
-    let_out,
-    name_number,
+    let_pass,
     named_ports,
     namespace_of,
     other_policy,
     other_ports,
     ports_asked,
+    rest_on,
     routes_to,
     runs_in,
     same_place,
@@ -40,6 +58,7 @@ from sidecar.commands.inject.ways_to_pods import (
     turn,
 )
 from sidecar.commands.inject.workload_kinds import (
+    BY_CONTROLLER,
     Led,
     Path,
     PodKind,
@@ -66,8 +85,6 @@ class Settings:
     every: bool = False
     selector: Mapping[str, str] = field(default_factory=dict)
     no_service: bool = False
-    pods_only: bool = False
-    """Services and pools stay as they are: first the pods are made anew, then traffic is led to them."""
     container: str = ""
     port: int | None = None
     further_kinds: Mapping[str, Path] = field(default_factory=dict)
@@ -106,6 +123,11 @@ class Attached:
     refused: list[str] = field(default_factory=list)
     workloads: int = 0
     changed: list[Edited] = field(default_factory=list)
+    """Those too that stay as they are, and that a change was decided from."""
+    later: list[Object] = field(default_factory=list)
+    """The objects that may change only when all new pods are ready, and the pods of before are gone."""
+    in_steps: list[str] = field(default_factory=list)
+    """Why it is so, a sentence each."""
 
 
 def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
@@ -128,7 +150,7 @@ def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
         work.lead(pods)
     for each in work.edited.values():
         each.sign()
-    work.done.changed = [each for each in work.edited.values() if each.changed]
+    work.done.changed = [each for each in work.edited.values() if each.forward]
     for document in documents:
         document.changed = any(work.edited[id(one)].changed for one in document.objects)
     return work.done
@@ -221,13 +243,35 @@ def _refuse_unknown(objects: Sequence[Object], workloads: Sequence[Pods], settin
 
 @dataclass(slots=True)
 class _Way:
-    """How one workload is attached. `why`: why what leads to it cannot be turned; empty if it can."""
+    """How one workload is attached."""
 
     pods: Pods
     found: Found
     routes: list[Route]
-    why: str = ""
+    must: str
+    """Why the sidecar has to take the engine's port: nothing of what leads there can be turned. Empty if it can."""
+    cannot: str
+    """Why it cannot take it; empty if it can."""
+    unsafe: str
+    """Why no name of a port may become the sidecar's; empty if it may."""
     takes_port: bool = False
+
+    @property
+    def turned(self) -> list[tuple[Route, tuple[Path, ...]]]:
+        """The paths that have to be turned if the sidecar does not take the port."""
+        asked = [(each, each.ports if self.unsafe else each.by_number) for each in self.routes]
+        return [(each, paths) for each, paths in asked if paths]
+
+    @property
+    def named(self) -> list[tuple[Route, str]]:
+        """The objects that ask for the engine by names that may become the sidecar's, with each name."""
+        by_name = [(each, path) for each in self.routes if not self.unsafe for path in each.by_name]
+        return [(each, str(asked_at(each.one, path))) for each, path in by_name]
+
+    @property
+    def why(self) -> str:
+        """Why the sidecar takes the port."""
+        return self.must or self.unsafe or next(f"{called(each.one)} asks for its number" for each, _ in self.turned)
 
 
 @dataclass(slots=True)
@@ -241,8 +285,6 @@ class _Work:
     wanted: list[Pods] = field(default_factory=list)
     ways: list[_Way] = field(default_factory=list)
     done: Attached = field(default_factory=Attached)
-    _turned: set[int] = field(default_factory=set)
-    """A Service may lead to two workloads: it is told once."""
 
     def choose(self) -> None:
         """Find the workloads that get a sidecar, and say which are left out."""
@@ -260,7 +302,7 @@ class _Work:
                 self.wanted.append(each)
 
     def plan(self) -> None:
-        """Find each engine and what leads to it. Workloads behind one Service are attached in the same way, whichever has the reason."""
+        """Find each engine and what leads to it. Workloads behind one Service that is turned are all attached for that."""
         for pods in self.wanted:
             if pods.has_sidecar:
                 continue
@@ -279,62 +321,95 @@ class _Work:
                 self.done.refused.append(f"{called(pods.one)}: {why}")
                 continue
             routes += addresses_of(labels, here, self.objects) if by_routes else ()
-            self.ways.append(_Way(pods, found, routes, self._cannot_turn(pods, routes)))
-        for way in self.ways:
-            way.takes_port = bool(way.why) and not (self.settings.no_service and not way.routes)
+            asks = asked_by_address(pods.one, (found.port, TRAFFIC), self.objects)
+            turned = next(routes_to(labels, here, pods.spec, TRAFFIC, self.objects), None)
+            cannot = (
+                f"{called(turned.one)} leads to port {TRAFFIC}"
+                if turned
+                else asks[TRAFFIC] or cannot_take_port(pods.spec, found)
+            )
+            unsafe = asks[found.port] or self._unsafe_name(pods, found, routes)
+            way = _Way(pods, found, routes, "" if turned else self._must_take(pods, routes), cannot, unsafe)
+            way.takes_port = bool(way.must or (way.turned and not way.cannot))
+            self.ways.append(way)
         while along := next(self._taken_along(), None):
-            way, why = along
-            way.why, way.takes_port = why, True
+            along.takes_port = False
 
-    def _taken_along(self) -> Iterator[tuple[_Way, str]]:
-        for way in self.ways:
-            for other in self.ways if not way.takes_port else ():
-                for route in way.routes if other.takes_port else ():
-                    if any(route.one is its.one for its in other.routes):
-                        yield way, f"{called(route.one)} leads to {called(other.pods.one)} too, which needs it"
+    def _taken_along(self) -> Iterator[_Way]:
+        """A way that takes its port although what leads there is turned for another workload behind it."""
+        turned = {id(route.one) for way in self.ways if not way.takes_port for route, _ in way.turned}
+        yield from (way for way in self.ways if way.takes_port and any(id(each.one) in turned for each in way.routes))
 
     def attach(self, way: _Way) -> None:
         """One workload, and what leads to it. Raises UnclearError."""
-        pods, found, routes, why, takes_port = way.pods, way.found, way.routes, way.why, way.takes_port
-        names, labels = named_ports(pods.spec), dict(pods.labels)
-        by_name = self._by_name(pods, routes, names, found.port) if takes_port else []
+        pods, found = way.pods, way.found
+        before, labels, place = named_ports(pods.spec), dict(pods.labels), namespace_of(pods.one)
+        if way.must and not (way.takes_port and not way.cannot):
+            cannot = way.cannot or "another workload behind the same Service cannot"
+            if not way.routes:
+                cannot += f"{', or' if found.engine else ':'} give the pods a Service of their own in these manifests, or say --no-service"
+            raise UnclearError(f"the sidecar must take the engine's port, and {cannot} ({way.must})")
         self._rests_on(way)
-        try:
-            notes = attach(
-                self.edited[id(pods.one)],
-                pods.place,
-                found,
-                self.settings.pod,
-                takes_port=takes_port,
-                led=pods.kind.led,
-            )
-        except UnclearError as error:
-            raise UnclearError(f"{error} ({why})" if takes_port else str(error)) from None
-        self._say(f"{called(pods.one)}: a sidecar before container {found.name}, whose engine is on port {found.port}")
-        self._say(*([f"{why}, so {notes[0]}", *notes[1:]] if takes_port else notes), indent="  ")
-        if takes_port:
-            for route, path in by_name:
-                self.edited[id(route.one)].set(path, found.port)
-                self._say(f"{called(route.one)} leads to port {found.port}, which it called by name", indent="  ")
-            for one in self.objects:
-                if one.get("kind") == "NetworkPolicy" and same_place(one, pods.one):
-                    self._say(*name_number(self.edited[id(one)], labels, found.port, names), indent="  ")
-            for name in sorted(name for name, number in names.items() if number == found.port):
-                if pods.kind.led is Led.BY_SERVICES:
-                    self._say(
-                        f"port {name} goes with the engine: a Service elsewhere that asks for it by name must ask for {found.port}",
-                        indent="  ",
-                    )
-        elif why:
-            self._say(f"its Service stands elsewhere: let it lead to port {TRAFFIC}", indent="  ")
-        elif self.settings.pods_only:
-            told = ", ".join(called(route.one) for route in routes)
+        names = None if way.takes_port else sorted({name for _, name in way.named})
+        notes = attach(self.edited[id(pods.one)], pods.place, found, self.settings.pod, names=names, led=pods.kind.led)
+        engine, listens = ports_of(pods) or (found.port, TRAFFIC)
+        self._say(f"{called(pods.one)}: a sidecar before container {found.name}, whose engine is on port {engine}")
+        self._say(*([f"{way.why}, so {notes[0]}", *notes[1:]] if way.takes_port else notes), indent="  ")
+        if pods.kind.renewed != BY_CONTROLLER:
+            self._say(f"its pods are made anew {pods.kind.renewed}", indent="  ")
+        for route, name in way.named if not way.takes_port else ():
+            rest_on(route, self.edited[id(route.one)])
             self._say(
-                f"{told} leads to the engine still: without --pods-only it is turned, once the new pods are ready",
+                f"{called(route.one)} leads to port {name}, which is {listens} in new pods and {found.port} in those of before",
                 indent="  ",
             )
-        else:
-            self._turn(routes, labels, namespace_of(pods.one), found.port, names)
+        if not way.takes_port:
+            self._turn(way)
+        self._let_pass(labels, place, Moved(found.port, before, (listens, engine), named_ports(pods.spec)))
+        for one in self.objects if listens != found.port else ():
+            self._say(*(other_policy(one, found.port) if in_place(one, place) else ()), indent="  ")
+
+    def _turn(self, way: _Way) -> None:
+        """Turn the numbers that lead there; what stands elsewhere is told."""
+        for route, paths in way.turned:
+            said = turn(route, paths, self.edited[id(route.one)])
+            if not any(one is route.one for one in self.done.later):
+                self.done.later.append(route.one)
+                self._say(said, indent="  ")
+                unsafe = f"{way.unsafe}, and " if way.unsafe else ""
+                self.done.in_steps.append(f"{said} only behind new pods: {unsafe}{way.cannot}")
+        if self.settings.no_service and not way.routes:
+            self._say(
+                f"its Service stands elsewhere: once all its pods are new, let it lead to port {TRAFFIC}", indent="  "
+            )
+
+    def _let_pass(self, labels: Mapping[str, object], place: str, moved: Moved) -> None:
+        for one in self.objects:
+            for at, ports, said in let_pass(one, moved, labels, near=in_place(one, place)) if is_policy(one) else ():
+                for port in ports if at else ():
+                    self.edited[id(one)].append(at, {"protocol": "TCP", "port": port})
+                self._say(said, indent="  ")
+
+    def _unsafe_name(self, pods: Pods, found: Found, routes: Sequence[Route]) -> str:
+        """Why the names by which these routes ask must stay the engine's; empty if they ask by none."""
+        names = {str(asked_at(route.one, path)) for route in routes for path in route.by_name}
+        own = {str(each.get("name")) for each in found.container.get("ports") or ()}
+        everywhere = [*(each for _, each in containers_in(pods.spec)), *(pods.spec.get("initContainers") or ())]
+        declared = [str(port.get("name")) for each in everywhere for port in each.get("ports") or ()]
+        for name in sorted(names):
+            if name not in own or declared.count(name) > 1:
+                return f"port {name} is in several containers, or not in the engine's"
+        if names and pods.spec.get("hostNetwork"):
+            return "its ports are its node's"
+        after = {**named_ports(pods.spec), **dict.fromkeys(names, TRAFFIC)}
+        moved = Moved(found.port, named_ports(pods.spec), (TRAFFIC,), after)
+        for one in self.objects if names else ():
+            by_number = is_policy(one) and next(
+                let_pass(one, moved, dict(pods.labels), near=same_place(one, pods.one)), None
+            )
+            if by_number or (same_place(one, pods.one) and other_policy(one, found.port)):
+                return f"{called(one)} names the number {found.port}"
+        return ""
 
     def _rests_on(self, way: _Way) -> None:
         """The container of the engine, how its port is known, the template of the pods that serve, and the labels by which they are found."""
@@ -347,93 +422,58 @@ class _Work:
         other = [kind.template] if first is None else []
         edited.rests_on(*other, *labels, *((*at, word) for word in words))
 
-    def _by_name(
-        self, pods: Pods, routes: Sequence[Route], names: Mapping[str, int], port: int
-    ) -> list[tuple[Route, Path]]:
-        """The ports that are asked for by name: they would follow the engine to its new port, and get the number. Raises UnclearError."""
-        asked = []
-        for route in routes:
-            for path in route.ports:
-                name = str(self.edited[id(route.one)].get(path))
-                if name in names:
-                    self._refuse_other_numbers(pods, route, name, port)
-                    asked.append((route, path))
-        return asked
-
-    def _refuse_other_numbers(self, pods: Pods, route: Route, name: str, port: int) -> None:
-        for other in self.workloads:
-            if (
-                same_place(other.one, pods.one)
-                and selects(selector_of(route.one), other.labels)
-                and _number_of(other, name, port) != port
-            ):
-                raise UnclearError(
-                    f"{called(route.one)} asks for port {name}, which is another number in {called(other.one)}, and the sidecar"
-                    " must take the engine's port: let the engines listen on the same one"
-                )
-
     def lead(self, pods: Pods) -> None:
-        """Turn what leads past the sidecar of pods that have one, as `--pods-only` leaves it."""
+        """Turn what leads past the sidecar of pods that have one: they were attached without it, or it came later."""
         self._say(f"{called(pods.one)} has its sidecar already")
         if (ports := ports_of(pods)) is None:
             self._say("which engine it stands before is not in its flags, so that what leads there stays", indent="  ")
             return
         engine, listens = ports
-        if self.settings.pods_only or self.settings.no_service:
+        if self.settings.no_service:
             return
         place, labels = namespace_of(pods.one), dict(pods.labels)
         routes = [*routes_to(labels, place, pods.spec, engine, self.objects)]
-        if listens != TRAFFIC:
-            self._lead_to_number(pods, routes, listens)
-        elif routes and (why := self._cannot_turn(pods, routes)):
-            self._say(f"{why}, so what leads to the engine stays", indent="  ")
-        elif routes:
-            self._turn(routes, labels, place, engine, named_ports(pods.spec))
-
-    def _lead_to_number(self, pods: Pods, routes: Sequence[Route], port: int) -> None:
-        """Put the number into what asks by name for the port that the sidecar has now: the name goes with the engine."""
-        names = named_ports(pods.spec)
         for route in routes:
-            try:
-                self._by_name(pods, [route], names, port)
-            except UnclearError as error:
-                self._say(f"{error}; so it stays", indent="  ")
-                continue
-            self._say(turn(route, self.edited[id(route.one)], port), indent="  ")
+            if why := self._stranded(pods, route, route.ports, listens):
+                self._say(f"{why}, so it stays", indent="  ")
+            else:
+                self._say(turn(route, route.ports, self.edited[id(route.one)], listens), indent="  ")
+        names = named_ports(pods.spec)
+        if routes:
+            self._let_pass(labels, place, Moved(engine, names, (listens,), names))
 
-    def _cannot_turn(self, pods: Pods, routes: Sequence[Route]) -> str:
+    def _stranded(self, pods: Pods, route: Route, paths: Sequence[Path], port: int) -> str:
+        """The pods that would be led nowhere if this led to that port, or that it maps no port; empty if nothing speaks against it."""
+        for other in (*self.workloads, *strangers(self.objects, self.settings)):
+            is_new = other in self.wanted and not other.has_sidecar
+            if (
+                other is pods
+                or is_new
+                or not (same_place(other.one, pods.one) and selects(selector_of(route.one), other.labels))
+            ):
+                continue
+            names = named_ports(other.spec)
+            serves = (
+                ports_of(other) or ()
+                if other.has_sidecar
+                else {names.get(str(each), each) for each in (asked_at(route.one, path) for path in paths)}
+            )
+            if port not in serves:
+                which = f"whose sidecar is not on {port}" if other.has_sidecar else "which has no sidecar"
+                return f"{called(route.one)} leads to {called(other.one)} too, {which}"
+        return f"{called(route.one)} is headless and maps no port" if route.headless else ""
+
+    def _must_take(self, pods: Pods, routes: Sequence[Route]) -> str:
         """Why what leads to these pods cannot lead to the sidecar's own port; empty if it can."""
         for route in routes:
-            for other in (*self.workloads, *strangers(self.objects, self.settings)):
-                left_out = other not in self.wanted and not other.has_sidecar
-                if left_out and same_place(other.one, pods.one) and selects(selector_of(route.one), other.labels):
-                    return f"{called(route.one)} leads to {called(other.one)} too, which has no sidecar"
-            if route.headless:
-                return f"{called(route.one)} is headless and maps no port"
-        if routes:
+            paths = route.ports if route.headless else route.by_number
+            if (paths or route.headless) and (why := self._stranded(pods, route, paths, TRAFFIC)):
+                return why
+        if routes or self.settings.no_service:
             return ""
         if pods.kind.led in _BY_ROUTES:
             return "no Service or InferencePool of these manifests leads to it"
         return f"traffic comes by {pods.kind.led.value}"
-
-    def _turn(
-        self,
-        routes: Sequence[Route],
-        labels: Mapping[str, object],
-        place: str,
-        port: int,
-        names: Mapping[str, int],
-    ) -> None:
-        for route in routes:
-            if id(route.one) not in self._turned:
-                self._turned.add(id(route.one))
-                self._say(turn(route, self.edited[id(route.one)]), indent="  ")
-        for one in self.objects:
-            if one.get("kind") == "NetworkPolicy":
-                near, edited = in_place(one, place), self.edited[id(one)]
-                self._say(*(let_in(edited, labels, port, names) if near else ()), indent="  ")
-                self._say(*let_out(edited, labels, port, names, near=near), indent="  ")
-            self._say(*(other_policy(one, port) if in_place(one, place) else ()), indent="  ")
 
     def _say(self, *lines: str, indent: str = "") -> None:
         self.done.lines += [f"{indent}{line}" for line in lines]
@@ -485,13 +525,6 @@ def _engine_of(pods: Pods, settings: Settings) -> Found:
     return found
 
 
-def _number_of(pods: Pods, name: str, port: int) -> int:
-    """The port of a name, and the sidecar's where that has taken it; `port` where no container has the name."""
-    number = named_ports(pods.spec).get(name, port)
-    engine, listens = ports_of(pods) or (number, number)
-    return listens if number == engine and listens != TRAFFIC else number
-
-
 _MODE = "serving.kserve.io/deploymentMode"
 _MODES_WITH_PODS = ("Standard", "RawDeployment")
 """Both are one mode; the second is its earlier name."""
@@ -534,9 +567,11 @@ def ports_of(pods: Pods) -> tuple[int, int] | None:
             str(each.get("value")) for each in sidecar.get("env") or () if each.get("name") == "SIDECAR__ENGINE__URL"
         ]
         number = re.search(r":(\d+)/?$", urls[-1]) if urls else None
+        told = [re.search(r"^--proxy\.listen-address=.*?:?(\d+)$", str(word)) for word in sidecar.get("args") or ()]
+        listens = next((int(each[1]) for each in told if each), None)
         ports = sidecar.get("ports") or [{"containerPort": TRAFFIC}]
         if number:
-            return int(number[1]), int(ports[0]["containerPort"])
+            return int(number[1]), listens or int(ports[0]["containerPort"])
     return None
 
 

@@ -22,8 +22,10 @@ from sidecar.commands.inject.engine_in_pod import listens_on_loopback
 from sidecar.commands.inject.manifest_text import Document, Object
 from sidecar.commands.inject.ways_to_pods import (
     Route,
+    asked_at,
     called,
     is_pool,
+    named_ports,
     namespace_of,
     routes_to,
     same_place,
@@ -55,7 +57,7 @@ def commands(documents: Sequence[Document], *, back: bool) -> tuple[list[str], l
             if why := _stays(route, engine_port, attached, objects):
                 cannot.append(f"{called(route.one)}: {why}")
             else:
-                told.append(_patch(route, sidecar_port if back else engine_port, back=back))
+                told.append(_patch(route, engine_port, back=back))
         if not routes:
             cannot.append(
                 f"{called(pods.one)}: no way to its sidecar is in these manifests; let it lead to port {sidecar_port if back else engine_port}"
@@ -70,9 +72,14 @@ def _stays(route: Route, engine_port: int, attached: Sequence[Pods], objects: Se
     if all(was_at(route.one, path) is not None for path in route.ports):
         return ""
     engines = {ports for pods in attached if _leads_to(route, pods) for ports in (ports_of(pods) or ())[:1]}
+    asked = [asked_at(route.one, path) for path in route.ports]
     known = workloads_of(objects, Settings())
     others = [
-        pods for pods in (*known, *strangers(objects, Settings())) if not pods.has_sidecar and _leads_to(route, pods)
+        pods
+        for pods in (*known, *strangers(objects, Settings()))
+        if not pods.has_sidecar
+        and _leads_to(route, pods)
+        and any(named_ports(pods.spec).get(str(each), each) != engine_port for each in asked)
     ]
     if others:
         return f"it leads to {called(others[0].one)} too, which has no sidecar and whose engine listens elsewhere"
@@ -87,15 +94,15 @@ def _leads_to(route: Route, pods: Pods) -> bool:
     return same_place(route.one, pods.one) and selects(selector_of(route.one), pods.labels)
 
 
-def _patch(route: Route, port: int, *, back: bool) -> str:
+def _patch(route: Route, engine_port: int, *, back: bool) -> str:
     one = route.one
-    # `add` replaces a member that is there, and adds one that is not: a Service may state its port alone. What stood there before is
-    # right for all pods behind it, whatever their engines' ports.
+    # `add` replaces a member that is there, and adds one that is not: a Service may state its port alone. What stood there before it was turned
+    # is right for all pods behind it, whatever their engines' ports; the way back is what stands there now.
     steps = [
         {
             "op": "add",
             "path": "".join(f"/{step}" for step in path),
-            "value": port if back else was_at(one, path) or port,
+            "value": asked_at(one, path) if back else was_at(one, path) or engine_port,
         }
         for path in route.ports
     ]

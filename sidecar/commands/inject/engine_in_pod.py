@@ -5,31 +5,41 @@ cannot be told is said, and never guessed: the first container and port 8000 are
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.workload_kinds import Path, containers_in
-from sidecar.config.schema import WebConfig
+from sidecar.config.schema import ProxyConfig, WebConfig
 from sidecar.engines.kind import Start
 from sidecar.engines.kinds import KINDS
 
 
 _DRAIN = f"http://127.0.0.1:{WebConfig().address.port}/-/drain"
-CURL = ("curl", "--noproxy", "*", "-sS", "-m", "65", "-X", "POST", _DRAIN)
-"""It waits until the sidecar has drained: not ready at once, and no request in flight any more, or the deadline. The engine serves
-meanwhile; its SIGTERM comes after this. Kubernetes runs it also when a probe has failed and only this container is restarted: 60 s after
-the drain began the sidecar ends, and a new one serves the new engine. 65 s are the deadline of deploy/base/sidecar.yml and 5 s more.
+
+
+def _curl(seconds: int) -> list[str]:
+    return ["curl", "--noproxy", "*", "-sS", "-m", str(seconds), "-X", "POST", _DRAIN]
+
+
+def _python(seconds: int) -> list[str]:
+    asks = (
+        "import urllib.request as u;"
+        f'u.build_opener(u.ProxyHandler({{}})).open(u.Request("{_DRAIN}", method="POST"), timeout={seconds})'
+    )
+    return ["python3", "-c", asks]
+
+
+HOOKS: dict[str, Callable[[int], list[str]]] = {"curl": _curl, "python3": _python, "none": lambda _: []}
+"""The command that an engine's container runs before it is stopped, by the tool that its image needs. It waits so many seconds at most.
+
+It waits until the sidecar has drained: not ready at once, and no request in flight any more, or the deadline. The engine serves
+meanwhile; its SIGTERM comes after this. Kubernetes runs it also when a probe has failed and only this container is restarted: when the
+deadline has passed the sidecar ends, and a new one serves the new engine.
 """
-_ASKS = (
-    "import urllib.request as u;"
-    f'u.build_opener(u.ProxyHandler({{}})).open(u.Request("{_DRAIN}", method="POST"), timeout=65)'
-)
-PYTHON = ("python3", "-c", _ASKS)
-HOOKS: dict[str, tuple[str, ...]] = {"curl": CURL, "python3": PYTHON, "none": ()}
-"""The command that an engine's container runs before it is stopped, by the tool that its image needs."""
 
 
 KSERVE = Start(known_by="huggingface", port=8080, flags=("--http_port",), drains_with="curl")
@@ -38,6 +48,7 @@ python/huggingface_server.Dockerfile, which installs curl, at aaac4e29 of August
 """
 STARTS = (*(kind.started for kind in KINDS.values() if kind.started is not None), KSERVE)
 """The first one that fits counts: an image of Dynamo carries the name of the engine inside it."""
+_SIDECARS = ProxyConfig().address.port
 _NO_ENGINE = re.compile(
     r"router|gateway|dcgm-exporter|envoy|istio|redis|lmcache|benchmark|guidellm|routing-sidecar|epp\b"
 )
@@ -51,7 +62,7 @@ _LOOPBACK_HOST = re.compile(r"127(?:\.\d+){3}|localhost|\[?::1\]?")
 _ADDRESS = re.compile(r"\S+://\S+|(?<!\S)[\w.-]+:\d{2,5}(?!\S)")
 _SHELL_VARIABLE = re.compile(r"\$[({]?(\w+)(?::?-(\w+))?[)}]?")
 """$(PORT) of Kubernetes; $PORT, ${PORT} and ${PORT:-8000} of a shell."""
-_SHELLS = ("sh", "bash", "ash", "dash", "zsh")
+SHELLS = ("sh", "bash", "ash", "dash", "zsh")
 _COMMANDS_OF_A_SHELL = re.compile(r"&&|\|\||[;&|]|(?<!\\)\n")
 """The end of a command in a shell's text. A line that ends in a backslash goes on."""
 
@@ -215,19 +226,28 @@ ENGINE_CONTAINER = "the annotation llm-phase-sidecar/engine-container, or --engi
 ENGINE_PORT = "the annotation llm-phase-sidecar/engine-port, or --engine-port"
 
 
+def _flags(engine: Start | None) -> tuple[str, ...]:
+    """An engine that is not known may have a port among its words all the same."""
+    return engine.flags if engine else ("--port",)
+
+
+def _names_of_variables(container: Object) -> set[str]:
+    return {str(each.get("name")) for each in container.get("env") or () if isinstance(each, dict)}
+
+
+def _resolved(container: Object, value: str) -> str:
+    """The value of a flag with the variables in it; one that comes from elsewhere stays."""
+    variables, elsewhere = _variables(container), _names_of_variables(container)
+    return _SHELL_VARIABLE.sub(
+        lambda match: variables.get(match[1], match[0] if match[1] in elsewhere else match[2] or match[0]), value
+    )
+
+
 def _stated(container: Object, engine: Start | None) -> int | None:
     """The port in what starts the engine. Raises UnclearError where it is not a number, or is stated in two ways."""
-    there = [each for each in container.get("env") or () if isinstance(each, dict)]
-    variables = _variables(container)
-    elsewhere = {str(each.get("name")) for each in there}
-    for flag in engine.flags if engine else ("--port",):
-        found = {
-            _SHELL_VARIABLE.sub(
-                lambda match: variables.get(match[1], match[0] if match[1] in elsewhere else match[2] or match[0]),
-                value,
-            )
-            for value in _values(container, engine, flag)
-        }
+    variables, elsewhere = _variables(container), _names_of_variables(container)
+    for flag in _flags(engine):
+        found = {_resolved(container, value) for value in _values(container, engine, flag)}
         if len(found) > 1:
             raise UnclearError(f"its port is stated as {' and as '.join(sorted(found))}: say it by {ENGINE_PORT}")
         for value in found:
@@ -282,7 +302,8 @@ def _by_name(container: Object, engine: Start | None) -> int:
     """The port among the container's, or the engine's default. Raises UnclearError."""
     ports = [each for each in container.get("ports") or () if isinstance(each, dict)]
     numbers = [int(each.get("containerPort", 0)) for each in ports]
-    if engine and (not numbers or engine.port in numbers):
+    # A name that leads to the sidecar took the place of the engine's own number.
+    if engine and (not numbers or engine.port in numbers or _SIDECARS in numbers):
         return engine.port
     if len(numbers) == 1:
         return numbers[0]
@@ -302,26 +323,23 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
 
     Raises UnclearError where the manifest shows no way to tell it.
     """
-    container, engine, was = found.container, found.engine, str(found.port)
+    container, engine = found.container, found.engine
+    if places := list(_flags_moved(container, engine, found.port, port)):
+        return places
     if engine is None:
-        raise UnclearError(
-            "the sidecar must take the engine's port, and how this engine is told to listen on another is not known:"
-            " give the pods a Service of their own in these manifests, or say --no-service"
-        )
-    if place := _flag_moved(container, engine, was, port):
-        return [place]
-    for at, each in enumerate(container.get("env") or ()):
-        if engine.variable and each.get("name") == engine.variable and each.get("value") is not None:
-            return [(("env", at, "value"), _with_port(str(each["value"]), engine, port))]
-    if engine.variable:  # words in place of those that the image, or an operator, would take would be all that it gets
+        raise UnclearError("how this engine is told to listen on another is not known")
+    env = container.get("env") or ()
+    at = next((at for at, each in enumerate(env) if each.get("name") == engine.variable), len(env))
+    if at < len(env) and env[at].get("value") is not None:
+        return [(("env", at, "value"), _with_port(str(env[at]["value"]), engine, port))]
+    # Words in place of those that the image, or an operator, would take would be all that it gets.
+    if engine.variable and at == len(env):
         value = f"0.0.0.0:{port}" if engine.variable_has_host else str(port)
-        return [(("env", len(container.get("env") or ())), {"name": engine.variable, "value": value})]
-    if engine.flags and not _is_shell(container):
-        key = "args" if container.get("args") is not None or container.get("command") is None else "command"
-        return [((key, len(container.get(key) or ())), f"{engine.flags[0]}={port}")]
-    raise UnclearError(
-        f"the sidecar must take the engine's port, and a shell starts the engine without {engine.flags[0]}: state it there, then this command moves it"
-    )
+        return [(("env", at), {"name": engine.variable, "value": value})]
+    if engine.flags and (place := _flag_added(container, engine, port)):
+        return [place]
+    flag = engine.flags[0] if engine.flags else engine.variable
+    raise UnclearError(f"a shell starts the engine without {flag}: state it there, then this command moves it")
 
 
 def _with_port(stated: str, engine: Start, port: int) -> str:
@@ -334,18 +352,25 @@ def _with_port(stated: str, engine: Start, port: int) -> str:
     return f"{found['scheme'] or ''}{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
 
-def _flag_moved(container: Object, engine: Start, was: str, port: int) -> tuple[Path, Any] | None:
-    """The word that states the port, and what it becomes; None if no word does."""
+def _flags_moved(container: Object, engine: Start | None, was: int, port: int) -> Iterator[tuple[Path, Any]]:
+    """The words that state the port, and what they become."""
     for key in ("command", "args"):
         for at, word in enumerate(container.get(key) or ()):
-            for flag in engine.flags:
-                if word == flag:
-                    return _next_word(container, key, at), str(port)
-                for start, end in _own_commands(str(word), engine):
-                    for found in _flag_in_text(flag).finditer(str(word), start, end):
-                        if found[2] == was:
-                            return (key, at), f"{str(word)[: found.start(2)]}{port}{str(word)[found.end(2) :]}"
-    return None
+            text, moved_to = str(word), str(port)
+            if text in _flags(engine):
+                yield _next_word(container, key, at), moved_to
+                continue
+            spots = [
+                found.span(2)
+                for flag in _flags(engine)
+                for start, end in _own_commands(text, engine)
+                for found in _flag_in_text(flag).finditer(text, start, end)
+                if _resolved(container, found[2]) == str(was)
+            ]
+            if spots:
+                for start, end in sorted(spots, reverse=True):
+                    text = f"{text[:start]}{moved_to}{text[end:]}"
+                yield (key, at), text
 
 
 def _next_word(container: Object, key: str, at: int) -> Path:
@@ -354,7 +379,72 @@ def _next_word(container: Object, key: str, at: int) -> Path:
     return ("args", 0)
 
 
-def _is_shell(container: Object) -> bool:
-    """Whether a shell or a script stands between the words and the engine: a flag behind them would not reach it."""
+_BEFORE_THE_PROGRAM = re.compile(r"\s*(?:(?:exec|nohup|\w+=[^\s\"'$`]*)\s+)*")
+_PROGRAM = re.compile(r"(?:\S*/)?python[\d.]*\s+(?:-u\s+)?(?:-m\s+)?(\S+)|(?:\S*/)?([^\s/]+)")
+_END_OF_WORDS = re.compile(r"\s\d*[<>]|\s#|[\s\\]*$")
+
+
+def _flag_added(container: Object, engine: Start, port: int) -> tuple[Path, Any] | None:
+    """The flag behind the words that start the engine, in a shell's text too; None where they cannot be told."""
+    flag, starts = f"{engine.flags[0]}={port}", []
+    for key in ("command", "args"):
+        for at, word in enumerate(container.get(key) or ()):
+            starts += [(key, at, str(word), end) for end in _ends_of_starts(str(word), engine)]
+    if len(starts) == 1:
+        key, at, text, end = starts[0]
+        return (key, at), f"{text[:end]} {flag}{text[end:]}"
     words = words_of(container)
-    return any(word.rsplit("/", 1)[-1] in _SHELLS or word.endswith(".sh") or re.search(r"\s", word) for word in words)
+    if starts or any(word.rsplit("/", 1)[-1] in SHELLS or word.endswith(".sh") for word in words):
+        return None
+    key = "args" if container.get("args") is not None or container.get("command") is None else "command"
+    return (key, len(container.get(key) or ())), flag
+
+
+def _ends_of_starts(text: str, engine: Start) -> Iterator[int]:
+    """The ends of the commands in a shell's text that start the engine: before a redirection, a comment or a line's end."""
+    for start, stop in _own_commands(text, engine) if re.search(r"\s", text) else ():
+        program = _PROGRAM.match(text, _BEFORE_THE_PROGRAM.match(text, start, stop).end(), stop)  # type: ignore[union-attr]
+        if program and re.search(engine.known_by, (program[1] or program[2]).rsplit("/", 1)[-1], re.IGNORECASE):
+            end = _END_OF_WORDS.search(text, program.end(), stop)
+            words = text[start : end.start() if end else stop]
+            if _is_whole(words):
+                yield start + len(words)
+
+
+def _is_whole(words: str) -> bool:
+    """Whether no quote and no bracket was cut at the end of a command."""
+    try:
+        shlex.split(words)
+    except ValueError:
+        return False
+    return words.count("(") == words.count(")") and words.count("`") % 2 == 0
+
+
+_OWN_HOST = r"(?<![\w.])(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])"
+
+
+def asks_led(found: Found, names: Collection[str] | None, port: int) -> tuple[list[tuple[Path, Any]], list[str]]:
+    """Let the probes and hooks of the engine's container ask the engine itself, at its port. `names`: those that are the sidecar's now; None: its number.
+
+    Returns the changes, as paths below the container, and what stays and has to be told: a command that names the number in another way.
+    """
+    container, was = found.container, found.port
+    if names is None:
+        there = container.get("ports") or ()
+        names = {str(was), *(each["name"] for each in there if each.get("containerPort") == was and each.get("name"))}
+    changes: list[tuple[Path, Any]] = []
+    told: list[str] = []
+    lifecycle = container.get("lifecycle") or {}
+    probes = ("startupProbe", "readinessProbe", "livenessProbe")
+    asking: dict[Path, Any] = {(each,): container.get(each) or {} for each in probes}
+    asking |= {("lifecycle", each): lifecycle.get(each) or {} for each in ("postStart", "preStop")}
+    for place, handler in asking.items():
+        ways = (way for way in ("httpGet", "tcpSocket", "grpc") if str((handler.get(way) or {}).get("port")) in names)
+        changes += [((*place, way, "port"), port) for way in ways]
+        words = (handler.get("exec") or {}).get("command") or ()
+        for at, word in enumerate(words if port != was else ()):
+            text = re.sub(rf"({_OWN_HOST}):{was}(?!\d)", rf"\g<1>:{port}", str(word))
+            changes += [((*place, "exec", "command", at), text)] if text != str(word) else []
+            if re.search(rf"(?<!\d){was}(?!\d)", text):
+                told.append(f"its {place[-1]} runs a command that names {was}, and stays: the engine is on {port} now")
+    return changes, told

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as File
 
 from sidecar import __version__
-from sidecar.commands.inject import bypassing
-from sidecar.commands.inject.attaching import Settings, attach_all
+from sidecar.commands.inject import bypassing, steps_in_order
+from sidecar.commands.inject.attaching import Settings, attach_all, attached_pods
 from sidecar.commands.inject.edited_object import ChangedSinceError, undone
 from sidecar.commands.inject.fitted_container import is_range
 from sidecar.commands.inject.inject_flags import bypass_parser, inject_parser, uninject_parser
@@ -80,7 +80,20 @@ def inject(argv: Sequence[str]) -> int:
     done = attach_all(given, _settings(known))
     if done.refused:
         return _refused(name, done.refused)
+    if done.later and not (known.out or known.diff):
+        return _refused(name, [*done.in_steps, *_two_steps(name, argv)])
     sys.stderr.write(errors_text(f"{name}: {line}" for line in done.lines or [_NOTHING_ASKED]))
+    objects = [one for document in given for one in document.objects]
+    if known.out:
+        if done.later:
+            sys.stderr.write(errors_text(f"{name}: {line}" for line in _NOT_UNDONE))
+        return _write_folder(
+            name,
+            known.out,
+            steps_in_order.texts(
+                given, steps_in_order.forward(objects, done.later), known.out, shlex.join(["sidecar", "inject", *argv])
+            ),
+        )
     if known.kustomize:
         without_name = [called(each.one) for each in done.changed if "name" not in each.one["metadata"]]
         if without_name or not done.changed:
@@ -89,6 +102,22 @@ def inject(argv: Sequence[str]) -> int:
         sys.stdout.write(component(done.changed, shlex.join(["sidecar", "inject", *argv])))
         return OK
     return _write(given, diff=known.diff)
+
+
+_NOT_UNDONE = (
+    "these are steps, and `kubectl rollout undo` alone is not safe here: pods of before do not listen where traffic is led then",
+    "the way back is `sidecar uninject --out=OTHER DIR/*/manifests.yaml`, and its steps",
+)
+
+
+def _two_steps(name: str, argv: Sequence[str]) -> list[str]:
+    """The commands to type instead, where the changes may not be applied at once."""
+    words = [each for each in argv if each not in ("--kustomize", "--diff")]
+    return [
+        "applied at once it would lead to a port on which pods without a sidecar do not listen; so go in steps:",
+        shlex.join([*name.split(), "--out=DIR", *words]),
+        "sh DIR/apply.sh, which is kubectl apply -f of each folder of DIR in its order, and a wait for its pods between them",
+    ]
 
 
 _NOTHING_ASKED = 'no workload asks for a sidecar: label it llm-phase-sidecar/attach: "true", or say --all or --selector'
@@ -103,7 +132,10 @@ def uninject(argv: Sequence[str]) -> int:
     given = _read(name, known.files)
     if isinstance(given, int):
         return given
-    refused, lines = [], []
+    objects = [one for document in given for one in document.objects]
+    behind = list(attached_pods(objects))
+    first, refused = steps_in_order.led_first(objects, no_service=known.no_service)
+    lines = []
     for document in given:
         for one in document.objects:
             try:
@@ -112,9 +144,18 @@ def uninject(argv: Sequence[str]) -> int:
                     lines.append(f"{called(one)} is as it was")
             except ChangedSinceError as error:
                 refused.append(f"{called(one)}: {error}")
+    if first and not (refused or known.out or known.diff):
+        refused = [f"{called(one)} leads to the sidecars until it is turned back" for one in first] + _two_steps(
+            name, argv
+        )
     if refused:
         return _refused(name, refused)
     sys.stderr.write(errors_text(f"{name}: {line}" for line in lines or ["nothing here was injected"]))
+    if known.out:
+        made = steps_in_order.texts(
+            given, steps_in_order.back(objects, first, behind), known.out, shlex.join(["sidecar", "uninject", *argv])
+        )
+        return _write_folder(name, known.out, made)
     return _write(given, diff=known.diff)
 
 
@@ -162,7 +203,6 @@ def _settings(known: argparse.Namespace) -> Settings:
         every=known.all,
         selector=labels,
         no_service=known.no_service,
-        pods_only=known.pods_only,
         container=known.engine_container,
         port=known.engine_port,
         further_kinds=kinds,
@@ -221,6 +261,27 @@ def _write(documents: Sequence[Document], *, diff: bool) -> int:
                 was.splitlines(keepends=True), now.splitlines(keepends=True), source, f"{source} with the sidecar"
             )
         )
+    return OK
+
+
+def _write_folder(name: str, out: str, texts: Mapping[str, str]) -> int:
+    """The files of a folder; a file that another has made, or a step of another time, is refused."""
+    folder = File(out)
+    try:
+        there = [path for path in folder.glob("**/*") if path.is_file()]
+        foreign = [path for path in there if steps_in_order.MADE not in path.read_text(errors="replace")[:100]]
+        others = [path for path in there if path.relative_to(folder).as_posix() not in texts and path not in foreign]
+        if foreign or others:
+            told = [f"{path} is there, and this command has not made it" for path in foreign]
+            return _refused(name, [*told, *(f"{path} is of another time: remove it" for path in others)])
+        for relative, text in texts.items():
+            path = folder / relative
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    except OSError as error:
+        sys.stderr.write(errors_text([f"{name}: {error.filename}: {error.strerror}"]))
+        return FAILED
+    sys.stdout.write("".join(f"{folder / relative}\n" for relative in texts))
     return OK
 
 

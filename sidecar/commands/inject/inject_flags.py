@@ -106,10 +106,9 @@ def inject_parser() -> argparse.ArgumentParser:
         )
     pods.add_argument("--plain", action="store_true", help="a container beside the engine, for Kubernetes before 1.29")
     pods.add_argument(
-        "--no-service", action="store_true", help="what leads traffic stands elsewhere, and leads to port 8900"
-    )
-    pods.add_argument(
-        "--pods-only", action="store_true", help='turn no Service yet: see docs/inject.md, "Without a lost request"'
+        "--no-service",
+        action="store_true",
+        help="what leads traffic stands elsewhere, and will lead to port 8900 when all pods are new",
     )
     printed = parser.add_mutually_exclusive_group()
     printed.add_argument("--diff", action="store_true", help="print what would change, and nothing else")
@@ -118,6 +117,7 @@ def inject_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print a Kustomize component that makes the same changes to the same manifests, or refuses",
     )
+    _out(printed)
     return parser
 
 
@@ -129,7 +129,14 @@ def uninject_parser() -> argparse.ArgumentParser:
         _UNINJECT_ENDS,
     )
     _files(parser)
-    parser.add_argument("--diff", action="store_true", help="print what would change, and nothing else")
+    parser.add_argument(
+        "--no-service",
+        action="store_true",
+        help="what led to port 8900 stands elsewhere, and leads to the engine again",
+    )
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument("--diff", action="store_true", help="print what would change, and nothing else")
+    _out(printed)
     return parser
 
 
@@ -143,6 +150,15 @@ def bypass_parser() -> argparse.ArgumentParser:
     _files(parser)
     parser.add_argument("--back", action="store_true", help="through the sidecar again")
     return parser
+
+
+def _out(printed: argparse._MutuallyExclusiveGroup) -> None:
+    printed.add_argument(
+        "--out",
+        default="",
+        metavar="DIR",
+        help="write into this folder, in steps where what leads traffic must not change at once, with apply.sh, flux.yaml and Argo CD's waves",
+    )
 
 
 def _files(parser: argparse.ArgumentParser) -> None:

@@ -44,9 +44,10 @@ def component(changed: Sequence[Edited], command: str) -> str:
 
 
 def _is_there(one: Object) -> str:
-    """A patch with the annotation alone: kustomize fails where it finds no such object, and keeps annotations of its own meanwhile."""
+    """A patch with the annotation alone, if the object has it: kustomize fails where it finds no such object, and keeps other annotations."""
     metadata = {key: one["metadata"][key] for key in ("name", "namespace") if key in one["metadata"]}
-    metadata["annotations"] = {UNDO: one["metadata"]["annotations"][UNDO]}
+    if undo := (one["metadata"].get("annotations") or {}).get(UNDO):
+        metadata["annotations"] = {UNDO: undo}
     named = {"apiVersion": one.get("apiVersion", "v1"), "kind": one["kind"], "metadata": metadata}
     return f"  - patch: |-\n      {_json(named)}\n"
 

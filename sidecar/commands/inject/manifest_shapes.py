@@ -15,9 +15,9 @@ from sidecar.commands.inject.workload_kinds import Path, kind_of, pods_behind, p
 
 _MEANT: dict[type, str] = {dict: "a map", list: "a list", int: "a number", str: "a word or a number"}
 _WORDS_SHAPE: list[Any] = [str]
-_PORTS: list[Any] = [{"containerPort": int, "hostPort": int}]
+_PORTS: list[Any] = [{"containerPort": int, "hostPort": int, "name": str}]
 _REQUIRED_KEYS = ("containerPort",)
-_PROBE: dict[str, Any] = {"httpGet": {}, "tcpSocket": {}, "grpc": {}}
+_ASKS: dict[str, Any] = {"httpGet": {}, "tcpSocket": {}, "grpc": {}, "exec": {"command": _WORDS_SHAPE}, "sleep": {}}
 _RESOURCES: dict[str, Any] = {"requests": {}, "limits": {}}
 _CONTAINER_SHAPE: dict[str, Any] = {
     "name": str,
@@ -26,10 +26,10 @@ _CONTAINER_SHAPE: dict[str, Any] = {
     "args": _WORDS_SHAPE,
     "env": [{}],
     "ports": _PORTS,
-    "lifecycle": {"preStop": {"exec": {"command": _WORDS_SHAPE}, "sleep": {}}},
-    "startupProbe": _PROBE,
-    "readinessProbe": _PROBE,
-    "livenessProbe": _PROBE,
+    "lifecycle": {"preStop": _ASKS, "postStart": _ASKS},
+    "startupProbe": _ASKS,
+    "readinessProbe": _ASKS,
+    "livenessProbe": _ASKS,
     "modelFormat": {},
     "resources": _RESOURCES,
 }
@@ -39,7 +39,7 @@ _POD_SHAPE: dict[str, Any] = {
     "model": _CONTAINER_SHAPE,
     "mainContainer": _CONTAINER_SHAPE,
     "volumes": [{"name": str}],
-    "securityContext": {"runAsUser": int},
+    "securityContext": {"runAsUser": int, "sysctls": [{}]},
     "resources": _RESOURCES,
     "terminationGracePeriodSeconds": int,
 }

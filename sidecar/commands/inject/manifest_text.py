@@ -79,6 +79,12 @@ def written(documents: Sequence[Document]) -> str:
     return "".join(document.written() for document in documents)
 
 
+def of_some(document: Document, objects: Sequence[Object]) -> str:
+    """The text of some of a document's objects alone, a document each: those of a List may have to go apart."""
+    each = (_json(one, document.text) if document.is_json else _yaml_text(one, document.text) for one in objects)
+    return "---\n".join(text if text.endswith("\n") else f"{text}\n" for text in each)
+
+
 def owned(root: Any, *path: str | int) -> Any:
     """The value at this path below the root, which stands at no other place then: what an anchor shares is copied first.
 

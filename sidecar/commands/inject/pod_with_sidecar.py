@@ -2,20 +2,21 @@
 
 The container is that of `deploy/base/pod.yaml`, which docs/attach.md explains. It needs no ConfigMap: what differs
 from the defaults are variables of the environment, unless `--config-map` names one. What a pod has already is added to:
-init containers stay and come first, a preStop hook runs before ours, a grace period becomes longer by what the drain takes.
+init containers stay and come first, a preStop hook runs before ours (`stopping.py`).
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sidecar.commands.export.shipped_files import DEPLOY, shipped
 from sidecar.commands.inject.edited_object import Edited
-from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, HOOKS, Found, UnclearError, moved
+from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, asks_led, moved
 from sidecar.commands.inject.fitted_container import fit
 from sidecar.commands.inject.manifest_text import Object
+from sidecar.commands.inject.stopping import Stop, stop_of
 from sidecar.commands.inject.workload_kinds import Led, Path, PodPlace, containers_in
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import ProxyConfig, WebConfig
@@ -33,8 +34,8 @@ _EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _EVICTABLE_VOLUMES = f"{_EVICTABLE}-local-volumes"
 _STATE = "sidecar-state"
 """Its volume on the disk of the node."""
-_USUAL_GRACE_SECONDS = 30
-"""Kubernetes' default."""
+_ORDINARY_PORTS, _OPENS_PORTS = 1024, "net.ipv4.ip_unprivileged_port_start"
+"""The first port on which any user may listen, unless this sysctl of the pod says another (ip-sysctl of Linux; Kubernetes counts it as safe)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,39 +53,53 @@ class PodSettings:
 
 
 def attach(
-    edited: Edited, place: PodPlace, found: Found, settings: PodSettings, *, takes_port: bool, led: Led
+    edited: Edited, place: PodPlace, found: Found, settings: PodSettings, *, names: Collection[str] | None, led: Led
 ) -> list[str]:
     """Put the sidecar into the pod at this place. Returns notes: what the user should know of it. Raises UnclearError.
 
-    `takes_port`: the sidecar listens on the engine's port, and the engine on another one that is free.
+    `names`: those of the engine's container that are asked for, and lead to the sidecar's own port from now on. None: the sidecar listens on the
+    engine's port, and the engine on another one that is free.
     """
-    spec = place.spec_in(edited.one)
-    _refuse_taken(spec, found, takes_port=takes_port)
-    at: Path = (*place.spec, *found.path)
-    host_port = _host_port(found)
-    engine_port = _moves_engine(edited, spec, at, found, led) if takes_port else found.port
-    container = _container(settings, found, engine_port, found.port if takes_port else TRAFFIC, led)
-    if host_port and takes_port and not spec.get("hostNetwork"):
-        entry, number = host_port
-        edited.remove((*at, "ports", entry, "hostPort"))
-        container["ports"] = [
-            {**port, "hostPort": number} if port["name"] == "traffic" else port for port in container["ports"]
-        ]
-    changes = fit(container, spec, settings.cpu, settings.memory)
+    spec, at = place.spec_in(edited.one), (*place.spec, *found.path)
+    _refuse_taken(spec, found, takes_port=names is None)
+    engine_port = _next_free(spec, found.port) if names is None else found.port
+    notes = _led(edited, at, found, names, engine_port)
+    if names is None and led is Led.BY_REVISION and found.container.get("ports") is not None:
+        edited.remove((*at, "ports"))
+    # Knative allows neither a hook nor a grace period.
+    stop = None if led is Led.BY_REVISION else _stop(place.spec_in(edited.one), edited.get(at), found, settings)
+    container = _container(settings, found, (engine_port, found.port if names is None else TRAFFIC), led, stop)
+    qos = fit(container, spec, settings.cpu, settings.memory)
     if led is not Led.BY_REVISION:
-        changes += _stays_evictable(edited, (*place.metadata, "annotations"))
+        qos += _stays_evictable(edited, (*place.metadata, "annotations"))
     native = led is not Led.BY_REVISION and not settings.plain
     if native:
         container["restartPolicy"] = "Always"
+    elif spec.get("hostNetwork"):  # there Kubernetes refuses one number in two containers, but for an init container
+        listed = _listed(edited.get(at))
+        container["ports"] = [port for port in container["ports"] if port["containerPort"] not in listed]
     for volume in _volumes(settings, led):
         edited.append((*place.spec, "volumes"), volume)
     edited.append((*place.spec, "initContainers" if native else "containers"), container)
     edited.set((*place.metadata, "labels", ATTACHED), IS_ATTACHED)
     if spec.get("enableServiceLinks") is None:
         edited.set((*place.spec, "enableServiceLinks"), False)
-    # Knative allows neither a hook nor a grace period.
-    stops = [] if led is Led.BY_REVISION else _stops_in_order(edited, place, at, found, settings)
-    return [*_notes(spec, found, host_port, engine_port, takes_port=takes_port), *changes, *stops]
+    if stop:
+        edited.set((*place.spec, "terminationGracePeriodSeconds"), stop.grace_seconds)
+        if stop.command:
+            edited.set((*at, "lifecycle", "preStop"), {"exec": {"command": stop.command}})
+    return [*_notes(spec, found, engine_port), *qos, *notes, *(stop.notes if stop else ())]
+
+
+def _led(edited: Edited, at: Path, found: Found, names: Collection[str] | None, engine_port: int) -> list[str]:
+    """Let what asks for the engine's container from outside reach the sidecar, and its own probes and hooks the engine. Returns notes."""
+    changes, notes = asks_led(found, names, engine_port)
+    changes += moved(found, engine_port) if names is None else ()
+    for entry, each in enumerate(found.container.get("ports") or ()):
+        changes += [(("ports", entry, "containerPort"), TRAFFIC)] if each.get("name") in (names or ()) else []
+    for path, value in changes:
+        edited.set((*at, *path), value)
+    return notes
 
 
 def _stays_evictable(edited: Edited, annotations: Path) -> list[str]:
@@ -96,34 +111,44 @@ def _stays_evictable(edited: Edited, annotations: Path) -> list[str]:
     return [f"{_EVICTABLE_VOLUMES} names its volume {_STATE}, which would keep a node up that is not needed"]
 
 
-def _notes(
-    spec: Object, found: Found, host_port: tuple[int, int] | None, engine_port: int, *, takes_port: bool
-) -> list[str]:
-    notes = []
+def cannot_take_port(spec: Object, found: Found) -> str:
+    """Why the sidecar cannot listen on the engine's port, with the engine on another; empty if it can."""
+    try:
+        _refuse_taken(spec, found, takes_port=True)
+        moved(found, _next_free(spec, found.port))
+    except UnclearError as error:
+        return str(error)
+    sysctls = (spec.get("securityContext") or {}).get("sysctls") or ()
+    told = next((str(each.get("value")) for each in sysctls if each.get("name") == _OPENS_PORTS), "")
+    if found.port < (int(told) if told.isdecimal() and not spec.get("hostNetwork") else _ORDINARY_PORTS):
+        return f"no ordinary user may listen on port {found.port} unless the pod's sysctl {_OPENS_PORTS} says so"
+    return ""
+
+
+def _stop(spec: Object, container: Object, found: Found, settings: PodSettings) -> Stop:
+    tool = settings.hook or (found.engine.drains_with if found.engine else "")
+    return stop_of(
+        spec, container, tool, int(_shipped_pod()["terminationGracePeriodSeconds"]), _shipped_config()["shutdown"]
+    )
+
+
+def _notes(spec: Object, found: Found, engine_port: int) -> list[str]:
+    notes, takes_port = [], engine_port != found.port
     if takes_port:
         notes.append(f"the sidecar takes port {found.port}, and the engine listens on {engine_port}")
-    elif host_port:
-        notes.append(f"port {host_port[1]} of the node leads to the engine, past the sidecar")
+    else:
+        of_node = [
+            each.get("hostPort")
+            for each in found.container.get("ports") or ()
+            if each.get("containerPort") == found.port
+        ]
+        notes += [f"port {each} of the node leads to the engine, past the sidecar" for each in of_node if each]
     if spec.get("hostNetwork"):
-        ours = f"port {ADMIN}" if takes_port else f"ports {TRAFFIC} and {ADMIN}"
-        notes.append(f"it is on its node's network: {ours} of the node must be free")
+        ours = engine_port if takes_port else TRAFFIC
+        notes.append(f"it is on its node's network: ports {ours} and {ADMIN} of the node must be free")
     if found.host_is_loopback:
         notes.append("the engine listens on 127.0.0.1 alone: `sidecar bypass` cannot lead traffic past the sidecar")
     return notes
-
-
-def _moves_engine(edited: Edited, spec: Object, at: Path, found: Found, led: Led) -> int:
-    """Let the engine listen on another port that is free. Returns it. Raises UnclearError."""
-    port = _next_free(spec, found.port)
-    changes = moved(found, port)
-    if led is Led.BY_REVISION:
-        if found.container.get("ports") is not None:
-            edited.remove((*at, "ports"))
-    elif led is not Led.BY_OPERATOR:  # an operator reads there at which port it asks
-        changes += _ports_moved(spec, found, port)
-    for path, value in changes:
-        edited.set((*at, *path), value)
-    return port
 
 
 def _refuse_taken(spec: Object, found: Found, *, takes_port: bool) -> None:
@@ -147,8 +172,8 @@ def _refuse_taken(spec: Object, found: Found, *, takes_port: bool) -> None:
         raise UnclearError(
             f"its container {other.get('name')} has port {found.port} too, which the sidecar must take: say the engine's by {ENGINE_PORT}"
         )
-    for port in (ADMIN,) if takes_port else (TRAFFIC, ADMIN):
-        if port in ports or port == found.port:
+    for port in (TRAFFIC, ADMIN):
+        if port == found.port or (port in ports and (port == ADMIN or not takes_port)):
             raise UnclearError(f"its container {ports.get(port, found.name)} uses port {port}, which is the sidecar's")
 
 
@@ -167,32 +192,8 @@ def _next_free(spec: Object, port: int) -> int:
     return next(one for one in range(first, 65_536) if one not in named)
 
 
-def _host_port(found: Found) -> tuple[int, int] | None:
-    """Which of the container's ports is the engine's and has a port of the node too, and that port."""
-    for at, each in enumerate(found.container.get("ports") or ()):
-        if each.get("containerPort") == found.port and each.get("hostPort"):
-            return at, int(each["hostPort"])
-    return None
-
-
-def _ports_moved(spec: Object, found: Found, port: int) -> list[tuple[Path, Any]]:
-    """The engine's own ports and probes, where they state its port as a number."""
-    container = found.container
-    changes: list[tuple[Path, Any]] = []
-    for at, each in enumerate(container.get("ports") or ()):
-        if each.get("containerPort") == found.port:
-            changes.append((("ports", at, "containerPort"), port))
-            if spec.get("hostNetwork") and each.get("hostPort"):  # Kubernetes wants both equal there
-                changes.append((("ports", at, "hostPort"), port))
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        for way in ("httpGet", "tcpSocket", "grpc"):
-            asked = (container.get(probe) or {}).get(way)
-            if isinstance(asked, dict) and str(asked.get("port")) == str(found.port):
-                changes.append(((probe, way, "port"), port))
-    return changes
-
-
-def _container(settings: PodSettings, found: Found, engine_port: int, listens: int, led: Led) -> Object:
+def _container(settings: PodSettings, found: Found, ports: tuple[int, int], led: Led, stop: Stop | None) -> Object:
+    engine_port, listens = ports
     container: Object = {"name": NAME, "image": settings.image, **_shipped_pod()["initContainers"][0]}
     del container["restartPolicy"]
     of_revision = led is Led.BY_REVISION
@@ -203,6 +204,10 @@ def _container(settings: PodSettings, found: Found, engine_port: int, listens: i
         "--log.format=json",
     ]
     variables = {} if settings.config_map else _variables("shutdown", *(() if of_revision else ("state",)))
+    if (
+        stop and stop.drain_seconds != _shipped_config()["shutdown"]["grace_seconds"]
+    ):  # whatever a config for many pods says
+        variables["SIDECAR__SHUTDOWN__GRACE_SECONDS"] = str(stop.drain_seconds)
     if found.metrics_port:
         variables["SIDECAR__ENGINE__METRICS_PORT"] = str(found.metrics_port)
     named = [] if of_revision else list(container["env"])
@@ -228,9 +233,13 @@ def _shipped_pod() -> Object:
     return given["spec"]["template"]["spec"]  # type: ignore[no-any-return]
 
 
+def _shipped_config() -> Object:
+    return read_yaml((shipped(DEPLOY) / "base" / "sidecar.yml").read_text())  # type: ignore[no-any-return]
+
+
 def _variables(*sections: str) -> dict[str, str]:
     """The keys of these sections of the shipped config, as variables of the environment: the drain's times, and where state is kept."""
-    config = read_yaml((shipped(DEPLOY) / "base" / "sidecar.yml").read_text())
+    config = _shipped_config()
     return {
         f"SIDECAR__{section}__{key}".upper(): str(value)
         for section in sections
@@ -251,49 +260,3 @@ def _volumes(settings: PodSettings, led: Led) -> list[Mapping[str, Any]]:
         volumes.append({"name": _STATE, "emptyDir": {"sizeLimit": "128Mi"}})
     volumes.append({"name": "sidecar-no-token", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
     return volumes
-
-
-def _stops_in_order(edited: Edited, place: PodPlace, at: Path, found: Found, settings: PodSettings) -> list[str]:
-    """The hook in the engine's container, and the time that it takes."""
-    grace: Path = (*place.spec, "terminationGracePeriodSeconds")
-    stated = edited.get(grace)
-    takes = int(_shipped_pod()["terminationGracePeriodSeconds"])
-    tool = settings.hook or (found.engine.drains_with if found.engine else "") or "none"
-    drain = HOOKS[tool]
-    before = edited.get((*at, "lifecycle", "preStop"))
-    notes = []
-    if not drain:
-        if not settings.hook:
-            notes.append(
-                "no drain hook: whether the engine's image has curl or python3 is not known; --hook=curl adds one"
-            )
-        edited.set(grace, max(stated or 0, takes))
-        return notes
-    if not before:
-        edited.set(grace, max(stated or 0, takes))
-        edited.set((*at, "lifecycle", "preStop"), {"exec": {"command": list(drain)}})
-        return []
-    first = _as_command(before)
-    if first is None:
-        edited.set(grace, max(stated or 0, takes))
-        return ["its preStop hook is a request and stays as it is; the sidecar drains from SIGTERM on"]
-    edited.set(grace, (stated or _USUAL_GRACE_SECONDS) + takes)
-    edited.set((*at, "lifecycle", "preStop"), {"exec": {"command": _both(first, drain)}})
-    return []
-
-
-def _as_command(hook: Mapping[str, Any]) -> list[str] | None:
-    if "exec" in hook:
-        return [str(word) for word in (hook["exec"] or {}).get("command") or ()]
-    if "sleep" in hook:
-        return ["sleep", str((hook["sleep"] or {}).get("seconds", 0))]
-    return None
-
-
-def _both(first: list[str], then: tuple[str, ...]) -> list[str]:
-    """One command that runs two, the second whatever the first gives: the words of both stay words, and no shell reads them again."""
-    many = len(first)
-    script = (
-        f'drain() {{ shift {many}; "$@"; }}; ' + " ".join(f'"${{{at}}}"' for at in range(1, many + 1)) + '; drain "$@"'
-    )
-    return ["sh", "-c", script, "sh", *first, *then]

@@ -1,7 +1,8 @@
-"""Services and pools that lead traffic to a pod, and policies that name its ports: found among the given objects, turned to the sidecar's port and back.
+"""Services and pools that lead traffic to a pod, and policies that name its ports: found among the given objects, and turned to the sidecar's port.
 
 A Service leads to the engine if its selector matches the pod's labels and one of its ports goes to the engine's port, by number or by
-the name of a container's port. A headless Service maps no port: its clients go to the pod's address at the port that they know. An
+the name of a container's port, which each pod answers for itself (FindPort of Kubernetes' pkg/api/v1/pod/util.go: the first of its containers
+that has the name; native sidecars from 1.32 on, PR 128850). A headless Service maps no port: its clients go to the pod's address at the port that they know. An
 InferencePool (inference.networking.k8s.io; api/v1/inferencepool_types.go at ca3d9dd4) names numbers alone. What stands in another namespace leads to other pods.
 """
 
@@ -76,6 +77,15 @@ def ports_asked(one: Object) -> list[int]:
     return [each for each in asked if isinstance(each, int)]
 
 
+def asked_at(one: Object, path: Path) -> object:
+    """The number or the name that stands at the path of a port; a Service that states no `targetPort` asks for its own number."""
+    spec = one["spec"]
+    if is_pool(one):
+        return spec["targetPorts"][path[2]]["number"] if len(path) > 2 else spec["targetPortNumber"]
+    entry = spec["ports"][path[2]]
+    return entry.get("targetPort", entry.get("port"))
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One object that leads to a pod, with the paths of the ports that lead to its engine."""
@@ -83,6 +93,16 @@ class Route:
     one: Object
     ports: tuple[Path, ...]
     headless: bool = False
+
+    @property
+    def by_name(self) -> tuple[Path, ...]:
+        """The paths that hold a name. Such a port leads to whatever each pod calls so, and nothing has to be turned."""
+        return tuple(path for path in self.ports if not isinstance(asked_at(self.one, path), int))
+
+    @property
+    def by_number(self) -> tuple[Path, ...]:
+        """The paths that hold a number."""
+        return tuple(path for path in self.ports if isinstance(asked_at(self.one, path), int))
 
 
 def is_service(one: Object) -> bool:
@@ -93,6 +113,11 @@ def is_service(one: Object) -> bool:
 def is_pool(one: Object) -> bool:
     """An InferencePool, of any version."""
     return one.get("kind") == "InferencePool" and group_of(one) in _POOLS
+
+
+def is_policy(one: Object) -> bool:
+    """A NetworkPolicy of Kubernetes."""
+    return (group_of(one), one.get("kind")) == ("networking.k8s.io", "NetworkPolicy")
 
 
 def selector_of(one: Object) -> object:
@@ -133,10 +158,15 @@ def _pool_ports(one: Object, port: int) -> Iterator[Path]:
             yield ("spec", "targetPorts", at, "number")
 
 
-def turn(route: Route, edited: Edited, port: int = TRAFFIC) -> str:
-    """Lead it to the sidecar, which has this port. Returns what was done, for the user."""
+def rest_on(route: Route, edited: Edited) -> None:
+    """Note where it leads: what is done to its pods is right as long as that stays."""
     edited.rests_on(("spec", "selector"), *(path[:-1] for path in route.ports if is_service(route.one)))
-    for path in route.ports:
+
+
+def turn(route: Route, paths: Sequence[Path], edited: Edited, port: int = TRAFFIC) -> str:
+    """Lead it to the sidecar, which has this port. Returns what was done, for the user."""
+    rest_on(route, edited)
+    for path in paths:
         edited.set(path, port)
     return f"{called(route.one)} leads to port {port}"
 
@@ -147,6 +177,23 @@ def addresses_of(labels: Mapping[str, object], namespace: str, objects: Sequence
         here = in_place(one, namespace) and is_service(one) and selects(selector_of(one), labels)
         if here and one["spec"].get("clusterIP") == "None" and not one["spec"].get("ports"):
             yield Route(one, (), headless=True)
+
+
+_ROUTERS_PORT = re.compile(r"--k8s-port[= ](\d+)")
+
+
+def asked_by_address(near: Object, ports: Sequence[int], objects: Sequence[Object]) -> dict[int, str]:
+    """The object that finds the pods of `near` by their labels and asks a port of its own, for each of these ports; "" if there is none.
+
+    The router of the vLLM production stack does, at 8000 unless it is told another (src/vllm_router/parsers/parser.py at a6c01db0).
+    """
+    found = dict.fromkeys(ports, "")
+    for one in objects:
+        words = json.dumps(one.get("spec"), default=str).replace('", "', " ")
+        if same_place(one, near) and re.search(r"--service-discovery[= ]k8s", words):
+            told = _ROUTERS_PORT.search(words)
+            found[int(told[1]) if told else 8000] = f"{called(one)} asks pods at their addresses"
+    return found
 
 
 def other_ports(route: Route, port: int) -> list[int]:
@@ -166,47 +213,46 @@ def _covers(entry: Object, port: int, names: Mapping[str, int]) -> bool:
     return first is None or port in (first, names.get(str(first)))
 
 
-def _needs(rule: Object, port: int, names: Mapping[str, int]) -> bool:
-    """Whether a rule lets the engine's port pass, and not the sidecar's."""
-    ports = [each for each in rule.get("ports") or () if isinstance(each, dict)]
-    return any(_covers(each, port, names) for each in ports) and not any(_covers(each, TRAFFIC, {}) for each in ports)
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A port of a pod: its number before, the names of then, and the ports that have to be reached now: the sidecar, and the engine by `bypass`."""
+
+    was: int
+    names: Mapping[str, int]
+    now: tuple[int, ...]
+    names_now: Mapping[str, int]
+
+    def lacks(self, rule: Object) -> list[int]:
+        """The ports that a rule of a policy let pass, as it was one port, and does not now."""
+        ports = [each for each in rule.get("ports") or () if isinstance(each, dict)]
+        if not any(_covers(each, self.was, self.names) for each in ports):
+            return []
+        return [port for port in self.now if not any(_covers(each, port, self.names_now) for each in ports)]
 
 
-def let_in(edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int]) -> list[str]:
-    """Add the sidecar's port where a NetworkPolicy lets clients reach the engine's. Returns what was done; empty if nothing had to be."""
-    one = edited.one
-    spec = one.get("spec") or {}
-    if not _chooses(spec.get("podSelector"), labels):
-        return []
-    done: list[str] = []
-    for at, rule in enumerate(spec.get("ingress") or ()):
-        if _needs(rule, port, names):
-            edited.append(("spec", "ingress", at, "ports"), {"protocol": "TCP", "port": TRAFFIC})
-            done = [f"{called(one)} lets in port {TRAFFIC} too"]
-    return done
+def let_pass(
+    one: Object, moved: Moved, labels: Mapping[str, object], *, near: bool
+) -> Iterator[tuple[Path, list[int], str]]:
+    """The rules of a NetworkPolicy in which clients of these pods need more ports: the place of its ports, those that lack, and what to say.
 
-
-def let_out(
-    edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int], *, near: bool
-) -> list[str]:
-    """The same on the clients' side, where a policy lets them out to the engine's port of these pods. `near`: it may be in their namespace.
-
-    A rule that is about other pods as well, or whose pods cannot be told, stays, and is told.
+    An empty place: the rule is about other pods as well, or whose pods it is about cannot be told, so it stays. `near`: it may be in their namespace.
     """
-    one = edited.one
-    done: dict[str, None] = {}
-    for at, rule in enumerate((one.get("spec") or {}).get("egress") or ()):
+    spec, name = one.get("spec") or {}, called(one)
+    for at, rule in enumerate(spec.get("ingress") or () if near and _chooses(spec.get("podSelector"), labels) else ()):
+        if lacks := moved.lacks(rule):
+            yield ("spec", "ingress", at, "ports"), lacks, f"{name} lets in port {_listed(lacks)} too"
+    for at, rule in enumerate(spec.get("egress") or ()):
         hits = [_leads_here(each, labels, near=near) for each in rule.get("to") or [{}] if isinstance(each, dict)]
-        if not _needs(rule, port, names) or not any(each is not False for each in hits):
-            continue
-        if all(hits):
-            edited.append(("spec", "egress", at, "ports"), {"protocol": "TCP", "port": TRAFFIC})
-            done[f"{called(one)} lets out to port {TRAFFIC} too"] = None
-        else:
-            done[
-                f"{called(one)} lets its pods out to port {port}, and stays: if those are clients, let them out to {TRAFFIC} too"
-            ] = None
-    return list(done)
+        lacks = moved.lacks(rule) if any(each is not False for each in hits) else []
+        if lacks and all(hits):
+            yield ("spec", "egress", at, "ports"), lacks, f"{name} lets out to port {_listed(lacks)} too"
+        elif lacks:
+            clients = f"if those are clients, let them out to {_listed(lacks)} too"
+            yield (), lacks, f"{name} lets its pods out to port {moved.was}, and stays: {clients}"
+
+
+def _listed(ports: Sequence[int]) -> str:
+    return " and ".join(map(str, ports))
 
 
 def _leads_here(peer: Object, labels: Mapping[str, object], *, near: bool) -> bool | None:
@@ -218,35 +264,6 @@ def _leads_here(peer: Object, labels: Mapping[str, object], *, near: bool) -> bo
         return False
     alone = chosen.get("matchLabels") and not chosen.get("matchExpressions")
     return True if alone and not elsewhere else None
-
-
-def name_number(edited: Edited, labels: Mapping[str, object], port: int, names: Mapping[str, int]) -> list[str]:
-    """Put the number in place of the name by which a NetworkPolicy lets clients reach the engine's port: the sidecar has it now.
-
-    On the side of the clients too, where the rule is about these pods alone; another rule is told.
-    """
-    one = edited.one
-    spec = one.get("spec") or {}
-    done: dict[str, None] = {}
-    chosen = _chooses(spec.get("podSelector"), labels)
-    for way in ("ingress", "egress"):
-        for at, rule in enumerate((spec.get(way) or ()) if way == "egress" or chosen else ()):
-            hits = [
-                _leads_here(each, labels, near=True) for each in (rule.get("to") or [{}] if way == "egress" else ())
-            ]
-            for entry, each in enumerate(rule.get("ports") or ()):
-                if names.get(str(each.get("port"))) != port or (hits and all(hit is False for hit in hits)):
-                    continue
-                if all(hits):
-                    edited.set(("spec", way, at, "ports", entry, "port"), port)
-                    done[
-                        f"{called(one)} lets {'in' if way == 'ingress' else 'out to'} port {port}, which it called by name"
-                    ] = None
-                else:
-                    done[
-                        f"{called(one)} lets its pods out to port {each['port']} by name, and stays: if those are clients, let them out to {port} too"
-                    ] = None
-    return list(done)
 
 
 _OTHER_POLICIES = (

@@ -28,6 +28,9 @@ class Led(Enum):
     BY_REVISION = "Knative, to the one port of the revision"
 
 
+BY_CONTROLLER = "by its controller, in its own order"
+
+
 @dataclass(frozen=True, slots=True)
 class PodKind:
     """A kind of one API group. `template`: path of the pod template, which has `metadata` and `spec` unless `inline`."""
@@ -42,16 +45,29 @@ class PodKind:
     """Path of the template that counts where the first one is absent."""
     known_port: int | None = None
     """The port at which its operator asks, unless the first container states one."""
+    renewed: str = BY_CONTROLLER
+    """The one who makes its pods anew when the template has changed."""
+    status: str = ""
+    """The command of kubectl that ends when all its pods are new and ready, with its `{name}`; "" if there is none."""
 
 
 _TEMPLATE: Path = ("spec", "template")
+_REPLACED = "by you: `kubectl replace --force`, since Kubernetes changes no template of it"
 POD_KINDS = (
-    *(PodKind("apps", kind, _TEMPLATE) for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")),
-    PodKind("", "ReplicationController", _TEMPLATE),
-    PodKind("", "Pod", (), Led.BY_ADDRESS),
-    PodKind("batch", "Job", _TEMPLATE, Led.BY_ADDRESS),
-    PodKind("batch", "CronJob", ("spec", "jobTemplate", "spec", "template"), Led.BY_ADDRESS),
-    PodKind("argoproj.io", "Rollout", _TEMPLATE),
+    *(
+        PodKind("apps", kind, _TEMPLATE, status=f"rollout status {kind.lower()}/{{name}}")
+        for kind in ("Deployment", "StatefulSet", "DaemonSet")
+    ),
+    *(
+        PodKind(group, kind, _TEMPLATE, renewed="by you: delete them one by one")
+        for group, kind in (("apps", "ReplicaSet"), ("", "ReplicationController"))
+    ),
+    PodKind("", "Pod", (), Led.BY_ADDRESS, renewed=_REPLACED),
+    PodKind("batch", "Job", _TEMPLATE, Led.BY_ADDRESS, renewed=_REPLACED),
+    PodKind(
+        "batch", "CronJob", ("spec", "jobTemplate", "spec", "template"), Led.BY_ADDRESS, renewed="with its next run"
+    ),
+    PodKind("argoproj.io", "Rollout", _TEMPLATE, status="argo rollouts status {name}"),
     PodKind("apps.kruise.io", "CloneSet", _TEMPLATE),
     # The leader serves for its group of pods. It is made from the workers' template where it has none of its own.
     PodKind(

@@ -44,7 +44,7 @@ def refused(*objects: dict[str, Any], **settings: Any) -> str:
 
 TWO = [{"name": "a", "image": "vllm/a"}, {"name": "b", "image": "sglang/b"}]
 NONE = [{"name": "a", "image": "x/a", "ports": [{"containerPort": 1}]}, {"name": "b", "image": "x/b"}]
-SHELL = [{"name": "vllm", "image": "vllm/vllm-openai", "command": ["sh", "-c", "vllm serve m"]}]
+SHELL = [{"name": "vllm", "image": "vllm/vllm-openai", "command": ["sh", "-c", "/scripts/serve"]}]
 VARIABLE = [
     {
         "name": "vllm",
@@ -183,38 +183,109 @@ HEADLESS = {
 }
 
 
-def test_workloads_behind_one_service_are_attached_in_the_same_way() -> None:
-    """A headless Service of the second makes its sidecar take the engine's port: turned for the first, the Service would miss it."""
-    text = "---\n".join(json.dumps(one) + "\n" for one in (*two_deployments(), BY_NAME, HEADLESS))
-    documents = read(text, "x")
+def listening(*objects: dict[str, Any]) -> list[int]:
+    """The ports of the sidecars of these Deployments, in their order; nothing is refused."""
+    documents = read("---\n".join(json.dumps(one) + "\n" for one in objects), "x")
     done = attach_all(documents, Settings())
-    ports = [
+    assert done.refused == []
+    return [
         next(port["containerPort"] for port in one["spec"]["template"]["spec"]["initContainers"][-1]["ports"])
         for document in read(written(documents), "again")
         for one in document.objects
         if one["kind"] == "Deployment"
     ]
 
-    assert done.refused == []
-    assert ports == [8000, 8000]
-    assert any("Service llm leads to Deployment two too, which needs it" in line for line in done.lines)
+
+@pytest.mark.parametrize("second_port", [8000, 8001])
+def test_a_port_by_name_is_each_pods_own_answer(second_port: int) -> None:
+    """A headless Service of the second makes its sidecar take the engine's port; the name leads to that one too, whatever its number."""
+    selector = {"clusterIP": "None", "selector": {"track": "two"}}
+    headless = {**HEADLESS, "spec": {**selector, "ports": [{"port": second_port}]}}
+
+    assert listening(*two_deployments(8000, second_port), BY_NAME, headless) == [8900, second_port]
 
 
-def test_a_port_by_name_that_is_another_number_beside_it_is_refused() -> None:
-    """The number that is right for the one would lead to nothing in the other."""
-    one, two = two_deployments(8000, 8001)
-    two["metadata"]["labels"] = {}
+def test_a_workload_whose_engine_cannot_move_takes_along_those_behind_the_same_number() -> None:
+    """The Service is turned for both, in a second step."""
+    one, two = two_deployments()
+    two["spec"]["template"]["spec"]["containers"] = SHELL
 
-    assert "Service llm asks for port http, which is another number in Deployment two" in refused(one, two, BY_NAME)
-
-
-WRAPPED = (["bash", "-c", "vllm serve m"], ["tini", "--", "bash", "-c", "vllm serve m"], ["/scripts/start.sh"])
+    assert listening(one, two, SERVICE) == [8900, 8900]
 
 
-@pytest.mark.parametrize("words", WRAPPED, ids=["a shell", "a shell behind an init", "a script"])
+def test_two_workloads_behind_one_number_of_which_one_must_move_and_the_other_cannot() -> None:
+    one, two = two_deployments()
+    one["spec"]["template"]["spec"]["containers"] = SHELL
+    told = refused(one, two, SERVICE, HEADLESS)
+
+    assert (
+        "Deployment two: the sidecar must take the engine's port, and another workload behind the same Service cannot"
+        in told
+    )
+
+
+def test_a_workload_that_comes_behind_a_turned_service_listens_where_that_leads() -> None:
+    one, two = two_deployments()
+
+    assert listening(
+        one, two, {**SERVICE, "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": 8900}]}}
+    ) == [8900, 8900]
+
+
+WORDS: dict[str, tuple[list[str], str]] = {
+    "a shell": (["bash", "-c", "vllm serve m"], "vllm serve m --port=18000"),
+    "behind an init": (["tini", "--", "bash", "-c", "exec vllm serve m"], "exec vllm serve m --port=18000"),
+    "its own command alone": (["sh", "-c", "pip install vllm && ray start --head; vllm serve m &"], "pip install vllm && ray start --head; vllm serve m --port=18000 &"),
+    "before a redirection": (["sh", "-c", "HF=1 vllm serve m > /log 2>&1"], "HF=1 vllm serve m --port=18000 > /log 2>&1"),
+    "before a comment": (["sh", "-c", "vllm serve m # the model"], "vllm serve m --port=18000 # the model"),
+    "over lines": (["sh", "-c", "vllm serve m \\\n  --x 1 \\\n"], "vllm serve m \\\n  --x 1 --port=18000 \\\n"),
+    "as a module": (["sh", "-c", "python3 -m vllm.entrypoints.openai.api_server"], "python3 -m vllm.entrypoints.openai.api_server --port=18000"),
+    "a variable": (["sh", "-c", "vllm serve m --port $PORT"], "vllm serve m --port 18000"),
+    "words of JSON": (["--chat-template-kwargs", '{"a": 1}'], "--port=18000"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WORDS)
 @pytest.mark.parametrize("key", ["command", "args"])
-def test_a_flag_behind_a_shell_would_not_reach_the_engine(key: str, words: list[str]) -> None:
-    containers = [{"name": "vllm", "image": "vllm/vllm-openai", key: words, "ports": [{"containerPort": 8000}]}]
+def test_an_engine_is_told_another_port_wherever_its_command_can_state_it(key: str, what: str) -> None:
+    """Also where it relied on its usual one: this is how vLLM's own documentation starts it."""
+    words, told = WORDS[what]
+    env = [{"name": "PORT", "value": "8000"}]
+    documents = read(
+        json.dumps(deployment(containers=[{"name": "vllm", "image": "vllm/vllm-openai", key: words, "env": env}]))
+        + "\n",
+        "x",
+    )
+    done = attach_all(documents, Settings())
+    (document,) = read(written(documents), "again")
+    (container,) = document.root["spec"]["template"]["spec"]["containers"]
+
+    assert done.refused == []
+    assert (container.get("args") or container["command"])[-1] == told
+
+
+def test_an_engine_of_ones_own_with_a_port_among_its_words_is_told_another() -> None:
+    one = deployment(containers=[{**OWN[0], "args": ["--port=9000"], "ports": [{"containerPort": 9000}]}])
+    documents = read(json.dumps(one) + "\n", "x")
+
+    assert attach_all(documents, Settings()).refused == []
+    assert documents[0].root["spec"]["template"]["spec"]["containers"][0]["args"] == ["--port=19000"]
+
+
+CANNOT = {
+    "a script": ["/scripts/start.sh"],
+    "a shell's own script": ["bash", "start.sh"],
+    "two of them": ["sh", "-c", "vllm serve a & vllm serve b"],
+    "half a quote": ["sh", "-c", "vllm serve m --x 'a;b'"],
+    "within brackets": ["sh", "-c", "echo $(vllm serve m)"],
+    "only its name": ["sh", "-c", "cd /vllm && ./serve"],
+}
+
+
+@pytest.mark.parametrize("what", CANNOT)
+@pytest.mark.parametrize("key", ["command", "args"])
+def test_a_flag_that_would_not_reach_the_engine_is_not_added(key: str, what: str) -> None:
+    containers = [{"name": "vllm", "image": "vllm/vllm-openai", key: CANNOT[what], "ports": [{"containerPort": 8000}]}]
 
     assert "a shell starts the engine without --port" in refused(deployment(containers=containers))
 
@@ -361,16 +432,12 @@ def test_a_variable_from_elsewhere_outranks_what_a_shell_takes_without_it() -> N
     assert "which the manifest does not resolve" in refused(deployment(containers=[{**CONFIGURED[0], **text}]), AT_9000)
 
 
-def test_a_port_by_a_name_that_two_containers_have_is_the_first_ones() -> None:
-    """The engine's, here: it is the one that is turned, and so nothing has to be moved."""
+def test_a_port_by_a_name_that_two_containers_have_stays_whosever_it_is() -> None:
+    """Not all that reads names takes the first container that has one, so the number is taken."""
     first = {**POD["containers"][0], "ports": [{"name": "http", "containerPort": 8000}]}
     second = {"name": "ui", "image": "x/ui", "ports": [{"name": "http", "containerPort": 3000}]}
-    documents = read(
-        "---\n".join(json.dumps(one) + "\n" for one in (deployment(containers=[first, second]), BY_NAME)), "x"
-    )
-    done = attach_all(documents, Settings())
 
-    assert "  Service llm leads to port 8900" in done.lines
+    assert listening(deployment(containers=[first, second]), BY_NAME) == [8000]
 
 
 def leader_worker_set(**templates: Any) -> dict[str, Any]:
@@ -390,7 +457,6 @@ def test_workers_of_a_leader_have_a_sidecar_if_something_leads_to_them() -> None
         done = attach_all(documents, Settings())
 
         assert (done.refused, done.workloads) == ([], many)
-        assert "  Service llm leads to port 8900" in done.lines
         assert written(documents).count("--engine.url") == many
 
 

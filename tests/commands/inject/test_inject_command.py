@@ -38,11 +38,11 @@ def test_in_a_pipe(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert code == 0
     assert (
-        "Deployment mistral-7b in default: a sidecar before container mistral-7b, whose engine is on port 8000" in said
+        "Deployment mistral-7b in default: a sidecar before container mistral-7b, whose engine is on port 18000" in said
     )
-    assert "targetPort: 8900" in injected
+    assert "targetPort: 8000" in injected
     code, back, said = run(["uninject", "-"], capsys, monkeypatch, injected)
-    assert (code, said.count("is as it was")) == (0, 2)
+    assert (code, said.count("is as it was")) == (0, 1)
     assert json.dumps(_objects(back)) == json.dumps(_objects(text))
 
 
@@ -64,16 +64,17 @@ def test_nothing_asked_changes_nothing_and_says_how_to_ask(capsys: Streams, monk
 def test_a_selector_chooses_by_the_workloads_labels(
     selector: str, named: int, capsys: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, out, _ = run(["inject", f"--selector={selector}", str(REDIS)], capsys, monkeypatch)
+    _, out, _ = run(["inject", "--diff", f"--selector={selector}", str(REDIS)], capsys, monkeypatch)
 
     assert out.count("llm-phase-sidecar: attached") == named
 
 
 def test_several_files_are_one_stream(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = run(["inject", "--all", str(DEPLOYMENT), str(REDIS)], capsys, monkeypatch)
+    other = MANIFESTS / "stateful-set.yaml"
+    code, out, _ = run(["inject", "--all", str(DEPLOYMENT), str(other)], capsys, monkeypatch)
 
     assert code == 0
-    assert len(_objects(out)) == len(_objects(DEPLOYMENT.read_text())) + len(_objects(REDIS.read_text()))
+    assert len(_objects(out)) == len(_objects(DEPLOYMENT.read_text())) + len(_objects(other.read_text()))
 
 
 def test_a_diff_shows_what_would_change_and_no_more(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +82,7 @@ def test_a_diff_shows_what_would_change_and_no_more(capsys: Streams, monkeypatch
 
     removed = [line[1:].strip() for line in out.splitlines() if line.startswith("-") and not line.startswith("---")]
     assert out.startswith(f"--- {DEPLOYMENT}\n+++ {DEPLOYMENT} with the sidecar\n")
-    assert "targetPort: 8000" in removed
+    assert "port: 8000" in removed
     assert len(removed) < 6
     assert run(["inject", "--diff", str(DEPLOYMENT)], capsys, monkeypatch)[1] == ""
 
@@ -134,7 +135,7 @@ def test_what_was_changed_since_is_not_taken_out_by_halves(capsys: Streams, monk
     _, injected, _ = run(["inject", "--all", str(DEPLOYMENT)], capsys, monkeypatch)
     for was, now in (
         ("name: sidecar\n", "name: renamed\n"),
-        ("targetPort: 8900", "targetPort: 9000"),
+        ("port: 18000", "port: 9000"),
         ("GracePeriodSeconds: 70", "GracePeriodSeconds: 9"),
     ):
         assert was in injected
@@ -161,9 +162,9 @@ def test_the_way_out_is_printed_as_commands(capsys: Streams, monkeypatch: pytest
     _, injected, _ = run(["inject", "--all", str(DEPLOYMENT)], capsys, monkeypatch)
 
     code, out, _ = run(["bypass"], capsys, monkeypatch, injected)
-    steps = '[{"op": "add", "path": "/spec/ports/0/targetPort", "value": 8000}]'
+    steps = '[{"op": "add", "path": "/spec/ports/0/targetPort", "value": 18000}]'
     assert (code, out) == (0, f"kubectl patch service mistral-7b -n default --type=json -p '{steps}'\n")
-    assert run(["bypass", "--back"], capsys, monkeypatch, injected)[1] == out.replace("8000", "8900")
+    assert run(["bypass", "--back"], capsys, monkeypatch, injected)[1] == out.replace("18000", "8000")
 
 
 def test_no_way_out_of_what_has_no_sidecar(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,14 +203,15 @@ def test_a_file_without_a_last_line_end_does_not_melt_into_the_next(
 def test_the_way_out_of_a_canary_behind_a_shared_service_is_right_for_all_its_pods(
     capsys: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine of the canary has moved. The name of its port leads to each pod's own engine; its number would lead the others to nothing."""
+    """By name each pod's own engine is on the number that it had; by number the canary's has moved, and that would lead the others to nothing."""
     text = (MANIFESTS / "canary-beside.yaml").read_text()
     _, by_name, said = run(["inject"], capsys, monkeypatch, text)
     assert "has its sidecar already" not in said
     _, by_number, _ = run(["inject"], capsys, monkeypatch, text.replace("targetPort: http", "targetPort: 8000"))
 
     code, out, _ = run(["bypass"], capsys, monkeypatch, by_name)
-    assert (code, '"path": "/spec/ports/0/targetPort", "value": "http"' in out) == (0, True)
+    assert (code, '"path": "/spec/ports/0/targetPort", "value": 8000' in out) == (0, True)
+    assert '"value": "http"' in run(["bypass", "--back"], capsys, monkeypatch, by_name)[1]
     code, out, said = run(["bypass"], capsys, monkeypatch, by_number)
     assert (code, out) == (2, "")
     assert (
@@ -223,7 +225,9 @@ def test_a_sidecar_that_was_put_in_by_hand_is_no_riddle(
     """Its engine stands in a config file, so that its port is not in the manifest."""
     _, injected, _ = run(["inject", "--all", str(DEPLOYMENT)], capsys, monkeypatch)
     by_hand = tmp_path / "by-hand.yaml"
-    by_hand.write_text(injected.replace("--engine.url=http://127.0.0.1:8000", "--config.file=/etc/sidecar/sidecar.yml"))
+    by_hand.write_text(
+        injected.replace("--engine.url=http://127.0.0.1:18000", "--config.file=/etc/sidecar/sidecar.yml")
+    )
 
     code, _, said = run(["inject", "--all", str(by_hand)], capsys, monkeypatch)
     assert (code, "which engine it stands before is not in its flags" in said) == (0, True)

@@ -69,12 +69,13 @@ def piped(words: list[str], text: str) -> str:
 
 
 def attached(text: str) -> dict[tuple[str, str], Any]:
-    """The objects, of which the engine has a sidecar and its Service leads there."""
+    """The objects, of which the engine has a sidecar and its Service leads there, by the name that it asked for."""
     objects = keyed(objects_in(text))
     pod = objects["Deployment", "chat-engine"]["spec"]["template"]["spec"]
 
     assert [one["name"] for one in pod["initContainers"]][-1] == "sidecar"
-    assert objects["Service", "chat-engine"]["spec"]["ports"][0]["targetPort"] == 8900
+    assert objects["Service", "chat-engine"]["spec"]["ports"][0]["targetPort"] == "http"
+    assert pod["containers"][0]["ports"] == [{"name": "http", "containerPort": 8900}]
     assert {key: found for key, one in objects.items() if (found := refused(one))} == {}
     return objects
 

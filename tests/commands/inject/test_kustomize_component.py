@@ -85,22 +85,36 @@ def test_a_manifest_that_has_changed_since_is_refused_with_its_place_and_what_to
     assert f"{tmp_path}/sidecar" in errors
 
 
-SERVICE = (MANIFESTS / "two-services.yaml").read_text()
+SERVICE = (MANIFESTS / "documented-triton.yaml").read_text()
 
 
 @pytest.mark.parametrize(
     ("was", "now", "told"),
     [
-        ("targetPort: http}", "targetPort: 9000}", "again, this has changed: spec.ports/0 failed"),
-        ("metadata: {name: trtllm-public}\nspec: {type: LoadBalancer, selector: {app: trtllm}", "metadata: {name: trtllm-public}\nspec: {type: LoadBalancer, selector: {app: x}", "again, this has changed: spec/selector failed"),
-        ("{name: trtllm-public}", "{name: public}", "no matches for Id Service.v1.[noGrp]/trtllm-public"),
+        ("targetPort: http, ", "targetPort: 8000, ", "again, this has changed: spec.ports/0 failed"),
+        ("  selector: {app: triton-inference-server}\n", "  selector: {app: x}\n", "again, this has changed: spec/selector failed"),
+        ("metadata:\n  name: triton-inference-server\n  labels: {app: triton-inference-server}\nspec:\n  ports", "metadata:\n  name: public\nspec:\n  ports", "no matches for Id Service.v1.[noGrp]/triton-inference-server"),
     ],
+    ids=["by number", "to other pods", "it is gone"],
 )  # fmt: skip
 def test_a_service_that_leads_elsewhere_by_now_is_refused(was: str, now: str, told: str, tmp_path: Path) -> None:
-    users_folder(tmp_path, SERVICE.replace(was, now, 1), made_for=SERVICE)
+    """It is not changed itself; but by its name its pods were given their ports, and by its number it would lead past their sidecars."""
+    assert SERVICE.count(was) >= 1
+    head, found, rest = SERVICE.rpartition(was)
+    users_folder(tmp_path, f"{head}{now}{rest}", made_for=SERVICE)
     output, errors = built(tmp_path)
 
-    assert (output, told in errors) == ("", True), errors
+    assert (found, output, told in errors) == (was, "", True), errors
+
+
+def test_what_must_not_be_applied_at_once_is_no_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kustomize makes all objects at once: the Service would lead to pods of before, which do not listen there."""
+    (tmp_path / "x.yaml").write_text((MANIFESTS / "redis-beside.yaml").read_text())
+    assert main(["inject", "--image=r/s:1", "--kustomize", "--all", str(tmp_path / "x.yaml")]) == 2
+    output, errors = capsys.readouterr()
+
+    assert output == ""
+    assert f"sidecar inject --out=DIR --image=r/s:1 --all {tmp_path}/x.yaml" in " ".join(errors.split())
 
 
 def test_the_image_the_resources_the_replicas_and_labels_that_select_nothing_may_change(tmp_path: Path) -> None:
@@ -135,12 +149,12 @@ spec:
     spec:
       containers:
         - {name: proxy, image: registry.example.com/proxy, ports: [{name: metrics, containerPort: 9000}]}
-        - {name: ours, image: registry.example.com/ours, ports: [{containerPort: 9100}, {containerPort: 9200}]}
+        - {name: ours, image: registry.example.com/ours, ports: [{containerPort: 9100}, {name: web, containerPort: 9200}]}
 ---
 apiVersion: v1
 kind: Service
 metadata: {name: own}
-spec: {selector: {app: own}, ports: [{name: metrics, port: 9000}, {name: api, port: 80, targetPort: 9200}]}
+spec: {selector: {app: own}, ports: [{name: metrics, port: 9000}, {name: api, port: 80, targetPort: web}]}
 """
 TWO_LINES = """\
   annotations:
@@ -163,11 +177,9 @@ def test_the_container_and_the_port_of_an_engine_that_is_not_known_are_two_lines
     found = made(tmp_path)
 
     assert found == expected
-    assert [port.get("targetPort") for port in found["Service", "own"]["spec"]["ports"]] == [None, 8900]
-    assert (
-        "--engine.url=http://127.0.0.1:9200"
-        in found["Deployment", "own"]["spec"]["template"]["spec"]["initContainers"][0]["args"]
-    )
+    spec = found["Deployment", "own"]["spec"]["template"]["spec"]
+    assert "--engine.url=http://127.0.0.1:9200" in spec["initContainers"][0]["args"]
+    assert spec["containers"][1]["ports"][1] == {"name": "web", "containerPort": 8900}
 
 
 def test_the_patches_alone_do_it_too_as_flux_takes_them_for_a_rendered_chart(tmp_path: Path) -> None:

@@ -83,7 +83,8 @@ def test_whatever_stands_in_a_place_is_written_or_refused() -> None:
         "ports": [{"name": "http", "containerPort": 8000}],
         "env": [{"name": "A", "value": "b"}],
         "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}},
-        "lifecycle": {"preStop": {"exec": {"command": ["a"]}}},
+        "livenessProbe": {"exec": {"command": ["curl", "localhost:8000"]}},
+        "lifecycle": {"preStop": {"exec": {"command": ["a"]}}, "postStart": {"httpGet": {"port": "http"}}},
     }
     template = {"metadata": {"labels": {"app": "llm"}}, "spec": {"containers": [CONTAINER]}}
     group = {
@@ -93,7 +94,13 @@ def test_whatever_stands_in_a_place_is_written_or_refused() -> None:
         "spec": {"leaderWorkerTemplate": {"size": 2, "leaderTemplate": template}},
     }
     guard = policy(podSelector=CHOSEN, ingress=rules, egress=rules)
-    objects = [deployment(container, volumes=[{"name": "v"}]), SERVICE, guard, group]
+    by_name = {
+        **SERVICE,
+        "metadata": {"name": "named"},
+        "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": "http"}]},
+    }
+    sysctls = {"sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]}
+    objects = [deployment(container, volumes=[{"name": "v"}], securityContext=sysctls), SERVICE, by_name, guard, group]
     told: list[list[str]] = []
     for path in places(objects):
         if path[1:] in ((), ("apiVersion",), ("kind",)):

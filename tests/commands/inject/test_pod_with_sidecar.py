@@ -2,15 +2,13 @@
 
 import copy
 import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sidecar.commands.export.shipped_files import DEPLOY, shipped
 from sidecar.commands.inject.attaching import Settings, attach_all
-from sidecar.commands.inject.engine_in_pod import CURL, HOOKS, STARTS, engine_of, listens_on_loopback
+from sidecar.commands.inject.engine_in_pod import HOOKS, STARTS, engine_of, listens_on_loopback
 from sidecar.commands.inject.manifest_text import read, written
 from sidecar.commands.inject.pod_with_sidecar import PodSettings
 from sidecar.config.quick_yaml import read_yaml
@@ -23,23 +21,24 @@ ENGINE: dict[str, Any] = {
     "ports": [{"containerPort": 8000}],
 }
 DEFAULTS = PodSettings()
-BY_SERVICE = (
-    "\n---\n{kind: Service, apiVersion: v1, metadata: {name: s}, spec: {selector: {app: x}, ports: [{port: 8000}]}}\n"
-)
+BY_SERVICE = "\n---\n{{kind: Service, apiVersion: v1, metadata: {{name: s}}, spec: {{selector: {{app: x}}, ports: [{{port: 1, targetPort: {}}}]}}}}\n"
+TOLD: list[str] = []
+"""The lines that were said of the last pod."""
 
 
 def pod(
-    engine: dict[str, Any] | None = None, *, service: bool = True, chosen: PodSettings = DEFAULTS, **spec: Any
+    engine: dict[str, Any] | None = None, *, service: Any = 8000, chosen: PodSettings = DEFAULTS, **spec: Any
 ) -> Any:
-    """The pod's spec with its sidecar; without a Service the sidecar takes the engine's port."""
+    """The pod's spec with its sidecar. `service`: the target port of its Service, which has none if it is False."""
 
     one = {
         "kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"},
         "spec": {"template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{**copy.deepcopy(ENGINE), **(engine or {})}], **spec}}},
     }  # fmt: skip
-    documents = read("---\n" + json.dumps(one) + (BY_SERVICE if service else "\n"), "x")
+    documents = read("---\n" + json.dumps(one) + (BY_SERVICE.format(service) if service else "\n"), "x")
     done = attach_all(documents, Settings(every=True, pod=chosen))
     assert done.refused == []
+    TOLD[:] = done.lines
     return read(written(documents), "again")[1].root["spec"]["template"]["spec"]
 
 
@@ -50,101 +49,95 @@ def test_init_containers_and_volumes_stay_and_come_first() -> None:
     assert [each["name"] for each in found["volumes"]] == ["models", "sidecar-state", "sidecar-no-token"]
 
 
-@pytest.mark.parametrize(("stated", "grace"), [(None, 70), (30, 70), (70, 70), (300, 300)])
-def test_the_grace_period_is_long_enough_for_the_drain_and_never_shorter(stated: int | None, grace: int) -> None:
-    given: dict[str, Any] = {} if stated is None else {"terminationGracePeriodSeconds": stated}
-    found = pod(**given)
+ASKING: dict[str, Any] = {
+    "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}},
+    "livenessProbe": {"tcpSocket": {"port": "http"}},
+    "startupProbe": {"grpc": {"port": 9}},
+    "lifecycle": {"preStop": {"httpGet": {"path": "/bye", "port": "http"}}, "postStart": {"tcpSocket": {"port": 8000}}},
+}
 
-    assert found["terminationGracePeriodSeconds"] == grace
-    assert found["containers"][0]["lifecycle"] == {"preStop": {"exec": {"command": list(CURL)}}}
+
+def asked(container: dict[str, Any]) -> list[object]:
+    """The ports that ASKING asks, in its order."""
+    hooks = container["lifecycle"]
+    return [
+        container["readinessProbe"]["httpGet"]["port"],
+        container["livenessProbe"]["tcpSocket"]["port"],
+        container["startupProbe"]["grpc"]["port"],
+        hooks["preStop"]["httpGet"]["port"],
+        hooks["postStart"]["tcpSocket"]["port"],
+    ]
 
 
-@pytest.mark.parametrize(("stated", "grace"), [(None, 100), (300, 370)])
-def test_the_time_of_a_hook_that_was_there_is_added(stated: int | None, grace: int) -> None:
-    given: dict[str, Any] = {} if stated is None else {"terminationGracePeriodSeconds": stated}
+def test_an_engine_that_moves_leaves_its_ports_and_takes_its_probes_and_hooks_along() -> None:
+    """The numbers and the names lead to the sidecar now, in whatever asks for them, and the probes to the engine."""
+    ports = [{"name": "http", "containerPort": 8000}]
+    engine = pod({**copy.deepcopy(ASKING), "ports": ports}, service=False)["containers"][0]
 
-    assert (
-        pod({"lifecycle": {"preStop": {"exec": {"command": ["a"]}}}}, **given)["terminationGracePeriodSeconds"] == grace
-    )
+    assert engine["args"] == ["--model=m", "--port=18000"]
+    assert engine["ports"] == ports
+    assert asked(engine) == [18000, 18000, 9, 18000, 18000]
+
+
+def test_a_name_that_leads_to_the_sidecar_is_the_number_of_the_engine_in_its_own_probes() -> None:
+    ports = [{"name": "http", "containerPort": 8000}, {"name": "other", "containerPort": 8000}]
+    engine = pod({**copy.deepcopy(ASKING), "ports": ports}, service="http")["containers"][0]
+
+    assert engine["args"] == ["--model=m"]
+    assert engine["ports"] == [{"name": "http", "containerPort": 8900}, ports[1]]
+    assert asked(engine) == [8000, 8000, 9, 8000, 8000]
 
 
 @pytest.mark.parametrize(
-    "first",
+    ("words", "moved", "told"),
     [
-        ["sh", "-c", 'printf "%s|" "$0" "one two" "$HOME"; exit 3', "it's"],
-        ["printf", "%s|", "a b", 'c"d', "$e", "*"],
-        ["true"],
-        ["false"],
-        ["no-such-tool"],
+        (["curl", "-f", "http://localhost:8000/health"], ["curl", "-f", "http://localhost:18000/health"], False),
+        (["sh", "-c", "curl 127.0.0.1:8000 && curl [::1]:8000"], ["sh", "-c", "curl 127.0.0.1:18000 && curl [::1]:18000"], False),
+        (["probe", "--port", "8000"], ["probe", "--port", "8000"], True),
+        (["curl", "http://other:8000"], ["curl", "http://other:8000"], True),
+        (["curl", "localhost:80001"], ["curl", "localhost:80001"], False),
     ],
-    ids=["a shell", "words", "nothing", "it fails", "it is missing"],
-)
-def test_a_hook_that_was_there_runs_first_with_its_own_words_and_ours_whatever_it_gives(
-    first: list[str], tmp_path: Path
+)  # fmt: skip
+def test_a_probe_that_runs_a_command_asks_the_engine_at_its_new_port_or_is_told(
+    words: list[str], moved: list[str], told: bool
 ) -> None:
-    """By a real shell; ours only notes its words."""
-    script = pod({"lifecycle": {"preStop": {"exec": {"command": first}}}})["containers"][0]["lifecycle"]["preStop"][
-        "exec"
-    ]["command"]
-    assert script[-len(CURL) :] == list(CURL)
-    ours = tmp_path / "curl"
-    ours.write_text('#!/bin/sh\nfor each in "$@"; do echo "$each"; done > "$NOTED"\n')
-    ours.chmod(0o755)
-    noted = tmp_path / "noted"
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "NOTED": str(noted), "HOME": "/root"}
-    said = subprocess.run(script, env=env, capture_output=True, text=True, check=False, timeout=20)
-    alone = (
-        subprocess.run(first, env=env, capture_output=True, text=True, check=False)
-        if first != ["no-such-tool"]
-        else None
-    )
+    found = pod({"livenessProbe": {"exec": {"command": words}}}, service=False)
 
-    assert noted.read_text().splitlines() == list(CURL[1:])
-    assert said.stdout == (alone.stdout if alone else "")
+    assert found["containers"][0]["livenessProbe"]["exec"]["command"] == moved
+    assert (
+        "its livenessProbe runs a command that names 8000, and stays: the engine is on 18000 now" in "\n".join(TOLD)
+    ) is told
 
 
-def test_a_sleep_that_was_there_is_slept_first() -> None:
-    command = pod({"lifecycle": {"preStop": {"sleep": {"seconds": 7}}}})["containers"][0]["lifecycle"]["preStop"][
-        "exec"
-    ]["command"]
+@pytest.mark.parametrize("service", [False, "http"])
+def test_a_port_of_the_node_leads_to_the_sidecar_with_the_port_of_the_pod(service: Any) -> None:
+    """Kubernetes maps it to the number that stands beside it, whichever container has that entry."""
+    found = pod({"ports": [{"name": "http", "containerPort": 8000, "hostPort": 80}]}, service=service)
+    (entry,), (traffic, _) = found["containers"][0]["ports"], found["initContainers"][0]["ports"]
 
-    assert command[-len(CURL) - 2 :] == ["sleep", "7", *CURL]
-
-
-def test_a_hook_that_is_a_request_stays() -> None:
-    hook = {"preStop": {"httpGet": {"path": "/bye", "port": 1}}, "postStart": {"exec": {"command": ["x"]}}}
-
-    assert pod({"lifecycle": copy.deepcopy(hook)})["containers"][0]["lifecycle"] == hook
+    assert entry == {"name": "http", "containerPort": traffic["containerPort"], "hostPort": 80}
 
 
-def test_an_engine_that_moves_takes_its_ports_and_probes_along() -> None:
-    probes = {
-        "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}},
-        "livenessProbe": {"tcpSocket": {"port": "http"}},
-        "startupProbe": {"grpc": {"port": 9}},
-    }
-    engine = pod({**copy.deepcopy(probes), "ports": [{"name": "http", "containerPort": 8000}]}, service=False)[
-        "containers"
-    ][0]
+@pytest.mark.parametrize("plain", [False, True])
+def test_on_the_nodes_own_network_the_number_is_taken_and_stands_once_among_containers(plain: bool) -> None:
+    """Kubernetes refuses a port of the node in two containers, and takes it in an init container beside."""
+    ports = [{"name": "http", "containerPort": 8000, "hostPort": 8000}]
+    found = pod({"ports": ports}, service="http", chosen=PodSettings(plain=plain), hostNetwork=True)
+    listed = [port["containerPort"] for each in found["containers"] for port in each["ports"]]
 
-    assert engine["args"] == ["--model=m", "--port=18000"]
-    assert engine["ports"] == [{"name": "http", "containerPort": 18000}]
-    assert engine["readinessProbe"]["httpGet"]["port"] == 18000
-    assert (engine["livenessProbe"], engine["startupProbe"]) == (probes["livenessProbe"], probes["startupProbe"])
+    assert found["containers"][0]["ports"] == ports
+    assert sorted(listed) == ([8000, 9901] if plain else [8000])
 
 
-def test_a_port_of_the_node_goes_to_the_sidecar() -> None:
-    found = pod({"ports": [{"containerPort": 8000, "hostPort": 80}]}, service=False)
+@pytest.mark.parametrize(("sysctl", "taken"), [("80", True), ("0", True), ("81", False), ("all", False), (None, False)])
+def test_a_port_below_1024_is_taken_where_the_pod_lets_an_ordinary_user_listen_there(
+    sysctl: str | None, taken: bool
+) -> None:
+    sysctls = [{"name": "net.ipv4.ip_unprivileged_port_start", "value": sysctl}] if sysctl is not None else []
+    engine = {"args": ["--port=80"], "ports": [{"containerPort": 80}]}
+    found = pod(engine, service=80, securityContext={"sysctls": sysctls})
 
-    assert found["containers"][0]["ports"] == [{"containerPort": 18000}]
-    assert found["initContainers"][0]["ports"][0] == {"name": "traffic", "containerPort": 8000, "hostPort": 80}
-
-
-def test_on_the_nodes_own_network_both_ports_are_the_same() -> None:
-    found = pod({"ports": [{"containerPort": 8000, "hostPort": 8000}]}, service=False, hostNetwork=True)
-
-    assert found["containers"][0]["ports"] == [{"containerPort": 18000, "hostPort": 18000}]
-    assert found["initContainers"][0]["ports"][0] == {"name": "traffic", "containerPort": 8000}
+    assert found["initContainers"][0]["ports"][0]["containerPort"] == (80 if taken else 8900)
 
 
 def test_a_port_that_anything_in_the_pod_names_is_not_taken() -> None:
@@ -177,7 +170,8 @@ def test_a_port_that_anything_in_the_pod_names_is_not_taken() -> None:
 def test_a_variable_with_a_host_keeps_it(stated: str, port: int, moved: str) -> None:
     """As Ollama reads it: a number alone is a host there, and a scheme brings a port of its own."""
     engine = {"image": "ollama/ollama", "args": None, "ports": None, "env": [{"name": "OLLAMA_HOST", "value": stated}]}
-    found = pod(engine, service=False)
+    sysctls = [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "80"}]
+    found = pod(engine, service=False, securityContext={"sysctls": sysctls})
 
     assert found["containers"][0]["env"][0]["value"] == moved
     assert f"--engine.url=http://127.0.0.1:{port + 10_000}" in found["initContainers"][0]["args"]
