@@ -33,7 +33,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 # Container images set it. Without bytecode, each worker of the tests and each process that they start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full profile bench-incidents score ablate bench-first-page query-time fuzz soak idle-edge drains demo-numbers engines-news docs lock screenshots dashboards-drawn lint
+.PHONY: help demo test test-long thorough .cache/on-the-wheel/.made test-wheel prove wheels release test-more test-benches test-live garden test-engines mutants bounds fairness bench bench-full bench-wheels profile bench-incidents score ablate bench-first-page query-time fuzz soak idle-edge drains demo-numbers engines-news docs lock screenshots dashboards-drawn lint
 
 help: ## what can be done here
 	@echo 'llm-phase-sidecar: splits the latency of LLM requests into five phases. Start with: make demo'
@@ -100,6 +100,9 @@ bench: .venv/.dev ## what the sidecar costs beside nginx and vllm-router, in tur
 
 bench-full: .venv/.dev ## the same beside HAProxy, Envoy, sglang-router and LiteLLM too, with prompts, saturation, idle streams: an hour at most
 	$(BIN)/python -m bench.peers --full $(ARGS)
+
+bench-wheels: .venv/.dev ## a request and an event on this tree's wheel beside the wheel of an earlier commit, in turns: a quarter of an hour; ARGS=--help: how to read it, ARGS="--only event --rounds 2": a quick look
+	$(BIN)/python -m bench.two_wheels $(ARGS)
 
 profile: .venv/.dev ## where the sidecar spends its time on a token and on a request: flame graphs, a minute or so; ARGS="request --native"
 	$(BIN)/python -m bench.profile $(ARGS)

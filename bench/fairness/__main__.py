@@ -34,7 +34,7 @@ from bench.fairness.answers import ANSWERS
 from bench.fairness.clients import CLIENTS
 from bench.fairness.spans import SPANS
 from bench.fairness.victims import SETTLE_SECONDS, Delays, Victims
-from bench.relay_cost import nginx, pin
+from bench.nginx_beside import nginx, pin
 from tests.support.sidecar_process import running_sidecar
 
 

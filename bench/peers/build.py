@@ -47,28 +47,33 @@ def generator(folder: Path = CACHE) -> Path:
 def environment(requirements: str, name: str, folder: Path = CACHE) -> Path:
     """The folder of programs of an environment with these requirements (a file beside this one). Raises MissingError."""
     wanted = (HERE / requirements).read_text()
-    return _installed(
-        folder / name, wanted, requirements, "--only-binary=:all:", "--requirement", str(HERE / requirements)
-    )
+    return _installed(folder / name, wanted, requirements, ["--only-binary=:all:", "-r", str(HERE / requirements)])
 
 
 def wheel(tree: Path, name: str, folder: Path = CACHE) -> Path:
-    """The folder of programs of an environment with the compiled wheel of this tree: two minutes. Raises MissingError."""
+    """The folder of programs of an environment with the compiled wheel of this tree, and the packages of its lock, as in its image: two
+    minutes. Raises MissingError.
+    """
+    lock = tree / "requirements.lock"
     told = hashlib.sha256()
-    for source in sorted([tree / "pyproject.toml", tree / "hatch_build.py", *(tree / "sidecar").rglob("*")]):
+    for source in sorted([tree / "pyproject.toml", tree / "hatch_build.py", lock, *(tree / "sidecar").rglob("*")]):
         if source.is_file() and source.suffix not in (".pyc", ".so"):
             told.update(f"{source.relative_to(tree)}\n".encode() + source.read_bytes())
-    return _installed(folder / name, told.hexdigest(), str(tree), str(tree), SIDECAR_BUILD="compiled")
+    packages = ["--only-binary=:all:", "-r", str(lock)]
+    return _installed(
+        folder / name, told.hexdigest(), str(tree), packages, ["--no-deps", str(tree)], SIDECAR_BUILD="compiled"
+    )
 
 
-def _installed(place: Path, wanted: str, what: str, *arguments: str, **variables: str) -> Path:
-    """The folder of programs of the environment in this place, made anew if `wanted` changed."""
+def _installed(place: Path, wanted: str, what: str, *installs: list[str], **variables: str) -> Path:
+    """The folder of programs of the environment in this place, made anew if `wanted` changed. `installs`: pip's words, one call each."""
     stamp = place / "wanted"
     if stamp.exists() and stamp.read_text() == wanted:
         return place / "bin"
     print(f"installing {what} into {place}", file=sys.stderr, flush=True)
     shutil.rmtree(place, ignore_errors=True)
-    commands = ([sys.executable, "-m", "venv", str(place)], [str(place / "bin/python"), *PIP_INSTALL, *arguments])
+    pip = [str(place / "bin/python"), *PIP_INSTALL]
+    commands = ([sys.executable, "-m", "venv", str(place)], *([*pip, *words] for words in installs))
     for command in commands:
         result = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
         if result.returncode:

@@ -4,6 +4,7 @@
 //   step=1           tokens come at whole multiples of the gap, so that all streams speak in the same step
 //   end_at=NS        the stream ends with the first step after this instant, whatever max_tokens says
 //   prompt_tokens=N  of the usage; else a quarter of the body's bytes
+//   one_id=1         the answer has the id of all answers that are asked for so; else one of its own
 // and `logprobs`, as in vLLM's API. `user`, because a proxy that writes bodies anew keeps it.
 // The content of each token is the instant at which it was handed to the kernel: nanoseconds of the monotonic clock, 16 digits.
 // The first token's has two more: the instants at which the body's first and last byte were read.
@@ -231,7 +232,8 @@ inline void generate(const std::shared_ptr<Connection>& owner, std::string_view 
         edges = std::string(body.substr(0, PARAMETERS_WITHIN)) + " " + std::string(body.substr(body.size() - PARAMETERS_WITHIN));
     static int64_t number_of_answers = 0;
     char id[32];
-    snprintf(id, sizeof id, "%016llx", 0x9fca44022d2acf5eULL + static_cast<unsigned long long>(++number_of_answers) * 0x9e3779b97f4a7c15ULL);
+    int64_t number = wire::setting(edges, "one_id", 0) ? 0 : ++number_of_answers;
+    snprintf(id, sizeof id, "%016llx", 0x9fca44022d2acf5eULL + static_cast<unsigned long long>(number) * 0x9e3779b97f4a7c15ULL);
     c.chat = chat;
     c.id = std::string(chat ? "chatcmpl-" : "cmpl-") + id;
     c.model = edges.find("8B-Instruct") != edges.npos ? MODEL_SMALL : MODEL_LARGE;

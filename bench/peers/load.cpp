@@ -1,7 +1,8 @@
 // Engine and load of the bench, in one thread of one program. It prints the engine's port, and then plays what each line of its
 // input says, `MODE port=... name=value ...`, against the proxy on that port: it prints "begin" and "end" at the instants between
 // which the proxy's CPU is to be read, and then one line of JSON.
-//   streams   n streams at a steady rate, their starts spread over one gap (or over spread_ms): tokens and their added latency
+//   streams   n streams at a steady rate, their starts spread over one gap (or over spread_ms): tokens and their added latency; with
+//             `step` all of them speak in the same instant
 //   requests  k connections, each with one request after the other, of one token, with prompts of log-uniform length
 //   prompt    one prompt of so many bytes after the other: time to the engine's first and last byte
 //   ends      n streams that end in the same step; each connection sends its next request at once: time to that first token
@@ -166,7 +167,7 @@ void streams() {
     if (!spread) spread = gap;
     bool cut = option("cut", 0);  // do not wait for the streams' ends
     int64_t each_tokens = (spread + settle + length) / gap + 3;
-    std::string user = "gap_us=" + std::to_string(gap / 1000);
+    std::string user = "gap_us=" + std::to_string(gap / 1000) + (option("step", 0) ? " step=1" : "");
     std::vector<std::string> requests;
     for (size_t kind = 0; kind < kinds(); kind++) requests.push_back(request(kind, each_tokens, option("bytes", 2000), user, true));
     open_connections(count, nullptr);
@@ -203,6 +204,7 @@ void requests() {
     for (size_t each = 0; each < VARIETY; each++) {
         double share = (static_cast<double>(each * 97 % VARIETY) + 0.5) / VARIETY, tokens = low * std::pow(high / low, share);
         std::string user = "gap_us=0 prompt_tokens=" + std::to_string(static_cast<int64_t>(tokens));
+        if (option("one_id", 0)) user += " one_id=1";
         pool.push_back(request(each % kinds(), 1, static_cast<int64_t>(std::min(most, tokens * a_token)), user, !option("whole", 0)));
     }
     size_t next = 0;

@@ -36,6 +36,13 @@ def cpu_seconds(pid: int | None) -> float:
     return sum(time.clock_gettime_ns((~each << 3) | 2) for each in tree(pid)) / 1e9  # CPUCLOCK_SCHED of a process
 
 
+def system_seconds(pid: int | None) -> float:
+    """The part of it in the kernel: the 15th field of /proc/PID/stat (proc_pid_stat(5)), in steps of a tick, mostly 10 ms."""
+    trees = tree(pid) if pid is not None else []
+    stated = (Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in trees)
+    return sum(int(fields[12]) for fields in stated) / os.sysconf("SC_CLK_TCK")
+
+
 def resident_mb(pid: int | None) -> float:
     """Resident memory of a tree of processes, in MB of 1,000,000 bytes; pages that several share count for each."""
     total = 0
@@ -54,6 +61,7 @@ class Window:
     resident_mb: float
     others_share: float = 0.0
     """CPU of all other processes of this machine, as a ratio of one core."""
+    proxy_system_seconds: float = 0.0
 
     def number(self, name: str) -> float:
         value = self.said[name]
@@ -97,7 +105,7 @@ class Generator:
     def __init__(self, program: Path) -> None:
         with on_core(LOAD_CORE):
             self._process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.port = int(self._line())
+        self.pid, self.port = self._process.pid, int(self._line())
 
     def _line(self) -> str:
         assert self._process.stdout is not None
@@ -112,22 +120,23 @@ class Generator:
         pairs = [f"port={proxy.port}", *(f"{name}={value}" for name, value in options.items())]
         self._process.stdin.write(f"{mode} {' '.join(pairs)}\n")
         self._process.stdin.flush()
-        begin = end = resident = began = others = 0.0
+        begin = end = resident = began = others = system = 0.0
         before: dict[int, float] = {}
-        known = {os.getpid(), self._process.pid, *(tree(proxy.pid) if proxy.pid is not None else ())}
+        known = {os.getpid(), self.pid, *(tree(proxy.pid) if proxy.pid is not None else ())}
         while not (line := self._line()).startswith("{"):
             if line == "begin":
-                begin, began = cpu_seconds(proxy.pid), time.monotonic()
+                begin, system, began = cpu_seconds(proxy.pid), system_seconds(proxy.pid), time.monotonic()
                 before = others_cpu_seconds(known)
             else:
                 end, seconds = cpu_seconds(proxy.pid), time.monotonic() - began
+                system = system_seconds(proxy.pid) - system
                 resident = resident_mb(proxy.pid)
                 after = others_cpu_seconds(known)
                 others = sum(cpu - before.get(pid, 0.0) for pid, cpu in after.items()) / seconds
         said: dict[str, object] = json.loads(line)
         if said["errors"] and whole:
             raise FailedError(f"{said['errors']} errors, the first: {said['error']}")
-        return Window(said, end - begin, resident, others)
+        return Window(said, end - begin, resident, others, system)
 
     def close(self) -> None:
         self._process.kill()

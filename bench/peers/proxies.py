@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.checkout import REPOSITORY
+from bench.nginx_beside import NGINX_CONFIG
 from bench.peers.build import MissingError, environment, wheel
-from bench.relay_cost import NGINX_CONFIG
 from tests.support.ports import free_port
 
 

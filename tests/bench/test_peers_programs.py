@@ -3,6 +3,7 @@
 import asyncio
 import re
 import shutil
+import socket
 import subprocess
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -111,6 +112,29 @@ def test_each_lane_asks_for_each_model_where_the_bench_says_how_many(
     assert found == {(b"lane-%d" % lane, b"bench/model-%d" % model) for lane in range(3) for model in range(2)}
 
 
+@pytest.mark.parametrize("one_id", [0, 1])
+def test_answers_have_ids_of_their_own_or_all_of_them_one(load: Generator, one_id: int) -> None:
+    seen: list[bytes] = []
+    with background() as thread, thread.entered(partial(chunk_cutter, load.port, seen)) as port:
+        options = {"k": 2, "settle_ms": 20, "window_ms": 200, "most_bytes": 600, "one_id": one_id}
+        window = load.play("requests", Running(port), options)
+    assert len(seen) > 5
+    ids = [answered(load.port, request) for request in seen[:5]]
+    assert (window.said["errors"], len({*ids})) == (0, 1 if one_id else 5)
+
+
+def answered(port: int, request: bytes) -> str:
+    """The id of the engine's answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(request)
+        answer = b""
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += client.recv(1 << 16)
+    found = {*re.findall(rb'"id":"([^"]+)"', answer)}
+    assert len(found) == 1
+    return str(found.pop(), "ascii")
+
+
 @pytest.mark.parametrize("whole", [0, 1])
 def test_requests_of_all_lengths_are_answered_streamed_or_not(load: Generator, whole: int) -> None:
     before = sent(load)
@@ -155,10 +179,10 @@ def test_an_environment_that_stands_is_not_installed_again(tmp_path: Path) -> No
 def test_the_sidecar_is_installed_again_when_a_source_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `pip install` builds it, told to compile: a machine without a compiler has a reason in the table, and no slower figure."""
+    """With the packages of its lock, and as `pip install` builds it, told to compile: a machine without a compiler has a reason in the table, and no slower figure."""
     tree, cache = tmp_path / "tree", tmp_path / "cache"
     (tree / "sidecar").mkdir(parents=True)
-    for name in ("pyproject.toml", "hatch_build.py", "sidecar/app.py"):
+    for name in ("pyproject.toml", "hatch_build.py", "requirements.lock", "sidecar/app.py"):
         (tree / name).write_text("1")
     run: list[tuple[str, str]] = []
 
@@ -169,7 +193,8 @@ def test_the_sidecar_is_installed_again_when_a_source_has_changed(
 
     monkeypatch.setattr("bench.peers.build.subprocess.run", ran)
     assert wheel(tree, "sidecar", cache) == wheel(tree, "sidecar", cache) == cache / "sidecar/bin"
-    assert run == [(str(cache / "sidecar"), "compiled"), (str(tree), "compiled")]
+    made = [str(cache / "sidecar"), str(tree / "requirements.lock"), str(tree)]
+    assert run == [(each, "compiled") for each in made]
     (tree / "sidecar/app.py").write_text("2")
     wheel(tree, "sidecar", cache)
-    assert len(run) == 4
+    assert len(run) == 6
