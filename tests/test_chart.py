@@ -341,6 +341,21 @@ def test_each_part_can_be_left_out(helm: Helm) -> None:
         ({"networkPolicy": {"trafficPorts": [0]}}, "at '/networkPolicy/trafficPorts/0': minimum: got 0, want 1"),
         ({"engines": {"namespaces": ["*", "a"]}}, "at '/engines/namespaces"),
         ({"rules": {"forDashboards": "yes"}}, "at '/rules/forDashboards': got string, want boolean"),
+        ({"autoscaling": {"as": "ScaledObject"}}, "autoscaling.workloads is empty, and autoscaling.as is ScaledObject"),
+        (
+            {"autoscaling": {"as": "HorizontalPodAutoscaler"}},
+            "autoscaling.workloads is empty, and autoscaling.as is HorizontalPodAutoscaler",
+        ),
+        (
+            {"autoscaling": {"workloads": [{"name": "a", "requestsPerReplica": 1, "maxReplicas": 2}]}},
+            "autoscaling.workloads is given, and autoscaling.as is none",
+        ),
+        (
+            {"networkPolicy": {"clientNamespaces": ["gateway"]}},
+            "networkPolicy.clientNamespaces is given, and networkPolicy.enabled is false",
+        ),
+        ({"networkPolicy": {"trafficPorts": [8000]}}, "networkPolicy.trafficPorts is given, and networkPolicy.enabled"),
+        ({"rules": {"as": "none", "forDashboards": True}}, "rules.forDashboards is true, and rules.as is none"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_place(values: Any, told: str, version: str, helm: Helm) -> None:
