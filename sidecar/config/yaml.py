@@ -22,8 +22,6 @@ _MOST_NODES = 100_000
 """A config has hundreds; a billion laughs has more."""
 _DEEPEST_YAML = 12
 """The deepest key of a config, a header's value in a rule, stands at six."""
-_DEEPEST_COMPOSED = 100
-"""Levels that are composed, so that the path of what is too deep can be told."""
 
 _CORE = "tag:yaml.org,2002:"
 _CONTAINERS = (f"{_CORE}map", f"{_CORE}seq")
@@ -45,18 +43,6 @@ class _Loader(yaml.SafeLoader):
     """Gives plain scalars the tags of `_SCALAR_TAGS`, in place of YAML 1.1's (which has `yes`, `off`, 12:30 and octals)."""
 
     yaml_implicit_resolvers = {None: [(tag, pattern) for tag, (pattern, _) in _SCALAR_TAGS.items()]}  # noqa: RUF012  PyYAML's own
-    _levels = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The next node. Raises ComposerError for one that is too deep: the composer calls itself once a level."""
-        self._levels += 1
-        if self._levels > _DEEPEST_COMPOSED:
-            at = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            problem = f"nested deeper than {_DEEPEST_COMPOSED} levels"
-            raise yaml.composer.ComposerError(problem=problem, problem_mark=at)
-        node = super().compose_node(parent, index)
-        self._levels -= 1
-        return node
 
 
 def read(text: bytes) -> Document:
@@ -88,6 +74,8 @@ def _read(text: bytes, document: Document) -> tuple[object, yaml.Node | None]:
         document.complaints.append(Complaint((), place, f"is not YAML: {said}"))
     except yaml.reader.ReaderError as error:
         document.complaints.append(Complaint((), _place_of_character(text, error), f"is not YAML: {error.reason}"))
+    except RecursionError:
+        document.complaints.append(Complaint((), Place(1, 1), "is nested too deeply"))
     else:
         if root is not None:
             return _Walk(document).value(root, ()), root
