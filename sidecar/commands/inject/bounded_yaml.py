@@ -1,8 +1,7 @@
 """A reader of YAML that refuses what unfolds beyond a bound, while it reads and with the place.
 
-Aliases may name a value that has aliases itself, so that nine of them a level make a billion values of a page of text; each walk over the
-values would take as long. And each walk calls itself once a level. So both are counted where the reader sees them first: the levels of
-what is written, those behind an alias included, and the values that aliases repeat. What is written itself may be as long as it is.
+Aliases of aliases, nine a level, make a billion values of a page of text, and each walk over values calls itself once a level. So levels are
+counted, those behind an alias included, and the values that aliases repeat. What is written itself may be as long as it is.
 """
 
 from typing import Any
@@ -13,7 +12,7 @@ from ruamel.yaml.events import AliasEvent
 
 
 MOST_LEVELS = 100
-"""Levels. A pod's deepest field stands at some 15; the schemas of custom resources that embed pods at some 50."""
+"""A pod's deepest field stands at some 15; the schemas of custom resources that embed pods at some 50."""
 MOST_REPEATED = 10_000
 """Values that aliases repeat, in one document. A team's anchors repeat hundreds."""
 
@@ -36,28 +35,21 @@ class BoundedComposer(Composer):
         """The next node. Raises BeyondBoundError."""
         event, before, deepest = self.parser.peek_event(), self._values, self._deepest
         is_alias = isinstance(event, AliasEvent)
-        if is_alias and event.anchor in self.anchors:
-            if event.anchor not in self._anchored:
-                raise BeyondBoundError(problem="an alias stands in what it names", problem_mark=event.start_mark)
-            values, levels = self._anchored[event.anchor]
-        else:
-            values, levels = 1, 1
-            self._anchored.pop(event.anchor, None)
-        self._repeated += values if is_alias else 0
-        if self._level + levels > MOST_LEVELS:
-            raise BeyondBoundError(
-                problem=f"this is nested deeper than {MOST_LEVELS} levels", problem_mark=event.start_mark
-            )
-        if self._repeated > MOST_REPEATED:
-            raise BeyondBoundError(
-                problem=f"aliases repeat more than {MOST_REPEATED} values", problem_mark=event.start_mark
-            )
-        self._values += values
+        values, levels = self._anchored.get(event.anchor, (0, 0)) if is_alias else (1, 1)
+        self._values, self._repeated = before + values, self._repeated + values * is_alias
+        beyond = {
+            "an alias stands in what it names": not values and event.anchor in self.anchors,
+            f"this is nested deeper than {MOST_LEVELS} levels": self._level + levels > MOST_LEVELS,
+            f"aliases repeat more than {MOST_REPEATED} values": self._repeated > MOST_REPEATED,
+        }
+        for problem in (each for each, holds in beyond.items() if holds):
+            raise BeyondBoundError(problem=problem, problem_mark=event.start_mark)
         self._level += 1
         self._deepest = self._level + levels - 1
+        if not is_alias:
+            self._anchored.pop(event.anchor, None)
         node = super().compose_node(parent, index)
         if event.anchor and not is_alias:
             self._anchored[event.anchor] = self._values - before, self._deepest - self._level + 1
-        self._level -= 1
-        self._deepest = max(deepest, self._deepest)
+        self._level, self._deepest = self._level - 1, max(deepest, self._deepest)
         return node
