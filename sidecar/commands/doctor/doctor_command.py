@@ -17,6 +17,7 @@ from sidecar.commands.doctor.attached_pods import FROM_A_CLUSTER
 from sidecar.commands.doctor.gathered import ConfigCheck, Evidence
 from sidecar.commands.doctor.links import Finding, State
 from sidecar.commands.inject.audit import audited
+from sidecar.commands.inject.manifest_shapes import odd_shapes
 from sidecar.commands.inject.manifest_text import Document, ManifestError, read
 from sidecar.commands.shared_flags import SIDECAR_URL, add_flag, renamed, shared, wrong_output
 from sidecar.config.file import ConfigErrors, load
@@ -169,7 +170,9 @@ def _manifests(file: str | None) -> tuple[list[Document], list[str]]:
     if file is None:
         return [], []
     try:
-        return read(Path(file).read_text(), file), []
+        found = read(Path(file).read_text(), file)
+        odd = odd_shapes([one for document in found for one in document.objects], {})
+        return found, [f"--manifests: {each}" for each in odd]
     except OSError as error:
         return [], [f"--manifests: {file}: {error.strerror}"]
     except (UnicodeDecodeError, ManifestError) as error:

@@ -12,6 +12,7 @@ Service at the same time, so what leads to both must be right for both, and noth
 What can be done in none of these ways is refused. Nothing is half attached: with one refusal nothing is written, and all of them are told at once.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from sidecar.commands.inject.edited_object import Edited
 from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, engine_of, find
 from sidecar.commands.inject.manifest_shapes import odd_shapes
 from sidecar.commands.inject.manifest_text import Document, Object
+from sidecar.commands.inject.named_elsewhere import followed, places, told_elsewhere
 from sidecar.commands.inject.pod_with_sidecar import (
     ADMIN,
     ATTACHED,
@@ -32,6 +34,7 @@ from sidecar.commands.inject.pod_with_sidecar import (
     attach,
     cannot_take_port,
 )
+from sidecar.commands.inject.scrapers_way import LET_IN, closed_by, is_choosing, rule_for_scrapers
 from sidecar.commands.inject.ways_to_pods import (
     Moved,
     Route,
@@ -46,7 +49,6 @@ from sidecar.commands.inject.ways_to_pods import (
     let_pass,
     named_ports,
     namespace_of,
-    other_policy,
     other_ports,
     ports_asked,
     rest_on,
@@ -69,6 +71,7 @@ from sidecar.commands.inject.workload_kinds import (
     kind_of,
     pods_behind,
     pods_of,
+    spec_of_pods,
     unknown_pods,
 )
 
@@ -88,6 +91,9 @@ class Settings:
     container: str = ""
     port: int | None = None
     further_kinds: Mapping[str, Path] = field(default_factory=dict)
+    scrapers: Sequence[str] = ()
+    """Labels of what scrapes, NAME=VALUE, beside those that are known."""
+    mesh_ports: Sequence[int] = ()
     pod: PodSettings = field(default_factory=PodSettings)
 
 
@@ -148,6 +154,7 @@ def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
             work.done.refused.append(f"{called(way.pods.one)}: {error}")
     for pods in before:
         work.lead(pods)
+    work.let_scrapers_in()
     for each in work.edited.values():
         each.sign()
     work.done.changed = [each for each in work.edited.values() if each.forward]
@@ -235,7 +242,8 @@ def _refuse_unknown(objects: Sequence[Object], workloads: Sequence[Pods], settin
             kind = one.get("kind")
             if kind_of(one, settings.further_kinds) is None:
                 done.refused.append(
-                    f"{called(one)}: this kind is not known; if it has a pod's spec, say where: --pod-spec-path={kind}=spec.template.spec"
+                    f"{called(one)}: this kind is not known; if it has a pod's spec, say where:"
+                    f" --pod-spec-path={kind}={spec_of_pods(one) or 'spec.template.spec'}"
                 )
             else:
                 done.refused.append(f"{called(one)}: it describes no pod of its own; label what makes its pods")
@@ -366,8 +374,7 @@ class _Work:
         if not way.takes_port:
             self._turn(way)
         self._let_pass(labels, place, Moved(found.port, before, (listens, engine), named_ports(pods.spec)))
-        for one in self.objects if listens != found.port else ():
-            self._say(*(other_policy(one, found.port) if in_place(one, place) else ()), indent="  ")
+        self._told_elsewhere(way, before)
 
     def _turn(self, way: _Way) -> None:
         """Turn the numbers that lead there; what stands elsewhere is told."""
@@ -407,9 +414,34 @@ class _Work:
             by_number = is_policy(one) and next(
                 let_pass(one, moved, dict(pods.labels), near=same_place(one, pods.one)), None
             )
-            if by_number or (same_place(one, pods.one) and other_policy(one, found.port)):
+            near = [one] if same_place(one, pods.one) else []
+            if by_number or any(token for _, token, _ in places(near, pods.labels, routes, {str(found.port)})):
                 return f"{called(one)} names the number {found.port}"
         return ""
+
+    def _told_elsewhere(self, way: _Way, before: Mapping[str, int]) -> None:
+        """Follow or tell all else that names the engine's port. `before`: the ports of the pods by their names, as they were."""
+        pods, was, annotations = way.pods, way.found.port, (*way.pods.place.metadata, "annotations")
+        now, after = (ports_of(pods) or (was, TRAFFIC))[1], named_ports(pods.spec)
+        tokens = {str(was): was} | {name: after.get(name, was) for name, number in before.items() if number == was}
+        near = [one for one in self.objects if same_place(one, pods.one)]
+        self._say(*followed(self.edited[id(pods.one)], annotations, was, now), indent="  ")
+        self._say(*told_elsewhere(near, dict(pods.labels), way.routes, tokens, now), indent="  ")
+
+    def let_scrapers_in(self) -> None:
+        """Let what scrapes reach the admin port of each pod with a sidecar, or name it as closed."""
+        for pods in self.wanted:
+            labels, place, names = dict(pods.labels), namespace_of(pods.one), named_ports(pods.spec)
+            for one in self.objects:
+                if not is_choosing(one, labels, place):
+                    continue
+                if lacks := rule_for_scrapers(one, names, self.settings.scrapers, self.settings.mesh_ports):
+                    edited = self.edited[id(one)]
+                    edited.rests_on(("spec", "podSelector"), ("spec", "ingress"))
+                    edited.append(("spec", "ingress"), lacks)
+                    self._say(f"{called(one)} lets in port {ADMIN} for {json.dumps(lacks['from'])}")
+            if closed := closed_by(labels, place, names, self.objects):
+                self._say(f"{called(pods.one)}: port {ADMIN} is closed to what scrapes it, by {closed}: {LET_IN}")
 
     def _rests_on(self, way: _Way) -> None:
         """The container of the engine, how its port is known, the template of the pods that serve, and the labels by which they are found."""

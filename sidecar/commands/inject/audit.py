@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from sidecar.commands.inject.attaching import ASKED, Pods, Settings, asks_by_name, ports_of, workloads_of
 from sidecar.commands.inject.engine_in_pod import engine_of
 from sidecar.commands.inject.manifest_text import Document, Object
-from sidecar.commands.inject.pod_with_sidecar import TRAFFIC
-from sidecar.commands.inject.ways_to_pods import called, namespace_of, routes_to
+from sidecar.commands.inject.pod_with_sidecar import ADMIN, TRAFFIC
+from sidecar.commands.inject.scrapers_way import LET_IN, closed_by
+from sidecar.commands.inject.ways_to_pods import called, named_ports, namespace_of, routes_to
 from sidecar.commands.inject.workload_kinds import containers_in
 
 
@@ -38,6 +39,8 @@ def audited(documents: Sequence[Document]) -> Audit:
             found.attached.append(name)
             found.pods_attached, found.pods = _sum(found.pods_attached, many), _sum(found.pods, many)
             found.faults += _led_past(pods, objects)
+            if closed := closed_by(dict(pods.labels), namespace_of(pods.one), named_ports(pods.spec), objects):
+                found.faults.append((f"{name}: port {ADMIN} is closed to what scrapes it, by {closed}", LET_IN))
         else:
             if has_engine:
                 found.without.append(name)

@@ -86,7 +86,7 @@ class Edited:
 
     def _put(self, path: Path, value: Any, *, made: bool = False) -> None:
         parent, last = owned(self.one, *path[:-1]), path[-1]
-        step = {"op": _PRUNE if made else "remove", "path": _pointer(path), **_mark(value)}
+        step = {"op": _PRUNE if made else "remove", "path": _pointer(path), **({} if made else _mark(value))}
         if isinstance(last, int) and last == len(parent):
             self.forward.append({"op": "add", "path": f"{_pointer(path[:-1])}/-", "value": _plain(value)})
             parent.append(value)
@@ -164,10 +164,10 @@ def _place_of(parent: Any, name: str, step: Mapping[str, Any]) -> Any:
 
 
 def _mark(value: Any) -> dict[str, Any]:
-    """How the value is known again: an element of a list by its name, wherever it stands then, and a plain value by itself."""
-    if isinstance(value, dict):
-        return {"name": value["name"]} if isinstance(value.get("name"), str) else {}
-    return {} if isinstance(value, list) else {"put": value}
+    """How the value is known again: an element of a list by its name, wherever it stands then, and another value by itself."""
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        return {"name": value["name"]}
+    return {} if isinstance(value, list) else {"put": _plain(value)}
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as File
+from typing import Any
 
 from sidecar import __version__
 from sidecar.commands.inject import bypassing, steps_in_order
@@ -35,6 +36,18 @@ _NO_IMAGE = (
     f" repository (docker build -t REGISTRY/llm-phase-sidecar:{__version__} .), push it, and name it here (docs/inject.md)"
 )
 _SPEC_PATH = re.compile(r"(\w+)=([\w-]+(?:\.[\w-]+)*)")
+_RANGE = "REQUEST or REQUEST:LIMIT is meant, in quantities of Kubernetes and no limit below its request, such as"
+_FLAGS_MEANT: tuple[tuple[str, Callable[[Any], object], str], ...] = (
+    ("selector", _EQUALITIES.fullmatch, "NAME=VALUE is meant, with commas between"),
+    ("pod-spec-path", _SPEC_PATH.fullmatch, "KIND=PATH is meant, such as ModelServer=spec.template.spec"),
+    ("engine-port", range(1, 65_536).__contains__, "1 to 65535 are allowed"),
+    ("image", _IMAGE.fullmatch, "registry/name:tag or registry/name@sha256:digest is meant"),
+    ("cpu", is_range, f"{_RANGE} 500m or 1:2"),
+    ("memory", is_range, f"{_RANGE} 1Gi or 128Mi:2Gi"),
+    ("scraper", re.compile(r"[^=,\s]+=[^=,\s]+").fullmatch, "NAME=VALUE is meant"),
+    ("mesh-port", range(1, 65_536).__contains__, "1 to 65535 are allowed"),
+)
+"""Flags with what each of their values must be."""
 
 
 def inject(argv: Sequence[str]) -> int:
@@ -43,36 +56,7 @@ def inject(argv: Sequence[str]) -> int:
     known = _known(inject_parser(), argv)
     if isinstance(known, int):
         return known
-    wrong = [
-        *(
-            []
-            if not known.selector or _EQUALITIES.fullmatch(known.selector)
-            else [f"--selector {known.selector}: NAME=VALUE is meant, with commas between"]
-        ),
-        *(
-            f"--pod-spec-path {each}: KIND=PATH is meant, such as ModelServer=spec.template.spec"
-            for each in known.pod_spec_path
-            if not _SPEC_PATH.fullmatch(each)
-        ),
-        *(
-            []
-            if known.engine_port is None or 0 < known.engine_port < 65_536
-            else [f"--engine-port {known.engine_port}: 1 to 65535 are allowed"]
-        ),
-        *(
-            []
-            if _IMAGE.fullmatch(known.image)
-            else [f"--image {known.image}: registry/name:tag or registry/name@sha256:digest is meant"]
-            if known.image
-            else [_NO_IMAGE]
-        ),
-    ]
-    wrong += [
-        f"--{each} {stated}: REQUEST or REQUEST:LIMIT is meant, in quantities of Kubernetes, such as {such}, and no limit below its request"
-        for each, stated, such in (("cpu", known.cpu, "500m or 1:2"), ("memory", known.memory, "1Gi or 128Mi:2Gi"))
-        if stated and not is_range(stated)
-    ]
-    if wrong:
+    if wrong := _wrong_flags(known):
         return _refused(name, wrong)
     given = _read(name, known.files)
     if isinstance(given, int):
@@ -191,6 +175,15 @@ def _known(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Nam
         return stop.code if isinstance(stop.code, int) else MISUSED
 
 
+def _wrong_flags(known: argparse.Namespace) -> list[str]:
+    wrong = [] if known.image else [_NO_IMAGE]
+    for flag, is_right, meant in _FLAGS_MEANT:
+        stated = getattr(known, flag.replace("-", "_"))
+        listed = stated if isinstance(stated, list) else [stated] if stated not in ("", None) else []
+        wrong += [f"--{flag} {each}: {meant}" for each in listed if not is_right(each)]
+    return wrong
+
+
 def _settings(known: argparse.Namespace) -> Settings:
     labels: Mapping[str, str] = dict(each.split("=", 1) for each in known.selector.split(",")) if known.selector else {}
     kinds: dict[str, Path] = {}
@@ -206,6 +199,8 @@ def _settings(known: argparse.Namespace) -> Settings:
         container=known.engine_container,
         port=known.engine_port,
         further_kinds=kinds,
+        scrapers=known.scraper,
+        mesh_ports=known.mesh_port,
         pod=pod,
     )
 

@@ -98,18 +98,18 @@ def inject_parser() -> argparse.ArgumentParser:
         "--config-map", default="", metavar="NAME", help="a ConfigMap with sidecar.yml (default: none is needed)"
     )
     for name, takes in (("cpu", "CPUs"), ("memory", "memory, as its limit too unless one is given,")):
-        pods.add_argument(
-            f"--{name}",
-            default="",
-            metavar="REQUEST[:LIMIT]",
-            help=f'{takes} that it asks for (default: see docs/inject.md, "What a pod gets")',
-        )
+        told = f'{takes} that it asks for (default: see docs/inject.md, "What a pod gets")'
+        pods.add_argument(f"--{name}", default="", metavar="REQUEST[:LIMIT]", help=told)
     pods.add_argument("--plain", action="store_true", help="a container beside the engine, for Kubernetes before 1.29")
     pods.add_argument(
         "--no-service",
         action="store_true",
         help="what leads traffic stands elsewhere, and will lead to port 8900 when all pods are new",
     )
+    scraper = "a label of what scrapes, or of its namespace, by which a NetworkPolicy admits it; may be repeated"
+    pods.add_argument("--scraper", action="append", default=[], metavar="NAME=VALUE", help=scraper)
+    mesh = "a mesh's own port, such as 15008 or 4143, that what scrapes may reach too: it carries every port; may be repeated"
+    pods.add_argument("--mesh-port", action="append", default=[], type=int, metavar="PORT", help=mesh)
     printed = parser.add_mutually_exclusive_group()
     printed.add_argument("--diff", action="store_true", help="print what would change, and nothing else")
     printed.add_argument(

@@ -44,9 +44,15 @@ _POD_SHAPE: dict[str, Any] = {
     "terminationGracePeriodSeconds": int,
 }
 _METADATA: dict[str, Any] = {"labels": {}, "annotations": {}}
-_SELECTOR_SHAPE: dict[str, Any] = {"matchLabels": {}, "matchExpressions": [{}]}
-_RULES_SHAPE: list[Any] = [{"ports": [{}], "to": [{"podSelector": _SELECTOR_SHAPE}]}]
-_POLICY: dict[str, Any] = {"podSelector": _SELECTOR_SHAPE, "ingress": _RULES_SHAPE, "egress": _RULES_SHAPE}
+_SELECTOR_SHAPE: dict[str, Any] = {"matchLabels": {}, "matchExpressions": [{"values": [str]}]}
+_PEERS: list[Any] = [{"podSelector": _SELECTOR_SHAPE, "namespaceSelector": _SELECTOR_SHAPE}]
+_RULES_SHAPE: list[Any] = [{"ports": [{}], "to": _PEERS, "from": _PEERS}]
+_POLICY: dict[str, Any] = {
+    "podSelector": _SELECTOR_SHAPE,
+    "policyTypes": [str],
+    "ingress": _RULES_SHAPE,
+    "egress": _RULES_SHAPE,
+}
 _LEADS: dict[str, Any] = {"selector": {}, "ports": [{}], "targetPorts": [{}]}
 """A map lists what it may hold, as far as it is read; a list has the shape of each of its members."""
 

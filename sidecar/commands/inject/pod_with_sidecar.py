@@ -248,8 +248,13 @@ def _variables(*sections: str) -> dict[str, str]:
 
 
 def _name_of_port(found: Found) -> str:
-    """Knative reads the protocol from it: `h2c` or `http1`."""
-    return next((str(each["name"]) for each in found.container.get("ports") or () if each.get("name")), "")
+    """Knative reads the protocol from it: `h2c` or `http1`. Raises UnclearError for the first."""
+    name = next((str(each["name"]) for each in found.container.get("ports") or () if each.get("name")), "")
+    if name == "h2c":
+        raise UnclearError(
+            "Knative asks its port by HTTP/2, since it is called h2c, and the sidecar speaks HTTP/1.1: call it http1"
+        )
+    return name
 
 
 def _volumes(settings: PodSettings, led: Led) -> list[Mapping[str, Any]]:

@@ -203,7 +203,7 @@ def other_ports(route: Route, port: int) -> list[int]:
     return [number for each in route.one["spec"].get("targetPorts") or () if (number := each.get("number")) != port]
 
 
-def _covers(entry: Object, port: int, names: Mapping[str, int]) -> bool:
+def covers(entry: Object, port: int, names: Mapping[str, int]) -> bool:
     """Whether an entry of a policy's ports is about this one: by its number, its name, or a range."""
     if entry.get("protocol", "TCP") != "TCP":
         return False
@@ -225,9 +225,9 @@ class Moved:
     def lacks(self, rule: Object) -> list[int]:
         """The ports that a rule of a policy let pass, as it was one port, and does not now."""
         ports = [each for each in rule.get("ports") or () if isinstance(each, dict)]
-        if not any(_covers(each, self.was, self.names) for each in ports):
+        if not any(covers(each, self.was, self.names) for each in ports):
             return []
-        return [port for port in self.now if not any(_covers(each, port, self.names_now) for each in ports)]
+        return [port for port in self.now if not any(covers(each, port, self.names_now) for each in ports)]
 
 
 def let_pass(
@@ -238,7 +238,7 @@ def let_pass(
     An empty place: the rule is about other pods as well, or whose pods it is about cannot be told, so it stays. `near`: it may be in their namespace.
     """
     spec, name = one.get("spec") or {}, called(one)
-    for at, rule in enumerate(spec.get("ingress") or () if near and _chooses(spec.get("podSelector"), labels) else ()):
+    for at, rule in enumerate(spec.get("ingress") or () if near and chooses(spec.get("podSelector"), labels) else ()):
         if lacks := moved.lacks(rule):
             yield ("spec", "ingress", at, "ports"), lacks, f"{name} lets in port {_listed(lacks)} too"
     for at, rule in enumerate(spec.get("egress") or ()):
@@ -260,32 +260,13 @@ def _leads_here(peer: Object, labels: Mapping[str, object], *, near: bool) -> bo
     chosen, elsewhere = peer.get("podSelector") or {}, "namespaceSelector" in peer
     if "podSelector" in peer and not near and not elsewhere:
         return False
-    if not _chooses(chosen, labels):
+    if not chooses(chosen, labels):
         return False
     alone = chosen.get("matchLabels") and not chosen.get("matchExpressions")
     return True if alone and not elsewhere else None
 
 
-_OTHER_POLICIES = (
-    "CiliumNetworkPolicy",
-    "CiliumClusterwideNetworkPolicy",
-    "AuthorizationPolicy",
-    "GlobalNetworkPolicy",
-)
-
-
-def other_policy(one: Object, port: int) -> list[str]:
-    """A policy of another project that names the engine's port: it is told, and stays."""
-    is_other = one.get("kind") in _OTHER_POLICIES or (one.get("kind"), group_of(one)) == (
-        "NetworkPolicy",
-        "crd.projectcalico.org",
-    )
-    if not is_other or not re.search(rf"(?<!\d){port}(?!\d)", json.dumps(one.get("spec"), default=str)):
-        return []
-    return [f"{called(one)} names port {port}, and stays: if it is about these pods, let it let {TRAFFIC} pass too"]
-
-
-def _chooses(selector: object, labels: Mapping[str, object]) -> bool:
+def chooses(selector: object, labels: Mapping[str, object]) -> bool:
     """Whether a policy's selector of pods matches these labels; an empty one matches every pod."""
     if not isinstance(selector, dict):
         return True

@@ -157,8 +157,10 @@ def _described(one: Object, kind: PodKind) -> list[PodPlace]:
     for path in (kind.template, *((kind.otherwise,) if kind.otherwise else ())):
         there = _at(one, path)
         if isinstance(there, dict) and (kind.inline or isinstance(there.get("spec"), dict)):
-            spec, metadata = (path, path) if kind.inline else ((*path, "spec"), (*path, "metadata"))
-            found.append(PodPlace(spec, metadata))
+            # Labels of a template that is a pod's spec itself stand beside it: WorkloadSpec of KServe's LLMInferenceService
+            # (pkg/apis/serving/v1alpha1/llm_inference_service_types.go at 01bfd238).
+            own = path[:-1] if path[-1:] == _TEMPLATE[-1:] else path
+            found.append(PodPlace(path, own) if kind.inline else PodPlace((*path, "spec"), (*path, "metadata")))
     return found
 
 
@@ -176,6 +178,16 @@ def unknown_pods(one: Object) -> PodPlace | None:
     """The pods of a kind that is not in the table, where they stand as nearly every controller has them; None if it has none there."""
     place = PodPlace((*_TEMPLATE, "spec"), (*_TEMPLATE, "metadata"))
     return place if isinstance(place.metadata_in(one).get("labels"), dict) else None
+
+
+def spec_of_pods(one: Object) -> str:
+    """The path at which an object has the spec of a pod, as `--pod-spec-path` takes it; empty if no map of it has containers."""
+    rest: list[tuple[Path, Object]] = [((), one)]
+    for path, node in rest:
+        if isinstance(node.get("containers"), list):
+            return ".".join(map(str, path))
+        rest += [((*path, name), each) for name, each in node.items() if isinstance(each, dict)]
+    return ""
 
 
 def containers_in(spec: Object) -> list[tuple[Path, Object]]:

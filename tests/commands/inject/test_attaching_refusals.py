@@ -122,7 +122,7 @@ def test_a_kind_that_is_not_known_is_told_how_to_name_it() -> None:
 
     assert (
         refused(one)
-        == "ModelServer m: this kind is not known; if it has a pod's spec, say where: --pod-spec-path=ModelServer=spec.template.spec"
+        == "ModelServer m: this kind is not known; if it has a pod's spec, say where: --pod-spec-path=ModelServer=spec.pod.spec"
     )
     assert refused(copy.deepcopy(one), further_kinds={"ModelServer": ("spec", "pod", "spec")}) == ""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.commands.doctor.doctor_command import main as doctor
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.audit import Audit, audited
 from sidecar.commands.inject.manifest_text import read, written
@@ -29,10 +30,15 @@ def of(text: str) -> Audit:
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
 def test_what_inject_writes_has_no_fault(path: Any) -> None:
+    """But a policy that lets nothing in that is known to scrape, which is named."""
     found = of(attached(path.read_text(), every=path.stem != "canary-beside"))
+    closed = path.stem == "extra-init-container"
 
-    assert found.faults == []
+    assert [said for said, _ in found.faults] == [CLOSED] * closed
     assert found.attached
+
+
+CLOSED = "Deployment lmdeploy: port 9901 is closed to what scrapes it, by NetworkPolicy lmdeploy"
 
 
 def test_one_of_many_is_counted_by_its_pods() -> None:
@@ -104,3 +110,21 @@ def test_a_service_by_name_that_comes_later_leads_to_the_sidecar() -> None:
 
     assert of(text).faults == []
     assert attached(text, every=True) == text
+
+
+def test_the_doctor_names_a_closed_port_and_a_file_of_an_odd_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said that all is attached, and of an odd shape a traceback."""
+    file, odd = tmp_path / "closed.yaml", tmp_path / "odd.yaml"
+    text = attached(next(path for path in MANIFESTS if path.stem == "extra-init-container").read_text(), every=True)
+    file.write_text(text)
+    odd.write_text(text.replace("ingress: [", "ingress: 3 # ["))
+    asked = "--sidecar.url=http://127.0.0.1:1"
+    doctor([f"--manifests={file}", asked])
+    said = " ".join(capsys.readouterr().out.split())
+    code = doctor([f"--manifests={odd}", asked])
+    refused = " ".join(capsys.readouterr().err.split())
+
+    assert f"broken attached {CLOSED}" in said
+    assert (code, "NetworkPolicy lmdeploy: spec.ingress is 3, and a list is meant" in refused) == (2, True)

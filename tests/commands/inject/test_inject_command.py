@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,6 +107,32 @@ def test_an_image_that_no_cluster_can_pull_is_refused(flag: list[str], capsys: S
     said = capsys.readouterr()
 
     assert (said.out, "registry" in said.err.lower()) == ("", True)
+
+
+LLM_INFERENCE_SERVICE = """\
+apiVersion: serving.kserve.io/v1alpha1
+kind: LLMInferenceService
+metadata: {name: qwen, labels: {llm-phase-sidecar/attach: "true"}}
+spec:
+  model: {uri: "hf://Qwen/Qwen3-0.6B"}
+  labels: {team: a}
+  template: {containers: [{name: main, image: "vllm/vllm-openai:v0.25.0", args: [--port=8000]}]}
+"""
+
+
+def test_the_hint_for_a_kind_that_is_not_known_leads_to_a_label_that_is_read(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KServe's operator puts `spec.labels` and `spec.annotations` on the pods; a pod's spec itself has neither."""
+    code, _, said = run(["inject"], capsys, monkeypatch, LLM_INFERENCE_SERVICE)
+    (flag,) = re.findall(r"--pod-spec-path=\S+", said)
+    assert (code, flag) == (2, "--pod-spec-path=LLMInferenceService=spec.template")
+
+    code, out, _ = run(["inject", flag], capsys, monkeypatch, LLM_INFERENCE_SERVICE)
+    (one,) = _objects(out)
+    assert (code, one["spec"]["labels"]) == (0, {"team": "a", "llm-phase-sidecar": "attached"})
+    assert {"labels", "annotations", "metadata"} & one["spec"]["template"].keys() == set()
+    assert _objects(run(["uninject"], capsys, monkeypatch, out)[1]) == _objects(LLM_INFERENCE_SERVICE)
 
 
 def test_all_wrong_flags_and_files_are_told_at_once(

@@ -225,17 +225,3 @@ def test_what_states_no_namespace_stands_where_the_rest_does(pods: str, service:
     _, lines = lines_of(named(namespace=pods), leads)
 
     assert any("asks for its number" in line for line in lines)
-
-
-def test_a_policy_of_another_project_is_told_if_it_names_the_engines_port() -> None:
-    def other(port: str) -> dict[str, Any]:
-        rule = {"toPorts": [{"ports": [{"port": port}]}]}
-        return {"apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy", "metadata": {"name": f"p{port}"}, "spec": {"ingress": [rule]}}  # fmt: skip
-
-    fixed = named()
-    fixed["spec"]["template"]["spec"]["containers"][0]["command"] = ["/serve.sh"]
-    _, lines = lines_of(fixed, SERVICE, other("8000"), other("18000"))
-
-    assert [line for line in lines if "Cilium" in line] == [
-        "  CiliumNetworkPolicy p8000 names port 8000, and stays: if it is about these pods, let it let 8900 pass too"
-    ]
