@@ -17,7 +17,7 @@ from typing import Any
 
 Object = dict[str, Any]
 """One object of Kubernetes; ruamel's maps are dicts too."""
-_NO_CHARACTER = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_NO_CHARACTER = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that a YAML stream cannot hold (YAML 1.2.2, 5.1), comments and markers included; a terminal obeys some of them."""
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|$)[^\n]*\n?", re.MULTILINE)
 _KINDS_OF_LISTS = ("List", "ConfigMapList")
@@ -231,4 +231,5 @@ def _json(root: Any, was: str) -> str:
     indent = re.search(r"^([ \t]+)\S", was, re.MULTILINE)
     one_line = "\n" not in was.strip()
     text = json.dumps(root, ensure_ascii=False, indent=None if one_line else (indent[1] if indent else 2))
-    return text + was[len(was.rstrip()) :]
+    text = _NO_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return (text.replace("\n", "\r\n") if "\r\n" in was else text) + was[len(was.rstrip()) :]
