@@ -50,7 +50,7 @@ def fit(container: Object, spec: Object, cpu: str, memory: str) -> list[str]:
     if was == "Guaranteed":
         throttled = f"above {limits['cpu']} CPU it is throttled, which delays every token (--cpu gives it more)"
         return [f"{asked}; its QoS class stays Guaranteed, so these are the sidecar's limits too: {throttled}"]
-    lines = [f"{asked}; its QoS class {'becomes' if was == 'BestEffort' else 'stays'} Burstable"]
+    lines = [f"{asked}; by what is stated here its QoS class {'becomes' if was == 'BestEffort' else 'stays'} Burstable"]
     if "cpu" not in limits and all("cpu" in _resources(each)[1] for each in others):
         refused = "each container has a CPU limit, and the sidecar none, since throttling delays every token: where a ResourceQuota counts"
         lines.append(f"{refused} limits.cpu, the pod is refused; --cpu={requests['cpu']}:1 states one")

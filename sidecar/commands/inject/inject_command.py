@@ -83,7 +83,7 @@ def inject(argv: Sequence[str]) -> int:
         if without_name or not done.changed:
             told = [f"{each}: it has no name, and kustomize finds objects by their names" for each in without_name]
             return _refused(name, told or ["nothing would change, and a component needs a patch"])
-        sys.stdout.write(component(done.changed, shlex.join(["sidecar", "inject", *argv])))
+        sys.stdout.write(component(done.changed, printable(shlex.join(["sidecar", "inject", *argv]))))
         return OK
     return _write(given, diff=known.diff)
 

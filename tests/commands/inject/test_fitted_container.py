@@ -50,7 +50,7 @@ def inject(folder: Path, capsys: Streams, spec: dict[str, Any], flags: Sequence[
     ("spec", "flags", "resources", "told"),
     [
         ({"engine": {"resources": GPU}}, [], ("500m", "128Mi", None, "1Gi"), ["its QoS class becomes Burstable"]),
-        ({"engine": {"resources": LESS}}, [], ("500m", "128Mi", None, "1Gi"), ["500m CPU and 128Mi of memory more; its QoS class stays Burstable", "where a ResourceQuota counts limits.cpu, the pod is refused; --cpu=500m:1 states one"]),
+        ({"engine": {"resources": LESS}}, [], ("500m", "128Mi", None, "1Gi"), ["500m CPU and 128Mi of memory more; by what is stated here its QoS class stays Burstable", "where a ResourceQuota counts limits.cpu, the pod is refused; --cpu=500m:1 states one"]),
         ({"engine": {"resources": LESS}}, ["--cpu=500m:1"], ("500m", "128Mi", "1", "1Gi"), ["stays Burstable"]),
         ({"engine": {"resources": LESS}, "others": [{"name": "x", "image": "x"}]}, [], ("500m", "128Mi", None, "1Gi"), ["stays Burstable"]),
         ({"engine": {"resources": FULL}}, [], ("1", "1Gi", "1", "1Gi"), ["stays Guaranteed", "above 1 CPU it is throttled, which delays every token"]),
