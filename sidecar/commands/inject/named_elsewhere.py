@@ -30,14 +30,14 @@ _OTHER_PROTOCOL = re.compile(r"(?:kubernetes\.io/)?(?:h2c?|http2|grpc|https|tls|
 def followed(edited: Edited, annotations: Path, was: int, now: int) -> Iterator[str]:
     """Add the sidecar's port where an annotation of the pod lists the engine's, and tell one that is a single port."""
     for key, value in dict(edited.get(annotations) or {}).items():
-        listed = [each.strip() for each in str(value).split(",")]
-        if not _KEY_OF_PORT.search(key) or str(was) not in listed:
+        ranges = [(int(first), int(last or first)) for first, last in re.findall(r"(\d+)(?:-(\d+))?", str(value))]
+        if not _KEY_OF_PORT.search(key) or not any(first <= was <= last for first, last in ranges):
             continue
-        if not key.lower().endswith("ports"):
+        if not (key.lower().endswith("ports") and re.fullmatch(r"[\d\s,-]+", str(value))):
             yield f"annotation {key} of its pods names port {was}, and stays: traffic comes to {now}, and what scrapes to {ADMIN}"
             continue
-        if str(now) not in listed:
-            edited.set((*annotations, key), ",".join([*listed, str(now)]))
+        if not any(first <= now <= last for first, last in ranges):
+            edited.set((*annotations, key), f"{value},{now}")
         yield f"annotation {key} of its pods lists port {now}, which is the sidecar's"
 
 

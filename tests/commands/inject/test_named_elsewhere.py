@@ -118,6 +118,7 @@ def test_what_has_the_service_as_its_target_is_told_although_it_names_no_port(in
     assert "GCPBackendPolicy x is about llm, and stays: it meets the sidecar there now" in lines
 
 
+@pytest.mark.parametrize("value", ["9000,8000", "8000", "7990-8010, 9000"])
 @pytest.mark.parametrize(
     "key",
     [
@@ -128,14 +129,14 @@ def test_what_has_the_service_as_its_target_is_told_although_it_names_no_port(in
         "traffic.kuma.io/exclude-inbound-ports",
     ],
 )
-def test_an_annotation_of_the_pod_that_lists_the_port_is_followed(key: str, injected: Injecting) -> None:
+def test_an_annotation_of_the_pod_that_lists_the_port_is_followed(key: str, value: str, injected: Injecting) -> None:
     """Traffic would go past the mesh, or through it, where it did not before."""
-    template, lines = injected(annotations={key: "9000,8000"})
+    template, lines = injected(annotations={key: value})
     (listens,) = [
         port["containerPort"] for port in template["spec"]["initContainers"][-1]["ports"] if port["name"] == "traffic"
     ]
 
-    assert str(listens) in template["metadata"]["annotations"][key].split(",")
+    assert template["metadata"]["annotations"][key] == (value if listens == 8000 else f"{value},{listens}")
     assert f"annotation {key} of its pods lists port {listens}, which is the sidecar's" in lines
 
 
