@@ -30,7 +30,9 @@ _OTHER_PROTOCOL = re.compile(r"(?:kubernetes\.io/)?(?:h2c?|http2|grpc|https|tls|
 def followed(edited: Edited, annotations: Path, was: int, now: int) -> Iterator[str]:
     """Add the sidecar's port where an annotation of the pod lists the engine's, and tell one that is a single port."""
     for key, value in dict(edited.get(annotations) or {}).items():
-        ranges = [(int(first), int(last or first)) for first, last in re.findall(r"(\d+)(?:-(\d+))?", str(value))]
+        ranges = [
+            (int(first), int(last or first)) for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", str(value))
+        ]
         if not _KEY_OF_PORT.search(key) or not any(first <= was <= last for first, last in ranges):
             continue
         if not (key.lower().endswith("ports") and re.fullmatch(r"[\d\s,-]+", str(value))):
