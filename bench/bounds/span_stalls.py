@@ -13,14 +13,12 @@ from itertools import pairwise
 
 from bench.bounds.bound import Bound, longest_step, spread
 from sidecar.otlp.intake import SLICE_SECONDS, Intake
-from sidecar.otlp.limits import MAX_EXPORT_BYTES, MAX_JSON_SPAN_TOKENS, RefusedError
+from sidecar.otlp.limits import MAX_EXPORT_BYTES, RefusedError
 
 
 ROUNDS = 5
 BOUND_MS = 2.0
 CHUNK_BYTES = 64 << 10
-_DECODED = MAX_JSON_SPAN_TOKENS // 2 - 10
-"""Attributes of a span of JSON that is still decoded: each has two brackets, and a few stand around them."""
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -43,11 +41,6 @@ def _spans(count: int, attributes: int) -> bytes:
 
 def hostile_exports() -> dict[str, tuple[bytes, dict[str, bool]]]:
     """Name to body and its encoding; most are as large as the receiver allows, or nearly."""
-    json_spans = {
-        "JSON, spans of 10,000 attributes": b'{"attributes":[' + b"{}," * 10_000 + b"{}]}",
-        "JSON, spans of as many attributes as are decoded": b'{"attributes":[' + b'{"key":"n"},' * _DECODED + b"{}]}",
-    }
-    around = b'{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{},"spans":[%b]}]}]}'
     large = _spans(6000, 19)
     return {
         "512 spans as vLLM sends them": (_spans(512, 15), {}),
@@ -56,8 +49,7 @@ def hostile_exports() -> dict[str, tuple[bytes, dict[str, bool]]]:
         "only fields": (b"\x08\x01" * (MAX_EXPORT_BYTES // 2), {}),
         "only resources": (_field(1, _field(1, b"")) * (MAX_EXPORT_BYTES // 4), {}),
         "a bomb": (gzip.compress(bytes(64 << 20)), {"gzip": True}),
-        "JSON, only brackets": (b'{"a":[' + b"[]," * (MAX_EXPORT_BYTES // 3 - 4) + b"[]]}", {"json": True}),
-    } | {name: (around % b",".join([span] * 100), {"json": True}) for name, span in json_spans.items()}
+    }
 
 
 async def _chunks(body: bytes) -> AsyncIterator[bytes]:

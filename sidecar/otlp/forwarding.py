@@ -50,7 +50,6 @@ class Forward:
         self._minted = minted
         self._sampled = sampled
         self._exported = exported
-        self._dropped = dropped
         self.outbox: Outbox[Waiting] = Outbox(
             "spans.forward_url",
             url,
@@ -76,9 +75,6 @@ class Forward:
         else:
             parent = minted.client.parent_id
         around = received.around
-        if around is None:
-            self._dropped(1)
-            return
         raw = received.raw if parent is None else with_parent(received.raw, parent)
         self.outbox.put((around, raw), size_bytes=len(raw) + len(around.resource) + len(around.scope))
 

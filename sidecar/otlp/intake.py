@@ -14,7 +14,7 @@ from math import inf
 
 from sidecar.budgets.budgets import MOST_SPAN_REQUESTS
 from sidecar.engines.span import Span
-from sidecar.otlp import json_spans, protobuf
+from sidecar.otlp import protobuf
 from sidecar.otlp.inflation import Inflation
 from sidecar.otlp.limits import (
     MAX_DECODED_BYTES,
@@ -67,7 +67,7 @@ class Intake:
         self.found_no_room = 0
         self._until = -inf
 
-    async def take(self, chunks: AsyncIterable[bytes], *, gzip: bool = False, json: bool = False) -> Tally:
+    async def take(self, chunks: AsyncIterable[bytes], *, gzip: bool = False) -> Tally:
         """Hand on every span of the request. Raises RefusedError; spans before the mistake have then been handed on."""
         if self.inside >= MOST_SPAN_REQUESTS:
             self.found_no_room += 1
@@ -81,7 +81,7 @@ class Intake:
                 try:
                     await self._read(chunks, memory, gzip=gzip)
                     async with self._decoding:
-                        await self._decode((json_spans if json else protobuf).spans(memory.body(), tally), tally)
+                        await self._decode(protobuf.spans(memory.body(), tally), tally)
                 finally:
                     for _ in memory.give_back():
                         await self._breathe()

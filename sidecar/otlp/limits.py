@@ -1,4 +1,4 @@
-"""Bounds on a request of spans, the same for every encoding and both transports, and the errors that refuse it.
+"""Bounds on a request of spans, the same for both transports, and the errors that refuse it.
 
 Real exporters stay far below all bounds: OpenTelemetry SDKs send batches of 512 spans with at most 128 attributes each.
 A span that exceeds a bound is rejected alone: it is counted and named in `partial_success`. A request that exceeds a
@@ -21,8 +21,6 @@ MAX_SPANS = 10_000
 MAX_FIELDS = 1_000_000
 """Protobuf fields read in one request: up to a second of work, which slices with rests between them spread over three; no
 slice holds the loop longer than one field or span needs. 10,000 spans of 25 attributes have as many."""
-MAX_JSON_TOKENS = 1_000_000
-"""The same bound for JSON, in strings and brackets."""
 MAX_SPAN_FIELDS = 1024
 """Fields of one span, four for each attribute included, but not those inside events and links: under 1 ms of work."""
 MAX_ATTRIBUTES = 128
@@ -30,17 +28,12 @@ MAX_ATTRIBUTES = 128
 MAX_SPAN_BYTES = 1 << 20
 MAX_AROUND_BYTES = 64 << 10
 """Bytes of one resource or of one scope."""
-MAX_JSON_SPAN_BYTES = 32 << 10
-"""A span of JSON is decoded in one call, which takes up to 1 ms for this many bytes."""
-MAX_JSON_SPAN_TOKENS = 4096
-"""Most strings and brackets of a span that is decoded: 128 attributes with an array of three texts in each have 2,300. The
-decoder makes an object of each pair of brackets, and 10,000 of them, which fit into the bytes, took 0.5 ms."""
 MAX_SPAN_NAME_BYTES = 1024
 MAX_KEY_BYTES = 256
 MAX_VALUE_BYTES = 4096
 """Attributes with a longer key or value are left out, not cut: no engine reports a time in 4 KiB of text."""
 PAUSE_FIELDS = 256
-"""Fields or tokens between two pauses, at which the intake reads the clock."""
+"""Fields between two pauses, at which the intake reads the clock."""
 
 
 class RefusedError(Exception):

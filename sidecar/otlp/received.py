@@ -18,14 +18,14 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSpan:
-    """One well-formed span. A span that came as JSON has no bytes to send on."""
+    """One well-formed span."""
 
     span: Span
-    body: Body = b""
+    body: Body
     """The whole request, until its last span has been handed on; the span's own fields lie from `start` to `end`."""
-    start: int = 0
-    end: int = 0
-    around: Surroundings | None = None
+    start: int
+    end: int
+    around: Surroundings
 
     @property
     def raw(self) -> bytes:

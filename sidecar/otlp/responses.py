@@ -1,7 +1,5 @@
 """Answers to requests of spans: ExportTraceServiceResponse, google.rpc.Status (OTLP 1.x), as they are written and read. Pure."""
 
-import msgspec
-
 from sidecar.otlp.limits import MalformedError, RefusedError, Tally
 from sidecar.otlp.wire_format import LEN, VARINT, Fields, message, varint
 
@@ -10,20 +8,15 @@ ANSWER_FIELDS = 64
 """Most fields of a collector's answer: it has three, and a reader of thousands would hold the loop."""
 
 
-def response(tally: Tally, *, json: bool = False) -> bytes:
+def response(tally: Tally) -> bytes:
     """An empty message if no span was rejected; else the number of rejected spans, and the reason for the first."""
-    if json:
-        partial = {"rejectedSpans": str(tally.rejected), "errorMessage": tally.why}
-        return msgspec.json.encode({"partialSuccess": partial} if tally.rejected else {})
     if not tally.rejected:
         return b""
     return message(1, varint(1 << 3) + varint(tally.rejected) + message(2, tally.why.encode()))
 
 
-def status(error: RefusedError, *, json: bool = False) -> bytes:
+def status(error: RefusedError) -> bytes:
     """The body of a refusal: the error's code and text."""
-    if json:
-        return msgspec.json.encode({"code": error.code, "message": str(error)})
     return varint(1 << 3) + varint(error.code) + message(2, str(error).encode())
 
 

@@ -1,19 +1,17 @@
-"""The readers of spans: OTLP in protobuf and in JSON, and the inflation of a compressed body.
+"""The readers of spans: OTLP in protobuf, and the inflation of a compressed body.
 
-Google's protobuf, Python's json and zlib read the same bytes: each span that is taken must be one of theirs, in their order,
+Google's protobuf and zlib read the same bytes: each span that is taken must be one of theirs, in their order,
 and each of theirs is taken or counted as rejected.
 """
 
 import gzip
-import json
 import zlib
-from typing import Any
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from sidecar.otlp import json_spans, protobuf
+from sidecar.otlp import protobuf
 from sidecar.otlp.inflation import PIECE_BYTES, Inflation
 from sidecar.otlp.limits import MAX_DECODED_BYTES, MalformedError, RefusedError, Tally, TooLargeError
 from tests.fuzz.target import Target, cuts
@@ -69,46 +67,6 @@ def check_protobuf(data: bytes) -> None:
     assert [_id(Span.FromString(part).trace_id) for part in raw] == [one[0] for one in found], (
         "other bytes would be sent on"
     )
-
-
-# --- OTLP/JSON -----------------------------------------------------------------------------------------------------------
-
-
-class _TwiceError(ValueError):
-    """The text has what JSON leaves open: a name twice."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    said = dict(pairs)
-    if len(said) < len(pairs):
-        raise _TwiceError
-    return said
-
-
-def check_json_spans(data: bytes) -> None:
-    tally, found = Tally(), []
-    try:
-        for received in json_spans.spans(data, tally):
-            if received is not None:
-                found.append((received.span.trace_id, received.span.span_id, received.span.name))
-                assert 0 <= received.span.start_unix_nano < 1 << 64
-    except RefusedError:
-        return
-    try:
-        said = json.loads(data, object_pairs_hook=_object)
-    except (ValueError, RecursionError):
-        return  # what is stepped over is checked for brackets only
-    stated = [
-        span
-        for resource in (said or {}).get("resourceSpans") or ()
-        for scope in (resource or {}).get("scopeSpans") or ()
-        for span in (scope or {}).get("spans") or ()
-    ]
-    assert len(found) + tally.rejected == len(stated), "a span is neither taken nor rejected"
-    ids = iter(
-        [(str(span.get("traceId")).lower(), span.get("name") or "") for span in stated if isinstance(span, dict)]
-    )
-    assert all((trace_id, name) in ids for trace_id, _, name in found), "json reads another span"
 
 
 # --- gzip ----------------------------------------------------------------------------------------------------------------
@@ -172,34 +130,6 @@ def _request() -> bytes:
     return written
 
 
-_JSON = (
-    b'{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"sglang"}}]},"scopeSpans":'
-    b'[{"scope":{"name":"x"},"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331",'
-    b'"parentSpanId":"","name":"n","startTimeUnixNano":"1","endTimeUnixNano":2,"attributes":[{"key":"k","value":'
-    b'{"intValue":"-1"}},{"key":"d","value":{"doubleValue":"NaN"}}]}]}]}]}'
-)
-_JSON_WORDS = (
-    *(
-        b'"resourceSpans":[',
-        b'"scopeSpans":[',
-        b'"spans":[',
-        b'"resource":',
-        b'"scope":',
-        b'"traceId":"',
-        b'"spanId":"',
-    ),
-    *(
-        b'"parentSpanId":',
-        b'"attributes":[',
-        b'"value":{',
-        b'"intValue":',
-        b'"doubleValue":"-Infinity"',
-        b"null",
-        b"{}",
-    ),
-    *(b'"startTimeUnixNano":"', b"18446744073709551616", b"\\ud800", b"]}", b'"boolValue":true'),
-)
-
 SPANS = (
     Target(
         "otlp_protobuf",
@@ -208,7 +138,6 @@ SPANS = (
         (b"\x0a\x10", b"\x12\x08", b"\x12\x09\x21"),
         512,
     ),
-    Target("otlp_json", check_json_spans, (_JSON, _JSON.replace(b'"scope":{"name":"x"},', b"")), _JSON_WORDS, 768),
     Target(
         "inflation",
         check_inflation,

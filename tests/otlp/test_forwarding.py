@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from sidecar.classify.trace import Minted, TraceContext
-from sidecar.otlp import json_spans, outbox, protobuf
+from sidecar.otlp import outbox, protobuf
 from sidecar.otlp.forwarding import MOST_FORWARDED, EveryTrace, Forward
 from sidecar.otlp.limits import Tally
 from sidecar.otlp.outbox import BATCH_SPANS
 from tests.support.certificates import Authority
 from tests.support.collector import Collector, Said, partly
-from tests.support.otlp import PARENT, SPAN, TRACE, json_of, request_of
+from tests.support.otlp import PARENT, SPAN, TRACE, request_of
 
 
 MINTED = "1111111111111111"
@@ -252,14 +252,3 @@ def test_a_collector_that_is_not_there_fills_a_bounded_queue(monkeypatch: pytest
         await asyncio.gather(task, return_exceptions=True)
 
     play(scenario, monkeypatch)
-
-
-def test_spans_that_came_as_json_stay_here_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(sending: Sending) -> None:
-        for received in json_spans.spans(json_of(request_of({})), Tally()):
-            if received is not None:
-                sending.forward.offer(received)
-
-        assert sending.counted == {"sent": 0, "dropped": 1}
-
-    play(scenario, monkeypatch, sampled=True)

@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.config import values as config_values
 from sidecar.config.file import ConfigErrors, load
-from tests.support.otlp import TRACE, json_of, many_attributes, request_of
+from tests.support.otlp import TRACE, many_attributes, request_of
 from tests.support.plain_engine import plain_answer, plain_engine
 from tests.support.ports import free_port
 from tests.support.sidecar_process import SidecarProcess, running_sidecar
@@ -212,8 +212,8 @@ async def _abuse(session: aiohttp.ClientSession, sidecar: SidecarProcess) -> Non
         (many_attributes(70_000), protobuf, 200),
         (b"\x08\x01" * 500_000, protobuf, 200),
         (os.urandom(100_000) + b"\xff", protobuf, 400),
-        (json_of(request_of(*[{}] * 200)), {"Content-Type": "application/json"}, 200),
-        (b"[" * 100_000, {"Content-Type": "application/json"}, 400),
+        (request_of(*[{}] * 200).SerializeToString(), protobuf, 200),
+        (b"[" * 100_000, {"Content-Type": "application/json"}, 415),
     ]
 
     async def send(body: bytes, headers: dict[str, str]) -> int:

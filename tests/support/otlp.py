@@ -1,14 +1,11 @@
-"""OTLP requests of spans as OpenTelemetry's own messages, in both encodings, and hostile ones written by hand.
+"""OTLP requests of spans as OpenTelemetry's own messages, and hostile ones written by hand.
 
 Knows opentelemetry-proto (a development dependency) and nothing of the sidecar.
 """
 
-import base64
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
@@ -76,18 +73,6 @@ def request_of(
         for key, value in (ATTRIBUTES if attributes is None else attributes).items():
             fill(span.attributes.add(key=key).value, value)
     return request
-
-
-def json_of(request: Any) -> bytes:
-    """The request as OTLP/JSON: protobuf's JSON, but with ids in hex."""
-
-    def hexed(value: Any) -> Any:
-        if isinstance(value, dict):
-            ids = ("traceId", "spanId", "parentSpanId")
-            return {k: base64.b64decode(v).hex() if k in ids else hexed(v) for k, v in value.items()}
-        return [hexed(each) for each in value] if isinstance(value, list) else value
-
-    return json.dumps(hexed(MessageToDict(request))).encode()
 
 
 def varint(value: int) -> bytes:
