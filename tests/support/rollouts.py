@@ -12,7 +12,8 @@ from typing import Any
 
 
 Objects = Sequence[Any]
-_TEMPLATES = {
+_TEMPLATES: dict[str, tuple[str | int, ...]] = {
+    "DynamoGraphDeployment": ("spec", "components", 0, "podTemplate"),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
     "Pod": (),
     "InferenceService": ("spec", "predictor"),
@@ -102,7 +103,10 @@ def templates(objects: Objects) -> list[Template]:
             continue
         node: Any = one
         for step in place:
-            node = node.get(step, {}) if isinstance(node, dict) else {}
+            try:
+                node = node[step]
+            except (KeyError, IndexError, TypeError):
+                node = {}
         spec = node if one["kind"] == "InferenceService" else node.get("spec", {})
         if isinstance(spec, dict) and (spec.get("containers") or spec.get("model")):
             labels = (node.get("metadata") or {}).get("labels") or {}
@@ -131,13 +135,30 @@ def routes(objects: Objects) -> dict[str, tuple[Any, list[object]]]:
 
 def reached(objects: Objects, template: Template) -> dict[tuple[str, int, bool], str | None]:
     """The process that answers in this pod, for each port of each object that leads to it, on clusters before 1.32 and since."""
-    return {
-        (name, at, since): template.listening().get(template.resolved(each, since_132=since) or 0)
-        for name, (selector, asked) in routes(objects).items()
-        if selector.items() <= template.labels.items()
-        for at, each in enumerate(asked)
-        for since in (False, True)
-    }
+    found: dict[tuple[str, int, bool], str | None] = {}
+    for name, (selector, asked) in routes(objects).items():
+        for at, each in enumerate(asked if selector.items() <= template.labels.items() else ()):
+            for since in (False, True):
+                port = template.resolved(each, since_132=since)
+                comes = port is not None and let_in(objects, template, port, since_132=since)
+                found[name, at, since] = template.listening().get(port or 0) if comes else None
+    return found
+
+
+def let_in(objects: Objects, template: Template, port: int, *, since_132: bool) -> bool:
+    """Whether the policies of these pods let a client of theirs reach this port; a pod that none selects is open."""
+    specs = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
+    chosen = [each for each in specs if each["podSelector"].get("matchLabels", {}).items() <= template.labels.items()]
+    return not chosen or any(
+        not rule.get("ports")
+        or any(
+            (low := template.resolved(each["port"], since_132=since_132)) is not None
+            and low <= port <= each.get("endPort", low)
+            for each in rule["ports"]
+        )
+        for each in chosen
+        for rule in each.get("ingress", ())
+    )
 
 
 def strategies() -> dict[str, list[tuple[int, int]]]:

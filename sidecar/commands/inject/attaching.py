@@ -408,6 +408,10 @@ class _Work:
                 return f"port {name} is in several containers, or not in the engine's"
         if names and pods.spec.get("hostNetwork"):
             return "its ports are its node's"
+        if names and any(
+            port.get("containerPort") == TRAFFIC for each in everywhere for port in each.get("ports") or ()
+        ):
+            return f"another container has port {TRAFFIC}"
         after = {**named_ports(pods.spec), **dict.fromkeys(names, TRAFFIC)}
         moved = Moved(found.port, named_ports(pods.spec), (TRAFFIC,), after)
         for one in self.objects if names else ():

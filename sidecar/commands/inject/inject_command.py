@@ -260,15 +260,16 @@ def _write(documents: Sequence[Document], *, diff: bool) -> int:
 
 
 def _write_folder(name: str, out: str, texts: Mapping[str, str]) -> int:
-    """The files of a folder; a file that another has made, or a step of another time, is refused."""
+    """The files of a folder. One that is there and is none of these, or was not made by this command, is refused."""
     folder = File(out)
     try:
-        there = [path for path in folder.glob("**/*") if path.is_file()]
-        foreign = [path for path in there if steps_in_order.MADE not in path.read_text(errors="replace")[:100]]
-        others = [path for path in there if path.relative_to(folder).as_posix() not in texts and path not in foreign]
-        if foreign or others:
-            told = [f"{path} is there, and this command has not made it" for path in foreign]
-            return _refused(name, [*told, *(f"{path} is of another time: remove it" for path in others)])
+        there = {path.relative_to(folder).as_posix(): path for path in folder.glob("**/*") if path.is_file()}
+        if other := [
+            f"{path} is there, and this command would not write it, or has not: remove it, or name another folder"
+            for relative, path in there.items()
+            if relative not in texts or steps_in_order.MADE not in path.read_text(errors="replace")[:100]
+        ]:
+            return _refused(name, other)
         for relative, text in texts.items():
             path = folder / relative
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,11 @@ Each manifest goes through the command, and its folders through a model of Kuber
 template without us each ready pod is reached; so as many endpoints are ready as then, if each of them is reached here.
 """
 
+import contextlib
+import copy
+import io
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,10 @@ import pytest
 import yaml
 
 from sidecar.cli import main
+from sidecar.commands.inject.bypassing import commands
+from sidecar.commands.inject.manifest_text import read
+from sidecar.commands.inject.workload_kinds import DYNAMO, POD_KINDS, Led, PodKind
+from tests.support.imports import CHECKOUT
 from tests.support.kustomize import MANIFESTS
 from tests.support.rollouts import Objects, Template, applied, engines_port, instants, reached, routes, templates
 
@@ -165,3 +173,221 @@ def test_the_engines_own_probes_ask_the_engine_and_never_the_proxy(path: Path, t
         for pod in templates(step):
             if pod.sidecar is not None:
                 assert {port for _, port in asked_by_probes(pod)} <= {engines_port(pod.engine)}
+
+
+# --- a table of what leads to pods, by every engine that moves and that does not --------------------------------------------
+
+
+ENGINES: dict[str, dict[str, Any]] = {
+    "a flag": {"image": "vllm/vllm-openai", "args": ["--model=m", "--port=8000"]},
+    "its usual port": {"image": "vllm/vllm-openai", "args": ["--model=m"]},
+    "a shell": {"image": "vllm/vllm-openai", "command": ["sh", "-c", "exec vllm serve m"]},
+    "a variable": {"image": "x/text-generation-inference", "env": [{"name": "PORT", "value": "8000"}]},
+    "a script": {"image": "vllm/vllm-openai", "command": ["/serve.sh"]},
+}
+"""By the way in which it is told its port, which is 8000; the script cannot be told another."""
+
+
+def service(name: str, *targets: Any, **spec: Any) -> dict[str, Any]:
+    ports = [
+        {"name": f"p{at}", "port": 8000 + at, **({} if each is None else {"targetPort": each})}
+        for at, each in enumerate(targets)
+    ]
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"selector": {"app": "llm"}, "ports": ports, **spec}}  # fmt: skip
+
+
+def policy(*ports: Any) -> dict[str, Any]:
+    rules = [{"ports": [{"protocol": "TCP", **each} for each in ports]}]
+    return {
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "guard"},
+        "spec": {"podSelector": {"matchLabels": {"app": "llm"}}, "policyTypes": ["Ingress"], "ingress": rules},
+    }  # fmt: skip
+
+
+POOL = {
+    "apiVersion": "inference.networking.k8s.io/v1", "kind": "InferencePool", "metadata": {"name": "pool"},
+    "spec": {"selector": {"matchLabels": {"app": "llm"}}, "targetPorts": [{"number": 8000}], "endpointPickerRef": {"name": "epp"}},
+}  # fmt: skip
+HEADLESS = service("pods", None, clusterIP="None")
+LEADS: dict[str, list[dict[str, Any]]] = {
+    "a name": [service("s", "http")],
+    "a number": [service("s", 8000)],
+    "its own number": [service("s", None)],
+    "both": [service("s", "http"), service("t", 8000)],
+    "both in one": [service("s", "http", 8000)],
+    "a name, and headless": [service("s", "http"), HEADLESS],
+    "headless": [HEADLESS],
+    "a pool": [POOL],
+    "a pool and a name": [POOL, service("s", "http")],
+    "nothing": [],
+    "a name behind a policy by name": [service("s", "http"), policy({"port": "http"})],
+    "a name behind a policy by number": [service("s", "http"), policy({"port": 8000})],
+    "a number behind a policy by number": [service("s", 8000), policy({"port": 8000})],
+    "a number behind a policy by name": [service("s", 8000), policy({"port": "http"})],
+    "a number behind a range": [service("s", 8000), policy({"port": 8000, "endPort": 8100})],
+}
+BESIDE: dict[str, dict[str, Any]] = {
+    "alone": {},
+    "beside a container with the name": {"second": {"name": "ui", "image": "x/ui", "ports": [{"name": "http", "containerPort": 3000}]}},
+    "on the node's network": {"hostNetwork": True},
+    "with a port of the node": {"hostPort": 80},
+    "on the second of two containers": {"first": {"name": "dcgm", "image": "x/dcgm-exporter", "ports": [{"name": "metrics", "containerPort": 9400}]}},
+    "beside another container on 8900": {"second": {"name": "client", "image": "x/client", "ports": [{"containerPort": 8900}]}},
+}  # fmt: skip
+
+
+def workload(kind: PodKind, engine: dict[str, Any], beside: Any = None, *, name: str = "llm") -> dict[str, Any]:
+    """An object of this kind with one engine on port 8000, which asks itself by the name and by the number."""
+    beside = beside or {}
+    port = {"name": "http", "containerPort": 8000, **({"hostPort": beside["hostPort"]} if "hostPort" in beside else {})}
+    container = {
+        "name": "engine", **engine, "ports": [port],
+        "readinessProbe": {"httpGet": {"path": "/health", "port": "http"}},
+        "livenessProbe": {"httpGet": {"path": "/health", "port": 8000}},
+    }  # fmt: skip
+    spec: dict[str, Any] = {
+        "containers": [
+            *([beside["first"]] if "first" in beside else ()),
+            container,
+            *([beside["second"]] if "second" in beside else ()),
+        ],
+        **({"hostNetwork": True} if "hostNetwork" in beside else {}),
+    }
+    metadata = {"labels": {"app": "llm"}}
+    one: dict[str, Any] = {
+        "apiVersion": f"{kind.group}/v1" if kind.group else "v1",
+        "kind": kind.kind,
+        "metadata": {"name": name},
+    }
+    if kind is DYNAMO:
+        frontend = {"name": "Frontend", "type": "frontend", "podTemplate": {"metadata": metadata, "spec": spec}}
+        return {**one, "apiVersion": "nvidia.com/v1beta1", "spec": {"components": [frontend]}}
+    if kind.inline:
+        return {**one, "apiVersion": f"{kind.group}/v1beta1", "spec": {"predictor": {**metadata, **spec}}}
+    below: Any = {"metadata": metadata, "spec": spec}
+    for step in reversed(kind.template):
+        below = {step: below}
+    return {**one, **below, "metadata": {**one["metadata"], **(metadata if not kind.template else {})}}
+
+
+DEPLOYMENT = PodKind("apps", "Deployment", ("spec", "template"))
+
+
+def tried(before: Objects, folder: Path) -> list[Objects] | str:
+    """The steps, or the refusal."""
+    folder.mkdir()
+    (folder / "given.yaml").write_text(text_of(before))
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        code = main(["inject", "--all", "--image=r/s:1", f"--out={folder / 'out'}", str(folder / "given.yaml")])
+    if code:
+        return " ".join(said.getvalue().split())
+    return [objects_of(path.read_text()) for path in sorted((folder / "out").glob("*/manifests.yaml"))]
+
+
+@pytest.mark.parametrize(
+    "beside", [each if each == "alone" else pytest.param(each, marks=pytest.mark.long) for each in BESIDE]
+)
+@pytest.mark.parametrize("leads", LEADS)
+def test_whatever_leads_to_an_engine_leads_to_it_at_each_instant_in_and_out_and_past(
+    leads: str, beside: str, tmp_path: Path
+) -> None:
+    """A refusal says what to do; where no Service leads to an engine that can be told another port, there is none."""
+    for name, engine in ENGINES.items():
+        before = objects_of(text_of([workload(DEPLOYMENT, engine, BESIDE[beside]), *LEADS[leads]]))
+        steps = tried(before, tmp_path / f"in {name}")
+        if isinstance(steps, str):
+            assert (name, "the sidecar must take the engine's port, and" in steps or "uses port 8900" in steps) == (
+                "a script",
+                True,
+            ), steps
+            continue
+        after: Objects = before
+        for step in steps:
+            after = applied(after, step)
+        out = played("uninject", text_of(after), tmp_path / f"out {name}")
+        there: Objects = after
+        for step in out:
+            there = applied(there, step)
+
+        assert (name == "a script") >= (len(steps) > 1)
+        assert lost(before, steps, IN_ANY_WAY if len(steps) > 1 else THROUGH) == set()
+        assert lost(after, out, IN_ANY_WAY) == set()
+        assert [without_wave(one) for one in there] == before
+        past(after)
+
+
+def past(after: Objects) -> None:
+    """The commands of `bypass` lead all that they name to the engine, and those of `--back` to the sidecar again; each is let in."""
+    documents = read(text_of(after), "after")
+    for back in (False, True):
+        told, _ = commands(documents, back=back)
+        patched = copy.deepcopy(after)
+        for command in told:
+            words = shlex.split(command)
+            one = next(
+                each
+                for each in patched
+                if each["metadata"]["name"] == words[3] and each["kind"] in ("Service", "InferencePool")
+            )
+            for step in json.loads(words[-1]):
+                *way, last = step["path"].split("/")[1:]
+                node: Any = one
+                for each in way:
+                    node = node[int(each)] if isinstance(node, list) else node[each]
+                node[last] = step["value"]
+        named = {shlex.split(command)[3] for command in told}
+        for pod in templates(patched):
+            for (name, at, _), who in reached(patched, pod).items():
+                if name.split()[1] in named and reached(after, pod)[name, at, True]:
+                    assert who == ("sidecar" if back else "engine"), (name, told)
+
+
+@pytest.mark.parametrize("kind", [*POD_KINDS, DYNAMO], ids=lambda kind: f"{kind.kind} of {kind.group or 'core'}")
+@pytest.mark.parametrize("leads", ["a name", "a number", "nothing"])
+def test_every_kind_goes_in_and_out(kind: PodKind, leads: str, tmp_path: Path) -> None:
+    engine = {**ENGINES["its usual port"], **({"args": ["--port=8080"]} if kind.known_port == 8080 else {})}
+    one = workload(kind, engine)
+    if kind.known_port == 8080:
+        one = json.loads(json.dumps(one).replace("8000", "8080"))
+    before = objects_of(text_of([one, *(LEADS[leads] if kind.led in (Led.BY_SERVICES, Led.BY_ADDRESS) else ())]))
+    steps = tried(before, tmp_path / "in")
+    assert not isinstance(steps, str), steps
+    (after,) = steps
+    (out,) = played("uninject", text_of(after), tmp_path / "out")
+
+    assert [pod.sidecar is not None for pod in templates(after)] == [True]
+    assert lost(before, [after], THROUGH) == lost(after, [out], IN_ANY_WAY) == set()
+    assert out == before
+
+
+def test_the_guide_names_every_kind() -> None:
+    table = (CHECKOUT / "docs/inject.md").read_text().partition("## Every kind")[2]
+
+    assert [
+        each.kind for each in (*POD_KINDS, DYNAMO) if f"| `{each.kind}` | {each.group or 'core'} |" not in table
+    ] == []
+
+
+def test_a_kind_that_the_user_names_goes_in_and_out(tmp_path: Path) -> None:
+    one = workload(PodKind("x.io", "ModelServer", ("spec", "pods")), ENGINES["its usual port"])
+    before = [one, service("s", "http")]
+    flags = ("--all", "--image=r/s:1", "--pod-spec-path=ModelServer=spec.pods.spec")
+    (after,) = played("inject", text_of(before), tmp_path / "in", *flags)
+    (out,) = played("uninject", text_of(after), tmp_path / "out")
+
+    assert "sidecar" in json.dumps(after[0]["spec"]["pods"]["spec"]["initContainers"])
+    assert out == before
+
+
+def test_a_canary_beside_pods_without_a_sidecar_loses_none_of_them(tmp_path: Path) -> None:
+    """By name and by number; the others are not touched."""
+    for at, leads in enumerate((service("s", "http"), service("s", 8000))):
+        stable, canary = (workload(DEPLOYMENT, ENGINES["a flag"], name=name) for name in ("stable", "canary"))
+        canary["metadata"]["labels"] = {"llm-phase-sidecar/attach": "true"}
+        before = [stable, canary, leads]
+        (after,) = played("inject", text_of(before), tmp_path / f"in{at}", "--image=r/s:1")
+        (out,) = played("uninject", text_of(after), tmp_path / f"out{at}")
+
+        assert after[0] == stable
+        assert lost(before, [after], THROUGH) == lost(after, [out], IN_ANY_WAY) == set()

@@ -1,0 +1,247 @@
+"""The folders of `--out`, and the refusals where there is no order: through the command, a real shell and kustomize."""
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sidecar.cli import main
+from sidecar.commands.inject.steps_in_order import WAVE
+from tests.support.kustomize import MANIFESTS, keyed, made
+
+
+IMAGE = "--image=r.example.com/s:1"
+TURNED = (MANIFESTS / "redis-beside.yaml").read_text()
+"""TGI's port is 80, so that its Service is turned."""
+Streams = pytest.CaptureFixture[str]
+
+
+def run(argv: Sequence[str], capsys: Streams, monkeypatch: pytest.MonkeyPatch, given: str) -> tuple[int, str, str]:
+    """Exit code, output and error output, of which no line is folded."""
+    monkeypatch.setenv("COLUMNS", "9999")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+    code = main(argv)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def folder(tmp_path: Path, text: str, *flags: str, command: str = "inject") -> Path:
+    """The folder that the command writes for these manifests."""
+    (tmp_path / "given.yaml").write_text(text)
+    words = [IMAGE, "--all", *flags] if command == "inject" else [*flags]
+    assert main([command, *words, f"--out={tmp_path / 'out'}", str(tmp_path / "given.yaml")]) == 0
+    return tmp_path / "out"
+
+
+def objects_in(path: Path) -> list[Any]:
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+def test_in_a_pipe_it_is_refused_with_the_reason_and_both_commands(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, said = run(["inject", IMAGE, "--all"], capsys, monkeypatch, TURNED)
+
+    assert (code, out) == (2, "")
+    assert "Service tgi leads to port 8900 only behind new pods: no ordinary user may listen on port 80" in said
+    assert f"sidecar inject --out=DIR {IMAGE} --all\n" in said
+    assert "sh DIR/apply.sh, which is kubectl apply -f of each folder of DIR in its order" in said
+
+
+def test_what_would_change_may_be_looked_at(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(["inject", IMAGE, "--all", "--diff"], capsys, monkeypatch, TURNED)
+
+    assert (code, "targetPort: 8900" in out) == (0, True)
+
+
+def test_two_folders_and_what_is_said_of_the_way_back(tmp_path: Path, capsys: Streams) -> None:
+    there = folder(tmp_path, TURNED)
+    files = sorted(path.relative_to(there).as_posix() for path in there.rglob("*") if path.is_file())
+    said = " ".join(capsys.readouterr().err.split())
+
+    assert files == ["1-pods/manifests.yaml", "2-traffic/manifests.yaml", "apply.sh", "flux.yaml", "kustomization.yaml"]
+    assert [one["metadata"]["name"] for one in objects_in(there / "2-traffic/manifests.yaml")] == ["tgi"]
+    assert [one["kind"] for one in objects_in(there / "1-pods/manifests.yaml")] == [
+        "Deployment",
+        "Deployment",
+        "Service",
+    ]
+    assert "`kubectl rollout undo` alone is not safe here" in said
+    assert "the way back is `sidecar uninject --out=OTHER DIR/*/manifests.yaml`" in said
+
+
+@pytest.mark.parametrize("name", ["two-services", "redis-beside", "two-models"])
+def test_kustomize_makes_of_the_folder_all_objects(name: str, tmp_path: Path) -> None:
+    """This is the folder as Argo CD reads it."""
+    there = folder(tmp_path, (MANIFESTS / f"{name}.yaml").read_text())
+    every = [one for path in there.glob("*/manifests.yaml") for one in objects_in(path)]
+    single = [each for one in every for each in (one["items"] if one["kind"] == "List" else [one])]
+
+    assert made(there) == keyed(json.loads(json.dumps(single)))
+
+
+PLAYED = "1-pods/manifests.yaml", "2-traffic/manifests.yaml"
+BACK = "1-traffic/manifests.yaml", "2-pods/manifests.yaml"
+
+
+def played(there: Path, tmp_path: Path, *words: str) -> list[list[str]]:
+    """The calls of kubectl that the script makes, in a real shell."""
+    kubectl, noted = tmp_path / "bin" / "kubectl", tmp_path / "noted"
+    kubectl.parent.mkdir(exist_ok=True)
+    kubectl.write_text('#!/bin/sh\nfor each in "$@"; do printf "%s\\037" "$each"; done >> "$NOTED"\necho >> "$NOTED"\n')
+    kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
+    noted.write_text("")
+    env = {"PATH": f"{kubectl.parent}:{os.environ['PATH']}", "NOTED": str(noted)}
+    subprocess.run(["sh", str(there / "apply.sh"), *words], env=env, check=True, timeout=20)
+    return [line.split("\x1f")[:-1] for line in noted.read_text().splitlines()]
+
+
+def test_the_script_waits_for_the_pods_between_the_folders_and_goes_back_in_the_other_order(tmp_path: Path) -> None:
+    there = folder(tmp_path, TURNED)
+    text = "---\n".join(path.read_text() for path in sorted(there.glob("*/manifests.yaml")))
+    (tmp_path / "back").mkdir()
+    back = folder(tmp_path / "back", text, command="uninject")
+
+    assert played(there, tmp_path, "-n", "llm") == [
+        ["apply", "-n", "llm", "-f", PLAYED[0]],
+        ["rollout", "status", "deployment/tgi", "-n", "llm"],
+        ["apply", "-n", "llm", "-f", PLAYED[1]],
+    ]
+    assert played(back, tmp_path) == [["apply", "-f", BACK[0]], ["apply", "-f", BACK[1]]]
+
+
+def changed(change: Callable[[list[Any]], object]) -> str:
+    objects = [one for one in yaml.safe_load_all(TURNED) if one]
+    change(objects)
+    return yaml.safe_dump_all(objects)
+
+
+def test_a_name_that_a_shell_would_read_is_a_word(tmp_path: Path) -> None:
+    def name_it(objects: list[Any]) -> None:
+        objects[0]["metadata"] |= {"name": "a; touch b", "namespace": "$(touch c)"}
+        objects[1]["metadata"]["namespace"] = "$(touch c)"
+
+    calls = played(folder(tmp_path, changed(name_it)), tmp_path)
+
+    assert calls[1] == ["rollout", "status", "deployment/a; touch b", "-n", "$(touch c)"]
+
+
+def test_a_kind_without_a_status_is_waited_for_by_its_pods(tmp_path: Path) -> None:
+    """Kubernetes changes no pod of a ReplicaSet: the loop ends when the user has."""
+    there = folder(tmp_path, changed(lambda objects: objects[0].update(kind="ReplicaSet")))
+    get, wait = played(there, tmp_path)[1:3]
+
+    assert get == ["get", "pods", "-o", "name", "-l", "app=tgi,llm-phase-sidecar!=attached"]
+    assert wait[-3:] == ["pod", "-l", "app=tgi"]
+
+
+@pytest.mark.parametrize(("stated", "wave"), [(None, "1"), ("3", "4"), ("-2", "1"), ("first", "1")])
+def test_a_wave_of_argo_cd_comes_behind_that_of_the_pods(stated: str | None, wave: str, tmp_path: Path) -> None:
+    """The redis has none, which is 0."""
+
+    def state(objects: list[Any]) -> None:
+        objects[0]["metadata"]["annotations"] = {WAVE: stated} if stated else {}
+
+    there = folder(tmp_path, changed(state))
+    (service,) = objects_in(there / PLAYED[1])
+
+    assert service["metadata"]["annotations"][WAVE] == wave
+
+
+def test_flux_has_a_kustomization_for_each_folder_and_the_second_waits_for_the_first(tmp_path: Path) -> None:
+    first, second = objects_in(folder(tmp_path, TURNED) / "flux.yaml")
+
+    assert [one["spec"]["path"].rpartition("/out")[2] for one in (first, second)] == ["/1-pods", "/2-traffic"]
+    assert [one["spec"]["wait"] for one in (first, second)] == [True, True]
+    assert ("dependsOn" in first["spec"], second["spec"]["dependsOn"]) == (False, [{"name": first["metadata"]["name"]}])
+
+
+def test_a_list_is_parted_between_the_folders(tmp_path: Path) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [one for one in yaml.safe_load_all(TURNED) if one]}
+    for text in (json.dumps(listed), yaml.safe_dump(listed)):
+        (tmp_path / text[0]).mkdir()
+        there = folder(tmp_path / text[0], text)
+        assert [one["metadata"]["name"] for one in objects_in(there / PLAYED[1])] == ["tgi"]
+        assert len(objects_in(there / PLAYED[0])) == 3
+
+
+def test_a_folder_of_others_and_steps_of_another_time_are_left_alone(tmp_path: Path, capsys: Streams) -> None:
+    there = folder(tmp_path, TURNED)
+    again = ["inject", "--all", IMAGE, f"--out={there}"]
+    assert main([*again, str(tmp_path / "given.yaml")]) == 0, "the same steps are written anew"
+    (tmp_path / "one-step.yaml").write_text((MANIFESTS / "two-services.yaml").read_text())
+    assert main([*again, str(tmp_path / "one-step.yaml")]) == 2
+    assert f"{there / PLAYED[1]} is there" in " ".join(capsys.readouterr().err.split())
+    (there / "kustomization.yaml").write_text("resources: [mine.yaml]\n")
+
+    assert main([*again, str(tmp_path / "given.yaml")]) == 2
+    assert f"{there / 'kustomization.yaml'} is there" in " ".join(capsys.readouterr().err.split())
+    assert (there / "kustomization.yaml").read_text() == "resources: [mine.yaml]\n"
+
+
+# --- the way back ------------------------------------------------------------------------------------------------------
+
+
+EARLIER = (Path(__file__).parent / "attached_before" / "deployment.yaml").read_text()
+"""Its Service was turned at once."""
+
+
+def test_a_turned_service_goes_back_first_and_not_in_a_pipe(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, said = run(["uninject"], capsys, monkeypatch, EARLIER)
+
+    assert (code, out) == (2, "")
+    assert "Service mistral-7b in default leads to the sidecars until it is turned back" in said
+    assert "sidecar uninject --out=DIR\n" in said
+
+
+def parted(text: str) -> tuple[str, str]:
+    """The Deployment, and its Service."""
+    deployment, service, *_ = [each for each in text.split("---\n") if "kind:" in each]
+    return deployment, service
+
+
+def test_pods_without_what_leads_to_them_are_taken_back_where_that_is_said_to_lead_elsewhere(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment, _ = parted(EARLIER)
+    code, out, said = run(["uninject"], capsys, monkeypatch, deployment)
+    assert (code, out) == (2, "")
+    assert "what leads to port 8900 of Deployment mistral-7b in default is not in these manifests" in said
+
+    code, out, _ = run(["uninject", "--no-service"], capsys, monkeypatch, deployment)
+    assert (code, "sidecar" in out) == (0, False)
+
+
+def test_a_service_that_was_turned_by_hand_is_the_owners_to_lead_back(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment, service = parted(EARLIER)
+    by_hand = {**yaml.safe_load(service)}
+    del by_hand["metadata"]["annotations"]
+    code, out, said = run(["uninject"], capsys, monkeypatch, f"{deployment}---\n{yaml.safe_dump(by_hand)}")
+
+    assert (code, out) == (2, "")
+    assert "leads to port 8900, and `sidecar inject` did not write that: let it lead to port 8000 before" in said
+
+
+def test_a_policy_stays_open_until_the_last_pod_has_lost_its_sidecar(tmp_path: Path) -> None:
+    policy = {
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "p"},
+        "spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}]},
+    }  # fmt: skip
+    there = folder(tmp_path, f"{TURNED}\n---\n{yaml.safe_dump(policy)}")
+    (tmp_path / "back").mkdir()
+    text = "---\n".join(path.read_text() for path in sorted(there.glob("*/manifests.yaml")))
+    back = folder(tmp_path / "back", text, command="uninject")
+
+    assert [one["kind"] for one in objects_in(there / PLAYED[0])][-1] == "NetworkPolicy"
+    assert [one["metadata"]["name"] for one in objects_in(back / "3-policies/manifests.yaml")] == ["p"]
+    assert played(back, tmp_path)[2] == ["rollout", "status", "deployment/tgi"]
