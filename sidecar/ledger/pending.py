@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Generic, TypeVar
 
 from sidecar.ledger.account import Reason
@@ -92,7 +93,10 @@ class _Waiting(Generic[E]):
 
 
 class _Table(Generic[E]):
-    """Waiting requests or reports in the order of arrival, with an index by key."""
+    """Waiting requests or reports in the order of arrival, with an index by key.
+
+    An engine may give one id to all its answers: what is asked for each request takes as long under a key that thousands have.
+    """
 
     def __init__(self) -> None:
         self.waiting: OrderedDict[int, _Waiting[E]] = OrderedDict()
@@ -109,6 +113,28 @@ class _Table(Generic[E]):
     def having(self, keys: Iterable[RequestKey | str]) -> set[int]:
         """Numbers of all entries that have any of these keys."""
         return set().union(*(self._by_key.get(key, ()) for key in keys))
+
+    def has(self, keys: Iterable[RequestKey | str]) -> bool:
+        """Whether an entry has any of these keys."""
+        return any(key in self._by_key for key in keys)
+
+    def first_two(self, keys: Iterable[RequestKey | str]) -> set[int]:
+        """Numbers of entries that have any of these keys: of all if these are none, one or two, else of at least two of them."""
+        return {number for key in keys for number in islice(self._by_key.get(key, ()), 2)}
+
+    def mark_ambiguous(self, keys: Iterable[RequestKey | str]) -> bool:
+        """Mark the entries that share one of these keys with the entry that was just added. Returns whether there are any.
+
+        Where three or more share a key, all but the last to come are marked already.
+        """
+        shared = False
+        for key in keys:
+            numbers = self._by_key[key]
+            if len(numbers) > 1:
+                shared = True
+                for number in numbers if len(numbers) == 2 else (self._numbers,):
+                    self.waiting[number].ambiguous = True
+        return shared
 
     def take(self, number: int) -> _Waiting[E]:
         waiting = self.waiting.pop(number)
@@ -216,11 +242,7 @@ class Pending(Generic[E]):
         """
         keys = tuple(dict.fromkeys(keys))
         number = self._requests.add(_Waiting(entry, keys, trace, at + self.wait_seconds, parts=parts))
-        same = self._requests.having(keys)
-        if len(same) > 1:
-            for each in same:
-                self._requests.waiting[each].ambiguous = True
-        elif self._try(number, at):
+        if not self._requests.mark_ambiguous(keys) and self._try(number, at):
             return
         while len(self._requests.waiting) > self._max_entries:
             self._close(self._requests.oldest(), Reason.TABLE_FULL, at)
@@ -250,7 +272,7 @@ class Pending(Generic[E]):
             self._lost(Lost.TWICE)
             return
         waiting = _Waiting(report, keys, trace, at + self.wait_seconds, part=part)
-        owners = self._requests.having(keys) or self._by_trace(self._requests, trace)
+        owners = self._requests.first_two(keys) or self._by_trace(self._requests, trace)
         if len(owners) > 1:
             self._lost(Lost.AMBIGUOUS)
             return
@@ -294,7 +316,7 @@ class Pending(Generic[E]):
         reports = self._reports.due(at)
         for number in reports[:most]:
             waiting = self._reports.take(number)
-            if any(key in self._expected for key in waiting.keys) or self._requests.having(waiting.keys):
+            if any(key in self._expected for key in waiting.keys) or self._requests.has(waiting.keys):
                 waiting.due_at = at + max(self.wait_seconds, 1.0)
                 self._reports.add(waiting)
             else:
