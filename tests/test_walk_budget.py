@@ -163,7 +163,7 @@ def instructions_of_one_that_waits(*, same_id: bool) -> int:
 
 @pytest.mark.reaches_in
 def test_an_engine_that_gives_one_id_to_all_its_answers_costs_no_more() -> None:
-    """Whose report one is stays open for all of them, and that is found without a walk over them: at most 5 % more."""
+    """A report cannot be joined with any of them, and that is found without a walk over them: at most 5 % more."""
     assert instructions_of_one_that_waits(same_id=True) <= 1.05 * instructions_of_one_that_waits(same_id=False)
 
 

@@ -410,7 +410,9 @@ ENGINE_TRAFFIC_SEEN_RATIO = Gauge(
 ENGINE_REPORT_AGREEMENT_RATIO = Gauge(
     "llm_engine_report_agreement_ratio",
     "Seconds of a phase that the engine reported request by request, over the growth of the engine's own sum for that phase, in"
-    " the last ten minutes of its metrics. 1 is agreement. Below 1, requests bypass the sidecar or have no report.",
+    " the last ten minutes of its metrics. 1 is agreement. Requests and choices without a report took something between nothing and their"
+    " time on the wire: the nearest of these is taken off the sum. Absent while they may have taken more than half of it. Below 1,"
+    " requests bypass the sidecar, or reports say too little.",
     (Label("phase", ("queue", "prefill", "decode")),),
 )
 

@@ -605,9 +605,8 @@ class RequestObserver:
             own_span=own_span,
             notes=self._notes(end),
         )
-        # A choice may finish without a token, and an answer that is not streamed has only finish reasons.
-        choices = max(account.marks.choices, len(timeline.finished))
-        wire = Wire(account.marks, account.streaming, self._response_fields, choices)
+        choices = marks.choices
+        wire = Wire(marks, account.streaming, self._response_fields, choices)
         report = self._engine.speaks.in_band(timeline.extras, wire)
         if report is None and (named := self._shared.timing_header) is not None:
             report = report_in_timing(wire.list_of(named))

@@ -252,7 +252,7 @@ class Timeline:
             paused_seconds=self.paused_seconds,
             output_events=self.output_events,
             is_silent=silent and self.finish is not TOOL_CALLS,
-            choices=len(self._other_choices) + self._first_choice,
+            choices=max(len(self._other_choices) + self._first_choice, len(self.finished)),
             usage=self.usage,
         )
 

@@ -1,6 +1,7 @@
 """Traffic that bypasses the sidecar, and agreement of its phase sums with the engine's: both need enough requests."""
 
 import asyncio
+from collections.abc import Callable
 
 import aiohttp
 import pytest
@@ -26,6 +27,20 @@ from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.support.client import Connection, post
 from tests.support.road import Road, road_to
+from tests.support.slo_walk import (
+    GENEROUS,
+    LAST,
+    REPORT,
+    TOKEN,
+    USAGE,
+    answer,
+    ask,
+    event,
+    play,
+    promising,
+    stream,
+)
+from tests.support.walk import Walk
 
 
 class Comparison:
@@ -193,6 +208,86 @@ def test_only_what_the_engine_said_of_requests_that_ended_well_is_ours() -> None
     }
 
 
+# --- requests without a report, from the wire ----------------------------------------------------------------------------
+
+ENGINE_SECONDS = {Count.QUEUE_SECONDS: 0.35, Count.PREFILL_SECONDS: 0.05, Count.DECODE_SECONDS: 0.2}
+"""The engine's seconds for each choice, as its reports say; its answers take 0.45 s to the first token and 0.2 s more."""
+SAID = (
+    b'{"type":"message_start","message":{"id":"m","usage":{"input_tokens":600,"output_tokens":1}}}',
+    b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}',
+    b'{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}',
+    b'{"type":"message_stop"}',
+)
+SECOND = tuple(each.replace(b'"index":0', b'"index":1') for each in (TOKEN, LAST))
+BOTH = b'{"choices":[%s],"usage":{"prompt_tokens":600,"completion_tokens":4}}' % b",".join(
+    b'{"index":%d,"finish_reason":"stop","message":{"content":"ab"}}' % index for index in range(2)
+)
+
+
+def a_report(walk: Walk) -> int:
+    ask(walk, stream=True)
+    play(walk, REPORT)
+    return 1
+
+
+def a_message(walk: Walk) -> int:
+    """The Messages API states no times."""
+    body = b'{"model":"tiny","stream":true,"max_tokens":9,"messages":[]}'
+    walk.client().send(b"POST /v1/messages HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    stream(walk)
+    walk.clock.later(0.45)
+    walk.engine.send(event(SAID[0]) + event(SAID[1]))
+    walk.clock.later(0.2)
+    walk.engine.send(event(SAID[2]) + event(SAID[3]) + b"0\r\n\r\n")
+    return 1
+
+
+def two_choices(walk: Walk) -> int:
+    ask(walk, stream=True, n=2)
+    stream(walk)
+    walk.clock.later(0.45)
+    walk.engine.send(event(TOKEN) + event(SECOND[0]))
+    walk.clock.later(0.2)
+    walk.engine.send(event(LAST) + event(SECOND[1]) + event(USAGE) + event(b"[DONE]") + b"0\r\n\r\n")
+    return 2
+
+
+def two_at_once(walk: Walk) -> int:
+    ask(walk, n=2)
+    walk.clock.later(0.65)
+    answer(walk, BOTH)
+    return 2
+
+
+def one_that_gives_up(walk: Walk) -> int:
+    """The engine counts its queue, and never reports on it."""
+    client = ask(walk, stream=True)
+    walk.clock.later(0.65)
+    client.lose()
+    return 1
+
+
+@pytest.mark.parametrize("beside", [a_report, a_message, two_choices, two_at_once, one_that_gives_up])
+@pytest.mark.parametrize(("counted", "disagrees"), [(1.0, False), (0.5, True), (2.0, True)])
+def test_requests_without_a_report_make_no_disagreement_and_hide_none(
+    beside: Callable[[Walk], int], counted: float, *, disagrees: bool
+) -> None:
+    """One request in five has none. `counted`: the engine's own seconds, over those that its reports state. The alert asks whether a ratio
+    is more than a tenth away from 1.
+    """
+    walk, tally = promising(GENEROUS), Tally()
+    agreement = Agreement(tally)
+    agreement.read(Growth(dict.fromkeys((Count.REQUESTS, *ENGINE_SECONDS), 0.0)), 0.0, 0)
+    made = sum((a_report if number % 5 else beside)(walk) for number in range(200))
+    for account in walk.accounts:
+        tally.closed(account)
+    grown = {Count.REQUESTS: float(made), **{of: made * counted * each for of, each in ENGINE_SECONDS.items()}}
+    found = agreement.read(Growth(grown), 600.0, 0)
+
+    assert found.traffic_seen == (0.8 if beside is one_that_gives_up else 1.0)
+    assert any(abs(1.0 - ratio) > 0.1 for ratio in found.agreement.values()) is disagrees
+
+
 # --- a simulated engine, half of its clients bypass the sidecar --------------------------------------------------------------
 
 PRESET = Preset(
@@ -208,7 +303,7 @@ PRESET = Preset(
 )
 
 
-async def ask(port: int, requests: int) -> int:
+async def ask_engine(port: int, requests: int) -> int:
     """Number of requests answered: on a starved machine a connect may be given up, and that is no traffic."""
     answered = 0
     for _ in range(requests):
@@ -240,15 +335,15 @@ def test_on_a_simulated_engine_the_share_that_goes_past_is_seen(past: int) -> No
             state_session() as session,
         ):
             direct = int(engine.url.rpartition(":")[2])
-            await ask(direct, 1)  # before it, no count of requests stands on the page
+            await ask_engine(direct, 1)  # before it, no count of requests stands on the page
             metrics, tally, known = Metrics(lanes=["chat"], prompt_buckets=["0-512"]), Tally(), Engine("vllm")
             known.up = True
             recorder = EngineStateRecorder(metrics, Agreement(tally), lambda: (0.0, road.in_flight))
             prober = StateProber(engine.url, known, recorder)
             await prober.probe(session)
             before = await sums_of(engine, session)
-            through = asyncio.gather(*(ask(road.port, 10) for _ in range(16 - past)))
-            around = asyncio.gather(*(ask(direct, 10) for _ in range(past)))
+            through = asyncio.gather(*(ask_engine(road.port, 10) for _ in range(16 - past)))
+            around = asyncio.gather(*(ask_engine(direct, 10) for _ in range(past)))
             seen, unseen = sum(await through), sum(await around)
             await settled(road, 10 * (16 - past))
             for account in road.accounts:
