@@ -3,7 +3,8 @@
 Pure; instants are passed in. Readiness latches once the engine has answered. After that it drops only if several health
 checks in a row (3) have failed *and* no byte has come from the engine for some time (15 s): an engine that streams to a
 hundred clients and is too busy for `/health` is not down, and removing its pod would only move the overload to the next
-one. It drops as well while the engine is stalled: silent for longer than its pending work explains (`pod/liveness/progress.py`).
+one. It drops as well while the engine is stalled: silent for longer than its pending work explains (`pod/liveness/progress.py`), and while
+the pool behind it is gone (`engines/pool_behind.py`).
 """
 
 from enum import StrEnum
@@ -32,7 +33,7 @@ class Readiness:
         self._carries_traffic = carries_traffic
         self.life = Life.SERVING
         self.stalled: str | None = None
-        """The reason why the engine is taken to have stopped in the middle of its work; None while it is not."""
+        """The reason why the engine is taken to have stopped in the middle of its work, or its pool to be gone; None while it is not."""
         self._answered = False
         self._failed_in_a_row = 0
         self._heard_at = float("-inf")

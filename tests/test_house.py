@@ -257,6 +257,7 @@ TESTED_THROUGH = {
     "commands/doctor/gathering.py": "commands/doctor/test_doctor_command.py",
     "engines/kind.py": "engines/test_kinds.py",
     "engines/lmdeploy.py": "engines/reports/test_lone_requests.py",
+    "engines/pool_behind.py": "test_pool_gone.py",
     "engines/probe/state_names.py": "engines/probe/test_state.py",
     "engines/reports/": "engines/test_tensorrt_llm_records.py",
     "engines/triton.py": "engines/test_in_band.py",

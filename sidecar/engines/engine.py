@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from sidecar.engines.kind import UNKNOWN_KIND
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.names import ModelNames
+from sidecar.engines.pool_behind import PoolBehind
 from sidecar.engines.probe.replies import Identity
 from sidecar.engines.usage_asking import UsageAsking
 
@@ -46,10 +47,12 @@ class Engine:
         """It was asked for the page of its reports, and has none: the release is another one."""
         self.reads_sums = False
         """Its page of sums was readable when it was last read, so that a request without a report was not told apart from others."""
-        self.up: bool | None = None
-        """None until asked."""
+        self.pool = PoolBehind()
+        """The pool behind it, if it is a front end."""
+        self._answers: bool | None = None
+        """Whether it answers its health checks; None until asked."""
         self.away: str | None = None
-        """The reason in words why its last health check failed; None where it passed."""
+        """The reason in words why its last health check failed, or why it is taken for down; None where it is not."""
         self.asked_what = False
         """It has answered the questions about its kind, whether or not it was recognised."""
         self.asking = UsageAsking()
@@ -58,6 +61,15 @@ class Engine:
         """Its kind is to be found out; else the config has said it."""
         self._on_models = on_models
         self._names_by_kind()
+
+    @property
+    def up(self) -> bool | None:
+        """Whether it answers its health checks, and has something behind it; None until asked."""
+        return False if self.pool.gone else self._answers
+
+    @up.setter
+    def up(self, answers: bool | None) -> None:
+        self._answers = answers
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -115,8 +127,10 @@ class Engine:
             self._on_models(())
 
     def serves(self, models: Sequence[str], adapters: Sequence[str] = ()) -> None:
-        """The engine stated its models, adapters among them. If the config states them, this changes nothing."""
-        if self.names.list_is(models, adapters) and self._on_models is not None:
+        """The engine stated its models, adapters among them. If the config states them, this changes nothing. Nor does an empty list: the
+        requests of a pool that is gone keep their label.
+        """
+        if models and self.names.list_is(models, adapters) and self._on_models is not None:
             self._on_models(self.names.listed)
 
     def answered(self, asked: str, said: str) -> None:

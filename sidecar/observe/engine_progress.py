@@ -10,6 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from sidecar.engines.engine import Engine
+from sidecar.engines.pool_behind import WHY
 from sidecar.lifecycle import Life, Readiness
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
@@ -96,6 +97,8 @@ class EngineProgress:
             return f"the sidecar is shutting down ({self._readiness.life.value})"
         if not self._sees_output:
             return "no traffic passes the sidecar (--no-proxy), so that the engine's output is not seen"
+        if self._engine.pool.gone:
+            return WHY
         if self._engine.up is None:
             return "the engine has not answered a health check yet"
         # One that leaves its health checks without an answer may hang as a whole: the streams that it left open show it.
@@ -104,7 +107,7 @@ class EngineProgress:
         return "the engine fails its health checks: it is down, or still loads its model"
 
     def _tell(self, progress: Progress) -> None:
-        self._readiness.stalled = progress.reason if progress.stalled else None
+        self._readiness.stalled = progress.reason if progress.stalled or self._engine.pool.gone else None
         self._stalled.set(int(progress.stalled and self._engine.up is True))
         if self._engine.up is not None:
             self._up.child().set(int(self._engine.up and not progress.stalled))

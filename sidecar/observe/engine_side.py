@@ -95,7 +95,7 @@ class EngineSide:
     def closed(self, account: Account) -> None:
         """Take in one settled request. Never raises."""
         try:
-            if account.outcome is Outcome.ENGINE_UNREACHABLE:
+            if account.outcome is Outcome.ENGINE_UNREACHABLE or self.engine.pool.in_doubt:
                 self.prober.not_reached()
             self._tally.closed(account)
             self._advisor.closed(account)

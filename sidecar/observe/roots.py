@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from math import ceil, floor
 from typing import Any
 
+from sidecar.engines.pool_behind import PoolBehind
 from sidecar.history.incident_log import IncidentLog
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
@@ -65,6 +66,8 @@ class Roots:
         self._pod = Pod()
         self.decision = Decision()
         """Its own part, which knows no counter."""
+        self.pool = PoolBehind()
+        """The pool behind the engine: a miss that was turned away waits while that is in doubt."""
         self._open = OpenMisses(self._decide)
         self._silent_seconds = 0.0
         """The engine's silence at the last look: signs are some seconds older."""
@@ -325,12 +328,16 @@ class Roots:
 
     def _decide(self, miss: Miss, at: float) -> bool:
         deadlines = miss.deadlines
+        if miss.turned_away and self.pool.gone:
+            miss.failed = Failed.UNREACHABLE
         if deadlines is None:
             facts = self.decision.facts(self._facts(miss, at), self._backlog.began(miss.received_at), at)
         else:
             facts = self._facts_of_stall(miss, deadlines, at)
-        over = miss.over or at >= miss.missed_at + WAIT_SECONDS
-        if not over and not self._is_clear(self.decision.weighed(facts).weights):
+        late = at >= miss.missed_at + WAIT_SECONDS
+        if miss.turned_away and self.pool.in_doubt and not late:
+            return False
+        if not (miss.over or late) and not self._is_clear(self.decision.weighed(facts).weights):
             return False
         kind = miss.labels, miss.objective, facts
         self._decided[kind] = self._decided.get(kind, 0) + 1

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from sidecar.classify.trace import Minted, TraceContext
 from sidecar.engines.engine import Engine
 from sidecar.engines.kind import UNKNOWN_KIND
+from sidecar.engines.pool_behind import NOT_HERE
 from sidecar.engines.reports.lone_requests import Ending
 from sidecar.engines.span import Span
 from sidecar.ledger.account import Account, Reason
@@ -20,13 +21,13 @@ from sidecar.ledger.ledger import close_ledger, exceeds, ledger_of_span
 from sidecar.ledger.pending import Lost, Pending
 from sidecar.ledger.phase_parts import parts_of
 from sidecar.ledger.report import NO_REPORT, EngineReport, KeyedReport, RequestKey, SpanRequest, span_key, traced_key
-from sidecar.ledger.request_labels import RequestLabels
+from sidecar.ledger.request_labels import OTHER, RequestLabels
 from sidecar.ledger.workers import Workers
 from sidecar.objectives.objective import Objective
 from sidecar.observe.instruments import Instruments
 from sidecar.observe.span_sampling import SpanSampling
 from sidecar.timeline.events import Usage
-from sidecar.timeline.outcome import ENDED_WELL
+from sidecar.timeline.outcome import ENDED_WELL, Outcome
 
 
 MAX_MINTED = 16_384
@@ -73,6 +74,7 @@ class Settlement:
         self.clock = clock
         self._recorder = instruments.recorder
         self._slo = instruments.slo
+        self._slo.pool = self._slo.roots.pool = engine.pool
         self._estimates = instruments.estimates
         self._accounts = instruments.accounts
         self._unix = unix
@@ -251,13 +253,13 @@ class Settlement:
         choices: int = 1,
     ) -> None:
         """One request has ended; its phases are settled now, or when the engine's report has come."""
+        if account.outcome is not ENDED_WELL or not self.engine.pool.trusted:
+            account = self._of_pool(account)
         self._recorder.ended(account, self._unix())
         missed = self._slo.ended(account.key, account, at)
         self.pending.ended(keys)
         if self.mints:
-            for key in keys:
-                if key.kind == "span":
-                    self._over.append((at, key.id))
+            self._over.extend((at, key.id) for key in keys if key.kind == "span")
             if len(self._over) > MAX_MINTED:
                 self._forget_one(self._over.popleft()[1])
         parts = self.engine.speaks.reports_on(choices)
@@ -284,8 +286,18 @@ class Settlement:
             self._settle(account, report, Reason.IN_BAND)
         self.on_ended(Ending(keys, account.marks, account.streaming, at, waits))
 
+    def _of_pool(self, account: Account) -> Account:
+        """Tell the pool of a good answer, or of a refusal: where that is gone, the request has not reached an engine."""
+        if account.outcome is ENDED_WELL:
+            self.engine.pool.served(account.marks.accepted_at)
+        status, ours = account.notes.get("status"), "error" in account.notes
+        if status not in NOT_HERE or ours or account.labels.model == OTHER or not self.engine.pool.refused():
+            return account
+        return replace(account, outcome=Outcome.ENGINE_UNREACHABLE)
+
     def stated(self, account: Account, request: SpanRequest, report: EngineReport, *, at: float) -> None:
         """A request that no hop saw has ended well, as its engine's span states it: it is settled at once. `account`: without a ledger."""
+        self.engine.pool.served(account.marks.accepted_at)
         unix = self._unix()
         self._recorder.stated(account, unix)
         ledger = ledger_of_span(request, report)

@@ -5,10 +5,11 @@ what these decide. Knows no rule and no alert: `alert_rules/` computes burn rate
 Nothing here may affect traffic: an error is counted as `observer_error`.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import product
 
+from sidecar.engines.pool_behind import PoolBehind
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
@@ -24,10 +25,15 @@ from sidecar.observe.roots import Roots
 from sidecar.pod.costs.steps import Stream
 from sidecar.pod.costs.tokens_per_byte import TokensPerByte
 from sidecar.pod.liveness.silence import Flow
+from sidecar.pod.open_misses import WAIT_SECONDS
 from sidecar.pod.usual.baseline import Baseline
 from sidecar.pod.usual.learner import Learner
 from sidecar.pod.usual.learning import Came, Learning
-from sidecar.timeline.outcome import ENDED_WELL
+from sidecar.timeline.outcome import ENDED_WELL, Outcome
+
+
+MOST_TURNED_AWAY = 4096
+"""Above so many that wait to vote, further ones vote at once."""
 
 
 class Slo:
@@ -63,6 +69,10 @@ class Slo:
         """More deadlines have passed than were decided in one turn."""
         self._more_steps = False
         """More steps have ended than were priced in one turn."""
+        self.pool = PoolBehind()
+        """The pool behind the engine."""
+        self._turned_away: deque[tuple[Case, Account, float]] = deque()
+        """Requests that were turned away, and when, while the pool behind the engine was in doubt: they have not voted yet."""
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
         """Called for each request that missed, once it has voted: its last account, and the vote of each objective."""
         self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
@@ -211,6 +221,8 @@ class Slo:
         self._now = at
         again, steps_again = self._more_due or self._more_steps, self._more_steps
         self._contained(self._judged, at)
+        if self._turned_away:
+            self._contained(self._vote_of_turned_away, at)
         self._contained(self._price_steps, at, steps_again, apart)
         self._contained(self._root, at, again)
         return self._more_due or self._more_steps or self.roots.more
@@ -303,8 +315,7 @@ class Slo:
         if case.missed:
             self.roots.ended(key, account, case.aims, second)
         if outcome is not ENDED_WELL:
-            blame = blame_of_outcome(outcome)
-            self._vote(case, account, dict.fromkeys(case.missed, blame))
+            self._vote_of_spoiled(case, account, at)
         elif case.missed:
             self._closing[key] = case
         elif not case.unjudged:
@@ -345,6 +356,19 @@ class Slo:
             self.roots.waited(account.key, objective, blame, self._now)
         if votes:
             self.on_blamed(account, votes)
+
+    def _vote_of_spoiled(self, case: Case, account: Account, at: float) -> None:
+        if account.outcome is Outcome.REJECTED and self.pool.in_doubt and len(self._turned_away) < MOST_TURNED_AWAY:
+            self._turned_away.append((case, account, at))
+        else:
+            self._vote(case, account, dict.fromkeys(case.missed, blame_of_outcome(account.outcome)))
+
+    def _vote_of_turned_away(self, at: float) -> None:
+        """Those that were refused while the pool was in doubt vote once it is not, or when a root would be decided."""
+        waiting, blame = self._turned_away, Blame.ENGINE if self.pool.gone else Blame.QUEUE
+        while waiting and (not self.pool.in_doubt or at >= waiting[0][2] + WAIT_SECONDS):
+            case, account, _ = waiting.popleft()
+            self._vote(case, account, dict.fromkeys(case.missed, blame))
 
     def _judged(self, at: float) -> None:
         self._more_due = self._judge.tick(at)

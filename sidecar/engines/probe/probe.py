@@ -7,7 +7,8 @@ memory or a port of our own tells nothing. A request that found no engine makes 
 sidecar says of the engine is not two seconds behind what its clients see. The kind is asked again
 after the engine was away, after a restart that its counters show, and when its list of models names another kind, again and again
 (`timeline/belief.py`): one answer may come from another server. A round
-has at most seven questions; while the engine leaves some of them without an answer, rounds become rarer.
+has at most seven questions; while the engine leaves some of them without an answer, rounds become rarer. While its pool may be gone
+(`engines/pool_behind.py`), each check asks for the list of models, and for nothing else.
 """
 
 import asyncio
@@ -18,9 +19,10 @@ import structlog
 
 from sidecar.engines.engine import AUTO, NONE, Engine
 from sidecar.engines.kinds import kind_named
+from sidecar.engines.pool_behind import NOT_HERE, WHY
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
-from sidecar.engines.probe.replies import MODELS_PATH, Answer, Answers, models_in
+from sidecar.engines.probe.replies import MODELS_PATH, Answer, Answers, models_in, says_nothing_behind
 from sidecar.engines.probe.unreached import why_unreached
 from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
@@ -34,6 +36,8 @@ MAX_ANSWER_BYTES = 192 << 10
 """Enough for SGLang's /server_info, the longest, and for hundreds of adapters; reading it blocks the loop."""
 MODELS_AGAIN_SECONDS = 60.0
 """LoRA adapters come and go while the engine runs."""
+MAX_HEALTH_BYTES = 4096
+"""A page of health that says that nothing stands behind it is short."""
 REFUSALS = (401, 403)
 NO_MODELS_AGAIN_SECONDS = 5.0
 """While no model is known every request counts as one of `other`: an engine may still load its models, or refuse the question."""
@@ -71,6 +75,10 @@ class Prober:
         """The reason in words why the last check failed."""
         self._was_reached = False
         """A check of this process was answered."""
+        self._was_up: bool | None = None
+        """As it was last told."""
+        self._says_so = False
+        """Its health says that it cannot work, or has nothing behind it, as of the last check."""
         self._lacking = False
         """The last check was not made, for want of a file, memory or a port."""
         self._models_at = float("-inf")
@@ -124,19 +132,22 @@ class Prober:
         self._again_at = float("-inf")
 
     async def ask(self, session: aiohttp.ClientSession) -> None:
-        up = await self._is_up(session)
-        if up is None:
+        answers, pool = await self._is_up(session), self._engine.pool
+        if answers is None:
             return
-        away = None if up else self._away
-        if up != self._engine.up:
-            self._engine.up, self._engine.away = up, away
+        if pool.in_doubt or pool.gone:
+            await self._list(session)
+        self._engine.up = answers
+        up, away = self._engine.up, WHY if pool.gone else None if answers else self._away
+        if up != self._was_up:
+            self._was_up, self._engine.away = up, away
             self.ask_anew()
             self._changed()
         elif away != self._engine.away:
             self._engine.away = away
             self._changed()
         now = self._clock()
-        if not up or self._engine.kind == NONE or now < self._again_at:
+        if not up or pool.in_doubt or self._engine.kind == NONE or now < self._again_at:
             return
         again_seconds = MODELS_AGAIN_SECONDS if self._engine.names.listed else NO_MODELS_AGAIN_SECONDS
         new_place = self._engine.lists != self._asked_lists
@@ -158,6 +169,7 @@ class Prober:
             return None
         self._lacking = False
         now = self._clock()
+        self._says_so = self._says_so or (status is not None and 500 <= status != _SILENT)
         if status is not None and status < 500:
             self._unanswered, self._was_reached = 0, True
             self._readiness.answered(now)
@@ -213,14 +225,18 @@ class Prober:
     async def _list(self, session: aiohttp.ClientSession) -> Answer:
         """The engine's list of models, from the first place that has one; the answer of the usual place if none has."""
         engine = self._engine
-        usual = await self._answer(session, MODELS_PATH)
+        found = usual = await self._answer(session, MODELS_PATH)
         self._asked_lists = engine.lists
-        if usual.status is None or models_in(usual.body) is not None:
-            return usual
-        for path in engine.lists:
-            if models_in((other := await self._answer(session, path)).body) is not None:
-                return other
-        return usual
+        for path in engine.lists if usual.status is not None and models_in(usual.body) is None else ():
+            other = await self._answer(session, path)
+            if other.status is None or models_in(other.body) is not None:
+                found = other
+                break
+        models = models_in(found.body)
+        if models is not None or str(found.status) in NOT_HERE:
+            has_some = models is not None and bool(models.data)
+            engine.pool.lists(self._clock(), models=has_some, says_so=self._says_so)
+        return usual if found.status is None else found
 
     def _wait_longer(self) -> None:
         """A question had no answer: the next round comes later, and each further one later still."""
@@ -229,9 +245,13 @@ class Prober:
 
     async def _status(self, session: aiohttp.ClientSession, path: str) -> int | None:
         """The status, None for no connection, or `_SILENT`. Raises OSError if the lack is our own (`is_ours`)."""
+        pool = self._engine.pool
+        self._says_so = False
         try:
             async with session.get(self._url + path, allow_redirects=False) as response:
                 self._away = f"{self._stated_url} answers {response.status} to {path}"
+                if pool.in_doubt or pool.gone:
+                    self._says_so = says_nothing_behind(await response.content.read(MAX_HEALTH_BYTES))
                 return response.status
         except (aiohttp.ClientError, OSError) as error:
             if isinstance(error, OSError) and is_ours(error):

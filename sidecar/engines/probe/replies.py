@@ -18,6 +18,8 @@ METRICS = "/metrics"
 VERSION_PATH = "/version"
 SERVER_INFO = "/server_info"
 
+_BEHIND = ("instances", "endpoints", "workers", "healthy_workers", "backends", "upstreams")
+"""Names under which a front end's health states what stands behind it: the first two are Dynamo's (1.6.1, `http/service/health.rs`)."""
 _LABEL_PAIR = re.compile(rb'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\.)*+)"')
 
 
@@ -77,6 +79,13 @@ def decoded(body: bytes, answer: type[A]) -> A | None:
 def models_in(body: bytes) -> Models | None:
     """/v1/models, parsed once: a long list takes a millisecond, and several callers read it."""
     return decoded(body, Models)
+
+
+def says_nothing_behind(health: bytes) -> bool:
+    """Whether the page of a front end's health says that it has nothing behind it: each of the lists, or numbers, that it states is empty."""
+    found = decoded(health, dict[str, Any]) or {}
+    stated = [found[name] for name in _BEHIND if name in found]
+    return bool(stated) and not any(stated)
 
 
 def body_at(answers: Answers, path: str) -> bytes:
