@@ -10,6 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -45,7 +46,7 @@ from sidecar.observe.span_sampling import SampledTraces, SpanSampling
 from sidecar.otlp.forwarding import EveryTrace
 from sidecar.otlp.receiver import PATH as TRACES
 from sidecar.otlp.spans import AT_END_SECONDS, Spans
-from sidecar.pod.liveness.progress import Progress
+from sidecar.pod.liveness.progress import LEAVES_SECONDS, Progress
 from sidecar.serving import Serving, shown
 from sidecar.shutdown import Drained, Shutdown
 
@@ -115,6 +116,8 @@ class BesideTraffic:
             grew_at=lambda: self.engine_side.state.grew_at,
             counted=lambda: self.engine_side.counts_output,
             running=lambda: self.engine_side.state.running,
+            asleep=lambda: self.engine_side.state.asleep,
+            leaves_seconds=SystemRandom().uniform(*LEAVES_SECONDS) if config.engine.replicated else LEAVES_SECONDS[1],
             sees_output=not config.spans.without_proxy,
         )
         self.health = Health(lambda: serving.traffic.lost, self.progress.look)

@@ -125,7 +125,7 @@ class Pod:
         assert not self.progress.look().proven
         return not ready
 
-    def roots(self) -> set[tuple[str, str]]:
+    def roots(self) -> set[tuple[str, ...]]:
         causes = self.walk.metrics.counter(c.SLO_ROOT_CAUSE_MISSES_TOTAL).children
         return {key[-2:] for key, child in causes.items() if child.value}
 

@@ -110,6 +110,8 @@ class EngineConfig(Section):
     """Poll /perf_metrics of a TensorRT-LLM before PR 16668 while a request waits for its entry. Each read empties the list, for all other readers as well. With perf_metrics_dir it has no effect."""
     timing_header: HeaderName | None = None
     """A header of answers that are not streamed, in the form of Server-Timing, from which the times of a request are read although the engine's kind is not known to send it: `queue` beside `prefill` or `ttft`, in milliseconds."""
+    replicated: bool = False
+    """The workload states at least two replicas (`sidecar inject` writes it). A pod with a stalled engine then leaves its Service 20 to 60 s after the last output, drawn once, so that pods behind one shared cause do not leave at one instant; else after 60 s."""
     estimate: Literal["auto", "never"] = "auto"
     """auto splits a TTFT without a report by what such prompts cost; with never, it stays unattributed."""
     connect_timeout_seconds: Seconds = 2.0

@@ -49,6 +49,8 @@ class Engine:
         """Its page of sums was readable when it was last read, so that a request without a report was not told apart from others."""
         self.pool = PoolBehind()
         """The pool behind it, if it is a front end."""
+        self.is_silent = False
+        """It leaves its health checks without an answer, on connections that it accepts."""
         self._answers: bool | None = None
         """Whether it answers its health checks; None until asked."""
         self.away: str | None = None

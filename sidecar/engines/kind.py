@@ -193,6 +193,8 @@ class EngineKind:
     """The source that its reports are fetched from, besides its answers and its spans."""
     older_source: Source | None = None
     """The one of older releases: read where the config allows it, and not `source`."""
+    unloads_after_seconds: float | None = None
+    """After so long without a request it unloads a model by default, and loads it again for the next one; None where none does that."""
     late_report_seconds = 0.0
     """Longest time from the stream's end to its report; 0 if it reports in-band or not at all."""
 

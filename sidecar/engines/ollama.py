@@ -55,6 +55,8 @@ class Ollama(EngineKind):
             follows="`api/types.go`, `server/routes.go` of fb307609",
         ),
     )
+    unloads_after_seconds = 300.0
+    """OLLAMA_KEEP_ALIVE, 5 minutes (`envconfig/config.go`, fb307609)."""
     takes_include_usage_on = ("openai_chat",)
     """There it adds one chunk at the end (`middleware/openai.go`)."""
     page = "/"

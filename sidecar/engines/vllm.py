@@ -117,6 +117,7 @@ class VLLM(EngineKind):
         waiting=Name("vllm:num_requests_waiting"),
         running=Name("vllm:num_requests_running"),
         kv_cache_usage=Name("vllm:kv_cache_usage_perc"),
+        awake=Name("vllm:engine_sleep_state", only=(b'sleep_state="awake"',)),
         counts={
             Count.PREFIX_CACHE_QUERIES: (Name("vllm:prefix_cache_queries_total"),),
             Count.PREFIX_CACHE_HITS: (Name("vllm:prefix_cache_hits_total"),),

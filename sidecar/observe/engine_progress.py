@@ -15,7 +15,7 @@ from sidecar.lifecycle import Life, Readiness
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.pod.liveness.progress import ForwardProgress, Progress, State
+from sidecar.pod.liveness.progress import LEAVES_SECONDS, ForwardProgress, Progress, State
 from sidecar.pod.liveness.silence import Flow
 
 
@@ -39,9 +39,15 @@ class EngineProgress:
         grew_at: Callable[[], float],
         counted: Callable[[], bool],
         running: Callable[[], float | None],
+        asleep: Callable[[], bool] = lambda: False,
         sees_output: bool = True,
+        leaves_seconds: float = LEAVES_SECONDS[1],
     ) -> None:
-        """`sees_output`: False where no traffic passes here."""
+        """`asleep`: the engine says that it sleeps. `sees_output`: False where no traffic passes here. `leaves_seconds`: so long after the last
+        output of an engine that is stalled the pod is no longer ready.
+        """
+        self._asleep = asleep
+        self._leaves_seconds = leaves_seconds
         self._sees_output = sees_output
         self._engine = engine
         self._readiness = readiness
@@ -89,8 +95,15 @@ class EngineProgress:
             counted=self._counted(),
             grew_at=self._grew_at(),
             running=self._running(),
+            loads=self._may_load(at, flow),
             doubt=self._doubt(flow),
         )
+
+    def _may_load(self, at: float, flow: Flow) -> bool:
+        """Whether it may load a model for the next request: it has been idle for long, or may have had another model until then."""
+        after_seconds = self._engine.speaks.unloads_after_seconds
+        idle_seconds = at - flow.quiet_seconds - flow.spoke_at
+        return after_seconds is not None and (idle_seconds > after_seconds or len(self._engine.models) > 1)
 
     def _doubt(self, flow: Flow) -> str | None:
         if self._readiness.life is not Life.SERVING:
@@ -101,13 +114,16 @@ class EngineProgress:
             return WHY
         if self._engine.up is None:
             return "the engine has not answered a health check yet"
-        # One that leaves its health checks without an answer may hang as a whole: the streams that it left open show it.
-        if self._engine.up or (self._came_up and flow.read):
+        if self._asleep():
+            return "the engine says that it sleeps"
+        # One that leaves its health checks without an answer may hang as a whole: the streams that it left open show it, or have shown it.
+        if self._engine.up or (self._came_up and (flow.read or (self._was_stalled and self._engine.is_silent))):
             return None
         return "the engine fails its health checks: it is down, or still loads its model"
 
     def _tell(self, progress: Progress) -> None:
-        self._readiness.stalled = progress.reason if progress.stalled or self._engine.pool.gone else None
+        away = progress.stalled and self._forward.keeps_away(self._clock(), self._leaves_seconds)
+        self._readiness.stalled = progress.reason if away or self._engine.pool.gone else None
         self._stalled.set(int(progress.stalled and self._engine.up is True))
         if self._engine.up is not None:
             self._up.child().set(int(self._engine.up and not progress.stalled))

@@ -156,7 +156,8 @@ class EngineSide:
     def _changed(self) -> None:
         engine = self.engine
         self._known()
-        self._metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True and self._readiness.stalled is None))
+        stalled = self._metrics.gauge(c.ENGINE_STALLED).child().value
+        self._metrics.gauge(c.ENGINE_UP).child().set(int(engine.up is True and not stalled))
         if not engine.up:
             self.state.unknown()
         if engine.kind not in (AUTO, NONE):

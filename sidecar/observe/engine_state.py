@@ -49,6 +49,8 @@ class EngineStateRecorder:
         """Whether the last successful scrape stated the engine's count of its output, made token by token."""
         self.running: float | None = None
         """Requests that the engine said it runs, at the last scrape; None if that is unknown."""
+        self.asleep = False
+        """Whether it said at the last scrape that it sleeps."""
         self.seen_ratio: float | None = None
         """Share of the engine's ended requests that were counted here too, of the last ten minutes; None if that is unknown."""
         self.on_restart: Callable[[], None] = lambda: None
@@ -65,7 +67,7 @@ class EngineStateRecorder:
         self._waiting.set(state.requests_waiting)
         self._running.set(state.requests_running)
         self._kv_cache_usage.set(state.kv_cache_usage_ratio)
-        self.running = state.requests_running
+        self.running, self.asleep = state.requests_running, state.asleep
         for name, grown in growth.counters.items():
             if name in self._counters:
                 self._counters[name].child().inc(grown)
@@ -84,6 +86,6 @@ class EngineStateRecorder:
 
     def unknown(self) -> None:
         """The engine's state is unknown now: its gauges leave the page, its counters stay."""
-        self.running = self.seen_ratio = None
+        self.running, self.seen_ratio, self.asleep = None, None, False
         for gauge in (self._waiting, self._running, self._kv_cache_usage, self._traffic_seen, *self._agreed.values()):
             gauge.set(None)

@@ -17,7 +17,8 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.admissions import Admissions, may_hold_a_wait
-from sidecar.pod.costs.prefill_cost import Lengths, Refusal
+from sidecar.observe.evidence import Estimated
+from sidecar.pod.costs.prefill_cost import REACH, Lengths, Refusal
 from sidecar.pod.costs.prompt_costs import PromptCosts, Usual
 from sidecar.timeline.held_back import first_token_seen
 from sidecar.timeline.marks import Marks
@@ -26,8 +27,9 @@ from sidecar.timeline.marks import Marks
 class Estimates:
     """The estimates of one process. `arrived`, `spoke` and `forget` are the estimator's own methods."""
 
-    def __init__(self, metrics: Metrics, usual: Usual) -> None:
-        """`usual`: what prompts usually cost on this pod."""
+    def __init__(self, metrics: Metrics, usual: Usual, told: Estimated | None = None) -> None:
+        """`usual`: what prompts usually cost on this pod. `told`: gets what the longest ones cost by the estimates."""
+        self._told = {} if told is None else told
         self.estimator = Estimator(PromptCosts(usual))
         self.arrived = self.estimator.arrived
         self.spoke = self.estimator.spoke
@@ -61,6 +63,12 @@ class Estimates:
             self._answers.of[labels, found.value].inc()
             return None
         self._answers.of[labels, "answered"].inc()
+        length, measure = lengths[0]
+        told = self._told.get(measure)
+        if told is None or length > told[0]:
+            self._told[measure] = [length, found.prefill_seconds]
+        elif found.prefill_seconds < told[1] and REACH * length >= told[0]:
+            told[1] = found.prefill_seconds
         return found
 
     def serves(self, models: Iterable[str]) -> None:

@@ -18,10 +18,10 @@ from sidecar.objectives.attribution import FEWEST_PASSED_BY, SecondOutput
 from sidecar.objectives.judge import Stood
 from sidecar.objectives.whole_answers import WholeAnswers
 from sidecar.observe.step_costs import StepCosts
-from sidecar.pod.costs.prefill_cost import Length
+from sidecar.pod.costs.prefill_cost import IN_BYTES, IN_TOKENS, Length
 from sidecar.pod.costs.prefill_work import FirstToken, PrefillWork
 from sidecar.pod.costs.steps import Stream
-from sidecar.pod.liveness.silence import EXCUSE, Flow, Silence, guessed_seconds
+from sidecar.pod.liveness.silence import BATCH_SECONDS, EXCUSE, UNKNOWN_SECONDS, Flow, Silence, guessed_seconds
 from sidecar.pod.pod import Costs
 from sidecar.pod.usual.learner import Learner
 from sidecar.timeline.held_back import first_token_seen, held_back
@@ -33,6 +33,10 @@ _REPORTED_TOKENS, _IDLE = "tokens", "tokens, idle"
 STOP_TOGETHER = 0.9
 """Share of the threshold of a stall for which no stream had output, from which on all stood still: they do not stop in the same step."""
 _PREFILL, _ESTIMATED = Phase.PREFILL, Source.ESTIMATED
+
+
+Estimated = dict[str, list[float]]
+"""Measure of length to the longest prompt of which an estimate told, and the least seconds of one of about that length."""
 
 
 class Inside(NamedTuple):
@@ -54,6 +58,8 @@ class Evidence:
         self._by_spans = by_spans
         self._work = PrefillWork()
         self._silence = Silence()
+        self.estimated: Estimated = {}
+        """Tells what prompts cost where what is usual on this pod does not tell it: the estimator writes it."""
         self._whole = WholeAnswers()
         self._heard_at = float("-inf")
         """Instant of the last output that the silence was told."""
@@ -78,6 +84,7 @@ class Evidence:
         labels: RequestLabels,
         prompt_tokens: float | None,
         at: float,
+        text_bytes: int | None = None,
         *,
         streaming: bool,
         answer_seconds: float | None = None,
@@ -85,7 +92,7 @@ class Evidence:
         grammar_bytes: int = 0,
         pauses: bool = False,
     ) -> None:
-        """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown.
+        """A request is on its way to the engine. `prompt_tokens`: counted or estimated; None if unknown. `text_bytes`: of its text, if known.
 
         `streaming`: it asked for a stream. `answer_seconds`: how long its whole answer may take; None without an e2e
         objective. `several`: the engine may run it as several, one for each choice or prompt. `grammar_bytes`: length of a
@@ -99,9 +106,14 @@ class Evidence:
         cost, most = (
             (None, None) if prompt_tokens is None else self._cost_seconds(labels.model, max(1.0, prompt_tokens))
         )
+        if cost is None and most is None and self.estimated:
+            most = self._most_estimated(prompt_tokens, text_bytes)
+        if cost is not None or most is not None:
+            self._silence.cost_known = True
         if grammar_bytes:
             prompt_seconds = most if cost is None else cost
-            cost, most = None, guessed_seconds(grammar_bytes) + (prompt_seconds or 0.0)
+            unknown_seconds = BATCH_SECONDS if self._silence.cost_known else UNKNOWN_SECONDS
+            cost, most = None, guessed_seconds(grammar_bytes, unknown_seconds) + (prompt_seconds or 0.0)
         self._silence.received(
             key,
             at,
@@ -130,6 +142,16 @@ class Evidence:
             return cost, None
         most = work.most_seconds(model, reported)
         return None, work.most_seconds(model, idle) if most is None else most
+
+    def _most_estimated(self, tokens: float | None, text_bytes: int | None) -> float:
+        """Seconds that such a prompt takes at most, by the longest one that the estimator has told of."""
+        told, length = self.estimated.get(IN_TOKENS) if tokens else None, tokens
+        if told is None and text_bytes:
+            told, length = self.estimated.get(IN_BYTES), text_bytes
+        if told is None or not length:
+            return BATCH_SECONDS
+        longest, seconds = told
+        return max(BATCH_SECONDS, seconds if length <= longest else seconds * length / longest)
 
     def output(self, key: Hashable, at: float, events: int) -> None:
         """`events` output events of this request were read."""

@@ -42,5 +42,5 @@ class Instruments:
         """Make all of them on one registry. `accounts`: None keeps no closed requests. `by_spans`: no request passes here."""
         ring = AccountRing(0) if accounts is None else accounts
         slo = Slo(metrics, objectives, by_spans=by_spans)
-        estimates = Estimates(metrics, slo.usual_prefill_seconds) if estimate else None
+        estimates = Estimates(metrics, slo.usual_prefill_seconds, slo.estimated) if estimate else None
         return cls(metrics, Recorder(metrics), InFlight(metrics), slo, estimates, ring)

@@ -67,7 +67,7 @@ class PodReader:
         """The present values. `inside`: the requests in the engine at this instant. `long_prompts`: whether unusually long
         prompts were in it since the reading before.
         """
-        up = self._gauge(self._up)
+        up, stalled = self._gauge(self._up), bool(self._gauge(self._engine_stalled))
         return Reading(
             at=at,
             lanes=self._lanes(),
@@ -82,7 +82,8 @@ class PodReader:
             excused_seconds=inside.excused_seconds,
             unseen_seconds=inside.unseen_seconds,
             # A stalled engine is not down: it is silent, and it has not restarted when it goes on.
-            engine_up=None if up is None else up > 0 or bool(self._gauge(self._engine_stalled)),
+            stalled=stalled,
+            engine_up=None if up is None else up > 0 or stalled,
             kv_usage=self._gauge(self._kv_usage),
             engine_waiting=self.engine_waiting,
             engine_running=self._gauge(self._engine_running),

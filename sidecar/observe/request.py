@@ -385,6 +385,7 @@ class RequestObserver:
             self._key,
             received_at,
             self._labels,
+            seen.text_bytes,
             # A body without `stream` gets no stream; in a body that was not read whole, `stream` is unknown.
             streaming=False if seen.stream is None and seen.whole else seen.stream,
             prompt_tokens=self._tokens,
@@ -431,6 +432,11 @@ class RequestObserver:
                 self._timeline.flushed_at = at
             case _:
                 self._mark_of_few(mark, at)
+
+    def _end(self, at: float) -> None:
+        if self._stream is not None:
+            self._stream.finish(at)
+        self._timeline.ended(at)
 
     def _mark_of_few(self, mark: Mark, at: float) -> None:
         """As `mark`, for the events that most requests do not have."""
@@ -554,12 +560,12 @@ class RequestObserver:
     def close(self, at: float, end: End) -> None:
         """The request is over: determine its one outcome, and hand on its one account."""
         timeline, outcome, failure = self._timeline, end.outcome, end.failure
+        if timeline.ended_at is None:  # the engine's message is not complete: that is no sign of life
+            self._end(at)
         self._let_go()
         self._instruments.in_flight.leave(self)
         if not self._labels.lane:
-            self._name()
-            if TRACEPARENT in self._head.found and self._trace is None:
-                self._find_trace()
+            self._name_late()
         stream = self._stream
         if stream is None:
             response_id, answered_model = self._read_body(outcome)
@@ -627,6 +633,11 @@ class RequestObserver:
             return None
         operation = operation_of(self._dialect.name, self._head.target)
         return OwnSpan(*ids, operation=operation, response_id=response_id, ended_at=at)
+
+    def _name_late(self) -> None:
+        self._name()
+        if TRACEPARENT in self._head.found and self._trace is None:
+            self._find_trace()
 
     def _outcome(
         self, at: float, outcome: Outcome, failure: Failure | None, response_id: str | None, *, read: bool

@@ -74,7 +74,7 @@ class Settlement:
         self.clock = clock
         self._recorder = instruments.recorder
         self._slo = instruments.slo
-        self._slo.pool = self._slo.roots.pool = engine.pool
+        self._slo.roots.pool = engine.pool
         self._estimates = instruments.estimates
         self._accounts = instruments.accounts
         self._unix = unix

@@ -9,7 +9,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import product
 
-from sidecar.engines.pool_behind import PoolBehind
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics import catalogue as c
@@ -44,6 +43,7 @@ class Slo:
         self._metrics = metrics
         self._by_spans = by_spans
         self._evidence = Evidence(metrics, by_spans=by_spans)
+        self.estimated = self._evidence.estimated
         self._judge = Judge(self._decided, self._unjudged, self._evidence.stood)
         self.gaps = self._judge.gaps
         """Streams that are told of their end mark (`done`), by the key of their requests."""
@@ -69,8 +69,6 @@ class Slo:
         """More deadlines have passed than were decided in one turn."""
         self._more_steps = False
         """More steps have ended than were priced in one turn."""
-        self.pool = PoolBehind()
-        """The pool behind the engine."""
         self._turned_away: deque[tuple[Case, Account, float]] = deque()
         """Requests that were turned away, and when, while the pool behind the engine was in doubt: they have not voted yet."""
         self.on_blamed: Callable[[Account, Mapping[Objective, Blame]], None] = lambda _account, _votes: None
@@ -125,6 +123,7 @@ class Slo:
         key: Hashable,
         at: float,
         labels: RequestLabels,
+        text_bytes: int | None = None,
         *,
         streaming: bool | None,
         prompt_tokens: float | None,
@@ -133,7 +132,7 @@ class Slo:
         pauses: bool = False,
         unknown: UnknownLength | None = None,
     ) -> None:
-        """A request is complete and on its way. `prompt_tokens`: counted or estimated; None if unknown.
+        """A request is complete and on its way. `prompt_tokens`: counted or estimated; None if unknown. `text_bytes`: of its text, if known.
 
         `streaming`: whether its answer will be a stream; None if that is unknown until the response head. `several`: the
         engine may run it as several. `grammar_bytes`: length of a grammar that the engine prepares first. `pauses`: its
@@ -157,6 +156,7 @@ class Slo:
             labels,
             prompt_tokens,
             at,
+            text_bytes,
             streaming=streaming is True,
             answer_seconds=None if aims.e2e is None else aims.e2e.threshold_seconds,
             several=several,
@@ -358,15 +358,19 @@ class Slo:
             self.on_blamed(account, votes)
 
     def _vote_of_spoiled(self, case: Case, account: Account, at: float) -> None:
-        if account.outcome is Outcome.REJECTED and self.pool.in_doubt and len(self._turned_away) < MOST_TURNED_AWAY:
+        if (
+            account.outcome is Outcome.REJECTED
+            and self.roots.pool.in_doubt
+            and len(self._turned_away) < MOST_TURNED_AWAY
+        ):
             self._turned_away.append((case, account, at))
         else:
             self._vote(case, account, dict.fromkeys(case.missed, blame_of_outcome(account.outcome)))
 
     def _vote_of_turned_away(self, at: float) -> None:
         """Those that were refused while the pool was in doubt vote once it is not, or when a root would be decided."""
-        waiting, blame = self._turned_away, Blame.ENGINE if self.pool.gone else Blame.QUEUE
-        while waiting and (not self.pool.in_doubt or at >= waiting[0][2] + WAIT_SECONDS):
+        waiting, blame = self._turned_away, Blame.ENGINE if self.roots.pool.gone else Blame.QUEUE
+        while waiting and (not self.roots.pool.in_doubt or at >= waiting[0][2] + WAIT_SECONDS):
             case, account, _ = waiting.popleft()
             self._vote(case, account, dict.fromkeys(case.missed, blame))
 

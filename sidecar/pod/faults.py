@@ -38,7 +38,7 @@ class Faults:
             self._end(Cause.DOWN, now.at)
         if (now.engine_up and last.engine_up is False) or now.restarts > last.restarts:
             self._kept.append(Fault(Cause.RESTART, last.at, now.at + COLD_SECONDS))
-        if now.stalled_seconds > last.stalled_seconds:
+        if now.stalled or now.stalled_seconds > last.stalled_seconds:
             if self._open(Cause.SILENCE) is None:
                 self._kept.append(Fault(Cause.SILENCE, now.at - max(now.silent_seconds, READING_SECONDS)))
         elif now.silent_seconds < READING_SECONDS:

@@ -57,6 +57,8 @@ class Reading:
     """Silence that the prompts explain which were pending when it began."""
     unseen_seconds: float = 0.0
     """Silence, in seconds, that pending prompts do not explain, and that a request whose output is not seen may explain."""
+    stalled: bool = False
+    """The engine is taken to be stalled, whether or not requests still wait for it."""
     engine_up: bool | None = None
     kv_usage: float | None = None
     engine_waiting: float | None = None

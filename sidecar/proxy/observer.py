@@ -30,7 +30,7 @@ class Mark(Enum):
     """The client does not keep up: reading from the engine stopped."""
     RESUMED = "resumed"
     ENDED = "ended"
-    """The engine's message is complete, or failed."""
+    """The engine's message is complete. It is not told of one that broke off, or whose client left."""
     FLUSHED = "flushed"
     """The client's socket took the last byte."""
 

@@ -268,7 +268,6 @@ class Exchange(Answering):
             self.observer.mark(Mark.FLUSHED, at)
             self._over(at, outcome_of_status(self._response.status), None)
         else:
-            self.observer.mark(Mark.ENDED, at)
             self._over(at, Outcome.CLIENT_CANCELLED, None)
 
     def engine_failed(self, failure: Failure, at: float) -> None:
@@ -286,7 +285,6 @@ class Exchange(Answering):
         """End the exchange because of `failure`: answer it if no response has begun, else cut the response short."""
         if self._ended:
             return
-        self.observer.mark(Mark.ENDED, at)
         answered = self._response is not None
         if self._cutter is not None and (held := self._cutter.rest()):
             self._send(at, CHUNK % (len(held), held) if self._chunked else held)

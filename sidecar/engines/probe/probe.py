@@ -169,6 +169,7 @@ class Prober:
             return None
         self._lacking = False
         now = self._clock()
+        self._engine.is_silent = status == _SILENT
         self._says_so = self._says_so or (status is not None and 500 <= status != _SILENT)
         if status is not None and status < 500:
             self._unanswered, self._was_reached = 0, True

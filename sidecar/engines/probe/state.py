@@ -53,6 +53,8 @@ class EngineState:
     """When the engine's process began, by its own clock; only ever compared with itself. Absent with several API servers."""
     requests_before_workers: float | None = None
     """In front of workers with queues of their own (`worker_pages.py`)."""
+    asleep: bool = False
+    """It says that it sleeps."""
 
 
 class PageScan:
@@ -104,6 +106,7 @@ class PageScan:
             kv_cache_usage_ratio=fullest if fullest is not None and fullest <= 1.0 else None,
             counters=counters,
             started_at_unix=next(iter(started.values())) if len(started) == 1 else None,
+            asleep=self._total(names.awake) == 0.0,
         )
 
     def _read(self, lines: bytes) -> None:

@@ -63,6 +63,8 @@ class StateNames:
     """Requests that wait in front of workers which have queues of their own: no engine's whole queue."""
     running: Name | None = None
     kv_cache_usage: Name | None = None
+    awake: Name | None = None
+    """0 while the engine sleeps: it was told to, and answers no request until it is woken."""
     counts: Mapping[Count, tuple[Name, ...]] = field(default_factory=dict)
     """Several names are summed; all of them must be on the page."""
     remarks: Mapping[Count, str] = field(default_factory=dict)
@@ -80,7 +82,9 @@ class StateNames:
     def names(self) -> tuple[str, ...]:
         """Every name that is looked for, each once."""
         gauges = [
-            name for name in (self.waiting, self.before_workers, self.running, self.kv_cache_usage) if name is not None
+            name
+            for name in (self.waiting, self.before_workers, self.running, self.kv_cache_usage, self.awake)
+            if name is not None
         ]
         counters = [name for names in self.counts.values() for name in names]
         return tuple(dict.fromkeys(name.name for name in (*gauges, *counters)))

@@ -2,7 +2,8 @@
 
 `silence.py` measures how long no output came and how much of that the pending prompts explain. This module makes a state
 of it: fine, unsure, or stalled. It counts a silence only while the sidecar's own loop turns on time, because unread output
-is no silence. It keeps a stall until the engine shows life, as clients who give up prove nothing. It refuses to claim
+is no silence. It keeps a stall until the engine shows life (output, an answer, growth of its own counts, or a request less that it says it
+runs) or restarts, as clients who give up prove nothing. It refuses to claim
 anything where the wire cannot show it: each such state has its reason. It calls nothing proven where the engine's own count
 of its output is not read: such an engine may load a model before any first output, or work on an answer that comes whole.
 Nor is a silence proven in which no stream had begun: an engine may prepare a request for minutes before its first output
@@ -16,7 +17,6 @@ from math import inf
 from sidecar.pod.liveness.silence import (
     LATE_LOOK_SECONDS,
     STALL_SECONDS,
-    UNKNOWN_ANSWER_SECONDS,
     UNKNOWN_SECONDS,
     Flow,
     Silent,
@@ -31,9 +31,12 @@ LATE_KEPT_SECONDS = 5.0
 """So long after a late turn of the loop nothing new is claimed or proven: what came meanwhile has to be read first."""
 YOUNG_SECONDS = 30.0
 """So long after the start of the sidecar or of the engine nothing is claimed: the first requests of an engine warm it up."""
-KEPT_SECONDS = UNKNOWN_ANSWER_SECONDS + 15.0
-"""So long a stall is kept after its last silent request has left: longer than a probe needs to restart the container. Then
-traffic may try again, since without a request nothing can show that the engine works again."""
+LEAVES_SECONDS = 20.0, 60.0
+"""So long after the last output a pod with a stalled engine leaves its Service. A pod that is one of several leaves after a time drawn between
+both, so that pods behind one shared cause do not leave at one instant; any other after the longer one."""
+KEPT_SECONDS = 300.0
+"""So long after its last silent request has left, an engine whose stall is not proven, so that no probe restarts it, gets traffic again, since
+without a request it can show no life. The stall stays told."""
 
 
 _LATE = "the sidecar's own event loop was late: output may wait to be read"
@@ -88,8 +91,10 @@ class ForwardProgress:
         """The present silence, as far as the loop turned on time."""
         self._beyond_seconds = 0.0
         self._stalled_at: float | None = None
-        self._proven_at = -inf
-        """The last instant at which the silence exceeded its work."""
+        self._since = self._seen_at = -inf
+        """Beginning of the stalled silence, and the last instant at which it exceeded its work."""
+        self._ran = 0.0
+        """The most requests that it said it runs in this stall."""
         self._longest_seconds = 0.0
         """Length of the silence that proved the stall."""
         self._counts = StillCounts()
@@ -110,11 +115,12 @@ class ForwardProgress:
         counted: bool,
         grew_at: float = -inf,
         running: float | None = None,
+        loads: bool = False,
         doubt: str | None = None,
     ) -> Progress:
         """The progress at this instant. `counted`: the engine's own count of its output is read. `grew_at`: when its own
-        counts of its work last grew. `running`: the requests that it says it runs; None if unknown. `doubt`: a reason of the
-        caller for which no claim can be made; None if there is none.
+        counts of its work last grew. `running`: the requests that it says it runs; None if unknown. `loads`: it may load a model for a
+        request, whatever a prompt costs. `doubt`: a reason of the caller for which no claim can be made; None if there is none.
         """
         passed, self._looked_at = at - self._looked_at, at
         if passed > LATE_LOOK_SECONDS:
@@ -123,11 +129,11 @@ class ForwardProgress:
         self._quiet_seconds = min(self._quiet_seconds + passed, flow.quiet_seconds, at - grew_at)
         still = self._counts.look(at, passed, flow, running=running if counted else None, grew_at=grew_at)
         waits = not counted and flow.read > 0 and flow.begun <= 0
-        explained = _explained_seconds(flow, unknown=waits)
-        if self._stalled_at is not None and (
-            max(flow.spoke_at, grew_at) > self._stalled_at or at - self._proven_at > KEPT_SECONDS
-        ):
-            self._recover()
+        explained = _explained_seconds(flow, unknown=waits and (loads or not flow.cost_known))
+        if self._stalled_at is not None:
+            self._ran = max(self._ran, running or 0.0)
+            if max(flow.spoke_at, grew_at) > self._stalled_at or (running is not None and running < self._ran):
+                self._recover()
         if doubt is None and at < self._young_until:
             doubt = "the sidecar or the engine has just begun: its first requests may take longer"
         late = _LATE if at < self._late_until else None
@@ -153,10 +159,17 @@ class ForwardProgress:
             return self._told(State.STALLED, why, explained)
         return self._told(State.STALLED, f"{why} (not proven: {unproven})", explained, 0.0)
 
+    def keeps_away(self, at: float, after_seconds: float) -> bool:
+        """Whether the engine is stalled, and its last output so long ago, that the pod should get no traffic."""
+        proven = self._beyond_seconds >= PROVEN_SECONDS
+        lasts = self._stalled_at is not None and (proven or at - self._seen_at <= KEPT_SECONDS)
+        return lasts and at - self._since >= after_seconds
+
     def _goes_on(self, at: float, silent_seconds: float, proven_seconds: float) -> None:
         """A silence of so many seconds exceeds its work at this instant; `proven_seconds` of it are proven anew."""
-        self._stalled_at = at if self._stalled_at is None else self._stalled_at
-        self._proven_at, self._longest_seconds = at, silent_seconds
+        if self._stalled_at is None:
+            self._stalled_at, self._since = at, at - silent_seconds
+        self._seen_at, self._longest_seconds = at, silent_seconds
         self._beyond_seconds += proven_seconds
 
     def _told(self, state: State, reason: str, explained: float, beyond: float | None = None) -> Progress:
@@ -166,7 +179,7 @@ class ForwardProgress:
 
     def _recover(self) -> None:
         self._stalled_at = None
-        self._proven_at = -inf
+        self._ran = 0.0
         self._beyond_seconds = self._longest_seconds = 0.0
         self._in_the_middle = False
 

@@ -5,6 +5,9 @@ not read gets none, and a non-streamed answer has none until its end. So a silen
 stream. It is a stall when it is longer than 8 s and longer than 3 x the prefill work that was pending when it began,
 unseen requests included. Work that came later does not excuse it (design section 7).
 
+Prompts that wait one behind the other explain no silence: each ends with a first output. So where it was ever known what some prompt costs, they
+excuse as much as the longest of them, or as one batch of prompts that are computed together (`BATCH_SECONDS`).
+
 The output of an unseen request cannot be read as it comes (non-streamed or compressed). The engine may work on it
 while the streams wait for their first output. So the silence starts again when such a request is answered, and each
 unseen request that was in flight when the silence began excuses as many seconds as its own answer may take. It never
@@ -26,6 +29,9 @@ UNKNOWN_SECONDS = 20.0
 """Assumed seconds of prefill of a prompt whose cost is not known. All such prompts together count as so many, or as the
 slowest of them if that is more: long, so that a guess reports a stall late rather than wrongly. Each for itself, ten
 waiting prompts would excuse a hang of ten minutes."""
+BATCH_SECONDS = 8.0
+"""Where a cost was ever known: assumed seconds of a prompt of unknown cost, and of all prompts of one batch together, unless one of them takes
+longer. A hang is told after EXCUSE times that."""
 LATE_LOOK_SECONDS = 2.0
 """Looks come once a second. A time without a look that is longer than this is the sidecar's own, and no silence."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
@@ -68,11 +74,13 @@ class Flow(NamedTuple):
     """When the first of the unseen requests that are in flight came."""
     work_seconds: float = 0.0
     """Seconds of prefill work that may be pending now."""
+    cost_known: bool = False
+    """Whether it was ever known what some prompt costs."""
 
 
-def guessed_seconds(grammar_bytes: int) -> float:
-    """Seconds before the first output of a request whose grammar the engine has to prepare, beside its prompt. A guess."""
-    return max(UNKNOWN_SECONDS, grammar_bytes / GRAMMAR_BYTES_PER_SECOND)
+def guessed_seconds(grammar_bytes: int, least: float = UNKNOWN_SECONDS) -> float:
+    """Seconds before the first output of a request whose grammar the engine has to prepare, beside its prompt. A guess, of at least so many."""
+    return max(least, grammar_bytes / GRAMMAR_BYTES_PER_SECOND)
 
 
 def excused_seconds(silent: Silent) -> float:
@@ -107,8 +115,10 @@ class Silence:
         """Seconds of prefill work that may be pending, as `_weigh` has added them up."""
         self._pending_known = self._pending_guessed = 0.0
         """Sums of their seconds."""
-        self._most_guessed = 0.0
-        """The largest of the guesses."""
+        self._longest = 0.0
+        """The largest of them, known or guessed."""
+        self.cost_known = False
+        """Whether it was ever known what some prompt costs: the caller says so."""
         self._heard: set[Hashable] = set()
         """Streams that the sidecar reads, with output or without."""
         self._paused: set[Hashable] = set()
@@ -155,7 +165,8 @@ class Silence:
         if pauses:
             self._pausing.add(key)
             streaming = False
-        guess = UNKNOWN_SECONDS if most_seconds is None else most_seconds
+        unknown = BATCH_SECONDS if self.cost_known else UNKNOWN_SECONDS
+        guess = unknown if most_seconds is None else most_seconds
         cost = _Cost(0.0, guess) if cost_seconds is None else _Cost(cost_seconds)
         if streaming:
             self._await(key, cost, at)
@@ -285,7 +296,7 @@ class Silence:
         unseen_since = min((each.at for each in self._opaque.values()), default=inf)
         numbers = len(self._heard), len(self._paused), len(self._opaque), self._begun
         self._weigh()
-        return Flow(silent, quiet, self._spoke_at, *numbers, behind, unseen_since, self._work_seconds)
+        return Flow(silent, quiet, self._spoke_at, *numbers, behind, unseen_since, self._work_seconds, self.cost_known)
 
     def _wake(self, at: float) -> None:
         """If the sidecar itself stood still, that is no silence: what the engine sent meanwhile is not read yet."""
@@ -300,7 +311,7 @@ class Silence:
         self._pending[key] = cost
         self._pending_known += known
         self._pending_guessed += guessed
-        self._most_guessed = max(self._most_guessed, guessed)
+        self._longest = max(self._longest, known, guessed)
         self._weighed = False
         self._heard.add(key)
         if self._since is None:
@@ -310,19 +321,19 @@ class Silence:
         known, guessed = self._pending.pop(key)
         self._weighed = False
         if not self._pending:  # float sums drift: now they are exactly 0
-            self._pending_known = self._pending_guessed = self._most_guessed = 0.0
+            self._pending_known = self._pending_guessed = self._longest = 0.0
             if not self._opaque:
                 self._work_seconds, self._weighed = 0.0, True
             return
         self._pending_known = max(0.0, self._pending_known - known)
         self._pending_guessed = max(0.0, self._pending_guessed - guessed)
-        if 0.0 < self._most_guessed <= guessed:
-            self._most_guessed = 0.0
-            for _, other in self._pending.values():
-                if other > self._most_guessed:
-                    self._most_guessed = other
-                    if other >= guessed:  # none was more than that
-                        return
+        taken = max(known, guessed)
+        if 0.0 < self._longest <= taken:
+            self._longest = 0.0
+            for each in self._pending.values():
+                self._longest = max(self._longest, *each)
+                if self._longest >= taken:  # none was more than that
+                    return
 
     def _seen(self, key: Hashable, at: float) -> None:
         """The unseen request shows that the engine works: the silence starts again without it."""
@@ -344,10 +355,13 @@ class Silence:
 
     def _weigh(self) -> None:
         """Add up the prefill work that may be pending now. An unseen request counts: its prefill may be over or not."""
-        known, guessed, most = self._pending_known, self._pending_guessed, self._most_guessed
+        known, guessed, longest = self._pending_known, self._pending_guessed, self._longest
         for each in self._opaque.values():
             known += each.cost.known_seconds
             guessed += each.cost.guessed_seconds
-            most = max(most, each.cost.guessed_seconds)
-        self._work_seconds = known + min(guessed, max(UNKNOWN_SECONDS, most)) if guessed else known
+            longest = max(longest, *each.cost)
+        if self.cost_known:
+            self._work_seconds = max(longest, min(known + guessed, BATCH_SECONDS))
+        else:
+            self._work_seconds = known + min(guessed, max(UNKNOWN_SECONDS, longest))
         self._weighed = True

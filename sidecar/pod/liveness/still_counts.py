@@ -1,12 +1,12 @@
 """How long an engine's own counts of its work have stood still, though it says that it runs requests. Pure.
 
 A request that is not streamed shows nothing before its end. An engine whose count of output grows token by token shows on
-its metrics page that it works on such a request. This module knows that page's counts and the requests in flight; it refuses
-to judge while a stream is read, because the wire shows more than the page (`silence.py`), and while no request runs: one that
-waits may wait for its grammar or its adapter.
+its metrics page that it works on such a request, whatever waits behind it. This module knows that page's counts and the requests in flight; it
+refuses to judge while a stream has output, because the wire shows more than the page (`silence.py`), and while no request runs: one
+that waits may wait for its grammar or its adapter.
 """
 
-from sidecar.pod.liveness.silence import UNKNOWN_ANSWER_SECONDS, Flow, Silent, excused_seconds
+from sidecar.pod.liveness.silence import BATCH_SECONDS, EXCUSE, UNKNOWN_ANSWER_SECONDS, Flow, Silent, excused_seconds
 
 
 class StillCounts:
@@ -22,10 +22,11 @@ class StillCounts:
         """Seconds for which the counts have stood still beyond the pending work; 0 or less: that explains it, or nothing can
         be said. `running`: requests that the engine says it runs; None if unknown. `grew_at`: when a count last grew.
         """
-        if not running or not flow.unseen or flow.read:
+        if not running or not flow.unseen or flow.begun > 0:
             self.quiet_seconds = 0.0
             return 0.0
         since = max(grew_at, flow.spoke_at, flow.unseen_since)
         self.quiet_seconds = min(self.quiet_seconds + passed_seconds, at - since)
-        self.explained_seconds = max(UNKNOWN_ANSWER_SECONDS, excused_seconds(Silent(0.0, flow.work_seconds)))
+        least = EXCUSE * BATCH_SECONDS if flow.cost_known else UNKNOWN_ANSWER_SECONDS
+        self.explained_seconds = max(least, excused_seconds(Silent(0.0, flow.work_seconds)))
         return self.quiet_seconds - self.explained_seconds

@@ -110,13 +110,14 @@ def test_a_stall_stays_when_its_clients_give_up() -> None:
     engine.passes(20.0)
     engine.silence.given_up("a", engine.at)
     kept = engine.passes(KEPT_SECONDS)
+    away = engine.forward.keeps_away(engine.at, 60.0)
     over = engine.passes(1.0)
 
     assert (kept.state, kept.silent_seconds, kept.beyond_seconds) == (State.STALLED, 0.0, 12.0)
     assert kept.reason == (
         "the engine has stopped in the middle of its work: no output for 20 s, it has shown no life since"
     )
-    assert over == Progress(State.FINE, "idle: it has no request that the sidecar knows of", explained_seconds=8.0)
+    assert (away, over.stalled, engine.forward.keeps_away(engine.at, 60.0)) == (True, True, False)
 
 
 def test_clients_who_give_up_one_after_the_other_prove_a_stall_together() -> None:
