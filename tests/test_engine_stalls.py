@@ -202,7 +202,7 @@ def told_after(pod: Pod, prompts: list[dict[str, object]]) -> int:
 def test_a_hang_is_told_within_thirty_seconds_where_a_cost_was_ever_known(
     prompts: list[dict[str, object]], usage: bytes, *, counted: bool
 ) -> None:
-    """Whatever waits then. An answer that is not streamed hides what an engine does that does not count its output: for its minute."""
+    """It makes no difference which requests wait then. An answer that is not streamed hides what an engine does that does not count its output: for its minute."""
     pod = Pod(counted=counted, estimate=True)
     teach(pod, usage)
     unseen = any("stream" not in prompt for prompt in prompts)
@@ -216,7 +216,7 @@ def test_a_hang_is_told_after_a_minute_where_no_cost_is_known(prompts: list[dict
 
 
 def test_a_prompt_whose_cost_is_known_excuses_three_times_that() -> None:
-    """Of 16 s, where others take 0.4 s: its hang is told after 48 s, and that of others as soon as ever."""
+    """It takes 16 s, and others 0.4 s: its hang is told after 48 s, and that of others as soon as ever."""
     pods = []
     for _ in range(2):
         pods.append(Pod(estimate=True))

@@ -18,7 +18,7 @@ from bench.soak.__main__ import SOAKED_STREAMS
 from bench.soak.invariants import LEFT_BY_MANY_MIB, LEFT_MIB, OF_THE_LIMIT, SETTLE_SECONDS
 from sidecar.health.watchdog import STUCK_SECONDS
 from sidecar.pod.liveness.progress import PROVEN_SECONDS
-from sidecar.pod.liveness.silence import EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS
+from sidecar.pod.liveness.silence import BATCH_SECONDS, EXCUSE, STALL_SECONDS, UNKNOWN_ANSWER_SECONDS
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import FRAMING_ABOVE_BODY_BYTES
 from sidecar.proxy.parser_check import READ_ANSWERS, READ_REQUESTS, REFUSED_ANSWERS, REFUSED_REQUESTS
@@ -277,9 +277,14 @@ CHAPTERS = (
         "The engine's health",
         (
             Promise(
-                "An engine that hangs while `/health` says 200 is told: not ready, `llm_engine_up` 0, a page. Where no answer is streamed, only an engine whose count of output tokens is read (vLLM, SGLang).",
-                f"after a silence of more than {STALL_SECONDS:g} s and of {EXCUSE:g} times its pending prefill; of {UNKNOWN_ANSWER_SECONDS:g} s where costs are unknown",
+                "An engine that hangs while `/health` says 200 is told: `llm_engine_up` 0, a page, and a minute after the last output not ready. Where no answer is streamed, only an engine whose count of output tokens is read (vLLM, SGLang).",
+                f"after a silence of more than {STALL_SECONDS:g} s and of {EXCUSE:g} times its pending prefill; of {EXCUSE * BATCH_SECONDS:g} s where its cost is not known and some other ever was, else of {UNKNOWN_ANSWER_SECONDS:g} s",
                 ("tests/test_engine_stalls.py", "tests/real/test_vllm_stalls.py"),
+            ),
+            Promise(
+                "A front end whose pool is gone, and that this process saw serve and list models, is told as an engine that is down: a page of phase `engine`, never of `queue`. Refusals alone never say so.",
+                "3 checks, 2 s apart",
+                ("tests/test_pool_gone.py",),
             ),
             Promise(
                 "A health check that the sidecar cannot make, for want of files, memory or ports of its own, changes nothing of the engine's state.",
@@ -294,7 +299,7 @@ CHAPTERS = (
                 ("tests/pod/liveness/test_progress.py", "tests/real/test_vllm_stalls.py"),
             ),
             Promise(
-                "An engine without such a count is never restarted for a stall, and each first output has time, for instance to load a model.",
+                "An engine without such a count is never restarted for a stall, and Ollama has time to load a model.",
                 f"0 proofs; {UNKNOWN_ANSWER_SECONDS:g} s",
                 ("tests/pod/liveness/test_progress.py", "tests/test_engine_stalls.py"),
             ),

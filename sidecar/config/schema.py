@@ -487,6 +487,7 @@ NEEDS_RESTART = (
         "engine.perf_metrics_dir",
         "engine.request_trace_dir",
         "engine.poll_perf_metrics",
+        "engine.replicated",
         "engine.estimate",
     ),
     *(
@@ -514,7 +515,7 @@ OF_TRAFFIC: Mapping[str, tuple[str, ...]] = {
     "lanes": ("header", "api_keys"),
     "engine": (
         *("paths", "estimate", "sglang_metrics_dir", "poll_perf_metrics", "perf_metrics_dir", "timing_header"),
-        "request_trace_dir",
+        *("request_trace_dir", "replicated"),
         "connect_timeout_seconds",
         *("first_byte_timeout_seconds", "gap_timeout_seconds", "pool_idle_seconds"),
     ),

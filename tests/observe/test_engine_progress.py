@@ -100,7 +100,7 @@ def test_a_pod_that_is_one_of_several_leaves_its_service_after_its_own_time() ->
     assert [pod.passes(seconds).told()[0] for seconds in (32.0, 1.0)] == [True, False]
 
 
-def test_a_stall_that_was_told_stays_told_whoever_leaves() -> None:
+def test_a_stall_that_was_told_stays_told_when_clients_leave() -> None:
     """Its clients give up, and new ones come and give up. Where no probe restarts it, it gets traffic again after a while: it stays told."""
     pod = serving()
     pod.counted = False

@@ -12,7 +12,7 @@ from sidecar.commands.inject.manifest_text import Document, Object
 from sidecar.commands.inject.pod_with_sidecar import ADMIN, TRAFFIC
 from sidecar.commands.inject.scrapers_way import LET_IN, closed_by
 from sidecar.commands.inject.ways_to_pods import called, named_ports, namespace_of, routes_to
-from sidecar.commands.inject.workload_kinds import containers_in
+from sidecar.commands.inject.workload_kinds import containers_in, replicas_of
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ def audited(documents: Sequence[Document]) -> Audit:
     found = Audit()
     for pods in workloads_of(objects, Settings()):
         has_engine = any(engine_of(container) for _, container in containers_in(pods.spec))
-        name, many = called(pods.one), _replicas(pods.one)
+        name, many = called(pods.one), replicas_of(pods.one)
         if pods.has_sidecar:
             found.attached.append(name)
             found.pods_attached, found.pods = _sum(found.pods_attached, many), _sum(found.pods, many)
@@ -51,13 +51,6 @@ def audited(documents: Sequence[Document]) -> Audit:
                     (f"{name} asks for a sidecar by {ASKED}, and has none", "apply what `sidecar inject` writes of it")
                 )
     return found
-
-
-def _replicas(one: Object) -> int | None:
-    stated = (one.get("spec") or {}).get("replicas")
-    if isinstance(stated, int):
-        return stated
-    return 1 if one.get("kind") == "Pod" else None
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -17,7 +17,7 @@ from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearErr
 from sidecar.commands.inject.fitted_container import fit
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.stopping import Stop, stop_of
-from sidecar.commands.inject.workload_kinds import Led, Path, PodPlace, containers_in
+from sidecar.commands.inject.workload_kinds import Led, Path, PodPlace, containers_in, replicas_of
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import ProxyConfig, WebConfig
 
@@ -69,6 +69,8 @@ def attach(
     # Knative allows neither a hook nor a grace period.
     stop = None if led is Led.BY_REVISION else _stop(place.spec_in(edited.one), edited.get(at), found, settings)
     container = _container(settings, found, (engine_port, found.port if names is None else TRAFFIC), led, stop)
+    if (replicas_of(edited.one) or 1) >= 2:  # another pod is there while this one leaves its Service
+        container["env"].append({"name": "SIDECAR__ENGINE__REPLICATED", "value": "true"})
     qos = fit(container, spec, settings.cpu, settings.memory)
     if led is not Led.BY_REVISION:
         qos += _stays_evictable(edited, (*place.metadata, "annotations"))

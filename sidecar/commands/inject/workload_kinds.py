@@ -231,3 +231,11 @@ def _at(one: Any, path: Path) -> Any:
         else:
             return None
     return one
+
+
+def replicas_of(one: Object) -> int | None:
+    """The pods that a workload states, 1 for a Pod; None where it states no number, as under an autoscaler."""
+    stated = (one.get("spec") or {}).get("replicas")
+    if isinstance(stated, int):
+        return stated
+    return 1 if one.get("kind") == "Pod" else None

@@ -30,8 +30,8 @@ UNKNOWN_SECONDS = 20.0
 slowest of them if that is more: long, so that a guess reports a stall late rather than wrongly. Each for itself, ten
 waiting prompts would excuse a hang of ten minutes."""
 BATCH_SECONDS = 8.0
-"""Where a cost was ever known: assumed seconds of a prompt of unknown cost, and of all prompts of one batch together, unless one of them takes
-longer. A hang is told after EXCUSE times that."""
+"""Assumed seconds of a prompt of unknown cost where another cost was ever known, and of all prompts of one batch together, unless one of them
+takes longer. A hang is told after EXCUSE times that."""
 LATE_LOOK_SECONDS = 2.0
 """Looks come once a second. A time without a look that is longer than this is the sidecar's own, and no silence."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS

@@ -27,19 +27,34 @@ TOLD: list[str] = []
 
 
 def pod(
-    engine: dict[str, Any] | None = None, *, service: Any = 8000, chosen: PodSettings = DEFAULTS, **spec: Any
+    engine: dict[str, Any] | None = None,
+    *,
+    service: Any = 8000,
+    chosen: PodSettings = DEFAULTS,
+    replicas: int | None = None,
+    **spec: Any,
 ) -> Any:
     """The pod's spec with its sidecar. `service`: the target port of its Service, which has none if it is False."""
 
-    one = {
+    one: Any = {
         "kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"},
         "spec": {"template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{**copy.deepcopy(ENGINE), **(engine or {})}], **spec}}},
     }  # fmt: skip
+    if replicas is not None:
+        one["spec"]["replicas"] = replicas
     documents = read("---\n" + json.dumps(one) + (BY_SERVICE.format(service) if service else "\n"), "x")
     done = attach_all(documents, Settings(every=True, pod=chosen))
     assert done.refused == []
     TOLD[:] = done.lines
     return read(written(documents), "again")[1].root["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize(("replicas", "said"), [(None, None), (0, None), (1, None), (2, "true"), (8, "true")])
+def test_a_pod_knows_whether_others_stay_when_it_leaves_its_service(replicas: int | None, said: str | None) -> None:
+    """Under an autoscaler no number is stated."""
+    (sidecar,) = pod(replicas=replicas)["initContainers"]
+
+    assert {each["name"]: each.get("value") for each in sidecar["env"]}.get("SIDECAR__ENGINE__REPLICATED") == said
 
 
 def test_init_containers_and_volumes_stay_and_come_first() -> None:
