@@ -51,14 +51,14 @@ ASKS_OVER_HTTP = (
         "commands/capacity/running.py",
     ),
     "commands/drain_command.py",
-    "commands/verify/span_listener.py",
 )
 """Files outside the folders with listeners that send requests to an engine, a sidecar or a Prometheus, or read what they are sent with or why they
-failed; one listens for the spans of a probed engine. Other files read the answers."""
+failed. Other files read the answers."""
 ONE_USER = {
     "admin": "a listener of its own, started by the hallway",
     "commands": "each starts from the command line; grafana/, bench/ and the tests use parts of them",
     "health": "of the process itself, with a thread of its own; started by the hallway",
+    "otlp": "spans in and out, with listeners of their own; started beside the traffic",
 }
 """Folders that only one other folder or the root imports, and that are no sub-package of it: each with its reason."""
 TESTED = [path for path in MODULES if path.name != "__init__.py"]
@@ -339,8 +339,7 @@ def test_spans_are_decoded_without_io() -> None:
     pure = [path for path in modules("otlp") if path.name not in hands_on]
 
     assert importers(*LOOP_CLOCK_AND_SOCKETS, "sidecar.metrics", among=pure) == []
-    users = [path for path in outside("otlp", "beside_traffic.py") if path.name != "span_listener.py"]
-    assert importers("sidecar.otlp", among=users) == []
+    assert importers("sidecar.otlp", among=outside("otlp", "beside_traffic.py")) == []
 
 
 def test_the_package_needs_nothing_of_the_checkout_around_it() -> None:

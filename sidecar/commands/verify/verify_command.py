@@ -1,6 +1,6 @@
 """`sidecar verify`: reads its own flags and the API keys, sends the probes, prints text or JSON.
 
-Exit codes: 0 no source contradicts another and no stream is held back; 1 one does, or nothing could be verified, or Ctrl-C; 2 wrong flags,
+Exit codes: 0 no report contradicts the client and no stream is held back; 1 one does, or nothing could be verified, or Ctrl-C; 2 wrong flags,
 all of them listed. It knows flags and texts; `verify_run.py` sends, `verify_findings.py` judges.
 """
 
@@ -13,7 +13,7 @@ from sidecar.commands.shared_flags import add_flag, shared, wrong_output
 from sidecar.commands.verify.probe_shapes import MOST_OUTPUT_TOKENS, VERIFY_PROBES, key_variable
 from sidecar.config.flag_parser import Parser
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
-from sidecar.config.values import USER_OF_URL, is_http_address, parse_address
+from sidecar.config.values import USER_OF_URL, is_http_address
 from sidecar.engines.probe.api_key import EngineApiKey
 from sidecar.engines.probe.where import unix_path
 
@@ -21,10 +21,10 @@ from sidecar.engines.probe.where import unix_path
 _ABOUT_VERIFY = f"""\
 Before the first hop: send {len(VERIFY_PROBES)} named probes to an engine, one at a time, at
 most {MOST_OUTPUT_TOKENS} output tokens each, and set side by side what the client's clock, the
-stream, the fields of the answer, the engine's own report, its spans and its
-page say. With the users' address too (--entry.url: a gateway, an ingress), say
-what the hops between add to the time to first token, and whether one of them
-holds streams back. Say what the engine could tell and is not asked to.
+stream, the fields of the answer and the engine's own report say. With the
+users' address too (--entry.url: a gateway, an ingress), say what the hops
+between add to the time to first token, and whether one of them holds streams
+back.
 """
 _EXAMPLES_OF_VERIFY = f"""\
 examples:
@@ -36,10 +36,6 @@ examples:
   sidecar verify --engine.url=http://127.0.0.1:8000 --output=json > verify.json
       A document without keys, prompts and answers (docs/verify.md says what it
       holds): please send it to the project if you have a GPU or a cluster.
-  sidecar verify --engine.url=http://127.0.0.1:8000 \\
-      --spans.listen=127.0.0.1:9901
-      Receive the spans that the engine sends to the place where a sidecar
-      will stand.
 
 API keys are no flags: a file that --engine.api-key-file or --entry.api-key-file
 names, or the variables {key_variable("engine")} and
@@ -57,7 +53,6 @@ _VERIFY_FLAGS = (
     ("entry.model", "NAME", "its name at the entry (default: the same)"),
     ("engine.api-key-file", "FILE", "holds the API key of the engine"),
     ("entry.api-key-file", "FILE", "holds the API key of the entry"),
-    ("spans.listen", "ADDRESS", "receive the engine's spans at host:port, /v1/traces (default: none are received)"),
     shared("output"),
 )
 
@@ -90,18 +85,10 @@ def _run(told: Mapping[str, str], keys: Mapping[str, str]) -> int:
     from sidecar.commands.verify.verify_run import UnverifiableError, places_of, verified  # noqa: PLC0415
 
     places = places_of(told, keys)
-    listen = told.get("spans.listen")
-    address = None if listen is None else parse_address(listen)
     try:
-        spans_at = None if address is None else (address.host, address.port)
-        evidence, identity = asyncio.run(verified(places, spans_at, _tell))
+        evidence, identity = asyncio.run(verified(places, _tell))
     except UnverifiableError as errors:
         sys.stderr.write(errors_text([f"sidecar verify: {error}" for error in errors.args]))
-        return FAILED
-    except OSError as error:
-        sys.stderr.write(
-            errors_text([f"sidecar verify: --spans.listen: {listen}: {error.strerror}; does a sidecar run there?"])
-        )
         return FAILED
     found = findings(evidence)
     if told.get("output") == "json":
@@ -148,10 +135,6 @@ def _errors(told: Mapping[str, str]) -> list[str]:
     ):
         if name in told and needs not in told:
             errors.append(f"--{name}: only with --{needs}")
-    try:
-        parse_address(told.get("spans.listen", "127.0.0.1:9901"))
-    except ValueError as wrong:
-        errors.append(f"--spans.listen: {told['spans.listen']!r} {wrong}")
     return [*errors, *wrong_output(told)]
 
 

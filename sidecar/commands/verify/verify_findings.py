@@ -1,10 +1,9 @@
-"""The findings of the probes: where two sources contradict each other, which hop holds streams back, what the hops add, what is not told. Pure.
+"""The findings of the probes: whether the engine's report contradicts the client, which hop holds streams back, what the hops add. Pure.
 
-A source is believed no more than another. The client's clock has one advantage: what it saw end cannot have taken longer elsewhere. So
+The client's clock has one advantage over the engine's report: what it saw end cannot have taken longer elsewhere. So
 
-- a report or a page that states more than the client waited is wrong, and one such probe is enough;
-- one that leaves most of the wait unstated is suspicious, and only most of the probes together say so;
-- two reports of one engine on one request must agree, because both come from one clock.
+- a report that states more than the client waited is wrong, and one such probe is enough;
+- one that leaves most of the wait unstated is suspicious, and only most of the probes together say so.
 
 What the hops add is the median of paired differences, entry less engine, with an interval from order statistics: it needs no law of the
 noise. If the interval holds 0, the two cannot be told apart with so few probes, and no number is given as theirs.
@@ -19,29 +18,21 @@ from typing import NamedTuple
 
 from sidecar.commands.verify.answer_times import Answer, told_in
 from sidecar.commands.verify.arrivals import Arrival, Pattern, arrival, pattern
-from sidecar.commands.verify.page_growth import Growth
 from sidecar.commands.verify.probe_shapes import WARM_UP_PROBE, Probe
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.probe.state_names import PageTime
 from sidecar.ledger.ledger import TOLERANCE_RATIO, TOLERANCE_SECONDS
-from sidecar.ledger.report import EngineReport
 
 
 CONFIDENCE_OF_MEDIAN = 0.95
 SUSPICIOUS_SECONDS, SUSPICIOUS_SHARE = 0.05, 0.5
 """A source that leaves out more than both of the client's time is suspicious: a front end, a tokenizer and a network take less."""
-SAME_SECONDS, SAME_RATIO = 0.005, 0.05
-"""The larger of both is how far two reports of one engine may be apart: some of them round to milliseconds."""
-FEWEST_BYTES_A_TOKEN, MOST_TEMPLATE_TOKENS = 16, 1024
-"""A prompt has at least a token for so many bytes, and at most one for each byte, with a chat template beside it."""
 
 
 class State(StrEnum):
     OK = "ok"
     DIFFERS = "differs"
     UNKNOWN = "unknown"
-    UNTOLD = "untold"
-    """The engine could tell more than it is asked to."""
 
 
 class Found(NamedTuple):
@@ -68,26 +59,14 @@ class Interval(NamedTuple):
 
 @dataclass(slots=True)
 class Probed:
-    """One probe at one address, and what else is known of it."""
+    """One probe at one address, and its answer."""
 
     probe: Probe
     answer: Answer
-    page: Growth | None = None
-    span: EngineReport | None = None
 
     @property
     def name(self) -> str:
         return self.probe.name
-
-    @property
-    def told(self) -> dict[str, Mapping[PageTime, float]]:
-        """The engine's own times, by where it states them."""
-        told: dict[str, Mapping[PageTime, float]] = {
-            "the answer": told_in(self.answer.report),
-            "the span": told_in(self.span),
-            "the page": {} if self.page is None else self.page.times,
-        }
-        return {source: times for source, times in told.items() if times}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +77,6 @@ class Evidence:
     version: str | None
     engine: Sequence[Probed] = ()
     entry: Sequence[Probed] = ()
-    page: str = ""
-    """Why the engine's page was not read; "" if it was."""
-    page_do: str = ""
-    """The advice that would let it be read."""
-    spans: bool = False
-    """Spans were received."""
     absent: Sequence[str] = field(default=())
     """Paths of which an address says that it does not have them."""
 
@@ -112,15 +85,13 @@ def findings(evidence: Evidence) -> list[Found]:
     """All findings, in the order in which they are read."""
     return [
         *_answered(evidence),
-        _tokens(evidence),
-        *_sources(evidence),
+        *_report(evidence),
         *_arrivals(evidence),
         *_added(evidence),
-        *_untold(evidence),
     ]
 
 
-# --- answers and tokens --------------------------------------------------------------------------------------------------
+# --- answers -------------------------------------------------------------------------------------------------------------
 
 
 def _answered(evidence: Evidence) -> Iterator[Found]:
@@ -138,37 +109,6 @@ def _answered(evidence: Evidence) -> Iterator[Found]:
         yield Found(
             "paths", State.UNKNOWN, f"not served, so that its probes were left out: {', '.join(evidence.absent)}"
         )
-
-
-def token_faults(one: Probed) -> list[str]:
-    """Statements of an answer's usage that cannot be true."""
-    answer, most = one.answer, one.probe.max_tokens
-    usage = answer.marks.usage
-    if not answer.good or usage is None:
-        return []
-    faults = []
-    made, prompt = usage.completion_tokens, usage.prompt_tokens
-    events = answer.marks.output_events - 1  # the last one may be the end mark alone
-    if made is not None and made > most:
-        faults.append(f"{made} output tokens, and at most {most} were asked for")
-    if made is not None and made < events:
-        faults.append(f"{made} output tokens, and {events} events came with output, each of which has one or more")
-    if made is not None and answer.finish == "length" and most - made > 1:
-        faults.append(f"{made} output tokens, and it says that it stopped at the limit, which is {most}")
-    size = len(one.probe.prompt("", ""))
-    if prompt is not None and not size / FEWEST_BYTES_A_TOKEN <= prompt <= size + MOST_TEMPLATE_TOKENS:
-        faults.append(f"{prompt} prompt tokens, for a prompt of about {size} bytes")
-    return faults
-
-
-def _tokens(evidence: Evidence) -> Found:
-    asked = [one for one in (*evidence.engine, *evidence.entry) if one.answer.good and one.answer.marks.usage]
-    faults = [f"{one.name}: usage states {fault}" for one in asked for fault in token_faults(one)]
-    if faults:
-        return Found("usage", State.DIFFERS, _few(faults), "do not count or bill by this usage before it is explained")
-    if not asked:
-        return Found("usage", State.UNKNOWN, "no answer states its usage")
-    return Found("usage", State.OK, f"usage fits what was asked and what came, in {len(asked)} answers")
 
 
 # --- the engine's own times ----------------------------------------------------------------------------------------------
@@ -201,10 +141,6 @@ def left_out(answer: Answer, told: Mapping[PageTime, float]) -> list[str]:
 def _beside(answer: Answer, told: Mapping[PageTime, float]) -> Iterator[tuple[str, float, float | None]]:
     """Each time of the engine with the client's of the same stretch."""
     ttft = answer.ttft_seconds
-    if PageTime.FIRST_TOKEN in told:
-        yield "a first token", told[PageTime.FIRST_TOKEN], ttft
-    if PageTime.WHOLE in told:
-        yield "a whole request", told[PageTime.WHOLE], answer.total_seconds
     if PageTime.QUEUE in told and PageTime.PREFILL in told:
         before = told[PageTime.QUEUE] + told[PageTime.PREFILL]
         yield "queue and prefill", before, ttft
@@ -212,71 +148,30 @@ def _beside(answer: Answer, told: Mapping[PageTime, float]) -> Iterator[tuple[st
             yield "queue, prefill and decode", before + told[PageTime.DECODE], answer.total_seconds
 
 
-def apart(told: Mapping[str, Mapping[PageTime, float]]) -> list[str]:
-    """Two statements of one engine on one time of one request that are not the same."""
-    sources = list(told.items())
-    return [
-        f"{name} is {shown(mine)} in {source} and {shown(theirs)} in {other}"
-        for at, (source, times) in enumerate(sources)
-        for other, others in sources[at + 1 :]
-        for name, mine in times.items()
-        if (theirs := others.get(name)) is not None
-        and abs(mine - theirs) > max(SAME_SECONDS, SAME_RATIO * max(mine, theirs))
+def _report(evidence: Evidence) -> Iterator[Found]:
+    mine = [
+        (one, told)
+        for one in (*evidence.engine, *evidence.entry)
+        if one.answer.good and (told := told_in(one.answer.report))
     ]
-
-
-def _sources(evidence: Evidence) -> Iterator[Found]:
-    compared = [one for one in (*evidence.engine, *evidence.entry) if one.answer.good and one.told]
-    for source, title in (("the answer", "report"), ("the span", "spans"), ("the page", "page")):
-        mine = [one for one in compared if source in one.told]
-        if not mine:
-            continue
-        wrong = [
-            f"{one.name}: {source} states {fault}" for one in mine for fault in impossible(one.answer, one.told[source])
-        ]
-        own = [one for one in mine if one in evidence.engine and one.name != WARM_UP_PROBE]
-        short = [one for one in own if left_out(one.answer, one.told[source])]
-        if wrong:
-            do = "the engine's clock or its names are not what they seem: trust no split by this source before it is explained"
-            yield Found(title, State.DIFFERS, _few(wrong), do)
-        elif len(short) > len(own) / 2:
-            example = left_out(short[0].answer, short[0].told[source])[0]
-            said = (
-                f"{source} leaves out most of the wait in {len(short)} of {len(own)} probes; {short[0].name}: {example}"
-            )
-            yield Found(
-                title,
-                State.DIFFERS,
-                said,
-                "look for what stands between this address and the engine's scheduler, or for times in another unit",
-            )
-        else:
-            yield Found(title, State.OK, f"{source} fits the client's clock in {len(mine)} probes")
-    two = [one for one in compared if len(one.told) > 1]
-    unlike = [f"{one.name}: {fault}" for one in two for fault in apart(one.told)]
-    if unlike:
-        yield Found(
-            "sources", State.DIFFERS, _few(unlike), "one of the two is wrong, or another request was counted in"
-        )
-    elif two:
-        yield Found("sources", State.OK, f"they agree with each other in {len(two)} probes")
-    yield from _page(evidence)
-
-
-def _page(evidence: Evidence) -> Iterator[Found]:
-    grown = [one.page for one in evidence.engine if one.page is not None and one.answer.good]
-    if not grown:
+    if not mine:
+        if any(one.answer.good for one in evidence.engine):
+            said = "no answer has the engine's own times"
+            yield Found("report", State.UNKNOWN, said, evidence.kind.advice_for(evidence.version))
         return
-    others, none = sum(each.requests > 1 for each in grown), sum(each.requests == 0 for each in grown)
-    if none == len(grown):
-        said = f"the page counted none of {none} probes that were answered"
-        yield Found(
-            "page-counts", State.DIFFERS, said, "it is another process's page, or a proxy answers in the engine's place"
-        )
-    elif others or none:
-        said = f"not compared: in {others} of {len(grown)} probes the page counted more than the probe, in {none} none"
-        do = "run it while nothing else asks this engine, and with one rank that counts"
-        yield Found("page-counts", State.UNKNOWN, said, do)
+    wrong = [f"{one.name}: the answer states {fault}" for one, told in mine for fault in impossible(one.answer, told)]
+    own = [(one, told) for one, told in mine if one in evidence.engine and one.name != WARM_UP_PROBE]
+    short = [(one.name, faults) for one, told in own if (faults := left_out(one.answer, told))]
+    if wrong:
+        do = "the engine's clock or its names are not what they seem: trust no split by it before it is explained"
+        yield Found("report", State.DIFFERS, _few(wrong), do)
+    elif len(short) > len(own) / 2:
+        name, faults = short[0]
+        said = f"the answer leaves out most of the wait in {len(short)} of {len(own)} probes; {name}: {faults[0]}"
+        do = "look for what stands between this address and the engine's scheduler, or for times in another unit"
+        yield Found("report", State.DIFFERS, said, do)
+    else:
+        yield Found("report", State.OK, f"the answer fits the client's clock in {len(mine)} probes")
 
 
 # --- hops ----------------------------------------------------------------------------------------------------------------
@@ -394,38 +289,6 @@ def _added(evidence: Evidence) -> Iterator[Found]:
             State.OK,
             f"a new connection to the entry takes {shown(median(new))}, name, TCP and TLS together; it is in no TTFT here",
         )
-
-
-# --- what is not told ----------------------------------------------------------------------------------------------------
-
-
-def _untold(evidence: Evidence) -> Iterator[Found]:
-    good, kind = [one for one in evidence.engine if one.answer.good], evidence.kind
-    if not good:
-        return
-    if evidence.page:
-        yield Found("engine-page", State.UNTOLD if evidence.page_do else State.UNKNOWN, evidence.page, evidence.page_do)
-    if not any(one.answer.report or one.span for one in good):
-        told = "no answer has the engine's own times" + (", and no span came" if evidence.spans else "")
-        yield Found("per-request-times", State.UNTOLD, told, kind.advice_for(evidence.version))
-    if not evidence.spans and kind.reads_spans:
-        yield Found(
-            "no-spans",
-            State.UNTOLD,
-            "no receiver ran",
-            "--spans.listen=127.0.0.1:9901 receives those of an engine that sends them there (docs/spans.md)",
-        )
-    usages = [one.answer.marks.usage for one in good if one.answer.marks.usage is not None]
-    if usages and all(usage.cached_tokens is None for usage in usages):
-        yield Found("cached-tokens", State.UNTOLD, "no usage states them", kind.cached_advice)
-    if any(one.probe.stream and not one.probe.usage and one.answer.marks.usage is None for one in good):
-        asks = bool(kind.takes_include_usage_on)
-        do = (
-            "the sidecar asks for it, and cuts it out again (proxy.include_usage)"
-            if asks
-            else "clients ask by stream_options.include_usage"
-        )
-        yield Found("usage-unasked", State.UNTOLD, "a stream states its usage only if the client asks for it", do)
 
 
 # --- words ---------------------------------------------------------------------------------------------------------------

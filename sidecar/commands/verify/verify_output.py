@@ -1,4 +1,4 @@
-"""The output of `sidecar verify`: a table of all sources side by side and the findings, or one JSON document that can be shown to others.
+"""The output of `sidecar verify`: a table of the probes and the findings, or one JSON document that can be shown to others.
 
 The document holds no key, no prompt, no text of an answer except the first words of one with another status than 200, and no address but where a hop names itself. Its form is `schema_version`: a key
 is added without a new version, and none changes its meaning in one.
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sidecar import __version__
-from sidecar.commands.verify.answer_times import Answer
+from sidecar.commands.verify.answer_times import Answer, told_in
 from sidecar.commands.verify.arrivals import arrival
 from sidecar.commands.verify.verify_findings import Evidence, Found, Interval, Probed, State, added
 from sidecar.config.folding import folded
@@ -17,7 +17,7 @@ from sidecar.engines.probe.replies import Identity
 from sidecar.engines.probe.state_names import PageTime
 
 
-VERIFY_VERSION = 1
+VERIFY_VERSION = 2
 
 
 def verify_text(evidence: Evidence, found: Sequence[Found], columns: int) -> str:
@@ -30,7 +30,7 @@ def verify_text(evidence: Evidence, found: Sequence[Found], columns: int) -> str
     for place, probed in (("engine", evidence.engine), ("entry", evidence.entry)):
         if probed:
             lines += ["", *_table(place, probed)]
-    order = (State.DIFFERS, State.UNKNOWN, State.UNTOLD, State.OK)
+    order = (State.DIFFERS, State.UNKNOWN, State.OK)
     width = max(len(one.name) for one in found)
     for one in sorted(found, key=lambda one: order.index(one.state)):
         head = f"{one.state:<8} {one.name:<{width}}  "
@@ -44,11 +44,9 @@ def verify_text(evidence: Evidence, found: Sequence[Found], columns: int) -> str
 
 def _table(place: str, probed: Sequence[Probed]) -> list[str]:
     own = place == "engine"
-    head = f"{place:<20}{'client':>8}{'':>16}{'reads/':>9}{'tokens':>7}" + (
-        f"{'engine':>10}{'page':>10}" if own else ""
-    )
+    head = f"{place:<20}{'client':>8}{'':>16}{'reads/':>9}{'tokens':>7}" + (f"{'engine':>10}" if own else "")
     under = f"{'':<20}{'ttft':>8}{'between':>8}{'total':>8}{'events':>9}{'':>7}" + (
-        f"{'q+prefill':>10}{'ttft':>10}" if own else "  arrival"
+        f"{'q+prefill':>10}" if own else "  arrival"
     )
     rows = []
     for one in probed:
@@ -58,21 +56,17 @@ def _table(place: str, probed: Sequence[Probed]) -> list[str]:
         )
         events = f"{answer.reads}/{answer.marks.output_events}" if one.probe.stream else "-"
         cells += f"{events:>9}{'-' if answer.tokens is None else answer.tokens:>7}"
-        cells += (
-            f"{_ms(_before(one)):>10}{_ms(one.page.times.get(PageTime.FIRST_TOKEN) if one.page else None):>10}"
-            if own
-            else f"  {arrival(answer)}"
-        )
+        cells += f"{_ms(_before(answer)):>10}" if own else f"  {arrival(answer)}"
         rows.append(cells.rstrip() if answer.good else f"{one.name:<20}  failed")
     return [head.rstrip(), under.rstrip(), *rows]
 
 
-def _before(one: Probed) -> float | None:
-    """Queue and prefill, by the first source that states both."""
-    for times in one.told.values():
-        if PageTime.QUEUE in times and PageTime.PREFILL in times:
-            return times[PageTime.QUEUE] + times[PageTime.PREFILL]
-    return None
+def _before(answer: Answer) -> float | None:
+    """Queue and prefill, where the engine's report in the answer states both."""
+    times = told_in(answer.report)
+    return (
+        times[PageTime.QUEUE] + times[PageTime.PREFILL] if {PageTime.QUEUE, PageTime.PREFILL} <= times.keys() else None
+    )
 
 
 def _ms(seconds: float | None) -> str:
@@ -132,8 +126,7 @@ def _probed(one: Probed) -> dict[str, Any]:
         },
         "fields": dict(answer.fields),
         "request_id": answer.request_id,
-        "engine_seconds": {source.removeprefix("the "): dict(times) for source, times in one.told.items()},
-        "page_counted": None if one.page is None else one.page.requests,
+        "engine_seconds": told_in(answer.report),
     }
 
 

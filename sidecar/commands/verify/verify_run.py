@@ -1,10 +1,9 @@
-"""Sends the probes of `sidecar verify`, one at a time, to one address or two, and reads the engine's page around each.
+"""Sends the probes of `sidecar verify`, one at a time, to one address or two.
 
 Before the first probe each address is asked for its models, and all that is wrong with either is told at once. At two addresses each probe
 goes to both, by turns first to the one and first to the other, so that no drift of the engine looks like a hop. Nothing here judges.
 """
 
-import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -12,12 +11,9 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
-from sidecar.classify.trace import traceparent
 from sidecar.commands.asking import Asker, Reply, below, session
 from sidecar.commands.verify.answer_times import answer_of
-from sidecar.commands.verify.page_growth import Growth, Sums, growth, sums_on
 from sidecar.commands.verify.probe_shapes import CHAT, VERIFY_PROBES, Probe, key_variable
-from sidecar.commands.verify.span_listener import SpanListener
 from sidecar.commands.verify.verify_findings import Evidence, Probed
 from sidecar.engines.engine import AUTO
 from sidecar.engines.kind import EngineKind
@@ -26,7 +22,6 @@ from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
 from sidecar.engines.probe.replies import MODELS_PATH, Answer, Identity, models_in
 from sidecar.engines.probe.where import http_url, unix_path
-from sidecar.engines.reports.lone_requests import SETTLE_SECONDS
 from sidecar.observe.verify_probes import VERIFY_HEADER
 
 
@@ -71,9 +66,9 @@ class Place:
 
 
 async def verified(
-    places: Sequence[Place], spans_at: tuple[str, int] | None = None, told: Callable[[str], None] = lambda _name: None
+    places: Sequence[Place], told: Callable[[str], None] = lambda _name: None
 ) -> tuple[Evidence, Identity]:
-    """Send all probes. `told`: called with the name of each before it is sent. Raises UnverifiableError, and OSError for `spans_at`."""
+    """Send all probes. `told`: called with the name of each before it is sent. Raises UnverifiableError."""
     async with AsyncExitStack() as stack:
         for place in places:
             one = session(LONGEST_PROBE_SECONDS, agent=VERIFY_AGENT, unix_path=unix_path(place.url))
@@ -86,10 +81,7 @@ async def verified(
         if errors:
             raise UnverifiableError(*errors)
         kind, identity = await _recognised(places[0], models[0])
-        listener = None if spans_at is None else await stack.enter_async_context(SpanListener(*spans_at))
-        if listener is not None:
-            listener.reads(kind)
-        return await _Run(places, kind, listener, told).evidence(identity), identity
+        return await _Run(places, kind, told).evidence(identity), identity
 
 
 def _wrong(place: Place, reply: Reply) -> list[str]:
@@ -140,51 +132,24 @@ def _answer(reply: Reply) -> Answer:
 
 
 class _Run:
-    def __init__(
-        self, places: Sequence[Place], kind: EngineKind, listener: SpanListener | None, told: Callable[[str], None]
-    ) -> None:
-        self._places, self._kind, self._listener, self._told = places, kind, listener, told
+    def __init__(self, places: Sequence[Place], kind: EngineKind, told: Callable[[str], None]) -> None:
+        self._places, self._kind, self._told = places, kind, told
         self._run = secrets.token_hex(4)
-        self._traces: list[tuple[Probed, str]] = []
-        self._page, self._page_do = "no engine's own address was given", ""
 
     async def evidence(self, identity: Identity) -> Evidence:
-        await self._can_read_page()
         for number, probe in enumerate(VERIFY_PROBES):
             self._told(probe.name)
             for place in self._places if number % 2 == 0 else reversed(self._places):
                 if probe.path not in place.absent and place.failed_in_a_row < IN_A_ROW:
                     await self._probe(probe, place)
-        if self._listener is not None:
-            await self._listener.last_ones()
-            for probed, trace_id in self._traces:
-                probed.span = self._listener.report(trace_id)
         by_name = {place.name: place.probed for place in self._places}
         return Evidence(
             kind=self._kind,
             version=identity.version,
             engine=by_name.get("engine", ()),
             entry=by_name.get("entry", ()),
-            page=self._page,
-            page_do=self._page_do,
-            spans=self._listener is not None,
             absent=[f"{path} at the {place.name}" for place in self._places for path in place.absent],
         )
-
-    async def _can_read_page(self) -> None:
-        place, state = self._places[0], self._kind.state
-        if place.name != "engine":
-            return
-        if self._kind.reading_resets:
-            self._page = "each reading resets gauges for all readers, so it was not read"
-        elif state is None or not state.times:
-            self._page = "no histogram of single requests is known of this engine"
-        else:
-            reply = await place.get(state.path)
-            sums = sums_on(reply.body, state.times) if reply.good else {}
-            why = f"answers {reply.status}" if reply.status else reply.failure
-            self._page = "" if sums else "has none of the histograms that are looked for" if reply.good else why
-            self._page_do = "" if sums else self._kind.page_advice
 
     async def _probe(self, probe: Probe, place: Place) -> None:
         assert place.asker is not None  # set before the first question
@@ -196,12 +161,6 @@ class _Run:
             VERIFY_HEADER.decode(): "1",
             **place.headers,
         }
-        trace_id = ""
-        if self._listener is not None:
-            trace_id, span_id = self._listener.mint()
-            headers["traceparent"] = traceparent(trace_id, span_id).decode()
-        reads_page = place.name == "engine" and not self._page
-        before = await self._sums(place) if reads_page else {}
         body = probe.body(self._run, place.name, place.model)
         exchange = await place.asker.timed(place.at(probe.path), body, headers)
         answer = answer_of(exchange, probe.path, self._kind, request_id, asked_stream=probe.stream)
@@ -211,11 +170,8 @@ class _Run:
             )
         if probe.path in place.absent:
             return
-        probed = Probed(probe, answer, await self._growth(place, before) if before else None)
-        place.probed.append(probed)
+        place.probed.append(Probed(probe, answer))
         place.failed_in_a_row = 0 if answer.good else place.failed_in_a_row + 1
-        if trace_id:
-            self._traces.append((probed, trace_id))
 
     def _goes_on(self, probe: Probe, place: Place, status: int) -> bool:
         """Whether this refusal is about this one API, or one of a server that has answered before."""
@@ -223,18 +179,6 @@ class _Run:
             place.absent.append(probe.path)
             return True
         return any(one.answer.good for one in place.probed)
-
-    async def _sums(self, place: Place) -> Sums:
-        assert self._kind.state is not None  # else the page is not read
-        reply = await place.get(self._kind.state.path)
-        return sums_on(reply.body, self._kind.state.times) if reply.good else {}
-
-    async def _growth(self, place: Place, before: Sums) -> Growth:
-        found = growth(before, await self._sums(place))
-        if found.requests == 0:  # a task of its own may write it some time after the last chunk
-            await asyncio.sleep(SETTLE_SECONDS)
-            found = growth(before, await self._sums(place))
-        return found
 
 
 def _what_to_do(place: Place, status: int) -> str:

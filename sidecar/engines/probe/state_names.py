@@ -75,7 +75,7 @@ class StateNames:
     """A label of partial series: if a series without the label has the whole, the parts are skipped."""
 
     times: Mapping[PageTime, str] = field(default_factory=dict)
-    """Names of histograms: `sidecar verify` reads by how much each grew around one request."""
+    """Names of histograms: `sidecar diagnose` reads them from a Prometheus that scraped the engine."""
     paces: tuple[str, ...] = ()
     """Names of the histogram of times between two tokens, of this release and of earlier ones: `sidecar diagnose` reads the first there is."""
 

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 
 from sidecar.commands.asking import Exchange
 from sidecar.commands.verify.answer_times import Answer, answer_of
-from sidecar.commands.verify.page_growth import Growth
 from sidecar.commands.verify.probe_shapes import VERIFY_PROBES, Probe
 from sidecar.commands.verify.verify_findings import Evidence, Probed
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import kind_named
-from sidecar.engines.probe.state_names import PageTime
 from sidecar.ledger.report import EngineReport
 
 
@@ -70,8 +68,6 @@ def probed(
     each: float = 0.01,
     reads: int | None = None,
     report: EngineReport | None = None,
-    page: dict[PageTime, float] | None = None,
-    span: EngineReport | None = None,
     fields: Sequence[tuple[str, str]] = (),
 ) -> Probed:
     """One probe that came well: its first token after `first` seconds, then one in `each`. `reads`: in so many reads, at the end of their time."""
@@ -87,7 +83,7 @@ def probed(
         metrics = {name: 1000 * part for name, part in zip(names, parts, strict=True) if part is not None}
     prompt = max(8, len(probe.prompt("", "")) // 5)
     seen = exchange(stream(tokens, at, prompt=prompt, metrics=metrics), *fields)
-    return Probed(probe, answer(seen, probe), None if page is None else Growth(1, page), span)
+    return Probed(probe, answer(seen, probe))
 
 
 def document(tokens: int, *, prompt: int = 40, text: str = "a ") -> bytes:

@@ -3,7 +3,6 @@
 import pytest
 
 from sidecar.commands.verify.verify_findings import Found, Interval, Probed, State, findings, median_interval
-from sidecar.engines.probe.state_names import PageTime
 from sidecar.ledger.report import EngineReport
 from tests.commands.verify import played
 from tests.commands.verify.played import STREAMED, evidence, probed
@@ -15,11 +14,6 @@ HONEST = EngineReport(0.01, 0.17, None)
 
 def found(*engine: Probed, entry: list[Probed] | None = None, **more: object) -> dict[str, Found]:
     return {one.name: one for one in findings(evidence(engine, entry or (), **more))}
-
-
-def page_of(name: str, first: float = 0.195) -> dict[PageTime, float]:
-    one = probed(name).answer
-    return {PageTime.FIRST_TOKEN: first, PageTime.WHOLE: one.total_seconds - 0.005}
 
 
 def all_probed(**how: object) -> list[Probed]:
@@ -39,12 +33,11 @@ def with_decode(factor: float) -> list[Probed]:
 
 
 def test_an_honest_engine_gives_no_difference() -> None:
-    seen = found(*[probed(name, report=HONEST, page=page_of(name), span=HONEST) for name in STREAMED])
+    seen = found(*[probed(name, report=HONEST) for name in STREAMED])
 
-    assert [name for name, one in seen.items() if one.state is State.DIFFERS] == []
-    assert {
-        name: seen[name].state for name in ("usage", "report", "page", "spans", "sources", "engine-streams")
-    } == dict.fromkeys(("usage", "report", "page", "spans", "sources", "engine-streams"), State.OK)
+    assert {name: one.state for name, one in seen.items()} == dict.fromkeys(
+        ("engine-answers", "report", "engine-streams"), State.OK
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,42 +55,11 @@ def test_a_report_in_another_unit_is_pointed_at(factor: float, words: str) -> No
     assert found(*with_decode(1.0))["report"].state is State.OK
 
 
-def test_a_page_that_lies_and_a_span_that_disagrees_are_pointed_at() -> None:
-    """The page states a first token before which the client had waited for less; the span has another queue than the answer."""
-    span = EngineReport(0.11, 0.05, None)
-    seen = found(*[probed(name, report=HONEST, page=page_of(name, first=0.4), span=span) for name in STREAMED])
-
-    assert seen["page"].state is seen["sources"].state is State.DIFFERS
-    assert "chat-warm-up: the page states a first token of 400 ms, and the client waited 200 ms" in seen["page"].said
-    assert "queue is 10 ms in the answer and 110 ms in the span" in seen["sources"].said
-    assert seen["report"].state is State.OK
-
-
 def test_one_probe_with_a_long_way_to_the_engine_is_no_difference() -> None:
     """A report may leave something out: a front end, a tokenizer. Only most of the probes together are suspicious."""
     odd = probed("chat-last-64", report=EngineReport(0.0, 0.01, 0.6))
 
     assert found(*with_decode(1.0)[:-1], odd)["report"].state is State.OK
-
-
-@pytest.mark.parametrize(
-    ("prompt", "made", "words"),
-    [
-        (40, 99, "99 output tokens, and at most 64 were asked for"),
-        (40, 20, "20 output tokens, and 63 events came with output"),
-        (4000, 64, "4000 prompt tokens, for a prompt of about"),
-        (1, 64, "1 prompt tokens, for a prompt of about"),
-    ],
-)
-def test_usage_that_cannot_be_true_is_pointed_at(prompt: int, made: int, words: str) -> None:
-    pieces = played.stream(64, played.every(0.01, 64, 0.2))
-    at, last = pieces[-1]
-    lie = played.usage(prompt, made) + played.event("[DONE]")
-    pieces[-1] = (at, last.partition(b'data: {"id": "chatcmpl-1", "choices": [], ')[0] + lie)
-    probe = played.BY_NAME["chat-short-64"]
-    seen = found(Probed(probe, played.answer(played.exchange(pieces), probe)))["usage"]
-
-    assert (seen.state, words in seen.said) == (State.DIFFERS, True)
 
 
 def test_a_hop_that_buffers_is_named() -> None:
@@ -154,15 +116,11 @@ def test_the_interval_of_a_median_is_that_of_the_tables() -> None:
     assert median_interval(values) == Interval(10.5, 6.0, 15.0, 20)
 
 
-def test_what_the_engine_could_tell_comes_with_its_flag() -> None:
-    seen = found(*all_probed(), page="answers 404", page_do="start it with its page")
-    untold = {name: one.do for name, one in seen.items() if one.state is State.UNTOLD}
+def test_an_engine_that_states_no_times_is_told_its_flag() -> None:
+    seen = found(*all_probed())["report"]
 
-    assert untold.keys() == {"engine-page", "per-request-times", "no-spans", "cached-tokens", "usage-unasked"} - {
-        "usage-unasked"
-    }
-    assert untold["engine-page"] == "start it with its page"
-    assert "--enable-per-request-metrics" in untold["per-request-times"]
+    assert (seen.state, seen.said) == (State.UNKNOWN, "no answer has the engine's own times")
+    assert "--enable-per-request-metrics" in seen.do
 
 
 def test_answers_that_failed_are_told_and_compared_with_nothing() -> None:
