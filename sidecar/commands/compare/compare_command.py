@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from sidecar.commands.compare.compare_text import comparison_text
 from sidecar.commands.compare.intervals import LEAST_BLOCKS
-from sidecar.commands.compare.lever_effect import lever_document, lever_names
 from sidecar.commands.compare.measures import BY_NAME
 from sidecar.commands.compare.tails import LEAST_SAMPLES
 from sidecar.commands.compare.two_sides import (
@@ -27,7 +26,6 @@ from sidecar.commands.compare.two_sides import (
     compared,
     comparison_document,
     histograms,
-    length_queries,
     of_lanes,
     queries,
     tail_queries,
@@ -35,10 +33,8 @@ from sidecar.commands.compare.two_sides import (
 from sidecar.commands.shared_flags import add_flag, shared, wrong_output
 from sidecar.config.flag_parser import Parser
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
-from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import USER_OF_URL, is_http_address
 from sidecar.config.written_durations import seconds_of_duration
-from sidecar.diagnosis.levers import Lever
 from sidecar.diagnosis.promql import quoted, ranges
 
 
@@ -49,8 +45,7 @@ errors, good requests, and mean times down to the phases, each with how far it
 moved and an interval; the p99 too, of native histograms alone and from
 {LEAST_SAMPLES} requests a side; and the share of drafts that the engine accepted.
 Say what a change was expected to move (--expect), and read whether it did, and
-what else moved; or which lever was pulled (--lever), and read its expected
-effect beside what became of each phase, by lane and by length of prompt.
+what else moved.
 """
 _EXAMPLES_OF_COMPARE = """\
 examples:
@@ -84,11 +79,6 @@ _COMPARE_FLAGS = (
     ("model", "NAME", "one model only"),
     ("lane", "NAME", "one lane only"),
     ("expect", "NAMES", f"what was expected to move, of: {', '.join(BY_NAME)}"),
-    (
-        "lever",
-        "NAME",
-        f"the lever that was pulled between the sides: {', '.join(Lever)}; or the name of a step of `diagnose`",
-    ),
     shared("output"),
 )
 _NEEDED = ("prometheus.url", "old", "new")
@@ -158,23 +148,23 @@ def main(argv: Sequence[str]) -> int:
     from sidecar.commands.diagnose.sources import AskingError  # noqa: PLC0415  sockets are loaded only to ask
 
     try:
-        old, new = asyncio.run(_asked(told["prometheus.url"], parts, by_length="lever" in told))
+        old, new = asyncio.run(_asked(told["prometheus.url"], parts))
     except AskingError as error:
         sys.stderr.write(errors_text([f"sidecar compare: {error}", "--prometheus.url says where to ask."]))
         return FAILED
     found = compared(old, new)
     expected = _expected(told)
     if told.get("output") == "json":
-        document = comparison_document(found, *parts, expected, lever_document(told.get("lever")))
+        document = comparison_document(found, *parts, expected)
         sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
     else:
-        sys.stdout.write(comparison_text(found, *parts, expected, width(), lever=told.get("lever")))
+        sys.stdout.write(comparison_text(found, *parts, expected, width()))
     if not found.lanes:
         sys.stderr.write(errors_text(["sidecar compare: the two sides have no lane with requests in common"]))
     return OK if found.lanes else MISUSED
 
 
-async def _asked(url: str, parts: tuple[Part, Part], *, by_length: bool) -> list[Answers]:
+async def _asked(url: str, parts: tuple[Part, Part]) -> list[Answers]:
     from sidecar.commands.diagnose.sources import AskingError, Stretch, over_time  # noqa: PLC0415  as above
 
     answers: list[Answers] = []
@@ -186,12 +176,10 @@ async def _asked(url: str, parts: tuple[Part, Part], *, by_length: bool) -> list
         except AskingError as error:  # the largest answers, and no server but Prometheus has them
             tails = {}
             sys.stderr.write(errors_text([f"sidecar compare: no p99: {error}"]))
-        lengths = await over_time(url, length_queries(part), when, ranges) if by_length else {}
         answers.append(
             Answers(
                 {counted: columns(answer) for counted, answer in told.items()},
                 {one: of_lanes(answer) for one, answer in tails.items()},
-                {counted: columns(answer, by_length=True) for counted, answer in lengths.items()},
             )
         )
     return answers
@@ -216,9 +204,6 @@ def _errors(told: Mapping[str, str]) -> list[str]:
     errors += [
         f"--expect: {name!r} is none of: {', '.join(BY_NAME)}" for name in _expected(told) if name not in BY_NAME
     ]
-    lever = told.get("lever")
-    if lever is not None and lever not in (known := lever_names()):
-        errors.append(f"--lever: {lever!r} is none of: {', '.join(Lever)}{did_you_mean(lever, known)}")
     return [*errors, *wrong_output(told)]
 
 

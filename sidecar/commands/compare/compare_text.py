@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from sidecar.commands.compare.intervals import CONFIDENCE, LEAST_BLOCKS
-from sidecar.commands.compare.lever_effect import effect_rows, expected_effects, lever_text
 from sidecar.commands.compare.measures import BY_NAME, OF_ENGINE, Tail, Unit
 from sidecar.commands.compare.tails import LEAST_SAMPLES, TOLD
 from sidecar.commands.compare.two_sides import BLOCK_SECONDS, Comparison, Moved, Part
@@ -20,17 +19,9 @@ _OPTIMISTIC = (
 )
 
 
-def comparison_text(
-    found: Comparison, old: Part, new: Part, expected: Sequence[str], columns: int, *, lever: str | None = None
-) -> str:
-    """The whole answer; each lane is a table of its own, and so are the engine's own counts. `lever`: that was pulled between the sides."""
+def comparison_text(found: Comparison, old: Part, new: Part, expected: Sequence[str], columns: int) -> str:
+    """The whole answer; each lane is a table of its own, and so are the engine's own counts."""
     lines = [*folded(_side(old), columns, "old: "), *folded(_side(new), columns, "new: ")]
-    effects = () if lever is None else expected_effects(lever)
-    if lever is not None:
-        lines += ["", *lever_text(lever, effects, columns)]
-        for one in found.lanes:
-            title = f"lane {one.lane}, model {one.model or 'unknown'}: the phases, those of the lever marked with *"
-            lines += ["", *folded(title, columns), *effect_rows(one, effects)]
     of_lanes, of_engine = ([name for name in expected if (name in OF_ENGINE) == engine] for engine in (False, True))
     tables = [(f"lane {one.lane}, model {one.model or 'unknown'}", one.rows, of_lanes) for one in found.lanes]
     if found.engine or of_engine:

@@ -90,8 +90,6 @@ MEASURES = (
     _mean("prompt-tokens", "mean prompt tokens", Unit.TOKENS, c.PROMPT_TOKENS, judged=False),
     _mean("output-tokens", "mean output tokens", Unit.TOKENS, c.OUTPUT_TOKENS, judged=False),
 )
-PHASE_MEASURES = tuple(one for one in MEASURES if one.name in PHASE.values)
-"""The mean time in each phase, which a lever is to shorten."""
 ENGINE_MEASURES = (
     Measure(
         "draft-acceptance",

@@ -4,14 +4,12 @@ It knows how a side is asked for (label matchers and a stretch of time), and the
 refuses to know sockets, flags and columns.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
 from typing import Any, NamedTuple
 
 from sidecar.commands.compare.gate_query import Counted, Grown
 from sidecar.commands.compare.intervals import Change, Estimate, Sums, change, estimate
-from sidecar.commands.compare.measures import ENGINE_MEASURES, MEASURES, PHASE_MEASURES, TAILS, Measure, Tail, Unit
+from sidecar.commands.compare.measures import ENGINE_MEASURES, MEASURES, TAILS, Measure, Tail, Unit
 from sidecar.commands.compare.sequential import BLOCK_MINUTES
 from sidecar.commands.compare.tails import Cells, cells, needed, tail, tail_change, tail_ratio
 
@@ -22,10 +20,9 @@ MOST_BLOCKS = 11_000
 """Points that Prometheus answers at most in one query of a range."""
 COMPARISON_VERSION = 1
 _BY = ("model", "lane")
-_BY_LENGTH = (*_BY, "prompt_bucket")
 
-Lane = tuple[str, ...]
-"""Model and lane; of an answer by length the prompt bucket too."""
+Lane = tuple[str, str]
+"""Model and lane."""
 _NO_LANE: Lane = ("", "")
 """The engine's own counts have neither label."""
 Column = Mapping[float, float]
@@ -84,8 +81,6 @@ class Compared(NamedTuple):
     model: str
     lane: str
     rows: tuple[Moved, ...]
-    lengths: tuple[tuple[str, tuple[Moved, ...]], ...] = ()
-    """Prompt bucket and its phases, where they were asked for."""
 
 
 class Comparison(NamedTuple):
@@ -105,20 +100,13 @@ def queries(part: Part) -> dict[Counted, str]:
     }
 
 
-def length_queries(part: Part) -> dict[Counted, str]:
-    """The same of the phases alone, by prompt bucket as well."""
-    grown = Grown(", ".join(_BY_LENGTH))
-    asked = (counted for measure in PHASE_MEASURES for counted in measure.question[:2])
-    return {counted: grown.sum(counted, part.matchers) for counted in asked}
-
-
-def columns(answer: Sequence[tuple[Mapping[str, str], Column]], *, by_length: bool = False) -> dict[Lane, Column]:
+def columns(answer: Sequence[tuple[Mapping[str, str], Column]]) -> dict[Lane, Column]:
     """The answer to one of these queries, lane by lane: growth within each block."""
-    labels = _BY_LENGTH if by_length else _BY
-    return {
-        tuple(of.get(label, "") for label in labels): {at: value * BLOCK_SECONDS for at, value in column.items()}
-        for of, column in answer
-    }
+    return {_lane(of): {at: value * BLOCK_SECONDS for at, value in column.items()} for of, column in answer}
+
+
+def _lane(of: Mapping[str, str]) -> Lane:
+    return of.get(_BY[0], ""), of.get(_BY[1], "")
 
 
 Columns = Mapping[Counted, Mapping[Lane, Column]]
@@ -131,8 +119,6 @@ class Answers(NamedTuple):
 
     columns: Columns
     tails: Tails
-    lengths: Columns
-    """By prompt bucket as well; empty if that was not asked."""
 
 
 def tail_queries(part: Part) -> dict[Tail, str]:
@@ -157,38 +143,18 @@ def histograms(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, str], Mappi
 
 def of_lanes(answer: Sequence[tuple[Mapping[str, str], Mapping[float, Cells]]]) -> dict[Lane, Sequence[Cells]]:
     """The answer to one of these queries, lane by lane: each block's histogram."""
-    return {(of.get(_BY[0], ""), of.get(_BY[1], "")): list(blocks.values()) for of, blocks in answer}
+    return {_lane(of): list(blocks.values()) for of, blocks in answer}
 
 
 def compared(old: Answers, new: Answers) -> Comparison:
     """Each lane that both sides have, with the numbers that both sides have, and those of the engine."""
     lanes = [{lane for each in side.columns.values() for lane in each} for side in (old, new)]
     made = (
-        Compared(
-            lane[0],
-            lane[1],
-            (*_rows(MEASURES, old.columns, new.columns, lane), *_tails(old.tails, new.tails, lane)),
-            tuple(_lengths(old.lengths, new.lengths, lane)),
-        )
+        Compared(*lane, (*_rows(MEASURES, old.columns, new.columns, lane), *_tails(old.tails, new.tails, lane)))
         for lane in sorted(lanes[0] & lanes[1])
     )
     engine = _rows(ENGINE_MEASURES, old.columns, new.columns, _NO_LANE)
     return Comparison([one for one in made if one.rows], tuple(engine))
-
-
-def _lengths(old: Columns, new: Columns, lane: Lane) -> Iterator[tuple[str, tuple[Moved, ...]]]:
-    """Each prompt bucket of a lane that both sides have, shortest prompts first, with its phases."""
-    sides = [{key for each in side.values() for key in each if key[:2] == lane} for side in (old, new)]
-    for key in sorted(sides[0] & sides[1], key=_first_number):
-        rows = tuple(_rows(PHASE_MEASURES, old, new, key))
-        if rows:
-            yield key[-1], rows
-
-
-def _first_number(key: Lane) -> tuple[float, str]:
-    """The lower edge of a bucket such as `512-2048`; the largest for one without a number."""
-    found = re.match(r"[0-9]+", key[-1])
-    return (float(found[0]) if found else inf), key[-1]
 
 
 def _tails(old: Tails, new: Tails, lane: Lane) -> Iterator[Moved]:
@@ -217,27 +183,16 @@ def _blocks(side: Columns, measure: Measure, lane: Lane) -> list[Sums]:
     return [Sums(counted.get(at, 0.0), whole) for at, whole in of.items()]
 
 
-def comparison_document(
-    found: Comparison, old: Part, new: Part, expected: Sequence[str], lever: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The JSON document. Times are unix times, values in their unit. `lever`: its name and expectation (`lever_effect.py`)."""
+def comparison_document(found: Comparison, old: Part, new: Part, expected: Sequence[str]) -> dict[str, Any]:
+    """The JSON document. Times are unix times, values in their unit."""
     return {
         "schema_version": COMPARISON_VERSION,
         "old": _side(old),
         "new": _side(new),
         "block_seconds": BLOCK_SECONDS,
         "expected": list(expected),
-        "lever": lever,
         "lanes": [
-            {
-                "model": one.model,
-                "lane": one.lane,
-                "measures": [_row(row, expected) for row in one.rows],
-                "lengths": [
-                    {"prompt_bucket": bucket, "measures": [_row(row, expected) for row in rows]}
-                    for bucket, rows in one.lengths
-                ],
-            }
+            {"model": one.model, "lane": one.lane, "measures": [_row(row, expected) for row in one.rows]}
             for one in found.lanes
         ],
         "engine": {"measures": [_row(row, expected) for row in found.engine]},

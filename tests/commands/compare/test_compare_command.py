@@ -195,38 +195,6 @@ def test_the_text_answers_what_was_expected(capsys: pytest.CaptureFixture[str], 
     assert "the intervals are too narrow" in words
 
 
-def test_a_lever_stands_with_its_expectation_beside_what_became_of_the_phases(
-    capsys: pytest.CaptureFixture[str], url: str
-) -> None:
-    """Admission was to shorten the queue, and it did, by about 78 %, for the only length of prompts; the sides are otherwise alike."""
-    main(["compare", f"--prometheus.url={url}", "--old=70m", "--new=1m", "--lever=admission"])
-    out = capsys.readouterr().out
-    words = " ".join(out.split())
-    queue = [line.split() for line in out.splitlines() if line.startswith("*queue")]
-
-    assert max(map(len, out.splitlines())) <= 80
-    assert "queue: 10 to 90 % of the added time goes (expectation from how engines schedule)" in words
-    assert [(row[1], row[-1]) for row in queue] == [("all", "shorter"), ("0-512", "shorter")]
-
-
-def test_a_lever_without_an_effect_is_said_to_show_none(capsys: pytest.CaptureFixture[str], url: str) -> None:
-    """Nothing was changed between two windows before the fix, of whichever length of prompts."""
-    flags = (f"--prometheus.url={url}", "--old=150m", "--new=80m", "--lever=chunked_prefill")
-    main(["compare", *flags])
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("*")]
-    main(["compare", *flags, "--output=json"])
-    document = json.loads(capsys.readouterr().out)
-
-    ((bucket, measures),) = ((one["prompt_bucket"], one["measures"]) for one in document["lanes"][0]["lengths"])
-    assert [(row.split()[:2], row.endswith("no effect shown")) for row in rows] == [
-        (["*queue", "all"], True),
-        (["*queue", "0-512"], True),
-    ]
-    assert (bucket, [row["verdict"] for row in measures]) == ("0-512", ["no change seen"])
-    assert document["lever"]["name"] == "chunked_prefill"
-    assert [one["phase"] for one in document["lever"]["expected"]] == ["queue", "prefill", "decode"]
-
-
 def test_a_question_for_the_p99_that_fails_costs_no_other_row(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
@@ -267,7 +235,6 @@ def test_no_answer_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
         (["--old=2026-11-24T14:00", "--new=0m"], "no time zone"),
         (["--old=2h", "--new=2999-01-01T00:00Z"], "has not come yet"),
         (["--old=2h", "--new=0m", "--expect=luck"], "'luck' is none of"),
-        (["--old=2h", "--new=0m", "--lever=chunks"], "--lever: 'chunks' is none of"),
         (["--old=2h", "--new=0m", "--output=xml"], "neither text nor json"),
         (["--old=2h", "--new=0m", "--lanes=chat"], "there is no such flag"),
     ],
