@@ -90,10 +90,9 @@ class Reply:
 
 @dataclass(slots=True)
 class Connecting:
-    """When a request asked for a connection, and when it had one, by `clock`; `began_at` is None where it took one that was open."""
+    """When a request had its connection, by `clock`."""
 
     clock: Callable[[], float]
-    began_at: float | None = None
     ready_at: float | None = None
 
 
@@ -107,8 +106,6 @@ class Exchange:
     """The connection was there: the request was written."""
     ended_at: float
     """The answer was whole, or failed."""
-    connect_seconds: float | None = None
-    """For a new connection, TLS included; None where an open one was used."""
     status: int | None = None
     """None: no answer came."""
     headers_at: float | None = None
@@ -149,18 +146,13 @@ def session(timeout_seconds: float, *, agent: str = "", unix_path: str = "") -> 
 
 
 def _connections() -> aiohttp.TraceConfig:
-    """Writes the instants of a request's connection into its `Connecting`, where it has one."""
-
-    async def begins(_session: aiohttp.ClientSession, trace: Any, _params: object) -> None:
-        if isinstance(found := trace.trace_request_ctx, Connecting):
-            found.began_at = found.clock()
+    """Writes the instant of a request's connection into its `Connecting`, where it has one."""
 
     async def is_ready(_session: aiohttp.ClientSession, trace: Any, _params: object) -> None:
         if isinstance(found := trace.trace_request_ctx, Connecting):
             found.ready_at = found.clock()
 
     config = aiohttp.TraceConfig()
-    config.on_connection_create_start.append(begins)
     config.on_connection_create_end.append(is_ready)
     config.on_connection_reuseconn.append(is_ready)
     return config
@@ -238,12 +230,10 @@ class Asker:
             failure = self._why(error)
         finally:
             pulse.cancel()
-        begun, ready = connecting.began_at, connecting.ready_at
         return Exchange(
             where,
-            began_at if ready is None else ready,
+            began_at if connecting.ready_at is None else connecting.ready_at,
             clock(),
-            None if begun is None or ready is None else ready - begun,
             status,
             headers_at,
             fields,

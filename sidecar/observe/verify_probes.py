@@ -19,7 +19,7 @@ from sidecar.timeline.outcome import ENDED_WELL
 VERIFY_HEADER = b"x-llm-phase-sidecar-verify"
 """In lower case. Its value says nothing."""
 MOST_PROBES_AT_ONCE = 48
-"""One run sends twenty to each of two addresses, which may both lead through this sidecar."""
+"""One run sends twelve to each of two addresses, which may both lead through this sidecar: two runs."""
 PROBE_EVERY_SECONDS = 60.0
 """A client that hides its traffic behind the header hides one request a minute in the long run, on a lean page too."""
 

@@ -1,12 +1,13 @@
 """One probe's answer, from its bytes and their instants: the client's own clock beside what the stream, the fields and the engine say. Pure.
 
 It reads an answer as the sidecar does, with the same reader, timeline and ledger, so that `verify` shows what a sidecar at this place would
-see. All durations begin when the connection was there and the request was written; what a new connection took stands apart.
+see. All durations begin when the connection was there and the request was written.
 """
 
 from dataclasses import dataclass
 
 from sidecar.commands.asking import Exchange
+from sidecar.commands.verify.probe_shapes import CHAT
 from sidecar.engines.kind import EngineKind, Wire
 from sidecar.engines.probe.state_names import PageTime
 from sidecar.ledger.account import Source
@@ -39,7 +40,6 @@ class Answer:
     total_seconds: float
     late_seconds: float = 0.0
     """Most seconds by which this machine noted an instant too late."""
-    connect_seconds: float | None = None
     ttft_seconds: float | None = None
     between_seconds: float | None = None
     """Mean time between two events with output."""
@@ -48,13 +48,10 @@ class Answer:
     finish: str = ""
     report: EngineReport | None = None
     """In the answer itself."""
-    response_id: str | None = None
     fields: tuple[tuple[str, str], ...] = ()
     """The fields of HOP_FIELDS that it has."""
-    request_id: str = "absent"
-    """Whether x-request-id came back: the `same`, an `other` one, or `absent`."""
     collected: bool = False
-    """A stream was asked for, and its output came as one document: something collected it."""
+    """The output of the stream that was asked for came as one document: something collected it."""
 
     @property
     def good(self) -> bool:
@@ -69,16 +66,16 @@ class Answer:
         return dict(self.fields).get(name, "")
 
 
-def answer_of(exchange: Exchange, path: str, kind: EngineKind, request_id: str, *, asked_stream: bool) -> Answer:
-    """The answer in one exchange. Never raises, whatever the bytes. `asked_stream`: the request asked for an event stream."""
+def answer_of(exchange: Exchange, kind: EngineKind) -> Answer:
+    """The answer in one exchange. Never raises, whatever the bytes."""
     sent_at = exchange.sent_at
     timeline = Timeline(sent_at)
     timeline.received_at = sent_at
     timeline.sent(sent_at)
     if exchange.headers_at is not None:
         timeline.headers(exchange.headers_at)
-    api = Apis().of(b"POST", path.encode())
-    assert api is not None  # probes go to paths of OpenAI's API
+    api = Apis().of(b"POST", CHAT.encode())
+    assert api is not None  # a path of OpenAI's API
     reader = EventReader(api.dialect)
     streaming = exchange.field("content-type").partition(";")[0].strip().lower() == _EVENT_STREAM
     reads, failure = 0, ""
@@ -102,11 +99,10 @@ def answer_of(exchange: Exchange, path: str, kind: EngineKind, request_id: str, 
     first_at, last_at = marks.first_token_at, marks.last_token_at
     return Answer(
         exchange.status,
-        failure or _failure(exchange, timeline, streaming=streaming, asked_stream=asked_stream),
+        failure or _failure(exchange, timeline, streaming=streaming),
         marks,
         (marks.ended_at or exchange.ended_at) - sent_at,
         exchange.late_seconds,
-        exchange.connect_seconds,
         None if first_at is None else first_at - sent_at,
         None
         if first_at is None or last_at is None or marks.output_events < 2
@@ -114,10 +110,8 @@ def answer_of(exchange: Exchange, path: str, kind: EngineKind, request_id: str, 
         reads,
         str(timeline.finish),
         kind.in_band(timeline.extras, Wire(marks, streaming, fields, max(1, marks.choices))),
-        reader.response_id,
         tuple((name, exchange.field(name)[:_LONGEST_FIELD]) for name in HOP_FIELDS if exchange.field(name)),
-        _request_id(exchange.field("x-request-id"), request_id),
-        collected=asked_stream and bool(timeline.says),
+        collected=bool(timeline.says),
     )
 
 
@@ -133,26 +127,25 @@ def told_in(report: EngineReport | None) -> dict[PageTime, float]:
     return {name: seconds for name, seconds in told.items() if seconds is not None}
 
 
-def _failure(exchange: Exchange, timeline: Timeline, *, streaming: bool, asked_stream: bool) -> str:
+def _failure(exchange: Exchange, timeline: Timeline, *, streaming: bool) -> str:
     if exchange.status is None or exchange.failure:
         return exchange.failure or "does not answer"
     if exchange.status in range(300, 400):
         return f"redirects ({exchange.status}): give the address that it redirects to"
     if exchange.status != 200:
         return f"answers {exchange.status}: {_words(exchange.body)}"
-    return _fault_of_200(exchange, timeline, streaming=streaming, asked_stream=asked_stream)
+    return _fault_of_200(exchange, timeline, streaming=streaming)
 
 
-def _fault_of_200(exchange: Exchange, timeline: Timeline, *, streaming: bool, asked_stream: bool) -> str:
+def _fault_of_200(exchange: Exchange, timeline: Timeline, *, streaming: bool) -> str:
     """It repeats no word of the body, which may be a model's text."""
     if timeline.error_seen:
         return f"answers 200, and the answer is an error ({_content_type(exchange)})"
     if not timeline.output_events if streaming else not timeline.says:
         return "answers 200, and no output is in it"
-    if streaming is not asked_stream:
-        asked, came = ("a stream", "one document") if asked_stream else ("one document", "a stream")
-        return f"answers 200: {asked} was asked for, and {came} came ({_content_type(exchange)})"
-    if streaming and timeline.done_at is None and not timeline.finished_all():
+    if not streaming:
+        return f"answers 200: a stream was asked for, and one document came ({_content_type(exchange)})"
+    if timeline.done_at is None and not timeline.finished_all():
         return "answers 200, and ends in the middle: neither a finish reason nor the end mark came"
     return ""
 
@@ -163,7 +156,3 @@ def _content_type(exchange: Exchange) -> str:
 
 def _words(body: bytes) -> str:
     return " ".join(body[:_TOLD_CHARACTERS].decode("utf-8", "replace").split()) or "without a word"
-
-
-def _request_id(came: str, sent: str) -> str:
-    return "absent" if not came else "same" if came == sent else "other"

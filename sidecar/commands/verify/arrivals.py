@@ -25,12 +25,7 @@ LEAST_PROBES = 3
 CLUMP_EVENTS = 4.0
 """Events in a read, on average, from which on they are gathered: an engine that is read as it writes gives one or two."""
 MOST_ANSWERS = 0.5
-STREAM_FAILED, NOT_STREAMED, TOO_SHORT, TOO_BUSY = (
-    "failed",
-    "were not streamed",
-    "were too short",
-    "came while this machine was too busy",
-)
+STREAM_FAILED, TOO_SHORT, TOO_BUSY = "failed", "were too short", "came while this machine was too busy"
 """Why an answer shows no pattern."""
 
 
@@ -39,7 +34,7 @@ class Arrival(StrEnum):
     IN_CLUMPS = "in_clumps"
     AT_ONCE = "at_once"
     UNKNOWN = "unknown"
-    """Not streamed, not good, too short to show a pattern, or this machine was too busy to see it."""
+    """Not good, too short to show a pattern, or this machine was too busy to see it."""
 
 
 class Pattern(NamedTuple):
@@ -68,8 +63,6 @@ def _seen(answer: Answer) -> tuple[Arrival, str]:
         return Arrival.AT_ONCE, ""
     if not answer.good:
         return Arrival.UNKNOWN, STREAM_FAILED
-    if marks.first_token_at is None:
-        return Arrival.UNKNOWN, NOT_STREAMED
     if max(marks.output_events, answer.tokens or 0) <= MOST_TOKENS_AN_EVENT:
         return Arrival.UNKNOWN, TOO_SHORT
     found, shortest_seconds = Arrival.IN_CLUMPS, CLUMP_EVENTS * (answer.between_seconds or 0.0)
@@ -84,7 +77,7 @@ def pattern(answers: Sequence[tuple[str, Answer]]) -> Pattern:
     """The pattern of one address, from its answers by the names of their probes."""
     seen = [(name, answer, *_seen(answer)) for name, answer in answers]
     judged = [(name, answer, how) for name, answer, how, _ in seen if how is not Arrival.UNKNOWN]
-    unseen = Counter(why for *_, why in seen if why and why != NOT_STREAMED)
+    unseen = Counter(why for *_, why in seen if why)
     held = [each for each in judged if each[2] is not Arrival.AS_MADE]
     whole = sum(how is Arrival.AT_ONCE for *_, how in held)
     reads = sum(answer.reads for _, answer, _ in held)

@@ -1,6 +1,6 @@
 """`sidecar verify`: reads its own flags and the API keys, sends the probes, prints text or JSON.
 
-Exit codes: 0 no report contradicts the client and no stream is held back; 1 one does, or nothing could be verified, or Ctrl-C; 2 wrong flags,
+Exit codes: 0 the report agrees with the clock and no stream is held back; 1 it does not, one is, or nothing could be verified, or Ctrl-C; 2 wrong flags,
 all of them listed. It knows flags and texts; `verify_run.py` sends, `verify_findings.py` judges.
 """
 
@@ -20,11 +20,10 @@ from sidecar.engines.probe.where import unix_path
 
 _ABOUT_VERIFY = f"""\
 Before the first hop: send {len(VERIFY_PROBES)} named probes to an engine, one at a time, at
-most {MOST_OUTPUT_TOKENS} output tokens each, and set side by side what the client's clock, the
-stream, the fields of the answer and the engine's own report say. With the
-users' address too (--entry.url: a gateway, an ingress), say what the hops
-between add to the time to first token, and whether one of them holds streams
-back.
+most {MOST_OUTPUT_TOKENS} output tokens each, and say whether their output arrives as it is
+made, and whether the engine's own report agrees with the client's clock. With
+the users' address too (--entry.url: a gateway, an ingress), say what the hops
+between add to the time to first token, and which of them holds streams back.
 """
 _EXAMPLES_OF_VERIFY = f"""\
 examples:
@@ -43,7 +42,7 @@ names, or the variables {key_variable("engine")} and
 
 A sidecar on the way recognises the probes and counts them in no lane. They load
 the engine like any request: a few hundred output tokens in all.
-exit codes: 0 nothing differs; 1 sources contradict each other, a hop holds
+exit codes: 0 nothing differs; 1 the report contradicts the clock, a hop holds
 streams back, an address does not answer, or Ctrl-C; 2 wrong flags.
 """
 _VERIFY_FLAGS = (

@@ -1,6 +1,6 @@
-"""The findings of the probes: whether the engine's report contradicts the client, which hop holds streams back, what the hops add. Pure.
+"""The findings of the probes: does output arrive as it is made, does the engine's report agree with the clock, what do the hops add. Pure.
 
-The client's clock has one advantage over the engine's report: what it saw end cannot have taken longer elsewhere. So
+A report is believed no more than the client's clock, which has one advantage: what it saw end cannot have taken longer elsewhere. So
 
 - a report that states more than the client waited is wrong, and one such probe is enough;
 - one that leaves most of the wait unstated is suspicious, and only most of the probes together say so.
@@ -10,7 +10,7 @@ noise. If the interval holds 0, the two cannot be told apart with so few probes,
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from math import comb
 from statistics import median
@@ -33,6 +33,8 @@ class State(StrEnum):
     OK = "ok"
     DIFFERS = "differs"
     UNKNOWN = "unknown"
+    UNTOLD = "untold"
+    """The engine could tell more than it is asked to."""
 
 
 class Found(NamedTuple):
@@ -57,9 +59,9 @@ class Interval(NamedTuple):
         return not self.low <= 0 <= self.high
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Probed:
-    """One probe at one address, and its answer."""
+    """One probe at one address."""
 
     probe: Probe
     answer: Answer
@@ -67,6 +69,11 @@ class Probed:
     @property
     def name(self) -> str:
         return self.probe.name
+
+    @property
+    def told(self) -> dict[PageTime, float]:
+        """The engine's own times, in its answer."""
+        return told_in(self.answer.report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +84,14 @@ class Evidence:
     version: str | None
     engine: Sequence[Probed] = ()
     entry: Sequence[Probed] = ()
-    absent: Sequence[str] = field(default=())
-    """Paths of which an address says that it does not have them."""
 
 
 def findings(evidence: Evidence) -> list[Found]:
     """All findings, in the order in which they are read."""
-    return [
-        *_answered(evidence),
-        *_report(evidence),
-        *_arrivals(evidence),
-        *_added(evidence),
-    ]
+    return [*_answered(evidence), *_report(evidence), *_arrivals(evidence), *_added(evidence)]
 
 
-# --- answers -------------------------------------------------------------------------------------------------------------
+# --- answers ----------------------------------------------------------------------------------------------------------
 
 
 def _answered(evidence: Evidence) -> Iterator[Found]:
@@ -105,10 +105,6 @@ def _answered(evidence: Evidence) -> Iterator[Found]:
             said += f"; failed: {', '.join(one.name for one in bad)}; {first.name} {first.answer.failure}"
         do = "mend these first: what they would show is not known" if bad else ""
         yield Found(f"{place}-answers", State.DIFFERS if bad else State.OK, said, do)
-    if evidence.absent:
-        yield Found(
-            "paths", State.UNKNOWN, f"not served, so that its probes were left out: {', '.join(evidence.absent)}"
-        )
 
 
 # --- the engine's own times ----------------------------------------------------------------------------------------------
@@ -116,11 +112,11 @@ def _answered(evidence: Evidence) -> Iterator[Found]:
 
 def impossible(answer: Answer, told: Mapping[PageTime, float]) -> list[str]:
     """Times that are longer than the client waited for all of it."""
-    faults = []
-    for words, seconds, seen in _beside(answer, told):
-        if seen is not None and seconds > seen + max(TOLERANCE_SECONDS, TOLERANCE_RATIO * seen):
-            faults.append(f"{words} of {shown(seconds)}, and the client waited {shown(seen)}")
-    return faults
+    return [
+        f"{words} of {shown(seconds)}, and the client waited {shown(seen)}"
+        for words, seconds, seen in _beside(answer, told)
+        if seen is not None and seconds > seen + max(TOLERANCE_SECONDS, TOLERANCE_RATIO * seen)
+    ]
 
 
 def left_out(answer: Answer, told: Mapping[PageTime, float]) -> list[str]:
@@ -140,38 +136,32 @@ def left_out(answer: Answer, told: Mapping[PageTime, float]) -> list[str]:
 
 def _beside(answer: Answer, told: Mapping[PageTime, float]) -> Iterator[tuple[str, float, float | None]]:
     """Each time of the engine with the client's of the same stretch."""
-    ttft = answer.ttft_seconds
     if PageTime.QUEUE in told and PageTime.PREFILL in told:
         before = told[PageTime.QUEUE] + told[PageTime.PREFILL]
-        yield "queue and prefill", before, ttft
+        yield "queue and prefill", before, answer.ttft_seconds
         if PageTime.DECODE in told:
             yield "queue, prefill and decode", before + told[PageTime.DECODE], answer.total_seconds
 
 
 def _report(evidence: Evidence) -> Iterator[Found]:
-    mine = [
-        (one, told)
-        for one in (*evidence.engine, *evidence.entry)
-        if one.answer.good and (told := told_in(one.answer.report))
-    ]
-    if not mine:
-        if any(one.answer.good for one in evidence.engine):
-            said = "no answer has the engine's own times"
-            yield Found("report", State.UNKNOWN, said, evidence.kind.advice_for(evidence.version))
-        return
-    wrong = [f"{one.name}: the answer states {fault}" for one, told in mine for fault in impossible(one.answer, told)]
-    own = [(one, told) for one, told in mine if one in evidence.engine and one.name != WARM_UP_PROBE]
-    short = [(one.name, faults) for one, told in own if (faults := left_out(one.answer, told))]
-    if wrong:
+    good = [one for one in (*evidence.engine, *evidence.entry) if one.answer.good]
+    compared = [one for one in good if one.told]
+    wrong = [f"{one.name}: it states {fault}" for one in compared for fault in impossible(one.answer, one.told)]
+    own = [one for one in compared if one in evidence.engine and one.name != WARM_UP_PROBE]
+    short = [(one, faults[0]) for one in own if (faults := left_out(one.answer, one.told))]
+    if good and not compared:
+        untold = "no answer has the engine's own times"
+        yield Found("report", State.UNTOLD, untold, evidence.kind.advice_for(evidence.version))
+    elif wrong:
         do = "the engine's clock or its names are not what they seem: trust no split by it before it is explained"
         yield Found("report", State.DIFFERS, _few(wrong), do)
     elif len(short) > len(own) / 2:
-        name, faults = short[0]
-        said = f"the answer leaves out most of the wait in {len(short)} of {len(own)} probes; {name}: {faults[0]}"
+        one, example = short[0]
+        said = f"it leaves out most of the wait in {len(short)} of {len(own)} probes; {one.name}: {example}"
         do = "look for what stands between this address and the engine's scheduler, or for times in another unit"
         yield Found("report", State.DIFFERS, said, do)
-    else:
-        yield Found("report", State.OK, f"the answer fits the client's clock in {len(mine)} probes")
+    elif compared:
+        yield Found("report", State.OK, f"it fits the client's clock in {len(compared)} probes")
 
 
 # --- hops ----------------------------------------------------------------------------------------------------------------
@@ -252,43 +242,31 @@ def median_interval(values: Sequence[float]) -> Interval | None:
     return Interval(median(ordered), ordered[rank - 1], ordered[size - rank], size) if rank else None
 
 
-def added(evidence: Evidence) -> dict[str, Interval | None]:
+def added_ttft(evidence: Evidence) -> Interval | None:
     """The time between the engine's address and the entry, by the client's clock: entry less engine, probe by probe."""
     by_name = {one.name: one.answer for one in evidence.engine if one.answer.good and one.name != WARM_UP_PROBE}
     pairs = [(by_name[one.name], one.answer) for one in evidence.entry if one.answer.good and one.name in by_name]
-    ttft = [
-        there.ttft_seconds - here.ttft_seconds
-        for here, there in pairs
-        if here.ttft_seconds is not None and there.ttft_seconds is not None
-    ]
-    return {
-        "ttft": median_interval(ttft),
-        "total": median_interval([there.total_seconds - here.total_seconds for here, there in pairs]),
-    }
+    return median_interval(
+        [
+            there.ttft_seconds - here.ttft_seconds
+            for here, there in pairs
+            if here.ttft_seconds is not None and there.ttft_seconds is not None
+        ]
+    )
 
 
 def _added(evidence: Evidence) -> Iterator[Found]:
     if not (evidence.engine and evidence.entry):
         return
-    for what, interval in added(evidence).items():
-        name = f"added-{what}"
-        if interval is None:
-            yield Found(name, State.UNKNOWN, "too few probes have a good answer at both addresses")
-            continue
-        between = f"{CONFIDENCE_OF_MEDIAN:.0%} interval {shown(interval.low)} to {shown(interval.high)}, {interval.pairs} pairs"
-        said = (
-            f"the hops add {shown(interval.value)} in the median, {between}"
-            if interval.separable
-            else f"not separable from 0: {between}"
-        )
-        yield Found(name, State.OK, said)
-    new = [one.answer.connect_seconds for one in evidence.entry if one.answer.connect_seconds is not None]
-    if new:
-        yield Found(
-            "connection",
-            State.OK,
-            f"a new connection to the entry takes {shown(median(new))}, name, TCP and TLS together; it is in no TTFT here",
-        )
+    interval = added_ttft(evidence)
+    if interval is None:
+        yield Found("added-ttft", State.UNKNOWN, "too few probes have a good answer at both addresses")
+        return
+    between = (
+        f"{CONFIDENCE_OF_MEDIAN:.0%} interval {shown(interval.low)} to {shown(interval.high)}, {interval.pairs} pairs"
+    )
+    said = f"the hops add {shown(interval.value)} in the median, {between}"
+    yield Found("added-ttft", State.OK, said if interval.separable else f"not separable from 0: {between}")
 
 
 # --- words ---------------------------------------------------------------------------------------------------------------

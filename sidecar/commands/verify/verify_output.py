@@ -1,4 +1,4 @@
-"""The output of `sidecar verify`: a table of the probes and the findings, or one JSON document that can be shown to others.
+"""The output of `sidecar verify`: a table for each address and the findings, or one JSON document that can be shown to others.
 
 The document holds no key, no prompt, no text of an answer except the first words of one with another status than 200, and no address but where a hop names itself. Its form is `schema_version`: a key
 is added without a new version, and none changes its meaning in one.
@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sidecar import __version__
-from sidecar.commands.verify.answer_times import Answer, told_in
 from sidecar.commands.verify.arrivals import arrival
-from sidecar.commands.verify.verify_findings import Evidence, Found, Interval, Probed, State, added
+from sidecar.commands.verify.verify_findings import Evidence, Found, Probed, State, added_ttft
 from sidecar.config.folding import folded
 from sidecar.engines.probe.replies import Identity
 from sidecar.engines.probe.state_names import PageTime
@@ -30,7 +29,7 @@ def verify_text(evidence: Evidence, found: Sequence[Found], columns: int) -> str
     for place, probed in (("engine", evidence.engine), ("entry", evidence.entry)):
         if probed:
             lines += ["", *_table(place, probed)]
-    order = (State.DIFFERS, State.UNKNOWN, State.OK)
+    order = (State.DIFFERS, State.UNKNOWN, State.UNTOLD, State.OK)
     width = max(len(one.name) for one in found)
     for one in sorted(found, key=lambda one: order.index(one.state)):
         head = f"{one.state:<8} {one.name:<{width}}  "
@@ -50,23 +49,17 @@ def _table(place: str, probed: Sequence[Probed]) -> list[str]:
     )
     rows = []
     for one in probed:
-        answer = one.answer
+        answer, told = one.answer, one.told
+        before = (
+            told[PageTime.QUEUE] + told[PageTime.PREFILL] if {PageTime.QUEUE, PageTime.PREFILL} <= told.keys() else None
+        )
         cells = (
             f"{one.name:<20}{_ms(answer.ttft_seconds):>8}{_ms(answer.between_seconds):>8}{_ms(answer.total_seconds):>8}"
+            f"{f'{answer.reads}/{answer.marks.output_events}':>9}{'-' if answer.tokens is None else answer.tokens:>7}"
         )
-        events = f"{answer.reads}/{answer.marks.output_events}" if one.probe.stream else "-"
-        cells += f"{events:>9}{'-' if answer.tokens is None else answer.tokens:>7}"
-        cells += f"{_ms(_before(answer)):>10}" if own else f"  {arrival(answer)}"
+        cells += f"{_ms(before):>10}" if own else f"  {arrival(answer)}"
         rows.append(cells.rstrip() if answer.good else f"{one.name:<20}  failed")
     return [head.rstrip(), under.rstrip(), *rows]
-
-
-def _before(answer: Answer) -> float | None:
-    """Queue and prefill, where the engine's report in the answer states both."""
-    times = told_in(answer.report)
-    return (
-        times[PageTime.QUEUE] + times[PageTime.PREFILL] if {PageTime.QUEUE, PageTime.PREFILL} <= times.keys() else None
-    )
 
 
 def _ms(seconds: float | None) -> str:
@@ -76,6 +69,7 @@ def _ms(seconds: float | None) -> str:
 def verify_json(evidence: Evidence, found: Sequence[Found], identity: Identity, model: str) -> str:
     """The document, for programs and for people who ask for it."""
     names = list(dict.fromkeys(one.name for one in (*evidence.engine, *evidence.entry)))
+    interval = added_ttft(evidence)
     document = {
         "schema_version": VERIFY_VERSION,
         "sidecar_version": __version__,
@@ -88,7 +82,7 @@ def verify_json(evidence: Evidence, found: Sequence[Found], identity: Identity, 
         },
         "differs": [one.name for one in found if one.state is State.DIFFERS],
         "findings": [one._asdict() for one in found],
-        "added_seconds": {name: _interval(each) for name, each in added(evidence).items()},
+        "added_ttft_seconds": None if interval is None else {**interval._asdict(), "separable": interval.separable},
         "probes": [
             {"name": name, **{place: _probed(one) for place, one in _of(evidence, name).items()}} for name in names
         ],
@@ -101,22 +95,17 @@ def _of(evidence: Evidence, name: str) -> dict[str, Probed]:
     return {place: one for place, probed in both for one in probed if one.name == name}
 
 
-def _interval(interval: Interval | None) -> dict[str, Any] | None:
-    return None if interval is None else {**interval._asdict(), "separable": interval.separable}
-
-
 def _probed(one: Probed) -> dict[str, Any]:
     answer, usage = one.answer, one.answer.marks.usage
     return {
-        "asked": {
-            "path": one.probe.path,
-            "max_tokens": one.probe.max_tokens,
-            "stream": one.probe.stream,
-            "words": one.probe.words,
-        },
+        "asked": {"max_tokens": one.probe.max_tokens, "words": one.probe.words},
         "status": answer.status,
         "failure": answer.failure or None,
-        "client_seconds": _client(answer),
+        "client_seconds": {
+            "ttft": answer.ttft_seconds,
+            "between_events": answer.between_seconds,
+            "total": answer.total_seconds,
+        },
         "stream": {
             "reads_with_output": answer.reads,
             "output_events": answer.marks.output_events,
@@ -125,15 +114,5 @@ def _probed(one: Probed) -> dict[str, Any]:
             "usage": None if usage is None else usage._asdict(),
         },
         "fields": dict(answer.fields),
-        "request_id": answer.request_id,
-        "engine_seconds": told_in(answer.report),
-    }
-
-
-def _client(answer: Answer) -> dict[str, float | None]:
-    return {
-        "ttft": answer.ttft_seconds,
-        "between_events": answer.between_seconds,
-        "total": answer.total_seconds,
-        "new_connection": answer.connect_seconds,
+        "engine_seconds": one.told,
     }

@@ -48,7 +48,6 @@ class Place:
     key: str = ""
     model: str = ""
     asker: Asker | None = None
-    absent: list[str] = field(default_factory=list)
     probed: list[Probed] = field(default_factory=list)
     failed_in_a_row: int = 0
 
@@ -81,7 +80,17 @@ async def verified(
         if errors:
             raise UnverifiableError(*errors)
         kind, identity = await _recognised(places[0], models[0])
-        return await _Run(places, kind, told).evidence(identity), identity
+        run = secrets.token_hex(4)
+        for number, probe in enumerate(VERIFY_PROBES):
+            told(probe.name)
+            for place in places if number % 2 == 0 else reversed(places):
+                if place.failed_in_a_row < IN_A_ROW:
+                    await _probe(probe, place, kind, run)
+    by_name = {place.name: place.probed for place in places}
+    evidence = Evidence(
+        kind=kind, version=identity.version, engine=by_name.get("engine", ()), entry=by_name.get("entry", ())
+    )
+    return evidence, identity
 
 
 def _wrong(place: Place, reply: Reply) -> list[str]:
@@ -131,54 +140,21 @@ def _answer(reply: Reply) -> Answer:
     return Answer(reply.status, reply.body if reply.good else b"", reply.server)
 
 
-class _Run:
-    def __init__(self, places: Sequence[Place], kind: EngineKind, told: Callable[[str], None]) -> None:
-        self._places, self._kind, self._told = places, kind, told
-        self._run = secrets.token_hex(4)
-
-    async def evidence(self, identity: Identity) -> Evidence:
-        for number, probe in enumerate(VERIFY_PROBES):
-            self._told(probe.name)
-            for place in self._places if number % 2 == 0 else reversed(self._places):
-                if probe.path not in place.absent and place.failed_in_a_row < IN_A_ROW:
-                    await self._probe(probe, place)
-        by_name = {place.name: place.probed for place in self._places}
-        return Evidence(
-            kind=self._kind,
-            version=identity.version,
-            engine=by_name.get("engine", ()),
-            entry=by_name.get("entry", ()),
-            absent=[f"{path} at the {place.name}" for place in self._places for path in place.absent],
-        )
-
-    async def _probe(self, probe: Probe, place: Place) -> None:
-        assert place.asker is not None  # set before the first question
-        request_id = secrets.token_hex(8)
-        headers = {
-            "Content-Type": "application/json",
-            "Accept-Encoding": "gzip, deflate" if probe.gzip else "identity",
-            "X-Request-Id": request_id,
-            VERIFY_HEADER.decode(): "1",
-            **place.headers,
-        }
-        body = probe.body(self._run, place.name, place.model)
-        exchange = await place.asker.timed(place.at(probe.path), body, headers)
-        answer = answer_of(exchange, probe.path, self._kind, request_id, asked_stream=probe.stream)
-        if exchange.status in (*REFUSES, *NOT_SERVED) and not self._goes_on(probe, place, exchange.status):
-            raise UnverifiableError(
-                f"--{place.name}.url: {exchange.where} {answer.failure}; {_what_to_do(place, exchange.status)}"
-            )
-        if probe.path in place.absent:
-            return
-        place.probed.append(Probed(probe, answer))
-        place.failed_in_a_row = 0 if answer.good else place.failed_in_a_row + 1
-
-    def _goes_on(self, probe: Probe, place: Place, status: int) -> bool:
-        """Whether this refusal is about this one API, or one of a server that has answered before."""
-        if status in NOT_SERVED and probe.path != CHAT and place.probed:
-            place.absent.append(probe.path)
-            return True
-        return any(one.answer.good for one in place.probed)
+async def _probe(probe: Probe, place: Place, kind: EngineKind, run: str) -> None:
+    assert place.asker is not None  # set before the first question
+    headers = {
+        "Content-Type": "application/json",
+        "Accept-Encoding": "gzip, deflate" if probe.gzip else "identity",
+        VERIFY_HEADER.decode(): "1",
+        **place.headers,
+    }
+    exchange = await place.asker.timed(place.at(CHAT), probe.body(run, place.name, place.model), headers)
+    answer = answer_of(exchange, kind)
+    if exchange.status in (*REFUSES, *NOT_SERVED) and not any(one.answer.good for one in place.probed):
+        todo = _what_to_do(place, exchange.status)
+        raise UnverifiableError(f"--{place.name}.url: {exchange.where} {answer.failure}; {todo}")
+    place.probed.append(Probed(probe, answer))
+    place.failed_in_a_row = 0 if answer.good else place.failed_in_a_row + 1
 
 
 def _what_to_do(place: Place, status: int) -> str:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 from sidecar.commands.asking import Exchange
 from sidecar.commands.verify.answer_times import Answer, answer_of
-from sidecar.commands.verify.probe_shapes import VERIFY_PROBES, Probe
+from sidecar.commands.verify.probe_shapes import VERIFY_PROBES
 from sidecar.commands.verify.verify_findings import Evidence, Probed
-from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import kind_named
 from sidecar.ledger.report import EngineReport
 
@@ -47,13 +46,11 @@ def exchange(
     given = dict(fields)
     named = {"content-type": "text/event-stream", **given}
     ended_at = pieces[-1][0] if pieces else SENT_AT
-    return Exchange(
-        "http://there", SENT_AT, ended_at, None, status, SENT_AT, tuple(named.items()), tuple(pieces), failure
-    )
+    return Exchange("http://there", SENT_AT, ended_at, status, SENT_AT, tuple(named.items()), tuple(pieces), failure)
 
 
-def answer(seen: Exchange, probe: Probe = BY_NAME["chat-short-64"], kind: EngineKind = VLLM) -> Answer:
-    return answer_of(seen, probe.path, kind, "id-1", asked_stream=probe.stream)
+def answer(seen: Exchange) -> Answer:
+    return answer_of(seen, VLLM)
 
 
 def every(seconds: float, count: int, first: float) -> list[float]:
@@ -83,7 +80,7 @@ def probed(
         metrics = {name: 1000 * part for name, part in zip(names, parts, strict=True) if part is not None}
     prompt = max(8, len(probe.prompt("", "")) // 5)
     seen = exchange(stream(tokens, at, prompt=prompt, metrics=metrics), *fields)
-    return Probed(probe, answer(seen, probe))
+    return Probed(probe, answer(seen))
 
 
 def document(tokens: int, *, prompt: int = 40, text: str = "a ") -> bytes:
@@ -99,18 +96,18 @@ def collected(name: str, *fields: tuple[str, str]) -> Probed:
     probe = BY_NAME[name]
     body = document(probe.max_tokens, prompt=max(8, len(probe.prompt("", "")) // 5))
     at = SENT_AT + 0.2 + 0.01 * probe.max_tokens
-    return Probed(probe, answer(exchange([(at, body)], ("content-type", "application/json"), *fields), probe))
+    return Probed(probe, answer(exchange([(at, body)], ("content-type", "application/json"), *fields)))
 
 
 def cut_short(name: str) -> Probed:
     """A probe for a stream whose second half is missing, although the framing ends well."""
     probe = BY_NAME[name]
     at = every(0.01, max(1, probe.max_tokens // 2), SENT_AT + 0.2)
-    return Probed(probe, answer(exchange([(instant, token()) for instant in at]), probe))
+    return Probed(probe, answer(exchange([(instant, token()) for instant in at])))
 
 
-STREAMED = [probe.name for probe in VERIFY_PROBES if probe.stream and probe.path == "/v1/chat/completions"]
+STREAMED = list(BY_NAME)
 
 
-def evidence(engine: Sequence[Probed] = (), entry: Sequence[Probed] = (), **more: object) -> Evidence:
-    return Evidence(kind=VLLM, version="0.33.0", engine=engine, entry=entry, **more)  # type: ignore[arg-type]
+def evidence(engine: Sequence[Probed] = (), entry: Sequence[Probed] = ()) -> Evidence:
+    return Evidence(kind=VLLM, version="0.33.0", engine=engine, entry=entry)
