@@ -191,27 +191,7 @@ UNREAD_SIGNALS = ("logs", "metrics")
 
 OVERFLOWING = (
     *("lane", "model", "prompt_bucket", "streaming", "phase", "source", "outcome", "stage", "state"),
-    "provisional",
-    "api",
-    "proof",
-    "kind",
-    *(
-        "reason",
-        "result",
-        "side",
-        "engine",
-        "version",
-        "python_version",
-        "build",
-        "profile",
-        "label",
-        "objective",
-        "part",
-        "budget",
-        "cause",
-        "per",
-        "finish_reason",
-        "series",
-    ),
+    *("provisional", "api", "proof", "kind", "reason", "result", "side", "engine", "version"),
+    *("python_version", "label", "objective", "part", "budget", "cause", "per", "finish_reason", "series"),
 )
-"""Every label of the catalogue, and `series`: the limit of series was reached."""
+"""Every label of the catalogue whose values are not this process's alone, and `series`: the limit of series was reached."""
