@@ -89,7 +89,7 @@ def observers_of(
 def road_of(config: Config, observers: Observers, clock: Callable[[], float], budgets: Budgets) -> Road:
     """The road to the config's engine; each of its requests is observed."""
     recorder = observers.settlement.instruments.recorder
-    observers.held = budgets.held
+    observers.held = observers.beside.held = budgets.held
     address = config.engine.address
     pool = EnginePool(
         address.host,

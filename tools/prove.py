@@ -69,6 +69,13 @@ PROOFS = (
         "make garden",
     ),
     Proof(
+        "bombs",
+        "two hundred compressed bodies of each coding at once end no container of 256 MiB or of 1 GiB, and who leaves is counted once",
+        ("pytest", "tests/test_bombs.py"),
+        2,
+        "make test-long",
+    ),
+    Proof(
         "soak",
         "through a network that breaks each second no byte is wrong, and no more answers are cut than connections were broken",
         ("bench.soak", "--minutes=1"),

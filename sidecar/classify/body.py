@@ -140,7 +140,10 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     null_at = (yield from place_of_null_in_steps(body)) if null else None
     yield
     prompt = _prompt_of(read)
-    prompts = _one_prompt(prompt) or ((yield from elements_in_steps(bytes(prompt))) or None, None)
+    if _TOKEN_IDS.match(prompt):
+        prompts: tuple[int | None, int | None] = 1, (yield from _ids_in_steps(bytes(prompt)))
+    else:
+        prompts = _one_prompt(prompt) or ((yield from elements_in_steps(bytes(prompt))) or None, None)
     yield
     fields, inline = (_TEXT, True) if size is None else (_BESIDE_MESSAGES, False)
     not_text = yield from _searched(read, fields, partial(looks_for, inline=inline))
@@ -354,6 +357,15 @@ def _one_prompt(prompt: msgspec.Raw) -> tuple[int, int | None] | None:
     if not _LIST.match(prompt):
         return 1, None
     return (1, bytes(prompt).count(b",") + 1) if _TOKEN_IDS.match(prompt) else None
+
+
+def _ids_in_steps(prompt: bytes) -> Generator[None, None, int]:
+    """The length of one list of token ids."""
+    found = 1
+    for at in range(0, len(prompt), _WINDOW_BYTES):
+        found += prompt.count(b",", at, at + _WINDOW_BYTES)
+        yield
+    return found
 
 
 def _choices(n: object, prompts: int | None) -> int | None:

@@ -1,41 +1,44 @@
-"""Compressed request bodies, decompressed for reading only, within a bound and in steps. The bytes go on as they came.
+"""Compressed request bodies, decompressed for reading only, and within a bound. The bytes go on as they came.
 
 Clients compress long prompts: Codex sends zstd, gateways gzip and br. Without this a prompt of any length would count as one of unknown
 length. Codings are those of RFC 9110 8.4.1 and its registry: gzip (and x-gzip), deflate (with a zlib header, as the RFC says, or
 without, as some clients send it), br (RFC 7932) and zstd (RFC 8878, with a window of at most 8 MiB, RFC 9659). Of several codings on top
 of each other none is read.
 
-A body that is broken, or longer than MOST_INFLATED_BYTES, is not read at all. It never raises.
+A body that is broken, or longer than MOST_INFLATED_BYTES, is not read at all. The memory that a decoder may take does not follow from the
+body: 58 bytes of br open a window of 16 MiB. So `bytes_for` states the most that it can be, before it begins.
 """
 
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-
-from sidecar.budgets.budgets import Budget
+from typing import NamedTuple
 
 
 MOST_INFLATED_BYTES = 4 << 20
 """The longest body that is read: four times the look-in bound, as text shrinks."""
 INFLATED_PIECE_BYTES = 65_536
-"""Most bytes that one step gives: at most 0.5 ms."""
+"""Most bytes that one step gives, about: at most 0.5 ms."""
 _MOST_WINDOW_BITS = 23
-_MOST_MEMBERS = 16
-"""Members of gzip that are read: each copies all that stands behind it."""
-_MOST_FRAMES = 1024
-"""Frames of zstd that are read: each copies all that stands behind it."""
+MOST_BODY_MEMBERS = 16
+"""Members of gzip, or frames of zstd, that are read, empty and skippable ones too: for each a decoder is made, and all that stands behind it
+is copied."""
 _WITH_GZIP_HEADER, _WITH_ZLIB_HEADER, _BARE = 31, 15, -15
 
 Pieces = Iterator[bytes]
-Beside = Callable[[Callable[[], bool]], Iterator[bool | None]]
-"""Does a piece of work beside the loop: gives None while it lasts, and then its result."""
 
 
 class _BrokenError(ValueError):
     """The body ends too early, or something stands behind it."""
+
+
+class _Coding(NamedTuple):
+    pieces: Callable[[bytes], Pieces]
+    decoder_bytes: int
+    """The most memory of one decoder: its window and its tables."""
 
 
 def coding_of(values: Sequence[bytes]) -> bytes | None:
@@ -45,29 +48,29 @@ def coding_of(values: Sequence[bytes]) -> bytes | None:
     return codings[0] if len(codings) == 1 else None
 
 
-def inflated_in_steps(
-    body: bytes | bytearray, coding: bytes | None, whole: bytearray, budget: Budget, beside: Beside
-) -> Generator[None, None, bool]:
-    """Decompress into `whole`, with a step for each piece. False: it cannot be read, or not within the bounds.
-
-    `beside`: does what cannot be done in steps. `budget`: of the bytes that the process holds; it counts those in `whole`, which its caller gives back.
-    """
+def bytes_for(coding: bytes | None, size: int) -> int | None:
+    """The most memory that `inflated` takes for `size` bytes of this coding, its result included; None for a coding that is not read."""
     read = _CODINGS.get(coding or b"")
-    if read is None:
-        return False
+    # The result is joined of pieces; the body is copied, and once more what a decoder has not taken in yet.
+    return None if read is None else read.decoder_bytes + 2 * (MOST_INFLATED_BYTES + 2 * INFLATED_PIECE_BYTES + size)
+
+
+def inflated(body: bytes | bytearray, coding: bytes | None, unwanted: Callable[[], bool]) -> bytes | None:
+    """The bytes inside; None if they cannot be read. Never raises. Those of a body that is too long end behind MOST_INFLATED_BYTES.
+
+    A thread may do this: no step holds the interpreter for more than 0.1 ms. `unwanted`: asked between two steps; if it is true, the result
+    is a beginning that is not read.
+    """
+    read, pieces, size = _CODINGS.get(coding or b""), list[bytes](), 0
     try:
-        for piece in read(bytes(body), beside):
-            whole += piece
-            budget.used += len(piece)
-            if len(whole) > MOST_INFLATED_BYTES:
-                return False
-            if budget.used > budget.limit:
-                budget.exceeded += 1
-                return False
-            yield
+        for piece in () if read is None else read.pieces(bytes(body)):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_INFLATED_BYTES or unwanted():
+                break
     except Exception:  # noqa: BLE001  each library has errors of its own, and a client chooses the bytes
-        return False
-    return True
+        return None
+    return None if read is None else b"".join(pieces)
 
 
 def preload() -> None:
@@ -77,8 +80,8 @@ def preload() -> None:
     zstd_library()
 
 
-def _inflate(header: int, body: bytes, _beside: Beside) -> Pieces:
-    for _ in range(_MOST_MEMBERS):  # a gzip file may have several members (RFC 1952 2.2)
+def _inflate(header: int, body: bytes) -> Pieces:
+    for _ in range(MOST_BODY_MEMBERS):  # a gzip file may have several members (RFC 1952 2.2)
         if not body:
             return
         reader = zlib.decompressobj(header)
@@ -96,41 +99,22 @@ def _inflate(header: int, body: bytes, _beside: Beside) -> Pieces:
         raise _BrokenError
 
 
-def _deflate(body: bytes, beside: Beside) -> Pieces:
+def _deflate(body: bytes) -> Pieces:
     # RFC 1950 2.2: the first two bytes of a zlib header are a multiple of 31, and its method is 8.
     has_header = len(body) > 1 and body[0] & 15 == 8 and (256 * body[0] + body[1]) % 31 == 0
-    yield from _inflate(_WITH_ZLIB_HEADER if has_header else _BARE, body, beside)
+    yield from _inflate(_WITH_ZLIB_HEADER if has_header else _BARE, body)
 
 
-def _brotli(body: bytes, beside: Beside) -> Pieces:
-    # The first call makes the whole window, 16 MiB of it for 100 bytes of a client's choice, in 20 ms: it holds no lock of the interpreter.
-    pieces: list[bytes] = []
-    whole: bool | None = False
-    for said in beside(partial(_unbrotli, body, pieces)):
-        whole = said
-        yield b""
-    if not whole:
-        raise _BrokenError
-    yield from pieces
-
-
-def _unbrotli(body: bytes, pieces: list[bytes]) -> bool:
+def _brotli(body: bytes) -> Pieces:
     import brotli  # noqa: PLC0415  `preload` has loaded it
 
-    try:
-        reader, size, fed = brotli.Decompressor(), 0, body
-        while not reader.is_finished():
-            piece = reader.process(fed, output_buffer_limit=INFLATED_PIECE_BYTES)
-            if not piece and not fed and not reader.is_finished() and reader.can_accept_more_data():
-                return False
-            fed = b""
-            pieces.append(piece)
-            size += len(piece)
-            if size > MOST_INFLATED_BYTES:
-                return True
-    except brotli.error:
-        return False
-    return True
+    reader, fed = brotli.Decompressor(), body
+    while not reader.is_finished():
+        piece = reader.process(fed, output_buffer_limit=INFLATED_PIECE_BYTES)
+        if not piece and not fed and not reader.is_finished() and reader.can_accept_more_data():
+            raise _BrokenError
+        fed = b""
+        yield piece
 
 
 def zstd_library() -> ModuleType:
@@ -138,11 +122,11 @@ def zstd_library() -> ModuleType:
     return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
-def _zstd(body: bytes, _beside: Beside) -> Pieces:
+def _zstd(body: bytes) -> Pieces:
     zstd = zstd_library()
     options = {zstd.DecompressionParameter.window_log_max: _MOST_WINDOW_BITS}
-    reader, rest, ended = zstd.ZstdDecompressor(options=options), body, not body
-    for _ in range(_MOST_FRAMES):  # a body may have several frames (RFC 8878 3)
+    rest, ended = body, not body
+    for _ in range(MOST_BODY_MEMBERS):  # a body may have several frames (RFC 8878 3)
         if not rest:
             break
         reader, fed = zstd.ZstdDecompressor(options=options), rest
@@ -157,10 +141,10 @@ def _zstd(body: bytes, _beside: Beside) -> Pieces:
         raise _BrokenError
 
 
-_CODINGS: Mapping[bytes, Callable[[bytes, Beside], Pieces]] = {
-    b"gzip": partial(_inflate, _WITH_GZIP_HEADER),
-    b"x-gzip": partial(_inflate, _WITH_GZIP_HEADER),
-    b"deflate": _deflate,
-    b"br": _brotli,
-    b"zstd": _zstd,
+# The windows are those of the formats' own limits; the rest is what zlib 1.2, brotli 1.2 and libzstd 1.5 take beside them.
+_CODINGS: Mapping[bytes, _Coding] = {
+    **dict.fromkeys((b"gzip", b"x-gzip"), _Coding(partial(_inflate, _WITH_GZIP_HEADER), 64 << 10)),
+    b"deflate": _Coding(_deflate, 64 << 10),
+    b"br": _Coding(_brotli, (16 << 20) + (4 << 20)),
+    b"zstd": _Coding(_zstd, (1 << _MOST_WINDOW_BITS) + (1 << 20)),
 }

@@ -21,6 +21,7 @@ from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.metrics.declaration import Counter, Gauge, Histogram, Info, Label, Metric, Profile, Sizes
 from sidecar.metrics.vocabulary import (
     ATTRIBUTIONS_TOGETHER,
+    BEGUN_LATE,
     BLAMED_PHASE,
     BLAMED_TOGETHER,
     DROP_REASONS,
@@ -778,6 +779,7 @@ DROPPED_TOTAL = Counter(
     "llm_sidecar_dropped_total",
     "Events, reports, spans and log lines that were not measured or not written, by reason. Traffic was not affected.",
     (Label("reason", DROP_REASONS),),
+    used=len([reason for reason in DROP_REASONS if reason not in BEGUN_LATE]),
 )
 FAILURES_TOTAL = Counter(
     "llm_sidecar_failures_total",

@@ -117,21 +117,35 @@ ATTRIBUTIONS_TOGETHER = (
     *(("none", reason) for reason in Reason if reason not in (*_REPORTED, Reason.SPAN_ALONE, Reason.ESTIMATED)),
 )
 
+
+class BodyUnread(StrEnum):
+    """Reasons why a compressed request body was not read, so that neither its length nor its model is known."""
+
+    NO_PLACE = "body_no_place"
+    """Others were decoded, and more waited, than the budget allows."""
+    NO_MEMORY = "body_no_memory"
+    """The memory that its decoder may take was not free in `held_bytes`."""
+    TOO_LONG = "body_too_long"
+    UNREADABLE = "body_unreadable"
+    """It is broken, has too many members or frames, or has a coding that is not read."""
+
+
 DROP_REASONS = (
     *("observer_error", "event_too_long", "unreadable_event", "encoded_response", "unknown_stream", "not_a_duration"),
     *("report_unreadable", "report_source_failed", "report_file_skipped", *Lost, "report_not_assembled"),
     *("span_unknown", "span_rejected", "span_request_refused", "span_not_forwarded", "log_limited"),
     *("span_of_aborted", "span_incomplete"),
-    "baseline_failed",
+    *("baseline_failed", "request_unread"),
+    *BodyUnread,
 )
 """Reasons why something was not measured, or not written down. Traffic is not affected."""
-NO_HOLES = ("log_limited", Lost.TWICE, Lost.UNNEEDED)
+NO_HOLES = ("log_limited", Lost.TWICE, Lost.UNNEEDED, "request_unread")
 """Those of them that leave no request measured in part."""
 
 
 BY_SPANS_ALONE = (Reason.SPAN_ALONE, "span_of_aborted", "span_incomplete")
 """Label values that only a process without traffic (`--no-proxy`) gives: others have no series of them at 0."""
-BEGUN_LATE = (Reason.NOT_TOLD_APART, Lost.UNNEEDED, "report_file_skipped")
+BEGUN_LATE = (Reason.NOT_TOLD_APART, Lost.UNNEEDED, "report_file_skipped", "request_unread", *BodyUnread)
 """Label values that few processes give: none has series of them at 0."""
 
 

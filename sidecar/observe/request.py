@@ -16,7 +16,7 @@ from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
 from sidecar.classify.body import peek, peek_in_steps
 from sidecar.classify.form import peek_form
 from sidecar.classify.found import UNREAD_BODY, Asked, Peek
-from sidecar.classify.inflate import coding_of, inflated_in_steps
+from sidecar.classify.inflate import coding_of
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.classify.length import PromptLengthEstimator
 from sidecar.classify.long_body import LongBody
@@ -33,7 +33,7 @@ from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
 from sidecar.metrics.vocabulary import NotAsked
 from sidecar.objectives.judge import UnknownLength
-from sidecar.observe.beside import in_a_thread
+from sidecar.observe.beside import Beside, Decoding
 from sidecar.observe.record import Recorder
 from sidecar.observe.response import JSON_BEGINS, StreamedResponse, UndecidedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
@@ -44,7 +44,7 @@ from sidecar.observe.verify_probes import VERIFY_HEADER, ProbeBucket, ProbeObser
 from sidecar.pod.costs.prefill_cost import Lengths, lengths_of
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.headers import CONTENT_CODING, Fields, RequestHead, ResponseHead, is_encoded
-from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice
+from sidecar.proxy.observer import Cutter, End, Instead, Mark, Observer, Splice, Wakes
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.apis import TEACHES, Api, Apis, Purpose, cancelled_by, is_unsplit, model_in_path, told_by_body
 from sidecar.timeline.dialects.json_fields import fails
@@ -131,6 +131,7 @@ class Observers:
         """Ids of the responses that clients have cancelled lately."""
         self.held = Budget(Kind.HELD_BYTES, UNLIMITED)
         """The budget of bytes that the process holds; the road gives its own (`wiring.py`)."""
+        self.beside = Beside(self.held, settlement.instruments.recorder.dropped)
         self.probes = ProbeBucket()
         settlement.on_counted = self.counted
         self.apply(config)
@@ -194,7 +195,7 @@ class RequestObserver:
         self._timeline = Timeline(head.accepted_at)
         self._peek: Peek = UNREAD_BODY
         self._beginning = b""  # of a compressed body, as it is inside
-        self._plain: bytearray | None = None  # such a body while it is read
+        self._decoding: Decoding | None = None  # of such a body, while it is read
         self._long: LongBody | None = None  # a body that is read while it passes, until all is known that will be
         self._labels = UNLABELLED
         self._tokens: float | None = None  # of the prompt, counted by the client or estimated
@@ -227,24 +228,25 @@ class RequestObserver:
 
     # --- the request -------------------------------------------------------------------------------------------------
 
-    def look(self, body: bytes | bytearray) -> Iterator[None]:
+    def look(self, body: bytes | bytearray) -> Iterator[Wakes | None]:
         """Read a long or a compressed body in steps, before `request_body`."""
         found = self._head.found
         if CONTENT_CODING not in found or not is_encoded(found):
             self._peek = yield from peek_in_steps(body)
             return
-        plain = self._plain = bytearray()
-        coding = coding_of(found[CONTENT_CODING])
-        if (yield from inflated_in_steps(body, coding, plain, self._shared.held, in_a_thread)):
-            self._beginning = bytes(plain[:TELLING_BYTES])
+        decoding = self._decoding = self._shared.beside.decode(body, coding_of(found[CONTENT_CODING]))
+        while decoding.waits:
+            yield decoding.on_end
+        if (plain := decoding.plain) is not None:
+            self._beginning = plain[:TELLING_BYTES]
             self._peek = yield from peek_in_steps(plain)
         self._let_go()
 
     def _let_go(self) -> None:
-        """The decompressed body is read, or will not be: its bytes are held no longer."""
-        plain, self._plain = self._plain, None
-        if plain is not None:
-            self._shared.held.used -= len(plain)
+        """The decoded body is read, or will not be: its bytes are held no longer, and another one has its place."""
+        decoding, self._decoding = self._decoding, None
+        if decoding is not None:
+            self._shared.beside.over(decoding)
 
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
@@ -554,6 +556,7 @@ class RequestObserver:
 
     def blinded(self) -> None:
         """Tokens are no longer seen: because of that no deadline may count as missed, no silence as the engine's."""
+        self._let_go()
         self._arrived = self._blinded = True  # deadlines that have not started yet never start
         self._instruments.slo.answering(self._key, self._settlement.clock(), streaming=None)
 

@@ -74,10 +74,10 @@ class ClientConnection(HeldBack):
             self.transport = None
             self.exchange.fail(Failure.INTERNAL, self.road.clock())
         self._crowd.leave(self)
+        self._end_exchange()
         self._waiting.drop()
         self._requests.forget()
         self._unwatch()
-        self._end_exchange()
         self._socket = None
         self.transport = None  # not earlier: the unsent bytes decide whether the client has everything
 
@@ -91,9 +91,17 @@ class ClientConnection(HeldBack):
             return True
         began_at = self.road.clock()
         self._end_exchange()
-        self._closing = True  # a turn may come before the connection is lost: what waits on it must not begin any more
         self._turns.spend(began_at)
         return False
+
+    def _end_exchange(self) -> None:
+        """The connection ends. What has come of a request that has not begun has no observer: it is counted here."""
+        exchange = self.exchange
+        super()._end_exchange()
+        of_exchange = exchange is not None and (exchange.tunnel or not exchange.upload.complete)
+        if not (self._closing or of_exchange) and (self.lost_unread or not self.idle):
+            self.road.dropped("request_unread")
+        self._closing = True  # a turn may come before the connection is lost: what waits on it must not begin any more
 
     def leave(self) -> None:
         """If the client has left, and its turn has not come yet: end its request now."""
@@ -237,8 +245,10 @@ class ClientConnection(HeldBack):
                 if exchange is not None:
                     exchange.forward()  # a turn of its own: the write of a megabyte takes as long as some steps
                 return
-            while exchange.upload.look_on() and self._turns.clock() - began_at < PARSE_SECONDS:
-                pass
+            while due := exchange.upload.look_on(self.has_long_work):
+                if self._turns.clock() - began_at >= PARSE_SECONDS:
+                    break
+            self.long_work = due or exchange.upload.looking is None
         except BaseException as error:
             self.break_off(error)
             raise
@@ -249,7 +259,7 @@ class ClientConnection(HeldBack):
             return False
         if self.long_work:
             self._look_on(began_at)
-            return True
+            return self.long_work or super().have_turn(began_at)
         if self.exchange is None and self._waiting.parts and self.transport is not None:
             self._take_waiting(began_at)
         return super().have_turn(began_at)

@@ -12,7 +12,7 @@ methods:
 from collections.abc import Callable, Iterator
 
 from sidecar.proxy.headers import RequestHead
-from sidecar.proxy.observer import Cutter, End, Mark, Observer
+from sidecar.proxy.observer import Cutter, End, Mark, Observer, Wakes
 from sidecar.proxy.unobserved import Unobserved
 
 
@@ -61,7 +61,7 @@ class Guard:
         except Exception:  # noqa: BLE001  counting a failure must not fail the traffic either
             return
 
-    def look(self, body: bytes | bytearray) -> Iterator[None]:
+    def look(self, body: bytes | bytearray) -> Iterator[Wakes | None]:
         """The steps; the caller guards each of them."""
         try:
             return self.inner.look(body)

@@ -5,7 +5,7 @@ between and protects traffic from observers.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -71,6 +71,10 @@ class End(NamedTuple):
     """The request was sent twice; the proof that the engine never had the first."""
 
 
+Wakes = Callable[[Callable[[], None]], None]
+"""Takes what is to be called once, when the next step of a look can come."""
+
+
 class Cutter(Protocol):
     """Takes bytes out of a response body before it is written. Bytes that it holds back go out later, in order."""
 
@@ -99,8 +103,11 @@ class Observer(Protocol):
         """The answer has begun, and no output is in it yet: an engine may send its head long before its first token."""
         ...
 
-    def look(self, body: bytes | bytearray) -> Iterator[None]:
-        """Read a whole body that is too long for one turn of the loop; each step takes about 0.2 ms. Then comes `request_body`."""
+    def look(self, body: bytes | bytearray) -> Iterator[Wakes | None]:
+        """Read a whole body that is too long for one turn of the loop; each step takes about 0.2 ms. Then comes `request_body`.
+
+        The next step comes at once behind None, else when the caller is woken.
+        """
         ...
 
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:

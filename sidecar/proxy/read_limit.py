@@ -143,6 +143,8 @@ class ReadLimit(asyncio.Protocol):
         """So many of the next bytes cost no parsing: they are the rest of a body that is kept, and whose length is known."""
         self.long_work = False
         """It has work for many turns that is not the parsing of its bytes."""
+        self.lost_unread = False
+        """Bytes were thrown away that had not been parsed."""
         self._turns = turns
         self._unread = b""
         self._read_to = 0
@@ -215,6 +217,7 @@ class ReadLimit(asyncio.Protocol):
 
     def drop_unread(self) -> None:
         """The connection is over: throw away what was not parsed."""
+        self.lost_unread = self.lost_unread or self.unread_bytes > 0
         self._unread, self._read_to = b"", 0
         end, self._at_end = self._at_end, None
         if end is not None:

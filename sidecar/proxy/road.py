@@ -81,6 +81,7 @@ class Road:
         self.places = Places(budgets, lambda: Now(clock(), self.standstills))
         self.crowd = Crowd(budgets, self.uploads)
         self.clock = clock
+        self.dropped = dropped
         self.refused = refused
         self.resent = resent
         """Called when a request is sent once more, because the engine proves never to have had it."""

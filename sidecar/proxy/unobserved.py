@@ -6,7 +6,7 @@ Like every class that others may inherit from, it is not compiled (`hatch_build.
 from collections.abc import Iterator
 
 from sidecar.proxy.headers import ResponseHead
-from sidecar.proxy.observer import UNCHANGED, Cutter, End, Instead, Mark
+from sidecar.proxy.observer import UNCHANGED, Cutter, End, Instead, Mark, Wakes
 
 
 class Unobserved:
@@ -16,7 +16,7 @@ class Unobserved:
     done = False
     awaits_output = False
 
-    def look(self, body: bytes | bytearray) -> Iterator[None]:  # noqa: ARG002  the hook's shape
+    def look(self, body: bytes | bytearray) -> Iterator[Wakes | None]:  # noqa: ARG002  the hook's shape
         return iter(())
 
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:  # noqa: ARG002  the hook's shape

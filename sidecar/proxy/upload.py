@@ -12,7 +12,7 @@ from sidecar.proxy.errors import Failure
 from sidecar.proxy.forward import EngineConnection
 from sidecar.proxy.guard import Guard
 from sidecar.proxy.headers import CONTENT_CODING, Framing, RequestHead, request_bytes
-from sidecar.proxy.observer import UNCHANGED, Mark
+from sidecar.proxy.observer import UNCHANGED, Mark, Wakes
 from sidecar.proxy.pace import Floors, UploadPace
 from sidecar.proxy.sending import Buffer
 from sidecar.proxy.standstill import Now
@@ -55,7 +55,7 @@ class Upload:
         """The body is still being collected for the observer; nothing may be sent yet."""
         self._budget = budget
         self._counted_bytes = 0
-        self.looking: Iterator[object] | None = None
+        self.looking: Iterator[Wakes | None] | None = None
         """The body has come whole, and the observer reads it in steps, because it is long: `look_on` is due. `held` until then."""
         self._watched = False
         self._waiting: bytes | bytearray = b""
@@ -126,13 +126,18 @@ class Upload:
                 self._send(self._engine, LAST_CHUNK)
             self.written()
 
-    def look_on(self) -> bool:
-        """Let the observer read the long body one step further. Returns whether another step is due."""
+    def look_on(self, woken: Callable[[], None]) -> bool:
+        """Let the observer read the long body one step further. Returns whether another step is due now.
+
+        `woken`: called when it is due, if it is not now and `looking` goes on.
+        """
         if self.looking is None:
             return False
         try:
-            if next(self.looking, self) is not self:
-                return True
+            for wakes in self.looking:
+                if wakes is not None:
+                    wakes(woken)
+                return wakes is None
         except Exception:  # noqa: BLE001  see `guard.py`
             self._observer.blinded()
         self.looking = None

@@ -1,20 +1,20 @@
-"""Each coding is read whole, within a bound, in steps; what is broken is not read, and raises nothing."""
+"""Each coding is read whole and within a bound; what is broken is not read, and raises nothing."""
 
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import brotli
 import pytest
 
-from sidecar.budgets.budgets import UNLIMITED, Budget, Kind
 from sidecar.classify.inflate import (
     INFLATED_PIECE_BYTES,
+    MOST_BODY_MEMBERS,
     MOST_INFLATED_BYTES,
     coding_of,
-    inflated_in_steps,
+    inflated,
     zstd_library,
 )
 
@@ -48,41 +48,31 @@ PROMPT = json.dumps(
 packed = pytest.mark.parametrize(("coding", "pack"), PACK.values(), ids=list(PACK))
 
 
-def at_once(work: Callable[[], bool]) -> Iterator[bool | None]:
-    """As a thread that is done after two steps."""
-    yield None
-    yield work()
+def skippable(size: int) -> bytes:
+    """A frame of zstd that holds nothing (RFC 8878 3.1.2)."""
+    return b"\x50\x2a\x4d\x18" + size.to_bytes(4, "little") + bytes(size)
 
 
-def inflated(body: bytes, coding: bytes | None) -> tuple[bytes | None, int]:
-    """The body, and the number of steps."""
-    whole, budget = bytearray(), Budget(Kind.HELD_BYTES, UNLIMITED)
-    steps = inflated_in_steps(body, coding, whole, budget, at_once)
-    count = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            assert budget.used == len(whole)
-            return bytes(whole) if done.value else None, count
-        count += 1
+MEMBERS: dict[str, tuple[bytes, bytes]] = {
+    "members of gzip": (b"gzip", gzip.compress(b"a")),
+    "empty members of gzip": (b"gzip", gzip.compress(b"")),
+    "frames of zstd": (b"zstd", ZSTD.compress(b"a")),
+    "empty frames of zstd": (b"zstd", ZSTD.compress(b"")),
+    "frames of zstd that are skipped": (b"zstd", skippable(3)),
+    "frames of zstd that are skipped and have nothing to skip": (b"zstd", skippable(0)),
+}
 
 
-def test_a_body_for_which_the_process_has_no_room_is_not_read() -> None:
-    """Clients that compress zeros cannot fill the memory of the sidecar."""
-    whole, budget = bytearray(), Budget(Kind.HELD_BYTES, 100_000)
-
-    assert list(inflated_in_steps(gzip.compress(bytes(1_000_000)), b"gzip", whole, budget, at_once)) == [None]
-    assert (len(whole), budget.used, budget.exceeded) == (131_072, 131_072, 1)
+def read(body: bytes, coding: bytes | None) -> bytes | None:
+    """The body that is inside; None if it is not read, or not within the bound."""
+    found = inflated(body, coding, lambda: False)
+    return None if found is None or len(found) > MOST_INFLATED_BYTES else found
 
 
 @packed
 @pytest.mark.parametrize("body", [PROMPT, b"{}", b"x" * INFLATED_PIECE_BYTES], ids=["long", "short", "one step"])
 def test_a_body_comes_out_as_it_was(coding: bytes, pack: Callable[[bytes], bytes], body: bytes) -> None:
-    found, steps = inflated(pack(body), coding)
-
-    assert found == body
-    assert steps >= 1
+    assert read(pack(body), coding) == body
 
 
 @packed
@@ -91,24 +81,32 @@ def test_a_body_that_ends_at_any_byte_is_not_read(coding: bytes, pack: Callable[
     body = b'{"model":"tiny","prompt":"some words and some more"}'
     whole = pack(body)
     for end in range(len(whole)):
-        found, _ = inflated(whole[:end], coding)
+        found = read(whole[:end], coding)
         assert found is None or (end == 0 and found == b"") or found == body[:5] or found == body, end
 
 
 @packed
 def test_a_bomb_is_given_up_at_the_bound(coding: bytes, pack: Callable[[bytes], bytes]) -> None:
-    """In slices: the memory is that of the bound."""
-    found, steps = inflated(pack(bytes(8 * MOST_INFLATED_BYTES)), coding)
+    """One step behind it: the memory is that of the bound."""
+    found = inflated(pack(bytes(8 * MOST_INFLATED_BYTES)), coding, lambda: False)
 
-    assert found is None
-    if coding != b"br":  # beside the loop, whose steps only wait
-        assert steps <= MOST_INFLATED_BYTES // INFLATED_PIECE_BYTES + 2
+    assert found is not None
+    assert MOST_INFLATED_BYTES < len(found) <= MOST_INFLATED_BYTES + 2 * INFLATED_PIECE_BYTES
+
+
+@packed
+def test_what_is_not_wanted_any_more_ends_at_the_next_step(coding: bytes, pack: Callable[[bytes], bytes]) -> None:
+    asked = iter([False, False, True])
+    found = inflated(pack(bytes(MOST_INFLATED_BYTES)), coding, lambda: next(asked))
+
+    assert found is not None
+    assert (len(found) <= 6 * INFLATED_PIECE_BYTES, list(asked)) == (True, [])
 
 
 @pytest.mark.parametrize("coding", [*dict.fromkeys(coding for coding, _ in PACK.values()), b"compress", None])
 @pytest.mark.parametrize("body", [b"", b"{}", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", bytes(100), b"\xff" * 100])
 def test_bytes_of_another_kind_are_not_read(coding: bytes | None, body: bytes) -> None:
-    assert inflated(body, coding)[0] in (None, b"")
+    assert read(body, coding) in (None, b"")
 
 
 def test_the_coding_is_read_as_clients_write_it() -> None:
@@ -119,9 +117,10 @@ def test_the_coding_is_read_as_clients_write_it() -> None:
     assert coding_of([b"gzip, br"]) is None
 
 
-def test_a_body_of_very_many_members_is_given_up() -> None:
-    """Each takes a copy of all behind it: a MiB of empty ones would hold the loop for a minute."""
-    many = gzip.compress(b"") * 50_000
+@pytest.mark.parametrize(("coding", "member"), MEMBERS.values(), ids=list(MEMBERS))
+def test_as_many_members_of_any_kind_are_read_and_no_more(coding: bytes, member: bytes) -> None:
+    """For each a decoder is made, and all behind it is copied: a MiB of empty ones would take a minute."""
+    one = read(member, coding)
 
-    assert inflated(many, b"gzip") == (None, 16)
-    assert inflated(ZSTD.compress(b"a") * 1_000, b"zstd")[0] == b"a" * 1_000
+    assert read(member * MOST_BODY_MEMBERS, coding) == (one or b"") * MOST_BODY_MEMBERS
+    assert read(member * (MOST_BODY_MEMBERS + 1), coding) is None

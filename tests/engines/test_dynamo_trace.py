@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from pathlib import Path
+from threading import get_ident
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sidecar.engines.dynamo import Dynamo, report_in_line
 from sidecar.engines.reports.export_files import ExportDirectory
 from sidecar.engines.reports.export_lines import ExportLines
+from sidecar.engines.reports.gzip_members import GzipMembers
 from sidecar.ledger.phase_parts import Part
 from sidecar.ledger.report import KeyedReport, response_key
 from sidecar.timeline.events import Usage
@@ -138,6 +140,39 @@ def test_damaged_gzip_is_counted_and_breaks_nothing(tmp_path: Path) -> None:
         await walk.report_fetcher.close()
 
         assert (len(walk.accounts), walk.drops()) == (1, {"report_unreadable": 1})
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(gzip.compress(b"a line\n" * 10_000)[:-8] + b"\xff" * 8, id="one, at its end"),
+        pytest.param((gzip.compress(b"a line\n")[:-8] + b"\xff" * 8) * 2_000, id="many small ones"),
+    ],
+)
+def test_the_loop_does_not_wait_for_damaged_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bytes
+) -> None:
+    """The place of a damage is found byte by byte: in the thread that reads the files; the lines behind it are read."""
+    inflating, inflate = set[int](), GzipMembers._inflate
+
+    def seen(members: GzipMembers, data: bytes) -> tuple[bytes, bytes]:
+        inflating.add(get_ident())
+        return inflate(members, data)
+
+    monkeypatch.setattr(GzipMembers, "_inflate", seen)
+
+    async def scenario() -> None:
+        walk = Fetching("dynamo", request_trace_dir=str(tmp_path))
+        await walk.fetch()
+        walk.answer(f"chatcmpl-{OURS['request_id']}")
+        (tmp_path / "requests.000000.jsonl.gz").write_bytes(damaged + gzip.compress(LINES[1]))
+        await walk.fetch()
+        await walk.report_fetcher.close()
+
+        assert (len(walk.accounts), [*walk.drops()]) == (1, ["report_unreadable"])
+        assert (len(inflating), get_ident() in inflating) == (1, False)
 
     asyncio.run(scenario())
 

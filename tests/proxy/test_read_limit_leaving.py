@@ -1,10 +1,13 @@
 """Clients that leave take turns too: each of their requests ends once, as what it was when its client left."""
 
+import pytest
+
+from sidecar.proxy.errors import Failure
 from sidecar.proxy.read_limit import LOOP_SECONDS
 from sidecar.timeline.outcome import Outcome
-from tests.proxy.sample_messages import GET
+from tests.proxy.sample_messages import GET, OK, POST
 from tests.support.costly import turning
-from tests.support.memory import Road, Socket
+from tests.support.memory import SWITCHED, WEBSOCKET, Road, Socket
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -89,3 +92,84 @@ def test_who_left_before_the_grace_was_over_has_cancelled() -> None:
     assert road.outcomes == [Outcome.CLIENT_CANCELLED, Outcome.CLIENT_CANCELLED, Outcome.SIDECAR_ERROR]
     assert all(engine.reset for engine in engines)
     assert road.in_flight == 0
+
+
+CANCELLED, UNREAD = [Outcome.CLIENT_CANCELLED], ["request_unread"]
+LEFT: dict[str, tuple[bytes, list[Outcome], list[str]]] = {
+    "nothing": (b"", [], []),
+    "half a request line": (GET[:6], [], UNREAD),
+    "half a head": (GET[:-4], [], UNREAD),
+    "a request": (GET, CANCELLED, []),
+    "a request with its body": (POST, CANCELLED, []),
+    "a request with half its body": (POST[:-2], CANCELLED, []),
+    "a request and half of another": (GET + POST[:30], CANCELLED, UNREAD),
+    "a request and two more": (GET * 3, CANCELLED, UNREAD),
+    "a websocket and what belongs to it": (WEBSOCKET + b"early", CANCELLED, []),
+}
+"""The bytes that came: how their requests end, and what is counted as unread."""
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize(("came", "outcomes", "unread"), LEFT.values(), ids=list(LEFT))
+def test_what_a_client_leaves_behind_is_in_one_count(
+    came: bytes, outcomes: list[Outcome], unread: list[str], *, reset: bool
+) -> None:
+    """A request that has begun ends, and what has come of others on its connection is counted once, in however many pieces it is told."""
+    road = Road()
+    client = road.client()
+    if came:
+        client.send(came)
+    leave(client, reset=reset)
+    road.turns()
+
+    assert (road.outcomes, road.dropped) == (outcomes, unread)
+    assert road.in_flight == 0
+
+
+def test_clients_that_leave_before_their_turn_are_counted() -> None:
+    """Ten come and leave in one turn of the loop that has time for three of them: each is in exactly one count."""
+    road = turning(end_seconds=LOOP_SECONDS * 0.4)
+    clients = [road.client() for _ in range(10)]
+    for client in clients:
+        client.send(GET)
+        client.end()
+    road.turns()
+
+    assert (road.outcomes, road.dropped) == (CANCELLED * 3, UNREAD * 7)
+
+
+def test_a_reset_that_is_told_after_the_next_turn_is_counted_too() -> None:
+    """uvloop closes the transport at once and tells of it in the next turn of its loop; that of the connection may come before."""
+    road = turning(end_seconds=LOOP_SECONDS)
+    first, client = road.client(), road.client()
+    first.send(GET)
+    first.end()
+    client.send(GET)
+    client._closing = True
+    road.turns()
+    client.lose(ConnectionResetError())
+
+    assert (road.outcomes, road.dropped) == (CANCELLED, UNREAD)
+
+
+def test_what_is_answered_or_refused_is_not_counted_as_unread() -> None:
+    """An answered client that goes, one whose bytes are no HTTP, and a websocket in which bytes wait."""
+    road = Road()
+    answered, refused, tunnel = road.client(), road.client(), road.client()
+    answered.send(GET)
+    road.engine.send(OK)
+    refused.send(b"no HTTP\r\n\r\n")
+    tunnel.send(WEBSOCKET)
+    road.engine.send(SWITCHED)
+    tunnel.send(b"bytes")
+    for client in (answered, refused, tunnel):
+        client.end()
+
+    assert (road.outcomes, road.refused, road.dropped) == ([Outcome.OK] * 2, [Failure.BAD_REQUEST], [])
+
+
+def leave(client: Socket, *, reset: bool) -> None:
+    if reset:
+        client.lose(ConnectionResetError())
+    else:
+        client.end()

@@ -81,14 +81,14 @@ class Limited:
 def limited_sidecar(engine_url: str, folder: Path, limit_bytes: int, *flags: str) -> Iterator[Limited]:
     """A ready sidecar that may have `limit_bytes` of memory; SIGKILL at the end of the block."""
     port, web_port = free_port(), free_port()
-    group, name = _group(limit_bytes)
+    group, name = group_of(limit_bytes)
     told = ["-m", "sidecar"] if group is not None else ["-c", _TOLD.format(limit=limit_bytes)]
     command = [
         *(sys.executable, *told, "serve", f"--engine.url={engine_url}", "--log.format=json", "--log.level=warning"),
         *(f"--proxy.listen-address=127.0.0.1:{port}", f"--web.listen-address=127.0.0.1:{web_port}", *flags),
     ]
     if group is not None:
-        command = _entering(group, *command)
+        command = entering(group, *command)
     with (folder / "limited.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
     limited = Limited(port, web_port, process.pid, process, name)
@@ -104,7 +104,7 @@ def limited_sidecar(engine_url: str, folder: Path, limit_bytes: int, *flags: str
         if sampler.is_alive():
             sampler.join(timeout=10)
         if group is not None:
-            _remove(group)
+            remove(group)
 
 
 def _wait(limited: Limited) -> None:
@@ -119,7 +119,7 @@ def _wait(limited: Limited) -> None:
             raise RuntimeError("the sidecar did not become ready")
 
 
-def _group(limit_bytes: int) -> tuple[Path | None, str]:
+def group_of(limit_bytes: int) -> tuple[Path | None, str]:
     """A new control group with this limit, and its kind in words."""
     for root, file, name in (
         (_VERSION_2, "memory.max", "control group, version 2"),
@@ -131,20 +131,20 @@ def _group(limit_bytes: int) -> tuple[Path | None, str]:
             try:
                 if (group / file).exists():
                     (group / file).write_text(str(limit_bytes))
-                    if subprocess.run(_entering(group, "true"), check=False).returncode == 0:
+                    if subprocess.run(entering(group, "true"), check=False).returncode == 0:
                         return group, name
             except OSError:
                 pass
-            _remove(group)
+            remove(group)
     return None, f"resident memory sampled every {SAMPLE_SECONDS * 1000:.0f} ms"
 
 
-def _entering(group: Path, *command: str) -> list[str]:
+def entering(group: Path, *command: str) -> list[str]:
     """The command, in this group; it fails where no process may enter."""
     return ["/bin/sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *command]
 
 
-def _remove(group: Path) -> None:
+def remove(group: Path) -> None:
     for _ in range(100):
         with suppress(OSError):
             group.rmdir()

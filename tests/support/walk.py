@@ -21,6 +21,7 @@ from sidecar.observe.instruments import Instruments
 from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.wiring import metrics_of, observers_of
 from tests.support.memory import LIMITS, Road
+from tests.support.threads import HeldThreads
 
 
 AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.95), e2e=Aim(8.0, 0.99))
@@ -87,6 +88,7 @@ class Walk(Road):
             unix=lambda: 1_800_000_000.0,
             random_hex=self._count_in_hex,
         )
+        self.observers.beside.threads = HeldThreads(self._next_turn)
         self.settlement = self.observers.settlement
 
     def _count_in_hex(self, size: int) -> str:

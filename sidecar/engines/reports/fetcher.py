@@ -8,7 +8,7 @@ and nothing else is affected.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from time import time as wall_clock  # noqa: TID251  compared with a directory's time stamp; no duration of a request
 from typing import Protocol
 
@@ -151,7 +151,7 @@ class ExportTail:
                 lines.broken_off()
                 if members is not None:
                     members.broken_off()
-            for data in (piece.data,) if members is None else members.feed(piece.data):
+            async for data in self._plain(piece.data, members):
                 for report in lines.feed(data):
                     self._sink.reported(report)
                 await asyncio.sleep(0)  # bytes at hand are read without waiting: others must have their turn
@@ -164,6 +164,15 @@ class ExportTail:
         if found.more:
             return 0.0
         return self.WAITING_SECONDS if self._sink.waiting() else IDLE_SECONDS
+
+    async def _plain(self, data: bytes, members: GzipMembers | None) -> AsyncIterator[bytes]:
+        if members is None:
+            yield data
+            return
+        inflated = members.feed(data)
+        # In the thread: what a damaged member still gives is found byte by byte.
+        while (piece := await self._thread.run(lambda: next(inflated, None))) is not None:
+            yield piece
 
     def _drop_unreadable(self, followed: frozenset[int]) -> None:
         """Count what could not be read, and forget the files that bring no more."""
