@@ -16,34 +16,29 @@ from typing import NamedTuple
 from sidecar.commands.compare.compare_text import comparison_text
 from sidecar.commands.compare.intervals import LEAST_BLOCKS
 from sidecar.commands.compare.measures import BY_NAME
-from sidecar.commands.compare.tails import LEAST_SAMPLES
 from sidecar.commands.compare.two_sides import (
     BLOCK_SECONDS,
     MOST_BLOCKS,
-    Answers,
+    Columns,
     Part,
     columns,
     compared,
     comparison_document,
-    histograms,
-    of_lanes,
     queries,
-    tail_queries,
 )
 from sidecar.commands.shared_flags import add_flag, shared, wrong_output
 from sidecar.config.flag_parser import Parser
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
 from sidecar.config.values import USER_OF_URL, is_http_address
 from sidecar.config.written_durations import seconds_of_duration
-from sidecar.diagnosis.promql import quoted, ranges
+from sidecar.diagnosis.promql import quoted
 
 
 _DEFAULT_WINDOW = "30m"
-_ABOUT_COMPARE = f"""\
+_ABOUT_COMPARE = """\
 Set two windows of time, or two sides of a fleet, beside each other: misses,
 errors, good requests, and mean times down to the phases, each with how far it
-moved and an interval; the p99 too, of native histograms alone and from
-{LEAST_SAMPLES} requests a side; and the share of drafts that the engine accepted.
+moved and an interval; and the share of drafts that the engine accepted.
 Say what a change was expected to move (--expect), and read whether it did, and
 what else moved.
 """
@@ -164,24 +159,13 @@ def main(argv: Sequence[str]) -> int:
     return OK if found.lanes else MISUSED
 
 
-async def _asked(url: str, parts: tuple[Part, Part]) -> list[Answers]:
-    from sidecar.commands.diagnose.sources import AskingError, Stretch, over_time  # noqa: PLC0415  as above
+async def _asked(url: str, parts: tuple[Part, Part]) -> list[Columns]:
+    from sidecar.commands.diagnose.sources import Stretch, over_time  # noqa: PLC0415  as above
 
-    answers: list[Answers] = []
+    answers: list[Columns] = []
     for part in parts:
-        when = Stretch(*part.instants(), BLOCK_SECONDS)
-        told = await over_time(url, queries(part), when, ranges)
-        try:
-            tails = await over_time(url, tail_queries(part), when, histograms)
-        except AskingError as error:  # the largest answers, and no server but Prometheus has them
-            tails = {}
-            sys.stderr.write(errors_text([f"sidecar compare: no p99: {error}"]))
-        answers.append(
-            Answers(
-                {counted: columns(answer) for counted, answer in told.items()},
-                {one: of_lanes(answer) for one, answer in tails.items()},
-            )
-        )
+        told = await over_time(url, queries(part), Stretch(*part.instants(), BLOCK_SECONDS))
+        answers.append({counted: columns(answer) for counted, answer in told.items()})
     return answers
 
 

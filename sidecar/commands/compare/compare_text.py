@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from sidecar.commands.compare.intervals import CONFIDENCE, LEAST_BLOCKS
-from sidecar.commands.compare.measures import BY_NAME, OF_ENGINE, Tail, Unit
-from sidecar.commands.compare.tails import LEAST_SAMPLES, TOLD
+from sidecar.commands.compare.measures import OF_ENGINE, Unit
 from sidecar.commands.compare.two_sides import BLOCK_SECONDS, Comparison, Moved, Part
 from sidecar.config.folding import folded
 
@@ -53,23 +52,11 @@ def _table(rows: Sequence[Moved], expected: Sequence[str]) -> Iterator[str]:
 
 
 def _said(rows: Sequence[Moved], expected: Sequence[str]) -> Iterator[str]:
-    """Each p99 as a share of old; each number that was expected to move, with its outcome; then those that moved beside them."""
+    """Each number that was expected to move, with its outcome; then those that moved beside them."""
     by_name = {row.measure.name: row for row in rows}
-    for tail in rows:
-        if (ratio := tail.ratio) is not None and ratio.low is not None and ratio.high is not None:
-            low, value, high = (_signed(one, Unit.SHARE) for one in (ratio.low, ratio.value, ratio.high))
-            yield f"{tail.measure.title}: {value} of old, {_INTERVAL_HEAD} {low} to {high}."
-        if tail.needed is not None:
-            yield (
-                f"{tail.measure.title}: a change of {_shown(TOLD, Unit.SHARE)} would be seen in four of five comparisons"
-                f" with about {float(f'{tail.needed:.2g}'):,.0f} requests on each side, by estimate. The smaller"
-                f" side has {min(tail.old.of, tail.new.of):,.0f}."
-            )
     for name in expected:
         row = by_name.get(name)
-        if row is None and isinstance(BY_NAME[name], Tail):
-            yield f"* expected to move: {name}; it needs native histograms and {LEAST_SAMPLES} requests on each side."
-        elif row is None:
+        if row is None:
             yield f"* expected to move: {name}; neither side has it."
         else:
             yield f"* expected to move: {name}; {_outcome(row)}."

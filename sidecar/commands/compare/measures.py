@@ -44,17 +44,6 @@ class Measure(NamedTuple):
         return self.question.more_is_worse
 
 
-class Tail(NamedTuple):
-    """A p99, which only native histograms can give with an interval."""
-
-    name: str
-    title: str
-    histogram: str
-    unit: Unit = Unit.SECONDS
-    judged: bool = True
-    more_is_worse: bool = True
-
-
 _STREAMED = 'streaming="true"'
 
 
@@ -103,10 +92,5 @@ ENGINE_MEASURES = (
     ),
 )
 """The engine counts these for all its lanes together."""
-TAILS = (
-    Tail("ttft-p99", "p99 TTFT", c.TIME_TO_FIRST_TOKEN_SECONDS.name),
-    Tail("tpot-p99", "p99 TPOT", c.TIME_PER_OUTPUT_TOKEN_SECONDS.name),
-)
 OF_ENGINE = frozenset(one.name for one in ENGINE_MEASURES)
-_ALL: tuple[Measure | Tail, ...] = (*MEASURES, *TAILS, *ENGINE_MEASURES)
-BY_NAME = {one.name: one for one in _ALL}
+BY_NAME = {one.name: one for one in (*MEASURES, *ENGINE_MEASURES)}

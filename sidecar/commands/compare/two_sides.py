@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from sidecar.commands.compare.gate_query import Counted, Grown
 from sidecar.commands.compare.intervals import Change, Estimate, Sums, change, estimate
-from sidecar.commands.compare.measures import ENGINE_MEASURES, MEASURES, TAILS, Measure, Tail, Unit
+from sidecar.commands.compare.measures import ENGINE_MEASURES, MEASURES, Measure, Unit
 from sidecar.commands.compare.sequential import BLOCK_MINUTES
-from sidecar.commands.compare.tails import Cells, cells, needed, tail, tail_change, tail_ratio
 
 
 BLOCK_SECONDS = 60 * BLOCK_MINUTES
@@ -55,26 +54,19 @@ class Part(NamedTuple):
 class Moved(NamedTuple):
     """One number on both sides."""
 
-    measure: Measure | Tail
+    measure: Measure
     old: Estimate
     new: Estimate
     change: Change
-    ratio: Change | None = None
-    """The change as a share of old, of a p99."""
 
     @property
     def verdict(self) -> str:
-        """`better`, `worse` or `other` if the interval excludes 0, of a p99 that of the ratio; else `no change seen`."""
-        if not (self.ratio or self.change).sure:
+        """`better`, `worse` or `other` if the interval excludes 0; else `no change seen`."""
+        if not self.change.sure:
             return "no change seen"
         if not self.measure.judged:
             return "other"
         return "worse" if (self.change.value > 0) == self.measure.more_is_worse else "better"
-
-    @property
-    def needed(self) -> float | None:
-        """Requests of each side for a change of `TOLD`; None of all but a p99 with an interval."""
-        return None if self.ratio is None else needed(self.ratio, min(self.old.of, self.new.of))
 
 
 class Compared(NamedTuple):
@@ -102,66 +94,21 @@ def queries(part: Part) -> dict[Counted, str]:
 
 def columns(answer: Sequence[tuple[Mapping[str, str], Column]]) -> dict[Lane, Column]:
     """The answer to one of these queries, lane by lane: growth within each block."""
-    return {_lane(of): {at: value * BLOCK_SECONDS for at, value in column.items()} for of, column in answer}
-
-
-def _lane(of: Mapping[str, str]) -> Lane:
-    return of.get(_BY[0], ""), of.get(_BY[1], "")
+    return {
+        (of.get(_BY[0], ""), of.get(_BY[1], "")): {at: value * BLOCK_SECONDS for at, value in column.items()}
+        for of, column in answer
+    }
 
 
 Columns = Mapping[Counted, Mapping[Lane, Column]]
-Tails = Mapping[Tail, Mapping[Lane, Sequence[Cells]]]
-"""Native histograms of each block; none where they are classic."""
 
 
-class Answers(NamedTuple):
-    """The answers of a Prometheus about one side, lane by lane."""
-
-    columns: Columns
-    tails: Tails
-
-
-def tail_queries(part: Part) -> dict[Tail, str]:
-    """P99 to the query for its native histograms' growth within a block, by model and lane.
-
-    As in `Grown`, of two readings at the ends of a block: what came between the scrapes of two blocks would else be in none.
-    Prometheus has no `irate` of a histogram; `increase` extrapolates the difference over the 1 ms that the window is longer.
-    """
-    of, between = ",".join(part.matchers), f"[{BLOCK_MINUTES}m1ms:{BLOCK_MINUTES}m]"
-    return {one: f"sum by ({', '.join(_BY)}) (increase({one.histogram}{{{of}}}{between}))" for one in TAILS}
-
-
-def histograms(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, str], Mapping[float, Cells]]]:
-    """The native histograms in an answer to a range query, by unix time. Raises KeyError, ValueError or IndexError for another form."""
-    if answer["status"] != "success" or answer["data"]["resultType"] != "matrix":
-        raise ValueError("no range vectors")
-    return [
-        (item["metric"], {at: cells(told.get("buckets", ())) for at, told in item.get("histograms", ())})
-        for item in answer["data"]["result"]
-    ]
-
-
-def of_lanes(answer: Sequence[tuple[Mapping[str, str], Mapping[float, Cells]]]) -> dict[Lane, Sequence[Cells]]:
-    """The answer to one of these queries, lane by lane: each block's histogram."""
-    return {_lane(of): list(blocks.values()) for of, blocks in answer}
-
-
-def compared(old: Answers, new: Answers) -> Comparison:
+def compared(old: Columns, new: Columns) -> Comparison:
     """Each lane that both sides have, with the numbers that both sides have, and those of the engine."""
-    lanes = [{lane for each in side.columns.values() for lane in each} for side in (old, new)]
-    made = (
-        Compared(*lane, (*_rows(MEASURES, old.columns, new.columns, lane), *_tails(old.tails, new.tails, lane)))
-        for lane in sorted(lanes[0] & lanes[1])
-    )
-    engine = _rows(ENGINE_MEASURES, old.columns, new.columns, _NO_LANE)
+    lanes = [{lane for each in side.values() for lane in each} for side in (old, new)]
+    made = (Compared(*lane, tuple(_rows(MEASURES, old, new, lane))) for lane in sorted(lanes[0] & lanes[1]))
+    engine = _rows(ENGINE_MEASURES, old, new, _NO_LANE)
     return Comparison([one for one in made if one.rows], tuple(engine))
-
-
-def _tails(old: Tails, new: Tails, lane: Lane) -> Iterator[Moved]:
-    for one in TAILS:
-        before, after = (tail(side.get(one, {}).get(lane, ())) for side in (old, new))
-        if before is not None and after is not None:
-            yield Moved(one, before.estimate, after.estimate, tail_change(before, after), tail_ratio(before, after))
 
 
 def _rows(measures: Sequence[Measure], old: Columns, new: Columns, lane: Lane) -> Iterator[Moved]:
@@ -214,14 +161,6 @@ def _row(row: Moved, expected: Sequence[str]) -> dict[str, Any]:
         "change": row.change.value,
         "low": row.change.low,
         "high": row.change.high,
-        **_ratio(row),
         "verdict": row.verdict,
         "expected": row.measure.name in expected,
     }
-
-
-def _ratio(row: Moved) -> dict[str, Any]:
-    if row.ratio is None:
-        return {}
-    ends = {"low_ratio": row.ratio.low, "high_ratio": row.ratio.high}
-    return {"change_ratio": row.ratio.value, **ends, "requests_needed_for_a_tenth": row.needed}

@@ -25,7 +25,6 @@ from sidecar.metrics.histogram_forms import classic_only
 
 QUERY_TIMEOUT_SECONDS = 20.0
 Asked = TypeVar("Asked")
-Read = TypeVar("Read")
 _NOT_UNDERSTOOD = (400, 422)
 
 
@@ -130,7 +129,7 @@ async def _past(asker: Asker, url: str, seconds: float, queries: Mapping[str, st
     """The answers to these queries at the end of each slice until now."""
     now = time.time()  # noqa: TID251  Prometheus keeps wall-clock time
     of = Stretch(now - engine_series.past_seconds(seconds) + seconds, now, seconds)
-    return await _over_time(asker, url, queries, of, promql.ranges)
+    return await _over_time(asker, url, queries, of)
 
 
 class Stretch(NamedTuple):
@@ -141,25 +140,21 @@ class Stretch(NamedTuple):
     step_seconds: float
 
 
-async def over_time(
-    url: str, queries: Mapping[Asked, str], of: Stretch, read: Callable[[Mapping[str, Any]], Read]
-) -> dict[Asked, Read]:
-    """The answers to range queries of a Prometheus, as `read` reads them. Raises AskingError."""
+async def over_time(url: str, queries: Mapping[Asked, str], of: Stretch) -> dict[Asked, promql.Ranges]:
+    """The answers to range queries of a Prometheus. Raises AskingError."""
     async with _asker() as asker:
-        return await _over_time(asker, url, queries, of, read)
+        return await _over_time(asker, url, queries, of)
 
 
-async def _over_time(
-    asker: Asker, url: str, queries: Mapping[Asked, str], of: Stretch, read: Callable[[Mapping[str, Any]], Read]
-) -> dict[Asked, Read]:
+async def _over_time(asker: Asker, url: str, queries: Mapping[Asked, str], of: Stretch) -> dict[Asked, promql.Ranges]:
     base = URL(url)
     asked = base.with_path(f"{base.path.rstrip('/')}/api/v1/query_range")
     stretch = {"start": f"{of.first:.3f}", "end": f"{of.last:.3f}", "step": f"{of.step_seconds:g}"}
 
-    async def one(query: str) -> Read:
+    async def one(query: str) -> promql.Ranges:
         answer = await _answer(asker, asked, query, stretch)
         try:
-            return read(answer)
+            return promql.ranges(answer)
         except (LookupError, TypeError, ValueError) as error:
             raise AskingError(f"{shown_url(base)} does not answer as a Prometheus does") from error
 

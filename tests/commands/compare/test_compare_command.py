@@ -13,7 +13,6 @@ from sidecar.cli import main
 from sidecar.commands.compare import compare_command
 from sidecar.commands.compare.compare_command import WrongFlagError, duration, side
 from sidecar.commands.compare.compare_text import comparison_text
-from sidecar.commands.compare.measures import TAILS
 from sidecar.commands.compare.two_sides import BLOCK_SECONDS, Comparison, Part
 from tests.support.backfilled import backfilled, sample_line
 
@@ -193,20 +192,6 @@ def test_the_text_answers_what_was_expected(capsys: pytest.CaptureFixture[str], 
     assert "* expected to move: errors; no change seen" in words
     assert "Moved too: ttft-misses (better), request (better)." in words
     assert "the intervals are too narrow" in words
-
-
-def test_a_question_for_the_p99_that_fails_costs_no_other_row(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, url: str
-) -> None:
-    """Its answers are the largest, and it is the only one that needs native histograms."""
-    monkeypatch.setattr(compare_command, "tail_queries", lambda _part: {TAILS[0]: "sum("})
-
-    code = main(["compare", f"--prometheus.url={url}", "--old=70m", "--new=1m"])
-    told = capsys.readouterr()
-
-    assert code == 0
-    assert "TTFT misses" in told.out
-    assert "sidecar compare: no p99: http" in told.err
 
 
 def test_sides_without_a_common_lane_are_refused(capsys: pytest.CaptureFixture[str], url: str) -> None:

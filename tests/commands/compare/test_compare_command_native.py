@@ -1,4 +1,4 @@
-"""`sidecar compare` gives a p99 with its interval where histograms are native, by a real Prometheus that holds two versions."""
+"""`sidecar compare` gives means where histograms are native, by a real Prometheus that holds two versions."""
 
 import json
 import tempfile
@@ -17,8 +17,6 @@ from sidecar.commands.compare import compare_command
 
 NOW = time.time()  # noqa: TID251  Prometheus keeps wall-clock time
 SCRAPE_SECONDS, MINUTES = 15, 40
-EIGHT_BUCKETS = 2 ** (8 / 32) - 1
-"""By how much the second version is slower: its buckets begin eight further up."""
 
 
 @pytest.fixture(scope="module")
@@ -44,29 +42,14 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare_command, "time", SimpleNamespace(time=lambda: NOW))
 
 
-def test_a_p99_that_is_nineteen_percent_longer_is_said_with_its_interval(
-    capsys: pytest.CaptureFixture[str], url: str
-) -> None:
-    """The mean TTFT of native histograms is there too."""
+def test_the_mean_ttft_of_native_histograms_is_there(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    """Both versions' histograms state the same sum."""
     flags = ["compare", f"--prometheus.url={url}", "--old=app_version=v1", "--new=app_version=v2", "--window=30m"]
 
     code = main([*flags, "--output=json"])
     (lane,) = json.loads(capsys.readouterr().out)["lanes"]
-    rows = {row["name"]: row for row in lane["measures"]}
+    ttft = {row["name"]: row for row in lane["measures"]}["ttft"]
 
     assert code == 0
-    p99 = rows["ttft-p99"]
-    assert p99["change_ratio"] == pytest.approx(EIGHT_BUCKETS, rel=0.01)
-    assert p99["low_ratio"] < EIGHT_BUCKETS < p99["high_ratio"] < 0.25
-    assert (p99["verdict"], p99["low"] > 0) == ("worse", True)
-    assert 0 < p99["requests_needed_for_a_tenth"] < p99["old_of"]
-    assert rows["ttft"]["new"] > 0
-    assert "tpot-p99" not in rows
-
-    main([*flags, "--expect=ttft-p99,tpot-p99"])
-    words = " ".join(capsys.readouterr().out.split())
-    assert "p99 TTFT: +18.9 % of old, 95% interval +" in words
-    assert "p99 TTFT: a change of 10 % would be seen in four of five comparisons with about" in words
-    assert f"by estimate. The smaller side has {p99['old_of']:,.0f}." in words
-    assert "* expected to move: ttft-p99; worse, by" in words
-    assert "* expected to move: tpot-p99; it needs native histograms and 500 requests on each side." in words
+    assert ttft["new"] == pytest.approx(ttft["old"]) > 0
+    assert ttft["verdict"] == "no change seen"
