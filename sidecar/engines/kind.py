@@ -102,6 +102,8 @@ class Start:
     """A regular expression that its image, or the words that start it, contain; capital letters or not."""
     port: int
     """The port on which it listens unless it is told another."""
+    image: str = ""
+    """Its project's image, if that starts it with no words of its own, which those of a manifest would replace."""
     flags: tuple[str, ...] = ()
     """The flags that state the port; the first one is added where none is."""
     variable: str = ""

@@ -65,6 +65,7 @@ class VLLM(EngineKind):
     started = Start(
         known_by="vllm",
         port=8000,
+        image="vllm/vllm-openai",
         flags=("--port",),
         tls_flags=("--ssl-certfile", "--ssl-keyfile"),
         socket_flags=("--uds",),

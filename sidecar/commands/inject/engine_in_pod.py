@@ -333,13 +333,32 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
     if at < len(env) and env[at].get("value") is not None:
         return [(("env", at, "value"), _with_port(str(env[at]["value"]), engine, port))]
     # Words in place of those that the image, or an operator, would take would be all that it gets.
-    if engine.variable and at == len(env):
+    if engine.variable and at == len(env) and (container.get("command") is None or _starts(container, engine)):
         value = f"0.0.0.0:{port}" if engine.variable_has_host else str(port)
         return [(("env", at), {"name": engine.variable, "value": value})]
-    if engine.flags and (place := _flag_added(container, engine, port)):
+    if engine.flags and _takes_words(container, engine) and (place := _flag_added(container, engine, port)):
         return [place]
     flag = engine.flags[0] if engine.flags else engine.variable
-    raise UnclearError(f"a shell starts the engine without {flag}: state it there, then this command moves it")
+    raise UnclearError(
+        f"a shell, a script or the image starts the engine without {flag}: state it there, then this command moves it"
+    )
+
+
+def _starts(container: Object, engine: Start) -> bool:
+    """Whether its words themselves start the engine: a script that they start may pass none of them on."""
+    words = " ".join(words_of(container)).split()
+    values = {at + 1 for at, word in enumerate(words) if re.match("--.", word)}
+    programs = [word.rsplit("/", 1)[-1] for at, word in enumerate(words) if at not in values]
+    known = re.compile(rf"(?!-|.*\.(?:py|sh)$).*(?:{engine.known_by})", re.IGNORECASE)
+    return any(known.match(each) for each in programs)
+
+
+def _takes_words(container: Object, engine: Start) -> bool:
+    """Whether a word more reaches the engine, and takes the place of none that the image has."""
+    if container.get("command") is not None:
+        return _starts(container, engine)
+    image = str(container.get("image", ""))
+    return bool(container.get("args") or "modelFormat" in container or (engine.image and engine.image in image))
 
 
 def _with_port(stated: str, engine: Start, port: int) -> str:

@@ -94,7 +94,7 @@ def test_what_the_manifest_does_not_say_or_has_taken(spec: dict[str, Any], told:
     [
         (
             SHELL,
-            "the sidecar must take the engine's port, and a shell starts the engine without --port: state it there",
+            "the sidecar must take the engine's port, and a shell, a script or the image starts the engine without --port: state it there",
         ),
         (OWN, "how this engine is told to listen on another is not known: give the pods a Service of their own"),
     ],
@@ -240,8 +240,9 @@ WORDS: dict[str, tuple[list[str], str]] = {
     "before a comment": (["sh", "-c", "vllm serve m # the model"], "vllm serve m --port=18000 # the model"),
     "over lines": (["sh", "-c", "vllm serve m \\\n  --x 1 \\\n"], "vllm serve m \\\n  --x 1 --port=18000 \\\n"),
     "as a module": (["sh", "-c", "python3 -m vllm.entrypoints.openai.api_server"], "python3 -m vllm.entrypoints.openai.api_server --port=18000"),
+    "behind words of its own": (["numactl", "--", "/opt/vllm/bin/vllm", "serve", "m"], "--port=18000"),
     "a variable": (["sh", "-c", "vllm serve m --port $PORT"], "vllm serve m --port 18000"),
-    "words of JSON": (["--chat-template-kwargs", '{"a": 1}'], "--port=18000"),
+    "words of JSON": (["vllm", "serve", "m", "--chat-template-kwargs", '{"a": 1}'], "--port=18000"),
 }  # fmt: skip
 
 
@@ -287,7 +288,9 @@ CANNOT = {
 def test_a_flag_that_would_not_reach_the_engine_is_not_added(key: str, what: str) -> None:
     containers = [{"name": "vllm", "image": "vllm/vllm-openai", key: CANNOT[what], "ports": [{"containerPort": 8000}]}]
 
-    assert "a shell starts the engine without --port" in refused(deployment(containers=containers))
+    assert "a shell, a script or the image starts the engine without --port" in refused(
+        deployment(containers=containers)
+    )
 
 
 def test_an_operator_that_asks_at_another_port_than_the_engine_has() -> None:
@@ -531,3 +534,27 @@ def test_a_selector_means_the_engines_among_them() -> None:
 
     assert (done.refused, done.workloads) == ([], 0)
     assert done.lines[0].startswith("Deployment llm is left as it is: no engine is known in it")
+
+
+UNSEEN: dict[str, dict[str, Any]] = {
+    "a program of one's own": {"image": "vllm/vllm-openai", "command": ["python3", "/app/vllm_server.py"]},
+    "one with the engine's words": {"image": "r/vllm", "command": ["/launch"], "args": ["--name", "vllm"]},
+    "an image that may have words": {"image": "r/vllm-llama:1"},
+    "a script behind an engine with a variable": {
+        "image": "ghcr.io/ggml-org/llama.cpp:server",
+        "command": ["/start.py"],
+    },
+}
+
+
+@pytest.mark.parametrize("what", UNSEEN)
+def test_what_starts_the_engine_unseen_is_given_no_words_of_ours(what: str) -> None:
+    """Words in a manifest replace those of an image, and what a script does with them is not known: another model might serve, or none."""
+    assert "starts the engine without" in refused(deployment(containers=[{"name": "llm", **UNSEEN[what]}]))
+
+
+def test_the_image_of_vllm_itself_has_no_words() -> None:
+    documents = read(json.dumps(deployment(containers=[{"name": "v", "image": "r.io/vllm/vllm-openai:v1"}])), "x")
+
+    assert attach_all(documents, Settings()).refused == []
+    assert documents[0].root["spec"]["template"]["spec"]["containers"][0]["args"] == ["--port=18000"]
