@@ -379,16 +379,18 @@ class _Work:
     def _turn(self, way: _Way) -> None:
         """Turn the numbers that lead there; what stands elsewhere is told."""
         for route, paths in way.turned:
-            said = turn(route, paths, self.edited[id(route.one)])
-            if not any(one is route.one for one in self.done.later):
-                self.done.later.append(route.one)
-                self._say(said, indent="  ")
-                unsafe = f"{way.unsafe}, and " if way.unsafe else ""
-                self.done.in_steps.append(f"{said} only behind new pods: {unsafe}{way.cannot}")
+            self._turn_later(route, paths, TRAFFIC, f"{way.unsafe}, and {way.cannot}" if way.unsafe else way.cannot)
         if self.settings.no_service and not way.routes:
             self._say(
                 f"its Service stands elsewhere: once all its pods are new, let it lead to port {TRAFFIC}", indent="  "
             )
+
+    def _turn_later(self, route: Route, paths: Sequence[Path], port: int, why: str) -> None:
+        said = turn(route, paths, self.edited[id(route.one)], port)
+        if not any(one is route.one for one in self.done.later):
+            self.done.later.append(route.one)
+            self._say(said, indent="  ")
+            self.done.in_steps.append(f"{said} only behind new pods: {why}")
 
     def _let_pass(self, labels: Mapping[str, object], place: str, moved: Moved) -> None:
         for one in self.objects:
@@ -473,7 +475,7 @@ class _Work:
             if why := self._stranded(pods, route, route.ports, listens):
                 self._say(f"{why}, so it stays", indent="  ")
             else:
-                self._say(turn(route, route.ports, self.edited[id(route.one)], listens), indent="  ")
+                self._turn_later(route, route.ports, listens, f"{called(pods.one)} has its sidecar there")
         names = named_ports(pods.spec)
         if routes:
             self._let_pass(labels, place, Moved(engine, names, (listens,), names))

@@ -69,15 +69,11 @@ def inject(argv: Sequence[str]) -> int:
     sys.stderr.write(errors_text(f"{name}: {line}" for line in done.lines or [_NOTHING_ASKED]))
     objects = [one for document in given for one in document.objects]
     if known.out:
-        if done.later:
-            sys.stderr.write(errors_text(f"{name}: {line}" for line in _NOT_UNDONE))
-        return _write_folder(
-            name,
-            known.out,
-            steps_in_order.texts(
-                given, steps_in_order.forward(objects, done.later), known.out, shlex.join(["sidecar", "inject", *argv])
-            ),
-        )
+        steps = steps_in_order.forward(objects, done.later)
+        untold = [_UNTOLD.format(called=each) for step in steps for each in step.untold]
+        sys.stderr.write(errors_text(f"{name}: {line}" for line in [*_NOT_UNDONE, *untold] if done.later))
+        texts = steps_in_order.texts(given, steps, known.out, shlex.join(["sidecar", "inject", *argv]))
+        return _write_folder(name, known.out, texts)
     if known.kustomize:
         without_name = [called(each.one) for each in done.changed if "name" not in each.one["metadata"]]
         if without_name or not done.changed:
@@ -92,6 +88,7 @@ _NOT_UNDONE = (
     "these are steps, and `kubectl rollout undo` alone is not safe here: pods of before do not listen where traffic is led then",
     "the way back is `sidecar uninject --out=OTHER DIR/*/manifests.yaml`, and its steps",
 )
+_UNTOLD = "neither Argo CD nor Flux can tell when all pods of {called} are new, so DIR/apply.sh alone is written: it waits for them"
 
 
 def _two_steps(name: str, argv: Sequence[str]) -> list[str]:

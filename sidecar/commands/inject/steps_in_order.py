@@ -35,11 +35,12 @@ MADE = "# Made by: "
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One folder. `waits`: commands that end when the next one may be applied."""
+    """One folder. `waits`: commands that end when the next one may be applied. `untold`: the pods of which Argo CD and Flux cannot tell that."""
 
     name: str
     objects: Sequence[Object]
     waits: Sequence[str] = ()
+    untold: Sequence[str] = ()
 
 
 def forward(objects: Sequence[Object], later: Sequence[Object]) -> list[Step]:
@@ -47,7 +48,10 @@ def forward(objects: Sequence[Object], later: Sequence[Object]) -> list[Step]:
     now = [one for one in objects if not _among(one, later)]
     if not later:
         return [Step("1-pods", now)]
-    return _waved([Step("1-pods", now, list(_waits(later, objects))), Step("2-traffic", later)], is_undone=True)
+    behind = {id(pods.one): pods for one in later for pods in attached_pods(objects) if _leads_to(one, pods)}.values()
+    waits = [*(line for pods in behind for line in _status(pods)), *(line for one in later for line in _replaced(one))]
+    untold = [called(pods.one) for pods in behind if not _is_told(pods)]
+    return _waved([Step("1-pods", now, waits, untold), Step("2-traffic", later)], is_undone=True)
 
 
 def back(objects: Sequence[Object], first: Sequence[Object], behind: Sequence[Pods]) -> list[Step]:
@@ -98,9 +102,10 @@ def texts(documents: Sequence[Document], steps: Sequence[Step], out: str, comman
         script += [f'kubectl apply "$@" -f {file}', *step.waits]
         flux += _FLUX_STEP.format(label=label, step=step.name, path=out.strip("/"), before=before)
         before = f"  dependsOn: [{{name: {label}-{step.name}}}]\n"
-    found["kustomization.yaml"] = head + _KUSTOMIZATION.format(listed=", ".join(found))
+    if not any(step.untold for step in steps):
+        found["kustomization.yaml"] = head + _KUSTOMIZATION.format(listed=", ".join(found))
+        found["flux.yaml"] = flux
     found["apply.sh"] = "".join(f"{line}\n" for line in script)
-    found["flux.yaml"] = flux
     return found
 
 
@@ -158,23 +163,29 @@ def _wave(one: Object) -> int:
     return int(stated) if re.fullmatch(r"-?\d+", stated) else 0
 
 
-def _waits(later: Sequence[Object], objects: Sequence[Object]) -> Iterator[str]:
-    for one in later:
-        for pods in attached_pods(objects):
-            if same_place(one, pods.one) and selects(selector_of(one), pods.labels):
-                yield from _status(pods)
-                if not pods.kind.status:
-                    chosen: Mapping[str, object] = selector_of(one)  # type: ignore[assignment]  # it selects
-                    labels = ",".join(f"{key}={value}" for key, value in chosen.items())
-                    without = (
-                        f"kubectl get pods {_place(pods.one)} -o name -l {quote(f'{labels},{ATTACHED}!={IS_ATTACHED}')}"
-                    )
-                    yield f'until test -z "$({without})"; do sleep 5; done'
-                    yield f"kubectl wait {_place(pods.one)} --for=condition=Ready --timeout=1h pod -l {quote(labels)}"
+def _leads_to(one: Object, pods: Pods) -> bool:
+    return same_place(one, pods.one) and selects(selector_of(one), pods.labels)
+
+
+def _replaced(one: Object) -> Iterator[str]:
+    """A command that ends when no pod without a sidecar is behind this object, whoever makes them anew, and all are ready."""
+    chosen: Mapping[str, object] = selector_of(one)  # type: ignore[assignment]  # it selects
+    labels = ",".join(f"{key}={value}" for key, value in chosen.items())
+    runs = f"{_place(one)} --field-selector=status.phase!=Failed,status.phase!=Succeeded"
+    without = f"kubectl get pods {runs} -o name -l {quote(f'{labels},{ATTACHED}!={IS_ATTACHED}')}"
+    ready = f"kubectl wait {runs} --for=condition=Ready --timeout=60s pod -l {quote(labels)}"
+    yield f'until without="$({without})" && test -z "$without" && {ready}; do sleep 5; done'
+
+
+def _is_told(pods: Pods) -> bool:
+    """Whether the state of the workload says when all its pods are new: not of a kind, or by a strategy, that leaves pods of before to others."""
+    strategy = (pods.one.get("spec") or {}).get("updateStrategy") or {}
+    partition = (strategy.get("rollingUpdate") or {}).get("partition")
+    return bool(pods.kind.status) and strategy.get("type") != "OnDelete" and not partition
 
 
 def _status(pods: Pods) -> Iterator[str]:
-    if pods.kind.status:
+    if _is_told(pods):
         yield f"kubectl {pods.kind.status.format(name=quote(str(pods.one['metadata']['name'])))} {_place(pods.one)}"
 
 

@@ -56,6 +56,24 @@ def test_in_a_pipe_it_is_refused_with_the_reason_and_both_commands(
     assert "sh DIR/apply.sh, which is kubectl apply -f of each folder of DIR in its order" in said
 
 
+def test_a_service_that_comes_to_pods_that_have_a_sidecar_is_turned_in_its_step_too(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the manifests have it does not say that the pods of the cluster do."""
+    pods, service = (yaml.safe_dump_all(each) for each in parted_by_kind(TURNED, "Service"))
+    code, attached, _ = run(["inject", IMAGE, "--all", "--no-service"], capsys, monkeypatch, pods)
+    assert code == 0
+
+    code, out, said = run(["inject", IMAGE, "--all"], capsys, monkeypatch, f"{attached}---\n{service}")
+    assert (code, out) == (2, "")
+    assert "Service tgi leads to port 8900 only behind new pods: Deployment tgi has its sidecar there" in said
+
+
+def parted_by_kind(text: str, kind: str) -> tuple[list[Any], list[Any]]:
+    every = [one for one in yaml.safe_load_all(text) if one]
+    return [one for one in every if one["kind"] != kind], [one for one in every if one["kind"] == kind]
+
+
 def test_what_would_change_may_be_looked_at(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run(["inject", IMAGE, "--all", "--diff"], capsys, monkeypatch, TURNED)
 
@@ -90,16 +108,23 @@ def test_kustomize_makes_of_the_folder_all_objects(name: str, tmp_path: Path) ->
 
 PLAYED = "1-pods/manifests.yaml", "2-traffic/manifests.yaml"
 BACK = "1-traffic/manifests.yaml", "2-pods/manifests.yaml"
+RUNS = "--field-selector=status.phase!=Failed,status.phase!=Succeeded"
 
 
-def played(there: Path, tmp_path: Path, *words: str) -> list[list[str]]:
-    """The calls of kubectl that the script makes, in a real shell."""
+def played(there: Path, tmp_path: Path, *words: str, old: Sequence[str] = ()) -> list[list[str]]:
+    """The calls of kubectl that the script makes, in a real shell. `old`: what each question for pods without a sidecar gives before there are none."""
     kubectl, noted = tmp_path / "bin" / "kubectl", tmp_path / "noted"
     kubectl.parent.mkdir(exist_ok=True)
-    kubectl.write_text('#!/bin/sh\nfor each in "$@"; do printf "%s\\037" "$each"; done >> "$NOTED"\necho >> "$NOTED"\n')
-    kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
+    kubectl.write_text(
+        '#!/bin/sh\nfor each in "$@"; do printf "%s\\037" "$each"; done >> "$NOTED"\necho >> "$NOTED"\n'
+        'if [ "$1" = get ] && read -r line < "$OLD"; then sed -i 1d "$OLD"; $line; fi\n'
+    )
+    (kubectl.parent / "sleep").write_text("#!/bin/sh\n")
+    for each in kubectl.parent.iterdir():
+        each.chmod(each.stat().st_mode | stat.S_IXUSR)
     noted.write_text("")
-    env = {"PATH": f"{kubectl.parent}:{os.environ['PATH']}", "NOTED": str(noted)}
+    (tmp_path / "old").write_text("".join(f"{line}\n" for line in old))
+    env = {"PATH": f"{kubectl.parent}:{os.environ['PATH']}", "NOTED": str(noted), "OLD": str(tmp_path / "old")}
     subprocess.run(["sh", str(there / "apply.sh"), *words], env=env, check=True, timeout=20)
     return [line.split("\x1f")[:-1] for line in noted.read_text().splitlines()]
 
@@ -113,6 +138,8 @@ def test_the_script_waits_for_the_pods_between_the_folders_and_goes_back_in_the_
     assert played(there, tmp_path, "-n", "llm") == [
         ["apply", "-n", "llm", "-f", PLAYED[0]],
         ["rollout", "status", "deployment/tgi", "-n", "llm"],
+        ["get", "pods", "-n", "llm", RUNS, "-o", "name", "-l", "app=tgi,llm-phase-sidecar!=attached"],
+        ["wait", "-n", "llm", RUNS, "--for=condition=Ready", "--timeout=60s", "pod", "-l", "app=tgi"],
         ["apply", "-n", "llm", "-f", PLAYED[1]],
     ]
     assert played(back, tmp_path) == [["apply", "-f", BACK[0]], ["apply", "-f", BACK[1]]]
@@ -134,13 +161,48 @@ def test_a_name_that_a_shell_would_read_is_a_word(tmp_path: Path) -> None:
     assert calls[1] == ["rollout", "status", "deployment/a; touch b", "-n", "$(touch c)"]
 
 
-def test_a_kind_without_a_status_is_waited_for_by_its_pods(tmp_path: Path) -> None:
-    """Kubernetes changes no pod of a ReplicaSet: the loop ends when the user has."""
-    there = folder(tmp_path, changed(lambda objects: objects[0].update(kind="ReplicaSet")))
-    get, wait = played(there, tmp_path)[1:3]
+def test_no_answer_of_the_cluster_ends_the_wait_but_that_there_is_no_pod_of_before(tmp_path: Path) -> None:
+    """Kubernetes lets a question fail now and then, and nothing was printed then."""
+    calls = played(folder(tmp_path, TURNED), tmp_path, old=["false", "echo pod/tgi-1", "false", "echo pod/tgi-1"])
 
-    assert get == ["get", "pods", "-o", "name", "-l", "app=tgi,llm-phase-sidecar!=attached"]
-    assert wait[-3:] == ["pod", "-l", "app=tgi"]
+    assert [each[0] for each in calls] == ["apply", "rollout", *["get"] * 5, "wait", "apply"]
+
+
+def on_delete(objects: list[Any]) -> None:
+    objects[0].update(kind="StatefulSet")
+    objects[0]["spec"]["updateStrategy"] = {"type": "OnDelete"}
+
+
+def partition(objects: list[Any]) -> None:
+    objects[0].update(kind="StatefulSet")
+    objects[0]["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 1}}
+
+
+def replica_set(objects: list[Any]) -> None:
+    objects[0].update(kind="ReplicaSet")
+
+
+def clone_set(objects: list[Any]) -> None:
+    objects[0].update(kind="CloneSet", apiVersion="apps.kruise.io/v1alpha1")
+
+
+@pytest.mark.parametrize("change", [on_delete, partition, replica_set, clone_set])
+def test_pods_whose_owner_does_not_say_that_all_are_new_are_asked_themselves_and_by_no_other_way(
+    change: Callable[[list[Any]], object], tmp_path: Path, capsys: Streams
+) -> None:
+    """Their owner is healthy for Argo CD and Flux while pods of before are there, and `kubectl rollout status` ends or fails."""
+    there = folder(tmp_path, changed(change))
+    said = " ".join(capsys.readouterr().err.split())
+
+    assert [each[0] for each in played(there, tmp_path, old=["echo pod/tgi-0"])] == [
+        "apply",
+        "get",
+        "get",
+        "wait",
+        "apply",
+    ]
+    assert sorted(path.name for path in there.iterdir()) == ["1-pods", "2-traffic", "apply.sh"]
+    assert "neither Argo CD nor Flux can tell when all pods of" in said
 
 
 @pytest.mark.parametrize(("stated", "wave"), [(None, "1"), ("3", "4"), ("-2", "1"), ("first", "1")])
