@@ -11,7 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class RunningDynamo(RunningEngine):
     workers: tuple[int, ...] = ()
     trace: Path = Path()
     """The file of its request trace; with gzip the beginning of the files' names."""
+    worker_processes: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
     def worker_page(self, worker: int) -> dict[str, float]:
         """The sums on one worker's page, over all labels."""
@@ -98,7 +99,8 @@ def running_dynamo(
                 mocker += ["--kv-bytes-per-token", str(BYTES_PER_TOKEN)]
             own = env | {"DYN_SYSTEM_PORT": str(engine.workers[worker])}
             log = folder / f"worker{worker}.log"
-            _started(started, [str(build.python), *mocker, "--max-num-seqs", str(SLOTS), *worker_flags], log, own)
+            command = [str(build.python), *mocker, "--max-num-seqs", str(SLOTS), *worker_flags]
+            engine.worker_processes.append(_started(started, command, log, own))
         _wait_until_served(engine, process, patience_seconds, say)
         yield engine
 

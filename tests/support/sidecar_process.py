@@ -37,6 +37,14 @@ class SidecarProcess:
             text: str = page.read().decode()
             return text
 
+    def status(self, path: str) -> int:
+        """The status of a page of the admin listener."""
+        try:
+            self.page(path)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code
+        return 200
+
     def log_lines(self, event: str) -> list[dict[str, object]]:
         """The log's JSON lines of one event, oldest first."""
         lines = []
