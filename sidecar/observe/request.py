@@ -423,12 +423,8 @@ class RequestObserver:
             case Mark.SENT:
                 self._timeline.sent(at)
             case Mark.ENDED:
-                if self._stream is not None:
-                    self._stream.finish(at)
-                self._timeline.ended(at)
-                if (
-                    not self._refused
-                ):  # a server may refuse requests while its engine hangs: a refusal is no sign of life
+                self._end(at)
+                if not self._refused:  # a server may refuse requests while its engine hangs: that is no sign of life
                     self._instruments.slo.finished(self._key, at)
             case Mark.FLUSHED:
                 self._timeline.flushed_at = at

@@ -107,14 +107,13 @@ def with_nan(decoder: "msgspec.json.Decoder[T]", data: bytes, strictly: Exceptio
 
 
 def is_json(data: bytes) -> bool:
-    """Whether the data is one JSON value, with `NaN` or without. One that nests too deep to be read is taken for one."""
+    """Whether the data is one JSON object or list, with `NaN` or without. One that nests too deep to be read is taken for one."""
     try:
-        json.loads(data)
+        return isinstance(json.loads(data), dict | list)
     except ValueError:
         return False
     except RecursionError:
         return True
-    return True
 
 
 class Dialect(Protocol):

@@ -40,7 +40,7 @@ class Damage:
         return begun + self.body(api)
 
 
-def _said(api: Api, data: object) -> bytes:
+def said(api: Api, data: object) -> bytes:
     return line(data) if api is OLLAMA else event(data)
 
 
@@ -69,16 +69,16 @@ DAMAGES = {
     "cut: behind an event that is too long": Damage(
         lambda api: _raw(api, b'{"a":[' + b'{"b":"' + b"x" * 5000 + b'"},' + b"]}" * 2), TRUNCATED, at_once=False, in_lines=False
     ),
-    "error: an object": Damage(lambda api: _said(api, {"error": FAILED})),
-    "error: a text": Damage(lambda api: _said(api, {"error": "Request failed during generation", "error_type": "generation"})),
-    "error: named as one": Damage(lambda api: _said(api, {"object": "error", **FAILED, "param": None})),
-    "error: typed as one": Damage(lambda api: _said(api, {"type": "error", "error": {"type": "overloaded_error"}})),
-    "error: a detail": Damage(lambda api: _said(api, {"detail": "Internal Server Error"})),
-    "error: details": Damage(lambda api: _said(api, {"detail": [{"loc": ["body"], "msg": "gone"}]})),
-    "error: several": Damage(lambda api: _said(api, {"errors": [{"message": "gone"}]})),
-    "error: a status and a message": Damage(lambda api: _said(api, {"status": 500, "message": "gone", "path": "/v1"})),
-    "error: a code and a message": Damage(lambda api: _said(api, {"code": 503, "message": "no healthy upstream"})),
-    "error: alone": Damage(lambda api: _said(api, {"error": FAILED}), whole=True),
+    "error: an object": Damage(lambda api: said(api, {"error": FAILED})),
+    "error: a text": Damage(lambda api: said(api, {"error": "Request failed during generation", "error_type": "generation"})),
+    "error: named as one": Damage(lambda api: said(api, {"object": "error", **FAILED, "param": None})),
+    "error: typed as one": Damage(lambda api: said(api, {"type": "error", "error": {"type": "overloaded_error"}})),
+    "error: a detail": Damage(lambda api: said(api, {"detail": "Internal Server Error"})),
+    "error: details": Damage(lambda api: said(api, {"detail": [{"loc": ["body"], "msg": "gone"}]})),
+    "error: several": Damage(lambda api: said(api, {"errors": [{"message": "gone"}]})),
+    "error: a status and a message": Damage(lambda api: said(api, {"status": 500, "message": "gone", "path": "/v1"})),
+    "error: a code and a message": Damage(lambda api: said(api, {"code": 503, "message": "no healthy upstream"})),
+    "error: alone": Damage(lambda api: said(api, {"error": FAILED}), whole=True),
     "error: alone, under JSON's type": Damage(
         lambda _api: json.dumps({"error": FAILED}).encode(), whole=True, media_type="application/json"
     ),
@@ -98,11 +98,39 @@ DAMAGES = {
     "junk: text as data": Damage(lambda api: _raw(api, TEXT)),
     "junk: HTML as data": Damage(lambda api: _raw(api, b"<html>bad gateway</html>")),
     "junk: a number and text as data": Damage(lambda api: _raw(api, b"500 " + TEXT)),
+    "junk: a text in quotes as data": Damage(lambda api: _raw(api, json.dumps(TEXT.decode()).encode())),
     "junk: half an event": Damage(lambda api: _raw(api, b'{"id":"x","choices":[{"ind')),
     "junk: half an event, unended": Damage(_half),
     "junk: bytes": Damage(lambda _api: BINARY, whole=True, media_type="application/octet-stream"),
     "junk: bytes behind tokens": Damage(lambda _api: BINARY.replace(b":", b"") + b"\n\n", in_lines=False),
 }  # fmt: skip
+
+SPELLINGS: tuple[object, ...] = (
+    {"Error": {"Message": "gone"}},
+    {"ERROR": "gone"},
+    {"error": 500},
+    {"error_code": 50001, "error_msg": "gone"},
+    {"errorMessage": "gone", "errorType": "RuntimeError"},
+    {"exception": "RuntimeError: gone"},
+    {"fault": {"faultstring": "gone", "detail": {"errorcode": "y"}}},
+    {"type": "about:blank", "title": "Internal Server Error", "status": 500, "detail": "gone"},
+    {"title": "Internal Server Error", "status": 500},
+    {"statusCode": 503},
+    {"status": "failed", "reason": "gone"},
+    {"success": False, "result": None},
+    {"message": "An unexpected error occurred", "request_id": "r"},
+    {"Message": "gone"},
+    {"code": "internal_error", "message": "gone"},
+    [{"error": {"code": 500, "status": "INTERNAL"}}],
+)
+"""As engines, frameworks, gateways and clouds write their errors."""
+_EMPTY: tuple[object, ...] = (None, "", {}, [], False, 0)
+NO_ERRORS: tuple[object, ...] = (
+    *({name: empty} for name in ("error", "errors", "detail", "exception") for empty in _EMPTY),
+    {"status": 200, "message": "", "code": 0},
+    {"success": True},
+    {"message": "warming up", "progress": 0.5},
+)
 
 
 def damaged() -> Iterator[tuple[str, str, Damage]]:

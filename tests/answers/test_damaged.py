@@ -8,7 +8,7 @@ from sidecar.engines.engine import Engine
 from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.timeline.outcome import Outcome
 from sidecar.timeline.proof import Proofs
-from tests.answers.damaged import Damage, damaged
+from tests.answers.damaged import NO_ERRORS, SPELLINGS, Damage, damaged, said
 from tests.answers.spoken import SPOKEN, event
 from tests.support.messages import read
 from tests.support.vllm_stream import chunk
@@ -45,10 +45,10 @@ class Played:
         and the body that the client got.
         """
         walk, client = self.walk, self.walk.client()
-        said = json.dumps({"model": "tiny", "stream": True, "messages": [], "prompt": "a"}).encode()
-        head = b"POST %b HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n" % (self.api.path.encode(), len(said))
+        order = json.dumps({"model": "tiny", "stream": True, "messages": [], "prompt": "a"}).encode()
+        head = b"POST %b HTTP/1.1\r\nHost: pod\r\nContent-Length: %d\r\n\r\n" % (self.api.path.encode(), len(order))
         before = sum(socket.taken.count(b"include_usage") for socket in walk.pool.sockets)
-        client.send(head + said)
+        client.send(head + order)
         asked = sum(socket.taken.count(b"include_usage") for socket in walk.pool.sockets) > before
         sent = [body, USAGE if asked and end else b"", end]
         typed = b"content-type: %b\r\n" % media_type.encode() if media_type else b""
@@ -111,6 +111,29 @@ def test_what_an_engine_says_itself_needs_no_learning(name: str) -> None:
             was = played.damage(damage)
             if was != (damage.outcome if damage.at_once else Outcome.OK, True):
                 found[kind] = was
+
+    assert not found
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_an_error_of_any_spelling_is_the_engines_and_an_empty_one_is_none(name: str) -> None:
+    """Behind tokens, in place of a stream, and in place of an answer that is not streamed; on the first answer too."""
+    played = Played(name)
+    found = []
+    for spelled, outcome in (
+        *((each, Outcome.ENGINE_ERROR) for each in SPELLINGS),
+        *((each, Outcome.OK) for each in NO_ERRORS),
+    ):
+        begun, event = b"".join((*played.api.begin, played.api.token)), said(played.api, spelled)
+        for body, media_type in (
+            (begun + event, played.api.media_type),
+            (event, played.api.media_type),
+            (json.dumps(spelled).encode(), "application/json"),
+        ):
+            played.walk.observers.proofs = Proofs()
+            played.answer(body, media_type)
+            if played.walk.accounts[-1].outcome is not outcome:
+                found.append((body, media_type))
 
     assert not found
 

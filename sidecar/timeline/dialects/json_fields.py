@@ -5,6 +5,7 @@ of parts, delta null, logprobs of any shape), so leaf fields are decoded as any 
 shape leaves nothing to read (no JSON, no object, choices that are no list).
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -72,33 +73,36 @@ def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
         return with_nan(decoder, data, strictly)
 
 
-class _Strange(msgspec.Struct, frozen=True):
-    error: Any = None
-    errors: Any = None
-    detail: Any = None
-    object: Any = None
-    type: Any = None
-    status: Any = None
-    code: Any = None
-    message: Any = None
-    title: Any = None
-
-
-_STRANGE = msgspec.json.Decoder(_Strange)
-_LEAST_ERROR_STATUS = 400
+_STRANGE = msgspec.json.Decoder(dict[str, Any] | list[Any])
+_NAMES_AN_ERROR = re.compile(r"error|exception|^(fault|failure|errmsg|detail)$")
+_FAILED = ("error", "failed", "failure")
+_ERROR_STATUSES = range(400, 600)
+_NO_MORE_THAN_A_MESSAGE = {"message", "msg", "code", "status", "path", "requestid", "timestamp"}
 
 
 def strange(data: bytes) -> StreamEvent:
     """The stream event of an object in which its API's dialect found nothing: an error in another server's spelling, or NOTHING.
 
-    `{"error": ...}`, `{"errors": ...}`; `{"detail": ...}` (FastAPI, RFC 9457); `{"object": "error"}` (vLLM to 0.10, SGLang, LMDeploy);
-    `{"type": "error"}` (Anthropic, OpenAI's responses); a status of 400 or more beside a message. A null or an empty one is none.
+    A member whose name says error, exception, fault or detail, in whatever letters; a member that states `error` or a status of 400 to 599;
+    no success; a message with no other content. A null or an empty one is none. Of a list: any of its objects.
     """
-    said = decode(_STRANGE, data)
-    named = "error" in (said.object, said.type, said.status)
-    numbers = (said.status, said.code) if said.message or said.title else ()
-    numbered = any(isinstance(number, int) and number >= _LEAST_ERROR_STATUS for number in numbers)
-    return ERROR if said.error or said.errors or said.detail or named or numbered else NOTHING
+    return ERROR if _is_error(decode(_STRANGE, data)) else NOTHING
+
+
+def _is_error(said: object) -> bool:
+    if isinstance(said, list):
+        return any(isinstance(each, dict) and _is_error(each) for each in said[:8])
+    if not isinstance(said, dict):
+        return False
+    named = {name.lower().replace("_", ""): value for name, value in said.items()}
+    statuses = [named.get(name) for name in ("status", "statuscode", "code")]
+    return (
+        any(value and _NAMES_AN_ERROR.search(name) for name, value in named.items())
+        or any(named.get(name) in _FAILED for name in ("object", "type", "status"))
+        or any(type(status) is int and status in _ERROR_STATUSES for status in statuses)
+        or named.get("success") is False
+        or (bool(named.get("message") or named.get("msg")) and named.keys() <= _NO_MORE_THAN_A_MESSAGE)
+    )
 
 
 def fails(data: bytes) -> bool:

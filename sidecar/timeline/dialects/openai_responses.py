@@ -72,7 +72,7 @@ class OpenAIResponses(Dialect):
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole `response` object, or an error object. Raises UnreadableEvent."""
         response = decode(_RESPONSE, body)
-        if response.status is None and response.output is None and strange(body).error:
+        if response.status not in (*_OVER, *_TO_COME) and response.output is None and strange(body).error:
             return ERROR
         status = response.status if response.status in _OVER else "failed" if response.error else ""
         said = _last(response, status, None)
