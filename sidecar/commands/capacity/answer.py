@@ -11,7 +11,7 @@ class Origin(StrEnum):
     """The source of a number. An answer is no more reliable than the least reliable number that it uses."""
 
     MEASURED = "measured"
-    """Read from a running sidecar or engine."""
+    """Read from a running engine."""
     GIVEN = "given"
     """Stated by the caller, in a flag or a file."""
     LOOKED_UP = "looked up"
@@ -52,7 +52,7 @@ class Answer:
     would_change: tuple[str, ...] = ()
     refusal: str = ""
     unanswered: bool = False
-    """The refusal is that a running sidecar or engine did not answer: no input is wrong."""
+    """The refusal is that the running engine did not answer: no input is wrong."""
 
 
 class RefusedError(Exception):
@@ -60,4 +60,4 @@ class RefusedError(Exception):
 
 
 class UnansweredError(RefusedError):
-    """A running sidecar or engine that was to be asked did not answer."""
+    """The running engine that was to be asked did not answer."""

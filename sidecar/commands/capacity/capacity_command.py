@@ -1,34 +1,28 @@
-"""`sidecar capacity`: reads the flags, asks the running sidecar and engine, prints the answers.
+"""`sidecar capacity`: reads the flags, asks the running engine, prints the answers.
 
-Exit codes: 0 every question is answered, 1 a sidecar or engine did not answer, 2 wrong usage or a refused question. It calls the other files in order
+Exit codes: 0 every question is answered, 1 the engine did not answer, 2 wrong usage or a refused question. It calls the other files in order
 and computes nothing itself.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sidecar.commands.capacity import running
 from sidecar.commands.capacity.answer import Answer, RefusedError, UnansweredError
 from sidecar.commands.capacity.answers import CACHE_QUESTION, DEFAULT_TOKENS, memory_answers, slots_that_fit
+from sidecar.commands.capacity.engine_cache import CACHE_INFO, CACHE_INFOS, Cache
 from sidecar.commands.capacity.flags import Asked, UsageError, read_flags
-from sidecar.commands.capacity.load_answer import QUESTION, replicas_answer
-from sidecar.commands.capacity.observation import CACHE_INFO, CACHE_INFOS, Cache, Reading, observation_of
+from sidecar.commands.capacity.load_answer import replicas_answer
 from sidecar.commands.capacity.replica import Replica
 from sidecar.commands.capacity.text import as_json, as_text
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
 
 
-OBSERVED_SECONDS = 180.0
-"""Default of --window: at a few requests per second, about the time needed to learn how service slows with load."""
-
-Observe = Callable[[str, float], list[Reading]]
-
-
-def main(argv: Sequence[str], observe: Observe = running.observe, ask: running.Get = running.get) -> int:
+def main(argv: Sequence[str], ask: running.Get = running.get) -> int:
     """Run the command and return the exit code; no command line makes it raise."""
     try:
         asked = read_flags(argv)
-        answers = answer(asked, observe, ask)
+        answers = answer(asked, ask)
     except SystemExit as stop:  # argparse's way to show help
         return stop.code if isinstance(stop.code, int) else MISUSED
     except UsageError as errors:
@@ -43,7 +37,7 @@ def main(argv: Sequence[str], observe: Observe = running.observe, ask: running.G
     return FAILED if any(given.refusal for given in answers) else OK
 
 
-def answer(asked: Asked, observe: Observe, ask: running.Get) -> list[Answer]:
+def answer(asked: Asked, ask: running.Get) -> list[Answer]:
     """All answers, in the order of the page: kv, memory, decode, replicas. Raises UsageError for an unreadable file."""
     answers: list[Answer] = []
     room = None
@@ -51,7 +45,9 @@ def answer(asked: Asked, observe: Observe, ask: running.Get) -> list[Answer]:
         cache, longest, refusal = _engine(asked, ask)
         if refusal is not None:
             question = "What does the engine state about its cache?"
-            answers.append(Answer("engine", question, refusal=str(refusal), unanswered=_unanswered(refusal)))
+            answers.append(
+                Answer("engine", question, refusal=str(refusal), unanswered=isinstance(refusal, UnansweredError))
+            )
         try:
             replica = Replica(asked, cache, longest)
         except RefusedError as refused:
@@ -61,12 +57,8 @@ def answer(asked: Asked, observe: Observe, ask: running.Get) -> list[Answer]:
             if asked.has("tokens"):
                 room = slots_that_fit(replica, asked.count("tokens") or DEFAULT_TOKENS)
     if asked.has("wait"):
-        answers.append(_replicas(asked, room, observe))
+        answers.append(replicas_answer(asked, room))
     return answers
-
-
-def _unanswered(refusal: RefusedError) -> bool:
-    return isinstance(refusal, UnansweredError)
 
 
 def _engine(asked: Asked, ask: running.Get) -> tuple[Cache | None, int | None, RefusedError | None]:
@@ -85,17 +77,3 @@ def _engine(asked: Asked, ask: running.Get) -> tuple[Cache | None, int | None, R
         )
     )
     return cache, running.longest_of(url, ask), silent
-
-
-def _replicas(asked: Asked, room: int | None, observe: Observe) -> Answer:
-    url, window = asked.word("sidecar.url"), asked.number("window")
-    try:
-        if url is None:
-            return replicas_answer(asked, None, room)
-        if asked.word("output") != "json" and window != 0:
-            sys.stderr.write(f"Watching {url} for {OBSERVED_SECONDS if window is None else window:.0f} s ...\n")
-        return replicas_answer(
-            asked, observation_of(observe(url, OBSERVED_SECONDS if window is None else window)), room
-        )
-    except RefusedError as refusal:
-        return Answer("replicas", QUESTION, refusal=str(refusal), unanswered=_unanswered(refusal))

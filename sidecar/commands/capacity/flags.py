@@ -43,17 +43,13 @@ examples:
       Replicas for a mean queue wait of 200 ms at 12 requests per second. A
       request runs 3 s alone and 11 s among 64 (from a load test). One prompt
       in ten takes 900 ms to prefill, the others 200 ms.
-  sidecar capacity --sidecar.url=http://127.0.0.1:9901 --slots=64 \\
-      --wait=200ms --window=3m --replicas.now=4
-      The same, measured at a running sidecar for three minutes. Its replica is
-      one of four.
   sidecar capacity --engine.url=http://127.0.0.1:8000 --model=llama-3.1-8b \\
       --tokens=4096
       The number of sequences that fit into the cache of a running vLLM, whose
       size the engine states.
 
-exit codes: 0 every question is answered; 1 the sidecar or the engine did not
-answer; 2 wrong flags, or a question is refused: its data are missing or do not
+exit codes: 0 every question is answered; 1 the engine did not answer; 2 wrong
+flags, or a question is refused: its data are missing or do not
 fit. docs/capacity.md explains how the numbers are computed.
 """
 
@@ -181,16 +177,11 @@ _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
         _Flag("service.variation", "CV", _variation, "standard deviation of that time over its mean (default 1)"),
         _Flag("prefill", "WEIGHT:TIME", _prompt, "kind of prompt: its weight and its prefill time alone", several=True),
         _Flag("router", "KIND", _choice("random", "shortest"), "router: random (default) or shortest queue"),
-        _Flag("replicas.now", "N", read_count, "replicas that share the traffic now (default 1)"),
     ),
-    "running systems": (
-        _as_elsewhere(
-            "sidecar.url", _url, "a sidecar's admin side, http://host:9901: load, service and queue are measured"
-        ),
+    "a running engine": (
         _as_elsewhere(
             "engine.url", _url, "an engine, http://host:port: its cache and longest context, if it is a vLLM"
         ),
-        _Flag("window", "TIME", read_seconds, "time to watch the sidecar (default 3m; 0: its whole life, at once)"),
     ),
     "output": (_as_elsewhere("output", _choice(*OUTPUTS)),),
 }
@@ -285,19 +276,17 @@ def _together(given: set[str]) -> list[str]:
     lacking = [f"--{name}" for name in _GEOMETRY if name not in given]
     if set(_GEOMETRY) & given and lacking:
         errors.append(f"a geometry by hand also needs {' and '.join(lacking)}")
-    if "wait" not in given and {"service", "prefill", "sidecar.url"} & given:
+    if "wait" not in given and {"service", "prefill"} & given:
         errors.append("--wait is missing: give the highest mean queue wait, such as --wait=200ms")
-    if "wait" in given and "sidecar.url" not in given and "rate" not in given:
-        errors.append("--wait needs a load: --rate, or --sidecar.url of a sidecar that measures it")
-    if "window" in given and "sidecar.url" not in given:
-        errors.append("--window is the time to watch a sidecar: give --sidecar.url too")
+    if "wait" in given and "rate" not in given:
+        errors.append("--wait needs a load: --rate")
     if "service" in given and "slots" not in given:
         errors.append("--service needs --slots, the most requests that run at once")
     if not given - {"output"}:
         errors.append(
             "no question is asked: give a model (--model, --model.config) or a wait (--wait); --help has examples"
         )
-    elif not {*_MODEL_SOURCES, "wait", "service", "prefill", "sidecar.url"} & given:
+    elif not {*_MODEL_SOURCES, "wait", "service", "prefill"} & given:
         errors.append(
             "no model is given: --model, --model.config, or --model.layers with --model.kv-heads and --model.head-dim"
         )

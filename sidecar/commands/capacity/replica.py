@@ -9,13 +9,13 @@ from pathlib import Path
 from sidecar.commands.capacity import model_config
 from sidecar.commands.capacity.answer import Fact, Origin, RefusedError
 from sidecar.commands.capacity.bandwidth import Decode
+from sidecar.commands.capacity.engine_cache import CACHE_INFO, Cache
 from sidecar.commands.capacity.flags import Asked, UsageError
 from sidecar.commands.capacity.geometry import Geometry, attention
 from sidecar.commands.capacity.gpus import GPUS
 from sidecar.commands.capacity.memory import Room, left_for_cache, room_of_blocks
 from sidecar.commands.capacity.model_config import Model
 from sidecar.commands.capacity.models import KNOWN_MODELS
-from sidecar.commands.capacity.observation import CACHE_INFO, Cache
 from sidecar.commands.capacity.units import say_bytes
 
 

@@ -13,7 +13,7 @@ functions. Loads that no number of replicas can carry are refused.
 """
 
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 
 from sidecar.commands.capacity import chain
 from sidecar.commands.capacity.answer import RefusedError
@@ -95,8 +95,6 @@ class Fleet:
     rate: float
     line: Line | None
     slots: Slots | None
-    most_each: float | None = None
-    """Requests per second at one replica above which the measurement is not used; None: no bound."""
 
     def row(self, replicas: int) -> Row:
         each = self.rate / replicas
@@ -122,8 +120,7 @@ class Fleet:
             return (row.shared_seconds if shared else row.random_seconds) <= wait_seconds
 
         # Each added replica lowers the wait, so the fewest good replicas are found by doubling, then by bisection.
-        low = 0 if self.most_each is None else ceil(self.rate / self.most_each) - 1
-        high = low + 1
+        low, high = 0, 1
         while not good(self.row(high)):
             low, high = high, high * 2
             if high > MOST_REPLICAS:
@@ -139,6 +136,6 @@ class Fleet:
             assert self.slots is not None
             raise RefusedError(
                 f"with {high} replicas each would spend {found.beyond:.0%} of its time with more than {self.slots.service.known} requests"
-                " inside, a load at which its speed was not measured: watch it, or test it, under more load"
+                " inside, a load at which its speed was not measured: test it under more load"
             )
         return found

@@ -38,7 +38,7 @@ def test_a_running_engine_outranks_the_tables(run: Run) -> None:
     }
     flags = ("--model=llama-3.3-70b", "--engine.url=http://e:1", "--users=10", "--tokens=8192")
 
-    memory = run(*flags, ask=lambda _url, path: (pages[path], ""))["memory"]
+    memory = run(*flags, ask=lambda _url, path: pages[path])["memory"]
 
     assert (memory["numbers"]["sequences"], memory["numbers"]["longest_tokens"]) == (87, 16384)
     assert {fact["name"]: fact["origin"] for fact in memory["facts"]}["num_gpu_blocks"] == Origin.MEASURED

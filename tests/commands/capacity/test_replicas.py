@@ -51,18 +51,11 @@ def test_a_single_replica_is_its_own_common_queue() -> None:
 
 
 def test_states_that_were_never_seen_do_not_carry_an_answer() -> None:
-    """Watched with at most four requests inside, the replica's speed with twenty is not known."""
+    """Tested with at most four requests inside, the replica's speed with twenty is not known."""
     seen_little = Service(3.0, 0.1, known=4, error=0.0)
 
     with pytest.raises(RefusedError, match="more than 4 requests inside, a load at which"):
         Fleet(8.0, None, Slots(seen_little, 64)).fewest(5.0)
-
-
-def test_replicas_are_not_asked_for_more_than_was_measured() -> None:
-    """With a target of ten seconds one replica could carry all; it was watched at 1 request per second and is trusted
-    up to 2."""
-    assert Fleet(3.0, LINE, None).fewest(10.0).replicas == 1
-    assert Fleet(3.0, LINE, None, most_each=1.0).fewest(10.0).replicas == 3
 
 
 def test_a_wait_of_nearly_nothing_is_refused() -> None:
