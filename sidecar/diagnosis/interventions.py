@@ -24,8 +24,8 @@ One file per runbook, of the same name. A fix is a mapping of
 | `quality_risk` | `none`; or `check`: answers change, and must be compared with a quality floor |
 | `load` | `low` (it works while the batch is small), `high` (while it is full) or `both` |
 
-An entry of `not_to_do` has `do` and `why`, and `lever` where it is about one. A file that breaks this form is refused as a whole,
-with all mistakes at once: file, fix, key, and the values that are allowed (`errors`).
+An entry of `not_to_do` has `do` and `why`, and `lever` where it is about one. A test holds the files to this form
+(`tests/diagnosis/intervention_form.py`).
 
 The order of the fixes is one computation (`ordered`): the expected effect on the causes of the case, over the effort. Where several
 causes are possible, the effect is the mean over them. A second fix that pulls the same lever is worth half: the first has taken its part.
@@ -35,7 +35,7 @@ Knows the files and their form, and how fixes are ranked. Refuses to know what i
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -43,7 +43,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from sidecar.config.quick_yaml import read_yaml
-from sidecar.diagnosis.levers import BOTH, EVIDENCE, TARGETS, Cost, Lever, LoadLevel, QualityRisk, Sign
+from sidecar.diagnosis.levers import BOTH, Cost, Lever, LoadLevel, QualityRisk
 from sidecar.diagnosis.measured import Regime
 from sidecar.engines.kinds import KINDS
 from sidecar.objectives.attribution import SIDECAR, Blame
@@ -70,26 +70,8 @@ CHAPTERS: Mapping[str, str] = {
 File = Mapping[str, Any]
 """One parsed file: `fixes` and `not_to_do`."""
 
-REQUIRED = ("name", "fix", "targets", "cost", "works_when")
-OF_A_LEVER = ("needs", "conflicts", "synergies", "quality_risk", "load")
-"""Keys that every fix with a lever has, even if it has an empty list to state."""
-MUTUAL = ("conflicts", "synergies")
-"""Keys that hold names of other fixes, and both fixes name each other."""
-OF_SIGNS = ("stronger", "weaker")
-OF_EVIDENCE = ("evidence", "only_if", "never_if")
-LISTS = ("targets", "needs", *MUTUAL, *OF_SIGNS, *OF_EVIDENCE)
-TEXTS = ("name", "same_as", "fix", "effect", "after", "depends", "source")
-ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "targets": TARGETS,
-    **dict.fromkeys(OF_SIGNS, tuple(Sign)),
-    **dict.fromkeys(OF_EVIDENCE, EVIDENCE),
-    "cost": tuple(Cost),
-    "works_when": (*Regime, BOTH),
-    "lever": tuple(Lever),
-    "load": (*LoadLevel, BOTH),
-    "quality_risk": tuple(QualityRisk),
-}
-"""Key to its closed set of values; of a list, the values of its items."""
+OF_A_CASE = ("stronger", "weaker", "evidence", "only_if", "never_if")
+"""Keys that hold signs and causes of a case."""
 EXPECTATION = "expectation from how engines schedule"
 """The source of an effect that no paper and no documentation states: no measurement."""
 EFFORT: Mapping[Cost, float] = {Cost.MINUTES: 1.0, Cost.RESTART: 2.0, Cost.REPLICAS: 4.0, Cost.PROJECT: 8.0}
@@ -188,7 +170,7 @@ class Chapter:
 
 @cache
 def chapters() -> Mapping[str, Chapter]:
-    """Runbook to its fixes and non-fixes. Reads files: not on a loop that has traffic. Raises OSError; ValueError for wrong files."""
+    """Runbook to its fixes and non-fixes. Reads files: not on a loop that has traffic. Raises OSError."""
     folder = files("sidecar").joinpath("diagnosis", "interventions")
     return chapters_of(
         {
@@ -206,10 +188,7 @@ def titles() -> Mapping[str, str]:
 
 
 def chapters_of(said: Mapping[str, File]) -> Mapping[str, Chapter]:
-    """Chapters from parsed files, by runbook. Raises ValueError that names every mistake, one a line."""
-    mistakes = errors(said, ENGINES)
-    if mistakes:
-        raise ValueError("\n".join(mistakes))
+    """Chapters from parsed files of the form above, by runbook."""
     named = {fix["name"]: _intervention(fix) for one in said.values() for fix in one["fixes"] if "name" in fix}
     return {
         name: Chapter(
@@ -218,105 +197,6 @@ def chapters_of(said: Mapping[str, File]) -> Mapping[str, Chapter]:
         )
         for name, one in said.items()
     }
-
-
-def errors(said: Mapping[str, File], engines: Iterable[str]) -> list[str]:
-    """Every mistake, by file and fix. `said`: runbook to its parsed file; `engines`: further keys that hold a flag."""
-    texts = (*TEXTS, *engines)
-    named = [fix for file in said.values() for fix in file.get("fixes", ()) if "name" in fix]
-    by_name = {fix["name"]: fix for fix in named}
-    seen: set[str] = set()
-    found = []
-    for runbook, file in said.items():
-        found += [f"{runbook}.yml: {key}: is missing" for key in ("fixes", "not_to_do") if key not in file]
-        for fix in file.get("fixes", ()):
-            place = f"{runbook}.yml: fix {fix.get('name', fix.get('same_as'))!r}: "
-            if "same_as" in fix:
-                mistakes = [*_of_a_reference(fix, by_name)]
-            else:
-                mistakes = [*_of_keys(fix, texts), *_of_values(fix, texts), *_of_names(fix, by_name)]
-                if fix.get("name") in seen:
-                    mistakes.append("name: another fix has this name")
-                seen.add(fix.get("name"))
-            found += [place + mistake for mistake in mistakes]
-        for item in file.get("not_to_do", ()):
-            found += [f"{runbook}.yml: not_to_do {item.get('do')!r}: {mistake}" for mistake in _of_a_non_fix(item)]
-    return found
-
-
-def _of_a_reference(fix: Mapping[str, Any], by_name: Mapping[str, Any]) -> Iterator[str]:
-    if fix["same_as"] not in by_name:
-        yield f"same_as: no fix is called {fix['same_as']!r}"
-    for key in fix.keys() - {"same_as", "targets"}:
-        yield f"{key}: a fix with same_as has nothing of its own but targets"
-    yield from _of_values({"targets": fix.get("targets", [])}, ())
-
-
-def _of_keys(fix: Mapping[str, Any], texts: Iterable[str]) -> Iterator[str]:
-    known = (*texts, *LISTS, *ALLOWED)
-    for key in fix:
-        if key not in known:
-            yield f"{key}: is no key; the keys are {', '.join(dict.fromkeys(known))}"
-    for key in REQUIRED:
-        if key not in fix:
-            yield f"{key}: is missing"
-    if "lever" in fix:
-        for key in OF_A_LEVER:
-            if key not in fix:
-                yield f"{key}: is missing; a fix with a lever has {', '.join(OF_A_LEVER)}"
-
-
-def _of_values(fix: Mapping[str, Any], texts: Iterable[str]) -> Iterator[str]:
-    for key, value in fix.items():
-        if key == "targets" and isinstance(value, dict):
-            yield from _of_gains(value)
-        elif key in LISTS and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-            yield f"{key}: {value!r} is no list of texts"
-        elif key in texts and not (isinstance(value, str) and value):
-            yield f"{key}: {value!r} is no text"
-        elif key in ALLOWED:
-            for item in value if key in LISTS else [value]:
-                if item not in ALLOWED[key]:
-                    yield f"{key}: {item!r} is none of {', '.join(ALLOWED[key])}"
-
-
-def _of_gains(targets: Mapping[str, Any]) -> Iterator[str]:
-    for target, gain in targets.items():
-        if target not in TARGETS:
-            yield f"targets: {target!r} is none of {', '.join(TARGETS)}"
-        numbers = isinstance(gain, list) and len(gain) == 2 and all(isinstance(end, int | float) for end in gain)
-        if not numbers or not 0 <= gain[0] <= gain[1] <= 1:
-            yield f"targets: {target}: {gain!r} is no range of shares such as [0.2, 0.6]"
-
-
-def _of_names(fix: Mapping[str, Any], by_name: Mapping[str, Any]) -> Iterator[str]:
-    """Names that no fix has, and pairs of which only one fix names the other."""
-    for need in _items(fix, "needs"):
-        if " " not in need and need not in by_name:
-            yield f"needs: {need!r} is neither a sentence nor the name of a fix"
-    for key in MUTUAL:
-        for other in _items(fix, key):
-            if other not in by_name:
-                yield f"{key}: no fix is called {other!r}"
-            elif fix.get("name") not in _items(by_name[other], key):
-                yield f"{key}: {other!r} does not name this fix in turn"
-            elif key == "synergies" and other in _items(fix, "conflicts"):
-                yield f"{key}: {other!r} is among the conflicts too"
-
-
-def _items(fix: Mapping[str, Any], key: str) -> list[str]:
-    """The texts of a list. Empty where the key is absent or holds something else, which `_of_values` states."""
-    value = fix.get(key)
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _of_a_non_fix(item: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("do", "why"):
-        if not (isinstance(item.get(key), str) and item[key]):
-            yield f"{key}: {item.get(key)!r} is no text"
-    for key in item.keys() - {"do", "why", "lever"}:
-        yield f"{key}: is no key; the keys are do, why, lever"
-    yield from _of_values({key: value for key, value in item.items() if key == "lever"}, ())
 
 
 def _meant(fix: Mapping[str, Any], named: Mapping[str, Intervention]) -> Intervention:
@@ -355,7 +235,7 @@ def _intervention(fix: Mapping[str, Any]) -> Intervention:
         gains=_gains(fix["targets"]),
         source=fix.get("source", EXPECTATION),
         depends=fix.get("depends"),
-        **{key: tuple(fix.get(key, ())) for key in (*OF_SIGNS, *OF_EVIDENCE)},
+        **{key: tuple(fix.get(key, ())) for key in OF_A_CASE},
     )
 
 
