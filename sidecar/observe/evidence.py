@@ -21,7 +21,7 @@ from sidecar.observe.step_costs import StepCosts
 from sidecar.pod.costs.prefill_cost import IN_BYTES, IN_TOKENS, Length
 from sidecar.pod.costs.prefill_work import FirstToken, PrefillWork
 from sidecar.pod.costs.steps import Stream
-from sidecar.pod.liveness.silence import BATCH_SECONDS, EXCUSE, UNKNOWN_SECONDS, Flow, Silence, guessed_seconds
+from sidecar.pod.liveness.silence import BATCH_SECONDS, EXCUSE, Flow, Silence
 from sidecar.pod.pod import Costs
 from sidecar.pod.usual.learner import Learner
 from sidecar.timeline.held_back import first_token_seen, held_back
@@ -103,53 +103,37 @@ class Evidence:
         if several:
             self.steps.seen.received(key)
         self.steps.received(key, labels.lane, prompt_tokens, streaming=streaming)
-        cost, most = (
-            (None, None) if prompt_tokens is None else self._cost_seconds(labels.model, max(1.0, prompt_tokens))
-        )
-        if cost is None and most is None and self.estimated:
-            most = self._most_estimated(prompt_tokens, text_bytes)
-        if cost is not None or most is not None:
-            self._silence.cost_known = True
-        if grammar_bytes:
-            prompt_seconds = most if cost is None else cost
-            unknown_seconds = BATCH_SECONDS if self._silence.cost_known else UNKNOWN_SECONDS
-            cost, most = None, guessed_seconds(grammar_bytes, unknown_seconds) + (prompt_seconds or 0.0)
         self._silence.received(
             key,
             at,
             streaming=streaming,
-            cost_seconds=cost,
-            most_seconds=most,
+            cost_seconds=None
+            if prompt_tokens is None and not self.estimated
+            else self._cost_seconds(labels.model, prompt_tokens, text_bytes),
+            grammar_bytes=grammar_bytes,
             answer_seconds=answer_seconds,
             whole=labels.lane in self._whole.expected,
             pauses=pauses,
         )
         self._work.received(key)
 
-    def _cost_seconds(self, model: str, tokens: float) -> tuple[float | None, float | None]:
-        """Seconds of the prefill of such a prompt alone; if they are unknown, seconds that it takes at most."""
-        work = self._work
-        reported = Length(tokens, _REPORTED_TOKENS)
-        cost = work.cost_seconds(model, reported)
-        if cost is not None:
-            return cost, None
-        idle = Length(tokens, _IDLE)
-        cost = work.cost_seconds(model, idle)
-        if cost is None:
-            # A length that no request had which was alone; the steps know the cost of a token.
-            cost = self.steps.prefill_seconds(tokens)
-        if cost is not None:
-            return cost, None
-        most = work.most_seconds(model, reported)
-        return None, work.most_seconds(model, idle) if most is None else most
-
-    def _most_estimated(self, tokens: float | None, text_bytes: int | None) -> float:
-        """Seconds that such a prompt takes at most, by the longest one that the estimator has told of."""
+    def _cost_seconds(self, model: str, tokens: float | None, text_bytes: int | None) -> float | None:
+        """Seconds of the prefill of such a prompt alone, or seconds that it takes at most; None where no cost was ever known."""
+        if tokens is not None:
+            tokens, work = max(1.0, tokens), self._work
+            cost = self.usual_prefill_seconds(model, tokens)
+            if cost is None:
+                cost = work.most_seconds(model, Length(tokens, _REPORTED_TOKENS))
+            if cost is None:
+                cost = work.most_seconds(model, Length(tokens, _IDLE))
+            if cost is not None:
+                return cost
+        # By the longest one that the estimator has told of.
         told, length = self.estimated.get(IN_TOKENS) if tokens else None, tokens
         if told is None and text_bytes:
             told, length = self.estimated.get(IN_BYTES), text_bytes
         if told is None or not length:
-            return BATCH_SECONDS
+            return BATCH_SECONDS if self.estimated else None
         longest, seconds = told
         return max(BATCH_SECONDS, seconds if length <= longest else seconds * length / longest)
 
@@ -319,7 +303,11 @@ class Evidence:
 
     def usual_prefill_seconds(self, model: str, tokens: float) -> float | None:
         """Seconds that the prefill of such an uncached prompt usually takes; None if unknown."""
-        return self._cost_seconds(model, tokens)[0]
+        cost = self._work.cost_seconds(model, Length(tokens, _REPORTED_TOKENS))
+        if cost is None:
+            cost = self._work.cost_seconds(model, Length(tokens, _IDLE))
+        # A length that no request had which was alone; the steps know the cost of a token.
+        return self.steps.prefill_seconds(tokens) if cost is None else cost
 
     def costs(self, at: float) -> Costs:
         """The step model's view of now; nothing where it cannot answer."""

@@ -423,7 +423,9 @@ class RequestObserver:
             case Mark.SENT:
                 self._timeline.sent(at)
             case Mark.ENDED:
-                self._end(at)
+                if self._stream is not None:
+                    self._stream.finish(at)
+                self._timeline.ended(at)
                 if not self._refused:  # a server may refuse requests while its engine hangs: that is no sign of life
                     self._instruments.slo.finished(self._key, at)
             case Mark.FLUSHED:

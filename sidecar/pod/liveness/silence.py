@@ -5,8 +5,8 @@ not read gets none, and a non-streamed answer has none until its end. So a silen
 stream. It is a stall when it is longer than 8 s and longer than 3 x the prefill work that was pending when it began,
 unseen requests included. Work that came later does not excuse it (design section 7).
 
-Prompts that wait one behind the other explain no silence: each ends with a first output. So where it was ever known what some prompt costs, they
-excuse as much as the longest of them, or as one batch of prompts that are computed together (`BATCH_SECONDS`).
+Prompts that wait one behind the other explain no silence: each ends with a first output. So they excuse as much as the longest of them, or as one
+batch of prompts that are computed together (`BATCH_SECONDS`).
 
 The output of an unseen request cannot be read as it comes (non-streamed or compressed). The engine may work on it
 while the streams wait for their first output. So the silence starts again when such a request is answered, and each
@@ -26,12 +26,10 @@ STALL_SECONDS = 8.0
 EXCUSE = 3.0
 """A silence of up to this many times the pending prefill work is explained by that work."""
 UNKNOWN_SECONDS = 20.0
-"""Assumed seconds of prefill of a prompt whose cost is not known. All such prompts together count as so many, or as the
-slowest of them if that is more: long, so that a guess reports a stall late rather than wrongly. Each for itself, ten
-waiting prompts would excuse a hang of ten minutes."""
+"""Assumed seconds of prefill of a prompt where no cost of any was ever known: long, so that a guess reports a stall late rather than wrongly."""
 BATCH_SECONDS = 8.0
-"""Assumed seconds of a prompt of unknown cost where another cost was ever known, and of all prompts of one batch together, unless one of them
-takes longer. A hang is told after EXCUSE times that."""
+"""Assumed seconds of a prompt of unknown cost where another cost was ever known, and the most of all prompts of one batch together, unless one
+of them takes longer. A hang is told after EXCUSE times that."""
 LATE_LOOK_SECONDS = 2.0
 """Looks come once a second. A time without a look that is longer than this is the sidecar's own, and no silence."""
 UNKNOWN_ANSWER_SECONDS = EXCUSE * UNKNOWN_SECONDS
@@ -78,28 +76,16 @@ class Flow(NamedTuple):
     """Whether it was ever known what some prompt costs."""
 
 
-def guessed_seconds(grammar_bytes: int, least: float = UNKNOWN_SECONDS) -> float:
-    """Seconds before the first output of a request whose grammar the engine has to prepare, beside its prompt. A guess, of at least so many."""
-    return max(least, grammar_bytes / GRAMMAR_BYTES_PER_SECOND)
-
-
 def excused_seconds(silent: Silent) -> float:
     """Seconds of a silence that are no stall, by the work that was pending when it began."""
     return max(STALL_SECONDS, EXCUSE * silent.expected_seconds)
-
-
-class _Cost(NamedTuple):
-    """Seconds of a prompt's prefill alone: known, or guessed at."""
-
-    known_seconds: float = 0.0
-    guessed_seconds: float = 0.0
 
 
 class _Unseen(NamedTuple):
     """A request with output that cannot be read as it comes. It excuses the silences that began at `at` or later."""
 
     at: float
-    cost: _Cost
+    cost_seconds: float
     answer_seconds: float
 
 
@@ -107,18 +93,16 @@ class Silence:
     """The silence of one engine. Each call is a few dictionary steps."""
 
     def __init__(self) -> None:
-        self._pending: dict[Hashable, _Cost] = {}
-        """Streams without output yet."""
+        self._pending: dict[Hashable, float] = {}
+        """Streams without output yet, and the seconds of each one's prefill."""
         self._weighed = True
         """`_work_seconds` is of the requests that are there now."""
         self._work_seconds = 0.0
         """Seconds of prefill work that may be pending, as `_weigh` has added them up."""
-        self._pending_known = self._pending_guessed = 0.0
-        """Sums of their seconds."""
-        self._longest = 0.0
-        """The largest of them, known or guessed."""
-        self.cost_known = False
-        """Whether it was ever known what some prompt costs: the caller says so."""
+        self._pending_seconds = self._longest = 0.0
+        """Their sum, and the largest of them."""
+        self._unknown_seconds = UNKNOWN_SECONDS
+        """Assumed of a prompt of unknown cost."""
         self._heard: set[Hashable] = set()
         """Streams that the sidecar reads, with output or without."""
         self._paused: set[Hashable] = set()
@@ -146,13 +130,13 @@ class Silence:
         *,
         streaming: bool,
         cost_seconds: float | None,
-        most_seconds: float | None = None,
+        grammar_bytes: int = 0,
         answer_seconds: float | None = None,
         whole: bool = False,
         pauses: bool = False,
     ) -> None:
-        """A request is on its way to the engine. `cost_seconds`: its prefill alone; None if unknown. `most_seconds`: what
-        that takes at most, if its cost is unknown; None if that is unknown too.
+        """A request is on its way to the engine. `cost_seconds`: its prefill alone, or what that takes at most; None if unknown. `grammar_bytes`:
+        of a grammar that the engine prepares first.
 
         `streaming`: its output will be seen as it comes; False if unknown. `answer_seconds`: the threshold for its
         whole answer; None if it has none. `whole`: if it is a stream, it will probably come all at once. `pauses`: it may
@@ -165,15 +149,18 @@ class Silence:
         if pauses:
             self._pausing.add(key)
             streaming = False
-        unknown = BATCH_SECONDS if self.cost_known else UNKNOWN_SECONDS
-        guess = unknown if most_seconds is None else most_seconds
-        cost = _Cost(0.0, guess) if cost_seconds is None else _Cost(cost_seconds)
+        cost = cost_seconds
+        if cost is None:
+            cost = self._unknown_seconds
+        else:
+            self._unknown_seconds = BATCH_SECONDS
+        if grammar_bytes:
+            cost = max(self._unknown_seconds, grammar_bytes / GRAMMAR_BYTES_PER_SECOND) + (cost_seconds or 0.0)
         if streaming:
             self._await(key, cost, at)
         if whole or not streaming:
             # The prefill of a stream is pending already.
-            unseen_cost = _Cost() if streaming else cost
-            self._opaque[key] = _Unseen(at, unseen_cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
+            self._opaque[key] = _Unseen(at, 0.0 if streaming else cost, answer_seconds or UNKNOWN_ANSWER_SECONDS)
             self._weighed = False
 
     def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
@@ -181,10 +168,10 @@ class Silence:
         if key in self._pausing:
             return
         if streaming and key in self._opaque and key not in self._pending:
-            self._await(key, self._opaque[key].cost, at)
+            self._await(key, self._opaque[key].cost_seconds, at)
             self._seen(key, at)
         elif not streaming and (key in self._heard or key in self._paused):
-            cost = self._pending.get(key, _Cost(guessed_seconds=UNKNOWN_SECONDS))
+            cost = self._pending.get(key, self._unknown_seconds)
             self.given_up(key, at)
             self._opaque[key] = _Unseen(at, cost, UNKNOWN_ANSWER_SECONDS)
             self._weighed = False
@@ -295,8 +282,9 @@ class Silence:
         behind = self._since is not None and any(each.at <= self._since for each in self._opaque.values())
         unseen_since = min((each.at for each in self._opaque.values()), default=inf)
         numbers = len(self._heard), len(self._paused), len(self._opaque), self._begun
+        known = self._unknown_seconds == BATCH_SECONDS
         self._weigh()
-        return Flow(silent, quiet, self._spoke_at, *numbers, behind, unseen_since, self._work_seconds, self.cost_known)
+        return Flow(silent, quiet, self._spoke_at, *numbers, behind, unseen_since, self._work_seconds, known)
 
     def _wake(self, at: float) -> None:
         """If the sidecar itself stood still, that is no silence: what the engine sent meanwhile is not read yet."""
@@ -306,32 +294,28 @@ class Silence:
         if self._since is not None:
             self._since = min(at, self._since + stood_seconds)
 
-    def _await(self, key: Hashable, cost: _Cost, at: float) -> None:
-        known, guessed = cost
-        self._pending[key] = cost
-        self._pending_known += known
-        self._pending_guessed += guessed
-        self._longest = max(self._longest, known, guessed)
+    def _await(self, key: Hashable, cost_seconds: float, at: float) -> None:
+        self._pending[key] = cost_seconds
+        self._pending_seconds += cost_seconds
+        self._longest = max(self._longest, cost_seconds)
         self._weighed = False
         self._heard.add(key)
         if self._since is None:
             self._begin(at)
 
     def _unawait(self, key: Hashable) -> None:
-        known, guessed = self._pending.pop(key)
+        taken = self._pending.pop(key)
         self._weighed = False
         if not self._pending:  # float sums drift: now they are exactly 0
-            self._pending_known = self._pending_guessed = self._longest = 0.0
+            self._pending_seconds = self._longest = 0.0
             if not self._opaque:
                 self._work_seconds, self._weighed = 0.0, True
             return
-        self._pending_known = max(0.0, self._pending_known - known)
-        self._pending_guessed = max(0.0, self._pending_guessed - guessed)
-        taken = max(known, guessed)
+        self._pending_seconds = max(0.0, self._pending_seconds - taken)
         if 0.0 < self._longest <= taken:
             self._longest = 0.0
             for each in self._pending.values():
-                self._longest = max(self._longest, *each)
+                self._longest = max(self._longest, each)
                 if self._longest >= taken:  # none was more than that
                     return
 
@@ -355,13 +339,9 @@ class Silence:
 
     def _weigh(self) -> None:
         """Add up the prefill work that may be pending now. An unseen request counts: its prefill may be over or not."""
-        known, guessed, longest = self._pending_known, self._pending_guessed, self._longest
+        seconds, longest = self._pending_seconds, self._longest
         for each in self._opaque.values():
-            known += each.cost.known_seconds
-            guessed += each.cost.guessed_seconds
-            longest = max(longest, *each.cost)
-        if self.cost_known:
-            self._work_seconds = max(longest, min(known + guessed, BATCH_SECONDS))
-        else:
-            self._work_seconds = known + min(guessed, max(UNKNOWN_SECONDS, longest))
+            seconds += each.cost_seconds
+            longest = max(longest, each.cost_seconds)
+        self._work_seconds = max(longest, min(seconds, BATCH_SECONDS))
         self._weighed = True

@@ -1,5 +1,7 @@
 """Progress by a fake clock: a stall is claimed only when the silence exceeds its work, and every doubt speaks against one."""
 
+import pytest
+
 from sidecar.pod.liveness.progress import (
     KEPT_SECONDS,
     LATE_KEPT_SECONDS,
@@ -20,9 +22,9 @@ AT = 1000.0
 class Watched(Engine):
     """An engine whose progress is looked at once a second, by a clock that begins at AT."""
 
-    def __init__(self, *, counted: bool = True) -> None:
+    def __init__(self, *, counted: bool = True, loads: bool = False) -> None:
         super().__init__()
-        self.counted = counted
+        self.counted, self.loads = counted, loads
         self.forward = ForwardProgress(AT - 2 * YOUNG_SECONDS)
         self.at = AT - YOUNG_SECONDS / 2
         self.grew_at = float("-inf")
@@ -30,7 +32,9 @@ class Watched(Engine):
 
     def look(self, doubt: str | None = None) -> Progress:
         flow = self.silence.flow(self.at)
-        return self.forward.look(self.at, flow, counted=self.counted, grew_at=self.grew_at, doubt=doubt)
+        return self.forward.look(
+            self.at, flow, counted=self.counted, grew_at=self.grew_at, loads=self.loads, doubt=doubt
+        )
 
     def passes(self, seconds: float, doubt: str | None = None) -> Progress:
         """Time passes, with a look each second. Returns the last one."""
@@ -332,10 +336,11 @@ def test_the_stall_of_an_engine_without_counts_is_told_and_never_proven() -> Non
     assert found.reason.endswith("explains 8 s (not proven: the engine's own count of its output is not read)")
 
 
-def test_an_engine_without_counts_has_a_minute_for_a_first_output() -> None:
-    """It may load its model first, although what a prompt costs is known."""
-    engine = Watched(counted=False)
-    engine.asked(AT, "after hours", cost=0.1)
+@pytest.mark.parametrize(("cost", "loads"), [(0.1, True), (None, False)])
+def test_an_engine_without_counts_has_a_minute_for_a_first_output(cost: float | None, *, loads: bool) -> None:
+    """If it may load its model first, although what a prompt costs is known, or if no cost is."""
+    engine = Watched(counted=False, loads=loads)
+    engine.asked(AT, "after hours", cost=cost)
 
     assert engine.passes(3 * UNKNOWN_SECONDS).state is State.FINE
     found = engine.passes(1.0)
@@ -350,7 +355,7 @@ def test_a_prompt_that_costs_more_than_that_minute_explains_more() -> None:
 
 
 def test_streams_behind_a_whole_answer_of_an_engine_without_counts_show_nothing_until_its_end() -> None:
-    """It has one slot, and the whole answer takes ten minutes. Then the next stream has its own minute."""
+    """It has one slot, and the whole answer takes ten minutes. Then the next stream has its own time."""
     engine = Watched(counted=False)
     engine.asked(AT, "whole", streaming=False, answer=30.0)
     engine.asked(AT, "stream")
@@ -363,7 +368,7 @@ def test_streams_behind_a_whole_answer_of_an_engine_without_counts_show_nothing_
         State.UNSURE,
         "requests are in flight whose output is not seen before they end",
     )
-    assert engine.passes(60.0).state is State.FINE
+    assert engine.passes(STALL_SECONDS).state is State.FINE
     assert engine.passes(1.0).stalled
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.pod.liveness.silence import EXCUSE, STALL_SECONDS, UNKNOWN_SECONDS
+from sidecar.pod.liveness.silence import BATCH_SECONDS, EXCUSE, STALL_SECONDS, UNKNOWN_SECONDS
 from tests.pod.liveness.silent_engine import Engine
 
 
@@ -87,55 +87,60 @@ def test_a_prompt_of_unknown_cost_is_taken_as_a_long_one() -> None:
 def test_prompts_of_unknown_cost_are_one_long_one_together() -> None:
     """Each for itself, ten waiting prompts would excuse a hang of ten minutes."""
     engine = Engine()
+    for key in "abcdefghij":
+        engine.asked(100.0, key, cost=None)
+    assert engine.checked(101.0) == (1.0, UNKNOWN_SECONDS)
+
+
+def test_where_some_cost_is_known_one_that_is_not_is_taken_as_a_batch() -> None:
+    engine = Engine()
     engine.asked(100.0, "known", cost=2.0)
     for key in "abcdefghij":
         engine.asked(100.0, key, cost=None)
     engine.silence.began("a", 101.0)
-    assert engine.checked(102.0) == (1.0, UNKNOWN_SECONDS + 2.0)
+    assert engine.checked(102.0) == (1.0, BATCH_SECONDS)
 
     for key in "bcdefghij":
         engine.silence.began(key, 103.0)
     assert engine.checked(104.0) == (1.0, 2.0)
 
 
-def test_a_guess_at_a_prompts_cost_counts_up_to_that_of_a_long_one() -> None:
-    """A hundred prompts of at most a second each are no hundred seconds of work that is known."""
+def test_many_prompts_that_wait_count_as_one_batch() -> None:
+    """They come out one after the other: a hundred of a second each explain no silence of a hundred seconds."""
     engine = Engine()
     for key in range(100):
-        engine.silence.received(key, 100.0, streaming=True, cost_seconds=None, most_seconds=1.0)
+        engine.asked(100.0, f"{key}", cost=1.0)
     assert engine.checked(101.0)[1] == 1.0, "one was pending when the silence began"
 
-    for key in range(90):
-        engine.silence.began(key, 102.0)
-    assert engine.checked(103.0) == (1.0, 10.0)
-    for key in range(100, 200):
-        engine.silence.received(key, 104.0, streaming=True, cost_seconds=None, most_seconds=1.0)
-    engine.silence.spoke(105.0)
-    assert engine.checked(106.0) == (1.0, UNKNOWN_SECONDS)
+    engine.silence.spoke(102.0)
+    assert engine.checked(103.0) == (1.0, BATCH_SECONDS)
+    for key in range(95):
+        engine.silence.began(f"{key}", 104.0)
+    assert engine.checked(105.0) == (1.0, 5.0)
 
 
-def test_a_guess_at_one_very_long_prompt_counts_in_full() -> None:
+def test_one_very_long_prompt_counts_in_full() -> None:
     """A prompt that may take three minutes explains three minutes, and the next ones nothing more. So does one whose output
     will not be seen."""
     engine = Engine()
     for key, most in (("long", 173.0), ("a", 5.0), ("b", 5.0)):
-        engine.silence.received(key, 100.0, streaming=True, cost_seconds=None, most_seconds=most)
+        engine.asked(100.0, key, cost=most)
     engine.silence.spoke(101.0)
     assert engine.checked(102.0) == (1.0, 173.0)
 
     for key in ("long", "a", "b"):
         engine.silence.began(key, 103.0)
     for key in "cdefgh":
-        engine.silence.received(key, 104.0, streaming=True, cost_seconds=None, most_seconds=5.0)
+        engine.asked(104.0, key, cost=5.0)
     engine.silence.spoke(105.0)
-    assert engine.checked(106.0) == (1.0, UNKNOWN_SECONDS)
+    assert engine.checked(106.0) == (1.0, BATCH_SECONDS)
 
-    engine.silence.received("very long", 106.5, streaming=True, cost_seconds=None, most_seconds=90.0)
+    engine.asked(106.5, "very long", cost=90.0)
     engine.silence.began("very long", 106.6)
     engine.silence.spoke(106.7)
-    assert engine.checked(106.8)[1] == UNKNOWN_SECONDS, "others still wait, and none of them is so long"
+    assert engine.checked(106.8)[1] == BATCH_SECONDS, "others still wait, and none of them is so long"
 
-    engine.silence.received("unseen", 107.0, streaming=False, cost_seconds=None, most_seconds=90.0)
+    engine.asked(107.0, "unseen", cost=90.0, streaming=False)
     engine.silence.spoke(108.0)
     assert engine.checked(109.0)[1] == 90.0
 
@@ -287,7 +292,7 @@ def test_no_order_of_calls_leaves_a_request_behind(told: list[tuple[str, int, fl
 
     tables = (silence._pending, silence._heard, silence._paused, silence._opaque)
     assert [len(table) for table in tables] == [0, 0, 0, 0]
-    assert (silence._pending_known, silence._pending_guessed) == (0.0, 0.0)
+    assert silence._pending_seconds == silence._longest == 0.0
     assert engine.checked(now + 1e6) == (0.0, 0.0)
 
 

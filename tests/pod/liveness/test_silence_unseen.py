@@ -221,12 +221,12 @@ def test_it_does_not_explain_the_silence_of_a_stream_that_has_begun() -> None:
 def test_it_may_be_no_stream_at_all_or_be_given_up() -> None:
     """Then it is unseen, or nothing; no prefill is counted twice, and nothing is left of either."""
     engine = Engine()
-    engine.asked(100.0, "json", cost=2.0, whole=True)
+    engine.asked(100.0, "json", cost=0.5, whole=True)
     engine.asked(100.0, "given up", cost=3.0, whole=True)
     engine.asked(100.0, "waits", cost=4.0)
     engine.silence.answering("json", 101.0, streaming=False)
 
-    assert engine.checked(162.0) == (61.0, 9.0)
+    assert engine.checked(162.0) == (61.0, 7.5)
     engine.silence.left("json", 170.0)
     engine.silence.given_up("given up", 170.0)
     assert engine.checked(171.0) == (1.0, 7.0)

@@ -2,12 +2,14 @@
 
 import pytest
 
-from sidecar.pod.liveness.silence import UNKNOWN_ANSWER_SECONDS
+from sidecar.pod.liveness.silence import BATCH_SECONDS, EXCUSE, UNKNOWN_ANSWER_SECONDS
 from sidecar.pod.liveness.still_counts import StillCounts
 from tests.pod.liveness.silent_engine import Engine
 
 
 NEVER = float("-inf")
+STILL_SECONDS = EXCUSE * BATCH_SECONDS
+"""Where what a prompt costs is known."""
 
 
 class Counting(Engine):
@@ -32,10 +34,11 @@ class Counting(Engine):
         return beyond
 
 
-def test_counts_that_stand_still_are_beyond_the_work_after_a_minute() -> None:
-    engine = Counting()
+@pytest.mark.parametrize(("cost", "after"), [(0.1, STILL_SECONDS), (None, UNKNOWN_ANSWER_SECONDS)])
+def test_counts_that_stand_still_are_beyond_the_work_after_a_while(cost: float | None, after: float) -> None:
+    engine = Counting(cost)
 
-    assert engine.passes(UNKNOWN_ANSWER_SECONDS) == 0.0
+    assert engine.passes(after) == 0.0
     assert engine.passes(5.0) == 5.0
 
 
@@ -51,11 +54,11 @@ def test_growth_and_output_begin_the_silence_anew() -> None:
     engine = Counting()
     engine.passes(70.0)
     engine.grew_at = engine.at
-    assert engine.passes(UNKNOWN_ANSWER_SECONDS) == 0.0
+    assert engine.passes(STILL_SECONDS) == 0.0
 
     engine.asked(engine.at, "other", streaming=False)
     engine.silence.left("other", engine.at)
-    assert engine.passes(UNKNOWN_ANSWER_SECONDS) == 0.0
+    assert engine.passes(STILL_SECONDS) == 0.0
 
 
 @pytest.mark.parametrize("running", [None, 0.0], ids=["unknown", "none runs: one that waits may wait for its grammar"])
@@ -75,7 +78,7 @@ def test_beside_a_stream_the_wire_shows_more() -> None:
 
 def test_the_time_in_which_the_sidecar_stood_still_is_not_counted() -> None:
     engine = Counting()
-    engine.passes(50.0)
+    engine.passes(14.0)
     engine.passes(600.0, late=True)
 
     assert engine.passes(10.0) == 0.0
