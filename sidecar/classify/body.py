@@ -7,8 +7,9 @@ needed, and prompts are measured but never decoded.
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 
 from sidecar.classify.at_most import has_at_most
 from sidecar.classify.decoders import BODY, NOT_STATED, Body, PlainBody, Scalars
+from sidecar.classify.escapes import ESCAPE_BEGINS, EscapedBytes, has_escapes_in_steps
 from sidecar.classify.found import Asked, Peek, Place
 from sidecar.classify.long_json import checked_members
 from sidecar.classify.media import (
@@ -29,6 +31,7 @@ from sidecar.classify.media import (
     holds_inline,
     looks_for,
     plain_bytes,
+    plain_texts,
     taken_apart,
 )
 from sidecar.classify.top_level import elements, elements_in_steps, members
@@ -60,6 +63,7 @@ _GRAMMARS = (
 )
 _text_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_TEXT)
 _FREE = frozenset({b"", b"null", b'""', b'"auto"', b'"none"'})
+_NOT_HELD = _FREE | {b"[]"}
 _FREE_FORM = re.compile(rb'\{\s{0,64}+"type"\s{0,64}+:\s{0,64}+"text"\s{0,64}+\}')
 _NESTED_GRAMMAR = re.compile(rb'"(?:grammar|json_schema|json_object|regex|ebnf|structural_tag)"')
 SERVER_TOOL = re.compile(
@@ -70,6 +74,13 @@ _NESTED_IN = ("text", "parameters", "sampling_params")
 _BINDING = (*_GRAMMARS, "tool_choice", *_NESTED_IN)
 _binding_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BINDING)
 _NOTHING_BINDS = (NOT_STATED,) * len(_BINDING)
+# Of the Responses API, vLLM's completions, and SGLang's own API.
+_BESIDE = (
+    *("previous_response_id", "conversation", "prompt_embeds", "input_embeds"),
+    *("image_data", "audio_data", "video_data"),
+)
+_beside_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BESIDE)
+_NOTHING_BESIDE = (NOT_STATED,) * len(_BESIDE)
 _LIST = re.compile(rb"\s*+\[")
 _TOKEN_IDS = re.compile(rb"\s*+\[\s*+-?\d")
 _LISTS = re.compile(rb"\s*+\[\s*+\[")
@@ -100,7 +111,9 @@ class _Steps(NamedTuple):
     prompts: tuple[int | None, int | None]
     not_text: set[str]
     least: int
-    """Bytes of text without those of media; where no field is not text, 0."""
+    """Bytes of text without those of media and of escapes; where no field is not text, 0."""
+    escaped: int
+    """Bytes of text that are there only for their escapes (`escapes.py`)."""
     nested: set[str]
     server_tools: bool
 
@@ -114,6 +127,7 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     size: int | None = None
     try:
         quick = yield from _is_quick(body)
+        escaped = yield from has_escapes_in_steps(body, _WINDOW_BYTES)
         apart: PlainBody | None = None
         if quick and not has_many_braces(body):
             yield
@@ -150,7 +164,9 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     least = (yield from _without_media(read, size)) if not_text or _is_held(read) else 0
     nested = yield from _searched(read, _NESTED_IN, lambda _field: (_NESTED_GRAMMAR.search,))
     tools = yield from _searched(read, ("tools",), lambda _field: (SERVER_TOOL.search,))
-    return peek(b"", whole=True, steps=_Steps(read, size, said, null_at, prompts, not_text, least, nested, bool(tools)))
+    more = (yield from _escaped_bytes(read, size)) if escaped else 0
+    steps = _Steps(read, size, said, null_at, prompts, not_text, least, more, nested, bool(tools))
+    return peek(b"", whole=True, steps=steps)
 
 
 def _is_quick(body: bytes | bytearray) -> Generator[None, None, bool]:
@@ -187,20 +203,35 @@ def _searched(
     return found
 
 
-def _without_media(read: Body, plain: int | None) -> Generator[None, None, int]:
-    """Bytes of all texts, without those of media; a step for each window of them. `plain`: of messages that need no look."""
-    total = plain or 0
+def _texts(read: Body, plain: int | None) -> Iterator[bytes]:
+    """The texts as they are written. `plain`: bytes of messages that need no look; these are left out."""
     for name in _TEXT if plain is None else _BESIDE_MESSAGES:
         text = bytes(getattr(read, name))
-        if text == _NULL or (name == "text" and _IS_OBJECT.match(text)):
-            continue
+        if text != _NULL and not (name == "text" and _IS_OBJECT.match(text)):
+            yield text
+
+
+def _without_media(read: Body, plain: int | None) -> Generator[None, None, int]:
+    """Bytes of all texts, without those of media and of escapes; two steps for each window of them."""
+    total = (plain or 0) - (yield from _escaped_bytes(read, plain))
+    for text in _texts(read, plain):
         media = MediaBytes()
         for at in range(0, len(text), _WINDOW_BYTES):
             if at:
                 yield
             media.feed(text[at : at + _WINDOW_BYTES])
         total += len(text) - media.found
-    return total
+    return max(0, total)
+
+
+def _escaped_bytes(read: Body, plain: int | None) -> Generator[None, None, int]:
+    """Bytes of all texts that are there only for their escapes; a step for each window of them."""
+    escapes = EscapedBytes()
+    for text in chain(_texts(read, plain), plain_texts(read)):
+        for at in range(0, len(text), _WINDOW_BYTES):
+            escapes.feed(text[at : at + _WINDOW_BYTES])
+            yield
+    return escapes.found
 
 
 def peek_outline(
@@ -208,8 +239,8 @@ def peek_outline(
 ) -> Peek:
     """Read the outline of a body (`timeline/outline.py`). Never raises.
 
-    `sizes`: bytes of each member's value in the body. `cut`: elements of lists were left out. `media_bytes`: bytes of media that the
-    body holds, None if it shows no sign of media. `server_tools`: it shows a sign of them.
+    `sizes`: bytes of each member's value in the body, less those of its escapes. `cut`: elements of lists were left out. `media_bytes`:
+    bytes of media that the body holds, None if it shows no sign of media. `server_tools`: it shows a sign of them.
     """
     found = peek(outline, whole=True)
     try:
@@ -256,7 +287,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
             read, said, plain = steps.read, steps.said, steps.plain
         elif whole:
             if len(body) <= BEGINNING_BYTES:
-                apart = None if INLINE in body else taken_apart(body)
+                apart = None if body.find(INLINE) >= 0 else taken_apart(body)  # `in` makes an exception first
             else:
                 apart = None if has_many_braces(body) or holds_inline(body) else taken_apart(body)
             plain = None if apart is None else plain_bytes(apart.messages)
@@ -274,7 +305,7 @@ def peek(body: bytes | bytearray, *, whole: bool, steps: _Steps | None = None) -
         choices = prompts if said.n is None else _choices(said.n, prompts)
         usage_asked = Asked.ABSENT if read.stream_options is NOT_STATED else asked_in(read.stream_options)
         exact = prompt_tokens is not None or _LISTS.match(prompt)
-        text_bytes = None if exact else _text_bytes(read, plain, steps, inline=plain is None and INLINE in body)
+        text_bytes = None if exact else _text_bytes(read, plain, steps, body)
         if text_bytes is None and not exact:
             least = steps.least if steps is not None else _at_once(_without_media(read, plain))
         grammar_bytes = 0 if _binding_of(read) == _NOTHING_BINDS else _grammar_bytes(read, steps)
@@ -341,10 +372,12 @@ def _max_tokens(*stated: object) -> int | None:
 
 
 def _prompt_of(read: Body) -> msgspec.Raw:
-    """The prompt or prompts: a completions' `prompt`, SGLang's `input_ids`, or the `token_ids` of vLLM's API of tokens."""
+    """The prompt or prompts: a completions' `prompt`, SGLang's `input_ids`, the `token_ids` of vLLM's API of tokens, or its `prompt_embeds`."""
     if read.prompt is not NOT_STATED:
         return read.prompt
-    return read.token_ids if read.input_ids is NOT_STATED else read.input_ids
+    if read.input_ids is not NOT_STATED:
+        return read.input_ids
+    return read.prompt_embeds if read.token_ids is NOT_STATED else read.token_ids
 
 
 def _prompts(prompt: msgspec.Raw) -> tuple[int | None, int | None]:
@@ -375,9 +408,8 @@ def _choices(n: object, prompts: int | None) -> int | None:
 
 
 def _is_held(read: Body) -> bool:
-    """Whether the server has a part of the prompt already."""
-    held = (read.previous_response_id, read.conversation)
-    return any(each is not NOT_STATED and bytes(each) not in _FREE for each in held)
+    """Whether a part of the prompt is no text of the body: the server has it already, or it comes as numbers or pixels."""
+    return any(each is not NOT_STATED and bytes(each) not in _NOT_HELD for each in _beside_of(read))
 
 
 def _at_once(steps: Generator[None, None, int]) -> int:
@@ -388,12 +420,11 @@ def _at_once(steps: Generator[None, None, int]) -> int:
             return int(over.value)
 
 
-def _text_bytes(read: Body, plain: int | None, steps: _Steps | None, *, inline: bool) -> int | None:
+def _text_bytes(read: Body, plain: int | None, steps: _Steps | None, body: bytes | bytearray) -> int | None:
     """`plain`: bytes of messages that need no look."""
-    may_be_held = read.previous_response_id is not NOT_STATED or read.conversation is not NOT_STATED
-    if may_be_held and _is_held(read):
+    if _beside_of(read) != _NOTHING_BESIDE and _is_held(read):
         return None
-    total = plain or 0
+    total, inline = plain or 0, plain is None and body.find(INLINE) >= 0
     for name, stated in zip(_TEXT, _text_of(read), strict=True):
         if stated is NOT_STATED or (plain is not None and name == "messages"):
             continue
@@ -411,7 +442,9 @@ def _text_bytes(read: Body, plain: int | None, steps: _Steps | None, *, inline: 
                 if look(raw, 0, len(raw)):
                     return None
         total += many
-    return total
+    has_escapes = steps is None and body.find(b"\\") >= 0 and body.rfind(ESCAPE_BEGINS) >= 0
+    escaped = _at_once(_escaped_bytes(read, plain)) if has_escapes else 0
+    return total - (escaped if steps is None else steps.escaped)
 
 
 def _grammar_bytes(read: Body, steps: _Steps | None) -> int:

@@ -6,10 +6,12 @@ length is known without a look. It refuses to decode a prompt, and to decide wha
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import astuple
 
 from sidecar.classify.at_most import has_at_most
-from sidecar.classify.decoders import NOT_STATED, PLAIN_BODY, PlainBody, PlainMessage
+from sidecar.classify.decoders import NOT_STATED, PLAIN_BODY, Body, PlainBody, PlainMessage
 from sidecar.classify.sparse import holds
 from sidecar.timeline.events import UNREADABLE
 
@@ -27,12 +29,12 @@ _FIRST_PARTS = (b'"content":[', b'"content": [')
 
 # Parts that hold pixels or sound instead of text, inline or by address; in a JSON string these quotes would be escaped.
 _PART_TYPE = re.compile(
-    rb'"type"\s*+:\s*+"(?:base64|document|file|image|image_embeds|image_url|audio_url|input_audio|input_file|input_image|video_url)"'
+    rb'"type"\s*+:\s*+"(?:base64|document|file|image|(?:image|audio|prompt)_embeds|image_url|audio_url|input_audio|input_file|input_image|video_url)"'
 )
 _WITH_PARTS = frozenset({"messages", "input"})
 # vLLM takes such a part without its `type` as well.
 _PART_KEY = re.compile(
-    rb'_(?:url(?<="(?:image|video|audio)_url)|audio(?<="input_audio)|embeds(?<="image_embeds))"\s*+:'
+    rb'_(?:url(?<="(?:image|video|audio)_url)|audio(?<="input_audio)|embeds(?:(?<="image_embeds)|(?<="audio_embeds)|(?<="prompt_embeds)))"\s*+:'
 )
 # A letter that is written so may hide one of these names, and its six bytes are one character; no common encoder does it.
 _ESCAPED_LETTER = re.compile(rb"\\u00(?:[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])")
@@ -52,7 +54,9 @@ _IN_PARTS: tuple[Look, ...] = (_PART_TYPE.search, _PART_KEY.search, _ESCAPED_LET
 MEDIA_WINDOW_BYTES = 1024
 """So many bytes in a row that are all of base64 are no text: prose, code and lists have blanks, quotes or brackets among so many."""
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=\\"
-"""Both alphabets (RFC 4648 4 and 5), the padding, and the escape that some encoders write before a slash."""
+"""Both alphabets (RFC 4648 4 and 5), the padding, and the escapes that some encoders write: `\\/`, and .NET's `\\u002B`."""
+_SHORT_ESCAPE, _SHORT_ESCAPE_ADDS_BYTES = b"\\u00", 5
+_ESCAPED_TEXT = re.compile(rb"\\u(?:[^0]|0[^0])")
 
 _STRING_OR_NULL = (0x22, 0x6E)
 _AROUND_A_MEMBER = 4
@@ -62,7 +66,7 @@ _PLAIN_MEMBERS = PlainMessage.__struct_fields__
 
 class MediaBytes:
     """Counts the bytes of media in a text that comes in pieces: windows of MEDIA_WINDOW_BYTES, one behind the other from its beginning, that
-    are base64 from end to end. It takes 1 us for each.
+    are base64 from end to end. It takes 1 us for each. What `escapes.py` counts is not in it.
     """
 
     def __init__(self) -> None:
@@ -74,8 +78,9 @@ class MediaBytes:
         text = self._rest + piece
         last = len(text) - len(text) % MEDIA_WINDOW_BYTES
         for at in range(0, last, MEDIA_WINDOW_BYTES):
-            if not text[at : at + MEDIA_WINDOW_BYTES].translate(None, _BASE64):
-                self.found += MEDIA_WINDOW_BYTES
+            window = text[at : at + MEDIA_WINDOW_BYTES]
+            if not window.translate(None, _BASE64) and _ESCAPED_TEXT.search(window) is None:
+                self.found += MEDIA_WINDOW_BYTES - _SHORT_ESCAPE_ADDS_BYTES * window.count(_SHORT_ESCAPE)
         self._rest = bytes(text[last:])
 
 
@@ -106,6 +111,12 @@ def taken_apart(body: bytes | bytearray) -> PlainBody | None:
         return PLAIN_BODY.decode(body)
     except UNREADABLE:
         return None
+
+
+def plain_texts(body: Body) -> Iterator[bytes]:
+    """All that the messages state of a body that was taken apart, as it is written."""
+    messages = body.messages if isinstance(body, PlainBody) else None
+    return (bytes(stated) for message in messages or () for stated in astuple(message))
 
 
 def plain_bytes(messages: list[PlainMessage] | None) -> int | None:

@@ -84,12 +84,15 @@ class Outline:
         "_value_at",
         "cut",
         "cut_answers",
+        "ends",
         "sizes",
     )
 
     def __init__(self) -> None:
         self.sizes: list[Size] = []
         """The members of the object at the top that have ended, in order, with duplicates."""
+        self.ends: list[int] = []
+        """Bytes of the text up to the end of each."""
         self.cut = False
         """Elements or members were left out, and not only parts of a string or of a deep value."""
         self.cut_answers = False
@@ -252,6 +255,7 @@ class Outline:
         """A value ends before this offset: of a member at the top, its size is known now."""
         if len(self._brackets) == 1 and self._name is not None:
             self.sizes.append(Size(self._name, at - self._value_at))
+            self.ends.append(at)
             self._name = None
 
     def _rest_of_string(self, data: bytes, masked: bytes, at: int) -> int:

@@ -165,12 +165,12 @@ class TestText:
         assert seen(messages=[message]).text_bytes == len(compact([message]))
 
     def test_with_letters_that_no_encoder_escapes_measures_nothing(self) -> None:
-        """They may hide the name of a medium; other escapes are common."""
+        """They may hide the name of a medium; other escapes are common, and count as the characters that they are."""
         hidden = b'{"messages":[{"content":[{"ty\\u0070e":"video_url"}]}]}'
         common = b'{"messages":[{"content":"caf\\u00e9 \\u003c \\u007f"}]}'
 
         assert peek(hidden, whole=True).text_bytes is None
-        assert peek(common, whole=True).text_bytes == len(common) - len(b'{"messages":}')
+        assert peek(common, whole=True).text_bytes == len(common) - len(b'{"messages":}') - (4 + 5 + 5)
 
     @pytest.mark.parametrize("held", [{"previous_response_id": "resp_1"}, {"conversation": {"id": "c"}}])
     def test_that_the_server_has_already_is_not_measured(self, held: dict[str, object]) -> None:
