@@ -26,8 +26,9 @@ from statistics import fmean, pvariance
 from time import monotonic
 from typing import NamedTuple
 
-from sidecar.commands.compare.gate_query import FAILED_OF_INNOCENT, FAILS_BELOW, GATE_QUESTIONS
-from sidecar.commands.compare.sequential import BLOCK_MINUTES, LOOKS, Block, Evidence, Side, blocks, part_of
+from grafana.gate_arithmetic import LOOKS, Block, Evidence, Side, blocks, part_of
+from grafana.gate_query import FAILED_OF_INNOCENT, FAILS_BELOW
+from sidecar.commands.compare.gate_questions import BLOCK_MINUTES, GATE_QUESTIONS
 from sidecar.commands.simulator.replica_presets import LLAMA_70B
 from sidecar.commands.simulator.simulation import Simulation
 

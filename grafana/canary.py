@@ -6,20 +6,11 @@ target from the pod's label `app.kubernetes.io/version` (README); it is not call
 """
 
 from grafana.colours import FINE, RED
+from grafana.gate_query import FAILS_BELOW, Versions, gate_query
 from grafana.panel import Board, Choice, Kind, Panel, Row
 from grafana.query import WHO, Query, summed
 from grafana.shapes import ENDED, ENGINE, FIRST_TOKENS, OK, POINT_AT_IT, STREAMED_OK, TPOTS
-from sidecar.commands.compare.gate_query import (
-    CUT_QUESTION,
-    FAILS_BELOW,
-    GATE_QUESTIONS,
-    OBJECTIVE_OF,
-    Asked,
-    Counted,
-    Question,
-    Versions,
-    gate_query,
-)
+from sidecar.commands.compare.gate_questions import CUT_QUESTION, GATE_QUESTIONS, OBJECTIVE_OF, Asked, Counted, Question
 from sidecar.commands.export.rules.dashboard_rules import quantile, samples
 from sidecar.metrics.histogram_forms import SAMPLES_NEEDED
 from sidecar.timeline.finish import Finish

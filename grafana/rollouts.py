@@ -1,13 +1,14 @@
 """The canary's gate for Argo Rollouts and for Flagger, as their own templates.
 
 Knows both tools' YAML and their words for the new version's pods and the old one's. The questions, the query and the
-limit are `sidecar/commands/compare`'s, so that a rollout, the canary dashboard and the bench of false alarms judge by one rule.
+limit are those of `gate_query.py`, so that a rollout, the canary dashboard and the bench of false alarms judge by one rule.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from sidecar.commands.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS, Asked, Versions, gate_query
-from sidecar.commands.compare.sequential import LOOKS
+from grafana.gate_arithmetic import LOOKS
+from grafana.gate_query import FAILS_BELOW, Versions, gate_query
+from sidecar.commands.compare.gate_questions import GATE_QUESTIONS, Asked
 
 
 ROLLOUT_WINDOW = "2h"

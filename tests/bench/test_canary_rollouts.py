@@ -25,7 +25,7 @@ from bench.canary import (
     rate,
     rollouts_of,
 )
-from sidecar.commands.compare.sequential import LOOKS, Block, Side, always_valid_p, blocks
+from grafana.gate_arithmetic import LOOKS, Block, Side, always_valid_p, blocks
 
 
 def test_draws_have_the_requests_and_the_misses_that_they_state() -> None:

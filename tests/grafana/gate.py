@@ -6,7 +6,8 @@ by tests/commands/compare against a real Prometheus. A gate that differs from it
 
 from functools import cache
 
-from sidecar.commands.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS, Question, Versions, gate_query
+from grafana.gate_query import Versions, gate_query
+from sidecar.commands.compare.gate_questions import CUT_QUESTION, GATE_QUESTIONS, Question
 from tests.grafana.boards import Json
 from tests.grafana.series import VERSION, known
 

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from grafana.colours import RED
+from grafana.gate_query import FAILS_BELOW
 from grafana.rollouts import LONGEST_NAMES
-from sidecar.commands.compare.gate_query import FAILS_BELOW, GATE_QUESTIONS
+from sidecar.commands.compare.gate_questions import GATE_QUESTIONS
 from tests.grafana.boards import GRAFANA, Json, board, targets
 from tests.grafana.gate import choice_of, gates, is_gate, sentinel
 from tests.grafana.series import known, selectors

@@ -15,8 +15,7 @@ import yaml
 
 from grafana.canary import NOT_COMPARED
 from grafana.panel import AGE, PODS_UNIT, SAMPLES_UNIT
-from sidecar.commands.compare.gate_query import GATE_QUESTIONS, Asked
-from sidecar.commands.compare.sequential import BLOCK_MINUTES
+from sidecar.commands.compare.gate_questions import BLOCK_MINUTES, GATE_QUESTIONS, Asked
 from tests.grafana.boards import (
     GRAFANA,
     UIDS,

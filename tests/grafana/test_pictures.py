@@ -9,8 +9,8 @@ import pytest
 
 from grafana.colours import RED, STACKED, WARN
 from grafana.first_steps import ONE_POD, SEVERAL_PODS, first_steps
+from grafana.gate_query import FAILS_BELOW
 from sidecar.admin.page.phase_colours import PHASE_COLOURS
-from sidecar.commands.compare.gate_query import FAILS_BELOW
 from sidecar.diagnosis.first_steps import first_step
 from sidecar.diagnosis.interventions import CHAPTERS, chapters
 from sidecar.pod.causes import ROOTS

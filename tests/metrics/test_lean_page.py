@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import promql_parser as promql
 from prometheus_client.parser import text_string_to_metric_families
 
-from sidecar.commands.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS
+from sidecar.commands.compare.gate_questions import CUT_QUESTION, GATE_QUESTIONS
 from sidecar.commands.export.rules.page_facts import AIM, WORST_LIMIT
 from sidecar.config.schema import PromptBucketsConfig
 from sidecar.metrics import catalogue as c

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sidecar.commands.compare.gate_query import CUT_QUESTION, GATE_QUESTIONS
+from sidecar.commands.compare.gate_questions import CUT_QUESTION, GATE_QUESTIONS
 from sidecar.observe.request import RequestObserver
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import Observer

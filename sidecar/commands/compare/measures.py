@@ -7,7 +7,7 @@ pods and Prometheus' answers.
 from enum import StrEnum
 from typing import NamedTuple
 
-from sidecar.commands.compare.gate_query import (
+from sidecar.commands.compare.gate_questions import (
     CUT_ANSWERS,
     CUT_QUESTION,
     GATE_QUESTIONS,

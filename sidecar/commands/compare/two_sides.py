@@ -7,10 +7,9 @@ refuses to know sockets, flags and columns.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sidecar.commands.compare.gate_query import Counted, Grown
+from sidecar.commands.compare.gate_questions import BLOCK_MINUTES, Counted, Grown
 from sidecar.commands.compare.intervals import Change, Estimate, Sums, change, estimate
 from sidecar.commands.compare.measures import ENGINE_MEASURES, MEASURES, Measure, Unit
-from sidecar.commands.compare.sequential import BLOCK_MINUTES
 
 
 BLOCK_SECONDS = 60 * BLOCK_MINUTES

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.commands.compare.gate_query import FAILS_BELOW
-from sidecar.commands.compare.sequential import (
+from grafana.gate_arithmetic import (
     HALF_A_REQUEST,
     LOOKS,
     MOST_SHARE,
@@ -22,6 +21,7 @@ from sidecar.commands.compare.sequential import (
     blocks,
     part_of,
 )
+from grafana.gate_query import FAILS_BELOW
 
 
 ROLLOUTS = 200

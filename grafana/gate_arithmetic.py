@@ -19,10 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from typing import NamedTuple
 
+from sidecar.commands.compare.gate_questions import BLOCK_MINUTES
 
-BLOCK_MINUTES = 2
-"""Length of a block in minutes. Longer blocks catch longer clumps, and leave fewer of them for the spread:
-`python -m bench.canary` prints what 1, 2, 3 and 5 minutes do."""
+
 NO_EVIDENCE = 0.5
 """The p value before any bad request: the test is one-sided."""
 LOOKS = 60

@@ -11,18 +11,16 @@ from typing import NamedTuple
 
 import pytest
 
-from sidecar.commands.compare.gate_query import (
+from grafana.gate_arithmetic import Block, Side, always_valid_p
+from grafana.gate_query import FAILED_OF_INNOCENT, FAILS_BELOW, Versions, gate_query
+from sidecar.commands.compare.gate_questions import (
+    BLOCK_MINUTES,
     CUT_ANSWERS,
     CUT_QUESTION,
-    FAILED_OF_INNOCENT,
-    FAILS_BELOW,
     GATE_QUESTIONS,
     Asked,
     Question,
-    Versions,
-    gate_query,
 )
-from sidecar.commands.compare.sequential import BLOCK_MINUTES, Block, Side, always_valid_p
 from sidecar.objectives.objective import Objective
 from tests.support.backfilled import backfilled, sample_line
 

@@ -1,19 +1,16 @@
-"""The canary's gate as one PromQL expression: the arithmetic of `sequential.py` over counters of both versions.
+"""The numbers that the canary's gate asks for, and how the growth of their counters is asked for, block by block.
 
-It knows PromQL and which counters hold what is bad. It refuses to know who asks: selectors come as label matchers, so
-that Argo Rollouts, Flagger, a dashboard and `sidecar compare` write the same expression around their own words.
+It knows PromQL and which counters hold what is bad. `grafana/gate_query.py` makes the gate's query of it, for Argo Rollouts, Flagger and
+the dashboard; `sidecar compare` sets the same numbers beside each other. Selectors come as label matchers.
 
 Counters are read at the ends of blocks, and their differences are exact: `increase()` would extrapolate. `irate()` of a
-subquery with two readings is their difference, and counts from 0 after a restart; that it is per second changes nothing but
-the half request, because the p value has no unit. Nothing tells the expression when the rollout began: it looks at the minutes in which
-both versions had requests. It needs no recording rule, and scrapes every minute or more often.
+subquery with two readings is their difference, and counts from 0 after a restart. It needs no recording rule, and scrapes every minute
+or more often.
 """
 
 from enum import StrEnum
-from math import floor
 from typing import NamedTuple
 
-from sidecar.commands.compare.sequential import BLOCK_MINUTES, HALF_A_REQUEST, LEAST, MOST_SHARE, NO_EVIDENCE
 from sidecar.metrics.catalogue import (
     ANSWERS_TOTAL,
     EMPTY_ANSWERS_TOTAL,
@@ -27,14 +24,14 @@ from sidecar.objectives.objective import Objective
 from sidecar.timeline.finish import Finish
 
 
+BLOCK_MINUTES = 2
+"""Length of a block in minutes. Longer blocks catch longer clumps, and leave fewer of them for the spread:
+`python -m bench.canary` prints what 1, 2, 3 and 5 minutes do."""
 ERRORS = 'outcome=~"engine_.*|rejected|sidecar_error"'
 """Outcomes that are failures of the version. Cancels and client errors are not; a late cancel is a miss."""
 
 ANSWERED = 'outcome!="accepted"'
 """All but receipts for work in the background: they are no answers."""
-
-_HALF_AS_RATE = f"{HALF_A_REQUEST:g} / {60 * BLOCK_MINUTES}"
-"""Half a request as `irate()` of a block tells it."""
 
 
 class Counted(NamedTuple):
@@ -96,46 +93,9 @@ GATE_QUESTIONS = {
     Asked.EMPTY_ANSWERS: Question(Counted(EMPTY_ANSWERS_TOTAL.name), Counted(ANSWERS_TOTAL.name)),
     Asked.REPEATED_ANSWERS: _finished(Finish.REPETITION),
 }
-FAILED_OF_INNOCENT = 0.01
-"""All questions together fail at most this share of innocent rollouts, however often they are asked."""
-FAILS_BELOW = floor(1e4 * FAILED_OF_INNOCENT / len(GATE_QUESTIONS)) / 1e4
-"""A canary is failed at a p value below this, of any question."""
-
 CUT_QUESTION = _finished(Finish.LENGTH)
 """Asked in the same form. Whether a longer or shorter answer is worse depends on the change, so that a person judges, and the
 limit of the gate stays that of its own questions."""
-
-
-class Versions(NamedTuple):
-    """Label matchers, without braces: of both versions' pods, and of the canary's. `common`: of namespace, lane, ..."""
-
-    both: str
-    canary: str
-    common: str = ""
-
-
-def gate_query(question: Question, versions: Versions, window: str, by: str = "") -> str:
-    """One expression: the always-valid p value for each combination of the labels `by`; one series without labels if "".
-
-    `window`: a duration at least as long as the rollout. No answer if the versions had no requests in the same minutes.
-    """
-    canary, both = ((*((versions.common,) if versions.common else ()), one) for one in (versions.canary, versions.both))
-    grown, over = Grown(by), f"[{window}:{BLOCK_MINUTES}m]"
-    share = f"({grown.sum(question.of, canary)} / {grown.sum(question.of, both)} > 0 <= {MOST_SHARE:g})"
-    counted = grown.sum(question.counted, canary)
-    its_share = f"{grown.sum(question.counted, both)} * {share}"
-    # If the others are the bad ones, the excess of good ones is missing among them. This form is short enough for an address.
-    due = its_share if question.more_is_worse else f"({grown.sum(question.of, canary)} - {its_share})"
-    excess = f"({counted} - {its_share})" if question.more_is_worse else f"({its_share} - {counted})"
-    explained = (
-        f"clamp_min(sum_over_time({excess}{over}) - {_HALF_AS_RATE}, 0) ^ 2 / clamp_min(sum_over_time(({due}){over})"
-        f" * sum_over_time(({excess} ^ 2 / ({due} > {LEAST:g})){over}), {LEAST:g})"
-    )
-    informative = f"sum_over_time(({due} > bool {LEAST:g}){over})"
-    left = f"(1 - {explained} / (1 + 1 / {informative}))"
-    p = f"clamp_max({NO_EVIDENCE:g} * sqrt((1 + {informative}) * {left} ^ {informative}), 1)"
-    # Without a bad request there is no spread, and no p value by it.
-    return f"{p} or sum_over_time({share}{over}) * 0 + {NO_EVIDENCE:g}"
 
 
 class Grown(NamedTuple):
