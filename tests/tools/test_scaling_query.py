@@ -17,13 +17,13 @@ from bench.incidents.product import sampled
 from bench.incidents.prometheus import ask
 from bench.incidents.samples import Samples
 from bench.incidents.world import Mode
-from sidecar.commands.export.scaling import SCALING_WINDOW, SETTLED_FOR, pods_of, scaling_ratio
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import LEAN, READY
 from sidecar.pod.causes import ROOT_PHASES
 from tests.support import pod_autoscaler
 from tests.support.kustomize import DEPLOY
 from tests.support.tools import need_tool
+from tools.scaling_query import SCALING_WINDOW, SETTLED_FOR, pods_of, scaling_ratio
 
 
 ROOM = 32
