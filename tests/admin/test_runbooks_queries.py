@@ -18,13 +18,14 @@ from tests.grafana.forms import of_classic_alone
 from tests.support.tools import need_tool
 
 
-RECORDING_RULES = Path(__file__).parents[2] / "alert_rules" / "llm-recording.yml"
+RULE_FILES = [Path(__file__).parents[2] / "alert_rules" / name for name in ("llm-recording.yml", "llm-alerts.yml")]
 TARGET_LABELS = {"namespace", "job", "pod"}
 """Labels that Prometheus adds."""
 CONSTANT_LABELS = {"quantization", "gpu_type"}
 NOT_OURS = {"up": set(), "ALERTS": {"alertname", "alertstate"}, "prometheus_notifications_dropped_total": set()}
 RECORDED = {
     "lane:llm_slo_waited_in:ratio": {"namespace", "job", "model", "lane", "objective", "phase"},
+    "workload:llm_sidecar:wanted": {"namespace", "job", "workload"},
 }
 """Series that `alert_rules/` record, with their labels."""
 
@@ -151,9 +152,12 @@ def test_prometheus_itself_understands_every_query(tmp_path: Path) -> None:
 
 
 def test_the_recorded_series_are_recorded() -> None:
-    groups = read_yaml(RECORDING_RULES.read_text())["groups"]
-
-    recorded = {rule.get("record") for group in groups for rule in group["rules"]}
+    recorded = {
+        rule.get("record")
+        for file in RULE_FILES
+        for group in read_yaml(file.read_text())["groups"]
+        for rule in group["rules"]
+    }
     mentioned = {series for text in TEXTS.values() for series in re.findall(r"\b\w+:llm_\w+:\w+", text)}
 
     assert RECORDED.keys() <= mentioned
@@ -180,6 +184,7 @@ ONLY_PROMETHEUS = {
     "LLMPromptsGrowing": "a week",
     "LLMSidecarAbsent": "the targets of Prometheus",
     "LLMSidecarDown": "the target, and an engine whose sidecar does not answer",
+    "LLMSidecarNeverScraped": "the target",
     "Watchdog": "Prometheus itself",
 }
 """Runbooks whose queries a sidecar cannot answer: it knows its own last half hour, and these ask about something else."""

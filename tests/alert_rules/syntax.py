@@ -16,7 +16,7 @@ import promql_parser as promql
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Counter, Histogram, Metric
-from sidecar.metrics.target_labels import ONE_POD, ONE_PROCESS
+from sidecar.metrics.target_labels import CLUSTER, ONE_POD, ONE_PROCESS
 
 
 FOLDER = Path(__file__).parents[2] / "alert_rules"
@@ -111,9 +111,22 @@ def asked_in(rule: Shipped) -> list[str]:
     ]
 
 
+PLATFORM = {
+    "kube_pod_owner": frozenset({"namespace", "pod", "owner_kind", "owner_name", "owner_is_controller"}),
+    "kube_replicaset_owner": frozenset({"namespace", "replicaset", "owner_kind", "owner_name", "owner_is_controller"}),
+    "kube_pod_status_phase": frozenset({"namespace", "pod", "phase"}),
+    "kube_deployment_spec_replicas": frozenset({"namespace", "deployment"}),
+    "kube_statefulset_replicas": frozenset({"namespace", "statefulset"}),
+    "kube_daemonset_status_desired_number_scheduled": frozenset({"namespace", "daemonset"}),
+    "rollout_info_replicas_desired": frozenset({"namespace", "name", "exported_namespace"}),
+}
+"""Series of kube-state-metrics 2.x (its `docs/metrics`) and of Argo Rollouts 1.x (`controller/metrics/prometheus.go`), with their own labels."""
+
+
 def exposed(metrics: Iterable[Metric] = CATALOGUE) -> dict[str, frozenset[str]]:
-    """Every series that the sidecar can expose, as far as rules may ask, and `up`: name to labels."""
-    known = {"up": TARGET, "process_start_time_seconds": TARGET}
+    """Every series that the sidecar and the platform can expose, as far as rules may ask, and `up`: name to labels."""
+    known = {"up": TARGET | {"container", "endpoint"}, "process_start_time_seconds": TARGET}
+    known |= {name: labels | {CLUSTER} for name, labels in PLATFORM.items()}
     for metric in metrics:
         own = {label.name for label in metric.labels} | ({"quantization", "gpu_type"} if metric.constant else set())
         if isinstance(metric, Histogram):

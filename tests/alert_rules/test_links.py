@@ -18,7 +18,6 @@ from tests.support.tools import need_tool
 
 LINKS = {rule.name: rule.fields["annotations"]["runbook_url"] for rule in rules() if not rule.is_record}
 CARRIED = {one.name: one.labels for one in ALERTS}
-NO_SIDECAR_ANSWERS = {"LLMSidecarAbsent"}
 LABELS_OF_ONE = {
     "cluster": "arn:aws:eks:eu-west-1:1:cluster/llm",
     "namespace": "llm-prod",
@@ -34,7 +33,7 @@ LABELS_OF_ONE = {
 def told(name: str) -> dict[str, str]:
     """The labels in the link of this alert, with the values above."""
     pod = {"pod"} if name in BURN_ALERTS.values() else set()
-    carried = {*CARRIED[name], *pod} - ({*LINK_LABELS} if name in NO_SIDECAR_ANSWERS else set())
+    carried = {*CARRIED[name], *pod}
     return {label: LABELS_OF_ONE[label] for label in LINK_LABELS if label in carried}
 
 

@@ -11,6 +11,7 @@ from tests.alert_rules.suites import (
     restarts,
     rolling,
     roots,
+    targets,
     tiers,
     words,
     worse,
@@ -33,7 +34,8 @@ SUITES = (
         clusters.SUITE,
         clusters.STATE,
     ),
-    *(engine_state.SUITE, engine_state.DOWN, own_state.SUITE, own_state.STARVED, own_state.ABSENT),
+    *(engine_state.SUITE, engine_state.DOWN, own_state.SUITE, own_state.STARVED),
+    *(*targets.SCRAPED, targets.TARGETS, targets.NONE_AT_ALL),
     *(hours.SINCE, engine_state.TURNED_AWAY, hours.WEEKS),
     *(words.SUITE, words.STATE, words.SINCE, words.WEEKS),
 )

@@ -70,4 +70,4 @@ def the_sidecars_of_one_cluster_are_gone(scenario: Scenario) -> None:
         scenario.shows("up", 1, None if breaks else 1)
         scenario.shows("llm_sidecar_build_info", 1, None if breaks else 1, version="1")
 
-    scenario.alerts(18, "LLMSidecarAbsent page", cluster=BROKEN)
+    scenario.alerts(18, "LLMSidecarAbsent ticket", cluster=BROKEN)

@@ -1,4 +1,4 @@
-"""Alerts about the sidecar itself: each fires and does not fire, on both sides of what it compares with."""
+"""Alerts about a sidecar that is scraped: each fires and does not fire, on both sides of what it compares with."""
 
 from tests.alert_rules.promtool import (
     ALERTS,
@@ -11,75 +11,12 @@ from tests.alert_rules.promtool import (
     counter,
     gauge,
     of,
-    other_target,
 )
 from tests.alert_rules.world import WELL, broken, causes, lane
 
 
 SUITE = Suite("sidecar", rules=(ALERTS,), evaluation_seconds=30)
 ENDED = {"model": MODEL, "lane": LANE, "prompt_bucket": "512-4k"}
-DOWN, GONE = "LLMSidecarDown page", "LLMSidecarAbsent page"
-
-
-def up(*values: float | None, pod: str = "engine-0") -> Happens:
-    """A sidecar that can be scraped, or not; None: it is no target."""
-    known = [value or None for value in values]
-    return of(gauge("up", *values, pod=pod), gauge("llm_sidecar_build_info", *known, pod=pod, version="1"))
-
-
-SUITE.cases(
-    (5, 10),
-    (
-        "a sidecar that cannot be scraped",
-        "The engine is no target of its own: nothing says that it is gone too. A page, and nothing else.",
-        of(up(1, 0), gauge("llm_engine_up", 1, None)),
-        {5: "", 7: DOWN, 15: DOWN},
-    ),
-    (
-        "its engine can be scraped",
-        "The engine is a target of the same pod.",
-        of(up(1, 0), other_target("up", "engine", "1x60")),
-        {7: DOWN, 15: DOWN},
-    ),
-    (
-        "a pod that is gone as a whole",
-        "A page of another alert.",
-        of(up(1, 0), up(1, 1, pod="engine-1"), other_target("up", "engine", "1x20 0x40")),
-        {7: "", 15: ""},
-    ),
-    (
-        "the only pod that is gone as a whole",
-        "Its job has no sidecar any more: a page after five minutes.",
-        of(up(1, 0), other_target("up", "engine", "1x20 0x40")),
-        {9.5: "", 11: GONE},
-    ),
-    (
-        "all sidecars of a job are no targets any more",
-        "Those of other namespaces do not hide it, nor those of another job.",
-        of(up(1, None), gauge("llm_sidecar_build_info", 1, pod="other-0", job="other", version="1")),
-        {9.5: "", 11: GONE, 15: GONE},
-    ),
-    (
-        "one sidecar of two is no target any more",
-        "That is a rollout.",
-        of(up(1, None), up(1, 1, pod="engine-1")),
-        {15: ""},
-    ),
-    (
-        "a sidecar that answers with other metrics",
-        "Another version, or a relabelling: a page.",
-        of(gauge("up", 1), gauge("llm_sidecar_build_info", 1, None, version="1")),
-        {11: GONE},
-    ),
-    ("something else that cannot be scraped", "It never was a sidecar.", gauge("up", 1, 0), {15: ""}),
-    (
-        "one sidecar of two cannot be scraped",
-        "The other hides nothing.",
-        of(up(1, 0), up(1, 1, pod="engine-1")),
-        {15: DOWN},
-    ),
-)
-SUITE.cases((5, 0.5, 9.5), ("one scrape that fails", "No page is sent.", up(1, 0, 1), {5: "", 5.5: "", 6: "", 7: ""}))
 
 
 # --- what it no longer sees, and what it costs -----------------------------------------------------------------------------
@@ -220,7 +157,7 @@ SUITE.cases(
 )
 
 
-# --- a sidecar without CPU, and none at all --------------------------------------------------------------------------------
+# --- a sidecar without CPU ------------------------------------------------------------------------------------------------
 
 
 STARVED = Suite("starved")
@@ -257,43 +194,3 @@ def a_late_event_loop_of_a_pod_that_keeps_its_objectives(scenario: Scenario) -> 
     scenario.counts("llm_sidecar_event_loop_checks_total", 0, 600, result="very_late")
 
     scenario.pages(8)
-
-
-ABSENT = Suite("absent", rules=(ALERTS,), evaluation_seconds=30, plain=True, apart=True)
-
-
-@ABSENT.scenario(2, 8)
-def no_sidecar_at_all(scenario: Scenario) -> None:
-    """Discovery is broken, or all is gone: after five minutes a page, which names the job."""
-    scenario.shows("llm_sidecar_build_info", 1, None, version="1")
-
-    scenario.alerts(6.5)
-    scenario.alerts(8, GONE)
-    scenario.reads(8, GONE, "sidecar: no sidecar is scraped at all")
-
-
-@ABSENT.scenario(2, 8)
-def no_sidecar_was_ever_scraped(scenario: Scenario) -> None:
-    """A page that can name none."""
-    scenario.shows("llm_build_info", 1)
-
-    scenario.alerts(4.5)
-    scenario.alerts(8, GONE, job="")
-    scenario.reads(8, GONE, "No sidecar is scraped at all", job="")
-
-
-@ABSENT.scenario(2, 8)
-def the_only_sidecar_cannot_be_scraped(scenario: Scenario) -> None:
-    """One page for one fault."""
-    scenario.shows("up", 1, 0)
-    scenario.shows("llm_sidecar_build_info", 1, None, version="1")
-
-    scenario.alerts(9, DOWN)
-
-
-@ABSENT.scenario(8)
-def one_sidecar(scenario: Scenario) -> None:
-    """It is enough."""
-    scenario.shows("llm_sidecar_build_info", 1, version="1")
-
-    scenario.alerts(8)

@@ -491,7 +491,7 @@ def a_sidecar_that_is_gone(scenario: Scenario) -> None:
     scenario.shows("up", 1, 0)
     scenario.shows("llm_sidecar_build_info", 1, None, version="1")
 
-    scenario.reads(14, "LLMSidecarDown page", "engine-0: the sidecar cannot be scraped")
+    scenario.reads(14, "LLMSidecarDown page", "engine-0: the sidecar cannot be scraped, nor any other of sidecar")
 
 
 @SINCE.scenario(240, 28)

@@ -135,14 +135,15 @@ def condition(row: Row) -> str:
     return f"  {text}"
 
 
-BURN_TIERS = tuple(
-    Record(
-        "lane:llm_slo_burn:tier",
-        "(\n" + "\nor\n".join(condition(row) for row in TIERS if row.tier == tier) + "\n) * 0 + 1",
-        why,
-        {"tier": tier},
-    )
-    for tier, why in _WHY.items()
+def _tier(tier: str) -> str:
+    rows = "\nor\n".join(condition(row) for row in TIERS if row.tier == tier)
+    return f'label_replace((\n{rows}\n) * 0 + 1, "tier", "{tier}", "", "")'
+
+
+BURN_TIERS = Record(
+    "lane:llm_slo_burn:tier",
+    "\nor\n".join(map(_tier, _WHY)),
+    "\n".join(f"{tier}: {why}" for tier, why in _WHY.items()),
 )
 
 NUMBERS = (

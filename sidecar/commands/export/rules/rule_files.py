@@ -31,6 +31,7 @@ from sidecar.commands.export.rules.rulers import PROMETHEUS, Ruler
 from sidecar.commands.export.rules.severity import SHIPPED_SEVERITIES, Severities
 from sidecar.commands.export.rules.sidecar_alerts import sidecar_alerts
 from sidecar.commands.export.rules.state_alerts import engine_alerts, traffic_alerts
+from sidecar.commands.export.rules.target_alerts import DOWN, SEEN, WANTED, target_alerts
 from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.metrics.histogram_forms import classic_only
@@ -64,7 +65,7 @@ def files(
         ),
         Group(
             "llm-phase-tiers",
-            (*BURN_TIERS, SHARE),
+            (BURN_TIERS, SHARE),
             interval="5s",
             why="Cheap, and evaluated often, so that a page waits for no group.",
         ),
@@ -74,6 +75,7 @@ def files(
             why="For messages, dashboards, diagnosis and the tickets of pods.",
         ),
     )
+    down_pages, down_tickets = target_alerts(bases)
     alerts: tuple[Group, ...] = (
         Group(
             "llm-phase-pages",
@@ -84,7 +86,8 @@ def files(
         Group("llm-phase-tickets", tickets(bases), interval="30s"),
         Group("llm-phase-engine", engine_alerts(bases), interval=_WITHIN_A_WAIT),
         Group("llm-phase-traffic", traffic_alerts(bases), interval="30s"),
-        Group("llm-phase-sidecar", sidecar_alerts(bases), interval=_WITHIN_A_WAIT),
+        Group("llm-phase-targets", (SEEN, WANTED, *down_tickets), interval="30s"),
+        Group("llm-phase-sidecar", (DOWN, *down_pages, *sidecar_alerts(bases)), interval=_WITHIN_A_WAIT),
     )
     recording, alerts = laid_out(recording, alerts, interval_seconds)
     if ruler.most_text_characters:

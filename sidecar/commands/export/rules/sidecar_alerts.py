@@ -1,80 +1,30 @@
-"""Alerts about the sidecar itself: what it no longer sees, and what it costs.
+"""Alerts about a sidecar that is scraped: what it no longer sees, and what it costs.
 
 Knows its own metrics and the rules of `state_alerts.py` for an alert of a pod. Refuses to know the engine.
 """
 
+from functools import partial
+
 from sidecar.commands.export.rules.annotations import PERCENT, links, most_on
-from sidecar.commands.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS
+from sidecar.commands.export.rules.burn import ENGINE_LABELS, PAGING, POD_LABELS
 from sidecar.commands.export.rules.root_rules import pod_roots
 from sidecar.commands.export.rules.rule import Alert
 from sidecar.commands.export.rules.severity import NO_SEVERITY
 from sidecar.commands.export.rules.state_alerts import MUTING_KEPT, Bases, state_alert
-from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE, ONE_POD
+from sidecar.metrics.target_labels import ONE_ENGINE
 from sidecar.metrics.vocabulary import NO_HOLES
 from sidecar.objectives.attribution import SIDECAR
 from sidecar.pod.causes import Cause
 
 
 def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
-    """The sidecar itself: what it no longer sees, and what it costs."""
+    """The sidecar that is scraped: what it no longer sees, and what it costs."""
     lane = (*ONE_ENGINE, "lane")
     of_lane = ", ".join(lane)
-    same_pod = f"{CLUSTER}, namespace, pod"
-    sidecars = f"group by ({INSTANCE_LABELS}) (last_over_time(llm_sidecar_build_info[1d]))"
-    unreachable = f"""(
-              up == 0 and on ({INSTANCE_LABELS}) {sidecars}
-              unless on ({same_pod}) (
-                (count by ({same_pod}) (up) > 1) unless on ({same_pod}) (sum by ({same_pod}) (up) > 0)
-              )
-            )"""
     sidecars_own = pod_roots(f'phase="{SIDECAR}"')
     no_holes = "|".join(NO_HOLES)
-
-    def own(
-        name: str,
-        expr: str,
-        summary: str,
-        description: str,
-        *,
-        hold: str,
-        kept: str = "",
-        severity: str = "ticket",
-        labels: tuple[str, ...] = ONE_POD,
-    ) -> Alert:
-        return state_alert(
-            name,
-            Cause.SIDECAR_LATE,
-            expr,
-            summary,
-            description,
-            bases=bases,
-            hold=hold,
-            kept=kept,
-            severity=severity,
-            labels=labels,
-            dashboard="llm-sidecar",
-        )
-
+    own = partial(state_alert, cause=Cause.SIDECAR_LATE, bases=bases, dashboard="llm-sidecar")
     return (
-        own(
-            "LLMSidecarAbsent",
-            f"""
-            (
-                group by ({ENGINE_LABELS}) ({sidecars})
-                unless on ({ENGINE_LABELS}) llm_sidecar_build_info
-              or on ()
-                absent(llm_sidecar_build_info)
-            )
-            unless on ({ENGINE_LABELS}) {unreachable}
-            """,
-            "{{ with $labels.job }}{{ . }}: no{{ else }}No{{ end }} sidecar is scraped at all",
-            "Prometheus has no metrics of any sidecar of this job and namespace, of which it had some within a day: discovery, a rename"
-            " or the whole deployment. Without them nothing else pages. Without a job it is about all sidecars. One that was removed"
-            " on purpose ends after a day: silence it for as long.",
-            hold="5m",
-            severity="page",
-            labels=(),
-        ),
         own(
             "LLMSidecarStarved",
             f"""
@@ -91,17 +41,7 @@ def sidecar_alerts(bases: Bases) -> tuple[Alert, ...]:
             "{{ $labels.pod }}: the sidecar lacks CPU, and this pod's requests miss",
             "Half of this pod's decided misses are the sidecar's own, or more than one timer in a hundred of its event loop fires more"
             " than 250 ms late, while its lanes or this pod burn. The page of this pod alone is held back. A lane's page counts all pods and may stand beside this one: begin here, as what a late sidecar measures names no phase.",
-            hold="",
             kept=MUTING_KEPT,
-            severity="page",
-        ),
-        own(
-            "LLMSidecarDown",
-            f"max by ({POD_LABELS}) {unreachable}",
-            "{{ $labels.pod }}: the sidecar cannot be scraped",
-            "A sidecar that was scraped within a day no longer answers, and nothing says that its whole pod is gone: where the"
-            " engine is a target of its own, it must be up. Its traffic fails, or is not measured.",
-            hold="1m",
             severity="page",
         ),
         own(

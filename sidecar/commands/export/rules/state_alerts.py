@@ -26,11 +26,11 @@ came before it would be told again when the lane's joins its group."""
 
 def state_alert(
     name: str,
-    cause: Cause,
     expr: str,
     summary: str,
     description: str,
     *,
+    cause: Cause,
     bases: Bases,
     hold: str = "",
     kept: str = "",
@@ -59,7 +59,6 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
     return (
         state_alert(
             "LLMNothingComesBack",
-            Cause.SILENCE,
             f"""
               sum by ({POD_LABELS}) (increase(llm_engine_stalled_seconds_total[2m])) >= 20
             or
@@ -71,6 +70,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "{{ $labels.pod }}: requests wait and nothing comes back",
             "Streamed requests are in flight and the engine has sent no token for longer than its pending prefills explain."
             " It hangs, or what stands between it and the sidecar does.",
+            cause=Cause.SILENCE,
             bases=bases,
             kept=MUTING_KEPT,
             severity="page",
@@ -78,7 +78,6 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
         # An engine that is down now pages at once where another page tells of it: so that both are one message.
         state_alert(
             down,
-            Cause.DOWN,
             f"""
             max by ({POD_LABELS}) (
               (
@@ -103,21 +102,21 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The sidecar is up, and its engine refuses connections, says itself that it cannot work, or has stopped in the middle of"
             " its work: it is silent for longer than its pending work explains. One that has not come up yet since its pod began"
             " has half an hour to load its model.",
+            cause=Cause.DOWN,
             bases=bases,
             kept=MUTING_KEPT,
             severity="page",
         ),
         state_alert(
             "LLMEngineRestarted",
-            Cause.RESTART,
             f"sum by ({POD_LABELS}) (increase(llm_engine_restarts_total[10m])) > 0",
             '{{ $labels.pod }}: the engine restarted {{ if lt $value 1.5 }}once{{ else }}{{ $value | printf "%.0f" }} times{{ end }} in ten minutes',
             "The engine's counters or its start time fell back. Every request in flight was lost, and its caches are cold.",
+            cause=Cause.RESTART,
             bases=bases,
         ),
         state_alert(
             "LLMEnginePreempting",
-            Cause.PREEMPTION,
             f"""
             sum by ({POD_LABELS}) (rate(llm_engine_preemptions_total[5m])) / sum by ({POD_LABELS}) (rate(llm_requests_received_total[5m])) >= 0.05
             and on ({POD_LABELS}) sum by ({POD_LABELS}) (increase(llm_engine_preemptions_total[5m])) >= 3
@@ -125,24 +124,24 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             f"{{{{ $labels.pod }}}}: {{{{ $value | {PERCENT} }}}} of the requests are preempted",
             "The engine admits more than its KV cache holds, throws running requests out and computes them again."
             " Their second wait hides in prefill or decode.",
+            cause=Cause.PREEMPTION,
             bases=bases,
             hold="1m",
         ),
         state_alert(
             "LLMEngineKvCacheFull",
-            Cause.KV,
             f"""
             min by ({POD_LABELS}) (min_over_time(llm_engine_kv_cache_usage_ratio[2m])) >= 0.95
             and on ({POD_LABELS}) min by ({POD_LABELS}) (min_over_time(llm_engine_requests_waiting[2m])) > 0
             """,
             f"{{{{ $labels.pod }}}}: KV cache {{{{ $value | {PERCENT} }}}} full while requests wait",
             "Requests wait for KV blocks and not for compute. Admitting more of them would preempt.",
+            cause=Cause.KV,
             bases=bases,
             hold="1m",
         ),
         state_alert(
             "LLMPrefixCacheCollapsed",
-            Cause.UNCACHED,
             f"""
             (
               sum by ({POD_LABELS}) (rate(llm_engine_prefix_cache_hits_total[15m])) / (sum by ({POD_LABELS}) (rate(llm_engine_prefix_cache_queries_total[15m])) > 0)
@@ -154,12 +153,12 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             f"{{{{ $labels.pod }}}}: only {{{{ $value | {PERCENT} }}}} of the prompt tokens are cached, less than half of before",
             "The prefix cache hits less than half as often as three hours before. Every prompt costs more prefill,"
             " and that turns up as the queue of all requests.",
+            cause=Cause.UNCACHED,
             bases=bases,
             hold="5m",
         ),
         state_alert(
             "LLMEventsInBursts",
-            Cause.HOP,
             f"""
             sum by ({POD_LABELS}, lane) (rate(llm_stream_reads_total{{result="many"}}[10m]))
               / (sum by ({POD_LABELS}, lane) (rate(llm_stream_reads_total[10m])) > 0.1) > 0.1
@@ -167,6 +166,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             f"{{{{ $labels.pod }}}}, {{{{ $labels.lane }}}}: {{{{ $value | {PERCENT} }}}} of the reads bring more than five events at once",
             "Something between the engine and the sidecar collects tokens and lets them go together. Time to first token and"
             " smoothness suffer, the engine does not.",
+            cause=Cause.HOP,
             bases=bases,
             hold="5m",
             labels=(*ONE_POD, "lane"),
@@ -181,7 +181,6 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
     return (
         state_alert(
             "LLMPromptsGrowing",
-            Cause.PROMPT_MIX,
             f"""
             (
               sum by ({who}) (increase(llm_stated_prompt_tokens_total[30m])) / (sum by ({who}) (increase(llm_stated_prompts_total[30m])) >= 100)
@@ -194,6 +193,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             + most_on("llm_stated_prompt_tokens_total", "", "30m", _WHO),
             "The mean prompt has grown by 30 % or more against the same half hour a week ago. It is the silent cause of most queues:"
             " the limits of the engine were set for shorter prompts.",
+            cause=Cause.PROMPT_MIX,
             bases=bases,
             hold="2h",
             labels=_WHO,
@@ -201,7 +201,6 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         state_alert(
             "LLMClientsGiveUp",
-            Cause.LOAD,
             f"""
             (
               sum by ({who}) (rate(llm_client_cancels_total{{stage="waiting"}}[15m])) / (sum by ({who}) (rate(llm_requests_received_total[15m])) > 0) >= 0.05
@@ -219,6 +218,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             "Clients give up while they wait, three times as often as before. In the last ten minutes this lane did not burn fast"
             " enough to page, and no pod of its model stood out. Clients that leave before the threshold are no misses, so the"
             " objective may look better than the users' day.",
+            cause=Cause.LOAD,
             bases=bases,
             hold="5m",
             labels=_WHO,
@@ -226,7 +226,6 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
         ),
         state_alert(
             "LLMRequestsRejected",
-            Cause.REJECTED,
             f"""
             (
               sum by ({who}) (rate(llm_requests_total{{outcome="rejected"}}[5m])) / (sum by ({who}) (rate(llm_requests_total{{outcome!="accepted"}}[5m])) > 0) >= 0.05
@@ -237,6 +236,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             + most_on("llm_requests_total", 'outcome="rejected"', "5m", _WHO),
             "The engine, or the sidecar's own limit on requests in flight, rejects work. What is rejected counts as a TTFT miss"
             " of the queue.",
+            cause=Cause.REJECTED,
             bases=bases,
             hold="2m",
             labels=_WHO,
