@@ -110,7 +110,7 @@ _WITHIN = Row(
             "Parts of phases: mean seconds per request",
             "Within a phase, the parts that the engine states, and as rest the time that none of them covers: together the mean of that phase over"
             " the same requests. Of the queue: router (in front of the workers), prefill_queue and decode_admission (at the worker of each; the"
-            " second is estimated). Of prefill: compute, encoder. Of first_token: kv_transfer (at the most), frontend. A part without a line is"
+            " second is estimated). Of prefill: compute. Of first_token: kv_transfer (at the most). A part without a line is"
             " not stated, or took no time. The part that is largest need not be the one that grew: look at what it was before.",
             f"{OK} whose engine states a part of the phase",
             "s",

@@ -19,9 +19,7 @@ IS: Mapping[str, str] = {
     Part.PREFILL_QUEUE: "the prefill workers' queue",
     Part.DECODE_ADMISSION: "the wait for room at the decode workers, an estimate",
     Part.COMPUTE: "the prompt's own computation",
-    Part.ENCODER: "the encoding of images, sounds and the like",
     Part.KV_TRANSFER: "the KV cache's move to the decode worker, at the most",
-    Part.FRONTEND: "the server's own front end",
 }
 """Each part as a clause."""
 DO: Mapping[str, str] = {
@@ -29,9 +27,7 @@ DO: Mapping[str, str] = {
     Part.PREFILL_QUEUE: "add prefill workers, or send them fewer or shorter prompts",
     Part.DECODE_ADMISSION: "add decode workers, or give those that are there more room for the KV cache",
     Part.COMPUTE: "have more of each prompt cached, or shorter prompts",
-    Part.ENCODER: "send fewer or smaller images, or give the encoder workers of its own",
     Part.KV_TRANSFER: "look at the network between the prefill and decode workers",
-    Part.FRONTEND: "give the front end more CPU, or more processes",
 }
 """Each part to what to do about it, as a clause."""
 

@@ -22,12 +22,8 @@ class Part(StrEnum):
     """At the worker of the decode, until it had room for the request."""
     COMPUTE = "compute"
     """The prompt's own computation."""
-    ENCODER = "encoder"
-    """Images, sounds and the like, before the prompt's computation."""
     KV_TRANSFER = "kv_transfer"
     """The KV cache's move from the worker of the prefill to that of the decode."""
-    FRONTEND = "frontend"
-    """The server's own front end: tokenising, detokenising, HTTP."""
 
 
 REST = "rest"
@@ -37,9 +33,7 @@ PHASE_OF_PART: Mapping[Part, Phase] = {
     Part.PREFILL_QUEUE: Phase.QUEUE,
     Part.DECODE_ADMISSION: Phase.QUEUE,
     Part.COMPUTE: Phase.PREFILL,
-    Part.ENCODER: Phase.PREFILL,
     Part.KV_TRANSFER: Phase.FIRST_TOKEN,
-    Part.FRONTEND: Phase.FIRST_TOKEN,
 }
 PARTED = tuple(dict.fromkeys(PHASE_OF_PART.values()))
 """The phases that have parts."""

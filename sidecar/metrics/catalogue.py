@@ -93,8 +93,8 @@ REQUEST_PHASE_PART_SECONDS = Histogram(
     "llm_request_phase_part_seconds",
     "Seconds that an inference request with outcome ok spent in one part of a phase, of requests whose engine states a part of it. A"
     " phase's parts and its rest add up to the seconds of the phase. Of the queue: router (before a worker got the request),"
-    " prefill_queue and decode_admission (at the worker of each); of the prefill: compute, encoder; of first_token: kv_transfer (an upper"
-    " bound where docs/engines.md says so), frontend. decode_admission is estimated; no engine states encoder or frontend yet.",
+    " prefill_queue and decode_admission (at the worker of each); of the prefill: compute; of first_token: kv_transfer (an upper"
+    " bound where docs/engines.md says so). decode_admission is estimated.",
     (*PER_LANE, PARTED_PHASE, PHASE_PART),
     together=PARTS_TOGETHER,
     buckets=LATENCY_BUCKETS,

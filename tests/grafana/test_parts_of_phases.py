@@ -30,7 +30,7 @@ PARTED: Sequence[tuple[StatedPart, ...]] = (
         StatedPart(Part.ROUTER, 0.05),
         StatedPart(Part.PREFILL_QUEUE, 0.8),
         StatedPart(Part.KV_TRANSFER, 0.3),
-        StatedPart(Part.FRONTEND, 0.0),
+        StatedPart(Part.DECODE_ADMISSION, 0.0),
     ),
     (StatedPart(Part.ROUTER, 0.05),),
 )

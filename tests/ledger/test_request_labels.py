@@ -112,7 +112,7 @@ def test_few_modules_name_a_label_of_requests() -> None:
         "history/series.py",
         "diagnosis/confirming.py",
     }
-    asks = {"commands/compare/two_sides.py", "commands/export/rules/page_facts.py"}
+    asks = {"commands/export/rules/page_facts.py"}
 
     named = {
         str(path.relative_to(PACKAGE))
