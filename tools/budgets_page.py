@@ -19,6 +19,7 @@ from sidecar.budgets.budgets import (
 from sidecar.config.schema import ProxyConfig
 from sidecar.observe.settlement import SPAN_KEPT_SECONDS
 from tools.markdown import table
+from tools.work_list import WORK
 
 
 KUBERNETES = Path(__file__).parents[1] / "deploy/base/pod.yaml"
@@ -72,13 +73,22 @@ here must take them at `proxy.client_min_bytes_per_second`; a stream whose engin
 directly.
 """
 
+_WORK = """
+## All work that can be caused
+
+What a request, an answer, a span, a scrape or a file can make this process do, each with its limit. Budgets are those of the first table. A test
+finds each call that starts a thread, a task, a process or a decompressor, and fails for one that stands on no line here.
+
+"""
+_WORK_HEAD = ("what causes it", "what it takes", "limit", "what happens at the limit", "what tells it")
+
 
 def page() -> str:
     """The whole page."""
     limits = limits_of(shipped_memory_bytes(), _MANY_FILES, ProxyConfig())
     head = ("`budget`", "what is counted", "limit in the shipped pod", "what happens beyond")
     rows = ((f"`{kind.label}`", kind.counts, _limit(kind, limits[kind]), kind.beyond) for kind in Kind)
-    return _BEFORE + table(head, rows) + _AFTER
+    return _BEFORE + table(head, rows) + _AFTER + _WORK + table(_WORK_HEAD, (work[:5] for work in WORK))
 
 
 def shipped_memory_bytes() -> int:

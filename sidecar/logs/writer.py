@@ -12,7 +12,7 @@ from collections import deque
 from typing import BinaryIO
 
 
-_MOST_LINES = 10_000
+MOST_LOG_LINES = 10_000
 """About 10 MB of the longest lines: enough for a stall of some seconds at full load."""
 _GATHER_SECONDS = 0.02
 """Pause after the first line, in which others gather: a busy loop wakes this thread 50 times a second and not at each request. A
@@ -22,7 +22,7 @@ wake-up, and the contention for the interpreter that follows, cost the loop more
 class LineWriter:
     """Writes lines to a binary file from a thread of its own. Thread-safe."""
 
-    def __init__(self, file: BinaryIO, most_lines: int = _MOST_LINES) -> None:
+    def __init__(self, file: BinaryIO, most_lines: int = MOST_LOG_LINES) -> None:
         self._file = file
         self._most_lines = most_lines
         self._lines: deque[bytes] = deque()

@@ -121,7 +121,9 @@ class Outbox(Generic[Item]):
         try:
             timeout, jar = aiohttp.ClientTimeout(total=COLLECTOR_TIMEOUT_SECONDS), aiohttp.DummyCookieJar()
             connector = aiohttp.TCPConnector(ssl=await _trusted() if self._url.startswith("https:") else True)
-            async with aiohttp.ClientSession(timeout=timeout, cookie_jar=jar, connector=connector) as session:
+            async with aiohttp.ClientSession(
+                timeout=timeout, cookie_jar=jar, connector=connector, auto_decompress=False
+            ) as session:
                 while await self._gathered():
                     await self._send(session, self._batch())
         finally:
@@ -199,7 +201,7 @@ class Outbox(Generic[Item]):
                 await self._finishing.wait()
 
     async def _post(self, session: aiohttp.ClientSession, body: bytes) -> _Answer:
-        headers = {"Content-Type": "application/x-protobuf"}
+        headers = {"Content-Type": "application/x-protobuf", "Accept-Encoding": "identity"}
         try:
             async with session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 said = b""

@@ -1,6 +1,7 @@
 """Each span that is put in gets exactly one fate, whatever the collector answers, and no caller waits for that."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -131,6 +132,12 @@ GIVEN_UP = [*WAITS_SECONDS]
         pytest.param([partly(9, "all")], {"rejected": 3}, [0.0], id="more rejected than were sent"),
         pytest.param([partly(-1, "odd")], {"acknowledged": 3}, [0.0], id="fewer than none"),
         pytest.param([partly(0, "a warning")], {"acknowledged": 3}, [0.0], id="a warning alone"),
+        pytest.param(
+            [Said(200, {"Content-Encoding": "gzip"}, gzip.compress(partly(2, "no ids").body))],
+            {"acknowledged": 3},
+            [0.0],
+            id="compressed unasked: never decompressed, as it may be a bomb",
+        ),
         pytest.param([Said(200, body=b"<html>")], {"acknowledged": 3}, [0.0], id="taken, with another body"),
         pytest.param([Said(200, body=b"\x08\x01" * 30_000)], {"acknowledged": 3}, [0.0], id="taken, with many fields"),
         pytest.param(
