@@ -64,6 +64,8 @@ def _of_engine(m: Measured) -> Iterator[Sign]:
     if m.by_spans:
         yield Sign.BY_SPANS
     queue = m.phases.get(Blame.QUEUE)
+    if queue is not None and queue.sources.get(Source.ENGINE):
+        yield Sign.REPORTING
     if queue is not None and sum(m.unsplit.values()) + queue.sources.get(Source.ESTIMATED, 0.0) <= ALL_BUT:
         yield Sign.ALL_SPLIT
     if Cause.KV_TRANSFER in m.ratios:

@@ -91,6 +91,8 @@ class Sign(StrEnum):
     """Most prompt tokens come from the prefix cache already."""
     ALL_SPLIT = "all_split"
     """Nearly every request has its split, so that the engine need not report more of them."""
+    REPORTING = "reporting"
+    """Some request has the engine's own split, so that the flag for it is set."""
     BY_SPANS = "by_spans"
     """Requests are counted from the engine's spans: nothing can be asked of a request, and nothing is estimated."""
     SEPARATE_PREFILL = "separate_prefill"

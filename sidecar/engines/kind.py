@@ -245,8 +245,10 @@ class EngineKind:
         """One text for all names that it takes for the same model."""
         return name
 
-    def advice_for(self, version: str | None) -> str:  # noqa: ARG002  the interface
-        """The advice for this version, or for a version that is not known."""
+    def advice_for(self, version: str | None, *, reports: bool = False, states_usage: bool = True) -> str:  # noqa: ARG002  the interface
+        """The advice for this version, or for a version that is not known. `reports`: some answers state their times, so that the flag for
+        that is set. `states_usage`: those without them state usage at least.
+        """
         return self.advice
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:  # noqa: ARG002  the interface

@@ -153,7 +153,7 @@ class VLLM(EngineKind):
             version += RUST
         return Identity(version, quantization=weights)
 
-    def advice_for(self, version: str | None) -> str:
+    def advice_for(self, version: str | None, *, reports: bool = False, states_usage: bool = True) -> str:
         """A flag that this version has; a build without a release's number is taken for a new one."""
         if version is not None and version.endswith(RUST):
             return (
@@ -164,6 +164,10 @@ class VLLM(EngineKind):
         release = None if version is None else _RELEASE.match(version)
         if release is not None and (int(release[1]), int(release[2])) < IN_BAND_SINCE:
             return f"vLLM {version} has no flag that puts its times into the answer; {spans}"
+        if not states_usage:
+            return "they state no usage, beside which vLLM states its times: `sidecar doctor` tells why it is not asked for"
+        if reports:
+            return spans
         return f"--enable-per-request-metrics makes vLLM state its times (chat, completions and responses); {spans}"
 
     def shows_forced_usage(self, version: str | None) -> bool:

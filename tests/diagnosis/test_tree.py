@@ -99,6 +99,15 @@ def test_an_unattributed_verdict_names_the_flag_that_would_split_the_time() -> N
     assert "`--enable-per-request-metrics`" in {step.flag for step in found.steps}
 
 
+def test_a_flag_that_some_answer_shows_to_be_set_is_no_step() -> None:
+    """Most are estimated, as those of the Messages API: what is left to do is what covers these."""
+    queue = PhaseTime(mean_seconds=1.0, sources={"engine": 0.01, "estimated": 0.99})
+    found = diagnose(live(verdict(Blame.UNATTRIBUTED), phases={Blame.QUEUE: queue}))
+
+    flags = {step.flag for step in found.steps}
+    assert ("`--enable-per-request-metrics`" in flags, "`--otlp-traces-endpoint`" in flags) == (False, True)
+
+
 def test_sources_that_disagree_are_no_reason_to_refuse_a_root_and_get_no_other_answer() -> None:
     """A page names the root of the decided misses, so the diagnosis does too."""
     for told in ({"agreement": {"queue": 0.3}}, {"traffic_seen": 0.2}):

@@ -155,16 +155,16 @@ def _reports(read: Read, chain: Chain) -> Finding:
     hints = list(dict.fromkeys(hint for one in diagnoses for hint in one["hints"]))
     if hints:
         return broken(Link.REPORTS, f"{_named(read)} could tell more", "; ".join(hints))
+    engine_told = sum(
+        value for labels, value in read.page.of(c.PHASE_ATTRIBUTION_TOTAL.name) if labels["source"] == "engine"
+    )
     if told < ENOUGH or not diagnoses:
-        advice = _kind_of_page(read)[0].advice_for(_kind_of_page(read)[1])
+        advice = "" if engine_told else _kind_of_page(read)[0].advice_for(_kind_of_page(read)[1])
         return unknown(
             Link.REPORTS,
             f"too few requests passed lately to tell how the engine reports ({told:.0f} since the start)",
             f"send {ENOUGH} requests within five minutes" + (f". {_sentence(advice)}" if advice else ""),
         )
-    engine_told = sum(
-        value for labels, value in read.page.of(c.PHASE_ATTRIBUTION_TOTAL.name) if labels["source"] == "engine"
-    )
     share = f"{engine_told / told:.0%}"
     came = f"{share} of {told:.0f} answers came with the engine's own times"
     if share == "0%":

@@ -2,7 +2,8 @@
 
 It watches how the splits of the last requests were obtained, names the source of the engine's reports, and names the flag
 that would make it report more. Where answers arrive whole, no flag is known: it says their share. It gives no advice below 20 requests, none on requests that no flag could improve (several
-choices, an answer without a token), and none once the flag is set.
+choices, an answer without a token), and none once the flag is set. An answer whose report stands beside usage that it does not state
+shows nothing of a flag.
 """
 
 from collections import Counter, deque
@@ -55,6 +56,8 @@ class Advisor:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._seen: deque[_SettledRequest] = deque(maxlen=WINDOW)
+        self._in_band = False
+        """An answer of this engine stated its times, so that the flag for that is set, whatever others state."""
         self._about = engine.kind
 
     def closed(self, account: Account) -> None:
@@ -67,6 +70,7 @@ class Advisor:
             usage.cached_tokens is not None if usage is not None and usage.prompt_tokens is not None and seen else None
         )
         whole = held_back(account.marks) > 0 if account.streaming and seen else None
+        self._in_band = self._in_band or account.ledger.reason is Reason.IN_BAND
         self._seen.append(_SettledRequest(account.ledger.source, account.ledger.reason, cached, whole))
 
     def source(self) -> str:
@@ -104,14 +108,17 @@ class Advisor:
         )
 
     def _on_split(self) -> str | None:
-        untold = sum(seen.source in ("none", "estimated") and seen.reason in _UNTOLD for seen in self._seen)
-        if len(self._seen) < ENOUGH or untold <= MOSTLY * len(self._seen):
+        untold = [seen for seen in self._seen if seen.source in ("none", "estimated") and seen.reason in _UNTOLD]
+        if len(self._seen) < ENOUGH or len(untold) <= MOSTLY * len(self._seen):
             return None
-        polled = [source.gone for source in self._engine.speaks.sources if isinstance(source, PolledRecords)]
+        kind, states_usage = self._engine.speaks, sum(seen.cached_stated is not None for seen in untold)
+        polled = [source.gone for source in kind.sources if isinstance(source, PolledRecords)]
         gone = polled[0] if self._engine.source_gone and polled else None
-        text = gone or self._engine.speaks.advice_for(self._engine.version)
+        text = gone or kind.advice_for(
+            self._engine.version, reports=self._in_band, states_usage=states_usage > MOSTLY * len(untold)
+        )
         return (
-            f"{untold} of the last {len(self._seen)} answers came without the engine's own times: {text}"
+            f"{len(untold)} of the last {len(self._seen)} answers came without the engine's own times: {text}"
             if text
             else None
         )
@@ -135,5 +142,5 @@ class Advisor:
 
     def _forget_another(self) -> None:
         if self._engine.kind != self._about:
-            self._about = self._engine.kind
+            self._about, self._in_band = self._engine.kind, False
             self._seen.clear()

@@ -363,4 +363,6 @@ def test_what_to_do_is_whole_sentences_of_any_engine(kind: str, more: tuple[str,
     texts = [text for one in findings for text in (one.said, one.do) if text]
 
     assert [text for text in texts if re.search(r"[.;,:] *[.;,:]|[ ;,:]$|^[ .;,:]|  ", text)] == []
-    assert "send 20 requests within five minutes" in next(one.do for one in findings if one.link is Link.REPORTS)
+    reports = next(one.do for one in findings if one.link is Link.REPORTS)
+    assert "send 20 requests within five minutes" in reports
+    assert more != (COUNTED_ONE,) or "--" not in reports, "what the engine told shows that the flag is set"

@@ -30,7 +30,8 @@ def request(
     )
 
 
-UNTOLD = request(UNSPLIT, Reason.NO_REPORT)
+USAGE = Usage(prompt_tokens=9, cached_tokens=0)
+UNTOLD = request(UNSPLIT, Reason.NO_REPORT, usage=USAGE)
 
 
 def advisor(
@@ -55,10 +56,21 @@ def test_a_vllm_that_states_no_times_is_to_be_started_with_the_flag_for_them() -
 
 
 def test_an_estimate_does_not_hide_that_the_engine_says_nothing() -> None:
-    found = advisor(accounts=((request(ESTIMATED, Reason.ESTIMATED), ENOUGH),))
+    found = advisor(accounts=((request(ESTIMATED, Reason.ESTIMATED, usage=USAGE), ENOUGH),))
 
     assert "--enable-per-request-metrics" in found.hints(page_missing=False)[0]
     assert found.source() == "by estimate 100%"
+
+
+@pytest.mark.parametrize("version", ["0.33.0", "main", None])
+def test_a_flag_that_is_set_is_not_advised(version: str | None) -> None:
+    """Some answers state their times: the others are of an API that has none. Or none states usage, beside which the times would stand."""
+    some = advisor(version=version, accounts=((request(usage=USAGE), 1), (UNTOLD, WINDOW)))
+    bare = advisor(version=version, accounts=((request(UNSPLIT, Reason.NO_REPORT), ENOUGH),))
+
+    for found, named in ((some, "--otlp-traces-endpoint"), (bare, "they state no usage")):
+        (hint,) = found.hints(page_missing=False)
+        assert ("--enable-per-request-metrics" in hint, named in hint) == (False, True)
 
 
 @pytest.mark.parametrize(
