@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,16 +20,23 @@ import brotli
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.bounds.bound import longest_step
 from sidecar.classify.inflate import MOST_INFLATED_BYTES, zstd_library
+from sidecar.config.schema import ProxyConfig
 from sidecar.metrics.vocabulary import BodyUnread
+from sidecar.proxy.read_limit import PARSE_SECONDS
+from sidecar.proxy.upload import Upload
 from tests.support.memory_limit import Limited, entering, group_of, limited_sidecar, remove
 from tests.support.plain_engine import plain_engine
+from tests.support.threads import HeldThreads
+from tests.support.walk import Walk
 
 
 pytestmark = pytest.mark.long
 
 BOMBS = 200
 MOST_RESIDENT_BYTES = 150_000_000
+MOST_SLICE_SECONDS = 0.002
 ZSTD = zstd_library()
 _WIDE = {ZSTD.CompressionParameter.window_log: 23}
 
@@ -159,6 +167,40 @@ def test_bombs_of_each_coding_leave_the_process_its_memory(limit_bytes: int, tmp
         assert unread(page) == before
 
     asyncio.run(scenario())
+
+
+def steps(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds of this thread in each step in which this request is read, and in what its decoding takes of the loop."""
+    walk, found, look_on = Walk(limits=ProxyConfig()), list[float](), Upload.look_on
+    threads = walk.observers.beside.threads = HeldThreads()
+
+    def timed(upload: Upload, woken: Callable[[], None]) -> bool:
+        began_at = time.thread_time()
+        try:
+            return look_on(upload, woken)
+        finally:
+            found.append(time.thread_time() - began_at)
+
+    monkeypatch.setattr(Upload, "look_on", timed)
+    walk.client().send(sent)
+    walk.turns()
+    threads.work()
+    walk.turns()
+    monkeypatch.undo()
+    assert walk.engine.taken.endswith(sent[-64:])
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [*BOMB, *(f"endless {coding}" for coding in ENDLESS), *(f"many {coding}" for coding in MANY)]
+)
+@pytest.mark.reaches_in
+def test_no_step_of_a_bomb_holds_the_loop_for_long(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each at its quickest of five: another machine on this processor delays one now and then. A slice ends with a step."""
+    kind, _, coding = name.rpartition(" ")
+    sent = asking(coding, {"": BOMB, "endless": ENDLESS, "many": MANY}[kind][coding])
+
+    assert longest_step([steps(sent, monkeypatch) for _ in range(5)]) + PARSE_SECONDS < MOST_SLICE_SECONDS
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])

@@ -126,6 +126,7 @@ class BodyUnread(StrEnum):
     NO_MEMORY = "body_no_memory"
     """The memory that its decoder may take was not free in `held_bytes`."""
     TOO_LONG = "body_too_long"
+    """It is longer than `proxy.look_in_bytes`, or what is in it than what is read."""
     UNREADABLE = "body_unreadable"
     """It is broken, has too many members or frames, or has a coding that is not read."""
 

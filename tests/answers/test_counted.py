@@ -529,6 +529,29 @@ def test_a_request_that_is_not_what_its_coding_says_passes_unread(coding: str) -
     assert walk.engine.taken.endswith(body)
 
 
+@pytest.mark.parametrize(
+    ("held_bytes", "reason"), [(1 << 30, "body_too_long"), (LIMITS.look_in_bytes // 2, "body_no_memory")]
+)
+def test_a_compressed_request_that_is_longer_than_what_is_held_passes_unread_with_its_reason(
+    held_bytes: int, reason: str
+) -> None:
+    """So does one that is held while others hold all that may be."""
+    walk = Walk(objectives=OBJECTIVES)
+    walk.observers.held = walk.shared.budgets.held
+    walk.observers.held.limit = held_bytes
+    body = bytes(LIMITS.look_in_bytes + 1)
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nHost: pod\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    walk.client().send(head.encode() + body)
+    while walk.turn():
+        pass
+    reply(walk, whole_stream(COMPLETIONS), content_type=EVENTS)
+
+    assert walk.value("llm_sidecar_dropped_total", reason=reason) == 1
+    assert walk.engine.taken.endswith(body)
+
+
 # --- background, and what comes later ------------------------------------------------------------------------------------
 
 
