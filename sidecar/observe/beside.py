@@ -89,6 +89,10 @@ class Beside:
             self.threads.later(PLACE_WAIT_SECONDS, partial(self._waited, asked))
         return asked
 
+    def not_held(self) -> None:
+        """A body passes unread, because it could not be held whole."""
+        self._dropped(BodyUnread.NO_MEMORY if self.held.used > self.held.limit else BodyUnread.TOO_LONG)
+
     def over(self, decoding: Decoding) -> None:
         """The body has been read, or its client has left. A second call changes nothing."""
         decoding.wanted, decoding.plain = False, None

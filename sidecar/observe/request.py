@@ -31,7 +31,7 @@ from sidecar.ledger.account import Account, Estimate, OwnSpan
 from sidecar.ledger.report import RequestKey, response_key, span_key, traced_key
 from sidecar.ledger.request_labels import OTHER, UNLABELLED, RequestLabels
 from sidecar.logs.sanitise import SHORT_PATH_BYTES, clean_path, clean_short_path
-from sidecar.metrics.vocabulary import BodyUnread, NotAsked
+from sidecar.metrics.vocabulary import NotAsked
 from sidecar.objectives.judge import UnknownLength
 from sidecar.observe.beside import Beside, Decoding
 from sidecar.observe.record import Recorder
@@ -251,9 +251,6 @@ class RequestObserver:
     def request_body(self, body: bytes | bytearray, *, whole: bool) -> Instead:
         """Determine lane, model and length, ask for the usage chunk where that is proven safe, and mint a span."""
         encoded = CONTENT_CODING in self._head.found and is_encoded(self._head.found)
-        if encoded and not whole:
-            held = self._shared.held
-            self._instruments.recorder.dropped(BodyUnread.NO_MEMORY if held.used > held.limit else BodyUnread.TOO_LONG)
         if self._purpose is Purpose.TOLD_BY_BODY or self._purpose is Purpose.TRANSCRIBES:
             self._look_for_kind(body, encoded=encoded)
         self._peek = self._peek if encoded or self._peek is not UNREAD_BODY else peek(body, whole=whole)
@@ -261,8 +258,8 @@ class RequestObserver:
             self._peek = replace(self._peek, stream=True)
         if whole:
             self._long = None
-        elif self._long is None and len(body) <= MOST_READ_AT_ONCE_BYTES:
-            self.request_data(body)
+        else:
+            self._not_held(body, encoded=encoded)
         if TRACEPARENT in self._head.found:
             self._find_trace()
         self._passes = self._long is not None
@@ -302,6 +299,12 @@ class RequestObserver:
             self._teaches = self._purpose is not Purpose.ENCODES
         elif self._purpose is Purpose.TRANSCRIBES and (form := peek_form(body, self._head.found)) is not UNREAD_BODY:
             self._peek = form
+
+    def _not_held(self, body: bytes | bytearray, *, encoded: bool) -> None:
+        if encoded:
+            self._shared.beside.not_held()
+        elif self._long is None and len(body) <= MOST_READ_AT_ONCE_BYTES:
+            self.request_data(body)
 
     def request_data(self, data: bytes | bytearray) -> None:
         """Read on in a body that is too long to be held. Its lane is known when it has come whole."""

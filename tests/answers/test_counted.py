@@ -537,8 +537,8 @@ def test_a_compressed_request_that_is_longer_than_what_is_held_passes_unread_wit
 ) -> None:
     """So does one that is held while others hold all that may be."""
     walk = Walk(objectives=OBJECTIVES)
-    walk.observers.held = walk.shared.budgets.held
-    walk.observers.held.limit = held_bytes
+    walk.observers.beside.held = walk.shared.budgets.held
+    walk.observers.beside.held.limit = held_bytes
     body = bytes(LIMITS.look_in_bytes + 1)
     head = (
         f"POST /v1/completions HTTP/1.1\r\nHost: pod\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
