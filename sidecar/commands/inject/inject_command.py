@@ -70,7 +70,7 @@ def inject(argv: Sequence[str]) -> int:
     objects = [one for document in given for one in document.objects]
     if known.out:
         steps = steps_in_order.forward(objects, done.later)
-        untold = [_UNTOLD.format(called=each) for step in steps for each in step.untold]
+        untold = [_ONLY_BY_SCRIPT.format(called=each) for step in steps for each in step.untold]
         sys.stderr.write(errors_text(f"{name}: {line}" for line in [*_NOT_UNDONE, *untold] if done.later))
         texts = steps_in_order.texts(given, steps, known.out, shlex.join(["sidecar", "inject", *argv]))
         return _write_folder(name, known.out, texts)
@@ -88,7 +88,7 @@ _NOT_UNDONE = (
     "these are steps, and `kubectl rollout undo` alone is not safe here: pods of before do not listen where traffic is led then",
     "the way back is `sidecar uninject --out=OTHER DIR/*/manifests.yaml`, and its steps",
 )
-_UNTOLD = "neither Argo CD nor Flux can tell when all pods of {called} are new, so DIR/apply.sh alone is written: it waits for them"
+_ONLY_BY_SCRIPT = "neither Argo CD nor Flux can tell when all pods of {called} are new, so DIR/apply.sh alone is written: it waits for them"
 
 
 def _two_steps(name: str, argv: Sequence[str]) -> list[str]:

@@ -168,7 +168,7 @@ def _leads_to(one: Object, pods: Pods) -> bool:
 
 
 def _replaced(one: Object) -> Iterator[str]:
-    """A command that ends when no pod without a sidecar is behind this object, whoever makes them anew, and all are ready."""
+    """A command that ends when no pod without a sidecar is behind this object, if a rollout or a person makes them anew, and all are ready."""
     chosen: Mapping[str, object] = selector_of(one)  # type: ignore[assignment]  # it selects
     labels = ",".join(f"{key}={value}" for key, value in chosen.items())
     runs = f"{_place(one)} --field-selector=status.phase!=Failed,status.phase!=Succeeded"

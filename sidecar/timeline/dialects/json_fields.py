@@ -75,7 +75,7 @@ def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
 
 _STRANGE = msgspec.json.Decoder(dict[str, Any] | list[Any])
 _NAMES_AN_ERROR = re.compile(r"error|exception|^(fault|failure|errmsg|detail)$")
-_FAILED = ("error", "failed", "failure")
+_ERROR_WORDS = ("error", "failed", "failure")
 _ERROR_STATUSES = range(400, 600)
 _NO_MORE_THAN_A_MESSAGE = {"message", "msg", "code", "status", "path", "requestid", "timestamp"}
 
@@ -98,7 +98,7 @@ def _is_error(said: object) -> bool:
     statuses = [named.get(name) for name in ("status", "statuscode", "code")]
     return (
         any(value and _NAMES_AN_ERROR.search(name) for name, value in named.items())
-        or any(named.get(name) in _FAILED for name in ("object", "type", "status"))
+        or any(named.get(name) in _ERROR_WORDS for name in ("object", "type", "status"))
         or any(type(status) is int and status in _ERROR_STATUSES for status in statuses)
         or named.get("success") is False
         or (bool(named.get("message") or named.get("msg")) and named.keys() <= _NO_MORE_THAN_A_MESSAGE)

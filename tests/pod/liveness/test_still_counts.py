@@ -9,7 +9,7 @@ from tests.pod.liveness.silent_engine import Engine
 
 NEVER = float("-inf")
 STILL_SECONDS = EXCUSE * BATCH_SECONDS
-"""Where what a prompt costs is known."""
+"""The silence that is excused while the cost of a prompt is known."""
 
 
 class Counting(Engine):
