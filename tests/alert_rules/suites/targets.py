@@ -49,6 +49,15 @@ def every(seconds: int) -> Suite:
         scenario.alerts(third + 0.5, DOWN_OF_SOME)
         scenario.alerts(19.5, DOWN_OF_SOME)
 
+    @suite.scenario(10, 10)
+    def two_pods_of_two(scenario: Scenario) -> None:
+        """Pages, and no ticket beside them: that each of them answered a minute ago does not excuse the other."""
+        of(up(1, 0), up(1, 0, pod="engine-1"))(scenario)
+
+        firing = f'count by (severity) (ALERTS{{namespace="{scenario.name}",alertstate="firing"}})'
+        for minute in (third + 0.25, third + 0.5, 20):
+            scenario.yields(firing, minute, ("", {"severity": "page"}, 2))
+
     return suite
 
 
@@ -120,12 +129,6 @@ TARGETS.cases(
         "On purpose: nothing.",
         of(up(1, None), owned("Deployment", "llama"), wanted("Deployment", "llama", 2, 0)),
         {26: "", 40: ""},
-    ),
-    (
-        "a Deployment that was scaled to none and deleted",
-        "Nothing.",
-        of(up(1, None), owned("Deployment", "llama"), gauge("kube_deployment_spec_replicas", 2, 0, **_PLATFORM, deployment="llama")),
-        {40: ""},
     ),
     (
         "a workload that is deleted while it wants pods",
@@ -211,6 +214,12 @@ TARGETS.cases(
         of(up(1, None, None), owned("Deployment", "llama", 1, None, None), wanted("Deployment", "llama", 1, 0, 1)),
         {30: "", 39: "", 42: ABSENT},
     ),
+    (
+        "a Deployment that is scaled to none and then deleted",
+        "Nothing.",
+        of(up(1, None, None), owned("Deployment", "llama", 1, None, None), wanted("Deployment", "llama", 1, 0, None)),
+        {29: "", 50: ""},
+    ),
 )
 
 
@@ -220,6 +229,16 @@ def a_date_in_a_name(scenario: Scenario) -> None:
     up(1, None, job="llama-20261201")(scenario)
 
     scenario.alerts(26, UNKNOWN, job="llama-20261201")
+
+
+@TARGETS.scenario(10, 10, 2, 8)
+def a_scrape_that_fails_after_a_gap(scenario: Scenario) -> None:
+    """Prometheus was away: two scrapes since then are not three."""
+    up(1, None, 0, 1)(scenario)
+
+    for minute in (21, 22):
+        scenario.alerts(minute, UNKNOWN)
+    scenario.alerts(24)
 
 
 # --- never scraped ---------------------------------------------------------------------------------------------------------

@@ -123,7 +123,6 @@ def target_alerts(bases: Bases) -> tuple[tuple[Alert, ...], tuple[Alert, ...]]:
               {WANTED.name}
               or last_over_time({WANTED.name}[1d]) == 0
               or last_over_time({SEEN.name}{{workload=~"Job/.+"}}[1d])
-              or last_over_time({SEEN.name}[1d]) and on ({_WORKLOAD}) {SEEN.name}
             )
             """,
             "{{ $labels.job }}: no sidecar is scraped any more, and nothing says whether that is on purpose",
