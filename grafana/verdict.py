@@ -26,7 +26,7 @@ BURNS = ((1.0, WARN), (10.0, RED))
 """Colours of a burn rate: beyond what the target allows, and beyond what pages."""
 _ANY = 'phase=~".+"'
 """A matcher that says: the phase is left out on purpose."""
-_BEGAN = "llm_incident_began_timestamp_seconds"
+_AGE = "llm_incident_age_seconds"
 _BOARDS: Mapping[str, tuple[str, ...]] = {
     "llm-queue": (Blame.QUEUE.value, Blame.PREFILL.value, Blame.FIRST_TOKEN.value),
     "llm-stream": (Blame.DECODE.value, Blame.STREAM.value),
@@ -153,17 +153,17 @@ def _waited_in() -> str:
 
 def _age() -> str:
     """Seconds since the first pod's incident of that phase began; of any phase, where no pod says that one."""
-    of_any = f'{_BEGAN}{{{_ANY},cause=~".+"}}'
+    of_any = f'{_AGE}{{{_ANY},cause=~".+"}}'
     matcher = f"{{{_ANY}}}"
     by_phase = (
         f"sum by ({WHO}) (group by ({WHO}, phase) ({_leading(matcher)})"
-        f" * on ({ENGINE_LABELS}, phase) group_left () min by ({ENGINE_LABELS}, phase) ({of_any}))"
+        f" * on ({ENGINE_LABELS}, phase) group_left () max by ({ENGINE_LABELS}, phase) ({of_any}))"
     )
     by_any = (
         f"sum by ({WHO}) (group by ({WHO}) ({_share(matcher)})"
-        f" * on ({ENGINE_LABELS}) group_left () min by ({ENGINE_LABELS}) ({of_any}))"
+        f" * on ({ENGINE_LABELS}) group_left () max by ({ENGINE_LABELS}) ({of_any}))"
     )
-    return f"time() - ({by_phase} or {by_any})"
+    return f"{by_phase} or {by_any}"
 
 
 def _severity() -> str:
@@ -261,8 +261,8 @@ def pods_table(*, width: int, height: int) -> Panel:
     )
     told = "phase, cause, dashboard"
     # For an instant a pod may have two: the root has changed, and the series of before is not stale yet.
-    present = f"topk by ({POD_LABELS}) (1, min by ({POD_LABELS}, phase, cause) ({_BEGAN}))"
-    began = f"min by ({POD_LABELS}, {told}) ({_with_board(present)})"
+    present = f"bottomk by ({POD_LABELS}) (1, max by ({POD_LABELS}, phase, cause) ({_AGE}))"
+    age = f"max by ({POD_LABELS}, {told}) ({_with_board(present)})"
     return Panel(
         Kind.TABLE,
         "Pods, worst first",
@@ -273,7 +273,7 @@ def pods_table(*, width: int, height: int) -> Panel:
         (
             Query(f"{missed} / {allowed} >= 0", "burn", colours=BURNS, decimals=1),
             Query(
-                f"time() - (group by ({whose}) ({missed} > 0) * on ({POD_LABELS}) group_left ({told}) {began})",
+                f"group by ({whose}) ({missed} > 0) * on ({POD_LABELS}) group_left ({told}) {age}",
                 "age",
                 unit=AGE,
                 decimals=0,

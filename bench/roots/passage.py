@@ -20,10 +20,10 @@ from sidecar.objectives.objective import Objective
 MISSES, REQUESTS, ALLOWED = "llm_slo_misses_total", "llm_slo_requests_total", "llm_slo_allowed_misses_total"
 ROOTS, BLAMED = "llm_slo_root_misses_total", "llm_slo_blamed_misses_total"
 CAUSES, UNDECIDED = "llm_slo_root_cause_misses_total", "llm_slo_undecided_misses"
-EVIDENCE, BEGAN = "llm_evidence_ratio", "llm_incident_began_timestamp_seconds"
+EVIDENCE, AGE = "llm_evidence_ratio", "llm_incident_age_seconds"
 COST, COST_LOW, COST_HIGH = "llm_engine_cost_ratio", "llm_engine_cost_ratio_low", "llm_engine_cost_ratio_high"
 NAMES = frozenset(
-    (*(MISSES, REQUESTS, ALLOWED, ROOTS, BLAMED, CAUSES, UNDECIDED), *(EVIDENCE, BEGAN, COST, COST_LOW, COST_HIGH))
+    (*(MISSES, REQUESTS, ALLOWED, ROOTS, BLAMED, CAUSES, UNDECIDED), *(EVIDENCE, AGE, COST, COST_LOW, COST_HIGH))
 )
 """Series that are sampled."""
 

@@ -15,7 +15,7 @@ from bench.incidents.world import KIND_WORLD, Mode, World
 from bench.roots.cache import Cache
 from bench.roots.growth import Growth, by, values_of
 from bench.roots.passage import (
-    BEGAN,
+    AGE,
     BLAMED,
     CAUSES,
     COST,
@@ -180,8 +180,8 @@ def _now(columns: Columns, at: int) -> str:
     for part, value in _values(columns, COST, ("part",), at):
         words.append(f"{part[0]} cost {value:.2f}" + (f" [{low[part]:.2f} {high[part]:.2f}]" if part in low else ""))
     words += [
-        f"incident {phase}:{cause} since {value:.0f}"
-        for (phase, cause), value in _values(columns, BEGAN, ("phase", "cause"), at)
+        f"incident {phase}:{cause} for {value:.0f} s"
+        for (phase, cause), value in _values(columns, AGE, ("phase", "cause"), at)
     ]
     return ", ".join(words)
 

@@ -46,7 +46,7 @@ from sidecar.history.incident_log import IncidentLog
 from sidecar.history.ring import PERIOD_SECONDS, History
 from sidecar.history.slices import Sliced, run_sliced
 from sidecar.logs.placement import placement_of
-from sidecar.metrics.catalogue import DROPPED_TOTAL, SCRAPE_AGE_SECONDS, SCRAPES_TOTAL
+from sidecar.metrics.catalogue import DROPPED_TOTAL, SCRAPE_AGE_SECONDS, SCRAPES_TOTAL, SIDECAR_TIME_SECONDS
 from sidecar.metrics.declaration import Profile
 from sidecar.metrics.exposition import Pages
 from sidecar.metrics.negotiation import accepts_gzip
@@ -121,6 +121,7 @@ class AdminListener:
         self._metrics = metrics
         self._clock = clock
         self._pages = Pages(metrics, profile)
+        metrics.before_scrape(lambda _at: metrics.gauge(SIDECAR_TIME_SECONDS).child().set(unix()))
         self._history = History(metrics, at=clock())
         ring = AccountRing(0) if accounts is None else accounts
         slowest = SlowestQuestion(ring)

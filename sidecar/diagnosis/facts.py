@@ -146,8 +146,8 @@ def _verdict(windows: Windows, window: Growth, who: LaneObjective) -> Verdict | 
         undecided=undecided,
         causes=_causes(window, who.model),
         waited_in={phase: count / sum(split.values()) for phase, count in split.items()},
-        began=_by_root(windows, c.INCIDENT_BEGAN_TIMESTAMP_SECONDS, min),
-        shown=_by_root(windows, c.INCIDENT_SHOWN_TIMESTAMP_SECONDS, max),
+        began=_by_root(windows, c.INCIDENT_AGE_SECONDS, min),
+        shown=_by_root(windows, c.INCIDENT_SHOWN_AGE_SECONDS, max),
         confidences=_by_root(windows, c.INCIDENT_CONFIDENCE_RATIO, min),
         sizes=_sizes(windows),
     )

@@ -117,7 +117,7 @@ def peaks(fleet: Fleet, window_seconds: float) -> dict[str, str]:
 
 def _gauge(gauge: GaugeSeries, fleet: Fleet) -> str:
     of = f"{gauge.metric.name}{{{fleet.of()}}}"
-    value = f"avg_over_time({of}[1m])" if gauge.minute else of
+    value = f"avg_over_time({of}[1m])" if gauge.minute else f"(timestamp({of}) - {of})" if gauge.age else of
     return f"{gauge.reduce} by ({', '.join(gauge.labels)}) ({value})"
 
 

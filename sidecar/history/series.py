@@ -88,6 +88,8 @@ class GaugeSeries:
     """The mean of the last minute is used instead of the value now."""
     peak: bool = False
     """Its highest value within the long window is known too. Only for a gauge without labels."""
+    age: bool = False
+    """An age, which is read as the Unix time at which it was 0: of this process's clock, or of Prometheus'."""
     diagnosed: bool = True
     """The diagnosis reads it, so that Prometheus is asked for it too; else only the runbooks do."""
 
@@ -104,8 +106,8 @@ GAUGE_SERIES = (
     GaugeSeries(c.ENGINE_TRAFFIC_SEEN_RATIO, reduce="min"),
     GaugeSeries(c.WITHOUT_PROXY, reduce="min"),
     GaugeSeries(c.SLO_UNDECIDED_MISSES, _OBJECTIVE, "sum"),
-    GaugeSeries(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS, ("phase", "cause"), "min"),
-    GaugeSeries(c.INCIDENT_SHOWN_TIMESTAMP_SECONDS, ("phase", "cause")),
+    GaugeSeries(c.INCIDENT_AGE_SECONDS, ("phase", "cause"), "min", age=True),
+    GaugeSeries(c.INCIDENT_SHOWN_AGE_SECONDS, ("phase", "cause"), age=True),
     GaugeSeries(c.INCIDENT_CONFIDENCE_RATIO, ("phase", "cause"), "min"),
     GaugeSeries(c.INCIDENT_SIZE_RATIO, ("phase", "cause", "per")),
     GaugeSeries(c.INCIDENT_SIZE_RATIO_LOW, ("phase", "cause", "per")),

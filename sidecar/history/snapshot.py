@@ -11,6 +11,7 @@ from operator import itemgetter
 from sidecar.history.growth import Growth, Labels, Total
 from sidecar.history.series import GAUGE_SERIES, GROWTH_SERIES, GaugeSeries
 from sidecar.history.slices import Sliced
+from sidecar.metrics.catalogue import SIDECAR_TIME_SECONDS
 from sidecar.metrics.children import GaugeChild, HistogramChild
 from sidecar.metrics.declaration import Counter, Histogram, Metric
 from sidecar.metrics.registry import Family, Metrics
@@ -52,8 +53,9 @@ def take(metrics: Metrics, at: float, before: Snapshot | None = None) -> Sliced[
             family = metrics.counter(series.metric)
             children[name] = [(labels, child.value) for labels, child in family.children.items()]
     gauges: dict[str, Mapping[Labels, float]] = {}
+    unix = metrics.gauge(SIDECAR_TIME_SECONDS).child().value
     for gauge in GAUGE_SERIES:
-        values = _reduced(metrics.gauge(gauge.metric), gauge)
+        values = _reduced(metrics.gauge(gauge.metric), gauge, unix)
         gauges[gauge.metric.name] = shared(values, known.gauges.get(gauge.metric.name, {}))
     counters: dict[str, Mapping[Labels, float]] = {}
     for series in GROWTH_SERIES:
@@ -127,11 +129,14 @@ def _totals(family: Family[HistogramChild], known: Mapping[Labels, Total]) -> di
     return found
 
 
-def _reduced(family: Family[GaugeChild], series: GaugeSeries) -> dict[Labels, float]:
+def _reduced(family: Family[GaugeChild], series: GaugeSeries, unix: float | None) -> dict[Labels, float]:
     key_of, found = _key_of(_names(series.metric), series.labels), dict[Labels, list[float]]()
     for labels, child in family.children.items():
-        if child.value is not None:
-            found.setdefault(key_of(labels), []).append(child.value)
+        value = child.value
+        if series.age and value is not None:
+            value = None if unix is None else unix - value
+        if value is not None:
+            found.setdefault(key_of(labels), []).append(value)
     return {key: REDUCE[series.reduce](values) for key, values in found.items()}
 
 

@@ -631,17 +631,17 @@ EVIDENCE_RATIO = Gauge(
     " value is learned while no objective burns: an estimate. Absent while unknown.",
     (Label("cause", RATIO_CAUSES),),
 )
-INCIDENT_BEGAN_TIMESTAMP_SECONDS = Gauge(
-    "llm_incident_began_timestamp_seconds",
-    "Unix time at which the present incident of this pod began: misses above the budget, with this leading root or, where"
+INCIDENT_AGE_SECONDS = Gauge(
+    "llm_incident_age_seconds",
+    "Seconds since the present incident of this pod began: misses above the budget, with this leading root or, where"
     " none leads, the one with most of the misses or the reason for which it is not known. Absent while there is none.",
     (ROOT_PHASE, ROOT_CAUSE),
     together=ROOTS,
     used=1,  # one at a time
 )
-INCIDENT_SHOWN_TIMESTAMP_SECONDS = Gauge(
-    "llm_incident_shown_timestamp_seconds",
-    "Unix time at which a miss last showed the root of the present incident by evidence of its own. Misses after it only wait behind what the"
+INCIDENT_SHOWN_AGE_SECONDS = Gauge(
+    "llm_incident_shown_age_seconds",
+    "Seconds since a miss last showed the root of the present incident by evidence of its own. Misses after it only wait behind what the"
     " root left, or have another root. Absent without an incident, and while its root is not known.",
     (ROOT_PHASE, ROOT_CAUSE),
     together=ROOTS,
@@ -650,7 +650,7 @@ INCIDENT_SHOWN_TIMESTAMP_SECONDS = Gauge(
 INCIDENT_CONFIDENCE_RATIO = Gauge(
     "llm_incident_confidence_ratio",
     "Share, 0 to 1, that the phase of the present incident's root has in the decided misses of this pod, mostly of the minute before"
-    " llm_incident_shown_timestamp_seconds, whose value it keeps. Absent without an incident, and while its root is not known.",
+    " llm_incident_shown_age_seconds, whose value it keeps. Absent without an incident, and while its root is not known.",
     (ROOT_PHASE, ROOT_CAUSE),
     together=ROOTS,
     used=1,
@@ -767,6 +767,9 @@ CONFIG_LAST_RELOAD_SUCCESSFUL = Gauge(
 CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS = Gauge(
     "llm_sidecar_config_last_reload_success_timestamp_seconds",
     "Unix time, in seconds, of the last successful load of the config.",
+)
+SIDECAR_TIME_SECONDS = Gauge(
+    "llm_sidecar_time_seconds", "Unix time by the clock of this pod. sidecar doctor compares it with Prometheus' clock."
 )
 READY = Gauge("llm_sidecar_ready", "1 while /-/ready answers 200, else 0.")
 WITHOUT_PROXY = Gauge(
@@ -915,7 +918,7 @@ LEAN: tuple[Metric, ...] = (
     *(ENGINE_TRAFFIC_SEEN_RATIO, ENGINE_REPORT_AGREEMENT_RATIO),
     *(SLO_REQUESTS_TOTAL, SLO_MISSES_TOTAL, SLO_ALLOWED_MISSES_TOTAL, SLO_BLAMED_MISSES_TOTAL),
     *(SLO_ROOT_MISSES_TOTAL, SLO_ROOT_CAUSE_MISSES_TOTAL),
-    *(INCIDENT_BEGAN_TIMESTAMP_SECONDS, INCIDENT_CONFIDENCE_RATIO, INCIDENT_SIZE_RATIO),
+    *(INCIDENT_AGE_SECONDS, INCIDENT_CONFIDENCE_RATIO, INCIDENT_SIZE_RATIO),
     *(SIDECAR_BUILD_INFO, EVENT_LOOP_CHECKS_TOTAL, TIMED_READS_TOTAL, CONFIG_LAST_RELOAD_SUCCESSFUL),
     *(DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL),
     # read by autoscaling (docs/scaling.md)
@@ -923,7 +926,8 @@ LEAN: tuple[Metric, ...] = (
     # read by the gate of a rollout
     *(ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, GOOD_REQUESTS_TOTAL),
     # one series each, or two: what runs, what changed, and what a header took out of the lanes
-    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, WITHOUT_PROXY, VERIFY_PROBES_TOTAL),
+    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, SIDECAR_TIME_SECONDS, WITHOUT_PROXY),
+    VERIFY_PROBES_TOTAL,
     # what has grown beside the root, for a person
     EVIDENCE_RATIO,
 )

@@ -60,7 +60,7 @@ class Roots:
     def __init__(self, metrics: Metrics, evidence: Evidence, *, by_spans: bool = False) -> None:
         self._evidence = evidence
         self.unix_of: Callable[[float], float] | None = None
-        """Unix time of an instant; None: no instant of an incident is exported, and none is written down."""
+        """Unix time of an instant; None: no incident is written down."""
         self.incidents = IncidentLog()
         self._reader = PodReader(metrics, by_spans=by_spans)
         self._pod = Pod()
@@ -88,8 +88,8 @@ class Roots:
         self._causes = metrics.counter(c.SLO_ROOT_CAUSE_MISSES_TOTAL)
         self._undecided = metrics.gauge(c.SLO_UNDECIDED_MISSES)
         self._ratios = metrics.gauge(c.EVIDENCE_RATIO)
-        self._began = metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS)
-        self._shown = metrics.gauge(c.INCIDENT_SHOWN_TIMESTAMP_SECONDS)
+        self._age = metrics.gauge(c.INCIDENT_AGE_SECONDS)
+        self._shown = metrics.gauge(c.INCIDENT_SHOWN_AGE_SECONDS)
         self._confidence = metrics.gauge(c.INCIDENT_CONFIDENCE_RATIO)
         self._size = tuple(
             metrics.gauge(one) for one in (c.INCIDENT_SIZE_RATIO, c.INCIDENT_SIZE_RATIO_LOW, c.INCIDENT_SIZE_RATIO_HIGH)
@@ -212,7 +212,7 @@ class Roots:
         """Put the causes of all models that are known by now on the page at 0."""
         self._causes.begin()
 
-    def set_gauges(self) -> None:
+    def set_gauges(self, at: float) -> None:
         """Set the values that are computed at scrape time."""
         for child in self._undecided.children.values():
             child.set(0)
@@ -221,21 +221,20 @@ class Roots:
         for cause in c.EVIDENCE_RATIO.labels[0].values:
             factor = next((each for name, each in self.decision.signs.grown.items() if name == cause), None)
             self._ratios.child(cause).set(None if factor is None else factor.value)
-        self._set_incident()
+        self._set_incident(at)
 
-    def _set_incident(self) -> None:
+    def _set_incident(self, at: float) -> None:
         """Set what is told of the incident: one root at a time."""
-        for family in (self._began, self._shown, self._confidence, *self._size):
+        for family in (self._age, self._shown, self._confidence, *self._size):
             for child in family.children.values():
                 child.set(None)
         root, began_at = self.incident.root, self.incident.began_at
         if root is None or began_at is None:
             return
         shown, size = self.incident.shown, self.incident.size
-        if self.unix_of is not None:
-            self._began.child(*root).set(self.unix_of(began_at))
-            self._shown.child(*root).set(None if shown is None else self.unix_of(shown.at))
+        self._age.child(*root).set(at - began_at)
         if shown is not None:
+            self._shown.child(*root).set(at - shown.at)
             self._confidence.child(*root).set(shown.confidence)
         if size is not None:
             for family, value in zip(self._size, size.ratio, strict=True):

@@ -439,7 +439,7 @@ class Slo:
 
     def _set_gauges(self, at: float) -> None:
         self.tick(at)
-        self._contained(self.roots.set_gauges)
+        self._contained(self.roots.set_gauges, at)
         self._metrics.info(c.BASELINE_INFO, self.came, str(self.learning.provisional).lower())
         self._begin_at_zero()
         for child in self._overdue.children.values():

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
@@ -100,6 +101,13 @@ class Scenario:
         parts = ["_" if values[0] is None else _number(values[0])]
         parts += [_unseen(steps) if value is None else _run(value, 0, steps) for steps, value in each]
         self._add(metric, pod, labels, parts)
+
+    def since(self, metric: str, began_seconds: float, *, pod: str = POD, **labels: str) -> None:
+        """An age, which is scraped from this second of the scenario on."""
+        before = ceil(began_seconds / self.step_seconds)
+        left = 1 + sum(steps for steps, _ in self._each([None])) - before
+        age = before * self.step_seconds - began_seconds
+        self._add(metric, pod, labels, [_unseen(before), _run(age, self.step_seconds, left)])
 
     # --- what comes of it ------------------------------------------------------------------------------------------------
 

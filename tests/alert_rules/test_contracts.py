@@ -161,7 +161,7 @@ def test_the_question_for_a_latency_asks_for_either_form_of_a_histogram() -> Non
 
 LATER = {
     "llm_engine_up": "unknown before the first check",
-    "llm_incident_began_timestamp_seconds": "absent without an incident",
+    "llm_incident_age_seconds": "absent without an incident",
     "llm_incident_confidence_ratio": "as above",
     "llm_incident_size_ratio": "as above",
     "llm_engine_kv_cache_usage_ratio": "the engine's own gauge: absent while it does not tell",

@@ -59,7 +59,18 @@ FUNCTIONS_OF_2_42 = {
         "scalar",
         "vector",
     ),
-    *("sum_over_time", "changes", "resets", "present_over_time", "time", "absent", "round", "hour", "minute"),
+    *(
+        "sum_over_time",
+        "changes",
+        "resets",
+        "present_over_time",
+        "time",
+        "timestamp",
+        "absent",
+        "round",
+        "hour",
+        "minute",
+    ),
     *("year", "month", "day_of_month", "floor", "label_join"),
 }
 """Those of 2.42 that mean the same in 3.x (histogram_fraction does not, holt_winters has another name)."""

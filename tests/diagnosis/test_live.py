@@ -73,8 +73,9 @@ def test_a_root_is_read_with_its_share_its_place_its_size_and_since_when() -> No
     """Prefill broke, and the requests waited in queue: the counters say both, and nothing is decided here."""
     life = Life()
     life.minutes(15)
-    life.metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
-    life.metrics.gauge(c.INCIDENT_SHOWN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_120.0)
+    life.metrics.gauge(c.INCIDENT_AGE_SECONDS).child("prefill", "uncached").set(300.0)
+    life.metrics.gauge(c.INCIDENT_SHOWN_AGE_SECONDS).child("prefill", "uncached").set(180.0)
+    life.metrics.gauge(c.SIDECAR_TIME_SECONDS).child().set(1_790_000_300.0)
     life.metrics.gauge(c.INCIDENT_CONFIDENCE_RATIO).child("prefill", "uncached").set(0.93)
     life.metrics.gauge(c.INCIDENT_SIZE_RATIO).child("prefill", "uncached", "request").set(5.2)
     life.metrics.gauge(c.EVIDENCE_RATIO).child("uncached").set(4.8)

@@ -16,8 +16,6 @@ from tests.support.backfilled import backfilled, sample_line
 EPOCH = 1_767_225_600
 """2026-01-01 00:00:00 UTC: when a recording begins."""
 SHOWN_SECONDS = 1500
-INSTANTS = frozenset({"llm_incident_began_timestamp_seconds", STARTED})
-"""Series whose values are instants of the recording's own time."""
 
 
 def recording(name: str) -> Recording:
@@ -30,7 +28,7 @@ def lines(one: Recording) -> Iterator[str]:
     for name, labels, column in sorted(one.series, key=lambda series: series[0]):
         for step, value in enumerate(column):
             if value is not None:
-                shifted = value + EPOCH if name in INSTANTS else value
+                shifted = value + EPOCH if name == STARTED else value
                 yield sample_line(name, labels, shifted, EPOCH + step * STEP_SECONDS)
 
 

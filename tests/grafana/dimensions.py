@@ -46,6 +46,7 @@ UNIT = {
 """The one unit of Grafana's in which each is drawn."""
 
 _EXACT: dict[str, Dimension] = {
+    "llm_incident_age_seconds": {"age": 1},
     "llm_prefill_expected_seconds_total": {"expected": 1},
     "llm_slo_allowed_misses_total": {"allowed": 1},
     "llm_token_deadlines_total": {"event": 1},

@@ -345,8 +345,8 @@ def joins_right(dashboard: Json) -> Complaints:
                 pods = {"cluster", "namespace", "pod"} <= below
                 if str(node.op) == "count" and not pods and not _is_values_of_a_label(inner(node.expr)):
                     yield f"{where(panel, target)}: what is counted are not pods"
-                if str(node.op) == "topk" and _too_many_compete(below, grouping(node)):
-                    yield f"{where(panel, target)}: topk lets lanes compete with each other"
+                if str(node.op) in {"topk", "bottomk"} and _too_many_compete(below, grouping(node)):
+                    yield f"{where(panel, target)}: {node.op} lets lanes compete with each other"
             if isinstance(node, promql.BinaryExpr) and not is_scalar(node.lhs) and not is_scalar(node.rhs):
                 yield from (f"{where(panel, target)}: {one}" for one in _badly_joined(node))
 

@@ -25,23 +25,23 @@ def _lines() -> Iterator[str]:
         yield sample_line("llm_slo_misses_total", asked, step, BEGAN_AT + step * STEP_SECONDS)
     for phase, cause in (("prefill", "prefill_cost"), ("decode", "decode_cost")):
         root = TARGET | {"phase": phase, "cause": cause}
-        yield sample_line("llm_incident_began_timestamp_seconds", root, BEGAN_AT, BEGAN_AT + 19 * STEP_SECONDS)
+        yield sample_line("llm_incident_age_seconds", root, 19 * STEP_SECONDS, BEGAN_AT + 19 * STEP_SECONDS)
 
 
-_AGE_SECONDS = 19 * STEP_SECONDS + 1.0
-"""Age of the incident when the table is asked."""
+_AGE_SECONDS = 19 * STEP_SECONDS
+"""Age of the incident as it was scraped last, a second before the table is asked."""
 
 
 def test_a_pod_whose_root_changes_has_one_row(tmp_path: Path) -> None:
     """Two series say when its incident began, until the former is stale: the table shows one of them and does not fail."""
     table = next(one for one in panels(board("llm-anatomy")) if one["title"] == "Pods, worst first")
-    expr = next(one["expr"] for one in table["targets"] if "llm_incident_began" in one["expr"])
+    expr = next(one["expr"] for one in table["targets"] if "llm_incident_age" in one["expr"])
     for name in ("cluster", "namespace", "pod", "model", "lane", "prompt_bucket"):
         expr = expr.replace(f"${name}", ".*")
     lines = sorted(_lines(), key=lambda line: line.split("{")[0])
 
     with backfilled(tmp_path, lines) as url:
-        at = urllib.parse.urlencode({"query": expr, "time": BEGAN_AT + _AGE_SECONDS})
+        at = urllib.parse.urlencode({"query": expr, "time": BEGAN_AT + _AGE_SECONDS + 1})
         with urllib.request.urlopen(f"{url}/api/v1/query?{at}", timeout=10) as answer:
             result = json.load(answer)["data"]["result"]
 

@@ -43,11 +43,13 @@ def of_a_pod(engine: dict[str, str], pod: str, *, hit: bool) -> Iterator[str]:
         yield from constant("pod:llm_slo:increase2m", own | {"objective": "ttft", "of": what}, number)
     if not hit:
         return
-    began = {name: value for name, value in own.items() if name != "model"} | {
+    incident = {name: value for name, value in own.items() if name != "model"} | {
         "phase": "decode",
         "cause": "decode_cost",
     }
-    yield from constant("llm_incident_began_timestamp_seconds", began, LOOKED_AT - BEGAN_SECONDS)
+    for step in range(STEPS + 1):
+        age = BEGAN_SECONDS - step * STEP_SECONDS
+        yield sample_line("llm_incident_age_seconds", incident, age, LOOKED_AT - step * STEP_SECONDS)
     for lane in LANES:
         who = own | {"lane": lane, "objective": "ttft"}
         yield from counter("llm_slo_root_cause_misses_total", who | {"phase": "decode", "cause": "decode_cost"}, 0.3)

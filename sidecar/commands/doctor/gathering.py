@@ -26,7 +26,7 @@ from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.replies import Answer
 from sidecar.engines.probe.where import http_url, unix_path
-from sidecar.metrics.catalogue import SIDECAR_BUILD_INFO
+from sidecar.metrics.catalogue import SIDECAR_BUILD_INFO, SIDECAR_TIME_SECONDS
 from sidecar.metrics.vocabulary import DOCTOR_AGENT, LONGEST_SCRAPE_INTERVAL_SECONDS, WHOLE_PAGE
 
 
@@ -41,6 +41,7 @@ QUERIES = {
     "sidecars": f"process_start_time_seconds {_OF_SIDECARS}",
     "falling_starts": f"resets(process_start_time_seconds[1h]) > 1 {_OF_SIDECARS}",
     "scraped_at": f"timestamp(process_start_time_seconds) {_OF_SIDECARS}",
+    "ahead": f"{SIDECAR_TIME_SECONDS.name} - timestamp({SIDECAR_TIME_SECONDS.name})",
 }
 """Name of a question to Prometheus to its query. A start time falls once if the clock was set back; again and again if two processes
 write one series."""

@@ -147,7 +147,7 @@ class Link(Enum):
     )
     CLOCK = (
         "clock",
-        "Do the clocks of sidecar, Prometheus and Alertmanager agree?",
+        "Do the clocks of all pods, Prometheus and Alertmanager agree?",
         "--prometheus.url",
         "Ages and windows are wrong; alerts end at once, or never.",
     )

@@ -58,14 +58,14 @@ def dear_prompts(scenario: Scenario) -> None:
     sized(scenario, 1.9, cause="prefill_cost", per="token", pod="engine-1")
     for pod, sure in (("engine-0", 0.91), ("engine-1", 0.88)):
         scenario.shows("llm_incident_confidence_ratio", sure, phase="prefill", cause="prefill_cost", pod=pod)
-    scenario.shows("llm_incident_began_timestamp_seconds", None, 37_000, phase="prefill", cause="prefill_cost")
+    scenario.since("llm_incident_age_seconds", 400, phase="prefill", cause="prefill_cost")
 
     told(
         scenario,
         12,
         "LLMPrefillBurn page",
-        "prefill (prefill_cost 2.2x) since 10:16 UTC: lane interactive of small",
-        f"Phase prefill: prefill costs 2.2x the usual; it began at 10:16 UTC. TTFT: 216 of 360 requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT} Confidence high: 88 %.{STEP_OF_PREFILL}",
+        "prefill (prefill_cost 2.2x) since 00:06 UTC: lane interactive of small",
+        f"Phase prefill: prefill costs 2.2x the usual; it began at 00:06 UTC, 5 min ago. TTFT: 216 of 360 requests in 1 min missed ({HALF}).{DEAR_PROMPTS_WAIT} Confidence high: 88 %.{STEP_OF_PREFILL}",
         cause="prefill_cost",
         confidence="0.88",
     )
@@ -79,9 +79,7 @@ def a_latency_beside_its_threshold_with_long_names(scenario: Scenario) -> None:
         lane(scenario, *spans, model=model, pod=name)
         causes(scenario, *spans, model=model, pod=name)
         sized(scenario, 2.2, cause="prefill_cost", per="token", pod=name)
-        scenario.shows(
-            "llm_incident_began_timestamp_seconds", None, 380, phase="prefill", cause="prefill_cost", pod=name
-        )
+        scenario.since("llm_incident_age_seconds", 380, phase="prefill", cause="prefill_cost", pod=name)
         for bucket, threshold in (("512-4k", 1.5), ("64k+", 48)):
             of = {"lane": LANE, "objective": "ttft", "prompt_bucket": bucket}
             scenario.shows("llm_slo_threshold_seconds", threshold, pod=name, **of)
@@ -261,17 +259,15 @@ def roots_that_are_split(scenario: Scenario) -> None:
     lane(scenario, *spans)
     causes(scenario, *spans, unattributed="young")
     # The first pod has misses of several roots, and its incident is older.
-    scenario.shows("llm_incident_began_timestamp_seconds", None, 37_000, phase="queue", cause="load")
-    scenario.shows(
-        "llm_incident_began_timestamp_seconds", None, 37_300, phase="unattributed", cause="young", pod="engine-1"
-    )
+    scenario.since("llm_incident_age_seconds", 400, phase="queue", cause="load")
+    scenario.since("llm_incident_age_seconds", 415, phase="unattributed", cause="young", pod="engine-1")
 
     told(
         scenario,
         12,
         "LLMUnattributedBurn page",
-        "unattributed (young) since 10:16 UTC: lane interactive of small",
-        f"Phase unattributed: there is no baseline yet; it began at 10:16 UTC. {MISSED} Most waited in queue. The nearest root is queue with 45 %. First: Wait for two quiet minutes, or load a file of sidecar baseline export from a healthy pod.",
+        "unattributed (young) since 00:06 UTC: lane interactive of small",
+        f"Phase unattributed: there is no baseline yet; it began at 00:06 UTC, 5 min ago. {MISSED} Most waited in queue. The nearest root is queue with 45 %. First: Wait for two quiet minutes, or load a file of sidecar baseline export from a healthy pod.",
         cause="young",
         confidence="0.55",
     )
@@ -316,9 +312,7 @@ def one_pod_of_two(scenario: Scenario) -> None:
     sized(scenario, 2.5, phase="decode", cause="decode_cost", per="step", pod="engine-1")
     sized(scenario, 9, phase="decode", cause="decode_cost", per="token")
     scenario.shows("llm_incident_confidence_ratio", 0.86, phase="decode", cause="decode_cost", pod="engine-1")
-    scenario.shows(
-        "llm_incident_began_timestamp_seconds", None, 390, phase="decode", cause="decode_cost", pod="engine-1"
-    )
+    scenario.since("llm_incident_age_seconds", 390, phase="decode", cause="decode_cost", pod="engine-1")
 
     scenario.reads(
         9,
@@ -386,14 +380,12 @@ def a_lane_beside_an_odd_pod(scenario: Scenario) -> None:
         lane(scenario, Traffic(per_minute=30), broken("prefill", 0.34 - 0.01 * int(pod[-1]), 30), pod=pod, target=0.97)
         causes(scenario, Traffic(per_minute=30), broken("prefill", 0.3, 30), pod=pod)
         sized(scenario, 2.2, cause="prefill_cost", per="token", pod=pod)
-        scenario.shows(
-            "llm_incident_began_timestamp_seconds", None, 400, phase="prefill", cause="prefill_cost", pod=pod
-        )
+        scenario.since("llm_incident_age_seconds", 400, phase="prefill", cause="prefill_cost", pod=pod)
     other = Traffic(per_minute=300), broken("prefill", 1.0, 300)
     lane(scenario, *other, target=0.97)
     causes(scenario, *other, prefill="uncached")
     sized(scenario, 9, cause="prefill_cost", per="token")
-    scenario.shows("llm_incident_began_timestamp_seconds", None, 300, phase="prefill", cause="uncached")
+    scenario.since("llm_incident_age_seconds", 300, phase="prefill", cause="uncached")
 
     told(
         scenario,

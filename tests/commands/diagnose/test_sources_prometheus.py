@@ -18,6 +18,8 @@ from tests.support.backfilled import backfilled, sample_line, samples_of
 
 
 STEP_SECONDS = 15.0
+PODS_ARE_SLOW_SECONDS = 3600.0
+"""By which the clocks of both pods are behind Prometheus'."""
 PARTS = {
     ("queue", "router"): 0.2,
     ("queue", "prefill_queue"): 1.5,
@@ -34,9 +36,13 @@ class Written(Life):
         super().__init__()
         self.offset = ends_at - self.at - minutes * 60
         self.lines: list[str] = []
+        self.began_at: float | None = None
 
     def _pass(self, seconds: float, **told: Any) -> None:
         super()._pass(seconds, **told)
+        self.metrics.gauge(c.SIDECAR_TIME_SECONDS).child().set(self.at + self.offset - PODS_ARE_SLOW_SECONDS)
+        if self.began_at is not None:
+            self.metrics.gauge(c.INCIDENT_AGE_SECONDS).child("prefill", "uncached").set(self.at - self.began_at)
         for family in self.metrics.families:
             names = [label.name for label in family.metric.labels]
             for values, child in family.children.items():
@@ -66,7 +72,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ):
         life.metrics.gauge(metric).child("prefill", "uncached", "request").set(value)
     life.metrics.gauge(c.INCIDENT_CONFIDENCE_RATIO).child("prefill", "uncached").set(0.93)
-    life.metrics.gauge(c.INCIDENT_BEGAN_TIMESTAMP_SECONDS).child("prefill", "uncached").set(1_790_000_000.0)
+    life.began_at = life.at
     life.minutes(10, missing=0.5, queue=2.0, root="prefill", cause="uncached", certain=0.9, parts=PARTS)
     with backfilled(folder, life.lines) as url:
         yield url
@@ -81,7 +87,8 @@ def test_a_real_prometheus_tells_the_same_as_the_ring(prometheus: str) -> None:
     assert (found["namespace"], found["model"], found["lane"]) == ("llm", "llama", "chat")
     assert (found["phase"], found["cause"], found["first"]) == ("prefill", "uncached", "ttft")
     assert measured["verdicts"]["ttft"]["waited_in"] == {"queue": 1.0}
-    assert (found["job"], found["since_timestamp_seconds"]) == ("vllm", 1_790_000_000.0)
+    ten_minutes_ago = time.time() - 600  # noqa: TID251  Prometheus keeps wall-clock time
+    assert (found["job"], found["since_timestamp_seconds"]) == ("vllm", pytest.approx(ten_minutes_ago, abs=100))
     assert (found["confidence"], found["size"]) == (0.93, {"ratio": 2.0, "low": 1.8, "high": 2.2, "per": "request"})
     assert measured["verdicts"]["ttft"]["confidence"] == pytest.approx(0.9, rel=0.01)
     assert measured["evidence_ratios"] == {"uncached": 1.1}
@@ -126,6 +133,7 @@ class Page:
 
     def __init__(self, began_at: float) -> None:
         self.lines: list[str] = []
+        self.began_at: float | None = None
         self._at = began_at
         self._counts: defaultdict[str, float] = defaultdict(float)
 

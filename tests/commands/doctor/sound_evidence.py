@@ -147,6 +147,7 @@ def sound() -> Evidence:
             "sidecars": vector((TARGET, STARTED)),
             "falling_starts": vector(),
             "scraped_at": vector((TARGET, NOW - 3.0)),
+            "ahead": vector((TARGET, 0.02)),
             "kept": vector(
                 *(({"__name__": line.partition("{")[0].partition(" ")[0]}, 1.0) for line in PAGE.splitlines())
             ),

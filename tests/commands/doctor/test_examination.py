@@ -227,12 +227,22 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
         Link.DELIVERY,
         "failed by slack",
     ),
-    "dead runbook": (opened("runbooks/LLMQueueBurn", NO_ANSWER), Link.RUNBOOKS, "1 of 30"),
+    "dead runbook": (opened("runbooks/LLMQueueBurn", NO_ANSWER), Link.RUNBOOKS, "1 of 31"),
     "lean beside dashboards": (lean_beside_dashboards, Link.DASHBOARDS, "2 panels of 1 dashboards"),
     "lean beside rules": (lean_beside_rules, Link.RULES, "1 rules read what it leaves out: OurSlowTokens"),
     "dead dashboards": (opened("grafana", NO_ANSWER), Link.DASHBOARDS, "--grafana-base"),
     "unknown dashboard": (opened("uid/llm-fleet", Reply("", 404)), Link.DASHBOARDS, "llm-fleet"),
     "clock": (ahead, Link.CLOCK, "differ by 120 s"),
+    "clock of one pod": (
+        prometheus("ahead", vector((TARGET, 0.02), ({**TARGET, "pod": "llama-7"}, -3600.0))),
+        Link.CLOCK,
+        "the clock of llama-7 is 3600 s behind Prometheus' -> set the clock of its node",
+    ),
+    "clocks of pods": (
+        prometheus("ahead", vector((TARGET, 7.0), ({**TARGET, "pod": "llama-7"}, 90.0))),
+        Link.CLOCK,
+        "the clock of llama-7 is 90 s ahead of Prometheus', and those of 1 others are off",
+    ),
 }
 
 

@@ -137,6 +137,7 @@ SHOWN_BY = {
     "alerts": [Link.SENT, Link.ROUTES],
     "silences": [Link.ROUTES],
     "metrics": [Link.DELIVERY],
+    "ahead": [Link.CLOCK],
     **{name: [Link.LABELS] for name in ("scraped_at", "falling_starts")},
     # It shows something only if another link is not ok.
     "metrics of Prometheus": [],

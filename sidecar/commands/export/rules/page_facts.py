@@ -53,7 +53,7 @@ from sidecar.commands.export.rules.rule import Record
 from sidecar.diagnosis.cause_words import SAYS, SIZED, WAITS
 from sidecar.diagnosis.first_steps import first_step
 from sidecar.metrics.catalogue import (
-    INCIDENT_BEGAN_TIMESTAMP_SECONDS,
+    INCIDENT_AGE_SECONDS,
     INCIDENT_CONFIDENCE_RATIO,
     INCIDENT_SIZE_RATIO,
     REQUEST_SECONDS,
@@ -181,8 +181,8 @@ CAUSES = Record(
     f"sum by ({WHICH_POD}, phase, cause) (increase({SLO_ROOT_CAUSE_MISSES_TOTAL.name}[5m])) > 0",
     "Decided misses of each pod by their root, 5m; of most roots there are none.",
 )
-_ANY_PHASE = _labelled(INCIDENT_BEGAN_TIMESTAMP_SECONDS.name, phase=str(Blame.UNATTRIBUTED))
-_BEGAN = f"min by ({POD_LABELS}, phase) ({INCIDENT_BEGAN_TIMESTAMP_SECONDS.name} or {_ANY_PHASE})"
+_DATED = f"timestamp({INCIDENT_AGE_SECONDS.name}) - {INCIDENT_AGE_SECONDS.name}"  # a pod's own clock may be wrong
+_BEGAN = f"min by ({POD_LABELS}, phase) ({_DATED} or {_labelled(_DATED, phase=str(Blame.UNATTRIBUTED))})"
 _STAMP = f"({_DAY_DIGITS % ((_BEGAN,) * 3)}) * 10000 + hour({_BEGAN}) * 100 + minute({_BEGAN})"
 _TODAY_STAMP = _TODAY % (_DAY_DIGITS % ("", "", ""))
 INCIDENT_TOLD = Record(
