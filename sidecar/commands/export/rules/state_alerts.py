@@ -5,6 +5,8 @@ alert is that of its cause in the closed table (`sidecar/pod/causes.py`). Gauges
 `min_over_time` or `max_over_time`: one failed scrape must neither raise nor clear an alert.
 """
 
+from functools import partial
+
 from sidecar.commands.export.rules.annotations import PERCENT, links, most_on, told_apart
 from sidecar.commands.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS
 from sidecar.commands.export.rules.root_rules import ODD
@@ -56,8 +58,9 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
     """The engine's state, pod by pod."""
     down = "LLMEngineDown"
     other_pages = f'phase="{Blame.ENGINE}",severity="page",alertstate="firing",alertname!="{down}"'
+    of_pod = partial(state_alert, bases=bases)
     return (
-        state_alert(
+        of_pod(
             "LLMNothingComesBack",
             f"""
               sum by ({POD_LABELS}) (increase(llm_engine_stalled_seconds_total[2m])) >= 20
@@ -71,12 +74,11 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "Streamed requests are in flight and the engine has sent no token for longer than its pending prefills explain."
             " It hangs, or what stands between it and the sidecar does.",
             cause=Cause.SILENCE,
-            bases=bases,
             kept=MUTING_KEPT,
             severity="page",
         ),
         # An engine that is down now pages at once where another page tells of it: so that both are one message.
-        state_alert(
+        of_pod(
             down,
             f"""
             max by ({POD_LABELS}) (
@@ -103,19 +105,17 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             " its work: it is silent for longer than its pending work explains. One that has not come up yet since its pod began"
             " has half an hour to load its model.",
             cause=Cause.DOWN,
-            bases=bases,
             kept=MUTING_KEPT,
             severity="page",
         ),
-        state_alert(
+        of_pod(
             "LLMEngineRestarted",
             f"sum by ({POD_LABELS}) (increase(llm_engine_restarts_total[10m])) > 0",
             '{{ $labels.pod }}: the engine restarted {{ if lt $value 1.5 }}once{{ else }}{{ $value | printf "%.0f" }} times{{ end }} in ten minutes',
             "The engine's counters or its start time fell back. Every request in flight was lost, and its caches are cold.",
             cause=Cause.RESTART,
-            bases=bases,
         ),
-        state_alert(
+        of_pod(
             "LLMEnginePreempting",
             f"""
             sum by ({POD_LABELS}) (rate(llm_engine_preemptions_total[5m])) / sum by ({POD_LABELS}) (rate(llm_requests_received_total[5m])) >= 0.05
@@ -125,10 +125,9 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The engine admits more than its KV cache holds, throws running requests out and computes them again."
             " Their second wait hides in prefill or decode.",
             cause=Cause.PREEMPTION,
-            bases=bases,
             hold="1m",
         ),
-        state_alert(
+        of_pod(
             "LLMEngineKvCacheFull",
             f"""
             min by ({POD_LABELS}) (min_over_time(llm_engine_kv_cache_usage_ratio[2m])) >= 0.95
@@ -137,10 +136,9 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             f"{{{{ $labels.pod }}}}: KV cache {{{{ $value | {PERCENT} }}}} full while requests wait",
             "Requests wait for KV blocks and not for compute. Admitting more of them would preempt.",
             cause=Cause.KV,
-            bases=bases,
             hold="1m",
         ),
-        state_alert(
+        of_pod(
             "LLMPrefixCacheCollapsed",
             f"""
             (
@@ -154,10 +152,9 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The prefix cache hits less than half as often as three hours before. Every prompt costs more prefill,"
             " and that turns up as the queue of all requests.",
             cause=Cause.UNCACHED,
-            bases=bases,
             hold="5m",
         ),
-        state_alert(
+        of_pod(
             "LLMEventsInBursts",
             f"""
             sum by ({POD_LABELS}, lane) (rate(llm_stream_reads_total{{result="many"}}[10m]))
@@ -167,7 +164,6 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
             "Something between the engine and the sidecar collects tokens and lets them go together. Time to first token and"
             " smoothness suffer, the engine does not.",
             cause=Cause.HOP,
-            bases=bases,
             hold="5m",
             labels=(*ONE_POD, "lane"),
             dashboard="llm-stream",
@@ -178,8 +174,9 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
 def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
     """Alerts about clients, lane by lane."""
     who = ", ".join(_WHO)
+    of_lane = partial(state_alert, bases=bases, labels=_WHO)
     return (
-        state_alert(
+        of_lane(
             "LLMPromptsGrowing",
             f"""
             (
@@ -194,12 +191,10 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The mean prompt has grown by 30 % or more against the same half hour a week ago. It is the silent cause of most queues:"
             " the limits of the engine were set for shorter prompts.",
             cause=Cause.PROMPT_MIX,
-            bases=bases,
             hold="2h",
-            labels=_WHO,
             dashboard="llm-lanes",
         ),
-        state_alert(
+        of_lane(
             "LLMClientsGiveUp",
             f"""
             (
@@ -219,12 +214,10 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             " enough to page, and no pod of its model stood out. Clients that leave before the threshold are no misses, so the"
             " objective may look better than the users' day.",
             cause=Cause.LOAD,
-            bases=bases,
             hold="5m",
-            labels=_WHO,
             dashboard="llm-queue",
         ),
-        state_alert(
+        of_lane(
             "LLMRequestsRejected",
             f"""
             (
@@ -237,9 +230,7 @@ def traffic_alerts(bases: Bases) -> tuple[Alert, ...]:
             "The engine, or the sidecar's own limit on requests in flight, rejects work. What is rejected counts as a TTFT miss"
             " of the queue.",
             cause=Cause.REJECTED,
-            bases=bases,
             hold="2m",
-            labels=_WHO,
             dashboard="llm-queue",
         ),
     )

@@ -16,14 +16,11 @@ from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE
 from sidecar.pod.causes import Cause
 
 
-_SCRAPE_SECONDS = (15, 30, 60)
-"""The intervals of scrapes that are told apart by their number in the longest window, which has three scrapes even a minute apart."""
-_WINDOW_SECONDS = [3 * every + 5 for every in _SCRAPE_SECONDS]
-"""Three scrapes, each up to 5 s late."""
-_LONGEST = f"{_WINDOW_SECONDS[-1]}s"
+_LONGEST = "185s"
+"""Three scrapes a minute apart, each up to 5 s late. The number of scrapes in it tells their interval."""
 _NO_ANSWER = " or ".join(
-    f"max_over_time(up[{window}s]) == 0 and count_over_time(up[{_LONGEST}]) >= {180 // every}"
-    for every, window in zip(_SCRAPE_SECONDS, _WINDOW_SECONDS, strict=True)
+    f"max_over_time(up[{3 * every + 5}s]) == 0 and count_over_time(up[{_LONGEST}]) >= {180 // every}"
+    for every in (15, 30, 60)
 )
 _KNOWN = "last_over_time(llm_sidecar_build_info[1d])"
 _POD, _WORKLOAD = f"{CLUSTER}, namespace, pod", f"{CLUSTER}, namespace, workload"
