@@ -25,7 +25,7 @@ OTHERS := not bench and not engine and not live and not drawn and not thorough a
 
 # Of test-wheel: the rooms whose modules carry bytes, or that the wheel compiles. What takes longest comes first, so that it is not waited for.
 ON_THE_WHEEL ?= tests/histories tests/test_builds.py $(addprefix tests/,proxy answers timeline classify observe ledger objectives pod engines config metrics logs accounts) \
-	$(addprefix tests/test_,$(addsuffix .py,abort allocation_budget app attribution beside_traffic engine_stalls hostile_labels lifecycle pages serving shutdown slo slo_mistakes slo_silence walk_budget wiring))
+	$(addprefix tests/test_,$(addsuffix .py,abort allocation_budget app attribution beside_traffic engine_stalls hostile_labels lifecycle pages pool_gone serving shutdown slo slo_mistakes slo_silence walk_budget wiring))
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check

@@ -165,7 +165,7 @@ class VLLM(EngineKind):
         if release is not None and (int(release[1]), int(release[2])) < IN_BAND_SINCE:
             return f"vLLM {version} has no flag that puts its times into the answer; {spans}"
         if not states_usage:
-            return "they state no usage, beside which vLLM states its times: `sidecar doctor` tells why it is not asked for"
+            return "they state no usage, beside which vLLM states its times; `sidecar doctor` tells why it is not asked for"
         if reports:
             return spans
         return f"--enable-per-request-metrics makes vLLM state its times (chat, completions and responses); {spans}"

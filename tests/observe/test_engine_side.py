@@ -23,6 +23,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.record import Recorder
 from sidecar.timeline.belief import LEARNED_FROM
+from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 
@@ -31,7 +32,7 @@ UNTOLD = Account(
     labels=RequestLabels("m", "chat", "0-512"),
     streaming=True,
     outcome=Outcome.OK,
-    marks=Marks(0.0, choices=1),
+    marks=Marks(0.0, choices=1, usage=Usage(prompt_tokens=9, cached_tokens=0)),
     ledger=Ledger((Share(Phase.UNATTRIBUTED, 1.0, Source.WIRE),), 1.0, 1.0, 0.0, Reason.NO_REPORT),
 )
 
