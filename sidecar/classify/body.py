@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from sidecar.classify.at_most import has_at_most
 from sidecar.classify.decoders import BODY, NOT_STATED, Body, PlainBody, Scalars
-from sidecar.classify.escapes import ESCAPE_BEGINS, EscapedBytes, has_escapes_in_steps
+from sidecar.classify.escapes import ESCAPE_BEGINS, EscapedBytes
 from sidecar.classify.found import Asked, Peek, Place
 from sidecar.classify.long_json import checked_members
 from sidecar.classify.media import (
@@ -127,7 +127,6 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     size: int | None = None
     try:
         quick = yield from _is_quick(body)
-        escaped = yield from has_escapes_in_steps(body, _WINDOW_BYTES)
         apart: PlainBody | None = None
         if quick and not has_many_braces(body):
             yield
@@ -164,8 +163,8 @@ def peek_in_steps(body: bytes | bytearray) -> Generator[None, None, Peek]:
     least = (yield from _without_media(read, size)) if not_text or _is_held(read) else 0
     nested = yield from _searched(read, _NESTED_IN, lambda _field: (_NESTED_GRAMMAR.search,))
     tools = yield from _searched(read, ("tools",), lambda _field: (SERVER_TOOL.search,))
-    more = (yield from _escaped_bytes(read, size)) if escaped else 0
-    steps = _Steps(read, size, said, null_at, prompts, not_text, least, more, nested, bool(tools))
+    escaped = yield from _escaped_bytes(read, size)
+    steps = _Steps(read, size, said, null_at, prompts, not_text, least, escaped, nested, bool(tools))
     return peek(b"", whole=True, steps=steps)
 
 

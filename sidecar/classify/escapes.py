@@ -5,7 +5,6 @@ the short escapes (RFC 8259 7), such as `\n`, in the same way: these count as th
 """
 
 import re
-from collections.abc import Generator
 
 
 ESCAPE_BEGINS, _LONGEST_BYTES = b"\\u", 6
@@ -13,18 +12,10 @@ ESCAPE_BEGINS, _LONGEST_BYTES = b"\\u", 6
 _SHORTER = (re.compile(rb"\\u0[0-7]"), re.compile(rb"\\u00[0-7]"), re.compile(rb"\\u[dD][89a-fA-F]"))
 
 
-def has_escapes_in_steps(text: bytes | bytearray, step_bytes: int) -> Generator[None, None, bool]:
-    """Whether there may be such escapes, with a step for so many bytes. `rfind` is ten times as quick as `find`."""
-    for at in range(0, len(text), step_bytes):
-        end = at + step_bytes
-        if text.rfind(ESCAPE_BEGINS, at, end + 1) >= 0:
-            return True
-        yield
-    return False
-
-
 class EscapedBytes:
-    """Counts these bytes in a text that comes in pieces, cut anywhere. It takes 0.3 ms for 64 KiB of escapes."""
+    """Counts these bytes in a text that comes in pieces, cut anywhere. It takes 0.3 ms for 64 KiB of escapes. `rfind` is ten times as
+    quick as `find`.
+    """
 
     def __init__(self) -> None:
         self.found = 0
