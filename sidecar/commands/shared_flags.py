@@ -36,6 +36,19 @@ _RENAMED: Mapping[str, Mapping[str, str]] = {
     "doctor": {"--format": "--output"},
 }
 """Command to the flags that had another name, and that name."""
+_MEASURED = "give what a load test says: --rate, --service and --prefill"
+_GONE: Mapping[str, Mapping[str, str]] = {
+    "capacity": {
+        "--sidecar.url": _MEASURED,
+        "--window": _MEASURED,
+        "--replicas.now": "--rate is of all replicas together",
+    },
+    "compare": {
+        "--lever": "--expect names what is to move, and each step of `sidecar diagnose` says what it is expected to do"
+    },
+    "verify": {"--spans.listen": "`sidecar doctor` says which spans a running sidecar receives"},
+}
+"""Command to the flags that it had, and what is used instead."""
 
 
 def shared(name: str, words: str | None = None) -> SharedFlag:
@@ -47,6 +60,11 @@ def shared(name: str, words: str | None = None) -> SharedFlag:
 def renamed(command: str) -> Mapping[str, str]:
     """Old spellings of a command's flags to those of now, as `Parser` takes them."""
     return _RENAMED.get(command, {})
+
+
+def gone(command: str) -> Mapping[str, str]:
+    """Flags that a command had to what replaces them, as `Parser` takes them."""
+    return _GONE.get(command, {})
 
 
 def add_flag(group: argparse._ActionsContainer, flag: tuple[str, str, str], default: str | None = None) -> None:

@@ -26,13 +26,21 @@ def shown_word(word: str) -> str:
 class Parser(argparse.ArgumentParser):
     """A parser whose errors fit the terminal, as its help does, which keeps the lines of its texts and takes no beginning of a flag for it.
 
-    `old`: spelling of an earlier release to the flag of this one. It is taken, and told on the error output. `strict`: what is no
-    flag is refused by this parser also where another one called it, so that its own flags are suggested.
+    `old`: spelling of an earlier release to the flag of this one. It is taken, and told on the error output. `gone`: flag of an earlier
+    release to what replaces it. It is refused with that. `strict`: what is no flag is refused by this parser also where another one
+    called it, so that its own flags are suggested.
     """
 
-    def __init__(self, *, old: Mapping[str, str] | None = None, strict: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        old: Mapping[str, str] | None = None,
+        gone: Mapping[str, str] | None = None,
+        strict: bool = False,
+        **options: Any,
+    ) -> None:
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **options})
-        self._old, self._strict = old or {}, strict
+        self._old, self._gone, self._strict = old or {}, gone or {}, strict
 
     def error(self, message: str) -> NoReturn:
         self._refuse([f"error: {message}"])
@@ -58,6 +66,8 @@ class Parser(argparse.ArgumentParser):
         name = word.partition("=")[0]
         if not name.startswith("-"):
             return f"{shown_word(word)[:_LONGEST_SHOWN]!r} is no flag: every flag begins with --"
+        if name in self._gone:
+            return f"{name}: is gone; {self._gone[name]}"
         flags = [flag.removeprefix("--") for flag in self._option_string_actions if flag.startswith("--")]
         near = did_you_mean(name.lstrip("-"), flags, "--")
         return f"{shown_word(name)[:_LONGEST_SHOWN]}: there is no such flag{near}"

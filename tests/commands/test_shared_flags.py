@@ -5,11 +5,11 @@ import re
 import pytest
 
 from sidecar.cli import main
-from sidecar.commands.shared_flags import OUTPUTS, renamed, shared, wrong_output
+from sidecar.commands.shared_flags import OUTPUTS, gone, renamed, shared, wrong_output
 
 
 ASKING = {
-    "capacity": {"sidecar.url", "engine.url", "output"},
+    "capacity": {"engine.url", "output"},
     "compare": {"prometheus.url", "output"},
     "diagnose": {"sidecar.url", "prometheus.url", "output"},
     "doctor": {"sidecar.url", "engine.url", "prometheus.url", "output"},
@@ -64,6 +64,15 @@ def test_an_earlier_spelling_works_with_a_warning(
     warning, error, *_ = capsys.readouterr().err.splitlines()
     assert warning == f"sidecar {arguments[0]}: {old} is {new} now; the next release takes only that"
     assert error.startswith(f"sidecar {arguments[0]}: {new}")
+
+
+@pytest.mark.parametrize("command", ["capacity", "compare", "verify"])
+def test_a_flag_that_is_gone_is_refused_with_what_replaces_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And each flag that it names there is one that the command takes."""
+    for flag, instead in gone(command).items():
+        assert main([command, f"{flag}=1"]) == 2
+        assert f"{flag}: is gone; {instead}" in " ".join(capsys.readouterr().err.split())
+        assert {f"--{name}" for name in re.findall(r"--([\w.-]*\w)", instead)} <= flags(command, capsys).keys()
 
 
 def test_a_format_that_is_none_is_told() -> None:

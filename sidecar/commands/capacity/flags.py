@@ -12,7 +12,7 @@ from typing import TypeVar
 from sidecar.commands.capacity.gpus import GPUS
 from sidecar.commands.capacity.models import KNOWN_MODELS
 from sidecar.commands.capacity.units import read_bytes, read_bytes_per_second, read_count, read_rate, read_seconds
-from sidecar.commands.shared_flags import OUTPUTS, shared
+from sidecar.commands.shared_flags import OUTPUTS, gone, shared
 from sidecar.config.flag_parser import Parser
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import parse_engine_url
@@ -232,6 +232,7 @@ def parser() -> Parser:
     """The parser for --help and for splitting a command line. Values are read later, to report all errors at once."""
     made = Parser(
         prog="sidecar capacity",
+        gone=gone("capacity"),
         description=_ABOUT_CAPACITY,
         epilog=_EXAMPLES_OF_CAPACITY,
         exit_on_error=False,

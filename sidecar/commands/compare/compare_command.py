@@ -26,7 +26,7 @@ from sidecar.commands.compare.two_sides import (
     comparison_document,
     queries,
 )
-from sidecar.commands.shared_flags import add_flag, shared, wrong_output
+from sidecar.commands.shared_flags import add_flag, gone, shared, wrong_output
 from sidecar.config.flag_parser import Parser
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
 from sidecar.config.values import USER_OF_URL, is_http_address
@@ -172,6 +172,7 @@ async def _asked(url: str, parts: tuple[Part, Part]) -> list[Columns]:
 def _parser() -> Parser:
     parser = Parser(
         prog="sidecar compare",
+        gone=gone("compare"),
         description=_ABOUT_COMPARE,
         epilog=_EXAMPLES_OF_COMPARE,
     )

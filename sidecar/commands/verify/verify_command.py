@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from sidecar.commands.shared_flags import add_flag, shared, wrong_output
+from sidecar.commands.shared_flags import add_flag, gone, shared, wrong_output
 from sidecar.commands.verify.probe_shapes import MOST_OUTPUT_TOKENS, VERIFY_PROBES, key_variable
 from sidecar.config.flag_parser import Parser
 from sidecar.config.folding import FAILED, MISUSED, OK, errors_text, width
@@ -107,6 +107,7 @@ def _tell(name: str) -> None:
 def _parser() -> Parser:
     parser = Parser(
         prog="sidecar verify",
+        gone=gone("verify"),
         description=_ABOUT_VERIFY,
         epilog=_EXAMPLES_OF_VERIFY,
     )
