@@ -273,8 +273,8 @@ class _Way:
     @property
     def named(self) -> list[tuple[Route, str]]:
         """The objects that ask for the engine by names that may become the sidecar's, with each name."""
-        by_name = [(each, path) for each in self.routes if not self.unsafe for path in each.by_name]
-        return [(each, str(asked_at(each.one, path))) for each, path in by_name]
+        asked = [(each, {str(asked_at(each.one, path)) for path in each.by_name}) for each in self.routes]
+        return [(each, name) for each, names in asked if not self.unsafe for name in sorted(names)]
 
     @property
     def why(self) -> str:
@@ -341,12 +341,16 @@ class _Work:
             way.takes_port = bool(way.must or (way.turned and not way.cannot))
             self.ways.append(way)
         while along := next(self._taken_along(), None):
-            along.takes_port = False
+            along.takes_port, along.unsafe = False, along.unsafe or "what leads there is turned in any case"
 
     def _taken_along(self) -> Iterator[_Way]:
-        """A way that takes its port although what leads there is turned for another workload behind it."""
-        turned = {id(route.one) for way in self.ways if not way.takes_port for route, _ in way.turned}
-        yield from (way for way in self.ways if way.takes_port and any(id(each.one) in turned for each in way.routes))
+        """A way that takes its port, or moves a name, although what leads there is turned: by a number of its own, or for another workload behind it."""
+        turning = [way for way in self.ways if not way.takes_port and way.turned]
+        turned = {(id(route.one), path) for way in turning for route, paths in way.turned for path in paths}
+        for way in self.ways:
+            asked = {(id(each.one), path) for each in way.routes for path in each.ports}
+            if (way.takes_port or way.named) and (way in turning or asked & turned):
+                yield way
 
     def attach(self, way: _Way) -> None:
         """One workload, and what leads to it. Raises UnclearError."""
@@ -379,7 +383,7 @@ class _Work:
     def _turn(self, way: _Way) -> None:
         """Turn the numbers that lead there; what stands elsewhere is told."""
         for route, paths in way.turned:
-            self._turn_later(route, paths, TRAFFIC, f"{way.unsafe}, and {way.cannot}" if way.unsafe else way.cannot)
+            self._turn_later(route, paths, TRAFFIC, ", and ".join(filter(None, (way.unsafe, way.cannot))))
         if self.settings.no_service and not way.routes:
             self._say(
                 f"its Service stands elsewhere: once all its pods are new, let it lead to port {TRAFFIC}", indent="  "

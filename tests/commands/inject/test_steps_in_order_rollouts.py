@@ -317,6 +317,39 @@ def test_whatever_leads_to_an_engine_leads_to_it_at_each_instant_in_and_out_and_
         past(after)
 
 
+TURNED_IN_ANY_CASE: dict[str, list[dict[str, Any]]] = {
+    "for another workload": [
+        workload(DEPLOYMENT, ENGINES["a script"]),
+        workload(DEPLOYMENT, ENGINES["a script"], BESIDE["beside a container with the name"], name="two"),
+        service("s", "http"),
+    ],
+    "for its number": [
+        workload(DEPLOYMENT, ENGINES["a script"]),
+        *LEADS["a pool and a name"],
+        policy({"port": "http"}),
+    ],
+}
+
+
+@pytest.mark.parametrize("what", TURNED_IN_ANY_CASE)
+def test_no_name_moves_where_what_leads_there_is_turned_in_any_case(what: str, tmp_path: Path) -> None:
+    """The way back by the same files, and the way past the sidecar, lead to the name or the number of before: both must be the engine's."""
+    before = objects_of(text_of(TURNED_IN_ANY_CASE[what]))
+    steps = tried(before, tmp_path / "in")
+    assert not isinstance(steps, str)
+    pods, _ = steps
+    after = applied(applied(before, pods), steps[1])
+
+    assert lost(before, steps, IN_ANY_WAY, leads_first=True) == set()
+    assert lost(after, [before], IN_ANY_WAY, leads_first=True) == set()
+    assert {
+        each["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"]
+        for each in pods
+        if "template" in each["spec"]
+    } == {8000}
+    past(after)
+
+
 def past(after: Objects) -> None:
     """The commands of `bypass` lead all that they name to the engine, and those of `--back` to the sidecar again; each is let in."""
     documents = read(text_of(after), "after")
