@@ -1,7 +1,7 @@
 """Whether the pool behind the engine's front end is gone, although the front end answers as before. Pure.
 
-A front end (Dynamo's, a router, a gateway) whose workers have all left is healthy by its own measure: it refuses each request with 404 or 503, and
-lists no model any more. Neither alone proves anything: a request may ask for a model that is not there, an engine may have too much work, and some
+A front end (Dynamo's, a router, a gateway) whose workers have all left is healthy by its own measure: it refuses each request with 404 or 503, or 502 and 504 as
+gateways do, and lists no model any more. Neither alone proves anything: a request may ask for a model that is not there, an engine may have too much work, and some
 have never had a list (Triton, an old TGI) or wait for their first model (Ollama). So the pool is gone once an engine that this process
 saw serve and list models has listed none in `FAILED_CHECKS` checks in a row, and a second sign agrees: it refused a request since it last listed
 models, or says itself that it has nothing behind it. It is back as soon as it lists a model, or answers a request well that came
@@ -15,7 +15,7 @@ from math import inf
 from sidecar.lifecycle import FAILED_CHECKS
 
 
-NOT_HERE = ("404", "503")
+NOT_HERE = ("404", "502", "503", "504")
 """Statuses with which a front end without a pool refuses requests, and its list: Dynamo 1.6.1 gives 503 for seconds, then 404 for good."""
 WHY = "the engine's front end answers, but lists no model any more and serves none: the pool behind it is gone"
 

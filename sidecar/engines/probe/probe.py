@@ -22,7 +22,7 @@ from sidecar.engines.kinds import kind_named
 from sidecar.engines.pool_behind import NOT_HERE, WHY
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.identity import identity_of
-from sidecar.engines.probe.replies import MODELS_PATH, Answer, Answers, models_in, says_nothing_behind
+from sidecar.engines.probe.replies import MODELS_PATH, Answer, Answers, lists_nothing, models_in, says_nothing_behind
 from sidecar.engines.probe.unreached import why_unreached
 from sidecar.engines.probe.where import http_url, unix_path
 from sidecar.lifecycle import FAILED_CHECKS, SILENCE_SECONDS, Readiness
@@ -234,8 +234,8 @@ class Prober:
                 found = other
                 break
         models = models_in(found.body)
-        if models is not None or str(found.status) in NOT_HERE:
-            has_some = models is not None and bool(models.data)
+        has_some = models is not None and bool(models.data)
+        if has_some or str(found.status) in NOT_HERE or lists_nothing(found.body):
             engine.pool.lists(self._clock(), models=has_some, says_so=self._says_so)
         return usual if found.status is None else found
 

@@ -81,6 +81,12 @@ def models_in(body: bytes) -> Models | None:
     return decoded(body, Models)
 
 
+def lists_nothing(body: bytes) -> bool:
+    """Whether an answer to the question for the models is a list without one, in whatever spelling."""
+    found = decoded(body, object)
+    return not (found.get("data") or found.get("models")) if isinstance(found, dict) else found == []
+
+
 def says_nothing_behind(health: bytes) -> bool:
     """Whether the page of a front end's health says that it has nothing behind it: each of the lists, or numbers, that it states is empty."""
     found = decoded(health, dict[str, Any]) or {}
