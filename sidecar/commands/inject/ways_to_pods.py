@@ -145,7 +145,10 @@ def routes_to(
 def _service_ports(one: Object, port: int, names: Mapping[str, int]) -> Iterator[Path]:
     for at, each in enumerate(one["spec"].get("ports") or ()):
         target = each.get("targetPort", each.get("port"))
-        if each.get("protocol", "TCP") == "TCP" and port in (target, names.get(str(target))):
+        own = (
+            each.get("port") if one["spec"].get("clusterIP") == "None" else None
+        )  # it maps none, and is what clients know
+        if each.get("protocol", "TCP") == "TCP" and port in (target, names.get(str(target)), own):
             yield ("spec", "ports", at, "targetPort")
 
 

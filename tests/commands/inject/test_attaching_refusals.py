@@ -196,11 +196,12 @@ def listening(*objects: dict[str, Any]) -> list[int]:
     ]
 
 
+@pytest.mark.parametrize("target", [{}, {"targetPort": "http"}, {"targetPort": "of-nobody"}])
 @pytest.mark.parametrize("second_port", [8000, 8001])
-def test_a_port_by_name_is_each_pods_own_answer(second_port: int) -> None:
-    """A headless Service of the second makes its sidecar take the engine's port; the name leads to that one too, whatever its number."""
+def test_a_port_by_name_is_each_pods_own_answer(second_port: int, target: dict[str, str]) -> None:
+    """A headless Service of the second makes its sidecar take the engine's port, whatever it is to lead to, which it cannot."""
     selector = {"clusterIP": "None", "selector": {"track": "two"}}
-    headless = {**HEADLESS, "spec": {**selector, "ports": [{"port": second_port}]}}
+    headless = {**HEADLESS, "spec": {**selector, "ports": [{"port": second_port, **target}]}}
 
     assert listening(*two_deployments(8000, second_port), BY_NAME, headless) == [8900, second_port]
 
