@@ -35,7 +35,7 @@ COUNTED_PHASES = {
     Phase.PREFILL: Count.PREFILL_SECONDS,
     Phase.DECODE: Count.DECODE_SECONDS,
 }
-_IN_QUEUE, _IN_PREFILL, _IN_DECODE, _REQUESTS = *COUNTED_PHASES, Count.REQUESTS
+_DECODED, _REQUESTS, _BY_REPORT = Phase.DECODE, Count.REQUESTS, Source.ENGINE
 """The members themselves, for each request: CPython 3.11 takes ten times as long to find them by name."""
 
 
@@ -53,9 +53,9 @@ class Tally:
         if account.outcome is ENDED_WELL and ledger is not None:
             self.counts[_REQUESTS] += choices
             for share in ledger.shares:
-                if share.source is Source.ENGINE and (count := COUNTED_PHASES.get(share.phase)) is not None:
+                if share.source is _BY_REPORT and (count := COUNTED_PHASES.get(share.phase)) is not None:
                     # Output held back on its way was decode to the engine; the ledger has it in stream.
-                    held = ledger.held_seconds if share.phase is _IN_DECODE else 0.0
+                    held = ledger.held_seconds if share.phase is _DECODED else 0.0
                     self.counts[count] += share.seconds + held
                     told += 1
         if told < len(COUNTED_PHASES) or choices > 1:
@@ -70,13 +70,12 @@ class Tally:
         else:
             return
         before, unreported = choices * (whole if ttft is None else ttft), self.unreported
-        unreported[_IN_QUEUE] += before
-        unreported[_IN_PREFILL] += before
-        unreported[_IN_DECODE] += choices * whole
+        for phase in unreported:
+            unreported[phase] += choices * whole if phase is _DECODED else before
         if told and ledger is not None:
             for share in ledger.shares:
-                if share.source is Source.ENGINE and share.phase in unreported:
-                    unreported[share.phase] -= (before if share.phase is not _IN_DECODE else choices * whole) / choices
+                if share.source is _BY_REPORT and share.phase in unreported:
+                    unreported[share.phase] -= (before if share.phase is not _DECODED else choices * whole) / choices
 
     def probe_done(self) -> None:
         """A probe of `sidecar verify` ended well: it passed here, so that the engine's count of it is no sign of another way."""
