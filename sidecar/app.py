@@ -10,7 +10,6 @@ and a port that is taken ends the start. Stopping (SIGTERM, SIGINT): the drain
 import asyncio
 import errno
 import gc
-import os
 import signal
 import ssl
 import sys
@@ -118,7 +117,7 @@ class App:
             return await self._end(1)
         engine = config.engine.url
         log.info("listening", traffic=where, admin=shown(admin), engine=engine, version=__version__, build=BUILD)
-        for note in notes(config, os.environ):
+        for note in notes(config):
             log.warning(note.event, **{note.about: note.names}, hint=note.hint)
         self._tell_limits()
         loop = asyncio.get_running_loop()

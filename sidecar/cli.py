@@ -148,7 +148,7 @@ def _run(arguments: list[str]) -> int:
     if known.command == "check":
         from sidecar.config.explain import explained  # noqa: PLC0415  `serve` explains nothing
 
-        sys.stdout.write(explained(config, os.environ, width()))
+        sys.stdout.write(explained(config, width()))
         return OK
     gc.disable()  # until all is loaded (`app.py`): each collection would walk all modules, and find nothing
     try:

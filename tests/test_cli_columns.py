@@ -93,7 +93,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "__stdout__", None)
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    monkeypatch.setenv("SIDECAR_ENGINE_URL", "http://127.0.0.1:8000")
     Path("good.yml").write_text(CONFIG)
     Path("wrong.yml").write_text(WRONG)
     Path("changed/alert_rules/kubernetes").mkdir(parents=True)

@@ -187,6 +187,12 @@ def _rules(known: Known) -> Iterator[Finding]:
         if known(here) is WRONG:
             continue  # what the rule takes is not known before its mistake is mended
         read = LaneRule.model_validate(rule)
+        if all(getattr(read, key) is None for key in LaneRule.model_fields if key != "lane"):
+            yield (
+                here,
+                "has no condition, so that it would take every request: lanes.default names the lane of the rest",
+            )
+            continue
         shadow = next((at for at, earlier in seen if takes_all_of(earlier, read)), None)
         if shadow is not None:
             yield here, f"can never be reached: lanes.rules[{shadow}] already takes every request that it would"

@@ -1,10 +1,12 @@
 """Reads the variables `SIDECAR__SECTION__KEY` of the environment: the key that each one names, and its value as written.
 
 Knows how keys are spelled as variables, and how values are: text as it stands, all else as YAML. Refuses to know which values are
-right, and which source wins (`file.py`). A name that no key has is an error, because it was meant for this program; names with a
-single underscore are not, because Kubernetes sets such ones in every pod beside a Service named `sidecar`.
+right, and which source wins (`file.py`). A name that no key has is an error, because it was meant for this program, and so is a key behind
+almost the prefix; other names with a single underscore are not, because Kubernetes sets such ones in every pod beside a Service named
+`sidecar`.
 """
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -17,7 +19,8 @@ from sidecar.config.suggest import did_you_mean
 
 PREFIX = "SIDECAR__"
 _BETWEEN = "__"
-_SINGLE = "SIDECAR_"
+_PREFIXES, _LIKENESS = ("SIDECAR", "LLMSIDECAR", "LLMPHASESIDECAR"), 0.85
+"""Prefixes without underscores, and the likeness to one of them from which on a variable was meant for this program: 0 to 1, as difflib has it."""
 _ANY_LANE = "LANE"
 _MAPPINGS = {("objectives",): "a lane"}
 """Mappings whose keys may be a part of a variable's name. All others are given whole, as YAML."""
@@ -76,6 +79,7 @@ def settings(environment: Mapping[str, str], lanes: Callable[[], Iterable[str]])
         (name for name in environment if name.upper().startswith(PREFIX)), key=lambda name: (name.count("__"), name)
     )
     of_lanes = [name for name in ours if name.startswith(f"{PREFIX}{_tail(('objectives',))}{_BETWEEN}")]
+    yield from _misspelt(environment)
     for name in ours:
         if name not in of_lanes:
             yield _setting(name, environment[name], ())
@@ -149,19 +153,24 @@ def _no_lane(step: str, found: list[str], lanes: Iterable[str]) -> str:
     return f"names no declared lane{did_you_mean(step, spelled)}; declared: {allowed}"
 
 
-def mistaken(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables with a single underscore that name a key or `--config.file`, to what to use instead; no value is looked at but for a link."""
+def _misspelt(environment: Mapping[str, str]) -> Iterator[Setting]:
+    """The variables that name a key or `--config.file` behind almost the prefix; no value is looked at but for a link."""
     instead = {_flat(name): PREFIX + name for name in names() if _ANY_LANE not in name.split(_BETWEEN)}
     instead |= {_flat(name): flag for name, flag in _FLAG_ONLY.items()}
-    return {
-        name: instead[flat]
-        for name, value in sorted(environment.items())
-        if name.startswith(_SINGLE)
-        and not name.startswith(PREFIX)
-        and (flat := _flat(name.removeprefix(_SINGLE))) in instead
-        and not _LINK.match(value)
-    }
+    for name, value in environment.items():
+        head, _, tail = name.upper().partition(_BETWEEN)
+        parts = _flat(name.upper()).split("_")
+        likely = {"_".join(parts[:at]): instead.get("_".join(parts[at:])) for at in range(1, len(parts))}
+        if tail.split(_BETWEEN)[0].lower() in Config.model_fields:
+            likely[head] = PREFIX + tail
+        right = next((right for prefix, right in likely.items() if right and _is_near(prefix)), None)
+        if right and f"{head}{_BETWEEN}" != PREFIX and not _LINK.match(value):
+            yield Setting((), None, name, f'is not read; did you mean "{right}"?')
+
+
+def _is_near(prefix: str) -> bool:
+    return bool(difflib.get_close_matches(prefix.replace("_", ""), _PREFIXES, cutoff=_LIKENESS))
 
 
 def _flat(name: str) -> str:
-    return name.replace(_BETWEEN, "_")
+    return re.sub("_+", "_", name)

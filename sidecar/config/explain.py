@@ -3,7 +3,7 @@
 Knows how the parts of a config work together, and the width of a terminal. Refuses nothing, and reads no file.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.folding import WIDTH, folded
@@ -25,7 +25,7 @@ from sidecar.ledger.request_labels import UNKNOWN
 from sidecar.objectives.objective import Objective
 
 
-def explained(config: Config, environment: Mapping[str, str], columns: int = WIDTH) -> str:
+def explained(config: Config, columns: int = WIDTH) -> str:
     """The whole explanation; a name or an address that is longer than a line stands whole."""
     lanes = config.lanes
     facts = [
@@ -41,7 +41,7 @@ def explained(config: Config, environment: Mapping[str, str], columns: int = WID
         ways.insert(0, (f"the span's {lanes.span_attribute},", "if it names a lane; with any other value: other"))
     if lanes.header is not None:
         ways.insert(0, (f"the header {lanes.header},", "if it names a lane; with any other value: other"))
-    told = [(", ".join(note.names), note.hint) for note in notes(config, environment)]
+    told = [(", ".join(note.names), note.hint) for note in notes(config)]
     return "\n".join(
         [
             "The config is valid.",
@@ -86,7 +86,7 @@ def _conditions(rule: dict[str, object]) -> str:
             said.append(f"{key} is {' or '.join(value)}")
         elif key != "lane":
             said.append(f"{key} {str(value).lower()}")
-    return " and ".join(said) or "anything"
+    return " and ".join(said)
 
 
 def _values(header: str, values: Iterable[str]) -> str:

@@ -1,12 +1,11 @@
 """Notes on settings that have no effect, though nothing is wrong: printed by `check`, logged by `serve` when it starts.
 
-Knows configs and names of variables. Refuses nothing: what is wrong is the business of `checks.py`. Pure.
+Knows configs. Refuses nothing: what is wrong is the business of `checks.py`. Pure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sidecar.config.environment import mistaken
 from sidecar.config.objectives import lanes_without_objectives
 from sidecar.config.schema import Config, LaneObjectivesConfig
 from sidecar.ledger.request_labels import OTHER
@@ -24,12 +23,8 @@ class Note:
     hint: str
 
 
-def notes(config: Config, environment: Mapping[str, str]) -> Iterator[Note]:
+def notes(config: Config) -> Iterator[Note]:
     """At most one note of each kind."""
-    ignored = mistaken(environment)
-    if ignored:
-        instead = "; ".join(f"use {right} in place of {name}" for name, right in ignored.items())
-        yield Note("environment_ignored", "variables", tuple(ignored), f"not read: {instead}")
     silent = tuple(lane for lane in lanes_without_objectives(config) if lane != OTHER and not _is_meant(config, lane))
     if silent:
         presets = ", ".join(name for name in OBJECTIVE_PRESETS if name != "none")

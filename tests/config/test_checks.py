@@ -18,15 +18,34 @@ lanes:
   rules:
     - {{lane: a b, api_keys: [nightly]}}
     - {{lane: c}}
-    - {{lane: d}}
+    - {{lane: d, streaming: true}}
+    - {{lane: e, streaming: true, models: x}}
 """
     assert [error.split(": ")[0] for error in errors_of(tmp_path, text)] == [
         "engine.knd",
         "shutdown.lame_duck_seconds",
         "lanes.rules[0].lane",
         "lanes.rules[0].api_keys[0]",
-        "lanes.rules[2]",
+        "lanes.rules[1]",
+        "lanes.rules[3]",
     ]
+
+
+def test_a_rule_without_a_condition_is_refused_with_its_place(tmp_path: Path) -> None:
+    """It took all traffic, and every rule behind it was blamed. A condition that is null is none."""
+    file = tmp_path / "c.yml"
+    file.write_text(
+        f"engine: {{url: {URL}}}\nlanes:\n  rules:\n    - {{lane: a}}\n    - {{lane: b, models: null}}\n    - {{lane: c, models: x}}\n"
+    )
+
+    with pytest.raises(ConfigErrors) as caught:
+        load(str(file))
+
+    words = "has no condition, so that it would take every request: lanes.default names the lane of the rest"
+    assert caught.value.lines == (
+        f"{file}:4:7: lanes.rules[0]: {words}",
+        f"{file}:5:7: lanes.rules[1]: {words}",
+    )
 
 
 def test_a_mistake_in_one_objective_does_not_hide_a_contradiction_in_another(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from sidecar.config.environment import PREFIX, mistaken, names
+from sidecar.config.environment import PREFIX, names
 from sidecar.config.file import ConfigErrors, load
 from sidecar.config.schema import Config
 from sidecar.config.yaml import read_value
@@ -188,27 +188,43 @@ def test_every_key_has_a_variable_and_every_variable_a_key() -> None:
     assert {"OBJECTIVES__LANE__TPOT__THRESHOLD_SECONDS", "OBJECTIVES__LANE__PRESET"} <= set(names())
 
 
-def test_names_with_one_underscore_are_left_alone_and_those_that_look_like_a_key_are_found() -> None:
-    """Kubernetes sets the others in every pod of a namespace with a Service `sidecar`, or `sidecar-engine-metrics`."""
+NEARLY = {
+    "SIDECAR_ENGINE_URL": "SIDECAR__ENGINE__URL",
+    "SIDECAR_PROXY__LISTEN_ADDRESS": "SIDECAR__PROXY__LISTEN_ADDRESS",
+    "SIDECAR_CONFIG_FILE": "--config.file",
+    "SIDECARS__LOG__LEVEL": "SIDECAR__LOG__LEVEL",
+    "SIDE_CAR__LOG__LEVEL": "SIDECAR__LOG__LEVEL",
+    "sidecar_log_level": "SIDECAR__LOG__LEVEL",
+    "LLM_SIDECAR_ENGINE_URL": "SIDECAR__ENGINE__URL",
+    "LLM_PHASE_SIDECAR__OBJECTIVES__CHAT__PRESET": "SIDECAR__OBJECTIVES__CHAT__PRESET",
+}
+
+
+def test_a_key_behind_almost_the_prefix_is_refused_with_its_right_spelling() -> None:
+    """All of them at once, each with its place. It was not read: the sidecar ran with another value than the one that was set."""
+    with pytest.raises(ConfigErrors) as caught:
+        load(None, {"engine.url": URL}, dict.fromkeys(NEARLY, "CANARY"), series_in_use=few)
+
+    said = {f'${name}: is not read; did you mean "{right}"?' for name, right in NEARLY.items()}
+    assert {*caught.value.lines} == said
+
+
+@pytest.mark.parametrize(
+    "name", ["SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_9901_TCP", "PORT_9901_TCP_ADDR"]
+)
+def test_what_kubernetes_sets_for_a_service_and_what_others_read_is_no_mistake(name: str) -> None:
+    """In every pod of a namespace with a Service `sidecar`, or `sidecar-engine-metrics`."""
     environment = {
-        "SIDECAR_ENGINE_URL": "x",
-        "SIDECAR_PROXY__LISTEN_ADDRESS": "x",
-        "SIDECAR_CONFIG_FILE": "x",
-        "SIDECAR_PORT_8900_TCP": "tcp://10.0.0.1:8900",
-        "SIDECAR_SERVICE_HOST": "10.0.0.1",
+        f"SIDECAR_{name}": "tcp://10.0.0.1:9901",
+        f"SIDECAR_CHAT_{name}": "1",
         "SIDECAR_ENGINE_METRICS_PORT": "tcp://10.0.0.1:8000",
-        "SIDECAR_GPU_TYPE": "H100",
-        "SIDECAR_QUANTIZATION": "fp8",
-        "SIDECAR_PURE": "1",
-        "SIDECAR_BUILD": "pure",
+        "LLM_SIDECAR_ENGINE_METRICS_PORT": "tcp://10.0.0.1:8000",
+        **dict.fromkeys(("SIDECAR_GPU_TYPE", "SIDECAR_QUANTIZATION"), "x"),
+        **dict.fromkeys(("SIDECAR_PURE", "SIDECAR_BUILD", "SIDECAR_COLOUR"), "1"),
+        **dict.fromkeys(("ISTIO_SIDECAR_LOG_LEVEL", "LOG_LEVEL", "ENGINE__URL", "VLLM_LOG_LEVEL", "PATH", "_"), "1"),
     }
 
     assert load(None, {"engine.url": URL}, environment, series_in_use=few).engine.url == URL
-    assert mistaken(environment) == {
-        "SIDECAR_CONFIG_FILE": "--config.file",
-        "SIDECAR_ENGINE_URL": "SIDECAR__ENGINE__URL",
-        "SIDECAR_PROXY__LISTEN_ADDRESS": "SIDECAR__PROXY__LISTEN_ADDRESS",
-    }
 
 
 def test_the_example_of_the_documentation_is_good() -> None:

@@ -99,7 +99,7 @@ def test_a_header_that_may_authenticate_by_its_name_is_masked(header: str, maske
     file = tmp_path / "c.yml"
     file.write_text(f"engine: {{url: '{URL}'}}\nlanes:\n  rules: [{{lane: batch, headers: {{{header}: CANARY}}}}]\n")
     config = load(str(file), series_in_use=few)
-    pages = [as_yaml(config), "".join(row.value for row in rows(config)), explained(config, {})]
+    pages = [as_yaml(config), "".join(row.value for row in rows(config)), explained(config)]
 
     assert ["CANARY" not in page for page in pages] == [masked] * 3
 

@@ -85,7 +85,7 @@ def check_environment(data: bytes) -> None:
         assert errors.lines
         assert all(line.isprintable() and line.startswith(("--", "$", '"$')) for line in errors.lines)
         return
-    shown = explained(config, environment) + as_yaml(config)
+    shown = explained(config) + as_yaml(config)
     assert all(line.isprintable() for line in shown.splitlines())
 
 

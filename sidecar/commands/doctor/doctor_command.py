@@ -209,7 +209,7 @@ def _checked(
         check_web_config(config.web.config_file)
     except ConfigErrors as errors:
         return ConfigCheck(shown, errors.lines), None
-    return ConfigCheck(shown, notes=tuple(notes(config, os.environ))), config
+    return ConfigCheck(shown, notes=tuple(notes(config))), config
 
 
 def _traffic_of(sidecar_url: str, proxy: ProxyConfig) -> str:

@@ -98,7 +98,7 @@ def _ends(now: datetime) -> str:
 
 def _annotations(read: Read, phase: str) -> Mapping[str, str]:
     try:
-        links = {name: links_in(read, name)[0] for name in (RUNBOOK, DASHBOARD)}
+        links = {name: links_in(read, name, pages(read)[phase]["alertname"])[0] for name in (RUNBOOK, DASHBOARD)}
     except UNKNOWN_FORM:
         links = {}
     return {

@@ -21,9 +21,10 @@ _BY_UID = "/api/dashboards/uid/"
 _FORBIDDEN = (401, 403)
 
 
-def links_in(read: Read, annotation: str) -> list[str]:
-    """The links of all loaded alerts, without their variables, each once."""
-    found = [rule["annotations"].get(annotation, "") for rule in ours(read.groups) if rule["type"] == "alerting"]
+def links_in(read: Read, annotation: str, alert: str = "") -> list[str]:
+    """The links of all loaded alerts, or of the one of this name, without their variables, each once."""
+    alerts = [rule for rule in ours(read.groups) if rule["type"] == "alerting" and alert in ("", rule["name"])]
+    found = [rule["annotations"].get(annotation, "") for rule in alerts]
     return [*dict.fromkeys(link.partition("?")[0] for link in found if link)]
 
 

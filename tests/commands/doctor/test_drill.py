@@ -16,6 +16,7 @@ from sidecar.commands.doctor.gathered import Drilled, Evidence
 from sidecar.commands.doctor.links import Link, State
 from sidecar.commands.doctor.route_walk import muted_by, ways
 from sidecar.config.quick_yaml import read_yaml
+from sidecar.diagnosis.interventions import CHAPTERS
 from tests.commands.doctor.sound_evidence import COUNTED, groups, routes, sound, status, told
 
 
@@ -72,6 +73,19 @@ def waiting(group_wait: str) -> Evidence:
     text = re.sub(r"receiver: *\S+", f"receiver: {RECEIVER['name']}", text)
     evidence.alertmanager = {**evidence.alertmanager, "status": status(read_yaml(text))}
     return evidence
+
+
+@pytest.mark.parametrize("phase", CHAPTERS)
+def test_the_links_of_the_test_page_are_those_of_its_own_alert(phase: str) -> None:
+    server = Server()
+    send(server, phase)
+
+    runbook, dashboard = (server.posted[0]["annotations"][name] for name in ("runbook_url", "dashboard_url"))
+    pages = [rule for group in groups() for rule in group["rules"] if rule["labels"].get("phase") == phase]
+    (own,) = {
+        rule["annotations"]["dashboard_url"].partition("?")[0] for rule in pages if rule["name"] == CHAPTERS[phase]
+    }
+    assert (runbook.rpartition("/")[2], dashboard) == (CHAPTERS[phase], own)
 
 
 def test_the_test_page_is_marked_delivered_and_resolved() -> None:
