@@ -71,6 +71,7 @@ from sidecar.commands.inject.workload_kinds import (
     kind_of,
     pods_behind,
     pods_of,
+    replicas_of,
     spec_of_pods,
     unknown_pods,
 )
@@ -363,7 +364,15 @@ class _Work:
             raise UnclearError(f"the sidecar must take the engine's port, and {cannot} ({way.must})")
         self._rests_on(way)
         names = None if way.takes_port else sorted({name for _, name in way.named})
-        notes = attach(self.edited[id(pods.one)], pods.place, found, self.settings.pod, names=names, led=pods.kind.led)
+        notes = attach(
+            self.edited[id(pods.one)],
+            pods.place,
+            found,
+            self.settings.pod,
+            names=names,
+            led=pods.kind.led,
+            others_stay=(replicas_of(pods.one, pods.place.spec, self.objects) or 1) >= 2,
+        )
         engine, listens = ports_of(pods) or (found.port, TRAFFIC)
         self._say(f"{called(pods.one)}: a sidecar before container {found.name}, whose engine is on port {engine}")
         self._say(*([f"{way.why}, so {notes[0]}", *notes[1:]] if way.takes_port else notes), indent="  ")

@@ -17,7 +17,7 @@ from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearErr
 from sidecar.commands.inject.fitted_container import fit
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.stopping import Stop, stop_of
-from sidecar.commands.inject.workload_kinds import Led, Path, PodPlace, containers_in, replicas_of
+from sidecar.commands.inject.workload_kinds import Led, Path, PodPlace, containers_in
 from sidecar.config.quick_yaml import read_yaml
 from sidecar.config.schema import ProxyConfig, WebConfig
 
@@ -53,12 +53,19 @@ class PodSettings:
 
 
 def attach(
-    edited: Edited, place: PodPlace, found: Found, settings: PodSettings, *, names: Collection[str] | None, led: Led
+    edited: Edited,
+    place: PodPlace,
+    found: Found,
+    settings: PodSettings,
+    *,
+    names: Collection[str] | None,
+    led: Led,
+    others_stay: bool,
 ) -> list[str]:
     """Put the sidecar into the pod at this place. Returns notes: what the user should know of it. Raises UnclearError.
 
     `names`: those of the engine's container that are asked for, and lead to the sidecar's own port from now on. None: the sidecar listens on the
-    engine's port, and the engine on another one that is free.
+    engine's port, and the engine on another one that is free. `others_stay`: another pod is there while this one leaves its Service.
     """
     spec, at = place.spec_in(edited.one), (*place.spec, *found.path)
     _refuse_taken(spec, found, takes_port=names is None)
@@ -69,7 +76,7 @@ def attach(
     # Knative allows neither a hook nor a grace period.
     stop = None if led is Led.BY_REVISION else _stop(place.spec_in(edited.one), edited.get(at), found, settings)
     container = _container(settings, found, (engine_port, found.port if names is None else TRAFFIC), led, stop)
-    if (replicas_of(edited.one) or 1) >= 2:  # another pod is there while this one leaves its Service
+    if others_stay:
         container["env"].append({"name": "SIDECAR__ENGINE__REPLICATED", "value": "true"})
     qos = fit(container, spec, settings.cpu, settings.memory)
     if led is not Led.BY_REVISION:

@@ -8,7 +8,7 @@ apis/apps/v1alpha1/cloneset_types.go at 02e91aeb, Knative's pkg/apis/serving/v1/
 api/leaderworkerset/v1/leaderworkerset_types.go of lws at 024af084; no operator was run. A kind that is not here is named by `--pod-spec-path`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -233,9 +233,21 @@ def _at(one: Any, path: Path) -> Any:
     return one
 
 
-def replicas_of(one: Object) -> int | None:
-    """The pods that a workload states, 1 for a Pod; None where it states no number, as under an autoscaler."""
-    stated = (one.get("spec") or {}).get("replicas")
-    if isinstance(stated, int):
-        return stated
-    return 1 if one.get("kind") == "Pod" else None
+def replicas_of(one: Object, pods: Path = ("spec",), objects: Sequence[Object] = ()) -> int | None:
+    """The fewest pods that are stated on the way to `pods`, the place of their spec, and by the autoscalers among `objects`; 1 for a Pod; None
+    where no number is stated, as under an autoscaler that is not here.
+    """
+    stated = 1 if one.get("kind") == "Pod" else None
+    for depth in range(1, len(pods) + 1):
+        at = _at(one, pods[:depth])
+        for name in ("replicas", "minReplicas", "minReplicaCount") if isinstance(at, dict) else ():
+            stated = at[name] if type(at.get(name)) is int else stated
+    for each in objects:
+        target, metadata = _at(each, ("spec", "scaleTargetRef")), one.get("metadata") or {}
+        if (
+            isinstance(target, dict)
+            and (target.get("kind", "Deployment"), target.get("name")) == (one.get("kind"), metadata.get("name"))
+            and _at(each, ("metadata", "namespace")) == metadata.get("namespace")
+        ):
+            return replicas_of(each) or 1
+    return stated

@@ -51,10 +51,42 @@ def pod(
 
 @pytest.mark.parametrize(("replicas", "said"), [(None, None), (0, None), (1, None), (2, "true"), (8, "true")])
 def test_a_pod_knows_whether_others_stay_when_it_leaves_its_service(replicas: int | None, said: str | None) -> None:
-    """Under an autoscaler no number is stated."""
+    """Under an autoscaler that is not here no number is stated."""
     (sidecar,) = pod(replicas=replicas)["initContainers"]
 
     assert {each["name"]: each.get("value") for each in sidecar["env"]}.get("SIDECAR__ENGINE__REPLICATED") == said
+
+
+POD = "{containers: [{name: vllm, image: vllm/vllm-openai, args: [--model=m], ports: [{containerPort: 8000}]}]}"
+WORKLOAD = f"{{kind: Deployment, apiVersion: apps/v1, metadata: {{name: d}}, spec: {{template: {{metadata: {{labels: {{app: x}}}}, spec: {POD}}}}}}}"
+SCALER = (
+    "\n---\n{{kind: {}, apiVersion: {}/v1, metadata: {{name: h{}}}, spec: {{scaleTargetRef: {{{}name: d}}, {}}}}}\n"
+)
+DYNAMO = "{kind: DynamoGraphDeployment, apiVersion: nvidia.com/v1alpha1, metadata: {name: d}, spec: {services: {Frontend: {replicas: %d, extraPodSpec: {mainContainer: {image: a/vllm-runtime, command: [python3, -m, dynamo.frontend]}}}, Worker: {replicas: 4}}}}"
+KSERVE = "{kind: InferenceService, apiVersion: serving.kserve.io/v1beta1, metadata: {name: i}, spec: {predictor: {minReplicas: %d, containers: [{name: a, image: vllm/vllm-openai, args: [--model=m, --port=8080]}]}}}"
+LEADERS = f"{{kind: LeaderWorkerSet, apiVersion: leaderworkerset.x-k8s.io/v1, metadata: {{name: l}}, spec: {{replicas: %d, leaderWorkerTemplate: {{size: 4, leaderTemplate: {{metadata: {{labels: {{app: x}}}}, spec: {POD}}}, workerTemplate: {{spec: {{containers: [{{name: w}}]}}}}}}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("manifests", "others_stay"),
+    [
+        (WORKLOAD + SCALER.format("HorizontalPodAutoscaler", "autoscaling", "", "kind: Deployment, ", "minReplicas: 2"), True),
+        (WORKLOAD + SCALER.format("HorizontalPodAutoscaler", "autoscaling", "", "kind: Deployment, ", "maxReplicas: 9"), False),
+        (WORKLOAD + SCALER.format("HorizontalPodAutoscaler", "autoscaling", "", "kind: StatefulSet, ", "minReplicas: 2"), False),
+        (WORKLOAD + SCALER.format("HorizontalPodAutoscaler", "autoscaling", ", namespace: o", "kind: Deployment, ", "minReplicas: 2"), False),
+        (WORKLOAD + SCALER.format("ScaledObject", "keda.sh", "", "", "minReplicaCount: 3"), True),
+        (WORKLOAD.replace("{template", "{replicas: 3, template") + SCALER.format("ScaledObject", "keda.sh", "", "", "minReplicaCount: 1"), False),
+        *((of % many, many > 1) for of in (DYNAMO, KSERVE, LEADERS) for many in (1, 2)),
+    ],
+)  # fmt: skip
+def test_the_fewest_pods_stand_where_each_kind_has_them_and_at_its_autoscaler(
+    manifests: str, *, others_stay: bool
+) -> None:
+    documents = read("---\n" + manifests + "\n", "x")
+    done = attach_all(documents, Settings(every=True))
+
+    assert done.refused == []
+    assert ("SIDECAR__ENGINE__REPLICATED" in written(documents)) is others_stay
 
 
 def test_init_containers_and_volumes_stay_and_come_first() -> None:
