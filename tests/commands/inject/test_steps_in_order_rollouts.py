@@ -8,6 +8,7 @@ import contextlib
 import copy
 import io
 import json
+import random
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,17 +59,28 @@ def text_of(objects: Objects) -> str:
     return yaml.safe_dump_all(objects)
 
 
-def lost(cluster: Objects, steps: Sequence[Objects], wanted: tuple[str, ...], *, leads_first: bool = False) -> set[str]:
-    """The pods that are not reached at some instant of these steps although it was before, or not as is wanted."""
+def lost(
+    cluster: Objects,
+    steps: Sequence[Objects],
+    wanted: tuple[str, ...],
+    *,
+    leads_first: bool = False,
+    before: Objects | None = None,
+) -> set[str]:
+    """The pods that are not reached at some instant of these steps although they were before, or not as is wanted. `before`: the cluster without us."""
     found = set()
-    led = {key for each in templates(cluster) for key, who in reached(cluster, each).items() if who}
+    led = {(each.name, key) for each in templates(cluster) for key, who in reached(cluster, each).items() if who}
+    if before is not None:
+        led &= {(each.name, key) for each in templates(before) for key, who in reached(before, each).items() if who}
     for step in steps:
         for instant in instants(cluster, step, leads_first=leads_first):
             for pod in instant.ready:
                 asked = reached(instant.leads, pod)
                 needs = wanted if pod.sidecar is not None else ("engine",)
                 found |= {
-                    f"{pod.name}: {key} reaches {asked[key]}" for key in led & asked.keys() if asked[key] not in needs
+                    f"{pod.name}: {key} reaches {who}"
+                    for key, who in asked.items()
+                    if (pod.name, key) in led and who not in needs
                 }
         cluster = applied(cluster, step)
     return found
@@ -424,3 +436,67 @@ def test_a_canary_beside_pods_without_a_sidecar_loses_none_of_them(tmp_path: Pat
 
         assert after[0] == stable
         assert lost(before, [after], THROUGH) == lost(after, [out], IN_ANY_WAY) == set()
+
+
+# --- drawn: several workloads, and what leads to some of them or to all ------------------------------------------------------
+
+
+def drawn(seed: int) -> Objects:
+    """One to three workloads that share Services, a pool or a policy, with further ports and containers."""
+    chance = random.Random(seed)
+    some: list[Any] = []
+    for at in range(chance.choice([1, 2, 2, 3])):
+        beside = BESIDE[chance.choice(["alone", "alone", "alone", *BESIDE])]
+        one = workload(DEPLOYMENT, chance.choice(list(ENGINES.values())), beside, name=f"w{at}")
+        template = one["spec"]["template"]
+        template["metadata"]["labels"] = {"app": chance.choice(["llm", "llm", "two"]), "tier": chance.choice("ab")}
+        engine = next(each for each in template["spec"]["containers"] if each["name"] == "engine")
+        if chance.random() < 0.2:
+            del engine["ports"][0]["name"]
+            engine["readinessProbe"]["httpGet"]["port"] = 8000
+        if chance.random() < 0.3:
+            engine["ports"].append({"name": "metrics", "containerPort": chance.choice([8000, 9000])})
+        if chance.random() < 0.2:
+            port = {"name": chance.choice(["http", "metrics"]), "containerPort": chance.choice([7000, 8000, 8900])}
+            template["spec"]["initContainers"] = [
+                {"name": "first", "image": "x/n", "restartPolicy": "Always", "ports": [port]}
+            ]
+        if chance.random() < 0.15:
+            one["metadata"]["labels"] = {"llm-phase-sidecar/attach": "false"}
+        some.append(one)
+    for at in range(chance.choice([1, 1, 2, 3])):
+        targets = chance.choices(["http", 8000, None, "metrics"], [4, 4, 1, 1], k=chance.choice([1, 1, 2]))
+        leads = service(f"s{at}", *targets, **({"clusterIP": "None"} if chance.random() < 0.1 else {}))
+        leads["spec"]["selector"] = {"app": chance.choice(["llm", "llm", "two"])} | (
+            {"tier": "a"} if chance.random() < 0.3 else {}
+        )
+        some.append(leads)
+    some += [POOL] if chance.random() < 0.15 else []
+    some += [policy({"port": chance.choice([8000, "http"])}, {"port": 9000})] if chance.random() < 0.35 else []
+    return objects_of(text_of(some))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100))
+def test_what_is_drawn_goes_in_out_and_past_and_loses_no_pod(seed: int, tmp_path: Path) -> None:
+    before = drawn(seed)
+    steps = tried(before, tmp_path / "in")
+    if isinstance(steps, str):
+        assert "nothing is written" in steps
+        return
+    after: Objects = before
+    for step in steps:
+        after = applied(after, step)
+    out = played("uninject", text_of(after), tmp_path / "out")
+    there: Objects = after
+    for step in out:
+        there = applied(there, step)
+    by_name = {(one["kind"], one["metadata"]["name"]): one for one in before}
+    same_way = [[by_name[one["kind"], one["metadata"]["name"]] for one in step] for step in reversed(steps)]
+
+    assert lost(before, steps, IN_ANY_WAY, leads_first=True) == set()
+    assert lost(after, same_way, IN_ANY_WAY, leads_first=True, before=before) == set()
+    assert lost(after, out, IN_ANY_WAY, leads_first=True, before=before) == set()
+    assert [without_wave(one) for one in there] == before
+    if all(pod.sidecar is not None for pod in templates(after)):
+        past(after)
