@@ -5,9 +5,6 @@ Knows the names and their meaning. Refuses to know which fix pulls which lever: 
 
 from enum import StrEnum
 
-from sidecar.objectives.attribution import SIDECAR, Blame
-from sidecar.pod.causes import Cause
-
 
 class Lever(StrEnum):
     """A technique as the serving literature names it. Each is a fix under the runbook of its phase, or a stated non-fix."""
@@ -107,10 +104,6 @@ class Sign(StrEnum):
 
 BOTH = "both"
 """In place of a `Regime` or a `LoadLevel`: the fix works in either."""
-TARGETS = tuple(dict.fromkeys((*(str(cause) for cause in Cause), *(str(phase) for phase in Blame), SIDECAR)))
-"""Causes and phases that a fix can work against."""
-EVIDENCE = (*(str(sign) for sign in Sign), *(str(cause) for cause in Cause))
-"""Signs of a case, and causes that are known and not only suspected."""
 QUALITY_FLOOR = (
     "a score on at least 200 of your own prompts, measured before the change, and the lowest score that you accept after"
     " it, written down before you look (for example 99 % of the first)"

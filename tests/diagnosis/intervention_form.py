@@ -4,10 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sidecar.diagnosis.interventions import OF_A_CASE, File
-from sidecar.diagnosis.levers import BOTH, EVIDENCE, TARGETS, Cost, Lever, LoadLevel, QualityRisk, Sign
+from sidecar.diagnosis.levers import BOTH, Cost, Lever, LoadLevel, QualityRisk, Sign
 from sidecar.diagnosis.measured import Regime
+from sidecar.objectives.attribution import SIDECAR, Blame
+from sidecar.pod.causes import Cause
 
 
+TARGETS = tuple(dict.fromkeys((*(str(cause) for cause in Cause), *(str(phase) for phase in Blame), SIDECAR)))
+"""Causes and phases that a fix can work against."""
+EVIDENCE = (*(str(sign) for sign in Sign), *(str(cause) for cause in Cause))
+"""Signs of a case, and causes that are known and not only suspected."""
 REQUIRED = ("name", "fix", "targets", "cost", "works_when")
 OF_A_LEVER = ("needs", "conflicts", "synergies", "quality_risk", "load")
 """Keys that every fix with a lever has, even if it has an empty list to state."""
