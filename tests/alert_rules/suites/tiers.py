@@ -112,6 +112,7 @@ for told in (
     ("ten-times-with-nine-misses", "They are too few.", STRICT, ((5, 0.2, 9.8),)),
     ("ten-times-that-goes-on", "The last two minutes burn as fast.", STRICT, ((3, 0.13, 120), (2, 0.102, 120)), "fast"),
     ("ten-times-that-is-over", "The last two minutes burn less.", STRICT, ((3, 0.13, 120), (2, 0.098, 120))),
+    ("ten-times-in-two-minutes-alone", "Five minutes burn less: none.", STRICT, ((2.25, 0.15, 60),)),
 ):
     burns(SUITE, *told)
 
